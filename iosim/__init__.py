@@ -1,0 +1,73 @@
+"""iosim: the I/O of attention, written once, run, counted, bounded, proved, measured.
+
+The names below are the public surface.  Importing the package imports none of sympy, matplotlib,
+torch or triton: each loads when something that needs it is called.
+
+>>> import iosim
+>>> problem = iosim.Attention(N=1024, d=64)
+>>> flash2 = iosim.algorithm("flash2")
+>>> best = iosim.optimal_tiles(flash2.program, problem, M=24_576)
+>>> instance = iosim.bind(flash2.program, problem.sizes, best.tiles)
+>>> iosim.count(instance).total_words
+917504
+"""
+
+from __future__ import annotations
+
+from iosim.algorithms import ALGORITHMS, algorithm, algorithms
+from iosim.algorithms._entry import Algorithm
+from iosim.counts import Counts
+from iosim.errors import (
+    CapacityError,
+    InputError,
+    IosimError,
+    LeakError,
+    ProgramError,
+    ResidencyError,
+)
+from iosim.machine import Machine, Run, simulate
+from iosim.problem import Attention, Copy, MatMul, max_error
+from iosim.program.build import Builder, build
+from iosim.program.evaluate import count, count_many, peak, peak_many
+from iosim.program.ir import Program
+from iosim.program.show import show
+from iosim.program.walk import Instance, bind
+from iosim.tiling import Tiling, optimal_tiles, smallest_capacity
+from iosim.trace import transfers
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Attention",
+    "Builder",
+    "CapacityError",
+    "Copy",
+    "Counts",
+    "InputError",
+    "Instance",
+    "IosimError",
+    "LeakError",
+    "Machine",
+    "MatMul",
+    "Program",
+    "ProgramError",
+    "ResidencyError",
+    "Run",
+    "Tiling",
+    "algorithm",
+    "algorithms",
+    "bind",
+    "build",
+    "count",
+    "count_many",
+    "max_error",
+    "optimal_tiles",
+    "peak",
+    "peak_many",
+    "show",
+    "simulate",
+    "smallest_capacity",
+    "transfers",
+]

@@ -1,0 +1,35 @@
+"""Algorithms: one file each, one line each here.
+
+An entry is an import string, so that listing names imports nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from iosim.algorithms._entry import Algorithm
+from iosim.errors import InputError, closest
+
+ALGORITHMS: dict[str, str] = {
+    "naive": "iosim.algorithms.naive",
+    "flash1": "iosim.algorithms.flash1",
+    "flash2": "iosim.algorithms.flash2",
+    "small_cache": "iosim.algorithms.small_cache",
+    "matmul": "iosim.algorithms.matmul",
+    "copy": "iosim.algorithms.copy",
+}
+
+
+def algorithm(name: str) -> Algorithm:
+    """Return a registered algorithm, or raise InputError with the closest name."""
+    if name not in ALGORITHMS:
+        raise InputError(f"unknown algorithm {name!r}: {closest(name, ALGORITHMS)}")
+    found = importlib.import_module(ALGORITHMS[name]).ALGORITHM
+    assert isinstance(found, Algorithm)
+    return found
+
+
+def algorithms(problem: str | None = None) -> tuple[Algorithm, ...]:
+    """Return all algorithms, or those that solve one kind of problem."""
+    found = (algorithm(name) for name in ALGORITHMS)
+    return tuple(a for a in found if problem in (None, a.problem.kind))

@@ -1,0 +1,42 @@
+"""What a registered algorithm is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from iosim.program.build import Builder, build
+from iosim.program.ir import Program
+
+Rule = Callable[[Any, int], dict[str, int]]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A named schedule.
+
+    Attributes:
+        name: the registry's key.
+        title: one line.
+        problem: the class of problems that it solves.
+        schedule: the function that the builder traces.
+        cost: leading terms of its I/O, in words, per head.
+        source: where it was published.
+        rules: published ways to choose tiles, name → rule(problem, M); a rule may exceed M, since
+            published rules leave out the small buffers.
+    """
+
+    name: str
+    title: str
+    problem: type[Any]
+    schedule: Callable[[Builder], None]
+    cost: str
+    source: str
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """The schedule, traced once."""
+        return build(self.name, self.problem, self.schedule)

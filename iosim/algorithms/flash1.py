@@ -1,0 +1,65 @@
+"""FlashAttention: a block of K and V stays, O and the row statistics are re-read and re-written.
+
+Dao et al. 2022 (arXiv 2205.14135), Algorithm 1 and Theorem 2.  Per head:
+4Nd + 2N + ⌈N/B_c⌉·(3Nd + 4N) words, since each of the ⌈N/B_c⌉ sweeps reads Q, O, m, l and writes
+O, m, l; with all of M given to K and V (B_c ≈ M/2d) that is 6N²d²/M, and with the paper's
+B_c = ⌈M/4d⌉ it is 12N²d²/M.
+
+Q is freed before O is loaded, which moves nothing more and takes B_r·d words less.
+"""
+
+from __future__ import annotations
+
+from iosim.algorithms._entry import Algorithm
+from iosim.problem import Attention
+from iosim.program.build import Builder
+
+
+def schedule(b: Builder) -> None:
+    """K/V blocks outside, rows of Q inside."""
+    b.scratch("m", "heads", "N", wide=True)
+    b.scratch("l", "heads", "N", wide=True)
+    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+    for h in b.grid("heads"):
+        for i in b.grid("N", B_r):
+            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
+            b.store(o, "O", h, i, "d")
+            b.store(m, "m", h, i)
+            b.store(l, "l", h, i)
+            b.free(o, m, l)
+        for j in b.tiles("N", B_c):
+            k = b.load("K", h, j, "d")
+            v = b.load("V", h, j, "d")
+            for i in b.grid("N", B_r):
+                q = b.load("Q", h, i, "d")
+                s = b.zeros("s", i, j)
+                b.op("matmul_nt", s, q, k)
+                b.free(q)
+                o = b.load("O", h, i, "d")
+                m = b.load("m", h, i)
+                l = b.load("l", h, i)
+                # O stays normalised after every block (line 12): no last pass is needed.
+                b.op("online_mean", o, m, l, s, v)
+                b.free(s)
+                b.store(o, "O", h, i, "d")
+                b.store(m, "m", h, i)
+                b.store(l, "l", h, i)
+                b.free(o, m, l)
+            b.free(k, v)
+
+
+def paper_tiles(problem: Attention, M: int) -> dict[str, int]:
+    """Algorithm 1, line 1: B_c = ⌈M/4d⌉, B_r = min(⌈M/4d⌉, d)."""
+    B_c = -(-M // (4 * problem.d))
+    return {"B_r": min(B_c, problem.d), "B_c": B_c}
+
+
+ALGORITHM = Algorithm(
+    name="flash1",
+    title="FlashAttention: K and V stay, O is re-read",
+    problem=Attention,
+    schedule=schedule,
+    cost="6N²d²/M (12 with the paper's tiles)",
+    source="Dao et al. 2022, arXiv 2205.14135, Algorithm 1, Theorem 2",
+    rules={"paper": paper_tiles},
+)

@@ -1,0 +1,41 @@
+"""The errors that iosim raises on purpose.
+
+Each one is a single line that states both values and the next step, so that the command line can
+print it as it is and exit with code 2.  Anything else that escapes is a bug.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class IosimError(Exception):
+    """Base of every error that a user can cause and mend."""
+
+
+class InputError(IosimError):
+    """A size, name, file or option that makes no sense."""
+
+
+class ProgramError(IosimError):
+    """A schedule that is malformed: a scope, an operand or an index is wrong."""
+
+
+class CapacityError(IosimError):
+    """More words would be resident than the fast memory holds."""
+
+
+class ResidencyError(IosimError):
+    """An operation touches a buffer that is not in fast memory."""
+
+
+class LeakError(IosimError):
+    """A buffer is still resident where its scope ends."""
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Return a clause that names the nearest known name, or all of them where none is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"

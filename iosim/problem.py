@@ -1,0 +1,188 @@
+"""Problems: what is to be computed, its tensors in HBM, and a float64 reference.
+
+A problem knows nothing of schedules.  Its sizes bind the axes of any program written for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.errors import InputError, closest
+
+Array = NDArray[np.float64]
+
+# A count of 2**62 words would overflow the vectorised engine; no memory comes near it.
+LARGEST_SIZE = 2**40
+
+
+def check_size(name: str, value: object, least: int = 1) -> int:
+    """Return `value` as an int, or raise InputError unless it is an integer in [least, 2**40]."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InputError(f"{name} must be a whole number, got {value!r}: give an integer")
+    if not least <= int(value) <= LARGEST_SIZE:
+        raise InputError(
+            f"{name} = {value} is outside {least}..{LARGEST_SIZE} (2**40): choose a size inside"
+        )
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor in HBM: its name, its axes, and whether it is a statistic kept in fp32."""
+
+    name: str
+    axes: tuple[str, ...]
+    wide: bool = False
+
+
+class Problem(Protocol):
+    """What a program computes: sizes, tensors, inputs and a float64 reference."""
+
+    kind: ClassVar[str]
+    inputs: ClassVar[tuple[Tensor, ...]]
+    outputs: ClassVar[tuple[Tensor, ...]]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Axis name → extent."""
+        ...
+
+    def random(self, seed: int = 0) -> dict[str, Array]:
+        """Random inputs, float64."""
+        ...
+
+    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs, computed in float64 by the textbook formula."""
+        ...
+
+
+class _Sized:
+    """Shared by the problems below: sizes are their dataclass fields, checked once."""
+
+    inputs: ClassVar[tuple[Tensor, ...]]
+
+    def __post_init__(self) -> None:
+        for name in self._names():
+            object.__setattr__(self, name, check_size(name, getattr(self, name)))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Axis name → extent."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [f.name for f in fields(cls)]  # type: ignore[arg-type]
+
+    def random(self, seed: int = 0) -> dict[str, Array]:
+        """Standard normal inputs, float64."""
+        rng = np.random.default_rng(seed)
+        sizes = self.sizes
+        return {t.name: rng.standard_normal([sizes[a] for a in t.axes]) for t in self.inputs}
+
+
+@dataclass(frozen=True)
+class Attention(_Sized):
+    """O = softmax(QKᵀ)V for `heads` independent heads (batch × heads).
+
+    Shapes: Q, K, V, O are (heads, N, d).  There is no 1/√d: whoever wants it scales Q, which
+    moves no words.  Raises InputError for sizes that are not integers in 1..2**40.
+    """
+
+    N: int
+    d: int
+    heads: int = 1
+
+    kind: ClassVar[str] = "attention"
+    inputs: ClassVar[tuple[Tensor, ...]] = tuple(Tensor(x, ("heads", "N", "d")) for x in "QKV")
+    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("O", ("heads", "N", "d")),)
+
+    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+        """The textbook formula in float64, a block of rows at a time to bound memory."""
+        Q, K, V = (np.asarray(hbm[x], dtype=np.float64) for x in "QKV")
+        O = np.empty_like(Q)
+        rows = max(1, 2**22 // self.N)
+        for h in range(self.heads):
+            for i in range(0, self.N, rows):
+                S = Q[h, i : i + rows] @ K[h].T
+                P = np.exp(S - S.max(axis=1, keepdims=True))
+                O[h, i : i + rows] = (P @ V[h]) / P.sum(axis=1, keepdims=True)
+        return {"O": O}
+
+
+@dataclass(frozen=True)
+class MatMul(_Sized):
+    """C = AB with A (m, k), B (k, n), C (m, n)."""
+
+    m: int
+    n: int
+    k: int
+
+    kind: ClassVar[str] = "matmul"
+    inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("A", ("m", "k")), Tensor("B", ("k", "n")))
+    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("C", ("m", "n")),)
+
+    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+        """NumPy's product in float64."""
+        return {"C": np.asarray(hbm["A"], np.float64) @ np.asarray(hbm["B"], np.float64)}
+
+
+@dataclass(frozen=True)
+class Copy(_Sized):
+    """Y = X, vectors of n words: the smallest problem there is."""
+
+    n: int
+
+    kind: ClassVar[str] = "copy"
+    inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("X", ("n",)),)
+    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("Y", ("n",)),)
+
+    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+        """X itself."""
+        return {"Y": np.asarray(hbm["X"], np.float64)}
+
+
+PROBLEMS: dict[str, type[Any]] = {p.kind: p for p in (Attention, MatMul, Copy)}
+
+# One head of each: (N, d, heads).  Sources: the models' published configurations.
+MODELS: dict[str, tuple[Attention, str]] = {
+    "gpt2": (Attention(1024, 64, 12), "Radford et al. 2019, 12 heads of 64, context 1024"),
+    "gpt2-medium": (Attention(1024, 64, 16), "Radford et al. 2019, 16 heads of 64, context 1024"),
+    "bert-large": (Attention(512, 64, 16), "Devlin et al. 2019, 16 heads of 64, context 512"),
+    "llama3-8b": (Attention(8192, 128, 32), "Llama 3 2024, 32 query heads of 128, context 8192"),
+    "llama3-70b": (Attention(8192, 128, 64), "Llama 3 2024, 64 query heads of 128, context 8192"),
+}
+
+WORD_BYTES: dict[str, int] = {
+    "fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,
+}  # fmt: skip
+
+
+def model(name: str) -> Attention:
+    """Return a named model's attention problem, or raise InputError with the nearest name."""
+    if name not in MODELS:
+        raise InputError(f"unknown model {name!r}: {closest(name, MODELS)}")
+    return MODELS[name][0]
+
+
+def word_bytes(dtype: str, wide: bool = False) -> int:
+    """Bytes of one word of `dtype`; statistics (`wide`) never have fewer than 4."""
+    if dtype not in WORD_BYTES:
+        raise InputError(f"unknown dtype {dtype!r}: {closest(dtype, WORD_BYTES)}")
+    return max(WORD_BYTES[dtype], 4) if wide else WORD_BYTES[dtype]
+
+
+def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
+    """Largest |got − want| / max(1, max|want|) over all outputs; NaN counts as infinite."""
+    worst = 0.0
+    for name, ref in want.items():
+        scale = max(1.0, float(np.max(np.abs(ref))))
+        error = float(np.max(np.abs(np.asarray(got[name], np.float64) - ref))) / scale
+        worst = max(worst, math.inf if math.isnan(error) else error)
+    return worst

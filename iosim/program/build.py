@@ -1,0 +1,249 @@
+"""The builder: traces an ordinary Python function, once, into a `Program`.
+
+``for i in b.grid("N", B_r)`` runs its body a single time with a symbolic tile, so control flow
+cannot depend on data; in exchange one trace serves every size and every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from iosim.errors import ProgramError, closest
+from iosim.problem import Problem, Tensor
+from iosim.program.check import check_parallel
+from iosim.program.ir import (
+    Affine, Alloc, Free, Index, Load, Loop, Node, Op, Param, Program, Ref, Span, Store, Tile, dims,
+)  # fmt: skip
+from iosim.program.ops import OPS
+
+# The letters that people write: i, j for rows of Q and K, x, y for columns, h for a head.
+_LETTERS = {"heads": "h", "N": "ij", "d": "xy", "m": "i", "n": "j", "k": "x"}
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A handle on a resident buffer; ``q[x]`` is the part of it that the tile x covers."""
+
+    name: str
+    index: tuple[Index, ...]
+    part: Tile | None = None
+
+    def __getitem__(self, part: Tile) -> Buffer:
+        if [x.axis for x in self.index].count(part.axis) != 1:
+            raise ProgramError(
+                f"{self.name}[{part}] is ambiguous or empty: {self.name} must have exactly one "
+                f"dimension along {part.axis}"
+            )
+        index = tuple(part if x.axis == part.axis else x for x in self.index)
+        return Buffer(self.name, index, part)
+
+
+class Builder:
+    """Records a schedule; every method appends one node (see `iosim.program.ir`)."""
+
+    def __init__(self, problem: type[Problem]) -> None:
+        self._tensors = {t.name: t for t in (*problem.inputs, *problem.outputs)}
+        self._axes = {axis for t in self._tensors.values() for axis in t.axes}
+        self._params: dict[str, Param] = {}
+        self._blocks: list[list[Node]] = [[]]
+        self._scopes: list[dict[str, Buffer]] = [{}]
+        self._open: list[Tile] = []
+        self._abandoned = False
+
+    # -- declarations ---------------------------------------------------------------------
+
+    def tile_sizes(self, axis: str, *names: str) -> tuple[str, ...]:
+        """Declare tile sizes along an axis; returns their names."""
+        return tuple(self._declare(Param(name, self._axis(axis))) for name in names)
+
+    def hold(self, axis: str, name: str) -> str:
+        """Declare how much of an axis stays resident: 0 up to the whole axis."""
+        return self._declare(Param(name, self._axis(axis), least=0))
+
+    def scratch(self, name: str, *axes: str, wide: bool = False) -> None:
+        """Declare an intermediate tensor in HBM; `wide` marks a statistic kept in fp32."""
+        if name in self._tensors:
+            raise ProgramError(f"tensor {name!r} is declared twice: choose another name")
+        self._tensors[name] = Tensor(name, tuple(map(self._axis, axes)), wide)
+
+    # -- loops ----------------------------------------------------------------------------
+
+    def grid(self, axis: str, step: str | None = None) -> Iterator[Tile]:
+        """Independent iterations: backends may run them in parallel."""
+        return self._loop(axis, step, Affine(), Affine.of(self._axis(axis)), parallel=True)
+
+    def tiles(
+        self, axis: str, step: str, start: str | int = 0, stop: str | int | None = None
+    ) -> Iterator[Tile]:
+        """Iterations in order, over ``start <= p < stop`` (the whole axis by default)."""
+        end = Affine.of(self._axis(axis) if stop is None else stop)
+        return self._loop(axis, step, Affine.of(start), end, parallel=False)
+
+    def span(self, axis: str, start: str | int = 0, stop: str | int | None = None) -> Span:
+        """A fixed part of an axis, to load or allocate."""
+        end = Affine.of(self._axis(axis) if stop is None else stop)
+        return Span(axis, Affine.of(start), end)
+
+    def _loop(
+        self, axis: str, step: str | None, start: Affine, stop: Affine, *, parallel: bool
+    ) -> Iterator[Tile]:
+        if step is not None and (step not in self._params or self._params[step].axis != axis):
+            raise ProgramError(
+                f"{step!r} is not a tile size along {axis}: declare it with tile_sizes()"
+            )
+        taken = {t.var for t in self._open}
+        letters = [*_LETTERS.get(axis, ""), *(f"{axis}{k}" for k in range(len(taken) + 1))]
+        tile = Tile(next(v for v in letters if v not in taken), axis, point=step is None)
+        self._open.append(tile)
+        self._blocks.append([])
+        self._scopes.append({})
+        try:
+            yield tile
+        except GeneratorExit:
+            # `break` or `return` in the body.  Raising here would be swallowed by the
+            # interpreter, so remember it and let build() raise.
+            self._abandoned = True
+            return
+        left = self._scopes.pop()
+        if left:
+            raise ProgramError(f"{', '.join(left)} not freed at the end of loop {tile}: free them")
+        self._open.pop()
+        body = tuple(self._blocks.pop())
+        self._emit(Loop(tile, Span(axis, start, stop), step, parallel, body))
+
+    # -- nodes ----------------------------------------------------------------------------
+
+    def load(self, tensor: str, *index: Index | str, name: str | None = None) -> Buffer:
+        """Load ``tensor[index]`` into a new buffer (by default the tensor's name, lower case)."""
+        where = self._index(index, tensor)
+        buffer = self._new(name or tensor.lower(), where)
+        self._emit(Load(buffer.name, tensor, where))
+        return buffer
+
+    def store(self, buffer: Buffer, tensor: str, *index: Index | str) -> None:
+        """Store a buffer to ``tensor[index]``."""
+        self._resident(buffer)
+        where = self._index(index, tensor)
+        if buffer.part is not None or dims(where) != buffer.index:
+            raise ProgramError(f"store {buffer.name} → {tensor}: the shapes differ; index alike")
+        self._emit(Store(buffer.name, tensor, where))
+
+    def alloc(self, name: str, *index: Index | str) -> Buffer:
+        """Reserve a buffer; its contents are undefined."""
+        buffer = self._new(name, self._index(index, None))
+        self._emit(Alloc(name, buffer.index))
+        return buffer
+
+    def zeros(self, name: str, *index: Index | str) -> Buffer:
+        """Reserve a buffer and fill it with 0."""
+        buffer = self.alloc(name, *index)
+        self.op("zero", buffer)
+        return buffer
+
+    def lowest(self, name: str, *index: Index | str) -> Buffer:
+        """Reserve a buffer and fill it with −inf."""
+        buffer = self.alloc(name, *index)
+        self.op("lowest", buffer)
+        return buffer
+
+    def free(self, *buffers: Buffer) -> None:
+        """Give the words of buffers back, in the scope that made them."""
+        for buffer in buffers:
+            self._resident(buffer)
+            if buffer.name not in self._scopes[-1]:
+                raise ProgramError(f"{buffer.name} belongs to an outer loop: free it there")
+            del self._scopes[-1][buffer.name]
+            self._emit(Free(buffer.name))
+
+    def op(self, name: str, *operands: Buffer) -> None:
+        """Apply an operation of `OPS`; shapes are checked against its index letters."""
+        if name not in OPS:
+            raise ProgramError(f"unknown operation {name!r}: {closest(name, OPS)}")
+        spec = OPS[name]
+        if len(operands) != len(spec.dims):
+            raise ProgramError(f"{name} takes {len(spec.dims)} operands, got {len(operands)}")
+        bound: dict[str, Index] = {}
+        for letters, buffer in zip(spec.dims, operands, strict=True):
+            self._resident(buffer)
+            if letters == "*":
+                continue
+            if len(letters) != len(buffer.index):
+                raise ProgramError(
+                    f"{name}: {buffer.name} has {len(buffer.index)} dimensions, needs {letters!r}"
+                )
+            for letter, index in zip(letters, buffer.index, strict=True):
+                if bound.setdefault(letter, index) != index:
+                    raise ProgramError(
+                        f"{name}: dimension {letter!r} is {bound[letter]} and {index} "
+                        f"(in {buffer.name}): the extents must agree"
+                    )
+        self._emit(Op(name, tuple(Ref(b.name, b.part) for b in operands)))
+
+    # -- helpers --------------------------------------------------------------------------
+
+    def _declare(self, param: Param) -> str:
+        if param.name in self._params:
+            raise ProgramError(f"tile size {param.name!r} is declared twice")
+        self._params[param.name] = param
+        return param.name
+
+    def _axis(self, axis: str) -> str:
+        if axis not in self._axes:
+            raise ProgramError(f"unknown axis {axis!r}: {closest(axis, self._axes)}")
+        return axis
+
+    def _emit(self, node: Node) -> None:
+        self._blocks[-1].append(node)
+
+    def _index(self, index: tuple[Index | str, ...], tensor: str | None) -> tuple[Index, ...]:
+        where = tuple(self.span(self._axis(x)) if isinstance(x, str) else x for x in index)
+        if tensor is not None:
+            if tensor not in self._tensors:
+                raise ProgramError(f"unknown tensor {tensor!r}: {closest(tensor, self._tensors)}")
+            axes = tuple(x.axis for x in where)
+            if axes != self._tensors[tensor].axes:
+                raise ProgramError(
+                    f"{tensor} has axes {self._tensors[tensor].axes}, indexed by {axes}"
+                )
+        for x in where:
+            if isinstance(x, Tile) and x not in self._open:
+                raise ProgramError(f"tile {x} is used outside its loop: move the use inside")
+        return where
+
+    def _new(self, name: str, where: tuple[Index, ...]) -> Buffer:
+        if any(name in scope for scope in self._scopes):
+            raise ProgramError(f"buffer {name!r} is already resident: free it or choose a name")
+        buffer = Buffer(name, dims(where))
+        self._scopes[-1][name] = buffer
+        return buffer
+
+    def _resident(self, buffer: Buffer) -> None:
+        if not any(buffer.name in scope for scope in self._scopes):
+            raise ProgramError(f"{buffer.name} is used after it was freed: load it again")
+
+    def finish(self, name: str, problem: type[Problem]) -> Program:
+        """Close the trace."""
+        if self._abandoned:
+            raise ProgramError(
+                f"{name}: break or return left a loop of the schedule; a loop body is traced once "
+                "and must run to its end"
+            )
+        if self._scopes[0]:
+            raise ProgramError(f"{', '.join(self._scopes[0])} not freed at the end: free them")
+        program = Program(
+            name=name,
+            problem=problem.kind,
+            params=tuple(self._params.values()),
+            tensors=tuple(self._tensors.values()),
+            body=tuple(self._blocks[0]),
+        )
+        check_parallel(program)
+        return program
+
+
+def build(name: str, problem: type[Problem], schedule: Callable[[Builder], None]) -> Program:
+    """Trace `schedule` once.  Raises ProgramError for whatever is malformed."""
+    builder = Builder(problem)
+    schedule(builder)
+    return builder.finish(name, problem)

@@ -1,0 +1,215 @@
+"""The intermediate representation: a schedule as a frozen value.
+
+Six node kinds, closed: `Loop`, `Load`, `Store`, `Alloc`, `Free`, `Op`.  Everything iosim does
+with a schedule (run it, count it, print it, compile it) is a fold over this tree.
+
+Sizes are names (axes such as ``N``) or tile parameters (such as ``B_r``); a program is bound to
+numbers only when it is walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from iosim.counts import Key
+from iosim.problem import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``const + Σ coefficient·name``, the only arithmetic that a loop bound may use.
+
+    Names are axes and parameters.  Causal and sliding-window schedules will also need the start
+    of an outer tile here; nothing in the shape of this class forbids it.
+    """
+
+    const: int = 0
+    terms: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, value: Affine | str | int) -> Affine:
+        """Lift a name or a number."""
+        if isinstance(value, Affine):
+            return value
+        return cls(const=value) if isinstance(value, int) else cls(terms=((value, 1),))
+
+    def __sub__(self, other: Affine) -> Affine:
+        terms = dict(self.terms)
+        for name, coefficient in other.terms:
+            terms[name] = terms.get(name, 0) - coefficient
+        kept = tuple(sorted((n, c) for n, c in terms.items() if c))
+        return Affine(self.const - other.const, kept)
+
+    def at(self, env: Mapping[str, int]) -> int:
+        """The value where `env` gives every name."""
+        return self.const + sum(c * env[name] for name, c in self.terms)
+
+    def __str__(self) -> str:
+        positive_first = sorted(self.terms, key=lambda term: (term[1] < 0, term[0]))
+        parts = [name if c == 1 else f"-{name}" if c == -1 else f"{c}*{name}"
+                 for name, c in positive_first]  # fmt: skip
+        if self.const or not parts:
+            parts.append(str(self.const))
+        return " + ".join(parts).replace("+ -", "- ")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A fixed part of an axis: positions ``start <= p < stop``."""
+
+    axis: str
+    start: Affine
+    stop: Affine
+
+    @property
+    def whole(self) -> bool:
+        """Whether the span is the entire axis."""
+        return self.start == Affine() and self.stop == Affine.of(self.axis)
+
+    @property
+    def length(self) -> Affine:
+        """``stop - start``."""
+        return self.stop - self.start
+
+    def __str__(self) -> str:
+        return ":" if self.whole else f"{self.start}:{self.stop}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The part of an axis that one iteration of the loop `var` covers.
+
+    A point (the loop had no step) is a single position and adds no dimension to a buffer.
+    """
+
+    var: str
+    axis: str
+    point: bool = False
+
+    def __str__(self) -> str:
+        return self.var
+
+
+Index: TypeAlias = Span | Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An operand: a buffer, or the part of it that `part` covers along the tile's axis."""
+
+    buffer: str
+    part: Tile | None = None
+
+    def __str__(self) -> str:
+        return self.buffer if self.part is None else f"{self.buffer}[{self.part}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Iterations over `span` in steps of the parameter `step` (None: single positions).
+
+    `parallel` promises that iterations are independent: they may run in any order or at once.
+    """
+
+    tile: Tile
+    span: Span
+    step: str | None
+    parallel: bool
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Copy ``tensor[index]`` from HBM into a new buffer."""
+
+    buffer: str
+    tensor: str
+    index: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Copy a buffer to ``tensor[index]`` in HBM; the buffer stays resident."""
+
+    buffer: str
+    tensor: str
+    index: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """A new buffer with undefined contents."""
+
+    buffer: str
+    index: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Give a buffer's words back."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """Arithmetic on resident buffers: `name` is a key of `iosim.program.ops.OPS`."""
+
+    name: str
+    operands: tuple[Ref, ...]
+
+
+Node: TypeAlias = Loop | Load | Store | Alloc | Free | Op
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A tile size along `axis`, at least `least`, clipped to the axis when it is bound.
+
+    ``least = 0`` marks a *hold*: how much of the axis stays resident.  A larger hold, like a
+    larger tile, never moves more words and never takes fewer (`iosim.tiling` relies on it).
+    """
+
+    name: str
+    axis: str
+    least: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A schedule: what it computes, its tile parameters, its tensors, and the tree."""
+
+    name: str
+    problem: str
+    params: tuple[Param, ...]
+    tensors: tuple[Tensor, ...]
+    body: tuple[Node, ...]
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor called `name`."""
+        return next(t for t in self.tensors if t.name == name)
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every ``(direction, tensor)`` that the program ever moves, sorted."""
+        found: set[Key] = set()
+        for node in nodes(self.body):
+            if isinstance(node, Load):
+                found.add(("load", node.tensor))
+            elif isinstance(node, Store):
+                found.add(("store", node.tensor))
+        return tuple(sorted(found))
+
+
+def dims(index: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The indices that become dimensions of a buffer: all but points."""
+    return tuple(x for x in index if not (isinstance(x, Tile) and x.point))
+
+
+def nodes(body: tuple[Node, ...]) -> Iterator[Node]:
+    """Every node of a tree, parents first."""
+    for node in body:
+        yield node
+        if isinstance(node, Loop):
+            yield from nodes(node.body)

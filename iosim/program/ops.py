@@ -1,0 +1,120 @@
+"""OPS: one record per operation, holding its redundant forms side by side.
+
+`numpy` works on arrays with any number of leading *lane* dimensions (independent copies of the
+fast memory that run at once); it returns the new values of the operands named in `writes`, in
+that order, and never changes its arguments.  Arithmetic inside an operation is free and needs no
+words beyond its operands (`docs/cost-model.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """What an operation means.
+
+    Attributes:
+        says: the mathematics, one line.
+        dims: a string of index letters per operand, equal letters meaning equal extents;
+            ``"*"`` takes any shape.
+        reads, writes: positions of the operands whose old value matters, and that change.
+        flops: multiplications, additions and exponentials, each one, as a product of letters.
+        numpy: the meaning.
+    """
+
+    says: str
+    dims: tuple[str, ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    flops: str
+    numpy: Callable[..., tuple[Array, ...]]
+
+
+def _dot(a: Array, b: Array) -> Array:
+    """Stacked matrix product; NumPy's is slow for the outer products that tiny tiles make."""
+    return a * b if a.shape[-1] == 1 else np.matmul(a, b)
+
+
+def _t(a: Array) -> Array:
+    return a.swapaxes(-1, -2)
+
+
+def _online(m: Array, l: Array, s: Array) -> tuple[Array, Array, Array, Array]:
+    """New row maximum and sum, the weights exp(s − m), and the factor for what came before.
+
+    Milakov and Gimelshein 2018, arXiv 1805.02867, Algorithm 3.
+    """
+    top = np.maximum(m, s.max(axis=-1))
+    p = np.exp(s - top[..., None])
+    shrink = np.exp(m - top)
+    return top, l * shrink + p.sum(axis=-1), p, shrink
+
+
+def _row_stats(m: Array, l: Array, s: Array) -> tuple[Array, ...]:
+    top, total, _, _ = _online(m, l, s)
+    return top, total
+
+
+def _online_softmax(o: Array, m: Array, l: Array, s: Array, v: Array) -> tuple[Array, ...]:
+    top, total, p, shrink = _online(m, l, s)
+    return o * shrink[..., None] + _dot(p, v), top, total, p
+
+
+def _online_mean(o: Array, m: Array, l: Array, s: Array, v: Array) -> tuple[Array, ...]:
+    top, total, p, shrink = _online(m, l, s)
+    return (o * (l * shrink)[..., None] + _dot(p, v)) / total[..., None], top, total, p
+
+
+def _online_weights(o: Array, m: Array, l: Array, s: Array) -> tuple[Array, ...]:
+    top, total, p, shrink = _online(m, l, s)
+    return o * shrink[..., None], top, total, p
+
+
+OPS: dict[str, OpSpec] = {
+    "zero": OpSpec("x = 0", ("*",), (), (0,), "0", lambda x: (np.zeros_like(x),)),
+    "lowest": OpSpec("x = -inf", ("*",), (), (0,), "0", lambda x: (np.full_like(x, -np.inf),)),
+    "matmul_nt": OpSpec(
+        "s += q kᵀ", ("ij", "ix", "jx"), (0, 1, 2), (0,), "2ijx",
+        lambda s, q, k: (s + _dot(q, _t(k)),),
+    ),
+    "matmul_nn": OpSpec(
+        "o += p v", ("ix", "ij", "jx"), (0, 1, 2), (0,), "2ijx",
+        lambda o, p, v: (o + _dot(p, v),),
+    ),
+    "online_softmax": OpSpec(
+        "m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m') + s v",
+        ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3), "2ijx",
+        _online_softmax,
+    ),
+    "online_mean": OpSpec(
+        "m' = max(m, max s); s = exp(s − m'); l' = l exp(m − m') + Σ s; "
+        "o = (o l exp(m − m') + s v) / l'; l = l'",
+        ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3), "2ijx",
+        _online_mean,
+    ),
+    "online_weights": OpSpec(
+        "m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m')",
+        ("ix", "i", "i", "ij"), (0, 1, 2, 3), (0, 1, 2, 3), "ix",
+        _online_weights,
+    ),
+    "row_stats": OpSpec(
+        "m' = max(m, max s); l = l exp(m − m') + Σ exp(s − m')",
+        ("i", "i", "ij"), (0, 1, 2), (0, 1), "2ij",
+        _row_stats,
+    ),
+    "normalise": OpSpec(
+        "s = exp(s − m) / l", ("ij", "i", "i"), (0, 1, 2), (0,), "2ij",
+        lambda s, m, l: (np.exp(s - m[..., None]) / l[..., None],),
+    ),
+    "finish": OpSpec(
+        "o = o / l", ("ix", "i"), (0, 1), (0,), "ix", lambda o, l: (o / l[..., None],)
+    ),
+}  # fmt: skip

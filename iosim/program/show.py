@@ -1,0 +1,100 @@
+"""The pseudo-code printer: a program as a person would write it, with what each line moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from iosim.program.closed import Poly, Trips
+from iosim.program.evaluate import on_ints
+from iosim.program.ir import (
+    Alloc,
+    Free,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Program,
+    Span,
+    Store,
+    dims,
+)
+from iosim.program.ops import OPS
+from iosim.program.walk import Instance
+
+
+def show(program: Program, instance: Instance | None = None) -> str:
+    """Print a program; with an instance, also the words that each transfer moves in all.
+
+    Beside every load and store stands what one execution moves (``|i|`` is the extent of tile i),
+    then what all its executions move together.
+    """
+    params = ", ".join(p.name for p in program.params)
+    axes = dict.fromkeys(axis for t in program.tensors for axis in t.axes)
+    lines = [(f"{program.name}({', '.join(axes)}; {params})", "")]
+    if instance is not None:
+        sizes = ", ".join(f"{name} = {value:,}" for name, value in instance.values)
+        lines.append((f"  with {sizes}", ""))
+    lines += list(_lines(program.body, 1, (), None if instance is None else instance.env))
+    width = min(max(len(code) for code, note in lines if note) + 2, 60)
+    return "\n".join(f"{code:<{width}}{note}".rstrip() for code, note in lines) + "\n"
+
+
+def _lines(
+    body: tuple[Node, ...], depth: int, outer: tuple[Loop, ...], env: Mapping[str, int] | None
+) -> Iterator[tuple[str, str]]:
+    pad = "  " * depth
+    for node in body:
+        if isinstance(node, Loop):
+            kind = "grid" if node.parallel else "for"
+            over = node.span.axis if node.span.whole else f"{node.span.axis}[{node.span}]"
+            step = "" if node.step is None else f" by {node.step}"
+            yield f"{pad}{kind} {node.tile} in {over}{step}:", ""
+            yield from _lines(node.body, depth + 1, (*outer, node), env)
+        elif isinstance(node, Load):
+            code = f"{pad}load  {node.buffer} ← {node.tensor}[{_list(node.index)}]"
+            yield code, _moved(node.index, outer, env)
+        elif isinstance(node, Store):
+            code = f"{pad}store {node.tensor}[{_list(node.index)}] ← {node.buffer}"
+            yield code, _moved(node.index, outer, env)
+        elif isinstance(node, Alloc):
+            yield f"{pad}alloc {node.buffer}[{_list(node.index)}]", ""
+        elif isinstance(node, Free):
+            yield f"{pad}free  {node.buffer}", ""
+        else:
+            yield f"{pad}{_op(node)}", ""
+
+
+def _op(node: Op) -> str:
+    says = OPS[node.name].says
+    operands = ", ".join(map(str, node.operands))
+    return f"{node.name}({operands})  ▷ {says}" if len(says) < 16 else f"{node.name}({operands})"
+
+
+def _list(index: tuple[Index, ...]) -> str:
+    return ", ".join(map(str, index))
+
+
+def _moved(index: tuple[Index, ...], outer: tuple[Loop, ...], env: Mapping[str, int] | None) -> str:
+    """What one execution moves, and all of them: the closing rule, transfer by transfer."""
+    own = dims(index)
+    one = "·".join(
+        f"({x.length})" if isinstance(x, Span) and " " in str(x.length)
+        else str(x.length) if isinstance(x, Span) else f"|{x}|"
+        for x in own
+    )  # fmt: skip
+    total = Poly.of(1)
+    for x in index:
+        if isinstance(x, Span):
+            total = total * Poly.of(x.length)
+    for loop in outer:
+        indexed = loop.tile in index
+        length = Poly.of(loop.span.length)
+        if indexed or loop.step is None:
+            total = total * length
+        else:
+            total = total * Poly.of(Trips(loop.span.length, loop.step))
+    if env is None:
+        return f"# {one or '1'} words, in all {total}"
+    return f"# {one or '1'} words, in all {int(total.evaluate(on_ints(env))):,}"
+    return f"# {one or '1'} words, in all {int(total.evaluate(on_ints(env))):,}"

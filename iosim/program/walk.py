@@ -1,0 +1,110 @@
+"""Binding a program to numbers, and walking it one concrete transfer at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from iosim.counts import Direction
+from iosim.errors import InputError, closest
+from iosim.problem import check_size
+from iosim.program.ir import Index, Load, Loop, Node, Program, Span, Store, Tile
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A program whose axes and tile parameters are numbers.
+
+    `values` are sorted pairs, so that instances hash and compare.
+    """
+
+    program: Program
+    values: tuple[tuple[str, int], ...]
+
+    @property
+    def env(self) -> dict[str, int]:
+        """Name → value, axes and parameters together."""
+        return dict(self.values)
+
+    def span(self, span: Span) -> Range:
+        """The concrete ``(start, stop)`` of a span; an inverted one is empty."""
+        env = self.env
+        start, stop = span.start.at(env), span.stop.at(env)
+        return start, max(start, stop)
+
+
+def check_tiles(program: Program, tiles: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+    """Raise InputError unless `tiles` and `sizes` name what the program needs, in range."""
+    known = {p.name for p in program.params}
+    for name in tiles:
+        if name not in known:
+            raise InputError(f"{program.name} has no tile size {name!r}: {closest(name, known)}")
+    missing = sorted(known - set(tiles))
+    if missing:
+        raise InputError(f"{program.name} needs the tile sizes {', '.join(missing)}: give them")
+    for p in program.params:
+        check_size(p.name, tiles[p.name], least=p.least)
+    axes = {axis for t in program.tensors for axis in t.axes}
+    if set(sizes) != axes:
+        raise InputError(
+            f"{program.name} is over the sizes {', '.join(sorted(axes))}, "
+            f"got {', '.join(sorted(sizes)) or 'none'}: give exactly those"
+        )
+    for axis in axes:
+        check_size(axis, sizes[axis])
+
+
+def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> Instance:
+    """Give every axis and tile parameter a number; tiles are clipped to their axis.
+
+    Raises InputError for unknown or missing names and values out of range.
+    """
+    check_tiles(program, tiles, sizes)
+    env = dict(sizes) | {p.name: min(tiles[p.name], sizes[p.axis]) for p in program.params}
+    return Instance(program, tuple(sorted(env.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One explicit load or store: the tensor and the box ``ranges`` of it that moves."""
+
+    direction: Direction
+    tensor: str
+    ranges: tuple[Range, ...]
+
+    @property
+    def words(self) -> int:
+        """Words in the box."""
+        n = 1
+        for start, stop in self.ranges:
+            n *= stop - start
+        return n
+
+
+def walk(instance: Instance) -> Iterator[Transfer]:
+    """Every transfer in program order, one tile at a time."""
+    yield from _walk(instance, instance.program.body, {})
+
+
+def _walk(
+    instance: Instance, body: tuple[Node, ...], open_: dict[Tile, Range]
+) -> Iterator[Transfer]:
+    for node in body:
+        if isinstance(node, Loop):
+            start, stop = instance.span(node.span)
+            step = 1 if node.step is None else instance.env[node.step]
+            for at in range(start, stop, step):
+                here = {**open_, node.tile: (at, min(at + step, stop))}
+                yield from _walk(instance, node.body, here)
+        elif isinstance(node, Load):
+            yield Transfer("load", node.tensor, _ranges(instance, node.index, open_))
+        elif isinstance(node, Store):
+            yield Transfer("store", node.tensor, _ranges(instance, node.index, open_))
+
+
+def _ranges(
+    instance: Instance, index: tuple[Index, ...], open_: Mapping[Tile, Range]
+) -> tuple[Range, ...]:
+    return tuple(open_[x] if isinstance(x, Tile) else instance.span(x) for x in index)

@@ -1,0 +1,23 @@
+"""Streams of accesses: what a schedule moves, one transfer at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iosim.counts import Counts
+from iosim.program.walk import Instance, Transfer, walk
+
+__all__ = ["Transfer", "tally", "transfers"]
+
+
+def transfers(instance: Instance) -> Iterator[Transfer]:
+    """The explicit loads and stores of an instance, in program order."""
+    return walk(instance)
+
+
+def tally(instance: Instance) -> Counts:
+    """Sum the transfer stream.  Time grows with the number of tiles."""
+    words = dict.fromkeys(instance.program.keys(), 0)
+    for t in transfers(instance):
+        words[t.direction, t.tensor] += t.words
+    return Counts.of(words)
