@@ -1,0 +1,285 @@
+"""What a bound is: a formula, the class of algorithms it covers, and where it applies.
+
+A bound's mathematics is written **once**, as a function of `Terms`: sizes, the memory M, and the
+few functions that bounds use (roots, minima, roundings, logarithms).  Read with exact numbers it
+gives words; read with NumPy arrays, a curve; read with symbols, the sympy expression.  So the
+printed expression and the evaluated number cannot drift apart, and a number needs no sympy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from iosim.errors import InputError
+from iosim.problem import Problem, check_size
+
+Kind = Literal["lower", "upper"]
+Strength = Literal["exact", "asymptotic"]
+
+# The sizes of each problem, in the order in which people say them.
+SIZES: dict[str, tuple[str, ...]] = {
+    "attention": ("N", "d", "heads"),
+    "matmul": ("m", "n", "k"),
+    "copy": ("n",),
+}
+
+
+@functools.cache
+def sym(name: str) -> Any:
+    """The sympy symbol of a size (N, d, heads, m, n, k) or of the memory M: a positive integer.
+
+    Substitute with symbol objects only: in `expr.subs({"N": 8})` the string becomes the function
+    `sympy.N`, and symbols made from strings carry no assumptions.
+    """
+    import sympy
+
+    return sympy.Symbol(name, positive=True, integer=True)
+
+
+class Terms:
+    """Sizes as attributes, and the functions a formula may use; see `Exact`, `Array`, `Symbolic`.
+
+    `t.N`, `t.d`, `t.heads`, `t.m`, `t.n`, `t.k` and `t.M` are the sizes.
+    """
+
+    def __init__(self, sizes: Mapping[str, Any]) -> None:
+        self._sizes = dict(sizes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._sizes:
+            raise AttributeError(name)
+        return self._sizes[name]
+
+    def sqrt(self, x: Any) -> Any:
+        """Square root."""
+        raise NotImplementedError
+
+    def log2(self, x: Any) -> Any:
+        """Logarithm to base 2."""
+        raise NotImplementedError
+
+    def floor(self, x: Any) -> Any:
+        """Largest integer not above x."""
+        raise NotImplementedError
+
+    def ceil(self, x: Any) -> Any:
+        """Smallest integer not below x."""
+        raise NotImplementedError
+
+    def min(self, x: Any, y: Any) -> Any:
+        """The smaller of two."""
+        raise NotImplementedError
+
+
+class Exact(Terms):
+    """Rational arithmetic; a root that is irrational, or a logarithm, becomes a float."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__({name: Fraction(value) for name, value in sizes.items()})
+
+    def sqrt(self, x: Any) -> Any:
+        """A Fraction where the root is rational, else a float."""
+        if isinstance(x, Fraction):
+            root = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
+            if root * root == x:
+                return root
+        return math.sqrt(x)
+
+    def log2(self, x: Any) -> Any:
+        """A float."""
+        return math.log2(x)
+
+    def floor(self, x: Any) -> Any:
+        """Exact for fractions; ⌊√x⌋ is asked for through `isqrt`-safe rationals only."""
+        return Fraction(math.floor(x))
+
+    def ceil(self, x: Any) -> Any:
+        """Exact for fractions."""
+        return Fraction(math.ceil(x))
+
+    def min(self, x: Any, y: Any) -> Any:
+        """The smaller of two."""
+        return min(x, y)
+
+
+class Arrays(Terms):
+    """NumPy float64: one formula over many points."""
+
+    def __init__(self, sizes: Mapping[str, Any]) -> None:
+        super().__init__({name: np.asarray(v, dtype=np.float64) for name, v in sizes.items()})
+
+    def sqrt(self, x: Any) -> Any:
+        """Elementwise."""
+        return np.sqrt(x)
+
+    def log2(self, x: Any) -> Any:
+        """Elementwise."""
+        return np.log2(x)
+
+    def floor(self, x: Any) -> Any:
+        """Elementwise."""
+        return np.floor(x)
+
+    def ceil(self, x: Any) -> Any:
+        """Elementwise."""
+        return np.ceil(x)
+
+    def min(self, x: Any, y: Any) -> Any:
+        """Elementwise."""
+        return np.minimum(x, y)
+
+
+class Symbolic(Terms):
+    """sympy: the sizes are the symbols made by `sym`."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__({name: sym(name) for name in names})
+
+    def sqrt(self, x: Any) -> Any:
+        """sympy.sqrt."""
+        import sympy
+
+        return sympy.sqrt(x)
+
+    def log2(self, x: Any) -> Any:
+        """sympy.log to base 2."""
+        import sympy
+
+        return sympy.log(x, 2)
+
+    def floor(self, x: Any) -> Any:
+        """sympy.floor."""
+        import sympy
+
+        return sympy.floor(x)
+
+    def ceil(self, x: Any) -> Any:
+        """sympy.ceiling."""
+        import sympy
+
+        return sympy.ceiling(x)
+
+    def min(self, x: Any, y: Any) -> Any:
+        """sympy.Min."""
+        import sympy
+
+        return sympy.Min(x, y)
+
+
+def _always(t: Terms) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lower or an upper bound on the words moved between the two levels, loads plus stores.
+
+    name
+        how the command line and the tables call it.
+    kind
+        "lower": every algorithm of the class moves at least so many words.
+        "upper": a named algorithm moves at most so many.
+    strength
+        "exact": all constants are explicit and it holds at every finite size where it applies.
+        "asymptotic": it holds up to an unnamed constant; hold it against fitted slopes only.
+    problem
+        "attention", "matmul" or "copy".
+    klass
+        the algorithms it speaks of: for a lower bound all of them, for an upper bound the one
+        that attains it.
+    formula
+        the words, as a function of `Terms`.
+    validity
+        where it applies, as a sentence; `outside` is the same as a function.
+    source
+        paper and theorem.
+    outside
+        `Terms` (exact numbers) → the reason why it does not apply there, or None.
+    proof
+        the name of its proof in proofs/, without a suffix, or None.
+    numeric
+        where the words need an optimisation rather than a formula: `{size: int}` with M → words.
+    """
+
+    name: str
+    kind: Kind
+    strength: Strength
+    problem: str
+    klass: str
+    formula: Callable[[Any], Any]
+    validity: str
+    source: str
+    outside: Callable[[Any], str | None] = _always
+    proof: str | None = None
+    numeric: Callable[[Mapping[str, int]], float] | None = None
+
+    @property
+    def expression(self) -> Any:
+        """The sympy expression, over the symbols `sym(size)` and `sym("M")`.
+
+        Not clipped at 0, as `words` is.  Imports sympy.
+        """
+        return self.formula(Symbolic((*SIZES[self.problem], "M")))
+
+    def _sizes(self, problem: Problem, M: int) -> dict[str, int]:
+        if problem.kind != self.problem:
+            raise InputError(
+                f"{self.name} bounds {self.problem}, got {problem!r}: "
+                f"choose a bound for {problem.kind}"
+            )
+        return {**problem.sizes, "M": check_size("M", M)}
+
+    def why_not(self, problem: Problem, M: int) -> str | None:
+        """Why the bound does not apply to `problem` with M words, or None where it applies.
+
+        Raises InputError for a problem of another kind, or an M that is no size.
+        """
+        return self.outside(Exact(self._sizes(problem, M)))
+
+    def applies(self, problem: Problem, M: int) -> bool:
+        """Whether the theorem covers these sizes; `why_not` gives the reason if not."""
+        return self.why_not(problem, M) is None
+
+    def exact(self, problem: Problem, M: int) -> Fraction | float:
+        """The words, as a Fraction where no irrational root or logarithm is involved.
+
+        A lower bound that comes out negative says nothing, and is given as 0.  Raises InputError
+        where the bound does not apply: it is never extrapolated.
+        """
+        sizes = self._sizes(problem, M)
+        reason = self.outside(Exact(sizes))
+        if reason is not None:
+            raise InputError(
+                f"{self.name} does not apply: {reason}; choose sizes inside, or another bound"
+            )
+        value = self.numeric(sizes) if self.numeric else self.formula(Exact(sizes))
+        return max(Fraction(0), value) if isinstance(value, Fraction) else max(0.0, float(value))
+
+    def words(self, problem: Problem, M: int) -> float:
+        """The words as a float; otherwise like `exact`."""
+        return float(self.exact(problem, M))
+
+    def curve(self, **sizes: Any) -> Any:
+        """The words at many points: sizes and M as broadcastable arrays → float64 array.
+
+        heads defaults to 1.  Clipped at 0 like `words`; whether the bound applies at each point
+        is **not** checked here (use `applies`).  Raises InputError if a size is missing or if the
+        bound has no closed form.
+        """
+        if self.numeric is not None:
+            raise InputError(f"{self.name} has no closed form: call words() point by point")
+        if self.problem == "attention":
+            sizes = {"heads": 1, **sizes}
+        need = {*SIZES[self.problem], "M"}
+        if set(sizes) != need:
+            raise InputError(f"{self.name} needs {sorted(need)}, got {sorted(sizes)}: give each")
+        terms = Arrays(sizes)
+        shape = np.broadcast_shapes(*(np.shape(v) for v in sizes.values()))
+        return np.maximum(0.0, np.broadcast_to(self.formula(terms), shape))

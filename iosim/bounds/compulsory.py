@@ -1,0 +1,31 @@
+"""Compulsory traffic: every input is read once and every output written once.
+
+The memory starts empty and the results must end in slow memory, so each input word that the
+computation needs is loaded at least once and each output word is stored at least once.  That the
+computation needs *every* word of Q and K is an assumption on the algorithm: with N = 1 the softmax
+is 1 whatever Q and K hold, and an algorithm that knew it would read V only.
+"""
+
+from iosim.bounds.base import Bound
+
+ATTENTION = Bound(
+    name="compulsory",
+    kind="lower",
+    strength="exact",
+    problem="attention",
+    klass="every product q·k and p·v is computed explicitly, so every word of Q, K, V is read",
+    formula=lambda t: 4 * t.heads * t.N * t.d,
+    validity="all sizes and every M",
+    source="elementary: Q, K, V are read once and O is written once",
+)
+
+MATMUL = Bound(
+    name="matmul-compulsory",
+    kind="lower",
+    strength="exact",
+    problem="matmul",
+    klass="any algorithm, for inputs that it does not know beforehand",
+    formula=lambda t: t.m * t.k + t.k * t.n + t.m * t.n,
+    validity="all sizes and every M",
+    source="elementary: A and B are read once and C is written once",
+)

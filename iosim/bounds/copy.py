@@ -1,0 +1,28 @@
+"""Copying n words loads each and stores each: 2n, and 2n suffice with one word of memory.
+
+The entry to copy when a bound is added: one file, and one line in `iosim/bounds/__init__.py`.
+"""
+
+from iosim.bounds.base import Bound
+
+LOWER = Bound(
+    name="copy-lower",
+    kind="lower",
+    strength="exact",
+    problem="copy",
+    klass="any algorithm",
+    formula=lambda t: 2 * t.n,
+    validity="all sizes and every M",
+    source="elementary: each word is loaded once and stored once",
+)
+
+UPPER = Bound(
+    name="copy-upper",
+    kind="upper",
+    strength="exact",
+    problem="copy",
+    klass="load a word, store it, next",
+    formula=lambda t: 2 * t.n,
+    validity="all sizes and every M",
+    source="elementary: one word of fast memory suffices",
+)

@@ -1,0 +1,26 @@
+"""Matrix products: 2mnk/√M − 2M, tight in its leading constant.
+
+Write every product as a fused multiply–add c += a·b, for which a, b and c must be resident, and
+count **loads** only, those of C included.  Of any run of S loads at most M + S words of A, B and C
+are available, so by Loomis–Whitney at most ((M + S)/3)^{3/2} products happen in it.  With S = 2M
+that is M^{3/2}, hence at least 2mnk/√M − 2M loads.  An accumulator that starts at zero saves one
+load, mn in all, and costs a store at the end, at least mn in all: the sum is not affected.
+
+The summation order does not matter: any summation trees can be replaced by one accumulator per
+entry without a further transfer or word of memory (proofs/matmul_tight.md, Lemma 4), and of
+recomputed values only those that lead to the stored result are counted.
+"""
+
+from iosim.bounds.base import Bound
+
+LOWER = Bound(
+    name="matmul-tight",
+    kind="lower",
+    strength="exact",
+    problem="matmul",
+    klass="all mnk products computed explicitly, any summation trees, recomputation allowed",
+    formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M) - 2 * t.M,
+    validity="all sizes and every M; it says nothing (0) once M^{3/2} ≥ mnk",
+    source="Smith, Lowery, Langou & van de Geijn, arXiv 1702.02017",
+    proof="matmul_tight",
+)

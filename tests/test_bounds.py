@@ -1,0 +1,289 @@
+"""Bounds: values, order, monotony, slopes, and what is said where one does not apply."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import iosim.bounds as B
+from iosim.bounds import BOUNDS, best_lower_bound, bound, bounds_for, exact_lower_bounds, sym
+from iosim.bounds.base import SIZES, Bound
+from iosim.errors import InputError
+from iosim.problem import Attention, Copy, MatMul, Problem
+
+EXACT = [b for b in BOUNDS.values() if b.strength == "exact"]
+CLOSED = [b for b in BOUNDS.values() if b.numeric is None]
+
+
+def problems(kind: str) -> st.SearchStrategy[Problem]:
+    side = st.integers(1, 300)
+    if kind == "attention":
+        return st.builds(Attention, side, st.integers(1, 80), st.integers(1, 3))
+    if kind == "matmul":
+        return st.builds(MatMul, side, side, side)
+    return st.builds(Copy, side)
+
+
+def any_problem() -> st.SearchStrategy[Problem]:
+    return st.sampled_from(sorted(SIZES)).flatmap(problems)
+
+
+# ---------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "M", "words"),
+    [
+        ("compulsory", Attention(10, 4, 3), 7, 4 * 3 * 10 * 4),
+        ("saha-ye-large", Attention(4096, 64), 16384, 4096**2 * 64**2 / (2 * 16384) - 16384),
+        ("score-roots", Attention(4096, 64), 16384, 4096**2 / 4 - 16384 + 2 * 4096 * 64),
+        ("score-roots", Attention(4096, 64, 2), 4096, 4096**2 - 4096 + 4 * 4096 * 64),
+        ("saha-ye-small", Attention(100, 50), 25, 2 * 10**4 * 10 - 10**4 + 10**4 - 50),
+        ("saha-ye-compression", Attention(100, 10), 200, 10**6 / 1600 - 200),
+        ("compression", Attention(100, 10), 200, 10**6 / 800 - 200 + 2000),
+        ("any-matmul", Attention(100, 10), 50, 10**4),
+        ("any-matmul-binary", Attention(1024, 10), 2**20, 1.0),
+        ("standard-attention", Attention(100, 10), 50, 1000 + 10**4),
+        ("flash-attention", Attention(100, 10), 50, 10**6 / 50),
+        ("attenio", Attention(100, 10), 10 + 24 * 7, 2000 + 2000 * 15),
+        ("attenio", Attention(100, 10), 10**6, 4000),
+        ("attenio-closed-form", Attention(100, 10), 10 + 24 * 10, 2000 + 2000 * 10),
+        ("saha-ye-square-tiles", Attention(5, 3), 16, 2 * 15 * 3 + 25 + 5 + 25 * 2 + 45 + 20),
+        ("matmul-compulsory", MatMul(2, 3, 5), 9, 10 + 15 + 6),
+        ("matmul-tight", MatMul(8, 8, 8), 16, 2 * 512 / 4 - 32),
+        ("cosma-attained", MatMul(8, 8, 8), 16, 2 * 512 / 4 + 64),
+        ("matmul-square-tiles", MatMul(9, 10, 4), 13, 90 + 4 * (9 * 4 + 10 * 3)),
+        ("hong-kung-matmul", MatMul(8, 8, 8), 16, 512 / 4),
+        ("copy-lower", Copy(7), 1, 14),
+        ("copy-upper", Copy(7), 1, 14),
+    ],
+)
+def test_known_values(name: str, problem: Problem, M: int, words: float) -> None:
+    assert bound(name).words(problem, M) == pytest.approx(words, rel=1e-12)
+
+
+def test_rational_where_no_root_is_involved() -> None:
+    assert bound("saha-ye-large").exact(Attention(10, 2), 1) == Fraction(400, 17) - 1
+    assert bound("matmul-tight").exact(MatMul(8, 8, 8), 16) == Fraction(224)
+    assert isinstance(bound("matmul-tight").exact(MatMul(8, 8, 8), 17), float)
+
+
+@pytest.mark.parametrize("b", CLOSED, ids=lambda b: b.name)
+def test_expression_curve_and_words_agree(b: Bound) -> None:
+    make = {"attention": Attention, "matmul": MatMul, "copy": Copy}[b.problem]
+    names = SIZES[b.problem]
+    points = list(itertools.product((3, 40, 96), repeat=len(names)))
+    for point, M in itertools.product(points, (16, 130, 2000)):
+        problem = make(**dict(zip(names, point, strict=True)))
+        if not b.applies(problem, M):
+            continue
+        values = {sym(name): size for name, size in zip((*names, "M"), (*point, M), strict=True)}
+        want = max(0.0, float(b.expression.subs(values)))
+        assert b.words(problem, M) == pytest.approx(want, rel=1e-9)
+        curve = b.curve(**dict(zip(names, point, strict=True)), M=np.array([M, M]))
+        assert curve.shape == (2,)
+        assert curve == pytest.approx(want, rel=1e-9)
+
+
+@pytest.mark.parametrize("b", CLOSED, ids=lambda b: b.name)
+def test_expressions_use_the_shared_symbols(b: Bound) -> None:
+    allowed = {sym(name) for name in (*SIZES[b.problem], "M")}
+    assert b.expression.free_symbols <= allowed
+    assert isinstance(b.expression, sympy.Expr)
+
+
+# ---------------------------------------------------------------- order
+
+
+@settings(max_examples=300, deadline=None)
+@given(any_problem(), st.integers(1, 30_000))
+def test_exact_lower_bounds_stay_below_exact_upper_bounds(problem: Problem, M: int) -> None:
+    rows = [row for row in bounds_for(problem, M) if row.applies and row.strength == "exact"]
+    lower = [row for row in rows if row.kind == "lower"]
+    upper = [row for row in rows if row.kind == "upper"]
+    assert lower
+    for low, up in itertools.product(lower, upper):
+        assert low.words is not None
+        assert up.words is not None
+        assert low.words <= up.words * (1 + 1e-12), (low.name, up.name)
+
+
+def test_a_lower_bound_that_is_too_large_would_be_caught() -> None:
+    """1.1 times 4Nd exceeds what AttenIO attains once everything fits."""
+    problem, M = Attention(100, 10), 10**6
+    assert 1.1 * bound("compulsory").words(problem, M) > bound("attenio").words(problem, M)
+
+
+@settings(max_examples=200, deadline=None)
+@given(any_problem(), st.integers(1, 30_000), st.integers(1, 30_000))
+def test_words_never_grow_with_memory(problem: Problem, M: int, more: int) -> None:
+    for b in BOUNDS.values():
+        if b.problem == problem.kind and b.applies(problem, M) and b.applies(problem, M + more):
+            assert b.words(problem, M + more) <= b.words(problem, M) * (1 + 1e-12), b.name
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems("attention"), st.integers(1, 30_000))
+def test_the_sharper_form_is_never_below_the_paper_s(problem: Problem, M: int) -> None:
+    for sharp, paper in (("score-roots", "saha-ye-large"), ("compression", "saha-ye-compression")):
+        assert bound(sharp).words(problem, M) >= bound(paper).words(problem, M)
+    assert bound("score-roots").words(problem, M) >= bound("compression").words(problem, M)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems("attention"), st.integers(1, 30_000))
+def test_heads_are_at_least_additive(problem: Attention, M: int) -> None:
+    one = Attention(problem.N, problem.d)
+    for row in exact_lower_bounds(problem, M):
+        b = bound(row.name)
+        assert row.words is not None
+        assert row.words >= problem.heads * b.words(one, M) * (1 - 1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(any_problem(), st.integers(1, 10**6))
+def test_best_is_the_largest_exact_lower_bound(problem: Problem, M: int) -> None:
+    best = best_lower_bound(problem, M)
+    assert bound(best.name).words(problem, M) == best.words
+    assert best.words == max(row.words or 0 for row in exact_lower_bounds(problem, M))
+    assert best.words > 0
+
+
+def test_nothing_beats_the_compulsory_traffic_when_all_fits() -> None:
+    assert best_lower_bound(Attention(64, 8), 10**6) == (4 * 64 * 8, "compulsory")
+    assert best_lower_bound(MatMul(8, 8, 8), 10**6).name == "matmul-compulsory"
+
+
+# ---------------------------------------------------------------- asymptotic ones: slopes only
+
+
+def slope(b: Bound, N: int, d: int, Ms: list[int]) -> float:
+    words = [b.words(Attention(N, d), M) for M in Ms]
+    return float(np.polyfit(np.log(Ms), np.log(words), 1)[0])
+
+
+@pytest.mark.parametrize("name", ["saha-ye", "saha-ye-attained"])
+def test_slopes_on_the_two_sides_of_d_squared(name: str) -> None:
+    large = [2**e for e in range(14, 20)]
+    small = [2**e for e in range(4, 12)]
+    assert slope(bound(name), 2**18, 64, large) == pytest.approx(-1)
+    assert slope(bound(name), 2**18, 64, small) == pytest.approx(-1 / 2)
+
+
+@pytest.mark.parametrize("name", ["flash-attention", "flash-proposition-3", "any-matmul"])
+def test_slope_minus_one(name: str) -> None:
+    assert slope(bound(name), 2**18, 64, [2**e for e in range(14, 20)]) == pytest.approx(-1)
+
+
+def test_the_regimes_meet_at_d_squared() -> None:
+    N, d, M = sym("N"), sym("d"), sym("M")
+    large, small = N**2 * d**2 / M, N**2 * d / sympy.sqrt(M)
+    assert sympy.solve(sympy.Eq(large, small), M) == [d**2]
+
+
+@pytest.mark.parametrize(("N", "d", "M"), [(2**20, 64, 2**16), (2**20, 128, 2**18)])
+def test_leading_constants_for_large_memory(N: int, d: int, M: int) -> None:
+    unit = N * N * d * d / M
+    assert bound("score-roots").words(Attention(N, d), M) / unit == pytest.approx(1, rel=0.02)
+    assert bound("compression").words(Attention(N, d), M) / unit == pytest.approx(0.25, rel=0.02)
+    assert bound("attenio").words(Attention(N, d), M) / unit == pytest.approx(4, rel=0.1)
+
+
+# ---------------------------------------------------------------- where a bound does not apply
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "M", "reason"),
+    [
+        (
+            "attenio",
+            Attention(100, 10),
+            33,
+            "M = 33 is below 3d + 4 = 34, which one",
+        ),
+        ("flash-attention", Attention(100, 10), 9, "M = 9 is below d = 10"),
+        ("flash-attention", Attention(100, 10), 1001, "M = 1001 exceeds Nd = 1000"),
+        ("saha-ye-square-tiles", Attention(9, 9), 3, "M = 3 is below 4"),
+        ("cosma-attained", MatMul(3, 9, 9), 10, "M = 10 exceeds the square of min(m, n) = 3"),
+        ("any-matmul-binary", Attention(1, 9), 10, "N = 1 has log N = 0"),
+    ],
+)
+def test_reasons(name: str, problem: Problem, M: int, reason: str) -> None:
+    b = bound(name)
+    assert not b.applies(problem, M)
+    assert (b.why_not(problem, M) or "").startswith(reason)
+    with pytest.raises(InputError, match="does not apply") as error:
+        b.words(problem, M)
+    assert reason in str(error.value)
+    assert "\n" not in str(error.value)
+    row = next(row for row in bounds_for(problem, M) if row.name == name)
+    assert (row.words, row.applies) == (None, False)
+    assert row not in exact_lower_bounds(problem, M)
+
+
+@pytest.mark.parametrize("M", [0, -1, 2.5, True, "8", 2**41])
+def test_bad_memory(M: object) -> None:
+    for call in (bounds_for, best_lower_bound, exact_lower_bounds):
+        with pytest.raises(InputError, match="M"):
+            call(Attention(8, 4), M)  # type: ignore[arg-type]
+
+
+def test_wrong_kind_and_unknown_name() -> None:
+    with pytest.raises(InputError, match="bounds matmul, got Attention"):
+        bound("matmul-tight").words(Attention(8, 4), 9)
+    with pytest.raises(InputError, match="did you mean 'compulsory'"):
+        bound("compulsary")
+    with pytest.raises(InputError, match="needs"):
+        bound("compulsory").curve(N=8)
+
+
+# ---------------------------------------------------------------- the catalogue itself
+
+
+@pytest.mark.parametrize("b", BOUNDS.values(), ids=lambda b: b.name)
+def test_entries_are_complete(b: Bound) -> None:
+    assert b.kind in ("lower", "upper")
+    assert b.strength in ("exact", "asymptotic")
+    assert b.problem in SIZES
+    for sentence in (b.klass, b.validity, b.source):
+        assert len(sentence) > 4
+    assert hash(b)
+
+
+def test_rows_are_plain_data() -> None:
+    import json
+
+    rows = [row.as_dict() for row in bounds_for(Attention(64, 8), 100)]
+    assert json.loads(json.dumps(rows)) == rows
+    assert {"name", "kind", "strength", "words", "applies", "source"} <= set(rows[0])
+
+
+def test_largest_sizes_stay_finite() -> None:
+    big = 2**40
+    for problem in (Attention(big, big, big), MatMul(big, big, big), Copy(big)):
+        for row in bounds_for(problem, big):
+            assert row.words is None or math.isfinite(row.words)
+
+
+def test_numbers_need_no_sympy_and_no_algorithm() -> None:
+    code = (
+        "import sys; from iosim.bounds import bounds_for; from iosim.problem import Attention;"
+        "bounds_for(Attention(64, 8), 100);"
+        "bad = {'sympy', 'iosim.program', 'iosim.algorithms'} & set(sys.modules);"
+        "sys.exit(1 if bad else 0)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_public_names_exist() -> None:
+    for name in B.__all__:
+        assert hasattr(B, name)
