@@ -1,0 +1,230 @@
+"""Proofs that run: named steps, each of which says how it was checked, and how far.
+
+A theorem is a pair of files in `proofs/`, beside the package: `<theorem>.md`, which a person reads,
+and `<theorem>.py`, whose steps a machine runs.  A step is a function with a `step` decorator; it
+returns one line that tells the scope of the check and raises AssertionError where it fails:
+
+    @step("am-gm", how="proved", says="27abc ≤ (a+b+c)³ for a, b, c ≥ 0")
+    def am_gm() -> str:
+        identity(...)
+        return "all reals a, b, c ≥ 0"
+
+Three words, never mixed up:
+
+proved
+    for all values: a symbolic identity, an SMT solver's `unsat`, or an exact argument.
+exhaustive
+    every case up to a stated size.
+sampled
+    random cases from a stated seed.
+
+`run` rejects a scope that doesn't fit its word, so that a step can't call a sample a proof.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from iosim.errors import InputError, IosimError, closest
+
+How = Literal["proved", "exhaustive", "sampled"]
+Status = Literal["passed", "failed", "not run"]
+
+HOW: dict[str, str] = {
+    "proved": "proved for all values",
+    "exhaustive": "exhaustively up to a size",
+    "sampled": "sampled",
+}
+
+FOLDER = Path(__file__).resolve().parent.parent / "proofs"
+SOLVER_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Step:
+    """One checked claim: its name, how it is checked, what it says, and the check."""
+
+    name: str
+    how: How
+    says: str
+    fn: Callable[[], str]
+
+    def __call__(self) -> str:
+        """Run the check; return its scope, or raise AssertionError."""
+        return self.fn()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a step.
+
+    `status` is "passed", "failed" or "not run"; `scope` is the step's own line (None unless it
+    passed), `detail` the reason (None if it passed), `seconds` the time it took.
+    """
+
+    theorem: str
+    step: str
+    how: How
+    says: str
+    status: Status
+    scope: str | None
+    detail: str | None
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as a plain dict, for JSON."""
+        return asdict(self)
+
+
+def step(name: str, *, how: How, says: str) -> Callable[[Callable[[], str]], Step]:
+    """Make a function a step of the theorem in whose module it stands.
+
+    Raises InputError for a `how` that is none of the three words.
+    """
+    if how not in HOW:
+        raise InputError(f"step {name!r}: how = {how!r}, {closest(how, HOW)}")
+
+    def make(fn: Callable[[], str]) -> Step:
+        return Step(name, how, says, fn)
+
+    return make
+
+
+# ---------------------------------------------------------------- the theorems
+
+
+def theorems() -> tuple[str, ...]:
+    """Names of all theorems, sorted; IosimError if proofs/ is not beside the package."""
+    if not FOLDER.is_dir():
+        raise IosimError(
+            f"no proofs at {FOLDER}: run from a source tree, where proofs/ is beside iosim/"
+        )
+    return tuple(sorted(p.stem for p in FOLDER.glob("*.py") if not p.stem.startswith("_")))
+
+
+def load_theorem(name: str) -> ModuleType:
+    """Load proofs/<name>.py afresh and return it.
+
+    Raises InputError for an unknown name, IosimError if the folder is missing.
+    """
+    known = theorems()
+    if name not in known:
+        raise InputError(f"unknown theorem {name!r}: {closest(name, known)}")
+    alias = f"iosim_proofs.{name}"
+    spec = importlib.util.spec_from_file_location(alias, FOLDER / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise IosimError(f"cannot load {FOLDER / name}.py: check that it is readable")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[alias] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def steps(module: ModuleType) -> tuple[Step, ...]:
+    """The steps of a theorem, in the order in which its file defines them."""
+    found = tuple(value for value in vars(module).values() if isinstance(value, Step))
+    names = [s.name for s in found]
+    if not found or len(set(names)) < len(names):
+        raise IosimError(f"{module.__name__} has steps {names}: one at least, and no name twice")
+    return found
+
+
+def statement(name: str) -> str:
+    """The text of proofs/<name>.md.  Raises InputError, or IosimError if there is none."""
+    load = FOLDER / f"{name}.md"
+    if name not in theorems():
+        raise InputError(f"unknown theorem {name!r}: {closest(name, theorems())}")
+    if not load.is_file():
+        raise IosimError(f"no {load.name} beside {name}.py: write the proof for its readers")
+    return load.read_text(encoding="utf-8")
+
+
+def _scope_fits(how: How, scope: object) -> str | None:
+    if not isinstance(scope, str) or not scope.strip() or "\n" in scope:
+        return f"returned {scope!r} instead of one line that tells its scope"
+    if (how == "proved") != scope.startswith("all "):
+        return f"scope {scope!r} of a step called {how}: only a proof says 'all ' first"
+    if (how == "sampled") != ("seed" in scope):
+        return f"scope {scope!r} of a step called {how}: only a sample names its seed"
+    if how == "exhaustive" and not any(c.isdigit() for c in scope):
+        return f"scope {scope!r} of an exhaustive step: name the size that it reaches"
+    return None
+
+
+def run_step(theorem: str, one: Step) -> Result:
+    """Run a step; failures and missing solvers become results, never exceptions."""
+    start = time.perf_counter()
+    scope: str | None = None
+    detail: str | None = None
+    status: Status = "passed"
+    try:
+        scope = one()
+        detail = _scope_fits(one.how, scope)
+        if detail is not None:
+            status, scope = "failed", None
+    except ModuleNotFoundError as error:
+        status = "not run"
+        detail = f"needs {error.name}: install iosim[proofs]"
+    except Exception as error:
+        status = "failed"
+        detail = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    seconds = time.perf_counter() - start
+    return Result(theorem, one.name, one.how, one.says, status, scope, detail, seconds)
+
+
+def run(theorem: str | ModuleType) -> list[Result]:
+    """Run every step of a theorem, given by name or as a loaded module.
+
+    A step whose solver is not installed is "not run", never "passed".  Raises InputError for an
+    unknown name.
+    """
+    module = load_theorem(theorem) if isinstance(theorem, str) else theorem
+    name = module.__name__.rpartition(".")[2]
+    return [run_step(name, one) for one in steps(module)]
+
+
+# ---------------------------------------------------------------- tools for steps
+
+
+def require(condition: object, message: str) -> None:
+    """Raise AssertionError(message) unless `condition`; unlike `assert`, also under -O."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def identity(left: Any, right: Any) -> None:
+    """Require left = right as rational functions of their symbols (sympy)."""
+    import sympy
+
+    difference = sympy.cancel(sympy.together(sympy.expand(left - right)))
+    require(difference == 0, f"left − right = {difference}, not 0")
+
+
+def unsat(*constraints: Any) -> None:
+    """Require that no real or integer values satisfy the z3 constraints; an unknown is a failure.
+
+    Raises ModuleNotFoundError without z3.
+    """
+    z3 = _z3()
+    solver = z3.Solver()
+    solver.set("timeout", SOLVER_SECONDS * 1000)
+    solver.add(*constraints)
+    answer = solver.check()
+    if answer == z3.sat:
+        raise AssertionError(f"a counterexample: {solver.model()}".replace("\n", ""))
+    require(answer == z3.unsat, f"the solver gave up: {solver.reason_unknown()}")
+
+
+@functools.cache
+def _z3() -> Any:
+    import z3
+
+    return z3
