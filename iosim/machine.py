@@ -28,7 +28,6 @@ from iosim.program.ir import (
     Loop,
     Node,
     Op,
-    Program,
     Ref,
     Span,
     Store,

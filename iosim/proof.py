@@ -45,7 +45,7 @@ HOW: dict[str, str] = {
 }
 
 FOLDER = Path(__file__).resolve().parent.parent / "proofs"
-SOLVER_SECONDS = 20
+SOLVER_SECONDS: float = 20
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def unsat(*constraints: Any) -> None:
     """
     z3 = _z3()
     solver = z3.Solver()
-    solver.set("timeout", SOLVER_SECONDS * 1000)
+    solver.set("timeout", int(SOLVER_SECONDS * 1000))
     solver.add(*constraints)
     answer = solver.check()
     if answer == z3.sat:

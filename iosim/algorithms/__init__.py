@@ -10,6 +10,8 @@ import importlib
 from iosim.algorithms._entry import Algorithm
 from iosim.errors import InputError, closest
 
+__all__ = ["ALGORITHMS", "Algorithm", "algorithm", "algorithms"]
+
 ALGORITHMS: dict[str, str] = {
     "naive": "iosim.algorithms.naive",
     "flash1": "iosim.algorithms.flash1",

@@ -13,7 +13,21 @@ from iosim.errors import ProgramError, closest
 from iosim.problem import Problem, Tensor
 from iosim.program.check import check_parallel
 from iosim.program.ir import (
-    Affine, Alloc, Free, Index, Load, Loop, Node, Op, Param, Program, Ref, Span, Store, Tile, dims,
+    Affine,
+    Alloc,
+    Free,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Param,
+    Program,
+    Ref,
+    Span,
+    Store,
+    Tile,
+    dims,
 )  # fmt: skip
 from iosim.program.ops import OPS
 

@@ -24,7 +24,17 @@ from typing import Any, TypeAlias
 from iosim.counts import Key
 from iosim.errors import ProgramError
 from iosim.program.ir import (
-    Affine, Alloc, Free, Index, Load, Loop, Node, Program, Span, Store, Tile,
+    Affine,
+    Alloc,
+    Free,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Program,
+    Span,
+    Store,
+    Tile,
 )  # fmt: skip
 
 

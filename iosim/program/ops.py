@@ -27,7 +27,11 @@ class OpSpec:
             ``"*"`` takes any shape.
         reads, writes: positions of the operands whose old value matters, and that change.
         flops: multiplications, additions and exponentials, each one, as a product of letters.
-        numpy: the meaning.
+        numpy: the meaning; its parameters name the operands.
+        triton: the same on block values, as text that `iosim.gpu.emit` fills in: ``{s}`` is the
+            operand s, ``{s.shape}`` its block shape.  None: the operation has no GPU form.
+        lowest: operands whose columns beyond a ragged edge must read −inf in that text; those of
+            every other operand read 0 wherever they are contracted.
     """
 
     says: str
@@ -36,6 +40,8 @@ class OpSpec:
     writes: tuple[int, ...]
     flops: str
     numpy: Callable[..., tuple[Array, ...]]
+    triton: str | None = None
+    lowest: str = ""
 
 
 def _dot(a: Array, b: Array) -> Array:
@@ -78,43 +84,69 @@ def _online_weights(o: Array, m: Array, l: Array, s: Array) -> tuple[Array, ...]
     return o * shrink[..., None], top, total, p
 
 
+# Shared by the softmax family: `_online` above, on tiles.  exp2 is the one that hardware has.
+_ONLINE = """\
+_top = tl.maximum({m}, tl.max({s}, 1))
+_shrink = tl.exp2(({m} - _top) * LOG2E)
+"""
+_WEIGHTS = "{s} = tl.exp2(({s} - _top[:, None]) * LOG2E)\n"
+_SUM = "{l} = {l} * _shrink + tl.sum({s}, 1)\n"
+_WEIGHTED = 'tl.dot({s}.to({v}.dtype), {v}, %s, input_precision="ieee")'
+
 OPS: dict[str, OpSpec] = {
-    "zero": OpSpec("x = 0", ("*",), (), (0,), "0", lambda x: (np.zeros_like(x),)),
-    "lowest": OpSpec("x = -inf", ("*",), (), (0,), "0", lambda x: (np.full_like(x, -np.inf),)),
+    "zero": OpSpec(
+        "x = 0", ("*",), (), (0,), "0", lambda x: (np.zeros_like(x),),
+        "{x} = tl.zeros({x.shape}, tl.float32)",
+    ),
+    "lowest": OpSpec(
+        "x = -inf", ("*",), (), (0,), "0", lambda x: (np.full_like(x, -np.inf),),
+        '{x} = tl.full({x.shape}, float("-inf"), tl.float32)',
+    ),
     "matmul_nt": OpSpec(
         "s += q kᵀ", ("ij", "ix", "jx"), (0, 1, 2), (0,), "2ijx",
         lambda s, q, k: (s + _dot(q, _t(k)),),
+        '{s} = tl.dot({q}, tl.trans({k}), {s}, input_precision="ieee")',
     ),
     "matmul_nn": OpSpec(
         "o += p v", ("ix", "ij", "jx"), (0, 1, 2), (0,), "2ijx",
         lambda o, p, v: (o + _dot(p, v),),
+        '{o} = tl.dot({p}, {v}, {o}, input_precision="ieee")',
     ),
     "online_softmax": OpSpec(
         "m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m') + s v",
         ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3), "2ijx",
         _online_softmax,
+        _ONLINE + _WEIGHTS + _SUM + "{o} = " + _WEIGHTED % "{o} * _shrink[:, None]"
+        + "\n{m} = _top", "s",
     ),
     "online_mean": OpSpec(
         "m' = max(m, max s); s = exp(s − m'); l' = l exp(m − m') + Σ s; "
         "o = (o l exp(m − m') + s v) / l'; l = l'",
         ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3), "2ijx",
         _online_mean,
+        _ONLINE + _WEIGHTS + "{o} = " + _WEIGHTED % "{o} * ({l} * _shrink)[:, None]"
+        + "\n" + _SUM + "{o} = {o} / {l}[:, None]\n{m} = _top", "s",
     ),
     "online_weights": OpSpec(
         "m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m')",
         ("ix", "i", "i", "ij"), (0, 1, 2, 3), (0, 1, 2, 3), "ix",
         _online_weights,
+        _ONLINE + _WEIGHTS + _SUM + "{o} = {o} * _shrink[:, None]\n{m} = _top", "s",
     ),
     "row_stats": OpSpec(
         "m' = max(m, max s); l = l exp(m − m') + Σ exp(s − m')",
         ("i", "i", "ij"), (0, 1, 2), (0, 1), "2ij",
         _row_stats,
+        _ONLINE + "{l} = {l} * _shrink + tl.sum(tl.exp2(({s} - _top[:, None]) * LOG2E), 1)"
+        "\n{m} = _top", "s",
     ),
     "normalise": OpSpec(
         "s = exp(s − m) / l", ("ij", "i", "i"), (0, 1, 2), (0,), "2ij",
         lambda s, m, l: (np.exp(s - m[..., None]) / l[..., None],),
+        "{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / {l}[:, None]",
     ),
     "finish": OpSpec(
-        "o = o / l", ("ix", "i"), (0, 1), (0,), "ix", lambda o, l: (o / l[..., None],)
+        "o = o / l", ("ix", "i"), (0, 1), (0,), "ix", lambda o, l: (o / l[..., None],),
+        "{o} = {o} / {l}[:, None]",
     ),
 }  # fmt: skip

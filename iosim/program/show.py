@@ -97,4 +97,3 @@ def _moved(index: tuple[Index, ...], outer: tuple[Loop, ...], env: Mapping[str, 
     if env is None:
         return f"# {one or '1'} words, in all {total}"
     return f"# {one or '1'} words, in all {int(total.evaluate(on_ints(env))):,}"
-    return f"# {one or '1'} words, in all {int(total.evaluate(on_ints(env))):,}"

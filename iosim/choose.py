@@ -1,0 +1,106 @@
+"""Choosing tiles and counting by a named engine: what the command line and sweeps share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from iosim.algorithms import Algorithm
+from iosim.counts import Counts
+from iosim.errors import InputError, closest
+from iosim.machine import Machine, simulate
+from iosim.program.evaluate import count, peak
+from iosim.program.walk import Instance, bind
+from iosim.tiling import Lattice, optimal_tiles
+from iosim.units import parse_tiles
+
+# The largest tensor that the simulating engine will make: 2**28 words are 2 GiB of float64.
+LARGEST_TENSOR = 2**28
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Tiles, the program bound to them, and a remark for the user where one is due."""
+
+    instance: Instance
+    tiles: dict[str, int]
+    remark: str = ""
+
+
+def choose_tiles(
+    algorithm: Algorithm, problem: Any, M: int, how: str = "auto", lattice: Lattice = "all"
+) -> Choice:
+    """Tiles by name or by value.
+
+    Args:
+        how: ``auto`` (the optimum), the name of one of the algorithm's published rules
+            (``paper``), or values (``B_r=64,B_c=64``; parameters left out are chosen optimally).
+
+    Raises:
+        CapacityError: the tiles don't fit, or none would; the smallest M that works is named.
+        InputError: unknown rules, parameters or values.
+
+    A published rule is taken at its word: where its tiles need more than M words (the papers
+    leave out the small buffers) the choice says so in its remark instead of raising.
+    """
+    program = algorithm.program
+    if how in algorithm.rules:
+        tiles = algorithm.rules[how](problem, M)
+        instance = bind(program, problem.sizes, tiles)
+        need = peak(instance)
+        remark = (
+            f"the {how} tiles of {algorithm.name} hold {need} words, {need / M:.2f} M: the "
+            "published rule leaves some buffers out"
+        )
+        return Choice(instance, _kept(instance), remark if need > M else "")
+    if "=" not in how and how != "auto":
+        known = ["auto", *algorithm.rules]
+        raise InputError(
+            f"{algorithm.name} has no tile rule {how!r}: {closest(how, known)}, "
+            "or values like B_r=64"
+        )
+    fixed = {} if how == "auto" else parse_tiles(how)
+    best = optimal_tiles(program, problem, M, lattice=lattice, fixed=fixed)
+    instance = bind(program, problem.sizes, best.tiles)
+    return Choice(instance, _kept(instance))
+
+
+def _kept(instance: Instance) -> dict[str, int]:
+    """Tiles as they are used: clipped to their axis."""
+    env = instance.env
+    return {p.name: env[p.name] for p in instance.program.params}
+
+
+def by_formula(instance: Instance, problem: Any, M: int) -> tuple[Counts, int]:
+    """Counts and peak from the closed form."""
+    return count(instance), peak(instance)
+
+
+def by_simulation(instance: Instance, problem: Any, M: int) -> tuple[Counts, int]:
+    """Counts and peak from a run on random numbers."""
+    env = instance.env
+    for tensor in instance.program.tensors:
+        words = 1
+        for axis in tensor.axes:
+            words *= env[axis]
+        if words > LARGEST_TENSOR:
+            raise InputError(
+                f"simulating needs {tensor.name} of {words} words, more than {LARGEST_TENSOR}: "
+                "use --engine formula, which gives the same counts"
+            )
+    run = simulate(instance, Machine(M), problem.random())
+    return run.counts, run.peak_words
+
+
+ENGINES: dict[str, Callable[[Instance, Any, int], tuple[Counts, int]]] = {
+    "formula": by_formula,
+    "simulate": by_simulation,
+}
+
+
+def engine(name: str) -> Callable[[Instance, Any, int], tuple[Counts, int]]:
+    """A registered engine, or InputError with the closest name."""
+    if name not in ENGINES:
+        raise InputError(f"unknown engine {name!r}: {closest(name, ENGINES)}")
+    return ENGINES[name]

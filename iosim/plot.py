@@ -1,0 +1,111 @@
+"""Tables to figures.  Nothing here computes a count."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from iosim.errors import InputError
+from iosim.table import read_csv
+
+# Okabe and Ito's palette, which people with any colour vision can tell apart.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = "osD^vPX"
+
+STYLE: Any = {
+    "figure.figsize": (7.2, 4.8),
+    "figure.dpi": 100,
+    "savefig.dpi": 160,
+    "savefig.bbox": "tight",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "svg.hashsalt": "iosim",
+}
+
+
+def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
+    """Words against M, log-log: measured points on formula lines, bounds, the crossover.
+
+    Args:
+        table: a CSV that `iosim verify` wrote.
+        stem: where to write, without a suffix; a PNG and an SVG are made.
+
+    Raises:
+        InputError: the table is unreadable or empty, or the figure cannot be written.
+    """
+    rows = read_csv(table, needs=("kind", "name", "N", "d", "M_words", "total_words"))
+    if not rows:
+        raise InputError(f"{str(table)!r} has no rows: nothing to plot")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        names = list(dict.fromkeys(r["name"] for r in rows if r["kind"] in ("run", "formula")))
+        for k, name in enumerate(names):
+            colour = PALETTE[k % len(PALETTE)]
+            axes.plot(*_xy(rows, "formula", name), color=colour)
+            marker = MARKERS[k % len(MARKERS)]
+            axes.plot(*_xy(rows, "run", name), marker, color=colour)
+            axes.plot([], [], color=colour, marker=marker, label=f"{name}: formula and runs")
+        lower = list(dict.fromkeys(r["name"] for r in rows if r["kind"] == "lower"))
+        best: dict[Any, float] = {}
+        for r in rows:
+            if r["kind"] == "lower":
+                best[r["M_words"]] = max(best.get(r["M_words"], 0.0), r["total_words"])
+        if lower:
+            x, y = sorted(best), [best[m] for m in sorted(best)]
+            axes.plot(x, y, color="black", linestyle="--", label="largest exact lower bound")
+            floor = min(r["total_words"] for r in rows if r["kind"] in ("run", "formula"))
+            axes.fill_between(x, [min(floor, *y) / 2] * len(x), y, color="black", alpha=0.06)
+        d2 = rows[0]["d"] ** 2
+        spread = [r["M_words"] for r in rows]
+        if min(spread) < d2 < max(spread):
+            axes.axvline(d2, color="grey", linestyle=":", linewidth=1.2)
+            axes.annotate("M = d²", (d2, 0.02), xycoords=("data", "axes fraction"),
+                          xytext=(4, 0), textcoords="offset points", color="grey")  # fmt: skip
+        axes.set(
+            xscale="log", yscale="log", xlabel="fast memory M (words)",
+            ylabel="HBM traffic, loads + stores (words)",
+            title=f"Attention, N = {rows[0]['N']:,}, d = {rows[0]['d']}: words moved against M",
+        )  # fmt: skip
+        low = min([*best.values(), *(r["total_words"] for r in rows if r["kind"] == "run")])
+        axes.set_ylim(bottom=low / 1.6)
+        axes.legend(ncols=1, loc="upper right")
+        return save(figure, stem)
+
+
+def _xy(rows: Sequence[dict[str, Any]], kind: str, name: str) -> tuple[list[Any], list[Any]]:
+    found = sorted(
+        (r["M_words"], r["total_words"]) for r in rows if r["kind"] == kind and r["name"] == name
+    )
+    return [x for x, _ in found], [y for _, y in found]
+
+
+def save(figure: Any, stem: str | os.PathLike[str]) -> list[Path]:
+    """Write a figure as PNG and SVG, close it, and return the paths."""
+    from matplotlib import pyplot as plt
+
+    paths = [Path(f"{os.fspath(stem)}.{suffix}") for suffix in ("png", "svg")]
+    try:
+        for path in paths:
+            # Without a date the same table gives the same file.
+            meta = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+            figure.savefig(path, metadata=meta)
+    except OSError as error:
+        raise InputError(f"cannot write {str(paths[0])!r} ({error.strerror})") from error
+    finally:
+        plt.close(figure)
+    return paths

@@ -1,0 +1,58 @@
+"""Sizes as people type them: ``24576``, ``96KiB``, ``1Mi``; and the tile lists of the command line.
+
+The core counts words.  A bare number is words; a number with B at its end is bytes, and the dtype
+says how many of them make a word.
+"""
+
+from __future__ import annotations
+
+import re
+
+from iosim.errors import InputError
+from iosim.problem import check_size, word_bytes
+
+_PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+_SIZE = re.compile(r"([+-]?[0-9][0-9_,]*)\s*(Ki|Mi|Gi|K|M|G|)(B|)")
+
+
+def parse_int(name: str, text: str, least: int = 1) -> int:
+    """A whole number as typed, digits with optional ``_`` or ``,`` between them."""
+    try:
+        value = int(text.replace(",", ""))
+    except ValueError:
+        raise InputError(f"{name} must be a whole number, got {text!r}: give an integer") from None
+    return check_size(name, value, least)
+
+
+def parse_words(name: str, text: str, dtype: str | None = None) -> int:
+    """A memory size in words: a bare number, or one with a unit.
+
+    ``96KiB`` is 96·1024 bytes and needs a dtype; ``1Mi`` is 2**20 words.  Raises InputError for
+    anything else.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise InputError(
+            f"{name} = {text!r} is not a size: give words (24576, 1Mi) or bytes (96KiB, 1MB)"
+        )
+    number = int(match[1].replace(",", "").replace("_", "")) * _PREFIX[match[2]]
+    if match[3]:
+        if dtype is None:
+            raise InputError(f"{name} = {text!r} is in bytes: add --dtype (fp16, fp32, …)")
+        number //= word_bytes(dtype)
+    return check_size(name, number)
+
+
+def parse_tiles(text: str) -> dict[str, int]:
+    """``B_r=64,B_c=32`` → ``{"B_r": 64, "B_c": 32}``."""
+    tiles: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise InputError(
+                f"tiles {text!r} is neither auto, nor the name of a rule, nor like B_r=64,B_c=64"
+            )
+        if name.strip() in tiles:
+            raise InputError(f"tiles {text!r} gives {name.strip()} twice: give it once")
+        tiles[name.strip()] = parse_int(name.strip(), value.strip(), least=0)
+    return tiles

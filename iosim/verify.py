@@ -1,0 +1,344 @@
+"""The main job: run schedules over a sweep of M, and hold every number against every other.
+
+For each algorithm and each M, with the optimal tiles: the schedule runs on real inputs and its
+output is compared with a float64 reference; its count with the formula (as integers and as
+sympy); its peak with M; the count with every bound; and, over the sweep, the exponents of M with
+−1 above d² and −1/2 below.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from iosim.algorithms import algorithm, algorithms
+from iosim.counts import Counts
+from iosim.errors import InputError
+from iosim.machine import Array, Machine, simulate
+from iosim.problem import Attention, max_error
+from iosim.program.evaluate import count, peak
+from iosim.program.walk import bind
+from iosim.tiling import optimal_tiles, smallest_capacity
+
+# Blocked float64 sums of N terms differ from the reference by a few ulps; 1e-9 is far from both
+# that and from any wrong answer.
+TOLERANCE = 1e-9
+
+# Rounding to whole tiles bends a measured power law; a wrong exponent is off by 1/2.
+SLOPE_TOLERANCE = 0.12
+ABOVE, BELOW = "M ≥ d²", "M < d²"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One algorithm at one M, run and checked."""
+
+    algorithm: str
+    M: int
+    tiles: Mapping[str, int]
+    counts: Counts
+    formula_words: int
+    peak_words: int
+    max_error: float
+    lower_bound: str
+    lower_bound_words: float
+    failures: tuple[str, ...]
+
+    @property
+    def gap(self) -> float:
+        """Words over the largest exact lower bound."""
+        return self.counts.total_words / self.lower_bound_words
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A fitted exponent of M, and what it should be.  `fitted` is None with too few points."""
+
+    algorithm: str
+    side: str
+    expected: float
+    fitted: float | None
+    points: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether the fit, if there was one, agrees."""
+        return self.fitted is None or abs(self.fitted - self.expected) <= SLOPE_TOLERANCE
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that one verification saw."""
+
+    problem: Attention
+    points: tuple[Point, ...]
+    slopes: tuple[Slope, ...]
+    failures: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        return not self.failures
+
+
+@functools.lru_cache(maxsize=16)
+def _formula(name: str) -> Any:
+    from iosim import symbolic  # sympy takes half a second to import
+
+    return symbolic.count(algorithm(name).program)
+
+
+def check_point(
+    name: str, problem: Attention, M: int, hbm: Mapping[str, Array], want: Mapping[str, Array]
+) -> Point:
+    """Run one algorithm with its optimal tiles at M and check all that one point can show.
+
+    Raises CapacityError if M is below the algorithm's minimum.
+    """
+    from iosim.bounds import bounds_for
+
+    program = algorithm(name).program
+    tiles = optimal_tiles(program, problem, M).tiles
+    instance = bind(program, problem.sizes, tiles)
+    run = simulate(instance, Machine(M), hbm)
+    closed, top = count(instance), peak(instance)
+    symbolic_counts, symbolic_peak = _formula(name).at(problem.sizes, tiles)
+    error = max_error({x: run.outputs[x] for x in want}, want)
+
+    failed = []
+    if not error <= TOLERANCE:
+        failed.append(f"output differs from the reference by {error:.2e} (at most {TOLERANCE})")
+    if run.counts != closed:
+        failed.append(f"counted {run.counts}, integer formula {closed}")
+    if run.counts != symbolic_counts:
+        failed.append(f"counted {run.counts}, symbolic formula {symbolic_counts}")
+    if not run.peak_words == top == symbolic_peak <= M:
+        failed.append(
+            f"peak {run.peak_words}, formula {top}, symbolic {symbolic_peak}, M {M}"
+        )  # fmt: skip
+    lower = [b for b in bounds_for(problem, M) if b.kind == "lower" and b.strength == "exact"]
+    words = run.counts.total_words
+    for bound in lower:
+        if bound.words is not None and words < bound.words:
+            failed.append(f"{words} words are below the bound {bound.name} = {bound.words:.0f}")
+    best = max((b for b in lower if b.words is not None), key=lambda b: b.words or 0.0)
+    return Point(
+        algorithm=name, M=M, tiles=tiles, counts=run.counts, formula_words=closed.total_words,
+        peak_words=run.peak_words, max_error=error, lower_bound=best.name,
+        lower_bound_words=float(best.words or 0.0),
+        failures=tuple(f"{name} at M = {M}: {what}" for what in failed),
+    )  # fmt: skip
+
+
+def memory_sizes(problem: Attention) -> list[int]:
+    """The default sweep: from the smallest M that any algorithm runs in past N·d, by √2.
+
+    It also holds every algorithm's own minimum and the crossover d².
+    """
+    least = [smallest_capacity(a.program, problem) for a in algorithms("attention")]
+    end = 2 * problem.N * problem.d
+    found = {*least, problem.d**2, end}
+    steps = math.ceil(2 * math.log2(max(2.0, end / min(least))))
+    found |= {round(min(least) * 2 ** (k / 2)) for k in range(steps + 1)}
+    return sorted(M for M in found if min(least) <= M <= max(end, *least))
+
+
+def verify(
+    problem: Attention,
+    *,
+    sizes: Sequence[int] | None = None,
+    hbm: Mapping[str, Array] | None = None,
+    workers: int | None = None,
+    tick: Callable[[int, int], None] = lambda done, of: None,
+) -> Report:
+    """Check all attention algorithms over a sweep of M.
+
+    Args:
+        problem: sizes; `hbm` must match them.
+        sizes: values of M, in words; by default `memory_sizes(problem)`.  An algorithm is run
+            where M is at least its own minimum.
+        hbm: Q, K, V of shape (heads, N, d), float64; random if not given.
+        workers: processes; 1 runs everything in this one.
+        tick: called as ``tick(done, of)`` while points finish.
+
+    Raises:
+        InputError: no algorithm can run at any of the sizes.
+    """
+    data = dict(problem.random() if hbm is None else hbm)
+    want = problem.reference(data)
+    chosen = list(sizes or memory_sizes(problem))
+    jobs = [
+        (a.name, M)
+        for a in algorithms("attention")
+        for M in chosen
+        if smallest_capacity(a.program, problem) <= M
+    ]
+    if not jobs:
+        least = min(smallest_capacity(a.program, problem) for a in algorithms("attention"))
+        raise InputError(
+            f"no algorithm runs in M = {max(chosen)} words for N = {problem.N}, d = {problem.d}: "
+            f"use M >= {least}"
+        )
+    points: list[Point] = []
+    processes = workers or min(os.cpu_count() or 1, 8)
+    if processes == 1:
+        _adopt(problem, data, want)
+        for job in jobs:
+            points.append(_work(job))
+            tick(len(points), len(jobs))
+    else:
+        with ProcessPoolExecutor(
+            processes, initializer=_adopt, initargs=(problem, data, want)
+        ) as p:
+            # Small memories take longest: first, so that no worker is left with one at the end.
+            for point in p.map(_work, sorted(jobs, key=lambda job: job[1])):
+                points.append(point)
+                tick(len(points), len(jobs))
+    order = [a.name for a in algorithms("attention")]
+    points.sort(key=lambda p: (order.index(p.algorithm), p.M))
+    slopes = (
+        fit_slope("flash2", ABOVE, -1.0, problem, points),
+        fit_slope("small_cache", BELOW, -0.5, problem, points),
+    )
+    failures = [f for p in points for f in p.failures]
+    failures += [
+        f"exponent of {s.algorithm} for {s.side}: fitted {s.fitted:.3f}, expected {s.expected}"
+        for s in slopes
+        if not s.ok
+    ]
+    failures += _check_upper(problem, points)
+    return Report(problem, tuple(points), slopes, tuple(failures))
+
+
+_shared: list[Any] = []
+
+
+def _adopt(problem: Attention, hbm: Mapping[str, Array], want: Mapping[str, Array]) -> None:
+    """Give a worker the inputs once instead of with every job."""
+    _shared[:] = [problem, hbm, want]
+
+
+def _work(job: tuple[str, int]) -> Point:
+    problem, hbm, want = _shared
+    return check_point(job[0], problem, job[1], hbm, want)
+
+
+def fit_slope(
+    name: str, side: str, expected: float, problem: Attention, points: Iterable[Point]
+) -> Slope:
+    """Fit the exponent of M in the traffic that depends on M, on one side of d².
+
+    Only tensors whose counts change over the range are summed: what is moved once whatever M is
+    would hide the power law.  Above d² the range is d² … Nd/4 (fewer than 8 sweeps of K and V are
+    too coarse to show a slope).  Below, it is 16 … d²/4 (from there on whole rows are better than
+    square tiles), and since the edges of a tile and the row statistics take O(√M) of its M words,
+    the fit has that first finite-size term: log words = a + b·log M + c/√M.
+    """
+    d2, small = problem.d**2, side == BELOW
+    low, high = (16, d2 // 4) if small else (d2, problem.N * problem.d // 4)
+    chosen = [p for p in points if p.algorithm == name and low <= p.M <= high]
+    M = np.array([p.M for p in chosen], np.float64)
+    if len(set(M)) < (6 if small else 4):
+        return Slope(name, side, expected, None, len(chosen))
+    keys = {key for p in chosen for key, _ in p.counts}
+    moving = {k for k in keys if len({p.counts[k] for p in chosen}) > 1}
+    words = np.array([sum(p.counts[k] for k in moving) for p in chosen], np.float64)
+    terms = [np.ones_like(M), np.log(M)] + ([M**-0.5] if small else [])
+    fitted = np.linalg.lstsq(np.stack(terms, axis=1), np.log(words), rcond=None)[0][1]
+    return Slope(name, side, expected, float(fitted), len(chosen))
+
+
+def _check_upper(problem: Attention, points: Sequence[Point]) -> list[str]:
+    """The best schedule at each M moves no more than any exact upper bound promises."""
+    from iosim.bounds import bounds_for
+
+    failed = []
+    for M in sorted({p.M for p in points}):
+        best = min((p for p in points if p.M == M), key=lambda p: p.counts.total_words)
+        words = best.counts.total_words
+        for bound in bounds_for(problem, M):
+            if (bound.kind, bound.strength) != ("upper", "exact") or bound.words is None:
+                continue
+            if words > bound.words:
+                failed.append(
+                    f"M = {M}: the best schedule, {best.algorithm}, moves {words} words, more "
+                    f"than the attained {bound.name} = {bound.words:.0f}"
+                )
+    return failed
+
+
+def table(report: Report) -> list[dict[str, Any]]:
+    """The report as rows: what was run, the formula lines, and the bounds, for CSV and figure."""
+    from iosim.bounds import bounds_for
+
+    p = report.problem
+    base = {"N": p.N, "d": p.d, "heads": p.heads}
+    rows: list[dict[str, Any]] = []
+    for x in report.points:
+        rows.append({
+            "kind": "run", "name": x.algorithm, **base, "M_words": x.M,
+            "total_words": x.counts.total_words, "load_words": x.counts.load_words,
+            "store_words": x.counts.store_words, "formula_words": x.formula_words,
+            "peak_words": x.peak_words, "max_error": f"{x.max_error:.3e}",
+            "lower_bound": x.lower_bound, "lower_bound_words": round(x.lower_bound_words, 3),
+            "gap": round(x.gap, 4), "ok": not x.failures,
+            "tiles": " ".join(f"{k}={v}" for k, v in x.tiles.items()),
+        })  # fmt: skip
+    lo, hi = min(x.M for x in report.points), max(x.M for x in report.points)
+    grid = sorted({round(v) for v in np.geomspace(lo, hi, 81)} | {x.M for x in report.points})
+    for name in dict.fromkeys(x.algorithm for x in report.points):
+        program = algorithm(name).program
+        least = smallest_capacity(program, p)
+        for M in (M for M in grid if least <= M):
+            words = optimal_tiles(program, p, M).total_words
+            rows.append({"kind": "formula", "name": name, **base, "M_words": M,
+                         "total_words": words})  # fmt: skip
+    for M in grid:
+        for bound in bounds_for(p, M):
+            if bound.strength == "exact" and bound.words:
+                rows.append({"kind": bound.kind, "name": bound.name, **base, "M_words": M,
+                             "total_words": round(bound.words, 3)})  # fmt: skip
+    return rows
+
+
+def read_inputs(path: str | os.PathLike[str]) -> tuple[Attention, dict[str, Array]]:
+    """Read Q, K and V, each (N, d) or (heads, N, d), from an .npz file.
+
+    Raises InputError where the file is unreadable, an array is missing, of another shape than Q,
+    not real numbers, or holds NaN or infinity.
+    """
+    try:
+        with np.load(Path(path), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except Exception as error:  # a broken archive raises nearly anything, zipfile.BadZipFile too
+        raise InputError(f"cannot read {str(path)!r} as .npz: {error}") from error
+    if missing := [x for x in "QKV" if x not in arrays]:
+        raise InputError(
+            f"{str(path)!r} has no array {', '.join(missing)} (it has "
+            f"{', '.join(arrays) or 'none'}): save it with numpy.savez(path, Q=Q, K=K, V=V)"
+        )
+    hbm: dict[str, Array] = {}
+    for x in "QKV":
+        array = arrays[x]
+        if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
+            raise InputError(f"{x} is of dtype {array.dtype}: give real numbers")
+        if array.ndim not in (2, 3) or 0 in array.shape:
+            raise InputError(f"{x} has shape {array.shape}: give (N, d) or (heads, N, d)")
+        if array.shape != arrays["Q"].shape:
+            raise InputError(
+                f"{x} has shape {array.shape} and Q {arrays['Q'].shape}: make them equal"
+            )
+        full = np.asarray(array, np.float64)
+        if bad := int(np.size(full) - np.count_nonzero(np.isfinite(full))):
+            raise InputError(f"{x} holds {bad} values that are NaN or infinite: clean it first")
+        hbm[x] = full if full.ndim == 3 else full[None]
+    heads, N, d = hbm["Q"].shape
+    return Attention(N, d, heads), hbm
