@@ -1,5 +1,7 @@
 """Saha and Ye's compression bound, run for real over a finite field: see compression.md."""
 
+# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+
 from __future__ import annotations
 
 import itertools
@@ -416,7 +418,7 @@ def heads() -> str:
 @step(
     "oblivious",
     how="exhaustive",
-    says="Remark: the index set must not follow the input: d words give B = N entries if K is known",
+    says="Remark: the index set must not follow the input: with K known, d words give N entries",
 )
 def oblivious() -> str:
     """With K fixed and known, one row of Q gives a whole row: fewer words than min(d√B, B/2)."""

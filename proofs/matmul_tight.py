@@ -1,5 +1,7 @@
 """The tight bound for matrix products, step by step: see matmul_tight.md."""
 
+# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+
 from __future__ import annotations
 
 import itertools

@@ -1,5 +1,7 @@
 """Saha and Ye's bound for M < d², with its constants: see saha_ye_small.md."""
 
+# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+
 from __future__ import annotations
 
 import itertools

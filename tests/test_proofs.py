@@ -1,0 +1,281 @@
+"""Every theorem's steps pass, and for each theorem a planted error is caught."""
+
+from __future__ import annotations
+
+import builtins
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import iosim.proof as proof
+from iosim.errors import InputError, IosimError
+from iosim.proof import load_theorem, run, run_step, statement, step, steps, theorems
+
+pytest.importorskip("z3")
+
+PUBLISHED = (
+    "compression",
+    "hong_kung",
+    "matmul_tight",
+    "saha_ye_large",
+    "saha_ye_small",
+    "upper_bounds",
+)
+
+
+def test_the_published_theorems_are_there() -> None:
+    assert set(PUBLISHED) <= set(theorems())
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_step_passes(name: str) -> None:
+    results = run(name)
+    assert [(r.step, r.detail) for r in results if r.status != "passed"] == []
+    assert all(r.scope and r.seconds >= 0 and r.theorem == name for r in results)
+
+
+# theorem, constant, wrong value, the steps that must notice
+PLANTED = [
+    ("matmul_tight", "LEADING", 2.2, {"segment-length", "loads-and-stores"}),
+    ("matmul_tight", "LOST", 1, {"loads-and-stores"}),
+    ("matmul_tight", "SEGMENT", 3, {"products-per-segment", "segment-length"}),
+    ("hong_kung", "EXTRA", 0, {"every-small-graph", "every-small-forest", "wasteful-calculations"}),
+    ("saha_ye_large", "LARGE", 1.1, {"segments"}),
+    ("saha_ye_large", "MIDDLE", 0.55, {"segments"}),
+    ("saha_ye_large", "LARGE", 6, {"segments", "below-a-schedule"}),
+    ("saha_ye_small", "LEADING", 2.2, {"reduction"}),
+    ("saha_ye_small", "LOST", 1, {"reduction"}),
+    ("saha_ye_small", "LEADING", 5, {"reduction", "below-a-schedule"}),
+    ("compression", "ROOT", 1.1, {"lemma-minimum"}),
+    ("compression", "LINEAR", 0.9, {"lemma-minimum"}),
+    ("compression", "LARGE", 0.275, {"epochs"}),
+    ("compression", "MIDDLE", 0.275, {"epochs"}),
+    ("upper_bounds", "FLASH2", 30, {"flash2-order"}),
+    ("upper_bounds", "FLASH1", 39, {"flash1-order"}),
+    ("upper_bounds", "SMALL", 33, {"small-cache-order"}),
+]
+
+
+@pytest.mark.parametrize(("name", "constant", "wrong", "noticing"), PLANTED)
+def test_a_planted_error_is_caught(
+    name: str, constant: str, wrong: float, noticing: set[str]
+) -> None:
+    module = load_theorem(name)
+    assert getattr(module, constant) != wrong
+    setattr(module, constant, wrong)
+    for one in steps(module):
+        if one.name in noticing:
+            result = run_step(name, one)
+            assert result.status == "failed", f"{one.name} did not notice {constant} = {wrong}"
+            assert result.detail
+            assert "\n" not in result.detail
+
+
+def wrong_counts(module: ModuleType) -> None:
+    honest = module.square_tiling
+    module.square_tiling = lambda N, d, M: honest(N, d, M) + 1  # type: ignore[attr-defined]
+
+
+def wrong_vandermonde(module: ModuleType) -> None:
+    """q = N: the last row repeats the first power's pattern of another, so rows depend."""
+    honest = module.vandermonde
+    module.vandermonde = lambda N, d, q: honest(N - 1, d, q) + honest(1, d, q)  # type: ignore[attr-defined]
+
+
+def lying_alice(module: ModuleType) -> None:
+    """Every product in the true run is one too large, so Bob's entries are not QKᵀ's."""
+    honest: Callable[..., None] = module.Bob.do
+
+    def do(self: Any, kind: str, what: tuple[Any, ...]) -> None:
+        honest(self, kind, what)
+        if kind == "fma":
+            self.memory["S", what[0], what[1]] += 1
+
+    module.Bob.do = do  # type: ignore[attr-defined]
+
+
+def lazy_pebbles(module: ModuleType) -> None:
+    """Computes without loading: no parents are required."""
+    module.Dag.least = 0  # type: ignore[attr-defined]
+    module.dominates = lambda dag, D, part: False  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "plant", "step_name"),
+    [
+        ("upper_bounds", wrong_counts, "catalogue-counts"),
+        ("compression", wrong_vandermonde, "vandermonde"),
+        ("compression", wrong_vandermonde, "messages-by-counting"),
+        ("compression", lying_alice, "protocol"),
+        ("hong_kung", lazy_pebbles, "wasteful-calculations"),
+    ],
+)
+def test_a_planted_bug_is_caught(
+    name: str, plant: Callable[[ModuleType], None], step_name: str
+) -> None:
+    module = load_theorem(name)
+    plant(module)
+    one = next(s for s in steps(module) if s.name == step_name)
+    assert run_step(name, one).status == "failed"
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_text_names_every_step(name: str) -> None:
+    text = statement(name)
+    assert text.startswith("# ")
+    for one in steps(load_theorem(name)):
+        assert f"`{one.name}`" in text, f"{name}.md does not mention {one.name}"
+
+
+# ---------------------------------------------------------------- the harness itself
+
+
+@pytest.mark.parametrize(
+    ("how", "scope", "fits"),
+    [
+        ("proved", "all reals", True),
+        ("proved", "500 cases, seed 0", False),
+        ("proved", "N ≤ 3", False),
+        ("exhaustive", "N ≤ 3: 40 cases", True),
+        ("exhaustive", "all reals", False),
+        ("exhaustive", "many cases", False),
+        ("exhaustive", "500 cases, seed 0", False),
+        ("sampled", "500 cases, seed 0", True),
+        ("sampled", "all reals", False),
+        ("sampled", "500 cases", False),
+        ("proved", "", False),
+        ("proved", None, False),
+    ],
+)
+def test_a_scope_must_fit_its_word(how: Any, scope: Any, fits: bool) -> None:
+    one = step("s", how=how, says="…")(lambda: scope)
+    result = run_step("t", one)
+    assert result.status == ("passed" if fits else "failed")
+    assert (result.scope is not None) == fits
+
+
+def test_an_unknown_word_is_refused() -> None:
+    with pytest.raises(InputError, match="believed"):
+        step("s", how="believed", says="…")  # type: ignore[arg-type]
+
+
+def test_failures_become_results() -> None:
+    def boom() -> str:
+        raise ZeroDivisionError("by 0")
+
+    result = run_step("t", step("s", how="proved", says="…")(boom))
+    assert (result.status, result.scope) == ("failed", None)
+    assert result.detail == "ZeroDivisionError: by 0"
+
+
+def test_without_z3_a_step_is_not_run_and_never_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = builtins.__import__
+
+    def no_z3(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "z3":
+            raise ModuleNotFoundError("No module named 'z3'", name="z3")
+        return honest(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", no_z3)
+    proof._z3.cache_clear()
+    results = {r.step: r for r in run("saha_ye_large")}
+    proof._z3.cache_clear()
+    assert results["segments"].status == "not run"
+    assert results["segments"].detail == "needs z3: install iosim[proofs]"
+    assert results["convexity"].status == "passed"
+
+
+def test_solvers_must_decide() -> None:
+    import z3
+
+    x = z3.Real("x")
+    with pytest.raises(AssertionError, match="counterexample"):
+        proof.unsat(x > 1)
+    proof.unsat(x > 1, x < 0)
+
+
+def test_unsat_fails_when_the_solver_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    import z3
+
+    monkeypatch.setattr(proof, "SOLVER_SECONDS", 0.001)
+    x, y, z, n = z3.Ints("x y z n")
+    with pytest.raises(AssertionError, match="gave up"):
+        proof.unsat(x > 0, y > 0, z > 0, x**3 + y**3 == z**3 + 0 * n)
+
+
+def test_identities_must_hold() -> None:
+    import sympy
+
+    x = sympy.Symbol("x")
+    proof.identity((x + 1) ** 2, x**2 + 2 * x + 1)
+    with pytest.raises(AssertionError, match="not 0"):
+        proof.identity((x + 1) ** 2, x**2 + 1)
+
+
+def test_require_survives_python_O() -> None:
+    code = "from iosim.proof import require\nrequire(False, 'kept')"
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "AssertionError: kept" in done.stderr
+
+
+def test_unknown_theorem_and_missing_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="did you mean 'hong_kung'"):
+        load_theorem("hong_kong")
+    with pytest.raises(InputError, match="unknown theorem"):
+        run("../tests/test_proofs")
+    monkeypatch.setattr(proof, "FOLDER", Path("/nowhere"))
+    with pytest.raises(IosimError, match="no proofs at /nowhere") as error:
+        theorems()
+    assert "\n" not in str(error.value)
+
+
+def test_a_theorem_without_steps_is_malformed() -> None:
+    with pytest.raises(IosimError, match="one at least"):
+        steps(ModuleType("empty"))
+
+
+def test_iosim_imports_no_proofs() -> None:
+    code = (
+        "import sys, iosim, iosim.proof, iosim.bounds;"
+        "sys.exit(any(m.startswith(('proofs', 'iosim_proofs', 'z3')) for m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_results_are_plain_data() -> None:
+    import json
+
+    results = [r.as_dict() for r in run("saha_ye_small")]
+    assert json.loads(json.dumps(results)) == results
+
+
+def test_the_catalogue_states_what_is_proved() -> None:
+    """The constants of the proofs give the expressions of the catalogue."""
+    import sympy
+
+    from iosim.bounds import BOUNDS, bound, sym
+
+    N, d, heads, M, m, n, k = (sym(x) for x in ("N", "d", "heads", "M", "m", "n", "k"))
+
+    def exact(x: float) -> Any:
+        return sympy.nsimplify(x, rational=True)
+
+    t = load_theorem("matmul_tight")
+    want = exact(t.LEADING) * m * n * k / sympy.sqrt(M) - exact(t.LOST) * M
+    assert sympy.expand(bound("matmul-tight").expression - want) == 0
+    on_top = 2 * heads * N * d
+    t = load_theorem("saha_ye_small")
+    want = heads * (exact(t.LEADING) * N**2 * d / sympy.sqrt(M) - N**2) - exact(t.LOST) * M
+    assert sympy.expand(bound("saha-ye-small").expression - want - on_top) == 0
+    for name, theorem in (("score-roots", "saha_ye_large"), ("compression", "compression")):
+        t = load_theorem(theorem)
+        large, middle = exact(t.LARGE) * N**2 * d**2 / M, exact(t.MIDDLE) * N**2
+        want = heads * sympy.Min(large, middle) - M + on_top
+        assert sympy.expand(bound(name).expression - want) == 0
+    assert {b.proof for b in BOUNDS.values()} - {None} <= set(theorems())
