@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+import random
 import subprocess
 import sys
 from fractions import Fraction
@@ -16,6 +17,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import iosim
 import iosim.bounds as B
 from iosim.bounds import BOUNDS, best_lower_bound, bound, bounds_for, exact_lower_bounds, sym
 from iosim.bounds.base import SIZES, Bound
@@ -163,6 +165,39 @@ def test_best_is_the_largest_exact_lower_bound(problem: Problem, M: int) -> None
 def test_nothing_beats_the_compulsory_traffic_when_all_fits() -> None:
     assert best_lower_bound(Attention(64, 8), 10**6) == (4 * 64 * 8, "compulsory")
     assert best_lower_bound(MatMul(8, 8, 8), 10**6).name == "matmul-compulsory"
+
+
+# ---------------------------------------------------------------- against real schedules
+
+
+def worst_ratio(scale: float = 1.0) -> float:
+    """Largest exact lower bound (times `scale`) ÷ exact count, over algorithms, shapes and M."""
+    rng, worst = random.Random(0), 0.0
+    for _ in range(400):
+        algorithm = iosim.algorithm(rng.choice(sorted(iosim.ALGORITHMS)))
+        problem: Problem
+        if algorithm.problem is Attention:
+            problem = Attention(rng.randint(1, 60), rng.randint(1, 24), rng.randint(1, 2))
+        elif algorithm.problem is MatMul:
+            problem = MatMul(rng.randint(1, 40), rng.randint(1, 40), rng.randint(1, 40))
+        else:
+            problem = Copy(rng.randint(1, 50))
+        M = int(5 * 1.15 ** rng.randint(0, 50))
+        if iosim.smallest_capacity(algorithm.program, problem) > M:
+            continue
+        tiles = iosim.optimal_tiles(algorithm.program, problem, M).tiles
+        instance = iosim.bind(algorithm.program, problem.sizes, tiles)
+        words = iosim.count(instance).total_words
+        worst = max(worst, scale * best_lower_bound(problem, M).words / words)
+    return worst
+
+
+def test_no_schedule_beats_an_exact_lower_bound() -> None:
+    assert worst_ratio() == 1.0  # and the compulsory one is attained
+
+
+def test_schedules_catch_a_bound_that_is_a_tenth_too_large() -> None:
+    assert worst_ratio(1.1) > 1.0
 
 
 # ---------------------------------------------------------------- asymptotic ones: slopes only

@@ -18,7 +18,10 @@ from typing import Any
 
 from iosim.bounds.base import Bound
 
-KLASS = "QKᵀ by its N²d products, any summation trees, recomputation allowed; all else is free"
+KLASS = (
+    "QKᵀ by its N²d products, any summation trees, recomputation allowed; V is read and O is "
+    "written"
+)
 
 
 def _roots(t: Any) -> Any:

@@ -14,7 +14,10 @@ LOWER = Bound(
     kind="lower",
     strength="exact",
     problem="attention",
-    klass="QKᵀ by its N²d products, any summation trees, recomputation allowed; all else is free",
+    klass=(
+        "QKᵀ by its N²d products, any summation trees, recomputation allowed; V is read and O is "
+        "written"
+    ),
     formula=lambda t: t.heads * (2 * t.N**2 * t.d / t.sqrt(t.M) - t.N**2 + 2 * t.N * t.d) - 2 * t.M,
     validity="all sizes and every M; of the right order where M ≤ d², vacuous from M = 4d² on",
     source="Saha & Ye, arXiv 2402.07443, Theorem 3.7, with the constant of arXiv 1702.02017",
