@@ -2,17 +2,19 @@
 
 Three facts make the search exact and fast.  Nests share no tile parameter, so each is searched
 alone.  Counts depend on a tile B only through ⌈n/B⌉, so only the smallest B for each value of it
-matters: about 2√n candidates.  And a larger tile (or hold) never moves more words and never takes
-fewer, so a box of candidates is bounded below by the count at its upper corner and is infeasible
-when its lower corner is: branch and bound over boxes, all boxes of a level in one array
-operation.
+matters: about 2√n candidates.  And a larger tile or hold never moves more words, a larger tile
+never takes fewer: so a box of candidates is bounded from below by the count at its upper corner,
+and hopeless when what it holds at least is more than M.  (A larger hold W may take *fewer*
+words, since less is streamed beside it: d − W < B.  So what a box holds at least is taken with W
+at its lower and d − W at its upper end.)  Branch and bound over boxes, all boxes of a level in one
+array operation; the tile with the most candidates is bisected instead of branched on.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.errors import CapacityError, InputError, closest
-from iosim.problem import check_size
+from iosim.problem import LARGEST_SIZE, check_size
 from iosim.program import evaluate
 from iosim.program.closed import Nest, close
 from iosim.program.ir import Loop, Param, Program, nodes
@@ -28,6 +30,8 @@ from iosim.program.walk import bind
 
 Lattice = Literal["all", "pow2"]
 Ints = NDArray[np.int64]
+Box = dict[str, Ints]
+Shape = tuple[int, ...]
 
 
 class Sized(Protocol):
@@ -71,22 +75,18 @@ def optimal_tiles(
     """
     check_size("M", M)
     fixed = dict(fixed or {})
-    choices = {p.name: _choice(program, p, problem.sizes, lattice) for p in program.params}
-    for name, value in fixed.items():
-        if name not in choices:
-            raise InputError(f"{program.name} has no tile size {name!r}: {closest(name, choices)}")
-        param = next(p for p in program.params if p.name == name)
-        value = min(check_size(name, value, least=param.least), problem.sizes[param.axis])
-        choices[name] = _Choice(value, 1)
-    least = smallest_capacity(program, problem, lattice=lattice, fixed=fixed)
-    if least > M:
-        what = " with these tiles" if fixed else " on this lattice" if lattice != "all" else ""
-        raise CapacityError(
-            f"{program.name} needs at least {least} words{what} and M is {M}: use M >= {least}"
-        )
+    choices = _choices(program, problem, lattice, fixed)
+    spaces = [_Space(nest, choices, problem.sizes, M) for nest in close(program).nests]
     tiles: dict[str, int] = {}
-    for nest in close(program).nests:
-        tiles |= _search(_Space(nest, choices, problem.sizes, M))
+    for space in spaces:
+        found = space.search()
+        if found is None:
+            least = max(s.least_peak() for s in spaces)
+            what = " with these tiles" if fixed else " on this lattice" if lattice != "all" else ""
+            raise CapacityError(
+                f"{program.name} needs at least {least} words{what} and M is {M}: use M >= {least}"
+            )
+        tiles |= found
     instance = bind(program, problem.sizes, tiles)
     return Tiling(tiles, evaluate.count(instance).total_words, evaluate.peak(instance))
 
@@ -98,9 +98,10 @@ def smallest_capacity(
     lattice: Lattice = "all",
     fixed: Mapping[str, int] | None = None,
 ) -> int:
-    """The least M for which any tiles fit."""
-    tiles = {p.name: int(_choice(program, p, problem.sizes, lattice).at(0)) for p in program.params}
-    return evaluate.peak(bind(program, problem.sizes, tiles | dict(fixed or {})))
+    """The least M for which any tiles fit; arguments and errors as for `optimal_tiles`."""
+    choices = _choices(program, problem, lattice, fixed or {})
+    nests = close(program).nests
+    return max(_Space(nest, choices, problem.sizes, 1).least_peak() for nest in nests)
 
 
 @dataclass(frozen=True)
@@ -109,27 +110,47 @@ class _Choice:
 
     first: int
     count: int
+    hold: bool
     values: Ints | None = None
+    limit: int = LARGEST_SIZE
 
     def at(self, index: Any) -> Any:
-        """Values at integer positions."""
+        """Values at integer positions, as they are used: clipped to the axis."""
+        return np.minimum(self.name_at(index), self.limit)
+
+    def name_at(self, index: Any) -> Any:
+        """Values at integer positions, as they are called: 128 for a tile of 65 rows."""
         return self.first + index if self.values is None else self.values[index]
 
 
-def _choice(program: Program, param: Param, sizes: Mapping[str, int], lattice: Lattice) -> _Choice:
-    n = sizes[param.axis]
+def _choices(
+    program: Program, problem: Sized, lattice: Lattice, fixed: Mapping[str, int]
+) -> dict[str, _Choice]:
+    """The candidates of every parameter; one where it is fixed."""
     if lattice not in ("all", "pow2"):
         raise InputError(f"unknown lattice {lattice!r}: known: all, pow2")
+    choices = {p.name: _choice(program, p, problem.sizes[p.axis], lattice) for p in program.params}
+    for name, value in fixed.items():
+        if name not in choices:
+            raise InputError(f"{program.name} has no tile size {name!r}: {closest(name, choices)}")
+        param = next(p for p in program.params if p.name == name)
+        value = min(check_size(name, value, least=param.least), problem.sizes[param.axis])
+        choices[name] = _Choice(value, 1, param.least == 0)
+    return choices
+
+
+def _choice(program: Program, param: Param, n: int, lattice: Lattice) -> _Choice:
+    hold = param.least == 0
     if lattice == "pow2":
         top = max(16, 1 << (n - 1).bit_length())
         powers = 2 ** np.arange(4, top.bit_length(), dtype=np.int64)
-        values = np.array([0, n]) if param.least == 0 else powers
-        return _Choice(int(values[0]), len(values), values)
+        values = np.array([0, n]) if hold else powers
+        return _Choice(int(values[0]), len(values), hold, values, limit=n)
     loops = [x for x in nodes(program.body) if isinstance(x, Loop) and x.step == param.name]
-    if param.least == 0 or not all(x.span.whole for x in loops):
-        return _Choice(param.least, n + 1 - param.least)
+    if hold or not all(x.span.whole for x in loops):
+        return _Choice(param.least, n + 1 - param.least, hold)
     values = _distinct(n)
-    return _Choice(1, len(values), values)
+    return _Choice(1, len(values), hold, values)
 
 
 @functools.lru_cache(maxsize=64)
@@ -143,89 +164,133 @@ def _distinct(n: int) -> Ints:
 class _Space:
     """The parameters of one nest as positions on their choices, with vectorised cost and peak.
 
-    `free` are the parameters that the count depends on; the others sit at their least value.
+    `holds` and `steps` are the parameters to search; `spare` are tiles that the count doesn't
+    depend on, which sit at their least value.
     """
 
     def __init__(
         self, nest: Nest, choices: Mapping[str, _Choice], sizes: Mapping[str, int], M: int
     ) -> None:
-        mine = set().union(*(v.words.names() for v in nest.peak), nest.total.names())
-        self.choices = {k: c for k, c in choices.items() if k in mine}
         used = nest.total.names()
-        # The last one is found by bisection, so let it be the one with the most values.
-        self.free = sorted((k for k in self.choices if k in used), key=lambda k: choices[k].count)
-        self.spare = [k for k in self.choices if k not in used]
+        mine = used.union(*(v.words.names() for v in nest.peak))
+        self.choices = {k: c for k, c in choices.items() if k in mine}
+        self.holds = [k for k, c in self.choices.items() if c.hold]
+        steps = [k for k, c in self.choices.items() if not c.hold]
+        # The last one is bisected, so let it be the one with the most values.
+        self.steps = sorted((k for k in steps if k in used), key=lambda k: choices[k].count)
+        self.spare = [k for k in steps if k not in used]
         self.base: dict[str, Any] = dict(sizes) | {k: c.at(0) for k, c in self.choices.items()}
         self.nest, self.M = nest, M
         # Counts beyond 64 bits are rare enough to be done in Python's integers.
         worst = evaluate.on_ints({k: int(v) for k, v in self.base.items()})
-        big = max(int(nest.total.evaluate(worst)), 1) >= 2**61
-        self.dtype: Any = object if big else np.int64
+        self.dtype: Any = object if int(nest.total.evaluate(worst)) >= 2**61 else np.int64
+
+    def _corners(self, names: list[str]) -> tuple[Box, Box]:
+        """The box of all positions of some parameters."""
+        last = {k: np.full(1, self.choices[k].count - 1) for k in names}
+        return {k: np.zeros(1, np.int64) for k in names}, last
 
     def _env(self, at: Mapping[str, Any]) -> dict[str, Any]:
         return self.base | {
             k: np.asarray(self.choices[k].at(i)).astype(self.dtype) for k, i in at.items()
         }
 
-    def cost(self, at: Mapping[str, Any]) -> Any:
+    def _cost(self, at: Mapping[str, Any], shape: Shape) -> Any:
         """Words moved, at positions on the choices."""
-        return self.nest.total.evaluate(evaluate.on_arrays(self._env(at)))
+        words = self.nest.total.evaluate(evaluate.on_arrays(self._env(at)))
+        return np.broadcast_to(np.asarray(words, self.dtype), shape)
 
-    def fits(self, at: Mapping[str, Any]) -> Any:
-        """Whether the peak is at most M."""
-        return evaluate.largest(self.nest.peak, evaluate.on_arrays(self._env(at))) <= self.M
+    def _peak(
+        self, at: Mapping[str, Any], shape: Shape, high: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Words held; with `high`, what every point of the box from `at` to `high` holds."""
+        value = evaluate.on_arrays(self._env(at), None if high is None else self._env(high))
+        return np.broadcast_to(evaluate.largest(self.nest.peak, value), shape)
 
-    def reach(self, name: str, at: Mapping[str, Any], shape: tuple[int, ...]) -> Ints:
-        """The last position of `name` that fits beside the others (its first, if none does)."""
-        low = np.zeros(shape, np.int64)
-        high = np.full(shape, self.choices[name].count - 1)
-        while np.any(low < high):
-            middle = (low + high + 1) // 2
-            good = np.broadcast_to(self.fits({**at, name: middle}), shape)
-            low, high = np.where(good, middle, low), np.where(good, high, middle - 1)
-        return low
+    def _reach(self, name: str, low: Mapping[str, Any], shape: Shape, high: Any = None) -> Ints:
+        """The last position of the tile `name` that fits beside the others, or its first.
+
+        With `high`, the last that may fit anywhere in the box.
+        """
+        first = np.zeros(shape, np.int64)
+        end = np.full(shape, self.choices[name].count - 1)
+        while np.any(first < end):
+            middle = (first + end + 1) // 2
+            good = self._peak({**low, name: middle}, shape, high) <= self.M
+            first, end = np.where(good, middle, first), np.where(good, end, middle - 1)
+        return first
+
+    def least_peak(self) -> int:
+        """The fewest words that any tiles hold: tiles at their least, holds searched."""
+        best = [int(self._peak(self._corners(self.holds)[0], (1,))[0])]
+
+        def visit(low: Box, high: Box, shape: Shape) -> Any:
+            best[0] = min(best[0], int(self._peak(low, shape).min()))
+            return self._peak(low, shape, high) < best[0]
+
+        _branch(*self._corners(self.holds), visit)
+        return best[0]
+
+    def search(self) -> dict[str, int] | None:
+        """The cheapest tiles that fit, or None: boxes over holds and all steps but the last."""
+        best: dict[str, int] = {}
+        best_cost: list[int] = []
+        last = self.steps[-1:]
+
+        def visit(low: Box, high: Box, shape: Shape) -> Any:
+            point, corner = dict(low), dict(high)
+            for name in last:
+                point[name] = self._reach(name, low, shape)
+                # Without holds a box holds least at its lower corner, where we have just been.
+                corner[name] = (
+                    self._reach(name, low, shape, high) if self.holds else point[name]
+                )  # fmt: skip
+            fits = self._peak(point, shape) <= self.M
+            if fits.any():
+                found = self._cost(point, shape)
+                at = int(np.argmin(np.where(fits, found, found.max() + 1)))
+                if not best_cost or found[at] < best_cost[0]:
+                    best_cost[:] = [int(found[at])]
+                    best.update({k: int(v[at]) for k, v in point.items()})
+            hopeful = self._peak(low, shape, high) <= self.M
+            if best_cost:
+                hopeful = hopeful & (self._cost(corner, shape) < best_cost[0])
+            return hopeful
+
+        _branch(*self._corners(self.holds + self.steps[:-1]), visit)
+        if not best_cost:
+            return None
+        # Words that are left go to the tiles that cost nothing: fewer, larger transfers.
+        for name in self.spare:
+            best[name] = int(self._reach(name, best, (1,))[0])
+        return {k: int(self.choices[k].name_at(i)) for k, i in best.items()}
 
 
 _SPLIT = 8  # parts per side and level: fewer, larger array operations
 
 
-def _search(space: _Space) -> dict[str, int]:
-    """Branch and bound over all free parameters but the last, which is bisected."""
-    best: dict[str, int] = {}
-    if space.free:
-        *outer, last = space.free
-        low = {k: np.zeros(1, np.int64) for k in outer}
-        high = {k: np.full(1, space.choices[k].count - 1) for k in outer}
-        best_cost: int | None = None
-        while True:
-            low, high = _split(low, high)
-            good = np.broadcast_to(space.fits(low), low[outer[0]].shape if outer else (1,))
-            low, high = _take(low, good), _take(high, good)
-            shape = (int(good.sum()),)
-            top = space.reach(last, low, shape)
-            found = np.broadcast_to(space.cost({**low, last: top}), shape)
-            at = int(np.argmin(found))
-            if best_cost is None or found[at] < best_cost:
-                best_cost = int(found[at])
-                best = {k: int(v[at]) for k, v in low.items()} | {last: int(top[at])}
-            bound = np.broadcast_to(space.cost({**high, last: top}), shape)
-            more = (bound < best_cost) & np.any(
-                [high[k] > low[k] for k in outer] or [np.zeros(shape, bool)], axis=0
-            )
-            if not more.any():
-                break
-            low, high = _take(low, more), _take(high, more)
-    # Words that are left go to the tiles that cost nothing: fewer, larger transfers.
-    for name in space.spare:
-        best[name] = int(space.reach(name, best, (1,))[0])
-    return {k: int(space.choices[k].at(i)) for k, i in best.items()}
+def _branch(low: Box, high: Box, visit: Callable[[Box, Box, Shape], Any]) -> None:
+    """Cut boxes into parts, and those that `visit` keeps again, until all are single points.
+
+    `visit` gets the corners of all boxes of a level and returns which are worth cutting.
+    """
+    if not low:
+        visit(low, high, (1,))
+        return
+    while True:
+        low, high = _split(low, high)
+        shape = next(iter(low.values())).shape
+        more = visit(low, high, shape) & np.any([high[k] > low[k] for k in low], axis=0)
+        if not more.any():
+            return
+        low, high = _take(low, more), _take(high, more)
 
 
-def _take(box: dict[str, Ints], keep: Any) -> dict[str, Ints]:
+def _take(box: Box, keep: Any) -> Box:
     return {k: v[keep] for k, v in box.items()}
 
 
-def _split(low: dict[str, Ints], high: dict[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints]]:
+def _split(low: Box, high: Box) -> tuple[Box, Box]:
     """Cut every box into up to `_SPLIT` parts along each side."""
     for name in low:
         cuts = [low[name] + (high[name] - low[name] + 1) * k // _SPLIT for k in range(_SPLIT + 1)]

@@ -108,14 +108,22 @@ def _columns(
     return clean, np.broadcast_shapes(*(c.shape for c in clean.values()))
 
 
-def on_arrays(env: Mapping[str, Any]) -> Callable[[Atom], Any]:
-    """Atom → its values, for arrays; each trip count is computed once."""
+def on_arrays(
+    env: Mapping[str, Any], subtracted: Mapping[str, Any] | None = None
+) -> Callable[[Atom], Any]:
+    """Atom → its values, for arrays; each trip count is computed once.
+
+    Names with a negative coefficient in a length (the W of d − W) take their value from
+    `subtracted` where it is given; with a box's lower corner as `env` and its upper corner as
+    `subtracted`, every atom of a peak is at its least.
+    """
     seen: dict[Atom, Any] = {}
 
     def length(atom: Trips | Clip) -> Any:
         total: Any = atom.length.const
         for name, c in atom.length.terms:
-            total = total + (env[name] if c == 1 else c * env[name])
+            value = (subtracted or env)[name] if c < 0 else env[name]
+            total = total + (value if c == 1 else c * value)
         return total
 
     def value(atom: Atom) -> Any:

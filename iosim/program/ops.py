@@ -143,7 +143,7 @@ OPS: dict[str, OpSpec] = {
     "normalise": OpSpec(
         "s = exp(s − m) / l", ("ij", "i", "i"), (0, 1, 2), (0,), "2ij",
         lambda s, m, l: (np.exp(s - m[..., None]) / l[..., None],),
-        "{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / {l}[:, None]",
+        "{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / {l}[:, None]", "s",
     ),
     "finish": OpSpec(
         "o = o / l", ("ix", "i"), (0, 1), (0,), "ix", lambda o, l: (o / l[..., None],),

@@ -1,0 +1,289 @@
+"""The builder, the printer, the check of parallel loops, and the closing rule."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import iosim
+from iosim.errors import InputError, ProgramError
+from iosim.problem import Attention, Copy
+from iosim.program.build import Builder
+from iosim.program.closed import close
+from iosim.program.ir import Affine, Load, Loop, Program, Store, Tensor, nodes
+
+
+def trace(schedule: Callable[[Any], None], problem: Any = Attention) -> Program:
+    return iosim.build("test", problem, schedule)
+
+
+@pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
+def test_listing(name: str, golden: Any) -> None:
+    golden(f"{name}.txt", iosim.show(iosim.algorithm(name).program))
+
+
+def test_listing_with_numbers(golden: Any) -> None:
+    program = iosim.algorithm("flash2").program
+    sizes = Attention(1000, 64, 2).sizes
+    golden(
+        "flash2_bound.txt", iosim.show(program, iosim.bind(program, sizes, {"B_r": 64, "B_c": 48}))
+    )
+
+
+@pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
+def test_programs_are_values(name: str) -> None:
+    """Frozen, hashable, comparable: tracing twice gives the same value."""
+    algorithm = iosim.algorithm(name)
+    again = iosim.build(name, algorithm.problem, algorithm.schedule)
+    assert again == algorithm.program
+    assert hash(again) == hash(algorithm.program)
+    assert again != iosim.algorithm("copy" if name != "copy" else "matmul").program
+    with pytest.raises(AttributeError):
+        algorithm.program.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
+def test_heads_are_the_outermost_grid_loop(name: str) -> None:
+    for nest in iosim.algorithm(name).program.body:
+        assert isinstance(nest, Loop)
+        assert nest.parallel
+        assert nest.tile.axis == "heads"
+
+
+def broken_break(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.grid("n", B):
+        b.free(b.load("X", i))
+        break
+
+
+def broken_leak(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.grid("n", B):
+        b.load("X", i)
+
+
+def broken_twice(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.grid("n", B):
+        b.load("X", i)
+        b.load("X", i)
+
+
+def broken_freed(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.grid("n", B):
+        x = b.load("X", i)
+        b.free(x)
+        b.store(x, "Y", i)
+
+
+def broken_outside(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.grid("n", B):
+        x = b.load("X", i)
+        b.store(x, "Y", i)
+        b.free(x)
+    b.load("X", i)
+
+
+def broken_axis(b: Builder) -> None:
+    b.tile_sizes("m", "B")
+
+
+def broken_step(b: Builder) -> None:
+    for _ in b.grid("n", "B"):
+        pass
+
+
+def broken_tensor(b: Builder) -> None:
+    b.load("x", "n")
+
+
+def broken_op(b: Builder) -> None:
+    x = b.load("X", "n")
+    b.op("zer", x)
+
+
+def broken_arity(b: Builder) -> None:
+    x = b.load("X", "n")
+    b.op("zero", x, x)
+
+
+def broken_race(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for _ in b.grid("n", B):
+        x = b.load("X", "n")
+        b.store(x, "Y", "n")
+        b.free(x)
+
+
+def broken_sum(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    total = b.alloc("total", "n")
+    for _ in b.grid("n", B):
+        b.op("zero", total)
+    b.free(total)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (broken_break, "break or return left a loop"),
+        (broken_leak, "x not freed at the end of loop j: free them"),
+        (broken_twice, "buffer 'x' is already resident: free it or choose a name"),
+        (broken_freed, "x is used after it was freed: load it again"),
+        (broken_outside, "tile j is used outside its loop"),
+        (broken_axis, "unknown axis 'm': known: n"),
+        (broken_step, "'B' is not a tile size along n: declare it with tile_sizes()"),
+        (broken_tensor, "unknown tensor 'x': known: X, Y"),
+        (broken_op, "unknown operation 'zer': did you mean 'zero'?"),
+        (broken_arity, "zero takes 1 operands, got 2"),
+        (broken_race, "grid loop j is not parallel: Y is stored inside"),
+        (broken_sum, "grid loop j is not parallel: zero changes total"),
+    ],
+)
+def test_malformed_schedules_say_what_is_wrong(schedule: Any, message: str) -> None:
+    with pytest.raises(ProgramError) as error:
+        trace(schedule, Copy)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_shapes_are_checked() -> None:
+    def schedule(b: Builder) -> None:
+        B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+        for h in b.grid("heads"):
+            for i in b.grid("N", B_r):
+                for j in b.tiles("N", B_c):
+                    q = b.load("Q", h, i, "d")
+                    s = b.zeros("s", j, i)  # transposed
+                    b.op("matmul_nt", s, q, q)
+
+    with pytest.raises(ProgramError, match="matmul_nt: dimension 'i' is j and i"):
+        trace(schedule)
+
+
+def test_a_square_of_an_extent_has_no_closed_form() -> None:
+    def schedule(b: Builder) -> None:
+        b.scratch("D", "n", "n")
+        (B,) = b.tile_sizes("n", "B")
+        for i in b.grid("n", B):
+            x = b.load("D", i, i)
+            b.free(x)
+
+    program = trace(schedule, Copy)
+    with pytest.raises(ProgramError, match="degree 2 in tile"):
+        close(program)
+
+
+def test_the_diagonal_would_be_miscounted_without_that_check() -> None:
+    """Why degree 2 raises: the sum of e² is neither ⌈n/B⌉·B² nor n·B."""
+    n, B = 7, 3
+    assert sum(e * e for e in (3, 3, 1)) == 19
+    assert 19 not in (math.ceil(n / B) * B * B, n * B)
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 60), st.integers(0, 60))
+def test_the_closing_rule_on_a_part_of_an_axis(n: int, B: int, C: int, W: int) -> None:
+    def schedule(b: Builder) -> None:
+        (B_,) = b.tile_sizes("n", "B")
+        W_ = b.hold("n", "W")
+        for i in b.tiles("n", B_, W_):
+            x = b.load("X", i)
+            whole = b.load("Y", "n")
+            b.free(x, whole)
+
+    program = trace(schedule, Copy)
+    instance = iosim.bind(program, {"n": n}, {"B": B, "W": W})
+    W = min(W, n)
+    tiles = [range(at, min(at + B, n)) for at in range(W, n, B)]
+    counts = iosim.count(instance)
+    assert counts["load", "X"] == sum(map(len, tiles))
+    assert counts["load", "Y"] == n * len(tiles)
+    assert iosim.peak(instance) == max((len(t) + n for t in tiles), default=0)
+
+
+def test_affine_prints_and_evaluates() -> None:
+    length = Affine.of("d") - Affine.of("W")
+    assert str(length) == "d - W"
+    assert length.at({"d": 5, "W": 2}) == 3
+    assert str(Affine.of(3) - Affine.of(3)) == "0"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tiles", "message"),
+    [
+        ({"n": 4}, {}, "copy needs the tile sizes B: give them"),
+        ({"n": 4}, {"B": 0}, "B = 0 is outside 1"),
+        ({"n": 4}, {"B": 2, "C": 1}, "copy has no tile size 'C': known: B"),
+        ({"n": 4, "m": 2}, {"B": 2}, "copy is over the sizes n, got m, n"),
+        ({"n": 0}, {"B": 2}, "n = 0 is outside 1"),
+        ({"n": 2.5}, {"B": 2}, "n must be a whole number, got 2.5"),
+        ({"n": 2**50}, {"B": 2}, f"n = {2**50} is outside 1..{2**40}"),
+    ],
+)
+def test_binding_says_what_is_wrong(sizes: Any, tiles: Any, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        iosim.bind(iosim.algorithm("copy").program, sizes, tiles)
+    assert message in str(error.value)
+
+
+def test_tiles_are_clipped_to_their_axis() -> None:
+    program = iosim.algorithm("copy").program
+    assert iosim.bind(program, {"n": 4}, {"B": 99}) == iosim.bind(program, {"n": 4}, {"B": 4})
+
+
+def test_columns_say_what_is_wrong() -> None:
+    program = iosim.algorithm("copy").program
+    with pytest.raises(InputError, match="needs the columns B"):
+        iosim.count_many(program, {"n": 4})
+    with pytest.raises(InputError, match="column B must hold integers of at least 1"):
+        iosim.count_many(program, {"n": 4, "B": [1, 0]})
+    flash2 = iosim.algorithm("flash2").program
+    with pytest.raises(InputError, match="exceed 2\\*\\*62"):
+        iosim.count_many(flash2, {"N": 2**40, "d": 1, "heads": 1, "B_r": 1, "B_c": 1})
+
+
+def test_a_tensor_of_each_kind_is_declared() -> None:
+    for algorithm in iosim.algorithms():
+        program = algorithm.program
+        names = {n.tensor for n in nodes(program.body) if isinstance(n, (Load, Store))}
+        assert names == {t.name for t in program.tensors}
+        assert all(isinstance(t, Tensor) for t in program.tensors)
+        stored = {n.tensor for n in nodes(program.body) if isinstance(n, Store)}
+        assert {t.name for t in algorithm.problem.outputs} <= stored
+        assert not stored & {t.name for t in algorithm.problem.inputs}
+
+
+def test_a_new_algorithm_takes_a_few_lines() -> None:
+    """The example of docs/extending.md: Y = X in two strides, every step of the pipeline."""
+
+    def schedule(b: Builder) -> None:
+        outer, inner = b.tile_sizes("n", "B", "C")
+        for i in b.grid("n", outer):
+            x = b.load("X", i)
+            b.store(x, "Y", i)
+            b.free(x)
+        del inner
+
+    program = trace(schedule, Copy)
+    assert iosim.count(iosim.bind(program, {"n": 9}, {"B": 2, "C": 1})).total_words == 18
+
+
+def test_ragged_tiles_are_what_makes_counting_hard() -> None:
+    """A count that pretends all tiles are full is wrong on most shapes; ours is not."""
+    program = iosim.algorithm("flash2").program
+    wrong = 0
+    for N, B in itertools.product(range(2, 12), range(2, 6)):
+        counts = iosim.count(iosim.bind(program, Attention(N, 3).sizes, {"B_r": B, "B_c": B}))
+        trips = -(-N // B)
+        wrong += counts["load", "Q"] != trips * B * 3
+        assert counts["load", "K"] == trips * N * 3
+    assert wrong > 20

@@ -1,0 +1,191 @@
+"""Optimal tiles against brute force, on the count and peak of the machine's formulas."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import searchable
+
+import iosim
+from iosim.errors import CapacityError, InputError
+from iosim.problem import Attention
+
+
+def brute_force(
+    algorithm: Any, problem: Any, M: int, ranges: dict[str, Any] | None = None
+) -> int | None:
+    """The least words over all tiles that fit, by trying every one."""
+    params = algorithm.program.params
+    spans = [(ranges or {}).get(p.name, range(p.least, problem.sizes[p.axis] + 1)) for p in params]
+    grid = np.meshgrid(*[np.array(list(s)) for s in spans], indexing="ij")
+    columns = problem.sizes | {p.name: g.ravel() for p, g in zip(params, grid, strict=True)}
+    words = sum(iosim.count_many(algorithm.program, columns).values())
+    fits = iosim.peak_many(algorithm.program, columns) <= M
+    return int(words[fits].min()) if fits.any() else None
+
+
+@settings(max_examples=200)
+@given(searchable())
+def test_equal_to_brute_force(case: Any) -> None:
+    algorithm, problem, M = case
+    best = brute_force(algorithm, problem, M)
+    least = iosim.smallest_capacity(algorithm.program, problem)
+    assert (best is None) == (least > M)
+    if best is None:
+        with pytest.raises(CapacityError, match=f"use M >= {least}"):
+            iosim.optimal_tiles(algorithm.program, problem, M)
+        return
+    found = iosim.optimal_tiles(algorithm.program, problem, M)
+    instance = iosim.bind(algorithm.program, problem.sizes, found.tiles)
+    assert found.total_words == best == iosim.count(instance).total_words
+    assert found.peak_words == iosim.peak(instance) <= M
+
+
+@pytest.mark.parametrize("name", ["flash1", "flash2"])
+@pytest.mark.parametrize("M", [70, 200, 1000, 5000, 40000])
+def test_equal_to_brute_force_on_larger_shapes(name: str, M: int) -> None:
+    algorithm, problem = iosim.algorithm(name), Attention(251, 16)
+    found = iosim.optimal_tiles(algorithm.program, problem, M).total_words
+    assert found == brute_force(algorithm, problem, M)
+
+
+@pytest.mark.parametrize("M", [30, 77, 300, 1500])
+def test_equal_to_brute_force_with_a_hold(M: int) -> None:
+    """The scores pass, 3 parameters that matter, all of them tried."""
+    algorithm, problem = iosim.algorithm("small_cache"), Attention(90, 12)
+    found = iosim.optimal_tiles(algorithm.program, problem, M)
+    every = range(1, 91)
+    passes = {
+        1: {"B_r1": every, "B_c1": every, "W1": range(13), "B_d1": [1],
+            "B_r2": [1], "B_c2": [1], "B_d2": [1]},
+        2: {"B_r1": [1], "B_c1": [1], "W1": [0], "B_d1": [1],
+            "B_r2": every, "B_c2": [1], "B_d2": range(1, 13)},
+    }  # fmt: skip
+    least = brute_force(algorithm, problem, M, {k: [v[0]] for k, v in passes[2].items()} | {
+        "B_r1": [1], "W1": [0]})  # fmt: skip
+    assert least is not None
+    total = sum(brute_force(algorithm, problem, M, p) or 0 for p in passes.values()) - least
+    assert found.total_words == total
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 100), st.integers(1, 40), st.integers(1, 30000))
+def test_the_lattice_of_powers_of_two(N: int, d: int, M: int) -> None:
+    algorithm, problem = iosim.algorithm("flash2"), Attention(N, d)
+    powers = [2**k for k in range(4, 8) if 2 ** (k - 1) < N or k == 4]
+    pairs = itertools.product(powers, repeat=2)
+    all_words = [brute_force(algorithm, problem, M, {"B_r": [r], "B_c": [c]}) for r, c in pairs]
+    best = min((w for w in all_words if w is not None), default=None)
+    if best is None:
+        with pytest.raises(CapacityError, match="on this lattice"):
+            iosim.optimal_tiles(algorithm.program, problem, M, lattice="pow2")
+        return
+    found = iosim.optimal_tiles(algorithm.program, problem, M, lattice="pow2")
+    assert found.total_words == best
+    assert all(b >= 16 and b & (b - 1) == 0 for b in found.tiles.values())
+
+
+@given(searchable())
+def test_larger_tiles_move_no_more_and_take_no_less(case: Any) -> None:
+    """The facts that the search relies on, for every parameter of every algorithm."""
+    algorithm, problem, _ = case
+    params = algorithm.program.params
+    middle = {p.name: max(p.least, problem.sizes[p.axis] // 2) for p in params}
+    for p in params:
+        values = np.arange(p.least, problem.sizes[p.axis] + 1)
+        columns = problem.sizes | middle | {p.name: values}
+        words = sum(iosim.count_many(algorithm.program, columns).values())
+        assert (np.diff(words) <= 0).all(), p
+        if p.least > 0:
+            peaks = iosim.peak_many(algorithm.program, columns)
+            assert (np.diff(peaks) >= 0).all(), p
+
+
+def test_every_point_of_the_plane_for_the_facts() -> None:
+    for algorithm in iosim.algorithms():
+        sizes = {n: 1 if n == "heads" else 3 for n in algorithm.problem._names()}
+        params = algorithm.program.params
+        spans = [range(p.least, 4) for p in params]
+        grid = np.meshgrid(*[np.array(s) for s in spans], indexing="ij")
+        columns = sizes | {p.name: g for p, g in zip(params, grid, strict=True)}
+        words = sum(iosim.count_many(algorithm.program, columns).values())
+        peaks = iosim.peak_many(algorithm.program, columns)
+        for axis, p in enumerate(params):
+            assert (np.diff(words, axis=axis) <= 0).all(), p
+            assert p.least == 0 or (np.diff(peaks, axis=axis) >= 0).all(), p
+
+
+def test_a_larger_hold_may_take_less() -> None:
+    """Why holds are searched and not bisected: less is streamed beside a larger hold."""
+    program, sizes = iosim.algorithm("small_cache").program, Attention(5, 4).sizes
+    tiles = {"B_r1": 1, "B_c1": 5, "B_d1": 2, "B_r2": 1, "B_c2": 1, "B_d2": 1}
+    peaks = [iosim.peak(iosim.bind(program, sizes, tiles | {"W1": W})) for W in range(5)]
+    assert any(b < a for a, b in itertools.pairwise(peaks))
+
+
+@settings(max_examples=120)
+@given(searchable(), st.data())
+def test_equal_to_brute_force_with_fixed_tiles(case: Any, data: Any) -> None:
+    algorithm, problem, M = case
+    fixed = {
+        p.name: data.draw(st.integers(p.least, problem.sizes[p.axis]), label=p.name)
+        for p in algorithm.program.params
+        if data.draw(st.booleans(), label=f"fix {p.name}")
+    }
+    best = brute_force(algorithm, problem, M, {k: [v] for k, v in fixed.items()})
+    least = iosim.smallest_capacity(algorithm.program, problem, fixed=fixed)
+    assert (best is None) == (least > M)
+    if best is not None:
+        found = iosim.optimal_tiles(algorithm.program, problem, M, fixed=fixed)
+        assert found.total_words == best
+        assert found.peak_words <= M
+
+
+def test_more_memory_never_moves_more() -> None:
+    for algorithm in iosim.algorithms("attention"):
+        problem = Attention(300, 20)
+        least = iosim.smallest_capacity(algorithm.program, problem)
+        words = [
+            iosim.optimal_tiles(algorithm.program, problem, M).total_words
+            for M in range(least, 20000, 371)
+        ]
+        assert words == sorted(words, reverse=True)
+
+
+def test_fixed_tiles() -> None:
+    program, problem = iosim.algorithm("flash2").program, Attention(100, 8)
+    found = iosim.optimal_tiles(program, problem, 500, fixed={"B_c": 4})
+    assert found.tiles["B_c"] == 4
+    with pytest.raises(InputError, match="has no tile size 'B_q': did you mean 'B_"):
+        iosim.optimal_tiles(program, problem, 500, fixed={"B_q": 4})
+    with pytest.raises(InputError, match="B_r = 0 is outside"):
+        iosim.optimal_tiles(program, problem, 500, fixed={"B_r": 0})
+    with pytest.raises(CapacityError, match="with these tiles and M is 500: use M >= "):
+        iosim.optimal_tiles(program, problem, 500, fixed={"B_r": 64})
+    with pytest.raises(InputError, match="unknown lattice 'pow3'"):
+        iosim.optimal_tiles(program, problem, 500, lattice="pow3")  # type: ignore[arg-type]
+
+
+def test_sizes_beyond_64_bits() -> None:
+    """N²d of 2**80 words: Python's integers take over, and the answer is still exact."""
+    program, problem = iosim.algorithm("flash2").program, Attention(2**36, 128)
+    found = iosim.optimal_tiles(program, problem, 2**20)
+    B_r = found.tiles["B_r"]
+    assert found.total_words == 2 * 2**36 * 128 * (1 + -(-(2**36) // B_r))
+    worse = {"B_r": B_r + 1 + (2**36 // B_r) // 2**24, "B_c": 1}
+    assert iosim.peak(iosim.bind(program, problem.sizes, worse)) > 0
+
+
+def test_the_matmul_calibrator_is_near_its_known_optimum() -> None:
+    """2mnk/√M + mn up to the edges of a tile, (B² + 2B = M), and to tiles that divide the sizes."""
+    program = iosim.algorithm("matmul").program
+    for B in (16, 100, 500):
+        n, M = 8 * B, B * B + 2 * B
+        found = iosim.optimal_tiles(program, iosim.MatMul(n, n, n), M)
+        assert found.total_words == 2 * n**3 // B + n * n
+        assert found.total_words < (2 * n**3 / M**0.5 + n * n) * (1 + 1.5 / B)
