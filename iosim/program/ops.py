@@ -89,7 +89,9 @@ _ONLINE = """\
 _top = tl.maximum({m}, tl.max({s}, 1))
 _shrink = tl.exp2(({m} - _top) * LOG2E)
 """
-_WEIGHTS = "{s} = tl.exp2(({s} - _top[:, None]) * LOG2E)\n"
+# One multiply-add per element, for which the row maximum is scaled first.
+_EXP = "tl.exp2({s}.to(tl.float32) * LOG2E - (_top * LOG2E)[:, None])"
+_WEIGHTS = "{s} = " + _EXP + "\n"
 _SUM = "{l} = {l} * _shrink + tl.sum({s}, 1)\n"
 _WEIGHTED = 'tl.dot({s}.to({v}.dtype), {v}, %s, input_precision="ieee")'
 
@@ -137,8 +139,7 @@ OPS: dict[str, OpSpec] = {
         "m' = max(m, max s); l = l exp(m − m') + Σ exp(s − m')",
         ("i", "i", "ij"), (0, 1, 2), (0, 1), "2ij",
         _row_stats,
-        _ONLINE + "{l} = {l} * _shrink + tl.sum(tl.exp2(({s} - _top[:, None]) * LOG2E), 1)"
-        "\n{m} = _top", "s",
+        _ONLINE + "{l} = {l} * _shrink + tl.sum(" + _EXP + ", 1)\n{m} = _top", "s",
     ),
     "normalise": OpSpec(
         "s = exp(s − m) / l", ("ij", "i", "i"), (0, 1, 2), (0,), "2ij",

@@ -1,0 +1,154 @@
+"""The same kernels on a CPU, in Triton's interpreter, with NumPy arrays: no PyTorch needed.
+
+The interpreter asks of an argument only what `Memory` answers.  It stores bf16 as 16-bit integers
+and would multiply those; `_dot` widens them first, which is what the hardware does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.errors import IosimError
+from iosim.gpu.emit import Emitted, Kernel
+from iosim.gpu.launch import Outcome, run
+
+_NUMPY: dict[str, Any] = {
+    "fp16": np.float16, "bf16": np.uint16, "fp32": np.float32, "int32": np.int32, "int64": np.int64,
+}  # fmt: skip
+_NAMES = {
+    "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "int32": "int32", "int64": "int64",
+}  # fmt: skip
+
+
+class InterpreterError(IosimError):
+    """Triton is missing, or was imported before the interpreter was switched on."""
+
+
+class Memory:
+    """A NumPy array with the few attributes that the interpreter asks of a tensor."""
+
+    def __init__(self, array: NDArray[Any], dtype: str) -> None:
+        self.array, self.dtype = array, f"torch.{_NAMES[dtype]}"
+
+    def data_ptr(self) -> int:
+        """Where the array lies."""
+        return self.array.ctypes.data
+
+    # The interpreter copies tensors to the host and back; these are on the host already.
+    def untyped_storage(self) -> Memory:
+        """The memory itself."""
+        return self
+
+    cpu = untyped_storage
+
+    def new_empty(self, *_: Any, **__: Any) -> Memory:
+        """A handle to fill with `set_`."""
+        return self
+
+    def set_(self, *_: Any) -> Memory:
+        """Stay where it is."""
+        return self
+
+    def copy_(self, _: Any) -> None:
+        """Nothing to copy."""
+
+    def storage_offset(self) -> int:
+        """Always at the start."""
+        return 0
+
+    def size(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.array.shape
+
+    def stride(self) -> tuple[int, ...]:
+        """One word."""
+        return (1,)
+
+
+class Interpreter:
+    """A `Device` that is this CPU."""
+
+    def put(self, flat: NDArray[np.float32], dtype: str) -> Memory:
+        """Round to `dtype`, to nearest even."""
+        return Memory(to_bf16(flat) if dtype == "bf16" else flat.astype(_NUMPY[dtype]), dtype)
+
+    def get(self, buffer: Memory, dtype: str) -> NDArray[Any]:
+        """Widen to float64."""
+        if dtype == "bf16":
+            return from_bf16(buffer.array).astype(np.float64)
+        return buffer.array.astype(np.int64 if dtype.startswith("int") else np.float64)
+
+    def zeros(self, n: int, dtype: str) -> Memory:
+        """Zeros of an integer type."""
+        return Memory(np.zeros(n, _NUMPY[dtype]), dtype)
+
+    def launch(self, kernel: Kernel, function: Any, pointers: list[Any], count: bool) -> None:
+        """Run one program instance after another."""
+        if kernel.in_step and kernel.grid > 1:
+            raise InterpreterError(
+                f"{kernel.name} waits for {kernel.grid} programs at a gate and the interpreter "
+                "runs one after another: emit it in step with programs=1"
+            )
+        with np.errstate(all="ignore"):  # rows beyond a ragged edge may divide by zero
+            function[(kernel.grid,)](*pointers, COUNT=count)
+
+
+def interpret(
+    emitted: Emitted, inputs: Mapping[str, NDArray[Any]], dtype: str = "fp32", *, count: bool = True
+) -> Outcome:
+    """Run emitted kernels on the CPU.
+
+    Raises InterpreterError where Triton is missing or already imported in compiled mode.
+    """
+    switch_on()
+    return run(emitted, inputs, dtype, Interpreter(), count=count)
+
+
+def switch_on() -> None:
+    """Import Triton in interpreted mode: it decides once, when it is first imported."""
+    if "triton" not in sys.modules:
+        os.environ["TRITON_INTERPRET"] = "1"
+    elif os.environ.get("TRITON_INTERPRET") != "1":
+        raise InterpreterError(
+            "triton is already imported in compiled mode: start a new process, "
+            "or set TRITON_INTERPRET=1 before it is imported"
+        )
+    try:
+        from triton.runtime import interpreter
+    except ImportError as error:
+        raise InterpreterError(
+            f"the interpreter needs the triton package ({error}): pip install 'iosim[gpu]'"
+        ) from None
+    builder = interpreter.InterpreterBuilder
+    if builder.create_dot is not _dot:
+        builder.create_dot = _dot
+
+
+def _dot(_: Any, a: Any, b: Any, d: Any, *__: Any) -> Any:
+    """a b + d in d's type; NumPy has no bf16, so its bits are widened."""
+    from triton.runtime.interpreter import TensorHandle
+
+    wide = [_widened(x).astype(d.data.dtype) for x in (a, b)]
+    return TensorHandle(np.matmul(*wide) + d.data, d.dtype.scalar)
+
+
+def _widened(x: Any) -> NDArray[Any]:
+    return from_bf16(x.data) if str(x.dtype.scalar) in ("bf16", "bfloat16") else x.data
+
+
+def to_bf16(x: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The nearest bf16, ties to even, as bits; NaN stays NaN."""
+    bits = x.astype(np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(x), np.uint32(0x7FC0), rounded).astype(np.uint16)
+
+
+def from_bf16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """The value of bf16 bits, exact in float32."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)

@@ -1,0 +1,113 @@
+"""How tensors lie in HBM on the GPU, and which 32-byte sectors a transfer touches.
+
+The model counts words; the hardware counts sectors.  The two agree to the byte when every row of
+a tile starts on a sector and fills whole ones, so rows are padded to `PAD` words.  A ragged edge
+then leaves at most the last sector of a row partly used, and `sector_bytes` says exactly by how
+much: it is the same fold over the program as the count of words, with ⌈bytes / 32⌉ in place of
+the last axis's extent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iosim.counts import Counts, Key
+from iosim.problem import Tensor, word_bytes
+from iosim.program.ir import Load, Loop, Node, Span, Store
+from iosim.program.walk import Instance, Range
+
+SECTOR = 32  # bytes, the unit in which an NVIDIA GPU moves data between the SM and L2
+PAD = 16  # words: a whole sector of the narrowest type that is emitted, fp16
+
+
+def padded(extent: int) -> int:
+    """`extent` rounded up to a multiple of `PAD`."""
+    return -(-extent // PAD) * PAD
+
+
+def shape(tensor: Tensor, instance: Instance) -> tuple[int, ...]:
+    """Extents of a tensor, without padding."""
+    return tuple(instance.env[axis] for axis in tensor.axes)
+
+
+def strides(tensor: Tensor, instance: Instance) -> tuple[int, ...]:
+    """Words between neighbours along every axis: row-major, rows padded."""
+    found = [1]
+    width = padded(instance.env[tensor.axes[-1]])
+    for axis in reversed(tensor.axes[:-1]):
+        found.append(width)
+        width *= instance.env[axis]
+    return tuple(reversed(found))
+
+
+def allocation(tensor: Tensor, instance: Instance) -> int:
+    """Words that the tensor takes in HBM, padding included."""
+    return strides(tensor, instance)[0] * max(
+        instance.env[tensor.axes[0]], PAD if len(tensor.axes) == 1 else 1
+    )
+
+
+def model_bytes(counts: Counts, instance: Instance, dtype: str) -> dict[Key, int]:
+    """Words in bytes: `dtype` for data, at least 4 for statistics (`Tensor.wide`)."""
+    wide = {t.name: t.wide for t in instance.program.tensors}
+    return {(way, name): n * word_bytes(dtype, wide[name]) for (way, name), n in counts}
+
+
+def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> dict[Key, int]:
+    """Bytes of all the sectors that the transfers of top-level nodes `nests` touch.
+
+    Each row of each tile is a run of its own, counted once per transfer: exact where a run starts
+    on a sector and one warp asks for each of its sectors once, which is how the emitted kernels
+    read and write.
+    """
+    total: dict[Key, int] = {}
+    for key, sectors in _sectors(instance, dtype, instance.program.body[nests], ()):
+        total[key] = total.get(key, 0) + sectors * SECTOR
+    return total
+
+
+def _sectors(
+    instance: Instance, dtype: str, body: tuple[Node, ...], outer: tuple[Loop, ...]
+) -> Iterator[tuple[Key, int]]:
+    for node in body:
+        if isinstance(node, Loop):
+            yield from _sectors(instance, dtype, node.body, (*outer, node))
+        elif isinstance(node, (Load, Store)):
+            yield _key(node), _transfer(instance, dtype, node, outer)
+
+
+def _key(node: Load | Store) -> Key:
+    return ("load" if isinstance(node, Load) else "store", node.tensor)
+
+
+def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[Loop, ...]) -> int:
+    tensor = instance.program.tensor(node.tensor)
+    word = word_bytes(dtype, tensor.wide)
+    *rows, last = node.index
+    n = 1
+    for loop in outer:
+        trips = list(ranges(instance, loop))
+        if loop.tile == last:
+            n *= sum(_run(r, word) for r in trips)
+        elif loop.tile in rows:
+            n *= sum(b - a for a, b in trips)
+        else:
+            n *= len(trips)
+    for x in node.index:
+        if isinstance(x, Span):
+            span = instance.span(x)
+            n *= _run(span, word) if x is last else span[1] - span[0]
+    return n
+
+
+def _run(run: Range, word: int) -> int:
+    start, stop = run[0] * word, run[1] * word
+    return -(-stop // SECTOR) - start // SECTOR if stop > start else 0
+
+
+def ranges(instance: Instance, loop: Loop) -> Iterator[Range]:
+    """The concrete tile of every iteration of a loop."""
+    start, stop = instance.span(loop.span)
+    step = 1 if loop.step is None else instance.env[loop.step]
+    for at in range(start, stop, step):
+        yield at, min(at + step, stop)

@@ -1,0 +1,77 @@
+"""HBM as the kernels see it: padded, typed, poisoned; on the host or on a GPU.
+
+A run allocates every tensor of the program with padded rows (`iosim.gpu.layout`), copies the
+inputs in, and fills all the rest (scratch, outputs and padding) with NaN, so that a wrong mask or
+an unwritten element shows in the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.gpu import layout
+from iosim.gpu.emit import Kernel
+from iosim.problem import Tensor
+from iosim.program.walk import Instance
+
+Array = NDArray[Any]
+
+DTYPES = ("fp16", "bf16", "fp32")
+
+
+class Device(Protocol):
+    """What a run needs of a place to run: two implementations, NumPy and torch."""
+
+    def put(self, flat: NDArray[np.float32], dtype: str) -> Any:
+        """Copy a flat array to the device as `dtype`."""
+        ...
+
+    def get(self, buffer: Any, dtype: str) -> Array:
+        """Copy a flat buffer back, as float64 (or int64 for ``dtype="int64"``)."""
+        ...
+
+    def zeros(self, n: int, dtype: str) -> Any:
+        """A flat buffer of zeros; `dtype` is ``int64`` or ``int32``."""
+        ...
+
+    def launch(self, kernel: Kernel, function: Any, pointers: list[Any], count: bool) -> None:
+        """Run one kernel to its end."""
+        ...
+
+
+def dtype_of(tensor: Tensor, dtype: str) -> str:
+    """Statistics are fp32 in HBM whatever the data is."""
+    return "fp32" if tensor.wide else dtype
+
+
+def pack(tensor: Tensor, instance: Instance, data: Array | None) -> NDArray[np.float32]:
+    """Lay a tensor out flat with padded rows; what is not data is NaN."""
+    flat = np.full(layout.allocation(tensor, instance), np.nan, np.float32)
+    if data is not None:
+        _window(flat, tensor, instance)[...] = data
+    return flat
+
+
+def unpack(flat: Array, tensor: Tensor, instance: Instance) -> Array:
+    """The tensor without its padding."""
+    return np.array(_window(flat, tensor, instance), np.float64)
+
+
+def _window(flat: Array, tensor: Tensor, instance: Instance) -> Array:
+    shape = layout.shape(tensor, instance)
+    steps = [s * flat.itemsize for s in layout.strides(tensor, instance)]
+    return np.lib.stride_tricks.as_strided(flat, shape, steps)
+
+
+def allocate(
+    instance: Instance, inputs: Mapping[str, Array], dtype: str, device: Device
+) -> dict[str, Any]:
+    """Every tensor of the program on the device, by name."""
+    return {
+        t.name: device.put(pack(t, instance, inputs.get(t.name)), dtype_of(t, dtype))
+        for t in instance.program.tensors
+    }

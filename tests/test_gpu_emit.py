@@ -1,0 +1,128 @@
+"""The emitter without running anything: golden texts, what it refuses, the sector model."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+import iosim
+from iosim.gpu import layout
+from iosim.gpu.emit import EmitError, InStep, emit
+from iosim.problem import word_bytes
+from iosim.program.ops import OPS
+from iosim.program.walk import walk
+
+GOLDEN = [
+    ("copy", iosim.Copy(1000), {"B": 256}, None),
+    ("matmul", iosim.MatMul(100, 96, 80), {"B_m": 64, "B_n": 32, "B_k": 16}, None),
+    ("flash1", iosim.Attention(1001, 80, 2), {"B_r": 64, "B_c": 32}, None),
+    ("flash2", iosim.Attention(1024, 64, 4), {"B_r": 64, "B_c": 32}, None),
+    ("flash2_in_step", iosim.Attention(1024, 64), {"B_r": 64, "B_c": 32}, InStep(5, 8)),
+    ("small_cache", iosim.Attention(1000, 128),
+     {"B_r1": 64, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 32, "B_c2": 32, "B_d2": 64}, None),
+    ("naive", iosim.Attention(200, 64, 2),
+     {"B_r1": 64, "B_c1": 32, "B_d1": 32, "W1": 0, "B_r2": 16, "B_c2": 32, "W2": 200,
+      "B_r3": 64, "B_c3": 32, "B_d3": 64}, None),
+]  # fmt: skip
+
+
+def _bind(name, problem, tiles):
+    return iosim.bind(iosim.algorithm(name).program, problem.sizes, tiles)
+
+
+@pytest.mark.parametrize(("name", "problem", "tiles", "in_step"), GOLDEN, ids=lambda x: str(x)[:9])
+def test_golden(golden, name, problem, tiles, in_step):
+    instance = _bind(name.removesuffix("_in_step"), problem, tiles)
+    golden(f"gpu/{name}.txt", emit(instance, in_step).source)
+
+
+def test_every_algorithm_has_a_golden_kernel():
+    assert set(iosim.ALGORITHMS) <= {name for name, *_ in GOLDEN}
+
+
+def test_grid_loops_become_the_launch_grid():
+    (kernel,) = emit(_bind("flash2", iosim.Attention(1000, 64, 3), {"B_r": 64, "B_c": 64})).kernels
+    assert (kernel.grid, kernel.items) == (3 * 16, 3 * 16)
+    (kernel,) = emit(_bind("flash1", iosim.Attention(1000, 64, 3), {"B_r": 64, "B_c": 64})).kernels
+    assert kernel.grid == 3  # its grid over rows lies below a sequential loop
+    text = emit(
+        _bind("flash2", iosim.Attention(1024, 64), {"B_r": 64, "B_c": 64}), InStep(5)
+    ).kernels
+    assert (text[0].grid, text[0].items) == (5, 16)
+
+
+def test_large_tensors_are_addressed_in_64_bits():
+    tiles = {"B_r1": 64, "B_c1": 64, "B_d1": 64, "W1": 0, "B_r2": 64, "B_c2": 64, "B_d2": 64}
+    assert (
+        "tl.int64) * 65536 +"
+        in emit(_bind("small_cache", iosim.Attention(2**16, 64), tiles)).source
+    )
+    small = emit(_bind("small_cache", iosim.Attention(2**12, 64), tiles)).source
+    assert "tl.cast" not in small
+
+
+def test_an_operation_without_a_template_is_named(monkeypatch):
+    bare = dataclasses.replace(OPS["finish"], triton=None)
+    monkeypatch.setitem(OPS, "finish", bare)
+    with pytest.raises(EmitError, match="'finish' has no Triton template"):
+        emit(_bind("flash2", iosim.Attention(64, 16), {"B_r": 16, "B_c": 16}))
+
+
+def test_every_operation_has_a_template():
+    assert [name for name, spec in OPS.items() if spec.triton is None] == []
+
+
+def test_a_part_of_a_held_tile_is_refused():
+    tiles = {"B_r1": 16, "B_c1": 16, "B_d1": 16, "W1": 64, "B_r2": 16, "B_c2": 16, "B_d2": 16}
+    with pytest.raises(EmitError, match=r"held\[x\] is a part of the held tile.*set B_d1"):
+        emit(_bind("small_cache", iosim.Attention(64, 64), tiles))
+
+
+def test_too_large_a_block_and_a_nest_that_cannot_run_in_step():
+    with pytest.raises(EmitError, match="choose smaller tiles"):
+        emit(_bind("flash2", iosim.Attention(2**16, 64), {"B_r": 2**15, "B_c": 64}))
+    with pytest.raises(EmitError, match="without in_step"):
+        emit(_bind("copy", iosim.Copy(64), {"B": 16}), InStep(4))
+
+
+@pytest.mark.parametrize(("name", "problem", "tiles"), [g[:3] for g in GOLDEN if not g[3]])
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+def test_sector_bytes_against_a_walk_over_every_row(name, problem, tiles, dtype):
+    """The fold against brute force: the sectors that every row of every transfer touches."""
+    instance = _bind(name, problem, tiles)
+    want: dict = {}
+    for t in walk(instance):
+        *rows, (start, stop) = t.ranges
+        n = 1
+        for a, b in rows:
+            n *= b - a
+        word = word_bytes(dtype, instance.program.tensor(t.tensor).wide)
+        sectors = len({p * word // 32 for p in range(start, stop)})
+        key = (t.direction, t.tensor)
+        want[key] = want.get(key, 0) + n * sectors * 32
+    assert layout.sector_bytes(instance, dtype) == want
+
+
+def test_whole_sectors_are_the_models_bytes():
+    instance = _bind("flash2", iosim.Attention(1008, 64, 2), {"B_r": 64, "B_c": 32})
+    model = layout.model_bytes(iosim.count(instance), instance, "fp16")
+    assert layout.sector_bytes(instance, "fp16") == model
+
+
+def test_rows_are_padded_to_sectors():
+    instance = _bind("naive", *GOLDEN[-1][1:3])
+    by_name = {t.name: layout.strides(t, instance) for t in instance.program.tensors}
+    assert by_name["S"] == (200 * 208, 208, 1)
+    assert by_name["Q"] == (200 * 64, 64, 1)
+
+
+def test_importing_iosim_and_emitting_need_neither_triton_nor_torch():
+    code = (
+        "import sys, iosim; from iosim.gpu.emit import emit\n"
+        "i = iosim.bind(iosim.algorithm('copy').program, {'n': 64}, {'B': 16})\n"
+        "emit(i); assert not {'torch', 'triton'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,98 @@
+"""The emitted kernels, run in Triton's interpreter: right outputs, and the model's words exactly.
+
+Nothing here may be skipped: where Triton is missing these tests fail.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import iosim
+from iosim.gpu.emit import InStep, emit
+from iosim.gpu.interpret import InterpreterError, from_bf16, interpret, to_bf16
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+TOLERANCE = {"fp32": 3e-6, "fp16": 4e-3, "bf16": 4e-2}
+
+ATTENTION = {
+    "naive": [
+        {"B_r1": 32, "B_c1": 16, "B_d1": 16, "W1": 0, "B_r2": 16, "B_c2": 32, "W2": 0,
+         "B_r3": 16, "B_c3": 32, "B_d3": 16},
+        {"B_r1": 16, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 16, "B_c2": 16, "W2": 4096,
+         "B_r3": 32, "B_c3": 16, "B_d3": 64},
+    ],
+    "flash1": [{"B_r": 32, "B_c": 16}, {"B_r": 16, "B_c": 64}],
+    "flash2": [{"B_r": 32, "B_c": 16}, {"B_r": 16, "B_c": 64}],
+    "small_cache": [
+        {"B_r1": 32, "B_c1": 16, "B_d1": 16, "W1": 0, "B_r2": 16, "B_c2": 32, "B_d2": 16},
+        {"B_r1": 16, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 32, "B_c2": 16, "B_d2": 128},
+    ],
+}  # fmt: skip
+
+# (N, d, heads): whole tiles; ragged in sectors; ragged to the word, in both axes; below one tile.
+SIZES = [(64, 32, 2), (72, 32, 1), (45, 40, 2), (7, 16, 1)]
+
+CASES = [
+    *((name, iosim.Attention(*size), tiles)
+      for name, choices in ATTENTION.items() for tiles in choices for size in SIZES),
+    *(("matmul", iosim.MatMul(*size), {"B_m": 16, "B_n": 32, "B_k": 16})
+      for size in [(32, 64, 48), (33, 70, 19)]),
+    *(("copy", iosim.Copy(n), {"B": 32}) for n in (64, 77)),
+]  # fmt: skip
+
+
+def _check(name, problem, tiles, dtype, in_step=None):
+    program = iosim.algorithm(name).program
+    instance = iosim.bind(program, problem.sizes, tiles)
+    inputs = problem.random(seed=3)
+    outcome = interpret(emit(instance, in_step), inputs, dtype)
+    got = {t.name: outcome.outputs[t.name] for t in problem.outputs}
+    assert iosim.max_error(got, problem.reference(inputs)) < TOLERANCE[dtype]
+    assert outcome.counts == iosim.count(instance)
+
+
+@pytest.mark.parametrize(("name", "problem", "tiles"), CASES, ids=lambda x: str(x)[:40])
+def test_every_algorithm_agrees_with_reference_and_model(name, problem, tiles):
+    _check(name, problem, tiles, "fp32")
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+@pytest.mark.parametrize("name", iosim.ALGORITHMS)
+def test_narrow_types(name, dtype):
+    # The second size of each algorithm's first tiling: ragged, and a whole row of heads.
+    problem, tiles = next((p, t) for n, p, t in CASES[1:] if n == name)
+    _check(name, problem, tiles, dtype)
+
+
+def test_every_registered_algorithm_is_here():
+    assert {name for name, _, _ in CASES} == set(iosim.ALGORITHMS)
+
+
+def test_in_step_with_one_program_computes_the_same():
+    _check("flash2", iosim.Attention(72, 32, 2), {"B_r": 16, "B_c": 16}, "fp16", InStep(1, 2))
+
+
+def test_in_step_with_two_programs_would_hang_and_says_so():
+    instance = iosim.bind(
+        iosim.algorithm("flash2").program, {"N": 64, "d": 16, "heads": 1}, {"B_r": 16, "B_c": 16}
+    )
+    with pytest.raises(InterpreterError, match="programs=1"):
+        interpret(emit(instance, InStep(2)), iosim.Attention(64, 16).random())
+
+
+def test_counters_are_off_when_not_asked_for():
+    problem = iosim.Copy(40)
+    instance = iosim.bind(iosim.algorithm("copy").program, problem.sizes, {"B": 16})
+    outcome = interpret(emit(instance), problem.random(), count=False)
+    assert outcome.counts is None
+
+
+def test_bf16_rounds_to_nearest_even():
+    import numpy as np
+
+    x = np.array([1.0, 1.00390625, 1.01171875, -3.0e38, np.inf, np.nan], np.float32)
+    want = [1.0, 1.0, 1.015625, -3.0040553e38, np.inf]
+    back = from_bf16(to_bf16(x))
+    np.testing.assert_allclose(back[:5], want, rtol=1e-6)
+    assert np.isnan(back[5])
