@@ -1,0 +1,174 @@
+"""The constant-tight lower bound for attention: one function for every M.
+
+Theorem (proofs/constant_tight.md).  Let an algorithm compute O = softmax(QKᵀ)V for H heads of
+N × d through a fast memory of M words, executing every product q·k and p·v.  It moves at least
+`lower_bound(N, d, M, heads=H, klass=…)` words, loads plus stores, where the class is
+
+once
+    the d products of a score go into one accumulator, the N terms of an output entry into one
+    accumulator, in any order and with any rescaling; every score is computed once.
+recompute
+    the same, but a score may be computed again, from an empty accumulator, as often as one likes.
+trees
+    every score is computed once, and all sums may be taken in any order and shape (split-K).
+
+Scores may be spilled, finished or not; maxima, exponentials, row sums and divisions are free.
+For M ≥ 5d²/2 (`once`) and M ≥ 9d²/2 (`recompute`) the bound is 4HN²d²/M, with no lower-order term;
+as M/d² → 0 it tends to 4HN²d/√M; for `trees` it tends to 8(√2 − 1)HN²d²/M as M/d² grows.
+Only NumPy is needed.
+
+>>> round(lower_bound(4096, 64, 16384))
+16777216
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap, trees_cap
+from iosim.bounds.unified.multipliers import once, recompute, trees
+from iosim.errors import InputError, closest
+from iosim.problem import LARGEST_SIZE, check_size
+
+__all__ = ["CLASSES", "EXACT_FROM", "Certificate", "certificate", "lower_bound", "lower_bound_many"]
+
+Array = NDArray[np.float64]
+
+CLASSES: tuple[str, ...] = ("once", "recompute", "trees")
+
+# M/d² from which the bound is 4HN²d²/M (Theorem 2).
+EXACT_FROM: dict[str, float] = {"once": 2.5, "recompute": 4.5}
+
+# Relative allowance for rounding: the formulas lose a few units of 2⁻⁵² each.
+_SAFE = 1 - 1e-9
+_CHUNK = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Why the bound holds: Theorem 1 with these numbers gives `words`.
+
+    A segment has `segment` counted transfers; the multipliers are scaled by d; `cap` bounds the
+    charged work of any segment, scaled by d³; `weight` is the charged work of the whole problem,
+    scaled by HN²d.  Then words = segment·weight·HN²d / (cap·d³) + M − segment.
+    """
+
+    klass: str
+    segment: int
+    multipliers: tuple[float, ...]
+    weight: float
+    cap: float
+    words: float
+
+
+def _check_class(klass: str) -> None:
+    if klass not in CLASSES:
+        raise InputError(f"unknown class {klass!r}: {closest(klass, CLASSES)}")
+
+
+def _theorem(
+    klass: str, x: Array, M: Array, square: Array
+) -> tuple[Array, tuple[Array, ...], Array, Array]:
+    """Segment length, multipliers, weight, cap of Theorem 1 at x = M/d²; any choice is valid."""
+    one = np.ones_like(x)
+    if klass == "once":
+        ratio, m1, m2 = once(x)
+        S = np.maximum(1.0, np.rint(ratio * M))
+        return S, (m1, m2), 2 - m1, once_cap(x, S / square, m1, m2)
+    if klass == "recompute":
+        ratio, a0, m1, m2 = recompute(x)
+        S = np.maximum(1.0, np.rint(ratio * M))
+        s = S / square
+        m2 = np.minimum(m2, largest_m2(x, s, a0, m1))
+        return S, (a0, m1, m2), 2 * one, recompute_cap(x, s, a0, m1, m2)
+    S = np.maximum(1.0, np.rint(trees(x) * M))
+    return S, (), 2 * one, trees_cap(x, S / square)
+
+
+def _bound(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
+    """The theorem for one class alone; may be negative."""
+    square = d * d
+    x = M / square
+    pairs = H * N * N
+    S, _, weight, cap = _theorem(klass, x, M, square)
+    words = (S / square) * weight * pairs / cap + M - S
+    if klass in EXACT_FROM:
+        words = np.where(x >= EXACT_FROM[klass], 4 * pairs / x, words)
+    return words
+
+
+def _best(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
+    """The class's bound, the bounds of the classes around it, and the compulsory words."""
+    words = _SAFE * _bound(klass, N, d, M, H)
+    if klass == "once":
+        for wider in ("recompute", "trees"):
+            words = np.maximum(words, _SAFE * _bound(wider, N, d, M, H))
+    return np.maximum(words, 4 * H * N * d)
+
+
+def lower_bound(N: int, d: int, M: int, *, heads: int = 1, klass: str = "once") -> float:
+    """Words that every algorithm of the class moves, loads plus stores: a proven lower bound.
+
+    Never below the compulsory 4·heads·N·d.  Raises InputError for sizes that are not integers in
+    1..2**40, or for an unknown class.
+    """
+    _check_class(klass)
+    sizes = [check_size(name, v) for name, v in (("N", N), ("d", d), ("M", M), ("heads", heads))]
+    arrays = [np.array([v], dtype=np.float64) for v in sizes]
+    return float(_best(klass, *arrays)[0])
+
+
+def lower_bound_many(N: Any, d: Any, M: Any, *, heads: Any = 1, klass: str = "once") -> Array:
+    """`lower_bound` at many points: integer arrays (or integers) that broadcast → float64 array.
+
+    Raises InputError for entries outside 1..2**40, for arrays that are not of integers or do not
+    broadcast, or for an unknown class.
+    """
+    _check_class(klass)
+    given = {"N": np.asarray(N), "d": np.asarray(d), "M": np.asarray(M), "heads": np.asarray(heads)}
+    for name, v in given.items():
+        if not np.issubdtype(v.dtype, np.integer):
+            raise InputError(f"{name} has entries of type {v.dtype}: give integers")
+        if v.size and not (v.min() >= 1 and v.max() <= LARGEST_SIZE):
+            raise InputError(
+                f"{name} has entries {v.min()}..{v.max()}, "
+                f"outside 1..{LARGEST_SIZE} (2**40): choose sizes inside"
+            )
+    try:
+        arrays = np.broadcast_arrays(*given.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {v.shape}" for name, v in given.items())
+        raise InputError(f"shapes {shapes} do not broadcast: give shapes that do") from None
+    shape = arrays[0].shape
+    flat = [np.asarray(v, dtype=np.float64).ravel() for v in arrays]
+    out = np.empty(flat[0].size)
+    for start in range(0, out.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        out[part] = _best(klass, *(v[part] for v in flat))
+    return out.reshape(shape)
+
+
+def certificate(N: int, d: int, M: int, *, heads: int = 1, klass: str = "once") -> Certificate:
+    """The numbers that Theorem 1 is used with at this point, in the class's own theorem.
+
+    Raises InputError like `lower_bound`.  Beyond `EXACT_FROM` the words may fall short of those of
+    `lower_bound` by the last digits only; below, `lower_bound` may take a wider class's bound.
+    """
+    _check_class(klass)
+    n, size, m, h = (check_size(k, v) for k, v in (("N", N), ("d", d), ("M", M), ("heads", heads)))
+    square = np.array([float(size) ** 2])
+    M_ = np.array([float(m)])
+    S, multipliers, weight, cap = _theorem(klass, M_ / square, M_, square)
+    words = (S / square) * weight * (float(h) * n * n) / cap + M_ - S
+    return Certificate(
+        klass,
+        int(S[0]),
+        tuple(float(v[0]) for v in multipliers),
+        float(weight[0]),
+        float(cap[0]),
+        float(words[0]) * _SAFE,
+    )

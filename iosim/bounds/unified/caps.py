@@ -1,0 +1,184 @@
+"""The most that one segment can do, minus what its multipliers charge: closed forms.
+
+Sizes are scaled by d: words by d², products by d³, so that x = M/d², s = S/d² and T = x + s.
+With g = √(q·k) (and √(o·v)), p = √(pairs wholly inside), P = √(all pairs visited) and
+u = P + p, w = P − p, Lemma 3 of proofs/constant_tight.md bounds either kind of product by
+min(P², g(P + p) − pP).  Lemmas 6 and 7 there show that the charged work is convex in w (or in p)
+between the faces of its domain, so that its maximum lies on one of the one-parameter families
+below, each of which `_peak` or `_ridge` maximises.  Every function returns an upper bound on the
+true maximum, vectorised over NumPy arrays, for **any** multipliers in the stated ranges.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_NEWTON_STEPS = 16
+
+
+def _peak(a3: Any, a2: Any, a1: Any, lo: Any, hi: Any) -> Array:
+    """max of a3·P³ + a2·P² + a1·P over lo ≤ P ≤ hi, with a3 ≤ 0 ≤ a1; −inf where lo > hi.
+
+    The derivative's roots have product a1/3a3 ≤ 0, so at most one is positive: a maximum.
+    """
+    root = np.sqrt(a2 * a2 - 3 * a3 * a1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cubic = (a2 + root) / (-3 * a3)
+        square = -a1 / (2 * a2)
+    P = np.where(np.less(a3, 0), cubic, np.where(np.less(a2, 0), square, hi))
+    top = np.maximum(lo, hi)
+    best = np.asarray(-np.inf)
+    for at in (lo, hi, np.clip(P, lo, top)):
+        best = np.maximum(best, ((a3 * at + a2) * at + a1) * at)
+    return np.where(lo <= hi, best, -np.inf)
+
+
+def _ridge(k: Any, a: Any, b: Any, e: Any, lo: Any, hi: Any) -> Array:
+    """max of f(u) = k·u − a·u² + b/u² + e/u over lo ≤ u ≤ hi, with b, e ≥ 0 and lo > 0.
+
+    f′ is concave on u > 0, so f has at most one inner maximum, at the larger root of f′.  Newton
+    from the right of it never passes it; at any point u right of it f(root) ≤ f(u) + |f′(u)|·u.
+    """
+
+    def f(u: Any) -> Any:
+        return k * u - a * u * u + (b / u + e) / u
+
+    def slope(u: Any) -> Any:
+        return k - 2 * a * u - (2 * b / u + e) / (u * u)
+
+    top = np.maximum(lo, hi)
+    ends = np.maximum(f(lo), f(top))
+    u = np.asarray(top, dtype=np.float64)
+    bend = np.zeros_like(u)
+    for _ in range(_NEWTON_STEPS):
+        h = slope(u)
+        bend = -2 * a + (6 * b / u + 2 * e) / u**3
+        move = (h < 0) & (bend < 0)
+        u = np.where(move, np.maximum(u - h / np.where(move, bend, -1.0), lo), u)
+    h = slope(u)
+    bend = -2 * a + (6 * b / u + 2 * e) / u**3
+    # Stopped at lo, or falling and bent upwards: no root right of lo, so f only falls from lo on.
+    no_root = (u <= lo) | ((h < 0) & (bend >= 0))
+    inner = np.where(no_root, ends, f(u) + np.abs(h) * u)
+    # Rising at the right end itself: f′ is concave, so the maximum is at an end.
+    inner = np.where(slope(top) >= 0, ends, inner)
+    return np.where(lo <= hi, np.maximum(ends, inner), -np.inf)
+
+
+def _top(*families: Any) -> Array:
+    best = np.asarray(families[0], dtype=np.float64)
+    for family in families[1:]:
+        best = np.maximum(best, family)
+    return best
+
+
+def once_cap(x: Any, s: Any, m1: Any, m2: Any) -> Array:
+    """Upper bound on E + F − m1·(y + C) + m2·(n_paid − y) over all segments; 0 ≤ m1 ≤ 2, m2 ≥ 0.
+
+    Class `once`, Lemma 6: the five faces are pairs wholly inside only; none wholly inside and no
+    free starts; none paid; M free starts; M free starts and none paid.
+    """
+    T = x + s
+    A = T + x
+    r = np.sqrt(x)
+    inside = (2 - m1) * T * T / 16
+    paid = _peak(-0.5, m2, T / 2, np.sqrt(4 + T) - 2, np.sqrt(T))
+    free = _peak(0.0, -(m1 + m2), T / 2, T / 4, r)
+    full = _peak(-0.5, m2, A / 2, np.maximum(r, np.sqrt(4 + A) - 2), np.sqrt(A))
+    lo = np.where(4 * r < T, T / 4 + np.sqrt(np.maximum(T * T / 16 - x, 0)), r)
+    hi = T / 4 + np.sqrt(T * T / 16 + x)
+    mixed = _ridge(T / 2, (2 + m1) / 4, x * x * (2 - m1) / 4, 0.0, lo, hi)
+    return _top(inside, paid, free, full - (m1 + 2 * m2) * x, mixed - (m1 / 2 + m2) * x)
+
+
+def largest_m2(x: Any, s: Any, a0: Any, m1: Any) -> Array:
+    """The largest m2 that `recompute_cap` allows: two faces are convex up to it; m1 ≤ 2 − a0."""
+    slope = a0 + (2 - a0) * (np.sqrt(4 + x + s) - 2) / 2
+    return np.asarray(np.minimum(slope, 2 - a0 - m1))
+
+
+def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any) -> Array:
+    """Upper bound on (a0 + m1)E + (2 − a0)F − m1·(y + C) + m2·(n_paid − y) over all segments.
+
+    Class `recompute`, Lemma 7; a0 ≥ 0, 0 ≤ m1 ≤ 2 − a0, 0 ≤ m2 ≤ largest_m2.  Four groups of faces:
+    (A) Q, K hold the inner pairs only, (B) Q, K hold all pairs visited, (C) no second product,
+    (D) O, V hold all pairs visited.
+    """
+    T = x + s
+    A = T + x
+    r = np.sqrt(x)
+    b, c = a0 + m1, 2 - a0
+    four_T, four_A = np.sqrt(4 + T) - 2, np.sqrt(4 + A) - 2
+    one_T, one_A = np.sqrt(1 + T) - 1, np.sqrt(1 + A) - 1
+    start = (m1 + 2 * m2) * x  # charged for M free starts
+    both = (m1 + m2) * x
+
+    def above(z: Any) -> Any:
+        """Least u = P + x/P-like root with P ≥ z, where uw = x."""
+        return np.where(z > r, z + np.sqrt(np.maximum(z * z - x, 0)), r)
+
+    inside = _top(a0 * T * T / 4, m2 * T, _peak(0.0, a0 - c, c * T / 2, T / 4, T / 2))
+    side_a = _top(
+        _peak(-c / 2, m2, c * T / 2, one_T, np.sqrt(T)),
+        _peak(0.0, -(m1 + m2), c * T / 2, T / 2, r),
+        _peak(-c / 2, m2, c * A / 2, np.maximum(r, one_A), np.sqrt(A)) - start,
+        _ridge(
+            c * T / 4,
+            (c - a0) / 4,
+            x * x / 2,
+            c * T * x / 4,
+            np.maximum(r, T / 2),
+            T / 2 + np.sqrt(T * T / 4 + x),
+        )
+        - a0 * x / 2
+        - both,
+    )
+    side_b = _peak(-c / 2, b + m2 - c, c * T / 2, four_T, one_T)
+    side_c = _top(
+        _peak(-b / 2, m2, b * T / 2, one_T, np.sqrt(T)),
+        _peak(0.0, -(m1 + m2), b * T / 2, T / 2, r),
+        _peak(-b / 2, m2, b * A / 2, np.maximum(r, one_A), np.sqrt(A)) - start,
+        _ridge(
+            b * T / 2,
+            (b + m1) / 4,
+            a0 * x * x / 4,
+            0.0,
+            above(T / 2),
+            T / 2 + np.sqrt(T * T / 4 + x),
+        )
+        + m1 * x / 2
+        - both,
+    )
+    tail = c - b - m1 - m2
+    short = np.minimum(r, T / 2)
+    side_d = _top(
+        _peak(-b / 2, c - b + m2, b * T / 2, four_T, one_T),
+        _peak(0.0, tail, b * T / 2, T / 4, short),
+        _peak(-b / 2, c - b + m2, b * A / 2, np.maximum(r, four_A), one_A) - start,
+        _ridge(b * T / 2, (3 * b + m1 - c) / 4, x * x / 2, 0.0, above(T / 4), T / 2)
+        + (c - b + m1) * x / 2
+        - both,
+    )
+    return _top(inside, side_a, side_b, side_c, side_d)
+
+
+def _trees_work(x: Any, T: Any) -> Array:
+    """Convex in T: E + F of a segment whose words number T, with up to M free starts."""
+    r = np.sqrt(x)
+    # f falls beyond u = T/2, and every u ≥ r is allowed, so this is a supremum of lines in T.
+    mixed = _ridge(T / 2, 0.5, x * x / 2, 0.0, r, T / 2 + r)
+    return _top(T * T / 8, ((T + x) / 3) ** 1.5, mixed)
+
+
+def trees_cap(x: Any, s: Any) -> Array:
+    """Upper bound on the charged work of a segment where sums may be taken in any tree; s > 0.
+
+    Lemma 8: convex in the change of the partial outputs held, so the extremes ±M decide, and the
+    multiplier that makes them equal leaves their mean.
+    """
+    return (_trees_work(x, x + s + x) + _trees_work(x, s)) / 2
