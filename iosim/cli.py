@@ -31,7 +31,7 @@ app = typer.Typer(
 
 # Sizes are text here so that a bad one gives one line of ours instead of a page of usage.
 Size = Annotated[str | None, typer.Option(metavar="INT")]
-Memory = Annotated[str, typer.Option("--M", metavar="WORDS|SIZE", help="fast memory: words, 1Mi, "
+Memory = Annotated[str | None, typer.Option("--M", metavar="WORDS|SIZE", help="fast memory: words, 1Mi, "
                                      "or bytes like 96KiB with --dtype")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 Dtype = Annotated[str | None, typer.Option(help="fp16, bf16, fp32, …: adds bytes")]
@@ -56,6 +56,12 @@ def _problem(kind: str, given: Mapping[str, str | None]) -> Any:
     if missing:
         raise InputError(f"{kind} needs {', '.join('--' + x for x in missing)}: give it")
     return cls(**sizes)
+
+
+def _words(M: str | None, dtype: str | None) -> int:
+    if M is None:
+        raise InputError("M is missing: give --M in words (24576) or bytes (96KiB with --dtype)")
+    return parse_words("M", M, dtype)
 
 
 def _print_json(value: Any) -> None:
@@ -137,7 +143,7 @@ def _with_tiles(found: Algorithm, tiles: Mapping[str, int]) -> str:
 
 @app.command("count")
 def count_(
-    algo: Algo, M: Memory, N: N = None, d: D = None, heads: Heads = None,
+    algo: Algo, M: Memory = None, N: N = None, d: D = None, heads: Heads = None,
     m: Mm = None, n: Nn = None, k: Kk = None,
     tiles: Annotated[str, typer.Option(help="auto, paper, or like B_r=64,B_c=64")] = "auto",
     engine_: Annotated[str, typer.Option("--engine", help="formula or simulate")] = "formula",
@@ -149,7 +155,7 @@ def count_(
     problem = _problem(found.problem.kind, given)
     run = engine(engine_)
     size_of = {t.name: word_bytes(dtype, t.wide) for t in found.program.tensors} if dtype else {}
-    words = parse_words("M", M, dtype)
+    words = _words(M, dtype)
     choice = choose_tiles(found, problem, words, tiles)
     _remark(choice.remark)
     from iosim.program.evaluate import peak
@@ -188,7 +194,7 @@ def _ordered(problem: Any) -> dict[str, int]:
 
 @app.command("tiles")
 def tiles_(
-    algo: Algo, M: Memory, N: N = None, d: D = None, heads: Heads = None,
+    algo: Algo, M: Memory = None, N: N = None, d: D = None, heads: Heads = None,
     m: Mm = None, n: Nn = None, k: Kk = None,
     lattice: Annotated[str, typer.Option(help="all, or pow2 (powers of two ≥ 16)")] = "all",
     dtype: Dtype = None, as_json: Json = False,
@@ -197,7 +203,7 @@ def tiles_(
     found = algorithm(algo)
     given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
     problem = _problem(found.problem.kind, given)
-    words = parse_words("M", M, dtype)
+    words = _words(M, dtype)
     best = optimal_tiles(found.program, problem, words, lattice=lattice)  # type: ignore[arg-type]
     result = {
         "algorithm": algo, "problem": _ordered(problem), "M": words, "lattice": lattice,
@@ -212,7 +218,7 @@ def tiles_(
 
 @app.command("bounds")
 def bounds_(
-    M: Memory, N: N = None, d: D = None, heads: Heads = None,
+    M: Memory = None, N: N = None, d: D = None, heads: Heads = None,
     m: Mm = None, n: Nn = None, k: Kk = None,
     dtype: Dtype = None, as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -222,7 +228,7 @@ def bounds_(
     given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
     kind = "matmul" if m or k else "copy" if n else "attention"
     problem = _problem(kind, given)
-    found = bounds_for(problem, parse_words("M", M, dtype))
+    found = bounds_for(problem, _words(M, dtype))
     if as_json:
         keys = ("name", "kind", "strength", "words", "applies", "source")
         _print_json([{key: getattr(b, key) for key in keys} | {
@@ -277,7 +283,8 @@ def verify_(
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    screen = Console(stderr=True)
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as progress:
         task = progress.add_task("running schedules", total=None)
         report = verify.verify(
             problem, sizes=sizes, hbm=hbm, workers=workers or None,
@@ -325,10 +332,14 @@ def plot_(
 GROUPS = {"gpu": "iosim.gpu.cli:app"}
 
 
+# Typer has carried click inside itself since 0.2x; its errors are found through what it exports.
+_USAGE: type[Exception] = next(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+)
+
+
 def main() -> NoReturn:
     """Entry point: one line on stderr and exit code 2 for whatever the user can mend."""
-    import click
-
     try:
         if len(sys.argv) > 1 and sys.argv[1] in GROUPS:
             where, name = GROUPS[sys.argv[1]].split(":")
@@ -337,10 +348,11 @@ def main() -> NoReturn:
     except IosimError as error:
         typer.echo(f"iosim: {error}", err=True)
         sys.exit(2)
-    except click.ClickException as error:
-        typer.echo(f"iosim: {error.format_message()} (see iosim --help)", err=True)
+    except _USAGE as error:
+        said = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        typer.echo(f"iosim: {said} (see iosim --help)", err=True)
         sys.exit(2)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         typer.echo("iosim: interrupted", err=True)
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,63 @@
+"""Speed, side by side in one run: ``pytest benchmarks`` (pytest-benchmark prints the table).
+
+Nothing here is a test of time: machines are shared and noisy.  The targets that the project set
+itself stand in the names.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iosim
+
+
+def test_cold_import(benchmark: Any) -> None:
+    benchmark.pedantic(
+        lambda: subprocess.run([sys.executable, "-c", "import iosim"], check=True), rounds=5
+    )
+
+
+def test_cold_count_by_formula_target_1s(benchmark: Any) -> None:
+    words = "count flash2 --N 1000000 --d 128 --M 100000 --engine formula --json".split()
+    run = [sys.executable, "-m", "iosim", *words]
+    benchmark.pedantic(lambda: subprocess.run(run, check=True, capture_output=True), rounds=5)
+
+
+@pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
+def test_a_million_points_target_2s(benchmark: Any, name: str) -> None:
+    algorithm = iosim.algorithm(name)
+    rng = np.random.default_rng(0)
+    columns = {n: rng.integers(1, 4096, 10**6) for n in algorithm.problem._names()}
+    columns |= {p.name: rng.integers(1, 300, 10**6) for p in algorithm.program.params}
+
+    def count() -> Any:
+        return iosim.count_many(algorithm.program, columns), iosim.peak_many(
+            algorithm.program, columns
+        )
+
+    counts, peaks = benchmark.pedantic(count, rounds=3)
+    assert all(v.shape == (10**6,) for v in counts.values())
+    assert peaks.shape == (10**6,)
+
+
+@pytest.mark.parametrize("M", [2048, 24_576, 10**6, 10**8])
+@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
+def test_optimal_tiles_target_20ms(benchmark: Any, name: str, M: int) -> None:
+    program, problem = iosim.algorithm(name).program, iosim.Attention(10**6, 128)
+    iosim.optimal_tiles(program, problem, M)  # close the program and list candidates once
+    benchmark(lambda: iosim.optimal_tiles(program, problem, M))
+
+
+@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
+def test_simulate_with_numerics_target_3s(benchmark: Any, name: str) -> None:
+    program, problem = iosim.algorithm(name).program, iosim.Attention(2048, 64)
+    tiles = iosim.optimal_tiles(program, problem, 24_576).tiles
+    instance, hbm = iosim.bind(program, problem.sizes, tiles), problem.random()
+    machine = iosim.Machine(24_576)
+    run = benchmark.pedantic(lambda: iosim.simulate(instance, machine, hbm), rounds=2)
+    assert run.counts == iosim.count(instance)

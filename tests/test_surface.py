@@ -1,0 +1,145 @@
+"""The public surface: what loads when, what is exported, and that the documents run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import iosim
+from iosim import units
+from iosim.counts import Counts
+from iosim.errors import InputError, closest
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("sympy", "matplotlib", "numba", "torch", "triton", "typer", "scipy", "z3", "networkx")
+
+
+@pytest.mark.parametrize("statement", ["import iosim", "import iosim.gpu"])
+def test_importing_is_light(statement: str) -> None:
+    code = f"import sys; {statement}; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_counting_by_formula_is_light() -> None:
+    code = (
+        "import sys; sys.argv = 'iosim count flash2 --N 99 --d 8 --M 999 --json'.split();"
+        "from iosim import cli\n"
+        "try: cli.main()\n"
+        "except SystemExit as e: print([m for m in "
+        f"{tuple(m for m in HEAVY if m != 'typer')!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_exports() -> None:
+    assert sorted(iosim.__all__) == iosim.__all__
+    for name in iosim.__all__:
+        assert getattr(iosim, name).__doc__, name
+
+
+def test_version_is_said_once() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == iosim.__version__
+    assert f"## {iosim.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def modules() -> list[str]:
+    # iosim.gpu's kernels and __main__ need what a plain install has not, or run on import
+    return [
+        m.name
+        for m in pkgutil.walk_packages(iosim.__path__, "iosim.")
+        if not m.name.endswith("__main__") and ".gpu." not in m.name
+    ]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstrings_run(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_documents_run(path: Path) -> None:
+    """Every ``>>>`` in a document gives what it says."""
+    result = doctest.testfile(str(path), module_relative=False, encoding="utf-8")
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_shell_sessions_in_documents_are_true(path: Path) -> None:
+    """A ```console block shows a command after ``$`` and exactly what it prints."""
+    for block in re.findall(r"```console\n(.*?)```", path.read_text(encoding="utf-8"), re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, want = part.partition("\n")
+            words = command.split()
+            assert words[0] == "iosim", command
+            done = subprocess.run(
+                [sys.executable, "-m", *words], capture_output=True, text=True, cwd=ROOT
+            )
+            got = done.stdout + done.stderr
+            assert [x.rstrip() for x in got.rstrip().splitlines()] == [
+                x.rstrip() for x in want.rstrip().splitlines()
+            ], command
+
+
+def test_the_documented_example_of_adding_an_algorithm_is_short() -> None:
+    lines = (ROOT / "iosim/algorithms/copy.py").read_text().splitlines()
+    code = [x for x in lines if x.strip() and not x.strip().startswith(("#", '"', "from"))]
+    assert len(code) < 20 + 12  # the schedule and its entry; the rest is its docstring
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "words"),
+    [("24576", None, 24576), ("24_576", None, 24576), ("24,576", None, 24576), ("1Mi", None, 2**20),
+     ("2K", None, 2000), ("96KiB", "fp16", 49152), ("96KiB", "fp32", 24576), ("1MB", "fp8", 10**6),
+     ("3Ki", None, 3072), (" 7 ", None, 7)],
+)  # fmt: skip
+def test_sizes_as_typed(text: str, dtype: str | None, words: int) -> None:
+    assert units.parse_words("M", text, dtype) == words
+
+
+@pytest.mark.parametrize(
+    "text", ["", "KiB", "1.5KiB", "-4", "4 words", "0", "0x10", "1e3", "9" * 20]
+)
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(InputError) as error:
+        units.parse_words("M", text, "fp16")
+    assert "\n" not in str(error.value)
+
+
+def test_closest() -> None:
+    assert closest("flash", ["flash1", "naive"]) == "did you mean 'flash1'?"
+    assert closest("zzz", ["b", "a"]) == "known: a, b"
+
+
+def test_counts_are_values() -> None:
+    a = Counts.of({("load", "Q"): 3, ("store", "O"): 2})
+    assert eval(repr(a)) == a
+    assert hash(a) == hash(Counts.of({("store", "O"): 2, ("load", "Q"): 3}))
+    assert a + Counts() == a
+    assert a["load", "Z"] == 0
+    with pytest.raises(AttributeError):
+        a.items = ()  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        a + 1  # type: ignore[operator]
