@@ -62,9 +62,11 @@ class Formula:
         Raises InputError for unknown or missing names.
         """
         env = bind(self.program, sizes, tiles).env
-        at = {sym(name): value for name, value in env.items()}
-        counts = Counts.of({key: _int(e.subs(at)) for key, e in self.words.items()})
-        return counts, _int(self.peak_words.subs(at))
+        # xreplace puts all numbers in at once; subs would leave Max and Min with one symbol
+        # after the other still free, and reason about them each time.
+        at = {sym(name): sympy.Integer(value) for name, value in env.items()}
+        counts = Counts.of({key: _int(e.xreplace(at)) for key, e in self.words.items()})
+        return counts, _int(self.peak_words.xreplace(at))
 
 
 def count(program: Program) -> Formula:
@@ -107,7 +109,7 @@ def _value(atom: Atom) -> Any:
 
 
 def _int(expr: Any) -> int:
-    value = sympy.simplify(expr) if not expr.is_Integer else expr
+    value = expr if expr.is_Integer else sympy.simplify(expr)
     if not value.is_Integer:
         raise InputError(f"{expr} is not a number: bind every size and tile")
     return int(value)

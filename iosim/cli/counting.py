@@ -1,0 +1,141 @@
+"""algorithms, show, count, tiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from iosim.algorithms import Algorithm, algorithm, algorithms
+from iosim.choose import choose_tiles, engine
+from iosim.cli import options as opt
+from iosim.errors import InputError
+from iosim.problem import word_bytes
+from iosim.program.evaluate import peak
+from iosim.program.show import show
+from iosim.program.walk import Instance, bind
+from iosim.tiling import optimal_tiles
+from iosim.units import parse_tiles
+
+app = typer.Typer()
+
+
+@app.command("algorithms")
+def algorithms_() -> None:
+    """List the algorithms."""
+    opt.print_table(
+        ["algorithm", "problem", "tiles", "cost (words)", "source"],
+        [
+            [a.name, a.problem.kind, " ".join(p.name for p in a.program.params), a.cost, a.source]
+            for a in algorithms()
+        ],
+    )
+
+
+@app.command("show")
+def show_(
+    algo: opt.Algo,
+    tiles: Annotated[str | None, typer.Option(help="like B_r=64,B_c=64")] = None,
+    N: opt.N = None, d: opt.D = None, heads: opt.Heads = None,
+    m: opt.Mm = None, n: opt.Nn = None, k: opt.Kk = None,
+) -> None:  # fmt: skip
+    """Print a schedule as pseudo-code with the words that each load and store moves."""
+    found = algorithm(algo)
+    instance: Instance | None = None
+    given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
+    if tiles is None and any(given.values()):
+        raise InputError("sizes alone don't bind a schedule: add --tiles, like B_r=64,B_c=64")
+    if tiles is not None:
+        if not any(given.values()):
+            # Without sizes the words stay symbolic; with them, they are numbers.
+            known = {p.name for p in found.program.params}
+            unknown = [t for t in parse_tiles(tiles) if t not in known]
+            if unknown:
+                raise InputError(
+                    f"{algo} has no tile size {unknown[0]!r}: known: {', '.join(sorted(known))}"
+                )
+            typer.echo(_with_tiles(found, parse_tiles(tiles)), nl=False)
+            return
+        problem = opt.problem_from(found.problem.kind, given)
+        instance = bind(found.program, problem.sizes, parse_tiles(tiles))
+    typer.echo(show(found.program, instance), nl=False)
+
+
+def _with_tiles(found: Algorithm, tiles: Mapping[str, int]) -> str:
+    """A listing with some tile sizes replaced by their numbers, sizes still symbolic."""
+
+    text = show(found.program)
+    for name, value in tiles.items():
+        text = re.sub(rf"(?<![\w]){re.escape(name)}(?![\w])", str(value), text)
+    return text
+
+
+@app.command("count")
+def count_(
+    algo: opt.Algo, M: opt.Memory = None, N: opt.N = None, d: opt.D = None, heads: opt.Heads = None,
+    m: opt.Mm = None, n: opt.Nn = None, k: opt.Kk = None,
+    tiles: Annotated[str, typer.Option(help="auto, paper, or like B_r=64,B_c=64")] = "auto",
+    engine_: Annotated[str, typer.Option("--engine", help="formula or simulate")] = "formula",
+    dtype: opt.Dtype = None, as_json: opt.Json = False,
+) -> None:  # fmt: skip
+    """Count the words that one schedule moves."""
+    found = algorithm(algo)
+    given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
+    problem = opt.problem_from(found.problem.kind, given)
+    run = engine(engine_)
+    size_of = {t.name: word_bytes(dtype, t.wide) for t in found.program.tensors} if dtype else {}
+    words = opt.words_from(M, dtype)
+    choice = choose_tiles(found, problem, words, tiles)
+    opt.remark(choice.remark)
+
+    counts, top = run(choice.instance, problem, max(words, peak(choice.instance)))
+    result: dict[str, Any] = {
+        "algorithm": algo, "engine": engine_, "problem": problem.sizes, "M": words,
+        "tiles": choice.tiles, "load_words": counts.load_words, "store_words": counts.store_words,
+        "total_words": counts.total_words, "peak_words": top,
+        "by_tensor": {"load": counts.by_tensor("load"), "store": counts.by_tensor("store")},
+    }  # fmt: skip
+    if dtype:
+        result["dtype"] = dtype
+        result["total_bytes"] = sum(moved * size_of[tensor] for (_, tensor), moved in counts)
+    if as_json:
+        opt.print_json(result)
+        return
+    sizes = ", ".join(f"{name} = {value:,}" for name, value in problem.sizes.items())
+    typer.echo(f"{found.title}: {sizes}, M = {words:,} words, by {engine_}")
+    typer.echo(f"tiles  {', '.join(f'{name} = {v}' for name, v in choice.tiles.items())}")
+    names = sorted({tensor for (_, tensor), _ in counts})
+    rows = [
+        [x, f"{counts['load', x]:,}", f"{counts['store', x]:,}"] for x in names
+    ]  # fmt: skip
+    rows.append(["total", f"{counts.load_words:,}", f"{counts.store_words:,}"])
+    opt.print_table(["tensor", "load_words", "store_words"], rows)
+    typer.echo(f"total  {counts.total_words:,} words" + (
+        f", {result['total_bytes']:,} bytes ({dtype})" if dtype else ""))  # fmt: skip
+    typer.echo(f"peak   {top:,} of {words:,} words")
+
+
+@app.command("tiles")
+def tiles_(
+    algo: opt.Algo, M: opt.Memory = None, N: opt.N = None, d: opt.D = None, heads: opt.Heads = None,
+    m: opt.Mm = None, n: opt.Nn = None, k: opt.Kk = None,
+    lattice: Annotated[str, typer.Option(help="all, or pow2 (powers of two ≥ 16)")] = "all",
+    dtype: opt.Dtype = None, as_json: opt.Json = False,
+) -> None:  # fmt: skip
+    """Find the tile sizes that move the fewest words in M."""
+    found = algorithm(algo)
+    given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
+    problem = opt.problem_from(found.problem.kind, given)
+    words = opt.words_from(M, dtype)
+    best = optimal_tiles(found.program, problem, words, lattice=lattice)  # type: ignore[arg-type]
+    result = {
+        "algorithm": algo, "problem": problem.sizes, "M": words, "lattice": lattice,
+        "tiles": best.tiles, "total_words": best.total_words, "peak_words": best.peak_words,
+    }  # fmt: skip
+    if as_json:
+        opt.print_json(result)
+        return
+    typer.echo(", ".join(f"{name}={value}" for name, value in best.tiles.items()))
+    typer.echo(f"moves {best.total_words:,} words, holds {best.peak_words:,} of {words:,}")
