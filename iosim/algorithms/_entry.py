@@ -26,6 +26,8 @@ class Algorithm:
         source: where it was published.
         rules: published ways to choose tiles, name → rule(problem, M); a rule may exceed M, since
             published rules leave out the small buffers.
+        attains: the name of the exact upper bound (`iosim.bounds`) that is this schedule's
+            published count; the optimal tiles must move no more.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Algorithm:
     cost: str
     source: str
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    attains: str = ""
 
     @functools.cached_property
     def program(self) -> Program:

@@ -38,4 +38,5 @@ ALGORITHM = Algorithm(
     schedule=schedule,
     cost="4N²d²/M",
     source="Dao 2023, arXiv 2307.08691, Algorithm 1",
+    attains="attenio",
 )

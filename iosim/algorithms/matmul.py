@@ -36,4 +36,5 @@ ALGORITHM = Algorithm(
     schedule=schedule,
     cost="2mnk/√M + mn",
     source="Hong and Kung 1981; Kwasniewski et al. 2019, arXiv 1908.09606",
+    attains="matmul-square-tiles",
 )

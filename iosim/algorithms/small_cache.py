@@ -59,4 +59,5 @@ ALGORITHM = Algorithm(
     cost="4N²d/√M + N², or 2N²d²/M + 2N² with whole rows",
     source="Saha and Ye 2024, arXiv 2402.07443, Algorithm 1",
     rules={"paper": paper_tiles},
+    attains="saha-ye-square-tiles",
 )
