@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.counts import Counts, Key
-from iosim.gpu.emit import Emitted
+from iosim.gpu.emit import Emitted, Kernel
 from iosim.gpu.memory import Device, allocate, dtype_of, unpack
 
 _serial = itertools.count()
@@ -46,6 +47,44 @@ def load(emitted: Emitted) -> dict[str, Any]:
     return {kernel.name: getattr(module, kernel.name) for kernel in emitted.kernels}
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """One kernel with its arguments: `go` launches it, `words` is where it leaves its counts."""
+
+    kernel: Kernel
+    go: Callable[[], Any]
+    words: Any
+    clock: Any
+
+
+def prepare(
+    emitted: Emitted, memory: Mapping[str, Any], device: Device, *, count: bool
+) -> list[Prepared]:
+    """Give every kernel its memory; launch them in order, each after the one before has ended."""
+    functions = load(emitted)
+    found = []
+    for kernel in emitted.kernels:
+        words = device.zeros(kernel.grid * len(kernel.keys) if count else 1, "int64")
+        gate = [device.zeros(1, "int32")] if kernel.in_step else []
+        clock = [device.zeros(2 * kernel.items, "int64")] if kernel.clock else []
+        pointers = [*(memory[t] for t in kernel.tensors), *gate, *clock, words]
+        launch = functools.partial(device.launch, kernel, functions[kernel.name], pointers, count)
+        found.append(Prepared(kernel, launch, words, clock[0] if clock else None))
+    return found
+
+
+def counted(emitted: Emitted, prepared: list[Prepared], device: Device) -> Counts:
+    """Add up what the kernels' own counters say, in words."""
+    # A tensor that no kernel touches (an empty hold's) still has its row.
+    keys = emitted.instance.program.keys()
+    total: dict[Key, int] = dict.fromkeys(keys, 0)
+    for p in prepared:
+        table = device.get(p.words, "int64").reshape(p.kernel.grid, len(p.kernel.keys))
+        for key, n in zip(p.kernel.keys, table.sum(axis=0), strict=True):
+            total[key] += int(n)
+    return Counts.of(total)
+
+
 def run(
     emitted: Emitted,
     inputs: Mapping[str, NDArray[Any]],
@@ -56,24 +95,13 @@ def run(
 ) -> Outcome:
     """Run a program once and bring everything back."""
     instance = emitted.instance
-    functions = load(emitted)
     memory = allocate(instance, inputs, dtype, device)
-    total: dict[Key, int] = {}
-    for kernel in emitted.kernels:
-        words = device.zeros(kernel.grid * len(kernel.keys) if count else 1, "int64")
-        gate = [device.zeros(1, "int32")] if kernel.in_step else []
-        pointers = [*(memory[t] for t in kernel.tensors), *gate, words]
-        device.launch(kernel, functions[kernel.name], pointers, count)
-        if count:
-            sums = device.get(words, "int64").reshape(kernel.grid, len(kernel.keys)).sum(axis=0)
-            for key, n in zip(kernel.keys, sums, strict=True):
-                total[key] = total.get(key, 0) + int(n)
+    prepared = prepare(emitted, memory, device, count=count)
+    for p in prepared:
+        p.go()
     outputs = {
         t.name: unpack(device.get(memory[t.name], dtype_of(t, dtype)), t, instance)
         for t in instance.program.tensors
         if t.name not in inputs
     }
-    if count:  # a tensor that no kernel touches (an empty hold's) still has its row
-        keys = instance.program.keys()
-        total = {key: total.get(key, 0) for key in keys}
-    return Outcome(outputs, Counts.of(total) if count else None)
+    return Outcome(outputs, counted(emitted, prepared, device) if count else None)

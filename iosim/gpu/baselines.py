@@ -1,0 +1,64 @@
+"""PyTorch's attention, to stand beside the emitted kernels: fused, and standard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from iosim.gpu.cuda import torch_module
+
+VARIANTS = ("standard", "standard_masked", "fused")
+
+
+def forward(torch: Any, variant: str) -> Callable[[Any, Any, Any], Any]:
+    """Attention of (heads, N, d) tensors; Q is scaled already.
+
+    ``standard`` is two products and a softmax; ``standard_masked`` adds what GPT-2's layer does
+    between them, a causal mask and dropout of 0.1; ``fused`` is scaled_dot_product_attention.
+    """
+
+    def standard(q: Any, k: Any, v: Any) -> Any:
+        return torch.softmax(q @ k.transpose(-1, -2), dim=-1) @ v
+
+    def standard_masked(q: Any, k: Any, v: Any) -> Any:
+        s = q @ k.transpose(-1, -2)
+        n = s.shape[-1]
+        s = s.masked_fill(torch.ones(n, n, dtype=torch.bool, device=s.device).triu(1), -1e4)
+        p = torch.nn.functional.dropout(torch.softmax(s, dim=-1), 0.1)
+        return p @ v
+
+    def fused(q: Any, k: Any, v: Any) -> Any:
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(q[None], k[None], v[None], scale=1.0)[0]
+
+    return {"standard": standard, "standard_masked": standard_masked, "fused": fused}[variant]
+
+
+def inputs(torch: Any, heads: int, N: int, d: int, grad: bool = False) -> list[Any]:
+    """Random fp16 Q (over √d), K and V of shape (heads, N, d)."""
+    generator = torch.Generator("cuda").manual_seed(0)
+    found = [torch.randn(heads, N, d, generator=generator, device="cuda").half() for _ in range(3)]
+    found[0].mul_(d**-0.5)
+    return [x.requires_grad_(grad) for x in found]
+
+
+def profile_one(spec: dict[str, Any], watch: Callable[[Any, list[Any]], None]) -> dict[str, Any]:
+    """Run every variant's forward pass, or forward and backward, where the profiler sees it."""
+    torch = torch_module()
+    for variant, backward in spec["runs"]:
+        q, k, v = inputs(torch, spec["heads"], spec["N"], spec["d"], grad=backward)
+        attend = forward(torch, variant)
+
+        def go(attend: Any = attend, x: Any = (q, k, v), backward: bool = backward) -> None:
+            out = attend(*x)
+            if backward:
+                out.backward(x[1].detach())  # any gradient of the right shape
+
+        go()  # libraries pick and load their kernels
+        for x in (q, k, v):
+            x.grad = None
+        torch.cuda.synchronize()
+        watch(torch, [go])
+        del q, k, v, go
+        torch.cuda.empty_cache()
+    return {"runs": spec["runs"]}

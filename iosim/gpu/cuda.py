@@ -1,0 +1,165 @@
+"""A CUDA device through torch: memory, launches, timing, and what the compiler used."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.gpu import layout
+from iosim.gpu.emit import Kernel
+from iosim.gpu.errors import GpuError
+from iosim.gpu.jobs import Job
+from iosim.gpu.memory import dtype_of
+
+SETUP = "run on a machine with an NVIDIA GPU and PyTorch, or replay saved reports"
+
+
+def torch_module() -> Any:
+    """Import torch, or say what is missing."""
+    try:
+        import torch
+    except ImportError:
+        raise GpuError(f"PyTorch is not installed: {SETUP} (iosim gpu replay)") from None
+    if not torch.cuda.is_available():
+        raise GpuError(f"no CUDA device: {SETUP} (iosim gpu replay)")
+    return torch
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the compiler really used, per program instance."""
+
+    registers: int  # per thread
+    spills: int
+    shared_bytes: int
+    warps: int
+    stages: int
+
+    def per_sm(self) -> int:
+        """Program instances that fit on one SM of compute capability 9.0."""
+        threads = 32 * self.warps
+        registers = -(-self.registers // 8) * 8 * threads
+        shared = -(-(self.shared_bytes + 1024) // 1024) * 1024
+        return min(2048 // threads, 65536 // max(registers, 1), 228 * 1024 // shared, 32)
+
+
+class Cuda:
+    """A `Device` that is the current GPU."""
+
+    def __init__(self, job: Job) -> None:
+        self.torch, self.job = torch_module(), job
+        self.resources: dict[str, Resources] = {}
+        self.dtypes = {
+            "fp16": self.torch.float16, "bf16": self.torch.bfloat16, "fp32": self.torch.float32,
+            "int32": self.torch.int32, "int64": self.torch.int64,
+        }  # fmt: skip
+
+    def put(self, flat: NDArray[np.float32], dtype: str) -> Any:
+        """Copy to the device, rounding to `dtype`."""
+        return self.torch.from_numpy(flat).to("cuda").to(self.dtypes[dtype])
+
+    def get(self, buffer: Any, dtype: str) -> NDArray[Any]:
+        """Copy back, as float64 or int64."""
+        wide = self.torch.int64 if dtype.startswith("int") else self.torch.float64
+        found: NDArray[Any] = buffer.to(wide).cpu().numpy()
+        return found
+
+    def zeros(self, n: int, dtype: str) -> Any:
+        """Zeros of an integer type."""
+        return self.torch.zeros(n, dtype=self.dtypes[dtype], device="cuda")
+
+    def launch(self, kernel: Kernel, function: Any, pointers: list[Any], count: bool) -> None:
+        """Launch; with fewer pipeline stages if shared memory runs out.
+
+        Raises GpuError where even one stage is too much.
+        """
+        from triton.runtime.errors import OutOfResources
+
+        if kernel.in_step:
+            pointers[len(kernel.tensors)].zero_()
+        warps, stages = self.job.options(kernel)
+        seen = self.resources.get(kernel.name)
+        for depth in [seen.stages] if seen else range(stages, 0, -1):
+            try:
+                done = function[(kernel.grid,)](
+                    *pointers, COUNT=count, num_warps=warps, num_stages=depth
+                )
+            except OutOfResources as error:
+                if depth > 1:
+                    continue
+                raise GpuError(
+                    f"{kernel.name} is too large for the chip ({error}): choose a smaller M, "
+                    "smaller tiles or another dtype"
+                ) from None
+            if not count:
+                self.resources[kernel.name] = Resources(
+                    done.n_regs, done.n_spills, done.metadata.shared, warps, depth
+                )
+            return
+
+    def tensors(self, seed: int = 0) -> dict[str, Any]:
+        """The job's tensors, flat: random inputs (Q over √d), NaN everywhere else."""
+        torch, instance = self.torch, self.job.instance
+        generator = torch.Generator("cuda").manual_seed(seed)
+        inputs = {t.name for t in self.job.problem.inputs}
+        found = {}
+        for t in instance.program.tensors:
+            size, kind = layout.allocation(t, instance), self.dtypes[dtype_of(t, self.job.dtype)]
+            found[t.name] = torch.full((size,), float("nan"), dtype=kind, device="cuda")
+            if t.name in inputs:
+                view = self.window(found[t.name], t.name)
+                view.copy_(torch.randn(view.shape, generator=generator, device="cuda"))
+                if t.name == "Q":  # the usual scale of scores; it moves no words
+                    view.mul_(self.job.sizes["d"] ** -0.5)
+        return found
+
+    def window(self, flat: Any, name: str) -> Any:
+        """A tensor without its padding, as a view."""
+        tensor = self.job.instance.program.tensor(name)
+        return flat.as_strided(
+            layout.shape(tensor, self.job.instance), layout.strides(tensor, self.job.instance)
+        )
+
+    def error(self, memory: dict[str, Any]) -> float:
+        """Largest |got − want| / max(1, max|want|) over outputs, against float64 on the GPU."""
+        torch = self.torch
+        x = {t.name: self.window(memory[t.name], t.name).double() for t in self.job.problem.inputs}
+        worst = 0.0
+        for t in self.job.problem.outputs:
+            got = self.window(memory[t.name], t.name)
+            want = _reference(torch, self.job, x)
+            scale = max(1.0, float(want.abs().max()))
+            error = float((got.double() - want).abs().max()) / scale
+            worst = max(worst, error if error == error else float("inf"))
+        return worst
+
+    def median_time(self, go: Callable[[], Any], least: int = 5, seconds: float = 0.05) -> float:
+        """Median seconds of a launch over at least `least` launches, after one to warm up."""
+        go()
+        times: list[float] = []
+        while len(times) < least or (sum(times) < seconds and len(times) < 100):
+            start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            go()
+            stop.record()
+            stop.synchronize()
+            times.append(start.elapsed_time(stop) / 1000)
+        return statistics.median(times)
+
+
+def _reference(torch: Any, job: Job, x: dict[str, Any]) -> Any:
+    """The textbook formula in float64, one head at a time."""
+    if "A" in x:
+        return x["A"] @ x["B"]
+    if "X" in x:
+        return x["X"]
+    rows = []
+    for h in range(job.sizes["heads"]):
+        S = x["Q"][h] @ x["K"][h].T
+        rows.append(torch.softmax(S, dim=-1) @ x["V"][h])
+    return torch.stack(rows)

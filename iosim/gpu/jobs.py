@@ -1,0 +1,114 @@
+"""Jobs: what a worker is asked to run, as plain data that travels as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from iosim.algorithms import algorithm
+from iosim.errors import CapacityError
+from iosim.gpu.emit import Emitted, InStep, Kernel, emit
+from iosim.gpu.tiles import gpu_tiles
+from iosim.problem import Attention, Copy, MatMul
+from iosim.program.walk import Instance, bind
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program at one size, with one choice of tiles.
+
+    Attributes:
+        M: the fast memory that the tiles were chosen for, in words; 0 if they were given.
+        programs, every: in step (`iosim.gpu.emit.InStep`) if `programs` is not 0.
+        warps, stages: of the compiler; 0 means the defaults below.
+        clock: let items note when they start and end.
+    """
+
+    algorithm: str
+    sizes: dict[str, int]
+    tiles: dict[str, int]
+    dtype: str = "fp16"
+    M: int = 0
+    programs: int = 0
+    every: int = 64
+    warps: int = 0
+    stages: int = 0
+    clock: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def instance(self) -> Instance:
+        """The bound program."""
+        return bind(algorithm(self.algorithm).program, self.sizes, self.tiles)
+
+    @property
+    def problem(self) -> Any:
+        """The problem that the program solves."""
+        return algorithm(self.algorithm).problem(**self.sizes)
+
+    def emitted(self) -> Emitted:
+        """Its kernels."""
+        in_step = InStep(self.programs, self.every) if self.programs else None
+        return emit(self.instance, in_step, clock=self.clock)
+
+    def options(self, kernel: Kernel) -> tuple[int, int]:
+        """Warps and pipeline stages for a kernel.
+
+        By default 4 warps for blocks of up to 4,096 elements, 8 up to 16,384 and 16 beyond, but
+        never more threads than the smallest tile has elements, and 2 stages.
+        """
+        wanted = 4 if kernel.block <= 4096 else 8 if kernel.block <= 16384 else 16
+        warps = self.warps or max(1, min(wanted, kernel.least // 32))
+        return warps, self.stages or 2
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data; `Job(**d)` comes back."""
+        return asdict(self)
+
+
+ALGORITHMS = ("copy", "matmul", "naive", "small_cache", "flash1", "flash2")
+HEAD_SIZES = (64, 128, 256)
+CAPACITIES = (8192, 16384, 32768, 65536)  # words; the last is 128 KiB of fp16
+LENGTHS = (1024, 1000, 1001, 4096)  # whole tiles; ragged by sectors; ragged to the word; long
+
+
+def sweep(
+    names: tuple[str, ...] = ALGORITHMS,
+    head_sizes: tuple[int, ...] = HEAD_SIZES,
+    capacities: tuple[int, ...] = CAPACITIES,
+    lengths: tuple[int, ...] = LENGTHS,
+    dtypes: tuple[str, ...] = ("fp16",),
+    heads: int = 2,
+) -> list[Job]:
+    """Every algorithm × d × M × N for which tiles fit; `small_cache` only for M < d²."""
+    found: list[Job] = []
+    for dtype in dtypes:
+        for name in names:
+            entry = algorithm(name)
+            for d in head_sizes:
+                for M in capacities:
+                    if name == "small_cache" and d * d <= M:
+                        continue  # the regime that it was published for
+                    for N in lengths:
+                        problem = _problem(entry.problem, N, d, heads)
+                        try:
+                            tiles = gpu_tiles(entry.program, problem, M).tiles
+                        except CapacityError:
+                            continue
+                        job = Job(name, problem.sizes, tiles, dtype, M)
+                        if all(job.as_dict() | {"M": 0} != f.as_dict() | {"M": 0} for f in found):
+                            found.append(job)
+    return found
+
+
+def _problem(kind: type[Any], N: int, d: int, heads: int) -> Any:
+    if kind is MatMul:
+        return MatMul(m=N, n=N, k=d)  # a score matrix
+    if kind is Copy:
+        return Copy(n=N * d)
+    return Attention(N=N, d=d, heads=heads)
+
+
+def gate_job() -> Job:
+    """The copy of known size that counters must get right before they are believed."""
+    return Job("copy", {"n": 2**26}, {"B": 8192}, "fp16")

@@ -1,0 +1,42 @@
+"""What every emitted module begins with."""
+
+HEADER = '''\
+"""{name} with {sizes}.
+
+Emitted by iosim from the program that it counts.
+"""
+
+import triton
+import triton.language as tl
+{timer}
+LOG2E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def unmasked(ok, rows: tl.constexpr, columns: tl.constexpr):
+    """Words that a masked transfer of a rows x columns block moves."""
+    return tl.sum(tl.broadcast_to(ok, [rows, columns]).to(tl.int32)).to(tl.int64)
+
+
+@triton.jit
+def load_vector(at, ok, side: tl.constexpr):
+    """Load a vector, each word by one thread: column 0 of a block that all the warps share."""
+    columns: tl.constexpr = 1024 // side if side < 1024 else 1
+    first = tl.arange(0, columns) == 0
+    at = at[:, None] + tl.zeros([1, columns], tl.int32)
+    return tl.sum(tl.load(at, mask=ok[:, None] & first[None, :], other=0.0), 1)
+'''
+
+TIMER = "from triton.language.extra.cuda import globaltimer\n"
+
+GATE = '''\
+@triton.jit
+def wait_for_all(gate_ptr, arrivals):
+    """Arrive, then wait until `arrivals` programs have; give up rather than hang."""
+    tl.debug_barrier()
+    tl.atomic_add(gate_ptr, 1)
+    tries = tl.full([], 0, tl.int32)
+    while (tl.atomic_add(gate_ptr, 0) < arrivals) & (tries < 4194304):
+        tries += 1
+    tl.debug_barrier()
+'''
