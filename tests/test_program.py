@@ -136,17 +136,17 @@ def broken_sum(b: Builder) -> None:
     ("schedule", "message"),
     [
         (broken_break, "break or return left a loop"),
-        (broken_leak, "x not freed at the end of loop j: free them"),
+        (broken_leak, "x not freed at the end of loop i: free them"),
         (broken_twice, "buffer 'x' is already resident: free it or choose a name"),
         (broken_freed, "x is used after it was freed: load it again"),
-        (broken_outside, "tile j is used outside its loop"),
+        (broken_outside, "tile i is used outside its loop"),
         (broken_axis, "unknown axis 'm': known: n"),
         (broken_step, "'B' is not a tile size along n: declare it with tile_sizes()"),
         (broken_tensor, "unknown tensor 'x': known: X, Y"),
         (broken_op, "unknown operation 'zer': did you mean 'zero'?"),
         (broken_arity, "zero takes 1 operands, got 2"),
-        (broken_race, "grid loop j is not parallel: Y is stored inside"),
-        (broken_sum, "grid loop j is not parallel: zero changes total"),
+        (broken_race, "grid loop i is not parallel: Y is stored inside"),
+        (broken_sum, "grid loop i is not parallel: zero changes total"),
     ],
 )
 def test_malformed_schedules_say_what_is_wrong(schedule: Any, message: str) -> None:

@@ -32,7 +32,7 @@ from iosim.program.ir import (
 from iosim.program.ops import OPS
 
 # The letters that people write: i, j for rows of Q and K, x, y for columns, h for a head.
-_LETTERS = {"heads": "h", "N": "ij", "d": "xy", "m": "i", "n": "j", "k": "x"}
+_LETTERS = {"heads": "h", "N": "ij", "d": "xy", "m": "i", "n": "ij", "k": "x"}
 
 
 @dataclass(frozen=True, slots=True)
