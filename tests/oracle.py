@@ -186,15 +186,23 @@ def _weigh(mem: Memory, h: int, I: range, J: range, X: range, weights: str) -> N
             mem.put(o, "O", h, i, x)
 
 
-def _online(mem: Memory, h: int, I: range, J: range, X: range) -> None:
-    """Scores of a block become weights in place; O is shrunk and gains their sum."""
+def _online(mem: Memory, h: int, I: range, J: range, X: range, chunk: int = 0) -> None:
+    """Scores of a block become weights in place; O is shrunk and gains their sum.
+
+    With a chunk, V is loaded here, so many columns at a time.
+    """
     for i in I:
         shrink = _see(mem, i, [mem.get("S", h, i, j) for j in J])
         for j in J:
             mem.put(math.exp(mem.get("S", h, i, j) - mem.get("max", i)), "S", h, i, j)
         for x in X:
             mem.put(mem.get("O", h, i, x) * shrink, "O", h, i, x)
-    _weigh(mem, h, I, J, X, "S")
+    for C in blocks(X.stop, chunk, X.start) if chunk else [X]:
+        if chunk:
+            _all(mem.load, "V", J, C, h)
+        _weigh(mem, h, I, J, C, "S")
+        if chunk:
+            _all(mem.drop, "V", J, C, h)
 
 
 def _fresh(mem: Memory, h: int, I: range, X: range) -> None:
@@ -304,6 +312,45 @@ def small_cache(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
                 _finish(mem, h, I, X)
 
 
+def flash2_chunked(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
+    N, d = size["N"], size["d"]
+    X = range(d)
+    for h in range(size["heads"]):
+        for I in blocks(N, t["B_r"]):
+            _all(mem.load, "Q", I, X, h)
+            _fresh(mem, h, I, X)
+            for J in blocks(N, t["B_c"]):
+                for i in I:
+                    for j in J:
+                        mem.put(0.0, "S", h, i, j)
+                for C in blocks(d, t["B_d"]):
+                    _all(mem.load, "K", J, C, h)
+                    for i in I:
+                        for j in J:
+                            more = sum(mem.get("Q", h, i, x) * mem.get("K", h, j, x) for x in C)
+                            mem.put(mem.get("S", h, i, j) + more, "S", h, i, j)
+                    _all(mem.drop, "K", J, C, h)
+                _online(mem, h, I, J, X, t["B_d"])
+                _all(mem.drop, "S", I, J, h)
+            _finish(mem, h, I, X)
+            _all(mem.drop, "Q", I, X, h)
+
+
+def spill_rows(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
+    N, d = size["N"], size["d"]
+    X = range(d)
+    for h in range(size["heads"]):
+        _scores(mem, h, size, t)
+    for h in range(size["heads"]):
+        for I in blocks(N, t["B_r2"]):
+            _fresh(mem, h, I, X)
+            for J in blocks(N, t["B_c2"]):
+                _all(mem.load, "S", I, J, h)
+                _online(mem, h, I, J, X, t["B_d2"])
+                _all(mem.drop, "S", I, J, h)
+            _finish(mem, h, I, X)
+
+
 SCHEDULES: dict[str, Callable[[Memory, dict[str, int], dict[str, int]], None]] = {
     "copy": copy,
     "matmul": matmul,
@@ -311,6 +358,8 @@ SCHEDULES: dict[str, Callable[[Memory, dict[str, int], dict[str, int]], None]] =
     "flash1": flash1,
     "flash2": flash2,
     "small_cache": small_cache,
+    "flash2_chunked": flash2_chunked,
+    "spill_rows": spill_rows,
 }
 
 

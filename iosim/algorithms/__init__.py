@@ -17,6 +17,8 @@ ALGORITHMS: dict[str, str] = {
     "flash1": "iosim.algorithms.flash1",
     "flash2": "iosim.algorithms.flash2",
     "small_cache": "iosim.algorithms.small_cache",
+    "flash2_chunked": "iosim.algorithms.flash2_chunked",
+    "spill_rows": "iosim.algorithms.spill_rows",
     "matmul": "iosim.algorithms.matmul",
     "copy": "iosim.algorithms.copy",
 }

@@ -1,4 +1,4 @@
-"""Passes that several algorithms share."""
+"""Passes: the parts that algorithms, and the family that is searched for better ones, share."""
 
 from __future__ import annotations
 
@@ -33,3 +33,85 @@ def scores(b: Builder) -> None:
                 b.store(s, "S", h, i, j)
                 b.free(s)
             b.free(held)
+
+
+def fused_rows(b: Builder, *, hold_q: bool = True, chunked: bool = False) -> None:
+    """Rows of O stay, K and V stream past, scores never leave (FlashAttention-2).
+
+    Args:
+        hold_q: rows of Q stay too; otherwise they are streamed with K.
+        chunked: K and V come B_d columns at a time instead of in whole rows, which takes d words
+            less and moves the same.
+    """
+    (B_d,) = b.tile_sizes("d", "B_d") if chunked or not hold_q else ("",)
+    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+    for h in b.grid("heads"):
+        for i in b.grid("N", B_r):
+            held = [b.load("Q", h, i, "d")] if hold_q else []
+            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
+            for j in b.tiles("N", B_c):
+                if not B_d:
+                    k = b.load("K", h, j, "d")
+                    s = b.zeros("s", i, j)
+                    b.op("matmul_nt", s, *held, k)
+                    b.free(k)
+                    v = b.load("V", h, j, "d")
+                    b.op("online_softmax", o, m, l, s, v)
+                    b.free(v, s)
+                    continue
+                s = b.zeros("s", i, j)
+                for x in b.tiles("d", B_d):
+                    own = [] if hold_q else [b.load("Q", h, i, x)]
+                    k = b.load("K", h, j, x)
+                    b.op("matmul_nt", s, *(q[x] for q in held), *own, k)
+                    b.free(k, *own)
+                b.op("online_weights", o, m, l, s)
+                for x in b.tiles("d", B_d):
+                    v = b.load("V", h, j, x)
+                    b.op("matmul_nn", o[x], s, v)
+                    b.free(v)
+                b.free(s)
+            b.op("finish", o, l)
+            b.store(o, "O", h, i, "d")
+            b.free(*held, o, m, l)
+
+
+def softmax_tiles(b: Builder) -> None:
+    """O = softmax(S)V in B_r2 × B_d2 tiles of O, with online row statistics.
+
+    A row of scores is read once for each of the ⌈d/B_d2⌉ tiles beside it.
+    """
+    B_r, B_c = b.tile_sizes("N", "B_r2", "B_c2")
+    (B_d,) = b.tile_sizes("d", "B_d2")
+    for h in b.grid("heads"):
+        for i in b.grid("N", B_r):
+            for x in b.grid("d", B_d):
+                o, m, l = b.zeros("o", i, x), b.lowest("m", i), b.zeros("l", i)
+                for j in b.tiles("N", B_c):
+                    s = b.load("S", h, i, j)
+                    v = b.load("V", h, j, x)
+                    b.op("online_softmax", o, m, l, s, v)
+                    b.free(s, v)
+                b.op("finish", o, l)
+                b.store(o, "O", h, i, x)
+                b.free(o, m, l)
+
+
+def softmax_rows(b: Builder) -> None:
+    """O = softmax(S)V in whole rows of O: scores are read once, V comes B_d2 columns at a time."""
+    (B_d,) = b.tile_sizes("d", "B_d2")
+    B_r, B_c = b.tile_sizes("N", "B_r2", "B_c2")
+    for h in b.grid("heads"):
+        for i in b.grid("N", B_r):
+            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
+            for j in b.tiles("N", B_c):
+                s = b.load("S", h, i, j)
+                b.op("online_weights", o, m, l, s)
+                for x in b.tiles("d", B_d):
+                    v = b.load("V", h, j, x)
+                    b.op("matmul_nn", o[x], s, v)
+                    b.free(v)
+                b.free(s)
+            b.op("finish", o, l)
+            b.store(o, "O", h, i, "d")
+            b.free(o, m, l)

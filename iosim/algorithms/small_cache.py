@@ -3,7 +3,7 @@
 Saha and Ye 2024 (arXiv 2402.07443), Algorithm 1, Theorem: O(N²d/√M) words for M < d².
 
 Pass 1 is `scores`.  Pass 2 computes B_r2 × B_d2 tiles of O, reading the row of scores once per
-tile and keeping the row maxima and sums online, so that nothing but S is spilled.
+tile and keeping the row maxima and sums online (`softmax_tiles`), so that nothing but S is spilled.
 
 With square tiles, 4N²d/√M + N² words.  From M ≈ d²/4 on, whole rows of Q in pass 1 (W1 = d) and
 whole rows of O in pass 2 (B_d2 = d) are better: 2N²d²/M + 2N².
@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._passes import scores
+from iosim.algorithms._passes import scores, softmax_tiles
 from iosim.problem import Attention
 from iosim.program.build import Builder
 
@@ -23,25 +23,7 @@ def schedule(b: Builder) -> None:
     """Two passes, each a nest of its own."""
     b.scratch("S", "heads", "N", "N")
     scores(b)
-    softmax_sum(b)
-
-
-def softmax_sum(b: Builder) -> None:
-    """O = softmax(S)V, with online row statistics."""
-    B_r, B_c = b.tile_sizes("N", "B_r2", "B_c2")
-    (B_d,) = b.tile_sizes("d", "B_d2")
-    for h in b.grid("heads"):
-        for i in b.grid("N", B_r):
-            for x in b.grid("d", B_d):
-                o, m, l = b.zeros("o", i, x), b.lowest("m", i), b.zeros("l", i)
-                for j in b.tiles("N", B_c):
-                    s = b.load("S", h, i, j)
-                    v = b.load("V", h, j, x)
-                    b.op("online_softmax", o, m, l, s, v)
-                    b.free(s, v)
-                b.op("finish", o, l)
-                b.store(o, "O", h, i, x)
-                b.free(o, m, l)
+    softmax_tiles(b)
 
 
 def paper_tiles(problem: Attention, M: int) -> dict[str, int]:
