@@ -31,8 +31,7 @@ def bound_programs(draw: st.DrawFn, most: int = 11) -> tuple[Algorithm, Any, dic
     algorithm = draw(algorithms())
     problem = draw(problems(algorithm.problem, most))
     tiles = {
-        p.name: draw(st.integers(p.least, most + 2), label=p.name)
-        for p in algorithm.program.params
+        p.name: draw(st.integers(p.least, most + 2), label=p.name) for p in algorithm.program.params
     }
     return algorithm, problem, tiles
 
