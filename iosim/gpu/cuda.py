@@ -80,15 +80,15 @@ class Cuda:
         """
         from triton.runtime.errors import OutOfResources
 
-        if kernel.in_step:
-            pointers[len(kernel.tensors)].zero_()
         warps, stages = self.job.options(kernel)
         seen = self.resources.get(kernel.name)
         for depth in [seen.stages] if seen else range(stages, 0, -1):
+            options = {"COUNT": count, "num_warps": warps, "num_stages": depth}
             try:
-                done = function[(kernel.grid,)](
-                    *pointers, COUNT=count, num_warps=warps, num_stages=depth
-                )
+                if kernel.in_step:
+                    pointers[len(kernel.tensors)].zero_()
+                    self._check_resident(kernel, function, pointers, options)
+                done = function[(kernel.grid,)](*pointers, **options)
             except OutOfResources as error:
                 if depth > 1:
                     continue
@@ -97,10 +97,22 @@ class Cuda:
                     "smaller tiles or another dtype"
                 ) from None
             if not count:
-                self.resources[kernel.name] = Resources(
-                    done.n_regs, done.n_spills, done.metadata.shared, warps, depth
-                )
+                self.resources[kernel.name] = _resources(done, warps, depth)
             return
+
+    def _check_resident(
+        self, kernel: Kernel, function: Any, pointers: list[Any], options: dict[str, Any]
+    ) -> None:
+        """A program that cannot be resident never arrives, and the others would wait for it."""
+        compiled = function.warmup(*pointers, grid=(kernel.grid,), **options)
+        compiled._init_handles()
+        per_sm = _resources(compiled, options["num_warps"], options["num_stages"]).per_sm()
+        sms = self.torch.cuda.get_device_properties(0).multi_processor_count
+        if kernel.grid > per_sm * sms:
+            raise GpuError(
+                f"{kernel.grid} programs in step and {per_sm} x {sms} = {per_sm * sms} are "
+                "resident at once: ask for no more than that"
+            )
 
     def tensors(self, seed: int = 0) -> dict[str, Any]:
         """The job's tensors, flat: random inputs (Q over √d), NaN everywhere else."""
@@ -126,13 +138,14 @@ class Cuda:
         )
 
     def error(self, memory: dict[str, Any]) -> float:
-        """Largest |got − want| / max(1, max|want|) over outputs, against float64 on the GPU."""
-        torch = self.torch
+        """Largest |got − want| / max(1, max|want|) over outputs, against float64 on the GPU.
+
+        Of long attention outputs 256 evenly spaced rows of every head are compared.
+        """
         x = {t.name: self.window(memory[t.name], t.name).double() for t in self.job.problem.inputs}
         worst = 0.0
         for t in self.job.problem.outputs:
-            got = self.window(memory[t.name], t.name)
-            want = _reference(torch, self.job, x)
+            got, want = _reference(self.torch, x, self.window(memory[t.name], t.name))
             scale = max(1.0, float(want.abs().max()))
             error = float((got.double() - want).abs().max()) / scale
             worst = max(worst, error if error == error else float("inf"))
@@ -152,14 +165,17 @@ class Cuda:
         return statistics.median(times)
 
 
-def _reference(torch: Any, job: Job, x: dict[str, Any]) -> Any:
-    """The textbook formula in float64, one head at a time."""
+def _resources(compiled: Any, warps: int, stages: int) -> Resources:
+    return Resources(compiled.n_regs, compiled.n_spills, compiled.metadata.shared, warps, stages)
+
+
+def _reference(torch: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
+    """The rows of `got` to compare, and the textbook formula for them in float64."""
     if "A" in x:
-        return x["A"] @ x["B"]
+        return got, x["A"] @ x["B"]
     if "X" in x:
-        return x["X"]
-    rows = []
-    for h in range(job.sizes["heads"]):
-        S = x["Q"][h] @ x["K"][h].T
-        rows.append(torch.softmax(S, dim=-1) @ x["V"][h])
-    return torch.stack(rows)
+        return got, x["X"]
+    heads, N, _ = got.shape
+    rows = torch.arange(0, N, max(1, N // 256) if N > 8192 else 1, device=got.device)
+    found = [torch.softmax(x["Q"][h, rows] @ x["K"][h].T, dim=-1) @ x["V"][h] for h in range(heads)]
+    return got[:, rows], torch.stack(found)

@@ -11,6 +11,7 @@ from iosim.gpu.emit import Emitted, InStep, Kernel, emit
 from iosim.gpu.tiles import gpu_tiles
 from iosim.problem import Attention, Copy, MatMul
 from iosim.program.walk import Instance, bind
+from iosim.tiling import smallest_capacity as least_words
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def sweep(
                     if name == "small_cache" and d * d <= M:
                         continue  # the regime that it was published for
                     for N in lengths:
-                        problem = _problem(entry.problem, N, d, heads)
+                        problem = problem_of(entry.problem, N, d, heads)
                         try:
                             tiles = gpu_tiles(entry.program, problem, M).tiles
                         except CapacityError:
@@ -101,7 +102,8 @@ def sweep(
     return found
 
 
-def _problem(kind: type[Any], N: int, d: int, heads: int) -> Any:
+def problem_of(kind: type[Any], N: int, d: int, heads: int) -> Any:
+    """A problem of the given kind: N × N × d for a product, N·d words for a copy."""
     if kind is MatMul:
         return MatMul(m=N, n=N, k=d)  # a score matrix
     if kind is Copy:
@@ -109,6 +111,37 @@ def _problem(kind: type[Any], N: int, d: int, heads: int) -> Any:
     return Attention(N=N, d=d, heads=heads)
 
 
+def smallest_capacity(names: tuple[str, ...], head_sizes: tuple[int, ...]) -> int:
+    """The least M at which any of the algorithms has a tile."""
+    found = []
+    for name in names:
+        entry = algorithm(name)
+        problem = problem_of(entry.problem, 1024, min(head_sizes), 1)
+        found.append(least_words(entry.program, problem, lattice="pow2"))
+    return min(found)
+
+
 def gate_job() -> Job:
     """The copy of known size that counters must get right before they are believed."""
     return Job("copy", {"n": 2**26}, {"B": 8192}, "fp16")
+
+
+def dram_sweep() -> list[Job]:
+    """flash2 where K and V outgrow L2: plain launches, then in step, over B_r and programs."""
+    plain = [
+        (131072, 64, 128), (262144, 128, 128), (524288, 64, 128), (524288, 64, 64),
+        (524288, 64, 32), (1048576, 64, 128), (1048576, 64, 64),
+    ]  # fmt: skip
+    in_step = [
+        (262144, 128, 128, 132), (524288, 64, 32, 264), (524288, 64, 32, 528),
+        (524288, 64, 64, 132), (524288, 64, 64, 264), (524288, 64, 64, 396), (524288, 64, 64, 528),
+        (524288, 64, 128, 132), (524288, 64, 128, 264), (1048576, 64, 64, 264),
+        (1048576, 64, 64, 528), (1048576, 64, 128, 264),
+    ]  # fmt: skip
+    return [
+        Job(
+            "flash2", {"N": N, "d": d, "heads": 1}, {"B_r": B_r, "B_c": 64},
+            programs=programs, clock=True, extra={"least": 3},
+        )
+        for N, d, B_r, programs in [*((*p, 0) for p in plain), *in_step]
+    ]  # fmt: skip

@@ -1,8 +1,9 @@
 """The process that runs jobs: ``python -m iosim.gpu.worker MODE SPEC.json OUT.json``.
 
 ``measure`` compiles everything in parallel, then checks, counts and times each job.  ``profile``
-launches each job once between two marks, for `ncu` to watch.  ``torch`` profiles one PyTorch
-baseline.  It needs NumPy, torch and Triton, and nothing else.
+launches each job once after a mark, for `ncu` to watch.  ``torch`` does so for PyTorch's own
+attention.  ``bench`` times the emitted flash2 beside it.  The worker needs NumPy, torch and
+Triton, and nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from iosim.errors import IosimError
+from iosim.gpu import baselines, bench
 from iosim.gpu.cuda import Cuda, torch_module
 from iosim.gpu.jobs import Job
 from iosim.gpu.launch import counted, load, prepare
@@ -166,9 +168,12 @@ def main(mode: str, spec: str, out: str) -> None:
     rows: list[dict[str, Any]]
     result: dict[str, Any] = {}
     if mode == "torch":
-        from iosim.gpu.baselines import profile_one
-
-        rows = [profile_one(asked, _watch)]
+        rows = [baselines.profile_one(asked, _watch)]
+    elif mode == "bench":
+        tried = [job for d in asked["head_sizes"] for job in bench.candidates(d, asked["M"])]
+        compile_all(tried, min(16, os.cpu_count() or 1))
+        rows = bench.compare(asked)
+        result["environment"] = environment()
     else:
         jobs = [Job(**job) for job in asked["jobs"]]
         if mode == "measure":

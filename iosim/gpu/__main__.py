@@ -1,0 +1,5 @@
+"""``python -m iosim.gpu``."""
+
+from iosim.gpu.cli import main
+
+main()

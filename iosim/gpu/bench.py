@@ -1,0 +1,155 @@
+"""The emitted flash2 beside PyTorch's fused and standard attention: same inputs, one run.
+
+Candidates are all tiles within M words × warps × stages; the fastest at one length is taken for
+every length.  `tune` and `compare` run in the worker; the rest only reads what they wrote.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import statistics
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from iosim.errors import InputError
+from iosim.gpu.errors import GpuError
+from iosim.gpu.jobs import Job
+from iosim.program.evaluate import peak
+
+LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
+HEAD_SIZES = (64, 128)
+TUNED_AT = 4096
+TOKENS = 16384  # batch × N, as in the FlashAttention papers; heads × d is 2048
+
+
+def heads(N: int, d: int) -> int:
+    """Batch × heads: 16,384 tokens of 2,048 numbers, and one sequence where N is longer."""
+    return max(1, TOKENS // N) * (2048 // d)
+
+
+def candidates(d: int, M: int, N: int = TUNED_AT) -> list[Job]:
+    """Every flash2 within M words that is worth timing.
+
+    Raises InputError if none fits.
+    """
+    found = []
+    for B_r, B_c in itertools.product((16, 32, 64, 128), (16, 32, 64, 128)):
+        for warps, stages in itertools.product((4, 8), (2, 3, 4)):
+            job = Job(
+                "flash2", {"N": N, "d": d, "heads": heads(N, d)}, {"B_r": B_r, "B_c": B_c},
+                M=M, warps=warps, stages=stages, extra={"time_only": 1},
+            )  # fmt: skip
+            found.append((job, peak(job.instance)))
+    fit = [job for job, words in found if words <= M]
+    if not fit:
+        least = min(words for _, words in found)
+        raise InputError(
+            f"M = {M} words holds no 16 x 16 tile of flash2 at d = {d}: use M >= {least}"
+        )
+    # Small tiles only waste time where large ones fit.
+    large = [job for job in fit if min(job.tiles.values()) >= 32 and job.tiles["B_r"] >= 64]
+    return large or fit
+
+
+@dataclass(frozen=True)
+class Row:
+    """One length.  Times are medians; TFLOP/s counts 4N²d per head."""
+
+    N: int
+    d: int
+    heads: int
+    M_words: int
+    tiles: str
+    warps: int
+    stages: int
+    emitted_s: float
+    fused_s: float
+    standard_s: float  # NaN where it does not fit in device memory
+    emitted_tflops: float
+    fused_tflops: float
+    standard_tflops: float
+    of_fused: float  # emitted speed / fused speed
+    difference: float  # largest |emitted − fused|
+    launches: int  # timed, per median
+
+
+def flops(N: int, d: int, heads: int) -> float:
+    """Multiplications and additions of the two products."""
+    return 4.0 * N * N * d * heads
+
+
+def compare(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """Runs in the worker: tune, then time all three on the same tensors, in turn."""
+    from iosim.gpu.baselines import forward
+    from iosim.gpu.cuda import Cuda, torch_module
+    from iosim.gpu.launch import prepare
+
+    torch = torch_module()
+    rows = []
+    for d in asked["head_sizes"]:
+        best = min(candidates(d, asked["M"]), key=_timed)
+        for N in asked["lengths"]:
+            sizes = {"N": N, "d": d, "heads": heads(N, d)}
+            job = Job("flash2", sizes, best.tiles, M=best.M, warps=best.warps, stages=best.stages)
+            device = Cuda(job)
+            memory = device.tensors()
+            (kernel,) = prepare(job.emitted(), memory, device, count=False)
+            q, k, v, o = (device.window(memory[x], x) for x in "QKVO")
+            kernel.go()
+            fused, standard = forward(torch, "fused"), forward(torch, "standard")
+            difference = float((fused(q, k, v) - o).abs().max())
+            runs = {
+                "emitted": kernel.go,
+                "fused": functools.partial(fused, q, k, v),
+                "standard": functools.partial(standard, q, k, v),
+            }
+            times, launches = _interleaved(torch, runs)
+            rate = {n: flops(N, d, sizes["heads"]) / t / 1e12 for n, t in times.items()}
+            row = Row(
+                N, d, sizes["heads"], best.M, f"B_c={best.tiles['B_c']} B_r={best.tiles['B_r']}",
+                best.warps, device.resources[kernel.kernel.name].stages,
+                times["emitted"], times["fused"], times["standard"],
+                round(rate["emitted"], 1), round(rate["fused"], 1), round(rate["standard"], 1),
+                round(times["fused"] / times["emitted"], 3), difference, launches,
+            )  # fmt: skip
+            rows.append(asdict(row))
+            del memory, kernel, q, k, v, o, runs
+            torch.cuda.empty_cache()
+    return rows
+
+
+def _timed(job: Job) -> float:
+    from iosim.gpu.cuda import Cuda
+    from iosim.gpu.launch import prepare
+
+    device = Cuda(job)
+    try:
+        (kernel,) = prepare(job.emitted(), device.tensors(), device, count=False)
+        return device.median_time(kernel.go, least=10)
+    except GpuError:  # too many stages for this tile: not a candidate after all
+        return float("inf")
+
+
+def _interleaved(torch: Any, runs: dict[str, Any]) -> tuple[dict[str, float], int]:
+    """Median seconds of each, taken in turn so that clocks and heat are shared."""
+    alive, times = dict(runs), {name: [float("nan")] for name in runs}
+    for name, go in runs.items():
+        try:
+            go()
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            del alive[name]
+    rounds, spent = 0, 0.0
+    while rounds < 10 or (spent < 1.0 and rounds < 60):
+        for name, go in alive.items():
+            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            go()
+            stop.record()
+            stop.synchronize()
+            seconds = start.elapsed_time(stop) / 1000
+            times[name] = [seconds] if rounds == 0 else [*times[name], seconds]
+            spent += seconds
+        rounds += 1
+    return {name: statistics.median(t) for name, t in times.items()}, rounds

@@ -1,0 +1,188 @@
+"""What DRAM has to deliver, with L2 as the second cache: three predictions.
+
+*Footprint*: L2 catches every re-read, so each kernel reads what it touches once.  It holds while
+the data that is swept again and again fits in L2.
+
+*Wave*: programs that are resident at once (a wave) sweep the same tiles in step, so a tile comes
+from DRAM once per wave however many of them want it, and nothing survives until the next wave.
+This is the N²d²/M law with M the rows that are resident on the whole chip.  It fails when programs
+drift apart by more than L2 holds; nothing in a schedule says by how much they will.
+
+*Drift*: the sweeps as they really ran.  Every item notes when it started and ended; between the
+two it is taken to move evenly, and an L2 of given capacity that evicts the least recently used
+piece is run over the merged sequence.  It is no forecast, since it needs the clock readings of a
+run, but it tells whether drift alone explains what was read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.gpu.blocks import Blocks
+from iosim.gpu.emit import EmitError
+from iosim.gpu.jobs import Job
+from iosim.gpu.prune import Body, chain, nests
+from iosim.problem import word_bytes
+from iosim.program.ir import Load, Loop, Span, Store, nodes
+from iosim.program.walk import Instance
+
+# Both halves of an H200's L2 keep a copy of what all SMs read, so data that is shared by the
+# whole chip has half of the 60 MB (measured: experiments/data/gpu, docs/gpu.md).
+L2_SHARE = 0.5
+
+
+def footprint_bytes(instance: Instance, dtype: str) -> dict[str, int]:
+    """Bytes that must be read and written if every kernel moves what it touches once."""
+    total = {"load": 0, "store": 0}
+    env = instance.env
+    for body in nests(instance):
+        touched: set[tuple[str, str]] = set()
+        for node in nodes(body):
+            if isinstance(node, (Load, Store)):
+                touched.add(("load" if isinstance(node, Load) else "store", node.tensor))
+        for way, name in touched:
+            tensor = instance.program.tensor(name)
+            words = math.prod(env[axis] for axis in tensor.axes)
+            total[way] += words * word_bytes(dtype, tensor.wide)
+    return total
+
+
+def wave_bytes(job: Job, resident: int) -> int:
+    """DRAM reads if `resident` programs at a time sweep in step and waves share nothing.
+
+    In every wave each load moves, once, what is distinct among the wave's items.
+    """
+    instance = job.instance
+    total = 0
+    for body in nests(instance):
+        grid, inside = chain(body)
+        trips = [Blocks(instance).trips(loop) for loop in grid]
+        items = math.prod(trips)
+        for load, outer in _loads(inside, ()):
+            tensor = instance.program.tensor(load.tensor)
+            own = [k for k, loop in enumerate(grid) if loop.tile in load.index]
+            extents = _extents(instance, grid, own, items)
+            words = _inner_words(instance, load, outer)
+            for first in range(0, items, resident):
+                pieces = extents[first : first + resident]
+                _, at = np.unique(pieces[:, 0], return_index=True)
+                total += int(pieces[at, 1].sum()) * words * word_bytes(job.dtype, tensor.wide)
+    return total
+
+
+def _loads(body: Body, outer: tuple[Loop, ...]) -> Iterator[tuple[Load, tuple[Loop, ...]]]:
+    for node in body:
+        if isinstance(node, Load):
+            yield node, outer
+        elif isinstance(node, Loop):
+            yield from _loads(node.body, (*outer, node))
+
+
+def _extents(
+    instance: Instance, grid: tuple[Loop, ...], own: list[int], items: int
+) -> NDArray[np.int64]:
+    """Per item: which piece it loads (a number), and the piece's extent along the launch tiles."""
+    which, extent = np.zeros(items, np.int64), np.ones(items, np.int64)
+    below, blocks = items, Blocks(instance)
+    for k, loop in enumerate(grid):
+        trips, step = blocks.trips(loop), blocks.step(loop)
+        below //= trips
+        if k not in own:
+            continue
+        at = np.arange(items) // below % trips
+        start, stop = instance.span(loop.span)
+        which = which * trips + at
+        extent *= np.minimum(step, stop - start - at * step)
+    return np.stack([which, extent], axis=1)
+
+
+def _inner_words(instance: Instance, load: Load, outer: tuple[Loop, ...]) -> int:
+    """Words that one item loads per position of its launch tiles."""
+    words, blocks = 1, Blocks(instance)
+    for loop in outer:
+        start, stop = instance.span(loop.span)
+        words *= stop - start if loop.tile in load.index else blocks.trips(loop)
+    for x in load.index:
+        if isinstance(x, Span):
+            start, stop = instance.span(x)
+            words *= stop - start
+    return words
+
+
+def swept_bytes(job: Job) -> int:
+    """Bytes that every item of a head sweeps: the loads that no launch tile but points index."""
+    instance = job.instance
+    (body,) = nests(instance)
+    grid, inside = chain(body)
+    total = 0
+    for load, outer in _loads(inside, ()):
+        if not any(loop.tile in load.index and not loop.tile.point for loop in grid):
+            wide = instance.program.tensor(load.tensor).wide
+            total += _inner_words(instance, load, outer) * word_bytes(job.dtype, wide)
+    return total
+
+
+def predicted_bytes(job: Job, resident: int, l2_bytes: int) -> int:
+    """The wave model, or the footprint where what is swept fits in L2."""
+    reads = footprint_bytes(job.instance, job.dtype)["load"]
+    if swept_bytes(job) <= l2_bytes * L2_SHARE:
+        return reads
+    return max(reads, wave_bytes(job, resident))
+
+
+def drift_bytes(
+    ticks: NDArray[np.int64], job: Job, l2_bytes: float, pieces: int = 256
+) -> tuple[int, float]:
+    """DRAM reads that the recorded sweeps explain, and the spread of positions.
+
+    Args:
+        ticks: (items, 2), when each item started and ended, in any unit.
+        job: a program with one nest and one head, whose items all sweep the same data.
+        l2_bytes: capacity for the swept data.
+        pieces: resolution; the swept data is cut into this many.
+
+    Returns:
+        Bytes read, and the median over time of the spread (90th − 10th percentile) between the
+        positions of items that run at once, as a share of the sweep.
+
+    Raises:
+        EmitError: the program has more than one head, so items sweep different data.
+    """
+    if job.sizes.get("heads", 1) != 1:
+        raise EmitError("the drift model takes one head: bind the program with heads = 1")
+    swept = swept_bytes(job)
+    own = footprint_bytes(job.instance, job.dtype)["load"] - swept
+    middle = (np.arange(pieces) + 0.5) / pieces
+    start, length = ticks[:, :1].astype(float), np.diff(ticks, axis=1).astype(float)
+    when = (start + length * middle).ravel()
+    order = np.argsort(when, kind="stable")
+    sequence = (order % pieces).tolist()
+    room = max(1, round(l2_bytes / (swept / pieces)))
+    cache: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    for piece in sequence:
+        if piece in cache:
+            cache.move_to_end(piece)
+            continue
+        misses += 1
+        cache[piece] = None
+        if len(cache) > room:
+            cache.popitem(last=False)
+    return misses * swept // pieces + own, _spread(ticks)
+
+
+def _spread(ticks: NDArray[np.int64], samples: int = 200) -> float:
+    """Median spread of the positions of items that run at once."""
+    found = []
+    for t in np.linspace(ticks.min(), ticks.max(), samples + 2)[1:-1]:
+        running = ticks[(ticks[:, 0] <= t) & (ticks[:, 1] > t)]
+        if len(running) > 1:
+            at = (t - running[:, 0]) / (running[:, 1] - running[:, 0])
+            low, high = np.quantile(at, [0.1, 0.9])
+            found.append(high - low)
+    return float(np.median(found)) if found else 0.0

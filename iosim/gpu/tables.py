@@ -1,0 +1,99 @@
+"""Records to tables: one function per kind of record, the same after a run and in a replay.
+
+Each returns rows for a CSV, and the sentence that says whether the bars are met.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from iosim.gpu import dram_table, paper, validate
+from iosim.gpu.errors import GpuError
+from iosim.gpu.record import read
+
+BENCH_BAR = 0.5  # of the fused kernel's speed, from N = 4k on
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with their verdict."""
+
+    kind: str
+    rows: list[dict[str, Any]]
+    summary: str
+    good: bool
+
+
+def validate_table(folder: Path) -> Table:
+    """Model, kernel and counters, byte for byte."""
+    record = read(folder)
+    rows = validate.rows(record)
+    plain = [asdict(r) | {"unexplained": r.unexplained, "good": r.good} for r in rows]
+    return Table("validate", plain, validate.summary(rows), all(r.good for r in rows))
+
+
+def dram_rows(folder: Path) -> Table:
+    """Predicted and measured DRAM reads."""
+    record = read(folder)
+    validate.rows(record)  # the gate, and the exact boundary above
+    rows = dram_table.rows(record, folder)
+    kept = [abs(r.off) for r in rows if r.in_step]
+    drift = [abs(r.drift_off) for r in rows if not r.in_step and r.drift_predicted]
+    text = (
+        f"{len(rows)} runs; in step: {len(kept)}, at most {max(kept, default=0):.2%} off the "
+        f"prediction; plain: the wave model is off by up to "
+        f"{max((abs(r.off) for r in rows if not r.in_step), default=0):.0%}, the recorded drift "
+        f"explains it within {max(drift, default=0):.0%}"
+    )
+    return Table("dram", [asdict(r) | {"good": r.good} for r in rows], text,
+                 all(r.good for r in rows))  # fmt: skip
+
+
+def bench_rows(folder: Path) -> Table:
+    """Speed beside PyTorch."""
+    try:
+        rows = json.loads((folder / "measured.json").read_text())["rows"]
+    except (OSError, ValueError, KeyError) as error:
+        raise GpuError(f"{folder} is not a bench record: {error}") from None
+    long = [r["of_fused"] for r in rows if r["N"] >= 4096]
+    least = min(long, default=0.0)
+    text = f"from N = 4k on at least {least:.2f} of the fused kernel's speed (bar: {BENCH_BAR})"
+    return Table("bench", rows, text, least >= BENCH_BAR)
+
+
+def paper_rows(folder: Path) -> Table:
+    """The FlashAttention paper's traffic, repeated."""
+    record = read(folder)
+    gate = validate.rows(record)
+    rows = paper.rows(record, folder)
+    by_name = {(r.implementation, r.passes): r.dram_gb for r in rows}
+    both = "forward + backward"
+    text = (
+        f"standard {by_name['PyTorch standard', both]:.1f} GB against fused "
+        f"{by_name['PyTorch fused', both]:.1f} GB, forward and backward; published: "
+        "40.3 or 35.3 against 4.4"
+    )
+    return Table("paper", [asdict(r) for r in rows], text, all(r.good for r in gate))
+
+
+TABLES: dict[str, Callable[[Path], Table]] = {
+    "validate": validate_table,
+    "dram": dram_rows,
+    "bench": bench_rows,
+    "paper": paper_rows,
+}
+
+
+def replay(folder: Path) -> list[Table]:
+    """Tables of every record in a folder; each record is a folder named for its kind.
+
+    Raises GpuError if there is none.
+    """
+    found = [TABLES[name](folder / name) for name in TABLES if (folder / name).is_dir()]
+    if not found:
+        raise GpuError(f"{folder} holds no record ({', '.join(TABLES)}): give the folder above")
+    return found
