@@ -43,8 +43,9 @@ CLASSES: tuple[str, ...] = ("once", "recompute", "trees")
 # M/d² from which the bound is 4HN²d²/M (Theorem 2).
 EXACT_FROM: dict[str, float] = {"once": 2.5, "recompute": 4.5}
 
-# Relative allowance for rounding: the formulas lose a few units of 2⁻⁵² each.
+# Relative allowances for rounding: of the caps' formulas, and of one quotient.
 _SAFE = 1 - 1e-9
+_SAFE_EXACT = 1 - 2.0**-50
 _CHUNK = 1 << 15
 
 
@@ -90,23 +91,25 @@ def _theorem(
 
 
 def _bound(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
-    """The theorem for one class alone; may be negative."""
+    """Theorems 1 and 2 for one class alone; 0 where one segment may do all."""
     square = d * d
     x = M / square
     pairs = H * N * N
     S, _, weight, cap = _theorem(klass, x, M, square)
-    words = (S / square) * weight * pairs / cap + M - S
+    words = _SAFE * ((S / square) * weight * pairs / cap) + M - S
+    # Theorem 1 needs two segments at least.
+    words = np.where(_SAFE * weight * pairs > cap * square, words, 0.0)
     if klass in EXACT_FROM:
-        words = np.where(x >= EXACT_FROM[klass], 4 * pairs / x, words)
+        words = np.where(x >= EXACT_FROM[klass], _SAFE_EXACT * (4 * pairs / x), words)
     return words
 
 
 def _best(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
     """The class's bound, the bounds of the classes around it, and the compulsory words."""
-    words = _SAFE * _bound(klass, N, d, M, H)
+    words = _bound(klass, N, d, M, H)
     if klass == "once":
         for wider in ("recompute", "trees"):
-            words = np.maximum(words, _SAFE * _bound(wider, N, d, M, H))
+            words = np.maximum(words, _bound(wider, N, d, M, H))
     return np.maximum(words, 4 * H * N * d)
 
 
@@ -163,12 +166,12 @@ def certificate(N: int, d: int, M: int, *, heads: int = 1, klass: str = "once") 
     square = np.array([float(size) ** 2])
     M_ = np.array([float(m)])
     S, multipliers, weight, cap = _theorem(klass, M_ / square, M_, square)
-    words = (S / square) * weight * (float(h) * n * n) / cap + M_ - S
+    words = _SAFE * ((S / square) * weight * (float(h) * n * n) / cap) + M_ - S
     return Certificate(
         klass,
         int(S[0]),
         tuple(float(v[0]) for v in multipliers),
         float(weight[0]),
         float(cap[0]),
-        float(words[0]) * _SAFE,
+        float(words[0]),
     )

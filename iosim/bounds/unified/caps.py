@@ -26,6 +26,7 @@ def _peak(a3: Any, a2: Any, a1: Any, lo: Any, hi: Any) -> Array:
 
     The derivative's roots have product a1/3a3 ≤ 0, so at most one is positive: a maximum.
     """
+    a2, a3 = np.asarray(a2, dtype=np.float64), np.asarray(a3, dtype=np.float64)
     root = np.sqrt(a2 * a2 - 3 * a3 * a1)
     with np.errstate(divide="ignore", invalid="ignore"):
         cubic = (a2 + root) / (-3 * a3)
