@@ -16,7 +16,7 @@ from iosim.proof import identity, require, step, unsat
 # Lemma 4: max(r_rows, r_columns) ≥ min(ROOT·d√B, LINEAR·B).
 ROOT = 1.0
 LINEAR = 0.5
-# Theorem: loads ≥ min(LARGE·N²d²/M, MIDDLE·N²) − M.
+# Theorem: loads ≥ min(LARGE·N²d²/M, MIDDLE·N²).
 LARGE = 0.25
 MIDDLE = 0.25
 
@@ -330,7 +330,7 @@ def compress(program: list[Instruction], Q: Matrix, K: Matrix, q: int) -> list[t
     # The theorem, for this very program: loads of Q, K and scores against the bound.
     loads = sum(kind == "load" for kind, _ in program)
     d = len(Q[0])
-    bound = min(LARGE * N * N * d * d / size, MIDDLE * N * N) - size
+    bound = min(LARGE * N * N * d * d / size, MIDDLE * N * N)
     require(bound <= loads, f"{loads} loads with {size} words, against a bound of {bound}")
     return sent
 
@@ -376,23 +376,25 @@ def entries_per_epoch() -> str:
 @step(
     "epochs",
     how="proved",
-    says="Theorem, Step 3: loads ≥ min(N²d²/4M, N²/4) − M; the paper's min(N²d²/8M, N²/8) − M",
+    says="Theorem, Step 3: loads ≥ min(N²d²/4M, N²/4); the paper's min(N²d²/8M, N²/8) − M",
 )
 def count_epochs() -> str:
-    """At most max(4M²/d², 4M) entries an epoch; all epochs but the last hold M loads."""
+    """At most max(4M²/d², 4M) entries an epoch; the first has 2M loads, the last may be short."""
     import z3
 
     pairs, d, M, T, loads, B = z3.Reals("pairs d M T loads B")
     large, middle = z3.Q(round(LARGE * 1000), 1000), z3.Q(round(MIDDLE * 1000), 1000)
-    common = [d > 0, M > 0, T >= 1, pairs >= 0, T * B >= pairs, loads >= M * (T - 1)]
+    common = [d > 0, M > 0, pairs >= 0, T * B >= pairs]
     for case in (B * d * d == 4 * M * M, B == 4 * M):
-        unsat(
-            *common, case, B * d * d >= 4 * M * M, B >= 4 * M,
-            loads + M < large * pairs * d * d / M, loads + M < middle * pairs,
-        )  # fmt: skip
+        most = [case, B * d * d >= 4 * M * M, B >= 4 * M]
+        less = [loads < large * pairs * d * d / M, loads < middle * pairs]
+        unsat(*common, *most, T >= 2, loads >= M * T, *less)
+        # One epoch: the message is the loads, and f(pairs) ≥ (pairs/B)·f(B) = 2M·pairs/B.
+        unsat(*common, *most, T == 1, loads * B >= 2 * M * pairs, *less)
     for case in (B * d * d == 8 * M * M, B == 8 * M):
         unsat(
             *common, case, B * d * d >= 8 * M * M, B >= 8 * M,
+            T >= 1, loads >= M * (T - 1),
             loads + M < pairs * d * d / (8 * M), loads + M < pairs / 8,
         )  # fmt: skip
     return "all reals; pairs = heads·N² ≥ 0, d, M > 0"

@@ -15,6 +15,7 @@ from iosim.proof import identity, require, step, unsat
 # The constants of the theorem: loads + stores ≥ LEADING·mnk/√M − LOST·M.
 LEADING = 2
 LOST = 2
+LOST_COLD = 1  # where fast memory is empty at first
 SEGMENT = 2  # loads in a segment, × M
 
 
@@ -123,6 +124,31 @@ def loads_and_stores() -> str:
         (loads + stores) * w < LEADING * F - LOST * M * w,
     )  # fmt: skip
     return "all reals; mnk = F ≥ 0, √M = w > 0, any number of segments and fresh accumulators"
+
+
+@step(
+    "cold-start",
+    how="proved",
+    says="Corollary: fast memory empty at first, loads + stores ≥ 2mnk/√M − M",
+)
+def cold_start() -> str:
+    """The first segment may hold M loads more; with one segment only, the compulsory words do."""
+    import z3
+
+    F, w, segs, L, T = z3.Reals("F w segs L T")
+    M = w * w
+    unsat(
+        w > 0, F >= 0, segs >= 2,
+        segs * w * M >= F,
+        L >= M + SEGMENT * M * (segs - 1),  # M + S, then S each; the last one may be short
+        L * w < LEADING * F - LOST_COLD * M * w,
+    )  # fmt: skip
+    # One segment: F ≤ M^{3/2}.  T = mk + kn + mn, and 27F² = 27·mk·kn·mn ≤ T³ by Lemma 2.
+    unsat(
+        w > 0, F >= 0, T >= 0, F <= w * M, 27 * F * F <= T * T * T,
+        T * w < LEADING * F - LOST_COLD * M * w,
+    )  # fmt: skip
+    return "all reals; mnk = F ≥ 0, √M = w > 0, any number of segments"
 
 
 def _random_tree_run(rng: random.Random, k: int) -> tuple[int, int, int, int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from iosim.proof import identity, require, step, unsat
 
-# Loads of Q, K and scores ≥ min(LARGE·N²d²/M, MIDDLE·N²) − M, in segments of M loads.
+# Loads of Q, K and scores ≥ min(LARGE·N²d²/M, MIDDLE·N²), in segments of M loads.
 LARGE = 1
 MIDDLE = 0.5
 
@@ -84,21 +84,26 @@ def completed_scores() -> str:
 @step(
     "segments",
     how="proved",
-    says="Theorem: loads of Q, K and scores ≥ min(N²d²/M, N²/2) − M, any number of heads",
+    says="Theorem: loads of Q, K and scores ≥ heads·min(N²d²/M, N²/2)",
 )
 def segments() -> str:
-    """P pairs in all; a segment of M loads sees X ≤ 2M words; the last one may be short."""
+    """Segments of M loads, the first of 2M, the last perhaps short, see X ≤ 2M words each."""
     import z3
 
     pairs, d, M, segs, loads, most = z3.Reals("pairs d M segs loads most")
     large, middle = _ratio(LARGE), _ratio(MIDDLE)
     common = [
-        M > 0, d > 0, segs >= 1, pairs >= 0,
+        M > 0, d > 0, segs >= 2, pairs >= 0,
         z3.Or(most * d * d == M * M, most == 2 * M),
         most * d * d >= M * M, most >= 2 * M,  # max(X²/4d², X) at X = 2M
-        segs * most >= pairs, loads >= M * (segs - 1),
+        segs * most >= pairs, loads >= M * segs,
     ]  # fmt: skip
-    unsat(*common, loads + M < large * pairs * d * d / M, loads + M < middle * pairs)
+    unsat(*common, loads < large * pairs * d * d / M, loads < middle * pairs)
+    # One segment only: pairs ≤ most; then the 2Nd loads of Q and K for each head are enough.
+    N, h = z3.Reals("N h")
+    one = [M > 0, d > 0, N >= 1, h >= 1, h * N * N <= most, loads >= 2 * h * N * d]
+    unsat(*one, most * d * d == M * M, loads * M < large * h * N * N * d * d)
+    unsat(*one, most == 2 * M, 2 * M * d * d >= M * M, loads < middle * h * N * N)
     return "all reals; pairs = heads·N² ≥ 0, d, M > 0, any number of segments"
 
 
@@ -147,7 +152,7 @@ def below_a_schedule() -> str:
         for a in range(1, N + 1):
             M = 2 * a * d + 4 * a + d
             count = 2 * N * d + 2 * N * d * -(-N // a)
-            bound = min(LARGE * N * N * d * d / M, MIDDLE * N * N) - M + 2 * N * d
+            bound = min(LARGE * N * N * d * d / M, MIDDLE * N * N) + 2 * N * d
             require(bound <= count, f"N = {N}, d = {d}, M = {M}: {bound} > {count}")
             cases += 1
     return f"N ≤ 30, 128 and 512, d ≤ 16 and every tile: {cases} cases"

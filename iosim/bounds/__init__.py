@@ -5,7 +5,7 @@ algorithm of iosim: a bound that never saw the algorithms can't be fitted to the
 
 >>> from iosim.problem import Attention
 >>> best_lower_bound(Attention(4096, 64), 16384)
-Best(words=4702208.0, name='score-roots')
+Best(words=4718592.0, name='score-roots')
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ BOUNDS: dict[str, Bound] = {
         attenio.COUNTED,
         compulsory.MATMUL,
         matmul_tight.LOWER,
+        matmul_tight.COLD,
         hong_kung.MATMUL,
         cosma.PRINTED,
         cosma.TILED,

@@ -9,7 +9,7 @@ min(d√B, B/2) (proofs/compression.md).  Since it is at most 2M, B is at most m
 max(4M²/d², 4M).
 
 The set of entries computed in an epoch must not depend on the inputs (an oblivious schedule).
-Heads share the memory, so M is subtracted once: min(d√B, B/2) is concave, hence subadditive.
+Heads share the message: min(d√B, B/2) is concave, hence subadditive.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ def _paper(t: Any) -> Any:
 
 
 def _sharp(t: Any) -> Any:
-    return t.heads * t.min(t.N**2 * t.d**2 / (4 * t.M), t.N**2 / 4) - t.M + 2 * t.heads * t.N * t.d
+    return t.heads * t.min(t.N**2 * t.d**2 / (4 * t.M), t.N**2 / 4) + 2 * t.heads * t.N * t.d
 
 
 PAPER = Bound(

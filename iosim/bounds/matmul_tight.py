@@ -6,12 +6,28 @@ are available, so by Loomis–Whitney at most ((M + S)/3)^{3/2} products happen 
 that is M^{3/2}, hence at least 2mnk/√M − 2M loads.  An accumulator that starts at zero saves one
 load, mn in all, and costs a store at the end, at least mn in all: the sum is not affected.
 
+Where fast memory is empty at first, as in iosim, the first segment may hold M loads more, and
+2mnk/√M − M remains (`matmul-cold`).
+
 The summation order does not matter: any summation trees can be replaced by one accumulator per
 entry without a further transfer or word of memory (proofs/matmul_tight.md, Lemma 4), and of
 recomputed values only those that lead to the stored result are counted.
 """
 
 from iosim.bounds.base import Bound
+
+COLD = Bound(
+    name="matmul-cold",
+    kind="lower",
+    strength="exact",
+    problem="matmul",
+    klass="all mnk products computed explicitly, any summation trees, recomputation allowed; fast "
+    "memory is empty at first",
+    formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M) - t.M,
+    validity="all sizes and every M; it says nothing (0) once 2mnk ≤ M^{3/2}",
+    source="iosim, proofs/matmul_tight.md: the proof of arXiv 1702.02017, first segment longer",
+    proof="matmul_tight",
+)
 
 LOWER = Bound(
     name="matmul-tight",

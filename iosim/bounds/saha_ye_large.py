@@ -10,8 +10,9 @@ Sharper, with the same idea: count only in which segment a score is *completed* 
 Then minimum vertices need no count.  With t words of unfinished scores and (I + J)d words of whole
 rows among the at most 2M words that a segment can use, t + IJ ≤ t + ((2M − t)/2d)², which is
 convex in t: at most max(M²/d², 2M) scores are completed while M words of Q, K and unfinished
-scores are loaded, hence at least min(N²d²/M, N²/2) − M such loads.  The Nd loads of V and the Nd
-stores of O come on top.  Heads share the memory, so M is subtracted once.
+scores are loaded.  Fast memory is empty at first, so the first segment may hold 2M loads: hence at
+least min(N²d²/M, N²/2) such loads.  The Nd loads of V and the Nd stores of O come on top.  Heads
+share the memory, so in the first form M is subtracted once.
 """
 
 from typing import Any
@@ -25,7 +26,7 @@ KLASS = (
 
 
 def _roots(t: Any) -> Any:
-    return t.heads * t.min(t.N**2 * t.d**2 / t.M, t.N**2 / 2) - t.M + 2 * t.heads * t.N * t.d
+    return t.heads * t.min(t.N**2 * t.d**2 / t.M, t.N**2 / 2) + 2 * t.heads * t.N * t.d
 
 
 PAPER = Bound(

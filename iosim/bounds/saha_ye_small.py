@@ -1,10 +1,10 @@
-"""Below d²: attention contains a matrix product, heads·(2N²d/√M − N² + 2Nd) − 2M.
+"""Below d²: attention contains a matrix product, heads·(2N²d/√M − N² + 2Nd) − M.
 
 Saha and Ye store each score when it is first completed, at N² further transfers, and so turn an
 attention algorithm into one for QKᵀ.  With Hong and Kung's bound that is Ω(N²d/√M); with the tight
 one, 2N²d/√M − 2M − N².  Since the tight bound's proof counts loads only (the fresh accumulators,
 N² of them, are the loads that it grants) of Q, K and scores, the Nd loads of V and the Nd stores
-of O come on top.
+of O come on top; and since fast memory is empty at first, only M is lost instead of 2M.
 """
 
 from iosim.bounds.base import Bound
@@ -18,7 +18,7 @@ LOWER = Bound(
         "QKᵀ by its N²d products, any summation trees, recomputation allowed; V is read and O is "
         "written"
     ),
-    formula=lambda t: t.heads * (2 * t.N**2 * t.d / t.sqrt(t.M) - t.N**2 + 2 * t.N * t.d) - 2 * t.M,
+    formula=lambda t: t.heads * (2 * t.N**2 * t.d / t.sqrt(t.M) - t.N**2 + 2 * t.N * t.d) - t.M,
     validity="all sizes and every M; of the right order where M ≤ d², vacuous from M = 4d² on",
     source="Saha & Ye, arXiv 2402.07443, Theorem 3.7, with the constant of arXiv 1702.02017",
     proof="saha_ye_small",
