@@ -46,11 +46,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
     rows = read_csv(table, needs=("kind", "name", "N", "d", "M_words", "total_words"))
     if not rows:
         raise InputError(f"{str(table)!r} has no rows: nothing to plot")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
+    plt = _pyplot()
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         names = list(dict.fromkeys(r["name"] for r in rows if r["kind"] in ("run", "formula")))
@@ -85,6 +81,65 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
         axes.set_ylim(bottom=low / 1.6)
         axes.legend(ncols=1, loc="upper right")
         return save(figure, stem)
+
+
+def plot_gap(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
+    """Best schedule over lower bound against M/d², a line for each d and class.
+
+    Args:
+        table: a CSV that `iosim tightness --out` wrote.
+        stem: where to write, without a suffix; a PNG and an SVG are made.
+
+    Raises:
+        InputError: the table is unreadable or empty, or the figure cannot be written.
+    """
+    rows = read_csv(table, needs=("class", "N", "d", "M_words", "gap"))
+    if not rows:
+        raise InputError(f"{str(table)!r} has no rows: nothing to plot")
+    plt = _pyplot()
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        lines = list(dict.fromkeys((r["class"], r["d"]) for r in rows))
+        for k, (klass, d) in enumerate(lines):
+            mine = sorted((r["M_words"] / d**2, r["gap"]) for r in rows
+                          if (r["class"], r["d"]) == (klass, d))  # fmt: skip
+            axes.plot(*zip(*mine, strict=True), color=PALETTE[k % len(PALETTE)],
+                      marker=MARKERS[k % len(MARKERS)], markevery=0.08,
+                      label=f"d = {d}, {klass}")  # fmt: skip
+        axes.axvline(1, color="grey", linestyle=":", linewidth=1.2)
+        axes.annotate("M = d²", (1, 0.02), xycoords=("data", "axes fraction"), xytext=(4, 0),
+                      textcoords="offset points", color="grey")  # fmt: skip
+        axes.axhline(1, color="black", linewidth=1)
+        axes.set(
+            xscale="log", xlabel="M / d²", ylabel="best schedule ÷ proven lower bound",
+            ylim=(0.97, None), title=f"How far from optimal: N = {rows[0]['N']:,}",
+        )  # fmt: skip
+        axes.legend()
+        return save(figure, stem)
+
+
+def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
+    """Draw the figure that belongs to a table that iosim wrote.
+
+    Raises InputError where it is none.
+    """
+    columns = list((read_csv(table) or [{}])[0])
+    draw = plot_words if "kind" in columns else plot_gap if "gap" in columns else None
+    if draw is None:
+        raise InputError(
+            f"{str(table)!r} has no column kind or gap: give a table that iosim verify or "
+            "iosim tightness wrote"
+        )
+    return draw(table, stem)
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    return plt
 
 
 def _xy(rows: Sequence[dict[str, Any]], kind: str, name: str) -> tuple[list[Any], list[Any]]:

@@ -12,6 +12,7 @@ from iosim.errors import InputError
 from iosim.problem import check_size, word_bytes
 
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+_STEP = re.compile(r"(x|\+)([0-9]+(?:\.[0-9]+)?)")
 _SIZE = re.compile(r"([+-]?[0-9][0-9_,]*)\s*(Ki|Mi|Gi|K|M|G|)(B|)")
 
 
@@ -56,3 +57,31 @@ def parse_tiles(text: str) -> dict[str, int]:
             raise InputError(f"tiles {text!r} gives {name.strip()} twice: give it once")
         tiles[name.strip()] = parse_int(name.strip(), value.strip(), least=0)
     return tiles
+
+
+def parse_range(name: str, text: str, dtype: str | None = None) -> list[int]:
+    """Sizes as a list or a range: ``64,128``, ``256:1Mi:x2`` (factors), ``10:50:+10`` (steps).
+
+    Ranges include their end where they meet it.  Raises InputError for anything else, also for a
+    factor that is not above 1, and for an empty range.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        pieces = part.split(":")
+        if len(pieces) == 1:
+            found.add(parse_words(name, part, dtype))
+            continue
+        match = _STEP.fullmatch(pieces[2]) if len(pieces) == 3 else None
+        if match is None:
+            raise InputError(f"{name} = {part!r} is not a range: write it like 256:65536:x2")
+        low, high = (parse_words(name, x, dtype) for x in pieces[:2])
+        if low > high:
+            raise InputError(f"{name} = {part!r} is empty: {low} is above {high}")
+        by = float(match[2])
+        if by <= (1 if match[1] == "x" else 0):
+            raise InputError(f"{name} = {part!r} does not advance: take a larger step")
+        value: float = low
+        while round(value) <= high:
+            found.add(round(value))
+            value = value * by if match[1] == "x" else value + by
+    return sorted(found)

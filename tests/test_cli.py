@@ -251,7 +251,7 @@ def test_verify_on_own_arrays_and_plot(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     done = iosim_("plot", str(tmp_path / "bad.csv"))
     assert done.returncode == 2
-    assert "has no column kind, name" in done.stderr
+    assert "has no column kind or gap" in done.stderr
 
 
 def test_help_for_every_command() -> None:

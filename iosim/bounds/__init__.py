@@ -17,6 +17,7 @@ from iosim.bounds import (
     attenio,
     compression,
     compulsory,
+    constant_tight,
     copy,
     cosma,
     flash_attention,
@@ -26,12 +27,13 @@ from iosim.bounds import (
     saha_ye_large,
     saha_ye_small,
 )
-from iosim.bounds.base import Bound, sym
+from iosim.bounds.base import CLASSES, Bound, sym
 from iosim.errors import InputError, closest
 from iosim.problem import Problem, check_size
 
 __all__ = [
     "BOUNDS",
+    "CLASSES",
     "Best",
     "Bound",
     "Row",
@@ -46,6 +48,9 @@ BOUNDS: dict[str, Bound] = {
     b.name: b
     for b in (
         compulsory.ATTENTION,
+        constant_tight.ONCE,
+        constant_tight.RECOMPUTE,
+        constant_tight.TREES,
         saha_ye.LOWER,
         saha_ye.UPPER,
         saha_ye.SQUARE_TILES,
@@ -84,13 +89,14 @@ class Row:
     applies: bool
     reason: str | None
     klass: str
+    classes: tuple[str, ...]
     validity: str
     source: str
     proof: str | None
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a plain dict, for JSON."""
-        return asdict(self)
+        return asdict(self) | {"classes": list(self.classes)}
 
 
 class Best(NamedTuple):
@@ -127,6 +133,7 @@ def bounds_for(problem: Problem, M: int) -> tuple[Row, ...]:
                     applies=reason is None,
                     reason=reason,
                     klass=b.klass,
+                    classes=b.classes,
                     validity=b.validity,
                     source=b.source,
                     proof=b.proof,
@@ -135,23 +142,30 @@ def bounds_for(problem: Problem, M: int) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def exact_lower_bounds(problem: Problem, M: int) -> tuple[Row, ...]:
-    """The rows that a count may be held against: exact lower bounds that apply."""
+def exact_lower_bounds(problem: Problem, M: int, klass: str = "once") -> tuple[Row, ...]:
+    """The rows that a count may be held against: exact lower bounds that apply to a class.
+
+    Raises InputError for an unknown class.
+    """
+    if klass not in CLASSES:
+        raise InputError(f"unknown class {klass!r}: {closest(klass, CLASSES)}")
     return tuple(
         row
         for row in bounds_for(problem, M)
-        if row.kind == "lower" and row.strength == "exact" and row.applies
+        if (row.kind, row.strength, row.applies) == ("lower", "exact", True)
+        and klass in row.classes
     )
 
 
-def best_lower_bound(problem: Problem, M: int) -> Best:
+def best_lower_bound(problem: Problem, M: int, klass: str = "once") -> Best:
     """The largest exact lower bound that applies at M words, and its name.
 
-    Each has a class of algorithms of its own (`bound(name).klass`); all of them cover every
-    schedule that computes its products explicitly.  Raises InputError for an M that is no size.
+    Each covers a class of algorithms (`bound(name).klass`); those of the default class cover every
+    schedule with one accumulator per sum that computes its scores once, as all registered ones
+    do.  Raises InputError for an M that is no size, or an unknown class.
     """
     check_size("M", M)
-    rows = exact_lower_bounds(problem, M)
+    rows = exact_lower_bounds(problem, M, klass)
     if not rows:
         raise InputError(f"no exact lower bound for {problem.kind} at M = {M}: add one")
     best = max(rows, key=lambda row: row.words or 0.0)

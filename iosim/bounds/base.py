@@ -23,6 +23,10 @@ from iosim.problem import Problem, check_size
 Kind = Literal["lower", "upper"]
 Strength = Literal["exact", "asymptotic"]
 
+# Classes of attention algorithms: a score is computed once into one accumulator; it may be computed
+# again; or sums may be taken by any trees.
+CLASSES: tuple[str, ...] = ("once", "recompute", "trees")
+
 # The sizes of each problem, in the order in which people say them.
 SIZES: dict[str, tuple[str, ...]] = {
     "attention": ("N", "d", "heads"),
@@ -204,6 +208,8 @@ class Bound:
         `Terms` (exact numbers) → the reason why it does not apply there, or None.
     proof
         the name of its proof in proofs/, without a suffix, or None.
+    classes
+        which of `CLASSES` a lower bound on attention covers; each in print covers all of them.
     numeric
         where the words need an optimisation rather than a formula: `{size: int}` with M → words.
     """
@@ -219,6 +225,7 @@ class Bound:
     outside: Callable[[Any], str | None] = _always
     proof: str | None = None
     numeric: Callable[[Mapping[str, int]], float] | None = None
+    classes: tuple[str, ...] = CLASSES
 
     @property
     def expression(self) -> Any:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from iosim.cli import options as opt
+from iosim.errors import InputError
+from iosim.units import parse_int, parse_range
 
 app = typer.Typer()
 
@@ -35,3 +40,101 @@ def bounds_(
             for b in found
         ],
     )  # fmt: skip
+
+
+@app.command("tightness")
+def tightness_(
+    N: opt.N = None,
+    d: Annotated[str | None, typer.Option("--d", metavar="LIST", help="one, or 32,64,128")] = None,
+    M: Annotated[
+        str | None, typer.Option("--M", metavar="LIST", help="one, a list, or 256:1Mi:x1.2")
+    ] = None,
+    heads: opt.Heads = None,
+    klass: Annotated[str, typer.Option("--class", help="once, recompute or trees")] = "once",
+    out: Annotated[Path | None, typer.Option(help="write tightness.csv and a figure here")] = None,
+    dtype: opt.Dtype = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Hold the best schedule against the largest proven lower bound: how far from optimal?
+
+    One point prints one object with --json, several print a list.
+    """
+    from iosim import tightness
+
+    if N is None or d is None or M is None:
+        raise InputError("tightness needs --N, --d and --M: give all three")
+    ds = parse_range("d", d)
+    points = tightness.sweep(
+        parse_int("N", N), ds, parse_range("M", M, dtype), klass,
+        1 if heads is None else parse_int("heads", heads),
+    )  # fmt: skip
+    if not points:
+        # Say why as a single point does: with the smallest M that works.
+        from iosim.problem import Attention
+
+        tightness.best_schedule(Attention(parse_int("N", N), ds[0]), parse_range("M", M, dtype)[-1])
+    if out is not None:
+        from iosim import plot, table
+
+        where = table.out_dir(out)
+        table.write_csv(where / "tightness.csv", tightness.table(points))
+        plot.plot_gap(where / "tightness.csv", where / "tightness")
+    if as_json:
+        rows = [p.as_dict() for p in points]
+        opt.print_json(rows[0] if len(rows) == 1 else rows)
+        return
+    opt.print_table(
+        ["d", "M", "M/d²", "best schedule", "words", "binding lower bound", "words", "gap"],
+        [
+            [str(p.problem.d), f"{p.M:,}", f"{p.M / p.problem.d**2:.3g}", p.best.algorithm,
+             f"{p.best.words:,}", p.binding.name, f"{p.binding.words or 0:,.0f}", f"{p.gap:.3f}"]
+            for p in points
+        ],
+    )  # fmt: skip
+    if len(points) == 1:
+        p = points[0]
+        typer.echo("tiles  " + ", ".join(f"{k} = {v}" for k, v in p.best.tiles.items()))
+        typer.echo(f"every lower bound that applies (class {klass}):")
+        opt.print_table(
+            ["bound", "words", "source"],
+            [[b.name, f"{b.words or 0:,.0f}", b.source] for b in p.bounds],
+        )
+    if out is not None:
+        typer.echo(f"wrote {out / 'tightness.csv'}, {out / 'tightness.png'}")
+
+
+@app.command("prove")
+def prove_(
+    theorem: Annotated[str | None, typer.Argument(metavar="[THEOREM]")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Run the machine-checked steps of the proofs, and say how far each was checked.
+
+    Exit code 1 if a step fails or could not be run.
+    """
+    from iosim import proof
+
+    names = proof.theorems() if theorem is None else (theorem,)
+    results = []
+    for name in names:
+        found = proof.run(name)
+        results += found
+        if as_json:
+            continue
+        typer.echo(f"{name}")
+        for r in found:
+            how = proof.HOW[r.how]
+            what = r.scope if r.status == "passed" else r.detail
+            typer.echo(f"  {r.status:7} {r.step}: {r.says}")
+            typer.echo(f"          {how}: {what} ({r.seconds:.1f} s)")
+    bad = [r for r in results if r.status != "passed"]
+    if as_json:
+        opt.print_json([r.as_dict() for r in results])
+    else:
+        by = ", ".join(
+            f"{sum(r.how == how and r.status == 'passed' for r in results)} {text}"
+            for how, text in proof.HOW.items()
+        )
+        typer.echo(f"{len(results)} steps: {by}; {len(bad)} failed or not run")
+    if bad:
+        raise typer.Exit(1)

@@ -95,5 +95,5 @@ def plot_(
     """Draw the figure of a table."""
     from iosim import plot
 
-    for path in plot.plot_words(table, out or table.with_suffix("")):
+    for path in plot.plot_table(table, out or table.with_suffix("")):
         typer.echo(f"wrote {path}")

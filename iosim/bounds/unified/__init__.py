@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.bounds.base import CLASSES
 from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap, trees_cap
 from iosim.bounds.unified.multipliers import once, recompute, trees
 from iosim.errors import InputError, closest
@@ -37,8 +38,6 @@ from iosim.problem import LARGEST_SIZE, check_size
 __all__ = ["CLASSES", "EXACT_FROM", "Certificate", "certificate", "lower_bound", "lower_bound_many"]
 
 Array = NDArray[np.float64]
-
-CLASSES: tuple[str, ...] = ("once", "recompute", "trees")
 
 # M/d² from which the bound is 4HN²d²/M (Theorem 2).
 EXACT_FROM: dict[str, float] = {"once": 2.5, "recompute": 4.5}
