@@ -23,6 +23,9 @@ GOLDEN = [
     ("flash2_in_step", iosim.Attention(1024, 64), {"B_r": 64, "B_c": 32}, InStep(5, 8)),
     ("small_cache", iosim.Attention(1000, 128),
      {"B_r1": 64, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 32, "B_c2": 32, "B_d2": 64}, None),
+    ("flash2_chunked", iosim.Attention(1000, 80), {"B_d": 32, "B_r": 64, "B_c": 32}, None),
+    ("spill_rows", iosim.Attention(1024, 128),
+     {"B_r1": 64, "B_c1": 32, "B_d1": 64, "W1": 128, "B_d2": 64, "B_r2": 64, "B_c2": 32}, None),
     ("naive", iosim.Attention(200, 64, 2),
      {"B_r1": 64, "B_c1": 32, "B_d1": 32, "W1": 0, "B_r2": 16, "B_c2": 32, "W2": 200,
       "B_r3": 64, "B_c3": 32, "B_d3": 64}, None),
@@ -75,10 +78,49 @@ def test_every_operation_has_a_template():
     assert [name for name, spec in OPS.items() if spec.triton is None] == []
 
 
-def test_a_part_of_a_held_tile_is_refused():
-    tiles = {"B_r1": 16, "B_c1": 16, "B_d1": 16, "W1": 64, "B_r2": 16, "B_c2": 16, "B_d2": 16}
-    with pytest.raises(EmitError, match=r"held\[x\] is a part of the held tile.*set B_d1"):
-        emit(_bind("small_cache", iosim.Attention(64, 64), tiles))
+def test_a_cut_buffer_becomes_blocks_and_its_loop_is_unrolled():
+    tiles = {"B_d": 16, "B_r": 16, "B_c": 16}
+    text = emit(_bind("flash2_chunked", iosim.Attention(64, 48), tiles)).source
+    for k in range(3):
+        assert f"q_{k} = tl.load(" in text
+        assert f"o_{k} = o_{k} * _shrink[:, None]" in text
+    assert "for x" not in text
+
+
+def test_cuts_that_do_not_fit_are_refused():
+    def uneven(b):
+        (B,), W = b.tile_sizes("d", "B"), b.hold("d", "W")
+        (R,) = b.tile_sizes("N", "R")
+        for h in b.grid("heads"):
+            for i in b.grid("N", R):
+                q = b.load("Q", h, i, "d")
+                for x in b.tiles("d", B, 0, W):
+                    b.op("zero", q[x])
+                b.store(q, "O", h, i, "d")
+                b.free(q)
+
+    program = iosim.build("uneven", iosim.Attention, uneven)
+    sizes = {"N": 32, "d": 32, "heads": 1}
+    with pytest.raises(EmitError, match=r"q\[x\]: on a GPU the loop x must cut all of q"):
+        emit(iosim.bind(program, sizes, {"B": 16, "W": 16, "R": 16}))
+
+    def mixed(b):
+        (B,), (R, C) = b.tile_sizes("d", "B"), b.tile_sizes("N", "R", "C")
+        for h in b.grid("heads"):
+            for i in b.grid("N", R):
+                q, o = b.load("Q", h, i, "d"), b.zeros("o", i, "d")
+                for j in b.tiles("N", C):
+                    k, s = b.load("K", h, j, "d"), b.zeros("s", i, j)
+                    b.op("matmul_nt", s, q, k)
+                    for x in b.tiles("d", B):
+                        b.op("matmul_nn", o[x], s, k[x])
+                    b.free(k, s)
+                b.store(o, "O", h, i, "d")
+                b.free(q, o)
+
+    program = iosim.build("mixed", iosim.Attention, mixed)
+    with pytest.raises(EmitError, match="needs all of k at once"):
+        emit(iosim.bind(program, sizes, {"B": 16, "R": 16, "C": 16}))
 
 
 def test_too_large_a_block_and_a_nest_that_cannot_run_in_step():

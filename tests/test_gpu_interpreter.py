@@ -28,6 +28,11 @@ ATTENTION = {
         {"B_r1": 32, "B_c1": 16, "B_d1": 16, "W1": 0, "B_r2": 16, "B_c2": 32, "B_d2": 16},
         {"B_r1": 16, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 32, "B_c2": 16, "B_d2": 128},
     ],
+    "flash2_chunked": [{"B_d": 16, "B_r": 32, "B_c": 16}, {"B_d": 64, "B_r": 16, "B_c": 32}],
+    "spill_rows": [
+        {"B_r1": 16, "B_c1": 32, "B_d1": 16, "W1": 128, "B_d2": 16, "B_r2": 16, "B_c2": 32},
+        {"B_r1": 32, "B_c1": 16, "B_d1": 16, "W1": 0, "B_d2": 32, "B_r2": 32, "B_c2": 16},
+    ],
 }  # fmt: skip
 
 # (N, d, heads): whole tiles; ragged in sectors; ragged to the word, in both axes; below one tile.

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iosim.counts import Key
 from iosim.gpu.blocks import LARGEST_BLOCK, Blocks, EmitError, add
 from iosim.gpu.layout import ranges
+from iosim.gpu.parts import cut_index, lines, parts
 from iosim.gpu.prune import Body, chain, nests, touched
 from iosim.gpu.texts import GATE, HEADER, TIMER
 from iosim.program.ir import (
@@ -33,8 +34,8 @@ from iosim.program.ir import (
     Loop,
     Op,
     Ref,
-    Span,
     Store,
+    Tile,
     dims,
     nodes,
 )
@@ -92,8 +93,8 @@ class Emitted:
 def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = False) -> Emitted:
     """Compile a bound program to Triton source; with `clock`, items note when they start and end.
 
-    Raises EmitError, naming the cause: an operation without a template, a part of a held tile,
-    a block that is too large, or a nest that cannot run in step.
+    Raises EmitError, naming the cause: an operation without a template, a buffer that is cut
+    unevenly, a block that is too large, or a nest that cannot run in step.
     """
     bodies = nests(instance)
     stem = re.sub(r"\W", "_", instance.program.name)
@@ -127,6 +128,8 @@ class _Nest:
         self.lines: list[str] = []
         self.depth = 1
         self.buffers: dict[str, tuple[Index, ...]] = {}
+        self.cuts = parts(instance, body)
+        self.part: dict[Tile, int] = {}  # which part an unrolled loop is at
         self.loaded = {n.buffer for n in nodes(body) if isinstance(n, Load)}
         self.block, self.least = 1, LARGEST_BLOCK
         loads, stores = touched(body, Load), touched(body, Store)
@@ -228,23 +231,23 @@ class _Nest:
                 stored.clear()
             if isinstance(node, Loop):
                 self._loop(node, node is gated)
-            elif isinstance(node, Load):
-                self._load(node)
-            elif isinstance(node, Store):
-                self._store(node)
             elif isinstance(node, Op):
                 self._op(node)
-            elif isinstance(node, Alloc):
-                self._buffer(node.buffer, node.index)
+            elif isinstance(node, (Load, Store, Alloc)):
+                self._each_part(node)
             else:
                 assert isinstance(node, Free)
             stored |= touched((node,), Store)
 
     def _loop(self, loop: Loop, gated: bool) -> None:
         start, stop = self.instance.span(loop.span)
-        if self.tiles.trips(loop) == 1 and not gated:
-            self.tiles.open(loop, str(start), self._say)
-            self._body(loop.body)
+        unrolled = loop in self.cuts.values()
+        if (self.tiles.trips(loop) == 1 or unrolled) and not gated:
+            for k, (at, _) in enumerate(ranges(self.instance, loop)):
+                self.part[loop.tile] = k
+                self.tiles.open(loop, str(at), self._say)
+                self._body(loop.body)
+            del self.part[loop.tile]
             return
         depth, var, step = self.depth, loop.tile.var, self.tiles.step(loop)
         first, last = (str(start), str(stop)) if not gated else self._gate(start, stop, step)
@@ -273,9 +276,37 @@ class _Nest:
             last = f"tl.minimum({last}, {stop})"
         return first, last
 
-    def _load(self, node: Load) -> None:
-        name = self._buffer(node.buffer, node.index)
+    def _each_part(self, node: Load | Store | Alloc) -> None:
+        """Make or move a buffer, part by part where it is cut."""
+        if (loop := self.cuts.get(node.buffer)) is None:
+            self._one(node, node.buffer)
+            return
+        if loop.tile in self.part:
+            raise EmitError(
+                f"{node.buffer} is made or moved whole inside the loop {loop.tile} that cuts it: "
+                "move it outside"
+            )
+        for k, (at, _) in enumerate(ranges(self.instance, loop)):
+            index = cut_index(node.index, loop)
+            self.tiles.loops[loop.tile] = loop
+            if not isinstance(node, Alloc):
+                self.tiles.open(loop, str(at), self._say)
+            self._one(replace(node, index=index), self._part(node.buffer, k))
+
+    def _one(self, node: Load | Store | Alloc, buffer: str) -> None:
         own = dims(node.index)
+        if not isinstance(node, Store):
+            self.block = max(self.block, self.tiles.size(buffer, own))
+            self.buffers[node.buffer] = own
+        if isinstance(node, Load):
+            self._load(node, own, self._name(buffer))
+        elif isinstance(node, Store):
+            at, ok = self.tiles.pointer(node), self.tiles.mask(own)
+            value = f"{self._name(buffer)}.to({node.tensor}_ptr.dtype.element_ty)"
+            self._say(f"tl.store({at}, {value}{f', mask={ok}' if ok else ''})")
+            self._count(("store", node.tensor), own)
+
+    def _load(self, node: Load, own: tuple[Index, ...], name: str) -> None:
         at, ok = self.tiles.pointer(node), self.tiles.mask(own)
         if len(own) == 1:
             side = self.tiles.side(own[0])
@@ -285,13 +316,6 @@ class _Nest:
             self.least = min(self.least, self.tiles.size(node.buffer, own))
             self._say(f"{name} = tl.load({at}{f', mask={ok}, other=0.0' if ok else ''})")
         self._count(("load", node.tensor), own)
-
-    def _store(self, node: Store) -> None:
-        own = dims(node.index)
-        at, ok = self.tiles.pointer(node), self.tiles.mask(own)
-        value = f"{self._name(node.buffer)}.to({node.tensor}_ptr.dtype.element_ty)"
-        self._say(f"tl.store({at}, {value}{f', mask={ok}' if ok else ''})")
-        self._count(("store", node.tensor), own)
 
     def _count(self, key: Key, own: tuple[Index, ...]) -> None:
         sides = [self.tiles.side(x) for x in own]
@@ -308,38 +332,37 @@ class _Nest:
                 f"operation {node.name!r} has no Triton template: add one to its record in "
                 "iosim.program.ops.OPS"
             )
-        operands = {}
-        letters = inspect.signature(spec.numpy).parameters
-        for letter, ref in zip(letters, node.operands, strict=True):
-            self._whole(ref)
-            own = self.buffers[ref.buffer]
-            name = self._name(ref.buffer)
-            operands[letter] = _Operand(name, self.tiles.shape(own))
-            if letter in spec.lowest and (edge := self.tiles.mask(own[-1:])):
-                edge = f"{edge}[None, :]" if len(own) == 2 else edge
-                wide = f"{name}.to(tl.float32)" if ref.buffer in self.loaded else name
-                self._say(f'{name} = tl.where({edge}, {wide}, float("-inf"))')
-        for line in spec.triton.format(**operands).splitlines():
-            self._say(line)
+        letters = dict(zip(inspect.signature(spec.numpy).parameters, node.operands, strict=True))
+        cut = {x for x, ref in letters.items() if ref.part is None and ref.buffer in self.cuts}
+        whole = {x: self._operand(ref, 0) for x, ref in letters.items()}
+        for letter, ref in letters.items():
+            if letter in spec.lowest and letter not in cut:
+                self._fill(ref, whole[letter].name)
+        for line, split in lines(spec, cut):
+            if not split:
+                self._say(line.format(**whole))
+                continue
+            loop = self.cuts[letters[min(split)].buffer]
+            for k in range(self.tiles.trips(loop)):
+                piece = {x: self._operand(letters[x], k) for x in split}
+                self._say(line.format(**{**whole, **piece}))
 
-    def _whole(self, ref: Ref) -> None:
-        """A block value cannot be cut, so a part of a held buffer must be all of it."""
-        if ref.part is None:
-            return
-        loop = self.tiles.loops[ref.part]
-        base = next(x for x in self.buffers[ref.buffer] if x.axis == ref.part.axis)
-        covered = list(ranges(self.instance, loop))
-        if not isinstance(base, Span) or covered != [self.instance.span(base)]:
-            raise EmitError(
-                f"{ref} is a part of the held tile {ref.buffer}: on a GPU the loop {ref.part} "
-                f"must cover it in one step; set {loop.step} to the hold, or the hold to 0"
-            )
+    def _operand(self, ref: Ref, part: int) -> _Operand:
+        at = part if ref.part is None else self.part[ref.part]
+        shape = self.tiles.shape(self.buffers[ref.buffer])
+        return _Operand(self._name(self._part(ref.buffer, at)), shape)
 
-    def _buffer(self, buffer: str, index: tuple[Index, ...]) -> str:
-        own = dims(index)
-        self.block = max(self.block, self.tiles.size(buffer, own))
-        self.buffers[buffer] = own
-        return self._name(buffer)
+    def _fill(self, ref: Ref, name: str) -> None:
+        """What lies beyond a ragged edge must not be a row's maximum, nor add to its sum."""
+        own = self.buffers[ref.buffer]
+        if edge := self.tiles.mask(own[-1:]):
+            edge = f"{edge}[None, :]" if len(own) == 2 else edge
+            wide = f"{name}.to(tl.float32)" if ref.buffer in self.loaded else name
+            self._say(f'{name} = tl.where({edge}, {wide}, float("-inf"))')
+
+    def _part(self, buffer: str, k: int) -> str:
+        loop = self.cuts.get(buffer)
+        return buffer if loop is None or self.tiles.trips(loop) == 1 else f"{buffer}_{k}"
 
     def _name(self, buffer: str) -> str:
         taken = {t.var for t in self.tiles.loops} | {"item", "wave", "sweep", "here", "tl"}

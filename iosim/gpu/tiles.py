@@ -1,7 +1,8 @@
-"""Tiles that a GPU can hold: powers of two, holds whole or empty, parts of a held tile whole."""
+"""Tiles that a GPU can hold: powers of two, holds whole or empty."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -13,29 +14,26 @@ from iosim.tiling import Tiling, optimal_tiles
 def gpu_tiles(program: Program, problem: Any, M: int) -> Tiling:
     """The tiles of powers of two (16 or more) that move the fewest words within M words.
 
-    A block value cannot be cut, so every hold is either 0 or its whole axis, and then the loop
-    over it takes one step: each combination is searched, and the one with the fewest words wins.
+    A buffer that is used part by part becomes that many blocks, in an unrolled loop; of the
+    tilings that move the fewest words, one that takes every hold in a single part is preferred.
 
-    Raises CapacityError, with the smallest M that works, if no combination fits.
+    Raises CapacityError, with the smallest M that works, if nothing fits.
     """
+    try:
+        best = optimal_tiles(program, problem, M, lattice="pow2")
+    except CapacityError as error:
+        raise CapacityError(f"{error}; a GPU tile has sides of at least 16") from None
     holds = [p for p in program.params if p.least == 0]
-    best: Tiling | None = None
-    reasons: list[CapacityError] = []
-    for whole in itertools.product((False, True), repeat=len(holds)):
+    for whole in itertools.product((False, True), repeat=len(holds)) if holds else ():
         fixed: dict[str, int] = {}
         for hold, full in zip(holds, whole, strict=True):
             fixed[hold.name] = problem.sizes[hold.axis] if full else 0
             if full:
                 fixed |= dict.fromkeys(_over(program, hold), problem.sizes[hold.axis])
-        try:
+        with contextlib.suppress(CapacityError):
             found = optimal_tiles(program, problem, M, lattice="pow2", fixed=fixed)
-        except CapacityError as error:
-            reasons.append(error)
-            continue
-        if best is None or found.total_words < best.total_words:
-            best = found
-    if best is None:
-        raise CapacityError(f"{reasons[0]}; a GPU tile has sides of at least 16")
+            if found.total_words <= best.total_words:
+                best = found
     return best
 
 

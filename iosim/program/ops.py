@@ -112,7 +112,7 @@ OPS: dict[str, OpSpec] = {
     "matmul_nn": OpSpec(
         "o += p v", ("ix", "ij", "jx"), (0, 1, 2), (0,), "2ijx",
         lambda o, p, v: (o + _dot(p, v),),
-        '{o} = tl.dot({p}, {v}, {o}, input_precision="ieee")',
+        '{o} = tl.dot({p}.to({v}.dtype), {v}, {o}, input_precision="ieee")',
     ),
     "online_softmax": OpSpec(
         "m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m') + s v",

@@ -1,0 +1,79 @@
+"""Buffers that are used part by part: a block value cannot be cut, so each part is a block.
+
+``o[x]`` under ``for x in d by B_d`` makes of o the blocks o_0, o_1, … , one per iteration of x,
+and that loop is unrolled.  What a program does to the whole of o is done to each of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from iosim.gpu.blocks import EmitError
+from iosim.gpu.layout import ranges
+from iosim.program.ir import Alloc, Index, Load, Loop, Op, Span, Tile, nodes
+from iosim.program.ops import OpSpec
+from iosim.program.walk import Instance
+
+Nodes = tuple[object, ...]
+
+
+def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
+    """Buffer → the loop that cuts it.
+
+    Raises EmitError unless the loop covers the buffer, and every loop that cuts it cuts it alike.
+    """
+    spans = {
+        n.buffer: n.index
+        for top in body
+        for n in nodes((top,))  # type: ignore[arg-type]
+        if isinstance(n, (Load, Alloc))
+    }
+    found: dict[str, Loop] = {}
+    for op, loops in _ops(body, {}):
+        for ref in op.operands:
+            if ref.part is None:
+                continue
+            loop = loops[ref.part]
+            base = next(x for x in spans[ref.buffer] if x.axis == ref.part.axis)
+            cut = list(ranges(instance, loop))
+            whole = isinstance(base, Span) and (cut[0][0], cut[-1][1]) == instance.span(base)
+            before = found.setdefault(ref.buffer, loop)
+            if not whole or list(ranges(instance, before)) != cut:
+                raise EmitError(
+                    f"{ref}: on a GPU the loop {ref.part} must cut all of {ref.buffer}, and every "
+                    f"such loop alike; change {loop.step}"
+                )
+    return found
+
+
+def _ops(body: Nodes, loops: dict[Tile, Loop]) -> Iterator[tuple[Op, dict[Tile, Loop]]]:
+    for node in body:
+        if isinstance(node, Loop):
+            yield from _ops(node.body, {**loops, node.tile: node})
+        elif isinstance(node, Op):
+            yield node, loops
+
+
+def cut_index(index: tuple[Index, ...], loop: Loop) -> tuple[Index, ...]:
+    """The index of one part: the loop's tile in place of the span that it cuts."""
+    return tuple(loop.tile if x.axis == loop.tile.axis else x for x in index)
+
+
+def lines(spec: OpSpec, cut: set[str]) -> Iterator[tuple[str, set[str]]]:
+    """The lines of a template, each with the cut operands that it must be repeated for.
+
+    A line may be repeated only if it changes the cut operand itself, element by element.
+    Raises EmitError for any other use of one.
+    """
+    assert spec.triton is not None
+    for line in spec.triton.splitlines():
+        named = set(re.findall(r"\{(\w+)", line))
+        split = named & cut
+        target = re.match(r"\{(\w+)\} = ", line)
+        if split and (target is None or target[1] not in split or "tl.dot" in line):
+            raise EmitError(
+                f"{spec.says!r} needs all of {', '.join(sorted(split))} at once, which is held in "
+                "parts: take one part"
+            )
+        yield line, split
