@@ -231,8 +231,8 @@ def test_classes_are_ordered_and_compulsory_words_included() -> None:
     N, d, M, H = (np.round(10 ** rng.uniform(0, top, 5000)).astype(int) for top in (5, 3, 7, 2))
     once, again, trees = (lower_bound_many(N, d, M, heads=H, klass=k) for k in CLASSES)
     assert (again <= once).all()
-    assert (trees <= once).all()
-    assert (np.minimum(again, trees) >= 4 * H * N * d).all()
+    assert (trees == once).all()
+    assert (again >= 4 * H * N * d).all()
 
 
 def test_two_matrix_products_where_M_is_small() -> None:
@@ -240,13 +240,12 @@ def test_two_matrix_products_where_M_is_small() -> None:
     N, d = 2**20, 2**14
     for M, least in ((64, 0.995), (2**12, 0.98), (2**16, 0.95)):
         two = 2 * (2 * N * N * d / math.sqrt(M))
-        for klass in ("once", "recompute"):
+        for klass in CLASSES:
             ratio = lower_bound(N, d, M, klass=klass) / two
             assert least < ratio < 1
-        assert 0.69 < lower_bound(N, d, M, klass="trees") / two < 0.7072
 
 
-def test_the_constants_of_theorems_2_and_3() -> None:
+def test_the_constant_of_theorem_2() -> None:
     for N, d in ((4096, 64), (LARGE, 128), (1000, 1)):
         for ratio in (2.5, 3.0, 4.5, 7.0, 20.0):
             M = math.ceil(ratio * d * d)
@@ -254,10 +253,6 @@ def test_the_constants_of_theorems_2_and_3() -> None:
             for klass, least in unified.EXACT_FROM.items():
                 if least * d * d <= M:
                     assert exact * (1 - 1e-14) <= lower_bound(N, d, M, klass=klass) <= exact
-    N, d, M = LARGE, 8, 10**4
-    assert lower_bound(N, d, M, klass="trees") * M / (N * d) ** 2 == pytest.approx(
-        8 * (math.sqrt(2) - 1), rel=3e-3
-    )
 
 
 def test_heads_add_up() -> None:
@@ -315,7 +310,7 @@ PLANTED = [
     ("CONSTANT", 4.4, {"four-once", "four-recompute", "small-memory"}),
     ("CONSTANT", 9, {"few-segments"}),
     ("FROM", {"once": 2.3, "recompute": 4.0}, {"four-once", "four-recompute"}),
-    ("TREES", 4, {"trees"}),
+    ("STAY", 2.5, {"trees"}),
 ]
 
 

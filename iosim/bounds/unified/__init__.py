@@ -10,12 +10,12 @@ once
 recompute
     the same, but a score may be computed again, from an empty accumulator, as often as one likes.
 trees
-    every score is computed once, and all sums may be taken in any order and shape (split-K).
+    every product is executed once, and all sums, of scores and of output entries, may be taken by
+    any trees of additions (split-K, Flash-Decoding): Lemma 8 shows that this saves nothing.
 
 Scores may be spilled, finished or not; maxima, exponentials, row sums and divisions are free.
-For M ≥ 5d²/2 (`once`) and M ≥ 9d²/2 (`recompute`) the bound is 4HN²d²/M, with no lower-order term;
-as M/d² → 0 it tends to 4HN²d/√M; for `trees` it tends to 8(√2 − 1)HN²d²/M as M/d² grows.
-Only NumPy is needed.
+For M ≥ 5d²/2 (`once`, `trees`) and M ≥ 9d²/2 (`recompute`) the bound is 4HN²d²/M, with no
+lower-order term; as M/d² → 0 it tends to 4HN²d/√M.  Only NumPy is needed.
 
 >>> round(lower_bound(4096, 64, 16384))
 16777216
@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.bounds.base import CLASSES
-from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap, trees_cap
-from iosim.bounds.unified.multipliers import once, recompute, trees
+from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap
+from iosim.bounds.unified.multipliers import once, recompute
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE, check_size
 
@@ -40,7 +40,7 @@ __all__ = ["CLASSES", "EXACT_FROM", "Certificate", "certificate", "lower_bound",
 Array = NDArray[np.float64]
 
 # M/d² from which the bound is 4HN²d²/M (Theorem 2).
-EXACT_FROM: dict[str, float] = {"once": 2.5, "recompute": 4.5}
+EXACT_FROM: dict[str, float] = {"once": 2.5, "recompute": 4.5, "trees": 2.5}
 
 # Relative allowances for rounding: of the caps' formulas, and of one quotient.
 _SAFE = 1 - 1e-9
@@ -74,19 +74,15 @@ def _theorem(
     klass: str, x: Array, M: Array, square: Array
 ) -> tuple[Array, tuple[Array, ...], Array, Array]:
     """Segment length, multipliers, weight, cap of Theorem 1 at x = M/d²; any choice is valid."""
-    one = np.ones_like(x)
-    if klass == "once":
-        ratio, m1, m2 = once(x)
-        S = np.maximum(1.0, np.rint(ratio * M))
-        return S, (m1, m2), 2 - m1, once_cap(x, S / square, m1, m2)
     if klass == "recompute":
         ratio, a0, m1, m2 = recompute(x)
         S = np.maximum(1.0, np.rint(ratio * M))
         s = S / square
         m2 = np.minimum(m2, largest_m2(x, s, a0, m1))
-        return S, (a0, m1, m2), 2 * one, recompute_cap(x, s, a0, m1, m2)
-    S = np.maximum(1.0, np.rint(trees(x) * M))
-    return S, (), 2 * one, trees_cap(x, S / square)
+        return S, (a0, m1, m2), np.full_like(x, 2.0), recompute_cap(x, s, a0, m1, m2)
+    ratio, m1, m2 = once(x)
+    S = np.maximum(1.0, np.rint(ratio * M))
+    return S, (m1, m2), 2 - m1, once_cap(x, S / square, m1, m2)
 
 
 def _bound(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
@@ -98,17 +94,14 @@ def _bound(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
     words = _SAFE * ((S / square) * weight * pairs / cap) + M - S
     # Theorem 1 needs two segments at least.
     words = np.where(_SAFE * weight * pairs > cap * square, words, 0.0)
-    if klass in EXACT_FROM:
-        words = np.where(x >= EXACT_FROM[klass], _SAFE_EXACT * (4 * pairs / x), words)
-    return words
+    return np.where(x >= EXACT_FROM[klass], _SAFE_EXACT * (4 * pairs / x), words)
 
 
 def _best(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
-    """The class's bound, the bounds of the classes around it, and the compulsory words."""
+    """The class's bound, that of the class around it, and the compulsory words."""
     words = _bound(klass, N, d, M, H)
-    if klass == "once":
-        for wider in ("recompute", "trees"):
-            words = np.maximum(words, _bound(wider, N, d, M, H))
+    if klass != "recompute":  # which includes `once`, and Lemma 8 leads from `trees` to `once`
+        words = np.maximum(words, _bound("recompute", N, d, M, H))
     return np.maximum(words, 4 * H * N * d)
 
 

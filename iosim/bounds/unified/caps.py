@@ -166,20 +166,3 @@ def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any) -> Array:
         - both,
     )
     return _top(inside, side_a, side_b, side_c, side_d)
-
-
-def _trees_work(x: Any, T: Any) -> Array:
-    """Convex in T: E + F of a segment whose words number T, with up to M free starts."""
-    r = np.sqrt(x)
-    # f falls beyond u = T/2, and every u ≥ r is allowed, so this is a supremum of lines in T.
-    mixed = _ridge(T / 2, 0.5, x * x / 2, 0.0, r, T / 2 + r)
-    return _top(T * T / 8, ((T + x) / 3) ** 1.5, mixed)
-
-
-def trees_cap(x: Any, s: Any) -> Array:
-    """Upper bound on the charged work of a segment where sums may be taken in any tree; s > 0.
-
-    Lemma 8: convex in the change of the partial outputs held, so the extremes ±M decide, and the
-    multiplier that makes them equal leaves their mean.
-    """
-    return (_trees_work(x, x + s + x) + _trees_work(x, s)) / 2

@@ -75,11 +75,6 @@ _RECOMPUTE: tuple[tuple[float, ...], ...] = (
     (2.12, 1, 0, 0.7939, 0.0625),
 )  # fmt: skip
 
-# M/d², segment ÷ M.
-_TREES: tuple[tuple[float, ...], ...] = (
-    (0.6, 4.161), (1, 2.344), (2, 2.097), (4, 1.81), (10, 1.4635), (100, 1.4142),
-)  # fmt: skip
-
 
 def _read(table: tuple[tuple[float, ...], ...], at: Any) -> list[Array]:
     columns = np.array(table).T
@@ -98,8 +93,3 @@ def recompute(x: Any) -> tuple[Array, Array, Array, Array]:
     root = np.sqrt(x)
     ratio, a0, m1, m2 = _read(_RECOMPUTE, root)
     return ratio, a0, m1 * np.minimum(root, _RECOMPUTE[-1][0]), m2
-
-
-def trees(x: Any) -> Array:
-    """Segment ÷ M for the class `trees` at x = M/d²."""
-    return _read(_TREES, x)[0]
