@@ -87,6 +87,7 @@ class _State:
     arrays: dict[str, Array] = field(default_factory=dict)
     index: dict[str, tuple[Index, ...]] = field(default_factory=dict)
     size: dict[str, int] = field(default_factory=dict)
+    spans: dict[Span, tuple[int, int]] = field(default_factory=dict)  # asked for all the time
     used: int = 0
     peak: int = 0
 
@@ -161,7 +162,7 @@ def _body(s: _State, body: tuple[Node, ...], scope: str) -> None:
 
 
 def _loop(s: _State, loop: Loop) -> None:
-    start, stop = s.instance.span(loop.span)
+    start, stop = _span(s, loop.span)
     step = 1 if loop.step is None else s.env[loop.step]
     name = f"loop {loop.tile}"
     if not loop.parallel:
@@ -204,7 +205,7 @@ def _widest(s: _State, node: Node, tile: Tile, step: int) -> int:
     words = 1
     for x in dims(node.index):
         if isinstance(x, Span):
-            a, b = s.instance.span(x)
+            a, b = _span(s, x)
             words *= b - a
         elif x == tile:
             words *= step
@@ -213,10 +214,17 @@ def _widest(s: _State, node: Node, tile: Tile, step: int) -> int:
     return max(words, 1)
 
 
+def _span(s: _State, span: Span) -> tuple[int, int]:
+    found = s.spans.get(span)
+    if found is None:
+        found = s.spans[span] = s.instance.span(span)
+    return found
+
+
 def _extent(s: _State, x: Index) -> int:
     if isinstance(x, Tile):
         return s.where[x].extent
-    start, stop = s.instance.span(x)
+    start, stop = _span(s, x)
     return stop - start
 
 
@@ -265,7 +273,7 @@ def _lane_view(s: _State, node: Load | Store) -> Array:
     own: list[int] = []
     for x in node.index:
         if isinstance(x, Span):
-            start, stop = s.instance.span(x)
+            start, stop = _span(s, x)
             cut.append(slice(start, stop))
             own.append(len(shape))
             shape.append(stop - start)
@@ -286,10 +294,7 @@ def _lane_view(s: _State, node: Load | Store) -> Array:
     order = [lane_at[t] for t in s.batch if t in lane_at] + [k for k in own if k >= 0]
     view = view.transpose(order + drop)
     view = view.reshape(view.shape[: len(order)]) if drop else view
-    for at, tile in enumerate(s.batch):
-        if tile not in lane_at:
-            view = np.expand_dims(view, at)
-    return view
+    return view[tuple(slice(None) if t in lane_at else None for t in s.batch)]
 
 
 def _store(s: _State, node: Store) -> None:
@@ -312,7 +317,7 @@ def _cut(s: _State, ref: Ref) -> tuple[Any, ...]:
     base = index[at]
     if ref.part in s.batch or not isinstance(base, Span):
         raise ProgramError(f"{ref}: a part must be cut by a sequential tile from a fixed span")
-    start = s.where[ref.part].start - s.instance.span(base)[0]
+    start = s.where[ref.part].start - _span(s, base)[0]
     cut = slice(start, start + s.where[ref.part].extent)
     return (..., *([slice(None)] * at), cut, *([slice(None)] * (len(index) - at - 1)))
 

@@ -4,8 +4,9 @@ One file per theorem; adding a bound is one file and one line in `BOUNDS`.  Noth
 algorithm of iosim: a bound that never saw the algorithms can't be fitted to them.
 
 >>> from iosim.problem import Attention
->>> best_lower_bound(Attention(4096, 64), 16384)
-Best(words=4718592.0, name='score-roots')
+>>> words, name = best_lower_bound(Attention(4096, 64), 16384)
+>>> round(words), name
+(16777216, 'constant-tight-once')
 """
 
 from __future__ import annotations
