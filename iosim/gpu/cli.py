@@ -35,13 +35,14 @@ SHOWN = {
                  "sram_load", "difference_load", "explained_load", "model_store", "kernel_store",
                  "sram_store", "difference_store", "explained_store", "error", "time_s",
                  "model_gb_per_s", "peak_bytes", "shared_bytes", "register_bytes", "failed"),
-    "dram": ("N", "d", "B_r", "in_step", "programs", "waves", "predicted", "measured", "off",
+    "dram": ("N", "d", "B_r", "stages", "in_step", "programs", "waves", "predicted", "measured", "off",
              "drift_predicted", "drift_off", "spread", "time_s", "failed"),
 }  # fmt: skip
 
 
 def _command() -> str:
-    return shlex.join(["iosim", *sys.argv[1:]])
+    group = ["gpu"] if Path(sys.argv[0]).name == "__main__.py" else []
+    return shlex.join(["iosim", *group, *sys.argv[1:]])
 
 
 def _list(text: str, name: str) -> tuple[int, ...]:

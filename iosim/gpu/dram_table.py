@@ -25,6 +25,7 @@ class Row:
     N: int
     d: int
     B_r: int
+    stages: int
     in_step: bool
     programs: int  # resident at once
     waves: int
@@ -67,7 +68,7 @@ def _row(job: Job, record: Record, at: int, ticks: np.ndarray | None) -> Row:
     sms = int(record.provenance["multiprocessors"])
     l2 = int(record.provenance["l2_bytes"])
     failed = str(measured.get("failed", "" if launches else "not profiled"))
-    kernel = measured.get("kernels", [{"per_sm": 0}])[0]
+    kernel = measured.get("kernels", [{"per_sm": 0, "stages": 0}])[0]
     items = -(-job.sizes["N"] // job.tiles["B_r"]) * job.sizes["heads"]
     programs = min(job.programs or kernel["per_sm"] * sms, items)
     model = model_bytes(count(job.instance), job.instance, job.dtype)
@@ -81,6 +82,7 @@ def _row(job: Job, record: Record, at: int, ticks: np.ndarray | None) -> Row:
         N=job.sizes["N"],
         d=job.sizes["d"],
         B_r=job.tiles["B_r"],
+        stages=kernel.get("stages", 0),
         in_step=job.programs > 0,
         programs=programs,
         waves=-(-items // programs) if programs else 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from iosim.algorithms import algorithm
+from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.errors import CapacityError
 from iosim.gpu.emit import Emitted, InStep, Kernel, emit
 from iosim.gpu.tiles import gpu_tiles
@@ -67,14 +67,13 @@ class Job:
         return asdict(self)
 
 
-ALGORITHMS = ("copy", "matmul", "naive", "small_cache", "flash1", "flash2")
 HEAD_SIZES = (64, 128, 256)
 CAPACITIES = (8192, 16384, 32768, 65536)  # words; the last is 128 KiB of fp16
 LENGTHS = (1024, 1000, 1001, 4096)  # whole tiles; ragged by sectors; ragged to the word; long
 
 
 def sweep(
-    names: tuple[str, ...] = ALGORITHMS,
+    names: tuple[str, ...] = tuple(ALGORITHMS),
     head_sizes: tuple[int, ...] = HEAD_SIZES,
     capacities: tuple[int, ...] = CAPACITIES,
     lengths: tuple[int, ...] = LENGTHS,
@@ -128,20 +127,22 @@ def gate_job() -> Job:
 
 def dram_sweep() -> list[Job]:
     """flash2 where K and V outgrow L2: plain launches, then in step, over B_r and programs."""
-    plain = [
-        (131072, 64, 128), (262144, 128, 128), (524288, 64, 128), (524288, 64, 64),
-        (524288, 64, 32), (1048576, 64, 128), (1048576, 64, 64),
+    plain: list[tuple[int, int, int, int, int]] = [  # N, d, B_r, programs, stages
+        (131072, 64, 128, 0, 2), (262144, 128, 128, 0, 2), (524288, 64, 128, 0, 2),
+        (524288, 64, 64, 0, 2), (524288, 64, 32, 0, 2), (1048576, 64, 128, 0, 2),
+        (1048576, 64, 64, 0, 1), (1048576, 64, 64, 0, 2), (1048576, 64, 64, 0, 3),
     ]  # fmt: skip
     in_step = [
-        (262144, 128, 128, 132), (524288, 64, 32, 264), (524288, 64, 32, 528),
-        (524288, 64, 64, 132), (524288, 64, 64, 264), (524288, 64, 64, 396), (524288, 64, 64, 528),
-        (524288, 64, 128, 132), (524288, 64, 128, 264), (1048576, 64, 64, 264),
-        (1048576, 64, 64, 528), (1048576, 64, 128, 264),
+        (262144, 128, 128, 132, 2), (524288, 64, 32, 264, 2), (524288, 64, 32, 528, 2),
+        (524288, 64, 32, 792, 2), (524288, 64, 64, 132, 2), (524288, 64, 64, 264, 2),
+        (524288, 64, 64, 396, 2), (524288, 64, 64, 528, 2), (524288, 64, 128, 132, 2),
+        (524288, 64, 128, 264, 2), (1048576, 64, 64, 264, 2), (1048576, 64, 64, 528, 2),
+        (1048576, 64, 128, 264, 2),
     ]  # fmt: skip
     return [
         Job(
             "flash2", {"N": N, "d": d, "heads": 1}, {"B_r": B_r, "B_c": 64},
-            programs=programs, clock=True, extra={"least": 3},
+            programs=programs, stages=stages, clock=True, extra={"least": 3},
         )
-        for N, d, B_r, programs in [*((*p, 0) for p in plain), *in_step]
+        for N, d, B_r, programs, stages in plain + in_step
     ]  # fmt: skip

@@ -89,11 +89,12 @@ TABLES: dict[str, Callable[[Path], Table]] = {
 
 
 def replay(folder: Path) -> list[Table]:
-    """Tables of every record in a folder; each record is a folder named for its kind.
+    """Tables of every record in a folder, by the part of its name before a dash.
 
     Raises GpuError if there is none.
     """
-    found = [TABLES[name](folder / name) for name in TABLES if (folder / name).is_dir()]
+    kinds = {path: path.name.split("-")[0] for path in sorted(folder.glob("*")) if path.is_dir()}
+    found = [TABLES[kind](path) for path, kind in kinds.items() if kind in TABLES]
     if not found:
         raise GpuError(f"{folder} holds no record ({', '.join(TABLES)}): give the folder above")
     return found
