@@ -19,8 +19,17 @@ from hypothesis import strategies as st
 
 import iosim
 import iosim.bounds as B
-from iosim.bounds import BOUNDS, best_lower_bound, bound, bounds_for, exact_lower_bounds, sym
+from iosim.bounds import (
+    BOUNDS,
+    CLASSES,
+    best_lower_bound,
+    bound,
+    bounds_for,
+    exact_lower_bounds,
+    sym,
+)
 from iosim.bounds.base import SIZES, Bound
+from iosim.bounds.unified import EXACT_FROM
 from iosim.errors import InputError
 from iosim.problem import Attention, Copy, MatMul, Problem
 
@@ -199,6 +208,32 @@ def test_no_schedule_beats_an_exact_lower_bound() -> None:
 
 def test_schedules_catch_a_bound_that_is_a_tenth_too_large() -> None:
     assert worst_ratio(1.1) > 1.0
+
+
+# ---------------------------------------------------------------- the constant-tight bound
+
+
+@pytest.mark.parametrize("klass", CLASSES)
+def test_constant_tight_is_its_expression_where_that_is_stated(klass: str) -> None:
+    b, problem = bound(f"constant-tight-{klass}"), Attention(2**16, 64, 2)
+    first = math.ceil(EXACT_FROM[klass] * 64**2)
+    for M in (first, 2 * first, 10 * first):
+        at = {sym("N"): 2**16, sym("d"): 64, sym("heads"): 2, sym("M"): M}
+        assert b.words(problem, M) == pytest.approx(float(b.expression.subs(at)), rel=1e-12)
+    assert b.words(problem, first // 2) < 4 * 2 * 2**32 * 64**2 / (first // 2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems("attention"), st.integers(1, 30_000))
+def test_a_smaller_class_has_a_larger_bound(problem: Attention, M: int) -> None:
+    once = best_lower_bound(problem, M, "once").words
+    for klass in ("recompute", "trees"):
+        assert best_lower_bound(problem, M, klass).words <= once * (1 + 1e-12)
+
+
+def test_unknown_class() -> None:
+    with pytest.raises(InputError, match="unknown class 'tree': did you mean 'trees'"):
+        best_lower_bound(Attention(8, 4), 9, "tree")
 
 
 # ---------------------------------------------------------------- asymptotic ones: slopes only
