@@ -338,7 +338,7 @@ def compress(program: list[Instruction], Q: Matrix, K: Matrix, q: int) -> list[t
 @step(
     "protocol",
     how="sampled",
-    says="Theorem, Step 1: from at most 2M words Bob recovers every entry computed in an epoch",
+    says="Step 1: from at most 2M words Bob recovers every entry computed in an epoch",
 )
 def protocol() -> str:
     """Three schedules over F_q, random Q, Vandermonde K: message, entries, and their minimum."""
@@ -360,7 +360,7 @@ def protocol() -> str:
 @step(
     "entries-per-epoch",
     how="proved",
-    says="Theorem, Step 2: min(d√B, B/2) ≤ 2M gives B ≤ max(4M²/d², 4M)",
+    says="Step 2, given Lemma 4: min(d√B, B/2) ≤ 2M gives B ≤ max(4M²/d², 4M)",
 )
 def entries_per_epoch() -> str:
     """b = √B."""
@@ -376,7 +376,7 @@ def entries_per_epoch() -> str:
 @step(
     "epochs",
     how="proved",
-    says="Theorem, Step 3: loads ≥ min(N²d²/4M, N²/4); the paper's min(N²d²/8M, N²/8) − M",
+    says="Step 3, given Step 2: loads ≥ min(N²d²/4M, N²/4); the paper's min(N²d²/8M, N²/8) − M",
 )
 def count_epochs() -> str:
     """At most max(4M²/d², 4M) entries an epoch; the first has 2M loads, the last may be short."""

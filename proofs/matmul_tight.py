@@ -61,7 +61,7 @@ def am_gm() -> str:
 @step(
     "products-per-segment",
     how="proved",
-    says="Lemma 3: at most M^{3/2} products in a segment of 2M loads",
+    says="Lemma 3, given Lemma 1: at most M^{3/2} products in a segment of 2M loads",
 )
 def products_per_segment() -> str:
     """V² ≤ abc with a + b + c ≤ M + 2M forces V² ≤ M³."""
@@ -106,7 +106,7 @@ def segment_length() -> str:
 @step(
     "loads-and-stores",
     how="proved",
-    says="Theorem: loads + stores ≥ 2mnk/√M − 2M",
+    says="Conclusion, given Lemmas 3 and 4: loads + stores ≥ 2mnk/√M − 2M",
 )
 def loads_and_stores() -> str:
     """F products, segs segments of S = 2M loads, the last one perhaps short; w = √M."""
@@ -129,7 +129,7 @@ def loads_and_stores() -> str:
 @step(
     "cold-start",
     how="proved",
-    says="Corollary: fast memory empty at first, loads + stores ≥ 2mnk/√M − M",
+    says="Corollary, given Lemmas 3 and 4, memory empty at first: loads + stores ≥ 2mnk/√M − M",
 )
 def cold_start() -> str:
     """The first segment may hold M loads more; with one segment only, the compulsory words do."""
@@ -294,7 +294,7 @@ def cosma_needs_long_k() -> str:
 @step(
     "attained",
     how="exhaustive",
-    says="Square tiles attain 2mnk/√M(1 + o(1)) + mn, and the bound is never above them",
+    says="Remark 3: the bound is never above the exact count of C-stationary tiles",
 )
 def attained() -> str:
     """The exact count of C-stationary tiles of every side, for every small shape and M."""

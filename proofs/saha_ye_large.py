@@ -84,7 +84,7 @@ def completed_scores() -> str:
 @step(
     "segments",
     how="proved",
-    says="Theorem: loads of Q, K and scores ≥ heads·min(N²d²/M, N²/2)",
+    says="Conclusion, given Lemma 3: loads of Q, K and scores ≥ heads·min(N²d²/M, N²/2)",
 )
 def segments() -> str:
     """Segments of M loads, the first of 2M, the last perhaps short, see X ≤ 2M words each."""

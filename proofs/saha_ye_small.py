@@ -16,7 +16,7 @@ LOST = 1
 @step(
     "reduction",
     how="proved",
-    says="Theorem: loads + stores ≥ heads(2N²d/√M − N² + 2Nd) − M",
+    says="Conclusion, given matmul_tight: loads + stores ≥ heads(2N²d/√M − N² + 2Nd) − M",
 )
 def reduction() -> str:
     """Loads of Q, K and scores by segments, fresh accumulators granted; then V and O."""
