@@ -1,7 +1,7 @@
 """FlashAttention: a block of K and V stays, O and the row statistics are re-read and re-written.
 
 Dao et al. 2022 (arXiv 2205.14135), Algorithm 1 and Theorem 2.  Per head:
-4Nd + 2N + ⌈N/B_c⌉·(3Nd + 4N) words, since each of the ⌈N/B_c⌉ sweeps reads Q, O, m, l and writes
+3Nd + 2N + ⌈N/B_c⌉·(3Nd + 4N) words (K, V and the initial O, m, l once), since each of the ⌈N/B_c⌉ sweeps reads Q, O, m, l and writes
 O, m, l; with all of M given to K and V (B_c ≈ M/2d) that is 6N²d²/M, and with the paper's
 B_c = ⌈M/4d⌉ it is 12N²d²/M.
 

@@ -2,7 +2,8 @@
 
 Each B_m × B_n tile of C stays resident while A and B stream past in slices of B_k.
 Moves ⌈n/B_n⌉·mk + ⌈m/B_m⌉·nk + mn words; with B_m = B_n ≈ √M and B_k = 1 that is
-2mnk/√M + mn, which is optimal (Kwasniewski et al. 2019, arXiv 1908.09606).
+2mnk/√M + mn, the count that Kwasniewski et al. attain (2019, arXiv 1908.09606); at least
+2mnk/√M − M words are needed (`proofs/matmul_tight.md`).
 """
 
 from __future__ import annotations
