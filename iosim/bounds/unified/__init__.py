@@ -85,11 +85,10 @@ def _theorem(
     return S, (m1, m2), 2 - m1, once_cap(x, S / square, m1, m2)
 
 
-def _bound(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
+def _bound(klass: str, pairs: Array, d: Array, M: Array) -> Array:
     """Theorems 1 and 2 for one class alone; 0 where one segment may do all."""
     square = d * d
     x = M / square
-    pairs = H * N * N
     S, _, weight, cap = _theorem(klass, x, M, square)
     words = _SAFE * ((S / square) * weight * pairs / cap) + M - S
     # Theorem 1 needs two segments at least.
@@ -97,34 +96,41 @@ def _bound(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
     return np.where(x >= EXACT_FROM[klass], _SAFE_EXACT * (4 * pairs / x), words)
 
 
-def _best(klass: str, N: Array, d: Array, M: Array, H: Array) -> Array:
+def _best(klass: str, N: Array, d: Array, M: Array, H: Array, keys: Array) -> Array:
     """The class's bound, that of the class around it, and the compulsory words."""
-    words = _bound(klass, N, d, M, H)
+    pairs = H * N * keys
+    words = _bound(klass, pairs, d, M)
     if klass != "recompute":  # which includes `once`, and Lemma 8 leads from `trees` to `once`
-        words = np.maximum(words, _bound("recompute", N, d, M, H))
-    return np.maximum(words, 4 * H * N * d)
+        words = np.maximum(words, _bound("recompute", pairs, d, M))
+    return np.maximum(words, 2 * H * (N + keys) * d)
 
 
-def lower_bound(N: int, d: int, M: int, *, heads: int = 1, klass: str = "once") -> float:
+def lower_bound(
+    N: int, d: int, M: int, *, heads: int = 1, klass: str = "once", keys: int | None = None
+) -> float:
     """Words that every algorithm of the class moves, loads plus stores: a proven lower bound.
 
-    Never below the compulsory 4·heads·N·d.  Raises InputError for sizes that are not integers in
-    1..2**40, or for an unknown class.
+    `keys` is the number of rows of K and V, where it differs from N, that of Q and O.  Never
+    below the compulsory 2·heads·(N + keys)·d.  Raises InputError for sizes that are not integers
+    in 1..2**40, or for an unknown class.
     """
     _check_class(klass)
-    sizes = [check_size(name, v) for name, v in (("N", N), ("d", d), ("M", M), ("heads", heads))]
-    arrays = [np.array([v], dtype=np.float64) for v in sizes]
+    sizes = {"N": N, "d": d, "M": M, "heads": heads, "keys": N if keys is None else keys}
+    arrays = [np.array([check_size(name, v)], dtype=np.float64) for name, v in sizes.items()]
     return float(_best(klass, *arrays)[0])
 
 
-def lower_bound_many(N: Any, d: Any, M: Any, *, heads: Any = 1, klass: str = "once") -> Array:
+def lower_bound_many(
+    N: Any, d: Any, M: Any, *, heads: Any = 1, klass: str = "once", keys: Any = None
+) -> Array:
     """`lower_bound` at many points: integer arrays (or integers) that broadcast → float64 array.
 
     Raises InputError for entries outside 1..2**40, for arrays that are not of integers or do not
     broadcast, or for an unknown class.
     """
     _check_class(klass)
-    given = {"N": np.asarray(N), "d": np.asarray(d), "M": np.asarray(M), "heads": np.asarray(heads)}
+    sizes = {"N": N, "d": d, "M": M, "heads": heads, "keys": N if keys is None else keys}
+    given = {name: np.asarray(v) for name, v in sizes.items()}
     for name, v in given.items():
         if not np.issubdtype(v.dtype, np.integer):
             raise InputError(f"{name} has entries of type {v.dtype}: give integers")
