@@ -35,8 +35,9 @@ SHOWN = {
                  "sram_load", "difference_load", "explained_load", "model_store", "kernel_store",
                  "sram_store", "difference_store", "explained_store", "error", "time_s",
                  "model_gb_per_s", "peak_bytes", "shared_bytes", "register_bytes", "failed"),
-    "dram": ("N", "d", "B_r", "stages", "in_step", "programs", "waves", "predicted", "measured", "off",
-             "drift_predicted", "drift_off", "spread", "time_s", "failed"),
+    "dram": ("N", "d", "B_r", "stages", "in_step", "programs", "waves", "predicted", "measured",
+             "off", "drift_least", "drift_most", "spread", "window", "time_s", "of_plain",
+             "failed"),
 }  # fmt: skip
 
 
@@ -178,7 +179,7 @@ def figure(
     """Predicted against measured at both boundaries, from saved reports."""
     from iosim.gpu.figure import draw
 
-    for path in draw({table.kind: table for table in replay(folder)}, stem):
+    for path in draw(replay(folder), stem):
         typer.echo(str(path))
 
 
@@ -194,6 +195,9 @@ def _must_count(warning: str) -> None:
 
 def _finish(kind: str, folder: Path) -> None:
     table = TABLES[kind](folder)
+    ran = [row for row in table.rows if not row.get("failed")]
+    if len(ran) <= (kind == "validate"):  # the gate always runs
+        raise GpuError(str(table.rows[-1]["failed"]))
     path = folder / "table.csv"
     write_csv(path, table.rows)
     _print(table)

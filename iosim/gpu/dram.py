@@ -9,9 +9,11 @@ This is the N²d²/M law with M the rows that are resident on the whole chip.  I
 drift apart by more than L2 holds; nothing in a schedule says by how much they will.
 
 *Drift*: the sweeps as they really ran.  Every item notes when it started and ended; between the
-two it is taken to move evenly, and an L2 of given capacity that evicts the least recently used
-piece is run over the merged sequence.  It is no forecast, since it needs the clock readings of a
-run, but it tells whether drift alone explains what was read.
+two it is taken to move evenly, and an L2 that evicts the least recently used piece is run over
+the merged sequence.  The chip's L2 has two halves, and what SMs on both sides read is kept in
+both; so its capacity for swept data is between a half (every piece wanted on both sides) and all
+of it (each on one side), which brackets the reads.  It is no forecast, since it needs the clock
+readings of a run, but it tells whether drift alone explains what was read.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from iosim.problem import word_bytes
 from iosim.program.ir import Load, Loop, Span, Store, nodes
 from iosim.program.walk import Instance
 
-# Both halves of an H200's L2 keep a copy of what all SMs read, so data that is shared by the
-# whole chip has half of the 60 MB (measured: experiments/data/gpu, docs/gpu.md).
+# Programs in step all want the same piece, so it is kept in both halves of L2 (measured:
+# experiments/data/gpu, where 33.6 MB swept in step by all SMs do not fit in 60 MB).
 L2_SHARE = 0.5
 
 

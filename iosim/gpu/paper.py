@@ -31,10 +31,20 @@ RUNS: tuple[tuple[str, bool], ...] = (
 )
 PUBLISHED = {"standard": "40.3 or 35.3 (A100)", "fused": "4.4 (A100)"}
 
-# What standard attention must move per head beyond the inputs and outputs, in passes over N²
-# words: forward S out, S in, P out, P in; backward dP out; P in for dV; P and dP in, dS out; dS in
-# for dQ and for dK.  PyTorch's masked version adds the mask's pass and dropout's.
-PASSES = {("standard", False): 4, ("standard", True): 11}
+# What must move per head, in passes over N² words and in tensors of Nd words.  Standard attention,
+# forward: S out and in, P out and in.  Backward: P in for dV; dP out; dP, P in and their product
+# out (PyTorch does this in a pass of its own); P and the product in, dS out; dS in for dQ and for
+# dK.  The masked version adds S in and out for the mask, P in and out and a byte of mask out for
+# dropout, and as much again backward.  Fused: inputs and outputs; backward, all of them and three
+# gradients.  What is beyond that, PyTorch adds (docs/gpu.md).
+PASSES: dict[tuple[str, bool], tuple[float, int]] = {
+    ("standard", False): (4, 4),
+    ("standard", True): (14, 4 + 8),
+    ("standard_masked", False): (8.5, 4),
+    ("standard_masked", True): (23, 4 + 8),
+    ("fused", False): (0, 4),
+    ("fused", True): (0, 4 + 8),
+}
 
 
 def jobs(M: int = 65536) -> list[Job]:
@@ -56,7 +66,7 @@ def torch_spec() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Row:
-    """One implementation.  GB is 10⁹ bytes; predicted is NaN where no model covers it."""
+    """One implementation.  GB is 10⁹ bytes."""
 
     implementation: str
     passes: str
@@ -84,13 +94,10 @@ def rows(record: Record, folder: Path) -> list[Row]:
 
 
 def _predicted(variant: str, backward: bool) -> float:
+    """Bytes in fp16."""
     N, d, heads = SIZES["N"], SIZES["d"], SIZES["heads"]
-    ends = 4 * N * d  # Q, K, V in, O out
-    if (variant, backward) in PASSES:
-        # Backward: V, K, Q and dO (twice) in, dQ, dK and dV out.
-        words = PASSES[variant, backward] * N * N + ends + (8 * N * d if backward else 0)
-        return 2.0 * heads * words
-    return 2.0 * heads * ends if variant == "fused" and not backward else float("nan")
+    squares, tensors = PASSES[variant, backward]
+    return 2.0 * heads * (squares * N * N + tensors * N * d)
 
 
 def _row(

@@ -42,12 +42,14 @@ def dram_rows(folder: Path) -> Table:
     validate.rows(record)  # the gate, and the exact boundary above
     rows = dram_table.rows(record, folder)
     kept = [abs(r.off) for r in rows if r.in_step]
-    drift = [abs(r.drift_off) for r in rows if not r.in_step and r.drift_predicted]
+    plain = [r for r in rows if not r.in_step]
+    tight = [r for r in plain if r.spread < r.window]
     text = (
-        f"{len(rows)} runs; in step: {len(kept)}, at most {max(kept, default=0):.2%} off the "
-        f"prediction; plain: the wave model is off by up to "
-        f"{max((abs(r.off) for r in rows if not r.in_step), default=0):.0%}, the recorded drift "
-        f"explains it within {max(drift, default=0):.0%}"
+        f"in step: {len(kept)} runs, at most {max(kept, default=0):.2%} off the wave model; plain: "
+        f"{len(tight)} stayed within L2's window and are at most "
+        f"{max((abs(r.off) for r in tight), default=0):.2%} off it, "
+        f"{len(plain) - len(tight)} drifted apart and read up to "
+        f"{max((r.off + 1 for r in plain), default=1):.1f} times as much"
     )
     return Table("dram", [asdict(r) | {"good": r.good} for r in rows], text,
                  all(r.good for r in rows))  # fmt: skip
