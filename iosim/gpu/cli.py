@@ -162,12 +162,15 @@ def paper(out: Out = OUT) -> None:
 def replay_(
     folder: Annotated[Path, typer.Argument(metavar="DIR")],
     check: Annotated[bool, typer.Option(help="exit 1 if a bar is missed")] = True,
+    write: Annotated[bool, typer.Option(help="write each record's table.csv anew")] = False,
 ) -> None:
     """Tables from saved reports, with today's model and no GPU."""
     tables = replay(folder)
-    for table in tables:
-        typer.echo(f"{table.kind}: {table.summary}")
-    if check and not all(table.good for table in tables):
+    for path, table in tables.items():
+        typer.echo(f"{path.name}: {table.summary}")
+        if write:
+            write_csv(path / "table.csv", table.rows)
+    if check and not all(table.good for table in tables.values()):
         raise typer.Exit(1)
 
 
@@ -179,7 +182,7 @@ def figure(
     """Predicted against measured at both boundaries, from saved reports."""
     from iosim.gpu.figure import draw
 
-    for path in draw(replay(folder), stem):
+    for path in draw(replay(folder).values(), stem):
         typer.echo(str(path))
 
 

@@ -78,7 +78,7 @@ class Cuda:
 
         Raises GpuError where even one stage is too much.
         """
-        from triton.runtime.errors import OutOfResources
+        from triton.runtime.errors import OutOfResources, PTXASError
 
         warps, stages = self.job.options(kernel)
         seen = self.resources.get(kernel.name)
@@ -89,11 +89,12 @@ class Cuda:
                     pointers[len(kernel.tensors)].zero_()
                     self._check_resident(kernel, function, pointers, options)
                 done = function[(kernel.grid,)](*pointers, **options)
-            except OutOfResources as error:
+            except (OutOfResources, PTXASError) as error:
                 if depth > 1:
                     continue
+                why = "registers" if isinstance(error, PTXASError) else str(error)
                 raise GpuError(
-                    f"{kernel.name} is too large for the chip ({error}): choose a smaller M, "
+                    f"{kernel.name} is too large for the chip ({why}): choose a smaller M, "
                     "smaller tiles or another dtype"
                 ) from None
             if not count:

@@ -137,20 +137,14 @@ def predicted_bytes(job: Job, resident: int, l2_bytes: int) -> int:
     return max(reads, wave_bytes(job, resident))
 
 
-def drift_bytes(
-    ticks: NDArray[np.int64], job: Job, l2_bytes: float, pieces: int = 256
-) -> tuple[int, float]:
-    """DRAM reads that the recorded sweeps explain, and the spread of positions.
+def drift_bytes(ticks: NDArray[np.int64], job: Job, l2_bytes: float, pieces: int = 128) -> int:
+    """DRAM reads that the recorded sweeps explain.
 
     Args:
         ticks: (items, 2), when each item started and ended, in any unit.
         job: a program with one nest and one head, whose items all sweep the same data.
         l2_bytes: capacity for the swept data.
         pieces: resolution; the swept data is cut into this many.
-
-    Returns:
-        Bytes read, and the median over time of the spread (90th − 10th percentile) between the
-        positions of items that run at once, as a share of the sweep.
 
     Raises:
         EmitError: the program has more than one head, so items sweep different data.
@@ -175,11 +169,14 @@ def drift_bytes(
         cache[piece] = None
         if len(cache) > room:
             cache.popitem(last=False)
-    return misses * swept // pieces + own, _spread(ticks)
+    return misses * swept // pieces + own
 
 
-def _spread(ticks: NDArray[np.int64], samples: int = 200) -> float:
-    """Median spread of the positions of items that run at once."""
+def spread(ticks: NDArray[np.int64], samples: int = 200) -> float:
+    """How far apart items that run at once are, as a share of the sweep.
+
+    The median over time of the distance between the 10th and the 90th percentile of positions.
+    """
     found = []
     for t in np.linspace(ticks.min(), ticks.max(), samples + 2)[1:-1]:
         running = ticks[(ticks[:, 0] <= t) & (ticks[:, 1] > t)]

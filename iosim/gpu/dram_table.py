@@ -34,7 +34,7 @@ class Row:
     predicted: int  # DRAM reads, wave model
     measured: int
     off: float  # measured / predicted − 1
-    drift_least: int  # DRAM reads that the recorded sweeps explain, with all of L2
+    drift_least: int  # plain: DRAM reads that the recorded sweeps explain, with all of L2
     drift_most: int  # and with half of it
     spread: float  # of the positions of programs that run at once, as a share of the sweep
     window: float  # what half of L2 holds of the sweep: the wave model needs spread < window
@@ -89,10 +89,10 @@ def _row(job: Job, record: Record, at: int, ticks: np.ndarray | None) -> Row:
     sram = sum(n for (way, _), n in model.items() if way == "load")
     predicted = dram.predicted_bytes(job, programs, l2) if programs else 0
     reads = ncu.total(launches, "dram")
-    least, most, spread = 0, 0, 0.0
-    if ticks is not None:
-        least, spread = dram.drift_bytes(ticks, job, l2)
-        most, _ = dram.drift_bytes(ticks, job, l2 * dram.L2_SHARE)
+    least = most = 0
+    if ticks is not None and not job.programs:  # in step there is nothing to explain
+        least = dram.drift_bytes(ticks, job, l2)
+        most = dram.drift_bytes(ticks, job, l2 * dram.L2_SHARE)
     return Row(
         N=job.sizes["N"],
         d=job.sizes["d"],
@@ -107,7 +107,7 @@ def _row(job: Job, record: Record, at: int, ticks: np.ndarray | None) -> Row:
         off=round(reads["load", "*"] / predicted - 1, 5) if predicted else 0.0,
         drift_least=least,
         drift_most=most,
-        spread=round(spread, 4),
+        spread=round(dram.spread(ticks), 4) if ticks is not None else 0.0,
         window=round(min(1.0, l2 * dram.L2_SHARE / dram.swept_bytes(job)), 4),
         written=reads["store", "*"],
         time_s=measured.get("time_s", float("nan")),

@@ -63,6 +63,8 @@ def record(
 ) -> str:
     """Measure and profile jobs into a folder; returns a warning where counters are missing."""
     folder.mkdir(parents=True, exist_ok=True)
+    for stale in ("measured.json", "profiled.json", "report.csv", "provenance.json"):
+        (folder / stale).unlink(missing_ok=True)
     spec = folder / "spec.json"
     spec.write_text(json.dumps({"jobs": [job.as_dict() for job in jobs]}))
     work("measure", spec, folder / "measured.json")

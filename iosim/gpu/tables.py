@@ -90,13 +90,13 @@ TABLES: dict[str, Callable[[Path], Table]] = {
 }
 
 
-def replay(folder: Path) -> list[Table]:
+def replay(folder: Path) -> dict[Path, Table]:
     """Tables of every record in a folder, by the part of its name before a dash.
 
     Raises GpuError if there is none.
     """
     kinds = {path: path.name.split("-")[0] for path in sorted(folder.glob("*")) if path.is_dir()}
-    found = [TABLES[kind](path) for path, kind in kinds.items() if kind in TABLES]
+    found = {path: TABLES[kind](path) for path, kind in kinds.items() if kind in TABLES}
     if not found:
         raise GpuError(f"{folder} holds no record ({', '.join(TABLES)}): give the folder above")
     return found

@@ -80,6 +80,8 @@ def profile(jobs: list[Job], out: Path) -> list[dict[str, Any]]:
         try:
             memory = device.tensors()
             kernels = prepare(job.emitted(), memory, device, count=False)
+            for p in kernels:
+                p.go()  # whatever fails, fails before the mark
             torch.cuda.synchronize()
             _watch(torch, [p.go for p in kernels])
             clocks = [p.clock.cpu().numpy() for p in kernels if p.clock is not None]
