@@ -23,8 +23,8 @@ def test_cold_import(benchmark: Any) -> None:
 
 
 def test_cold_count_by_formula_target_1s(benchmark: Any) -> None:
-    words = "count flash2 --N 1000000 --d 128 --M 100000 --engine formula --json".split()
-    run = [sys.executable, "-m", "iosim", *words]
+    words = "count flash2 --N 1000000 --d 128 --M 100000 --engine formula --json"
+    run = [sys.executable, "-m", "iosim", *words.split()]
     benchmark.pedantic(lambda: subprocess.run(run, check=True, capture_output=True), rounds=5)
 
 

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from iosim.algorithms import flash1
+from iosim.algorithms import flash1, flash2_keep
 from iosim.algorithms._passes import fused_rows, scores, softmax_rows, softmax_tiles
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention
@@ -92,6 +92,7 @@ def fused_chunks(b: Builder) -> None:
 FAMILY: tuple[Member, ...] = (
     Member("fused", "Q and O", "rows", False, fused_rows),
     Member("fused", "Q and O", "rows", True, fused_chunks),
+    Member("fused", "Q, O and some of K and V", "rows", False, flash2_keep.schedule),
     Member("fused", "O", "rows", True, fused_streams),
     Member("fused", "K and V", "columns", False, flash1.schedule),
     Member("spilled", "any part of Q, then tiles of O", "rows", True,

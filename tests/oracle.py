@@ -312,6 +312,33 @@ def small_cache(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
                 _finish(mem, h, I, X)
 
 
+def flash2_keep(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
+    N, d, W = size["N"], size["d"], min(t["W"], size["N"])
+    X = range(d)
+    for h in range(size["heads"]):
+        _all(mem.load, "K", range(W), X, h)
+        _all(mem.load, "V", range(W), X, h)
+        for I in blocks(N, t["B_r"]):
+            _all(mem.load, "Q", I, X, h)
+            _fresh(mem, h, I, X)
+            for J in [*blocks(W, t["B_c"]), *blocks(N, t["B_c"], W)]:
+                own = J.start >= W
+                if own:
+                    _all(mem.load, "K", J, X, h)
+                _block_scores(mem, h, I, J, d)
+                if own:
+                    _all(mem.drop, "K", J, X, h)
+                    _all(mem.load, "V", J, X, h)
+                _online(mem, h, I, J, X)
+                if own:
+                    _all(mem.drop, "V", J, X, h)
+                _all(mem.drop, "S", I, J, h)
+            _finish(mem, h, I, X)
+            _all(mem.drop, "Q", I, X, h)
+        _all(mem.drop, "K", range(W), X, h)
+        _all(mem.drop, "V", range(W), X, h)
+
+
 def flash2_chunked(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
     N, d = size["N"], size["d"]
     X = range(d)
@@ -359,6 +386,7 @@ SCHEDULES: dict[str, Callable[[Memory, dict[str, int], dict[str, int]], None]] =
     "flash2": flash2,
     "small_cache": small_cache,
     "flash2_chunked": flash2_chunked,
+    "flash2_keep": flash2_keep,
     "spill_rows": spill_rows,
 }
 

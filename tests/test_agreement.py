@@ -136,7 +136,7 @@ def test_scores_of_ten_thousand_are_safe(name: str) -> None:
 def test_time_to_count_does_not_grow_with_the_sizes(name: str) -> None:
     """Astronomical sizes are counted as easily as small ones: nothing walks the tiles."""
     algorithm = iosim.algorithm(name)
-    sizes = dict.fromkeys(algorithm.problem._names(), 2 ** 40 - 1)
+    sizes = dict.fromkeys(algorithm.problem._names(), 2**40 - 1)
     tiles = {p.name: 64 for p in algorithm.program.params}
     instance = iosim.bind(algorithm.program, algorithm.problem(**sizes).sizes, tiles)
     counts, _ = FORMULAS[name].at(sizes, tiles)

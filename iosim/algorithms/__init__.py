@@ -18,6 +18,7 @@ ALGORITHMS: dict[str, str] = {
     "flash2": "iosim.algorithms.flash2",
     "small_cache": "iosim.algorithms.small_cache",
     "flash2_chunked": "iosim.algorithms.flash2_chunked",
+    "flash2_keep": "iosim.algorithms.flash2_keep",
     "spill_rows": "iosim.algorithms.spill_rows",
     "matmul": "iosim.algorithms.matmul",
     "copy": "iosim.algorithms.copy",

@@ -1,9 +1,9 @@
 """FlashAttention: a block of K and V stays, O and the row statistics are re-read and re-written.
 
 Dao et al. 2022 (arXiv 2205.14135), Algorithm 1 and Theorem 2.  Per head:
-3Nd + 2N + ⌈N/B_c⌉·(3Nd + 4N) words (K, V and the initial O, m, l once), since each of the ⌈N/B_c⌉ sweeps reads Q, O, m, l and writes
-O, m, l; with all of M given to K and V (B_c ≈ M/2d) that is 6N²d²/M, and with the paper's
-B_c = ⌈M/4d⌉ it is 12N²d²/M.
+3Nd + 2N + ⌈N/B_c⌉·(3Nd + 4N) words: K, V and the initial O, m, l once, and each of the ⌈N/B_c⌉
+sweeps reads Q, O, m, l and writes O, m, l.  With all of M given to K and V (B_c ≈ M/2d) that is
+6N²d²/M, and with the paper's B_c = ⌈M/4d⌉ it is 12N²d²/M.
 
 Q is freed before O is loaded, which moves nothing more and takes B_r·d words less.
 """

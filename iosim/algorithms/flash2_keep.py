@@ -1,0 +1,52 @@
+"""FlashAttention-2 that keeps the first W rows of K and V, for M that nearly holds everything.
+
+Found while closing the gap for M near Nd (`docs/notes-schedules.md`): where ⌈N/B_r⌉ is small, words
+that the next smaller number of sweeps cannot use keep rows of K and V instead.  Per head:
+2Nd + 2Wd + 2⌈N/B_r⌉·(N − W)d words, so the words fall with M steadily instead of in steps.
+"""
+
+from __future__ import annotations
+
+from iosim.algorithms._entry import Algorithm
+from iosim.problem import Attention
+from iosim.program.build import Builder
+
+
+def schedule(b: Builder) -> None:
+    """Rows of Q outside; of K and V, W rows stay and the others stream."""
+    W = b.hold("N", "W")
+    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+    for h in b.grid("heads"):
+        kept_k = b.load("K", h, b.span("N", 0, W), "d", name="kept_k")
+        kept_v = b.load("V", h, b.span("N", 0, W), "d", name="kept_v")
+        for i in b.grid("N", B_r):
+            q = b.load("Q", h, i, "d")
+            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
+            for j in b.tiles("N", B_c, 0, W):
+                s = b.zeros("s", i, j)
+                b.op("matmul_nt", s, q, kept_k[j])
+                b.op("online_softmax", o, m, l, s, kept_v[j])
+                b.free(s)
+            for j in b.tiles("N", B_c, W):
+                k = b.load("K", h, j, "d")
+                s = b.zeros("s", i, j)
+                b.op("matmul_nt", s, q, k)
+                b.free(k)
+                v = b.load("V", h, j, "d")
+                b.op("online_softmax", o, m, l, s, v)
+                b.free(v, s)
+            b.op("finish", o, l)
+            b.store(o, "O", h, i, "d")
+            b.free(q, o, m, l)
+        b.free(kept_k, kept_v)
+
+
+ALGORITHM = Algorithm(
+    name="flash2_keep",
+    title="FlashAttention-2 that keeps some rows of K and V",
+    problem=Attention,
+    schedule=schedule,
+    cost="4N²d²/M, without steps near M = Nd",
+    source="iosim's schedule search, after Dao 2023, arXiv 2307.08691",
+    attains="attenio",
+)
