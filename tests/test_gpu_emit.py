@@ -11,6 +11,8 @@ import pytest
 import iosim
 from iosim.gpu import layout
 from iosim.gpu.emit import EmitError, InStep, emit
+from iosim.gpu.jobs import problem_of
+from iosim.gpu.tiles import gpu_tiles
 from iosim.problem import word_bytes
 from iosim.program.ops import OPS
 from iosim.program.walk import walk
@@ -42,8 +44,13 @@ def test_golden(golden, name, problem, tiles, in_step):
     golden(f"gpu/{name}.txt", emit(instance, in_step).source)
 
 
-def test_every_algorithm_has_a_golden_kernel():
-    assert set(iosim.ALGORITHMS) <= {name for name, *_ in GOLDEN}
+@pytest.mark.parametrize("name", [a for a in iosim.ALGORITHMS if a not in [g[0] for g in GOLDEN]])
+def test_golden_of_newer_algorithms(golden, name):
+    """An algorithm that has no line above still has a golden kernel, with the tiles of an M."""
+    entry = iosim.algorithm(name)
+    problem = problem_of(entry.problem, 100, 64, 2)
+    instance = _bind(name, problem, gpu_tiles(entry.program, problem, 32768).tiles)
+    golden(f"gpu/{name}.txt", emit(instance).source)
 
 
 def test_grid_loops_become_the_launch_grid():

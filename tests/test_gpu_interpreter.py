@@ -10,6 +10,8 @@ import pytest
 import iosim
 from iosim.gpu.emit import InStep, emit
 from iosim.gpu.interpret import InterpreterError, from_bf16, interpret, to_bf16
+from iosim.gpu.jobs import problem_of
+from iosim.gpu.tiles import gpu_tiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -63,15 +65,22 @@ def test_every_algorithm_agrees_with_reference_and_model(name, problem, tiles):
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
-@pytest.mark.parametrize("name", iosim.ALGORITHMS)
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, _, _ in CASES))
 def test_narrow_types(name, dtype):
     # The second size of each algorithm's first tiling: ragged, and a whole row of heads.
     problem, tiles = next((p, t) for n, p, t in CASES[1:] if n == name)
     _check(name, problem, tiles, dtype)
 
 
-def test_every_registered_algorithm_is_here():
-    assert {name for name, _, _ in CASES} == set(iosim.ALGORITHMS)
+@pytest.mark.parametrize("share", [1.0, 2.0, 9.0])
+@pytest.mark.parametrize("name", iosim.ALGORITHMS)
+def test_the_tiles_that_a_capacity_gives(name, share):
+    """Whatever is registered runs with the tiles that the search chooses, from the least M on."""
+    entry = iosim.algorithm(name)
+    problem = problem_of(entry.problem, 50, 24, 2)
+    least = iosim.smallest_capacity(entry.program, problem, lattice="pow2")
+    tiles = gpu_tiles(entry.program, problem, int(least * share)).tiles
+    _check(name, problem, tiles, "fp32")
 
 
 def test_in_step_with_one_program_computes_the_same():

@@ -1,0 +1,78 @@
+"""The emitted kernels compile for a real GPU, which Triton can do on a machine without one.
+
+In a process of its own: the interpreter's tests import Triton in another mode.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import iosim
+from iosim.gpu.jobs import Job, sweep
+
+SCRIPT = r"""
+import json, re, sys, warnings
+warnings.simplefilter("ignore")
+import triton
+from triton.backends.compiler import GPUTarget
+from iosim.gpu.jobs import Job
+from iosim.gpu.launch import load
+
+types = {"fp16": "*fp16", "bf16": "*bf16", "fp32": "*fp32"}
+for line in sys.stdin:
+    job = Job(**json.loads(line))
+    emitted, program = job.emitted(), job.instance.program
+    functions = load(emitted)
+    for kernel in emitted.kernels:
+        wide = [program.tensor(t).wide for t in kernel.tensors]
+        signature = {f"{t}_ptr": types["fp32" if w else job.dtype]
+                     for t, w in zip(kernel.tensors, wide)}
+        signature |= {"gate_ptr": "*i32"} if kernel.in_step else {}
+        signature |= {"clock_ptr": "*i64"} if kernel.clock else {}
+        signature["words_ptr"] = "*i64"
+        aligned = {(k,): [["tt.divisibility", 16]] for k in range(len(signature))}
+        source = triton.compiler.ASTSource(
+            functions[kernel.name], signature | {"COUNT": "constexpr"}, {"COUNT": False}, aligned)
+        warps, stages = job.options(kernel)
+        done = triton.compile(source, target=GPUTarget("cuda", 90, 32),
+                              options={"num_warps": warps, "num_stages": stages})
+        pattern = r"(?:ld|st)\.global[.a-z0-9]*|cp\.async\.c[ag][.a-z]*"
+        moves = re.findall(pattern, done.asm["ptx"])
+        print(json.dumps([kernel.name, done.metadata.shared, sorted(set(moves))]))
+"""
+
+
+def _compile(jobs: list[Job]) -> list[list]:
+    lines = "\n".join(json.dumps(job.as_dict()) for job in jobs)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], input=lines, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
+    jobs = sweep(head_sizes=(64,), capacities=(16384,), lengths=(1024,), dtypes=(dtype,))
+    jobs += sweep(("small_cache",), (256,), (16384,), (1024,), (dtype,))
+    assert {job.algorithm for job in jobs} == set(iosim.ALGORITHMS)
+    for name, shared, moves in _compile(jobs):
+        assert shared <= 227 * 1024, name
+        # Whole tiles move in 16-byte vectors, statistics in words of their own: no narrower.
+        assert {m for m in moves if m.startswith(("ld", "st"))} <= {
+            "ld.global.v4.b32", "st.global.v4.b32", "ld.global.b32", "st.global.b32",
+            "ld.global.v2.b32", "st.global.v2.b32",
+        }, (name, moves)  # fmt: skip
+
+
+def test_clocks_and_gates_compile_too():
+    job = Job(
+        "flash2", {"N": 4096, "d": 64, "heads": 1}, {"B_r": 64, "B_c": 64}, programs=16, clock=True
+    )
+    ((name, _, moves),) = _compile([job])
+    assert name == "flash2"
+    assert "cp.async.cg.shared.global" in moves  # the sweep is still pipelined
