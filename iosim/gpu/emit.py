@@ -273,7 +273,7 @@ class _Nest:
         first = add(str(start), f"sweep * {stretch}")
         last = f"{first} + {stretch}"
         if (stop - start) % stretch:
-            last = f"tl.minimum({last}, {stop})"
+            last = f"min({last}, {stop})"
         return first, last
 
     def _each_part(self, node: Load | Store | Alloc) -> None:
