@@ -1,0 +1,35 @@
+"""The red-blue pebble game: checked move by move, and solved exactly on graphs small enough.
+
+>>> from iosim.pebbling import attention, optimum
+>>> best = optimum(attention(N=2, d=1), M=5)
+>>> best.cost, best.optimal
+(11, True)
+"""
+
+from __future__ import annotations
+
+from iosim.pebbling.dag import Dag, from_edges, from_file, from_networkx
+from iosim.pebbling.game import Game, IllegalMove, Move, Unfinished, replay
+from iosim.pebbling.graphs import attention, butterfly, chain, grid, matmul, tree
+from iosim.pebbling.solve import Known, Optimum, optimum
+
+__all__ = [
+    "Dag",
+    "Game",
+    "IllegalMove",
+    "Known",
+    "Move",
+    "Optimum",
+    "Unfinished",
+    "attention",
+    "butterfly",
+    "chain",
+    "from_edges",
+    "from_file",
+    "from_networkx",
+    "grid",
+    "matmul",
+    "optimum",
+    "replay",
+    "tree",
+]

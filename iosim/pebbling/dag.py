@@ -1,0 +1,210 @@
+"""The graphs that the pebble game is played on: vertices, their operands, inputs and outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from iosim.errors import InputError, closest
+
+
+@dataclass(frozen=True)
+class Dag:
+    """A directed acyclic graph: each vertex is a value, its predecessors are its operands.
+
+    `preds` maps every vertex to its operands.  A vertex without operands is an input.  `outputs`
+    defaults to the sinks.  `sums` are the vertices whose value is a sum of their operands, in any
+    order: the game with partial computations may take their terms one at a time.  Vertices are
+    put in topological order, ties in the given order.  Raises InputError for a cyclic graph, an
+    unknown vertex or an empty graph.
+    """
+
+    name: str
+    preds: Mapping[str, tuple[str, ...]]
+    outputs: tuple[str, ...] = ()
+    sums: frozenset[str] = field(default=frozenset())
+
+    def __post_init__(self) -> None:
+        preds = {v: tuple(dict.fromkeys(ps)) for v, ps in self.preds.items()}
+        if not preds:
+            raise InputError("the graph is empty: give at least one vertex")
+        for v in (p for ps in preds.values() for p in ps):
+            if v not in preds:
+                raise InputError(f"unknown vertex {v!r}: {closest(v, preds)}")
+        for v in (*self.outputs, *sorted(self.sums)):
+            if v not in preds:
+                raise InputError(f"unknown vertex {v!r}: {closest(v, preds)}")
+        object.__setattr__(self, "preds", _ordered(preds))
+        if not self.outputs:
+            used = {p for ps in preds.values() for p in ps}
+            object.__setattr__(self, "outputs", tuple(v for v in self.preds if v not in used))
+
+    @property
+    def vertices(self) -> tuple[str, ...]:
+        """The vertices in topological order."""
+        return tuple(self.preds)
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The vertices without operands: blue at the start."""
+        return tuple(v for v, ps in self.preds.items() if not ps)
+
+    @cached_property
+    def succs(self) -> dict[str, tuple[str, ...]]:
+        """The vertices that each vertex is an operand of."""
+        out: dict[str, list[str]] = {v: [] for v in self.preds}
+        for v, ps in self.preds.items():
+            for p in ps:
+                out[p].append(v)
+        return {v: tuple(ss) for v, ss in out.items()}
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The vertices that some output depends on, outputs included."""
+        found = set(self.outputs)
+        for v in reversed(self.vertices):
+            if v in found:
+                found.update(self.preds[v])
+        return frozenset(found)
+
+    @cached_property
+    def fused(self) -> frozenset[str]:
+        """Terms of one sum only, made from their operands: a multiply–add may consume them."""
+        return frozenset(
+            v
+            for v, ss in self.succs.items()
+            if self.preds[v] and len(ss) == 1 and ss[0] in self.sums
+            and v not in self.outputs and v not in self.sums
+        )  # fmt: skip
+
+    def least_memory(self, partial: bool = False) -> int:
+        """The smallest M with which any pebbling exists.
+
+        That is the largest in-degree plus one.  With partial computations a sum needs one term
+        and itself; a term that is consumed on the fly needs its operands and the sum.
+        """
+        found = 1
+        for v in self.needed:
+            if partial and v in self.sums:
+                for t in self.preds[v]:
+                    found = max(found, 1 + (len(self.preds[t]) if t in self.fused else 1))
+            elif self.preds[v] and not (partial and v in self.fused):
+                found = max(found, len(self.preds[v]) + 1)
+        return found
+
+
+def _ordered(preds: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The same mapping in topological order; raises InputError with a cycle if there is one."""
+    out: dict[str, tuple[str, ...]] = {}
+    waiting = {v: len(ps) for v, ps in preds.items()}
+    users: dict[str, list[str]] = {v: [] for v in preds}
+    for v, ps in preds.items():
+        for p in ps:
+            users[p].append(v)
+    ready = [v for v, count in waiting.items() if count == 0]
+    for v in ready:
+        out[v] = preds[v]
+        for w in users[v]:
+            waiting[w] -= 1
+            if waiting[w] == 0:
+                ready.append(w)
+    if len(out) < len(preds):
+        raise InputError(f"the graph has a cycle, {_cycle(preds, set(out))}: remove one edge")
+    return out
+
+
+def _cycle(preds: Mapping[str, tuple[str, ...]], sorted_: set[str]) -> str:
+    v = next(v for v in preds if v not in sorted_)
+    seen: list[str] = []
+    while v not in seen:
+        seen.append(v)
+        v = next(p for p in preds[v] if p not in sorted_)
+    loop = [*seen[seen.index(v) :], v]
+    shown = loop if len(loop) <= 8 else [*loop[:6], "…", v]
+    return " ← ".join(shown)
+
+
+def from_edges(
+    name: str,
+    edges: Iterable[tuple[Any, Any]],
+    vertices: Iterable[Any] = (),
+    outputs: Iterable[Any] = (),
+    sums: Iterable[Any] = (),
+) -> Dag:
+    """A graph from edges (operand, result); vertices become strings."""
+    preds: dict[str, list[str]] = {str(v): [] for v in vertices}
+    for a, b in edges:
+        preds.setdefault(str(a), [])
+        preds.setdefault(str(b), []).append(str(a))
+    return Dag(
+        name,
+        {v: tuple(ps) for v, ps in preds.items()},
+        tuple(map(str, outputs)),
+        frozenset(map(str, sums)),
+    )
+
+
+def from_networkx(graph: Any, name: str = "") -> Dag:
+    """A graph from any networkx DiGraph.
+
+    Vertex attributes: ``output=True`` marks outputs (default: the sinks), ``sum=True`` marks sums.
+    """
+    return from_edges(
+        name or str(graph.name) or "graph",
+        graph.edges(),
+        graph.nodes(),
+        (v for v, data in graph.nodes(data=True) if data.get("output")),
+        (v for v, data in graph.nodes(data=True) if data.get("sum")),
+    )
+
+
+def from_file(path: Path) -> Dag:
+    """A graph from a file: networkx node-link JSON, or one edge ``a b`` per line, # for comments.
+
+    Raises InputError where the file can't be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+    return _from_json(path, text) if text.lstrip().startswith("{") else _from_lines(path, text)
+
+
+def _from_json(path: Path, text: str) -> Dag:
+    try:
+        data = json.loads(text)
+        nodes = [(str(node["id"]), node) for node in data["nodes"]]
+        edges = [(str(e["source"]), str(e["target"])) for e in data.get("edges", data.get("links"))]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path} is not node-link JSON ({error!r}): write networkx.node_link_data, with "
+            "nodes and edges"
+        ) from None
+    known = dict(nodes)
+    for v in (v for edge in edges for v in edge):
+        if v not in known:
+            raise InputError(f"unknown vertex {v!r} in an edge of {path}: {closest(v, known)}")
+    return from_edges(
+        path.stem,
+        edges,
+        known,
+        (v for v, node in nodes if node.get("output")),
+        (v for v, node in nodes if node.get("sum")),
+    )
+
+
+def _from_lines(path: Path, text: str) -> Dag:
+    edges = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].split()
+        if len(words) not in (0, 2):
+            raise InputError(f"{path}:{number}: expected 'operand result', got {line.strip()!r}")
+        if words:
+            edges.append((words[0], words[1]))
+    if not edges:
+        raise InputError(f"{path} has no edge: give one 'operand result' per line")
+    return from_edges(path.stem, edges)

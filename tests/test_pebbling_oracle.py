@@ -1,0 +1,181 @@
+"""The solver against a plain breadth-first search over states that shares no code with it.
+
+The oracle plays move by move, with every load, store, computation and deletion that the rules
+allow, in any order.  Its graphs are lists of operands by number.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import pytest
+
+from iosim.errors import InputError
+from iosim.pebbling import Dag, optimum, replay
+
+Graph = list[list[int]]
+
+
+def oracle(graph: Graph, outputs: set[int], M: int, recompute: bool) -> int | None:
+    """The fewest transfers of any pebbling; None if there is none."""
+    n = len(graph)
+    need = [sum(1 << p for p in ps) for ps in graph]
+    goal = sum(1 << v for v in outputs)
+    start = (0, sum(1 << v for v in range(n) if not graph[v]), 0)
+    best, queue = {start: 0}, deque([(start, 0)])
+    while queue:
+        state, cost = queue.popleft()
+        if best[state] < cost:
+            continue
+        red, blue, computed = state
+        if blue & goal == goal:
+            return cost
+        moves = []
+        for v in range(n):
+            bit = 1 << v
+            if red & bit:
+                moves.append(((red & ~bit, blue, computed), 0))
+                if not blue & bit:
+                    moves.append(((red, blue | bit, computed), 1))
+            elif red.bit_count() < M:
+                if blue & bit:
+                    moves.append(((red | bit, blue, computed), 1))
+                if graph[v] and red & need[v] == need[v] and (recompute or not computed & bit):
+                    done = computed if recompute else computed | bit
+                    moves.append(((red | bit, blue, done), 0))
+        for after, price in moves:
+            if cost + price < best.get(after, 1 << 30):
+                best[after] = cost + price
+                (queue.append if price else queue.appendleft)((after, cost + price))
+    return None
+
+
+def partial_oracle(
+    graph: Graph, outputs: set[int], sums: set[int], fused: set[int], M: int
+) -> int | None:
+    """The same where sums take their terms one at a time, and nothing is computed twice.
+
+    A state holds, of each sum, the terms that are in.  A stored sum that takes a further term has
+    no blue pebble any more.  A fused term may be made apart, or go into its sum on the fly.
+    """
+    n = len(graph)
+    need = [frozenset(ps) for ps in graph]
+    terms = [(s, t) for s in sorted(sums) for t in graph[s]]
+
+    def complete(v: int, done: frozenset[object]) -> bool:
+        if v in sums:
+            return all((v, t) in done for t in graph[v])
+        return not graph[v] or v in done
+
+    start = (frozenset[int](), frozenset(v for v in range(n) if not graph[v]), frozenset[object]())
+    best, queue = {start: 0}, deque([(start, 0)])
+    while queue:
+        state, cost = queue.popleft()
+        if best[state] < cost:
+            continue
+        red, blue, done = state
+        if all(v in blue and complete(v, done) for v in outputs):
+            return cost
+        moves = []
+        for v in range(n):
+            if v in red:
+                moves.append(((red - {v}, blue, done), 0))
+                moves.append(((red, blue | {v}, done), 1))
+            elif len(red) < M:
+                if v in blue:
+                    moves.append(((red | {v}, blue, done), 1))
+                if graph[v] and v not in sums and v not in done and need[v] <= red and all(
+                    complete(p, done) for p in need[v]
+                ):  # fmt: skip
+                    moves.append(((red | {v}, blue, done | {v}), 0))
+        for s, t in terms:
+            if (s, t) in done or not (s in red or not any((s, u) in done for u in graph[s])):
+                continue
+            direct = t in red and complete(t, done)
+            on_the_fly = (
+                t in fused and t not in done and need[t] <= red
+                and all(complete(p, done) for p in need[t])
+            )  # fmt: skip
+            if (direct or on_the_fly) and len(red | {s}) <= M:
+                now = done | {(s, t)} | ({t} if not direct else set())
+                moves.append(((red | {s}, blue - {s}, now), 0))
+        for after, price in moves:
+            if cost + price < best.get(after, 1 << 30):
+                best[after] = cost + price
+                (queue.append if price else queue.appendleft)((after, cost + price))
+    return None
+
+
+def random_graph(rng: random.Random, most: int) -> tuple[Graph, set[int]]:
+    n = rng.randint(3, most)
+    inputs = rng.randint(1, max(1, n // 2))
+    graph: Graph = [[] for _ in range(inputs)]
+    for v in range(inputs, n):
+        graph.append(sorted(rng.sample(range(v), min(v, rng.choice((1, 2, 2, 2, 3))))))
+    sinks = set(range(n)) - {p for ps in graph for p in ps}
+    if rng.random() < 0.3:
+        sinks |= {rng.randrange(n)}
+    return graph, sinks
+
+
+def as_dag(graph: Graph, outputs: set[int], sums: set[int] = frozenset()) -> Dag:  # type: ignore[assignment]
+    return Dag(
+        "random",
+        {f"v{v}": tuple(f"v{p}" for p in ps) for v, ps in enumerate(graph)},
+        tuple(f"v{v}" for v in sorted(outputs)),
+        frozenset(f"v{v}" for v in sums),
+    )
+
+
+def check(dag: Dag, M: int, want: int | None, **variant: bool) -> None:
+    if want is None:
+        with pytest.raises(InputError, match="too small"):
+            optimum(dag, M, **variant)
+        return
+    got = optimum(dag, M, **variant)
+    assert (got.cost, got.lower_bound, got.optimal) == (want, want, True)
+    game = replay(dag, M, got.schedule, **variant)
+    assert (game.loads, game.stores) == (got.loads, got.stores)
+    assert game.loads + game.stores == want
+
+
+def once_and_again(seed: int, most: int) -> None:
+    rng = random.Random(seed)
+    graph, outputs = random_graph(rng, most)
+    dag = as_dag(graph, outputs)
+    widest = max(len(ps) for ps in graph) + 1
+    for M in range(max(1, widest - 1), widest + 2):
+        for recompute in (False, True):
+            check(dag, M, oracle(graph, outputs, M, recompute), recompute=recompute)
+
+
+def term_by_term(seed: int, most: int) -> None:
+    rng = random.Random(seed)
+    graph, outputs = random_graph(rng, most)
+    inner = [v for v, ps in enumerate(graph) if ps]
+    sums = {v for v in inner if rng.random() < 0.5}
+    dag = as_dag(graph, outputs, sums)
+    fused = {int(v[1:]) for v in dag.fused}
+    for M in range(1, 5):
+        check(dag, M, partial_oracle(graph, outputs, sums, fused, M), partial=True)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_graphs(block: int) -> None:
+    for seed in range(25 * block, 25 * (block + 1)):
+        once_and_again(seed, 8)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_graphs_term_by_term(block: int) -> None:
+    for seed in range(12 * block, 12 * (block + 1)):
+        term_by_term(seed, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_larger_random_graphs(block: int) -> None:
+    for seed in range(1000 + 10 * block, 1000 + 10 * (block + 1)):
+        once_and_again(seed, 10)
+        term_by_term(seed, 8)
