@@ -42,10 +42,9 @@ def words(values: Sequence[int]) -> Words:
 def popcount(x: Words) -> Ints:
     """The size of each set."""
     if hasattr(np, "bitwise_count"):
-        counts: Ints = np.bitwise_count(x).astype(np.int64)
-        return counts
+        return np.asarray(np.bitwise_count(x), np.int64)
     halves = np.ascontiguousarray(x).view(np.uint16).reshape(len(x), 4)
-    return _BYTE[halves].sum(axis=1, dtype=np.int64)
+    return np.asarray(_BYTE[halves].sum(axis=1, dtype=np.int64))
 
 
 def lowest(x: Words) -> Words:

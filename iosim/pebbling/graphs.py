@@ -7,6 +7,7 @@ from iosim.pebbling.dag import Dag
 from iosim.problem import check_size
 
 SUMS = ("vertex", "chain")
+LARGEST = 100_000  # vertices: the search takes 64
 Preds = dict[str, tuple[str, ...]]
 
 
@@ -21,10 +22,13 @@ class _Maker:
         self.sums: set[str] = set()
 
     def input(self, name: str) -> str:
-        self.preds[name] = ()
-        return name
+        return self.op(name)
 
     def op(self, name: str, *operands: str) -> str:
+        if len(self.preds) == LARGEST:
+            raise InputError(
+                f"the graph exceeds {LARGEST:,} vertices, far beyond reach: choose smaller sizes"
+            )
         self.preds[name] = operands
         return name
 

@@ -65,6 +65,11 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
         raise InputError(
             f"M = {M} is too small for {dag.name}: a vertex with its operands needs M >= {least}"
         )
+    if (size := search_size(dag, partial)) > WIDTH:
+        raise InputError(
+            f"{dag.name} is far beyond reach: {size} vertices to decide on; the search takes "
+            f"{WIDTH} at most, and finishes in a minute for about 20 to 40"
+        )
     needed = [v for v in dag.vertices if v in dag.needed]
     gone = dag.fused if partial else frozenset()
     names = tuple(v for v in needed if v not in gone)
@@ -77,11 +82,6 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
                 ops.append(Operation(number[v], tuple(number[p] for p in reads), v, t))
         elif dag.preds[v]:
             ops.append(Operation(number[v], tuple(number[p] for p in dag.preds[v]), v))
-    if max(len(names), len(ops)) > WIDTH:
-        raise InputError(
-            f"{dag.name} has {max(len(names), len(ops))} vertices to decide on, far beyond reach: "
-            f"the search takes {WIDTH} at most, and finishes for about 20 to 40"
-        )
     into = tuple(mask(k for k, op in enumerate(ops) if op.target == v) for v in range(len(names)))
     reads_of = tuple(mask(op.reads) for op in ops)
     return Rules(
@@ -95,6 +95,16 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
         users=tuple(mask(k for k, r in enumerate(reads_of) if r >> v & 1)
                     for v in range(len(names))),
     )  # fmt: skip
+
+
+def search_size(dag: Dag, partial: bool) -> int:
+    """Values or operations of the game, whichever are more: the search takes up to 64."""
+    if not partial:
+        return len(dag.needed)
+    ops = (
+        len(dag.preds[v]) if v in dag.sums else 1 for v in dag.needed - dag.fused if dag.preds[v]
+    )
+    return max(len(dag.needed - dag.fused), sum(ops))
 
 
 def _members(word: int) -> list[int]:

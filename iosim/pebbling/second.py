@@ -1,0 +1,62 @@
+"""A second opinion on small graphs: the game without recomputation as a CP-SAT model.
+
+It shares no code with the search.  One vertex is computed in each step; what is red during a step
+was red in the step before, is loaded in it, or is computed in it.  Needs ortools (the extra
+`optimal`).
+"""
+
+from __future__ import annotations
+
+from iosim.errors import InputError
+from iosim.pebbling.dag import Dag
+
+
+def cp_sat(dag: Dag, M: int, seconds: float = 60.0, workers: int = 2) -> tuple[int, int | None]:
+    """A lower bound on the transfers, and the fewest found (None if nothing was).
+
+    Raises InputError where M allows no pebbling, or where ortools is missing.
+    """
+    try:
+        from ortools.sat.python import cp_model
+    except ImportError:
+        raise InputError("the second opinion needs ortools: pip install 'iosim[optimal]'") from None
+    if dag.least_memory() > M:
+        raise InputError(f"M = {M} is too small for {dag.name}: use M >= {dag.least_memory()}")
+    model = cp_model.CpModel()
+    vertices = [v for v in dag.vertices if v in dag.needed]
+    made = [v for v in vertices if dag.preds[v]]
+    steps = range(len(made))
+
+    def table(what: str) -> dict[tuple[str, int], cp_model.IntVar]:
+        return {(v, k): model.new_bool_var(f"{what} {v} {k}") for v in vertices for k in steps}
+
+    now, red, load, store, blue = map(table, ("compute", "red", "load", "store", "blue"))
+    for k in steps:
+        model.add_exactly_one(now[v, k] for v in made)
+        model.add(sum(red[v, k] for v in vertices) <= M)
+        for v in vertices:
+            if v not in made:
+                model.add(now[v, k] == 0)
+            # During a step: its operands and its result are red, and all stores happen at its end.
+            model.add_implication(now[v, k], red[v, k])
+            for p in dag.preds[v]:
+                model.add_implication(now[v, k], red[p, k])
+            model.add_implication(store[v, k], red[v, k])
+            before = [red[v, k - 1]] if k else []
+            model.add_bool_or(red[v, k].negated(), load[v, k], now[v, k], *before)
+            if v in made:
+                was = [blue[v, k - 1]] if k else []
+                model.add_bool_or(load[v, k].negated(), *was)
+                model.add_bool_or(blue[v, k].negated(), store[v, k], *was)
+    for v in made:
+        model.add_exactly_one(now[v, k] for k in steps)
+        if v in dag.outputs:
+            model.add(blue[v, steps[-1]] == 1)
+    model.minimize(sum(load.values()) + sum(store.values()))
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.num_workers = workers
+    status = solver.solve(model)
+    known = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    lower = int(-(-solver.best_objective_bound // 1))
+    return lower, int(solver.objective_value) if known else None
