@@ -1,0 +1,115 @@
+"""Machines: what an SM holds, what the chip holds, how fast HBM and arithmetic are.
+
+Every number is the vendor's own, with its source, for the SXM form of each GPU; KiB and MiB are
+binary, GB and TFLOP/s decimal.  FLOP/s are dense (no sparsity), fp16 or bf16 inputs with fp32 sums
+on the tensor cores.
+
+>>> h100 = gpu("h100")
+>>> h100.sram_words("fp16"), round(h100.ridge)
+(116736, 295)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iosim.errors import InputError, closest
+from iosim.problem import word_bytes
+
+KIB, MIB, GB, TERA = 2**10, 2**20, 10**9, 10**12
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU.
+
+    Attributes:
+        name: the registry's key.
+        title: as the vendor calls it.
+        year: of its first shipment.
+        sms: streaming multiprocessors that are enabled.
+        sram_bytes: the largest part of an SM's L1 that can be shared memory.
+        register_bytes: the register file of an SM.
+        l2_bytes: the L2 cache of the chip.
+        hbm_bytes_per_s: peak HBM bandwidth.
+        flop_per_s: peak dense tensor-core arithmetic, fp16 or bf16 inputs.
+        source: where each number is from.
+    """
+
+    name: str
+    title: str
+    year: int
+    sms: int
+    sram_bytes: int
+    register_bytes: int
+    l2_bytes: int
+    hbm_bytes_per_s: float
+    flop_per_s: float
+    source: str
+
+    def sram_words(self, dtype: str) -> int:
+        """Words of `dtype` in an SM's shared memory: the M of one thread block."""
+        return self.sram_bytes // word_bytes(dtype)
+
+    @property
+    def chip_bytes(self) -> int:
+        """Shared memory of all SMs together."""
+        return self.sms * self.sram_bytes
+
+    @property
+    def ridge(self) -> float:
+        """FLOP per HBM byte above which arithmetic is the limit."""
+        return self.flop_per_s / self.hbm_bytes_per_s
+
+
+GPUS: dict[str, Gpu] = {
+    g.name: g
+    for g in (
+        Gpu(
+            name="v100", title="Tesla V100 SXM2 16 GB", year=2017, sms=80,
+            sram_bytes=96 * KIB, register_bytes=256 * KIB, l2_bytes=6 * MIB,
+            hbm_bytes_per_s=900 * GB, flop_per_s=125 * TERA,
+            source="NVIDIA Tesla V100 GPU Architecture, WP-08608-001 (2017) "
+            "(80 SMs, 96 KB, 256 KB, 6144 KB, 900 GB/s, 125 TFLOPS)",
+        ),
+        Gpu(
+            name="a100", title="A100 SXM4 40 GB", year=2020, sms=108,
+            sram_bytes=164 * KIB, register_bytes=256 * KIB, l2_bytes=40 * MIB,
+            hbm_bytes_per_s=1555 * GB, flop_per_s=312 * TERA,
+            source="NVIDIA A100 Tensor Core GPU Architecture white paper (2020) "
+            "(108 SMs, 164 KB, 256 KB, 40 MB, 1555 GB/s, 312 TFLOPS dense); shared memory also "
+            "docs.nvidia.com/cuda/ampere-tuning-guide",
+        ),
+        Gpu(
+            name="h100", title="H100 SXM5 80 GB", year=2022, sms=132,
+            sram_bytes=228 * KIB, register_bytes=256 * KIB, l2_bytes=50 * MIB,
+            hbm_bytes_per_s=3350 * GB, flop_per_s=989.4 * TERA,
+            source="NVIDIA H100 Tensor Core GPU Architecture white paper (2023) "
+            "(132 SMs, 228 KB, 256 KB, 50 MB, 989.4 TFLOPS dense); 3.35 TB/s from the H100 "
+            "datasheet; shared memory also docs.nvidia.com/cuda/hopper-tuning-guide",
+        ),
+        Gpu(
+            name="h200", title="H200 SXM 141 GB", year=2024, sms=132,
+            sram_bytes=228 * KIB, register_bytes=256 * KIB, l2_bytes=50 * MIB,
+            hbm_bytes_per_s=4800 * GB, flop_per_s=989.4 * TERA,
+            source="NVIDIA H200 datasheet (4.8 TB/s; 1,979 TFLOPS with sparsity, half of it "
+            "dense); the GH100 chip of the H100, whose white paper gives the rest",
+        ),
+        Gpu(
+            name="b200", title="B200 SXM 180 GB", year=2024, sms=148,
+            sram_bytes=228 * KIB, register_bytes=256 * KIB, l2_bytes=253 * MIB // 2,
+            hbm_bytes_per_s=8000 * GB, flop_per_s=2250 * TERA,
+            source="NVIDIA DGX B200 datasheet, one of 8 GPUs (64 TB/s HBM3e; HGX B200: 4.5 PFLOPS "
+            "fp16 with sparsity, half of it dense); 148 SMs, 228 KB, 256 KB and 126.5 MB of L2 as "
+            "the driver reports them (github.com/pytorch/ao/pull/4002, which computes 7.67 TB/s "
+            "from the clock of its board); docs.nvidia.com/cuda/blackwell-tuning-guide",
+        ),
+    )
+}  # fmt: skip
+
+
+def gpu(name: str) -> Gpu:
+    """A registered GPU, or InputError with the closest name."""
+    if name not in GPUS:
+        raise InputError(f"unknown GPU {name!r}: {closest(name, GPUS)}")
+    return GPUS[name]

@@ -1,0 +1,146 @@
+"""Filling a store: shards that are missing, on any executor, until all are there."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+
+from iosim.errors import IosimError
+from iosim.sweep.executors import Pool, serial
+from iosim.sweep.grid import Sweep
+from iosim.sweep.provenance import this_command
+from iosim.sweep.store import Broken, Store
+from iosim.sweep.work import Done, compute
+
+# Executors may break this often in a row without a shard done in between.
+BREAKS = 8
+
+
+@dataclass
+class Report:
+    """What a collector did.
+
+    Attributes:
+        points: of the whole grid.
+        found: points whose shards were there before.
+        done: points that this collector computed and wrote.
+        rows: rows that it wrote; fewer than points where infeasible ones are left out.
+        shards: shards that it wrote.
+        broken: shards that it set aside.
+        work_s: seconds that workers spent on counting.
+        wall_s: seconds that everything took.
+        breaks: how often the executor broke and was made again.
+    """
+
+    points: int
+    found: int = 0
+    done: int = 0
+    rows: int = 0
+    shards: int = 0
+    broken: list[Broken] = field(default_factory=list)
+    work_s: float = 0.0
+    wall_s: float = 0.0
+    breaks: int = 0
+
+
+def collect(
+    store: Store,
+    pool: Pool | None = None,
+    *,
+    tick: Callable[[Report], object] = lambda report: None,
+    command: str | None = None,
+) -> Report:
+    """Compute every shard of the store's sweep that is not there yet.
+
+    Shards are taken in random order, and one that has appeared meanwhile is skipped, so that
+    several collectors share the work of one directory without talking to each other.
+
+    Args:
+        pool: who computes; this process by default.
+        tick: called after each shard that is safe on disk.
+        command: for the provenance.
+
+    Raises:
+        InputError: the directory was made by another version, or a count cannot be made.
+        IosimError: the disk refuses, or workers keep dying.  What was done stays done.
+    """
+    pool = pool or serial()
+    start = time.perf_counter()
+    sweep = store.sweep
+    if sweep.id != store.manifest["id"]:
+        raise IosimError(
+            f"{str(store.path)!r} was made with other schedules (iosim {sweep.version}): "
+            "sweep into a new directory"
+        )
+    report = Report(sweep.points)
+    sound, report.broken = store.sound()
+    report.found = sum(sweep.shard(k).points for k in sound)
+    tick(report)
+    store.note_run(command or this_command())
+    order = [k for k in range(sweep.shards) if k not in sound]
+    random.Random().shuffle(order)
+    finished: set[int] = set()
+    barren = 0
+    while len(finished) < len(order):
+        before = report.shards
+        broke = _round(store, sweep, pool, order, finished, report, tick)
+        if broke is None:
+            continue
+        report.breaks += 1
+        barren = 0 if report.shards > before else barren + 1
+        if barren == BREAKS:
+            raise IosimError(
+                f"{pool.name}: workers died {BREAKS} times in a row ({broke}): give them more "
+                "memory, or fewer --workers; rows reported done are safe"
+            )
+    report.wall_s = time.perf_counter() - start
+    return report
+
+
+def _round(
+    store: Store,
+    sweep: Sweep,
+    pool: Pool,
+    order: list[int],
+    finished: set[int],
+    report: Report,
+    tick: Callable[[Report], object],
+) -> str | None:
+    """Work until all of `order` is in `finished`, or the executor breaks; then says how."""
+    flying: dict[Future[Done], int] = {}
+    executor = pool.make()
+    todo = (k for k in order if k not in finished)
+    try:
+        while True:
+            # Two for each worker: the next one is there when it is done with this one.
+            while len(flying) < (2 * pool.width if pool.width > 1 else 1):
+                number = next(todo, None)
+                if number is None:
+                    break
+                if store.shard_path(number).exists():  # by another collector
+                    finished.add(number)
+                    report.found += sweep.shard(number).points
+                    continue
+                flying[executor.submit(compute, sweep, number)] = number
+            if not flying:
+                return None
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                number = flying.pop(future)
+                found = future.result()
+                store.write_shard(number, found.table)
+                finished.add(number)
+                report.shards += 1
+                report.done += found.points
+                report.rows += found.table.num_rows
+                report.work_s += found.seconds
+                tick(report)
+    except pool.lost as error:
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    finally:
+        # Leave nothing behind: what was not started never will be.
+        for future in flying:
+            future.cancel()
+        executor.shutdown(wait=False, cancel_futures=True)

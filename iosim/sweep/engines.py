@@ -1,0 +1,95 @@
+"""How the engines of `iosim.choose` count a shard: point by point, or many points at once.
+
+Any engine that is registered there works here.  One that can count arrays has a line in `MANY`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.algorithms import Algorithm, algorithm
+from iosim.choose import engine
+from iosim.counts import Key
+from iosim.program.evaluate import count_many, peak_many
+from iosim.program.ir import Program
+from iosim.program.walk import bind
+
+Ints = NDArray[np.int64]
+Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]
+
+
+def formula_many(program: Program, columns: Mapping[str, Ints]) -> tuple[dict[Key, Ints], Ints]:
+    """Counts and peaks of arrays of instances, from the closed form."""
+    return count_many(program, columns), peak_many(program, columns)
+
+
+MANY: dict[str, Callable[[Program, Mapping[str, Ints]], tuple[dict[Key, Ints], Ints]]] = {
+    "formula": formula_many,
+}
+
+# Points in a shard: where arrays do the work; where tiles are searched (1 … 20 ms a point); and
+# where every point may take seconds.  A shard is written in 5 … 10 ms, so each is under 5 %.
+ROWS_MANY, ROWS_SEARCHED, ROWS_ONE = 2**16, 256, 16
+
+
+def searched(name: str, tiles: str) -> bool:
+    """Whether optimal tiles have to be searched for."""
+    entry = algorithm(name)
+    return tiles not in entry.rules and not all(f"{p.name}=" in tiles for p in entry.program.params)
+
+
+def rows_per_shard(engine_name: str, name: str, tiles: str) -> int:
+    """How many points are worth a shard."""
+    if engine_name not in MANY:
+        return ROWS_ONE
+    return ROWS_SEARCHED if searched(name, tiles) else ROWS_MANY
+
+
+def count_columns(
+    name: str, engine_name: str, sizes: Sequence[str], columns: Mapping[str, Ints], M: Ints
+) -> Counted:
+    """Count every row.
+
+    Args:
+        sizes: names of the problem's sizes.
+        columns: sizes and tiles, arrays of one length.
+        M: words of fast memory; a row whose tiles don't fit is counted all the same.
+
+    Returns:
+        ``{(direction, tensor): words}``, peaks in words, and seconds, each an array of that length.
+    """
+    entry = algorithm(name)
+    many = MANY.get(engine_name)
+    start = time.perf_counter()
+    if many is None:
+        return _one_by_one(entry, engine_name, sizes, columns, M)
+    counts, peaks = many(entry.program, columns)
+    share = (time.perf_counter() - start) / max(1, len(M))
+    return counts, peaks, np.full(len(M), share)
+
+
+def _one_by_one(
+    entry: Algorithm, engine_name: str, sizes: Sequence[str], columns: Mapping[str, Ints], M: Ints
+) -> Counted:
+    run: Any = engine(engine_name)
+    program = entry.program
+    keys = program.keys()
+    counts = {key: np.zeros(len(M), np.int64) for key in keys}
+    peaks, seconds = np.zeros(len(M), np.int64), np.zeros(len(M))
+    tiles = [p.name for p in program.params]
+    # What a row's own tiles hold: a simulation gets that much where it is more than M.
+    need = peak_many(program, columns) if len(M) else peaks
+    for k in range(len(M)):
+        problem = entry.problem(**{x: int(columns[x][k]) for x in sizes})
+        instance = bind(program, problem.sizes, {x: int(columns[x][k]) for x in tiles})
+        start = time.perf_counter()
+        found, peaks[k] = run(instance, problem, max(int(M[k]), int(need[k])))
+        seconds[k] = time.perf_counter() - start
+        for key, words in found:
+            counts[key][k] = words
+    return counts, peaks, seconds

@@ -1,0 +1,319 @@
+"""The declaration of a sweep: axes as people type them, and points by number.
+
+A grid is never written out.  Each algorithm spans a block of points over its own axes (sizes, then
+M, then tiles given as ranges; the last varies fastest), and blocks are cut into shards: a point or
+a shard is a number, and memory does not grow with the grid.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.algorithms import algorithm
+from iosim.choose import engine as find_engine
+from iosim.errors import InputError, closest
+from iosim.sweep.engines import rows_per_shard
+from iosim.sweep.task import Task, program_hash
+from iosim.units import parse_range
+
+Ints = NDArray[np.int64]
+
+SIZES = ("N", "d", "heads", "m", "n", "k")
+OPTIONS = ("algo", *SIZES, "M", "dtype", "tiles", "engine", "feasible", "shard_rows")
+EXPLICIT = "explicit"
+LONGEST_AXIS = 2**24
+
+
+@dataclass(frozen=True)
+class Block:
+    """The points of one algorithm.
+
+    Attributes:
+        name: the algorithm.
+        sizes: names of the problem's sizes.
+        axes: ``(name, values)``: sizes, M, and the tiles that are given.
+        first: the number of the block's first shard.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    axes: tuple[tuple[str, tuple[int, ...]], ...]
+    first: int
+
+    @property
+    def points(self) -> int:
+        """How many."""
+        return math.prod(len(values) for _, values in self.axes)
+
+    def columns(self, start: int, stop: int) -> dict[str, Ints]:
+        """Axis → its values at the points ``start … stop − 1``."""
+        rest = np.arange(start, stop)
+        found: dict[str, Ints] = {}
+        for name, values in reversed(self.axes):
+            rest, at = np.divmod(rest, len(values))
+            found[name] = np.asarray(values, np.int64)[at]
+        return {name: found[name] for name, _ in self.axes}
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A run of points of one block: what is computed, written and lost as a whole."""
+
+    number: int
+    block: Block
+    start: int
+    stop: int
+
+    @property
+    def points(self) -> int:
+        """How many."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A grid, as typed.  Build one with `of` or `from_toml`, which check it.
+
+    Attributes:
+        algorithms: registered names.
+        sizes: ``((axis, range), …)``, ranges as `iosim.units.parse_range` takes them.
+        M: a range of words (or bytes, with `dtype`).
+        tiles: ``auto``, a published rule, or ``B_r=16:256:x2,B_c=64``; tiles that are left out
+            are chosen optimally.
+        engine: a name of `iosim.choose.ENGINES`.
+        feasible: leave out points where the tiles don't fit into M, or none would.
+        shard_rows: points in a shard.
+    """
+
+    algorithms: tuple[str, ...]
+    sizes: tuple[tuple[str, str], ...]
+    M: str
+    tiles: str
+    engine: str
+    feasible: bool
+    shard_rows: int
+    dtype: str | None
+    version: str
+
+    @classmethod
+    def of(cls, **options: Any) -> Sweep:
+        """A sweep from the options of the command line, as text, numbers or lists.
+
+        Raises InputError for anything that cannot be swept: unknown names, malformed or empty
+        ranges, sizes that are missing or that no algorithm has.
+        """
+        import iosim
+
+        for name in options:
+            if name not in OPTIONS:
+                raise InputError(f"a sweep has no option {name!r}: {closest(name, OPTIONS)}")
+        text = {k: _text(v) for k, v in options.items() if v is not None}
+        names = tuple(dict.fromkeys(x.strip() for x in text.get("algo", "").split(",")))
+        if not any(names):
+            raise InputError("the grid is empty: name an algorithm, like --algo flash2")
+        if "M" not in text:
+            raise InputError("M is missing: give --M, like 256:1Mi:x2")
+        sweep = cls(
+            algorithms=names,
+            sizes=tuple((k, text[k]) for k in SIZES if k in text),
+            M=text["M"],
+            tiles=text.get("tiles", "auto"),
+            engine=text.get("engine", "formula"),
+            feasible=_bool(options.get("feasible")),
+            shard_rows=int(options.get("shard_rows") or 0),
+            dtype=text.get("dtype"),
+            version=iosim.__version__,
+        )
+        find_engine(sweep.engine)
+        _check_sizes(sweep)
+        sweep.blocks()
+        return sweep
+
+    @classmethod
+    def from_toml(cls, path: str | Path, **options: Any) -> Sweep:
+        """A sweep from a file of options; `options` that are given win over the file's.
+
+        Raises InputError where the file cannot be read, and as `of` does.
+        """
+        try:
+            found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            why = str(error).splitlines()[0]
+            raise InputError(f"cannot read {str(path)!r} as TOML: {why}") from error
+        return cls.of(**(found | {k: v for k, v in options.items() if v not in (None, False)}))
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Sweep:
+        """The inverse of `as_dict`."""
+        sizes = tuple((str(k), str(v)) for k, v in told["sizes"])
+        return cls(**{**told, "algorithms": tuple(told["algorithms"]), "sizes": sizes})
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the manifest."""
+        return asdict(self)
+
+    def blocks(self) -> tuple[Block, ...]:
+        """One for each algorithm."""
+        return _blocks(self)
+
+    @property
+    def points(self) -> int:
+        """Points of the whole grid."""
+        return sum(b.points for b in self.blocks())
+
+    @property
+    def shards(self) -> int:
+        """Shards of the whole grid."""
+        last = self.blocks()[-1]
+        return last.first + -(-last.points // self.rows)
+
+    @property
+    def rows(self) -> int:
+        """Points in a shard; the last one of a block has fewer."""
+        return self.shard_rows or min(rows_per_shard(self.engine, b.name, self.tiles)
+                                      for b in _named(self))  # fmt: skip
+
+    def shard(self, number: int) -> Shard:
+        """A shard by its number."""
+        block = next(b for b in reversed(self.blocks()) if b.first <= number)
+        start = (number - block.first) * self.rows
+        return Shard(number, block, start, min(start + self.rows, block.points))
+
+    def task(self, point: int) -> Task:
+        """A point by its number, counted over the whole grid."""
+        for block in self.blocks():
+            if point < block.points:
+                columns = {k: int(v[0]) for k, v in block.columns(point, point + 1).items()}
+                return Task(
+                    algorithm=block.name, program=program_hash(block.name),
+                    sizes=tuple((x, columns[x]) for x in block.sizes), M=columns["M"],
+                    tiles=next(asked(self, block, {k: [v] for k, v in columns.items()}, 1)),
+                    engine=self.engine, policy=EXPLICIT, version=self.version,
+                )  # fmt: skip
+            point -= block.points
+        raise InputError(f"point {point} is beyond the grid: it has {self.points}")
+
+    @property
+    def id(self) -> str:
+        """A hash of all tasks and how they are cut: equal ids fill one directory."""
+        told = {
+            "programs": [program_hash(name) for name in self.algorithms], "rows": self.rows,
+            "axes": [b.axes for b in self.blocks()], "tiles": self.tiles, "engine": self.engine,
+            "feasible": self.feasible, "version": self.version,
+        }  # fmt: skip
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+
+
+def asked(sweep: Sweep, block: Block, columns: Mapping[str, Any], rows: int) -> Iterator[str]:
+    """The tiles of each point as its task names them."""
+    names = [name for name, _ in block.axes if name not in block.sizes and name != "M"]
+    if not names:
+        yield from (sweep.tiles for _ in range(rows))
+        return
+    text = ",".join(f"{name}=%d" for name in names)
+    yield from (text % row for row in zip(*(columns[n] for n in names), strict=True))
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _bool(value: Any) -> bool:
+    if value not in (None, True, False):
+        raise InputError(f"feasible = {value!r} is neither true nor false: write one of them")
+    return bool(value)
+
+
+@functools.lru_cache(maxsize=8)
+def _named(sweep: Sweep) -> tuple[Block, ...]:
+    """Blocks without their first shards, on which the size of a shard must not depend."""
+    found = []
+    for name in sweep.algorithms:
+        entry = algorithm(name)
+        names = tuple(entry.problem._names())
+        given = dict(sweep.sizes)
+        axes = [(x, _axis(x, given.get(x, "1"))) for x in names]
+        axes.append(("M", _axis("M", sweep.M, sweep.dtype)))
+        least = {p.name: p.least for p in entry.program.params}
+        axes += [(x, _tile_axis(x, t, least[x])) for x, t in tile_ranges(name, sweep.tiles)]
+        found.append(Block(name, names, tuple(axes), 0))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=8)
+def _blocks(sweep: Sweep) -> tuple[Block, ...]:
+    found: list[Block] = []
+    first = 0
+    for b in _named(sweep):
+        found.append(Block(b.name, b.sizes, b.axes, first))
+        first += -(-b.points // sweep.rows)
+    return tuple(found)
+
+
+def _axis(name: str, text: str, dtype: str | None = None) -> tuple[int, ...]:
+    values = parse_range(name, text, dtype)
+    if len(values) > LONGEST_AXIS:
+        raise InputError(f"{name} = {text!r} has {len(values)} values: at most {LONGEST_AXIS}")
+    return tuple(values)
+
+
+def _tile_axis(name: str, text: str, least: int) -> tuple[int, ...]:
+    """A hold may be 0, which no size is."""
+    parts = [x for x in text.split(",") if least or x.strip() != "0"]
+    zero = (0,) if len(parts) < len(text.split(",")) else ()
+    return zero + (_axis(name, ",".join(parts)) if parts else ())
+
+
+def tile_ranges(name: str, tiles: str) -> tuple[tuple[str, str], ...]:
+    """``B_r=16:256:x2,B_c=32,64`` → ``(("B_r", "16:256:x2"), ("B_c", "32,64"))``.
+
+    Empty for ``auto`` and for the rules that the algorithm has.  Raises InputError for other
+    names, and for tiles that the algorithm hasn't.
+    """
+    entry = algorithm(name)
+    if "=" not in tiles:
+        if tiles != "auto" and tiles not in entry.rules:
+            known = ["auto", *entry.rules]
+            raise InputError(
+                f"{name} has no tile rule {tiles!r}: {closest(tiles, known)}, "
+                "or values like B_r=64 or B_r=16:256:x2"
+            )
+        return ()
+    found: dict[str, str] = {}
+    last = ""
+    for part in tiles.split(","):
+        key, equals, value = (x.strip() for x in part.partition("="))
+        if not equals and not last:
+            raise InputError(f"tiles {tiles!r} are not like B_r=64,B_c=16:256:x2: write them so")
+        if equals and key in found:
+            raise InputError(f"tiles {tiles!r} gives {key} twice: give it once")
+        last = key if equals else last
+        found[last] = value if equals else f"{found[last]},{part.strip()}"
+    known = [p.name for p in entry.program.params]
+    for key in found:
+        if key not in known:
+            raise InputError(f"{name} has no tile size {key!r}: {closest(key, known)}")
+    return tuple((x, found[x]) for x in known if x in found)
+
+
+def _check_sizes(sweep: Sweep) -> None:
+    problems = {name: algorithm(name).problem for name in sweep.algorithms}
+    given = {name for name, _ in sweep.sizes}
+    for name, problem in problems.items():
+        missing = [x for x in problem._names() if x not in given and x != "heads"]
+        if missing:
+            raise InputError(f"{name} needs {', '.join('--' + x for x in missing)}: give it")
+    used = {x for problem in problems.values() for x in problem._names()}
+    for name in given - used:
+        raise InputError(f"no algorithm of the sweep has a size {name}: leave --{name} out")

@@ -1,0 +1,38 @@
+"""Libraries of the extra `sweep`, imported when used; one line says how to get a missing one."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from iosim.errors import IosimError
+
+
+def need(name: str) -> Any:
+    """Import a module of the extra, or raise IosimError with the command that installs it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise IosimError(
+            f"sweeps need {error.name}: install it with pip install 'iosim[sweep]'"
+        ) from None
+
+
+def pyarrow() -> Any:
+    """The module pyarrow."""
+    return need("pyarrow")
+
+
+def parquet() -> Any:
+    """The module pyarrow.parquet."""
+    return need("pyarrow.parquet")
+
+
+def duckdb() -> Any:
+    """The module duckdb."""
+    return need("duckdb")
+
+
+def distributed() -> Any:
+    """The module distributed (Dask)."""
+    return need("distributed")

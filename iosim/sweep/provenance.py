@@ -1,0 +1,49 @@
+"""Where numbers come from: versions, machine (no names), command, commit, date."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+import iosim
+
+LIBRARIES = ("numpy", "pyarrow", "duckdb", "distributed", "scipy", "matplotlib")
+
+
+def of(command: str) -> dict[str, str]:
+    """Provenance of what is being made now, by `command`."""
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")  # noqa: UP017
+    versions = {name: _version(name) for name in LIBRARIES}
+    return {
+        "command": command, "date": now, "commit": _commit(), "iosim": iosim.__version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}", "cpus": str(os.cpu_count()),
+        **{k: v for k, v in versions.items() if v},
+    }  # fmt: skip
+
+
+def this_command() -> str:
+    """The command line that is running, as one would type it."""
+    return shlex.join(["iosim", *sys.argv[1:]])
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _commit() -> str:
+    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(git, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() or "unknown"

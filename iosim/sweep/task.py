@@ -1,0 +1,87 @@
+"""Tasks: everything that determines a result, and its hash.
+
+A task is hashed as text, so that a hash can be made again anywhere: a JSON head that all tasks of
+one schedule share, then the sizes, M and the tiles as asked.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from iosim.algorithms import algorithm
+from iosim.program.show import show
+
+# 128 bits of SHA-256 as hexadecimal digits: a billion rows collide with odds of 10⁻²¹.
+DIGITS = 32
+
+
+@dataclass(frozen=True)
+class Task:
+    """One point of a sweep.
+
+    Attributes:
+        algorithm: the registry's name; not hashed, since the program text says what is run.
+        program: SHA-256 of the schedule as `iosim show` prints it.
+        sizes: ``((axis, extent), …)``.
+        M: words of fast memory.
+        tiles: as asked: ``auto``, a published rule, or values (``B_r=64,B_c=32``).
+        engine: what counts (`iosim.choose.ENGINES`).
+        policy: who decides what stays in fast memory: ``explicit`` is the schedule itself.
+        version: of iosim.
+    """
+
+    algorithm: str
+    program: str
+    sizes: tuple[tuple[str, int], ...]
+    M: int
+    tiles: str
+    engine: str
+    policy: str
+    version: str
+
+    @property
+    def text(self) -> str:
+        """What is hashed."""
+        sizes = "".join(f"|{name}={value}" for name, value in self.sizes)
+        head = head_text(self.program, self.engine, self.policy, self.version)
+        return f"{head}{sizes}|M={self.M}|tiles={self.tiles}"
+
+    @property
+    def hash(self) -> str:
+        """The first 128 bits of the text's SHA-256, in hexadecimal."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:DIGITS]
+
+
+def head_text(program: str, engine: str, policy: str, version: str) -> str:
+    """The part of a task's text that doesn't change from point to point."""
+    head: Mapping[str, str] = {
+        "engine": engine, "policy": policy, "program": program, "version": version,
+    }  # fmt: skip
+    return json.dumps(head, separators=(",", ":"))
+
+
+def hashes(head: str, axes: Iterable[str], rows: Iterable[tuple[object, ...]]) -> list[str]:
+    """The hashes of many tasks that share a head.
+
+    Args:
+        axes: names of the sizes.
+        rows: ``(*extents, M, tiles)`` of each task.
+    """
+    text = head.replace("%", "%%") + "".join(f"|{x}=%d" for x in axes) + "|M=%d|tiles=%s"
+    return [hashlib.sha256((text % row).encode()).hexdigest()[:DIGITS] for row in rows]
+
+
+@functools.lru_cache(maxsize=64)
+def program_text(name: str) -> str:
+    """A registered schedule as pseudo-code, with symbolic sizes."""
+    return show(algorithm(name).program)
+
+
+@functools.lru_cache(maxsize=64)
+def program_hash(name: str) -> str:
+    """SHA-256 of a registered schedule's text."""
+    return hashlib.sha256(program_text(name).encode()).hexdigest()

@@ -1,0 +1,197 @@
+"""What a worker does: one shard of a sweep, from its number to a typed table.
+
+Columns: what was asked (hash, algorithm, program, engine, policy, version, sizes, M_words, tiles),
+what was used (tile_*), what came out (feasible, *_words by direction and tensor, peak_words), the
+largest proven lower bound and the gap to it, and time_s.  Only time_s differs between two runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.algorithms import Algorithm, algorithm
+from iosim.bounds import best_lower_bound
+from iosim.bounds.unified import lower_bound_many
+from iosim.errors import CapacityError
+from iosim.problem import PROBLEMS
+from iosim.sweep.engines import count_columns
+from iosim.sweep.grid import EXPLICIT, Block, Shard, Sweep, asked
+from iosim.sweep.need import pyarrow
+from iosim.sweep.task import hashes, head_text, program_hash
+from iosim.tiling import optimal_tiles
+
+Ints = NDArray[np.int64]
+Columns = dict[str, Ints]
+Lower = tuple[NDArray[np.float64], list[str]]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A shard's rows and the seconds that they took."""
+
+    number: int
+    points: int
+    table: Any
+    seconds: float
+
+
+def compute(sweep: Sweep, number: int) -> Done:
+    """Count every point of a shard.
+
+    Raises InputError where counts pass 2**62, and what the engine raises.
+    """
+    start = time.perf_counter()
+    shard = sweep.shard(number)
+    table = _table(sweep, shard)
+    return Done(number, shard.points, table, time.perf_counter() - start)
+
+
+def schema(sweep: Sweep) -> Any:
+    """The columns of all shards of a sweep, as an Arrow schema."""
+    pa = pyarrow()
+    word, text = pa.int64(), pa.dictionary(pa.int32(), pa.string())
+    blocks = sweep.blocks()
+    programs = [algorithm(b.name).program for b in blocks]
+    sizes = dict.fromkeys(x for b in blocks for x in b.sizes)
+    tiles = dict.fromkeys(p.name for program in programs for p in program.params)
+    moved = sorted(set().union(*(program.keys() for program in programs)))
+    return pa.schema([
+        ("hash", pa.string()), ("algorithm", text), ("program", text), ("engine", text),
+        ("policy", text), ("version", text), *((x, word) for x in sizes), ("M_words", word),
+        ("tiles", pa.string()), *((f"tile_{x}", word) for x in tiles), ("feasible", pa.bool_()),
+        ("load_words", word), ("store_words", word), ("total_words", word), ("peak_words", word),
+        *((f"{way}_{tensor}_words", word) for way, tensor in moved), ("lower_bound", text),
+        ("lower_bound_words", pa.float64()), ("gap", pa.float64()), ("time_s", pa.float64()),
+    ])  # fmt: skip
+
+
+def _table(sweep: Sweep, shard: Shard) -> Any:
+    pa = pyarrow()
+    block = shard.block
+    entry = algorithm(block.name)
+    columns = block.columns(shard.start, shard.stop)
+    M = columns.pop("M")
+    used, found, searching = _tiles(sweep, entry, block, columns, M)
+    sizes = {x: columns[x] for x in block.sizes}
+    # Rows without tiles are left out of the count and get nulls.
+    rows = np.flatnonzero(found)
+    some = {name: values[rows] for name, values in (sizes | used).items()}
+    counts, peaks, seconds = count_columns(block.name, sweep.engine, block.sizes, some, M[rows])
+    feasible = np.zeros(len(M), bool)
+    feasible[rows] = peaks <= M[rows]
+    keep = np.flatnonzero(feasible) if sweep.feasible else np.arange(len(M))
+
+    def spread(values: Any, dtype: Any = np.int64) -> Any:
+        """A column of the rows that were counted, as one of all rows that are kept."""
+        full = np.zeros(len(M), dtype)
+        full[rows] = values
+        return pa.array(full[keep], mask=~found[keep])
+
+    load: Any = sum((v for (way, _), v in counts.items() if way == "load"), np.int64(0))
+    store: Any = sum((v for (way, _), v in counts.items() if way == "store"), np.int64(0))
+    bound_words, bound_names = _bounds(entry.problem.kind, sizes, M)
+    total = load + store
+    tiles = list(asked(sweep, block, columns, len(M)))
+    head = head_text(program_hash(block.name), sweep.engine, EXPLICIT, sweep.version)
+    points = zip(*(v.tolist() for v in sizes.values()), M.tolist(), tiles, strict=True)
+    given: dict[str, Any] = {
+        "hash": pa.array(hashes(head, sizes, points)).take(pa.array(keep)),
+        "algorithm": block.name, "program": program_hash(block.name), "engine": sweep.engine,
+        "policy": EXPLICIT, "version": sweep.version,
+        **{x: pa.array(v[keep]) for x, v in sizes.items()},
+        "M_words": pa.array(M[keep]),
+        "tiles": pa.array(tiles).take(pa.array(keep)),
+        **{f"tile_{x}": spread(v[rows]) for x, v in used.items()},
+        "feasible": pa.array(feasible[keep]),
+        "load_words": spread(load), "store_words": spread(store), "total_words": spread(total),
+        "peak_words": spread(peaks),
+        **{f"{way}_{tensor}_words": spread(v) for (way, tensor), v in counts.items()},
+        "lower_bound": pa.array(bound_names).take(pa.array(keep)),
+        "lower_bound_words": pa.array(bound_words[keep]),
+        "gap": spread(total / bound_words[rows], np.float64),
+        "time_s": spread(seconds + searching[rows], np.float64),
+    }  # fmt: skip
+    fields = schema(sweep)
+    arrays = []
+    for field in fields:
+        value = given.get(field.name)
+        if value is None:
+            value = pa.nulls(len(keep), field.type)
+        elif isinstance(value, str):
+            value = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(keep), np.int32)), [value])
+        elif value.type != field.type:
+            value = value.cast(field.type) if len(value) else pa.nulls(0, field.type)
+        arrays.append(value)
+    return pa.Table.from_arrays(arrays, schema=fields)
+
+
+def _tiles(
+    sweep: Sweep, entry: Algorithm, block: Block, columns: Columns, M: Ints
+) -> tuple[Columns, NDArray[np.bool_], NDArray[np.float64]]:
+    """Tiles as they are used, whether there are any, and the seconds it took to find them."""
+    params = entry.program.params
+    n = len(M)
+    given = {p.name: columns[p.name] for p in params if p.name in columns}
+    used = given | {p.name: np.zeros(n, np.int64) for p in params if p.name not in given}
+    found, seconds = np.ones(n, bool), np.zeros(n)
+    if len(given) < len(params):
+        rule = entry.rules.get(sweep.tiles)
+        for k in range(n):
+            start = time.perf_counter()
+            problem = entry.problem(**{x: int(columns[x][k]) for x in block.sizes})
+            fixed = {x: int(v[k]) for x, v in given.items()}
+            try:
+                tiles = (
+                    rule(problem, int(M[k]))
+                    if rule
+                    else optimal_tiles(entry.program, problem, int(M[k]), fixed=fixed).tiles
+                )
+            except CapacityError:
+                tiles, found[k] = {p.name: p.least for p in params}, False
+            for x, value in tiles.items():
+                used[x][k] = value
+            seconds[k] = time.perf_counter() - start
+    clipped = {p.name: np.minimum(used[p.name], columns[p.axis]) for p in params}
+    return clipped, found, seconds
+
+
+def _bounds(kind: str, sizes: Mapping[str, Ints], M: Ints) -> Lower:
+    """The largest exact lower bound at each row; rows that differ in tiles only share it."""
+    table = np.stack([*sizes.values(), M], axis=1)
+    fresh = np.ones(len(M), bool)
+    fresh[1:] = np.any(table[1:] != table[:-1], axis=1)
+    at = np.cumsum(fresh) - 1
+    few = {x: v[fresh] for x, v in sizes.items()}
+    words, names = LOWER.get(kind, _pointwise(kind))(few, M[fresh])
+    return words[at], [names[k] for k in at]
+
+
+def _attention(sizes: Mapping[str, Ints], M: Ints) -> Lower:
+    """The constant-tight bound, which is never below any other exact one of class `once`."""
+    N, d, heads = sizes["N"], sizes["d"], sizes["heads"]
+    words = lower_bound_many(N, d, M, heads=heads)
+    compulsory = words <= 4.0 * heads * N * d
+    return words, ["compulsory" if c else "constant-tight-once" for c in compulsory]
+
+
+def _pointwise(kind: str) -> Callable[[Mapping[str, Ints], Ints], Lower]:
+    def lower(sizes: Mapping[str, Ints], M: Ints) -> Lower:
+        found = [
+            best_lower_bound(
+                PROBLEMS[kind](**{x: int(v[k]) for x, v in sizes.items()}), int(M[k])
+            )
+            for k in range(len(M))
+        ]  # fmt: skip
+        return np.array([b.words for b in found]), [b.name for b in found]
+
+    return lower
+
+
+# Kinds of problems whose bound comes in arrays.
+LOWER: dict[str, Callable[[Mapping[str, Ints], Ints], Lower]] = {"attention": _attention}

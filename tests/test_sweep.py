@@ -1,0 +1,388 @@
+"""Sweeps: tasks and hashes, the store, executors that agree, tables, and bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_cli import iosim_, ok
+
+import iosim
+from iosim.bounds import best_lower_bound
+from iosim.choose import ENGINES, choose_tiles
+from iosim.errors import CapacityError, InputError, IosimError
+from iosim.sweep import (
+    Pool,
+    Store,
+    Sweep,
+    collect,
+    combine,
+    dask,
+    export_csv,
+    processes,
+    query,
+    serial,
+)
+from iosim.sweep.work import compute
+
+SMALL: dict[str, Any] = {
+    "algo": "flash2,small_cache", "N": "64:256:x2", "d": "8,16", "M": "16:4Ki:x2", "shard_rows": 10,
+}  # fmt: skip
+GIVEN: dict[str, Any] = {
+    "algo": "flash2", "N": "100,128", "d": "8", "M": "100,5000", "tiles": "B_r=1:64:x3,B_c=5,9",
+}  # fmt: skip
+
+
+def table(store: Store) -> list[dict[str, Any]]:
+    """All rows, but for the one column that two runs don't share."""
+    rows = pa.concat_tables(store.tables()).drop_columns(["time_s"]).to_pylist()
+    assert rows
+    return rows
+
+
+def swept(path: Path, pool: Pool | None = None, **options: Any) -> Store:
+    store = Store.declare(path, Sweep.of(**options))
+    collect(store, pool or serial())
+    return store
+
+
+# ---------------------------------------------------------------- tasks and rows
+
+
+def test_a_hash_changes_with_everything_that_determines_a_result() -> None:
+    task = Sweep.of(**SMALL).task(0)
+    seen = {task.hash}
+    changes: dict[str, Any] = {
+        "program": "0" * 64, "sizes": (("N", 65), *task.sizes[1:]), "M": 17, "tiles": "B_r=1,B_c=1",
+        "engine": "simulate", "policy": "lru", "version": "0.0.1",
+    }  # fmt: skip
+    for name, value in changes.items():
+        seen.add(dataclasses.replace(task, **{name: value}).hash)
+    assert len(seen) == 1 + len(changes)
+    assert len(task.hash) == 32
+
+
+PRODUCTS = SMALL | {"algo": "copy,matmul", "n": "9", "m": "7", "k": "2,3", "N": None, "d": None}
+
+
+@pytest.mark.parametrize("options", [SMALL, GIVEN, PRODUCTS])
+def test_rows_carry_their_tasks(options: dict[str, Any], tmp_path: Path) -> None:
+    """Each row's hash is that of the point's task, made one at a time."""
+    sweep = Sweep.of(**options)
+    rows = table(swept(tmp_path / "s", **options))
+    assert len(rows) == sweep.points
+    assert len({r["hash"] for r in rows}) == sweep.points
+    for k, row in enumerate(rows):
+        task = sweep.task(k)
+        assert row["hash"] == task.hash
+        assert (row["algorithm"], row["M_words"], row["tiles"]) == (
+            task.algorithm, task.M, task.tiles,
+        )  # fmt: skip
+        assert all(row[name] == value for name, value in task.sizes)
+
+
+@settings(max_examples=25)
+@given(
+    name=st.sampled_from(list(iosim.ALGORITHMS)), N=st.integers(1, 300), d=st.integers(1, 40),
+    heads=st.integers(1, 3), M=st.integers(3, 6000), how=st.sampled_from(["auto", "paper"]),
+)  # fmt: skip
+def test_a_row_is_what_counting_that_point_alone_gives(
+    name: str, N: int, d: int, heads: int, M: int, how: str
+) -> None:
+    entry = iosim.algorithm(name)
+    how = how if how in entry.rules else "auto"
+    sizes = dict(zip(entry.problem._names(), (N, d, heads), strict=False))
+    sweep = Sweep.of(algo=name, M=M, tiles=how, **sizes)
+    (row,) = compute(sweep, 0).table.to_pylist()
+    problem = entry.problem(**sizes)
+    assert row["lower_bound_words"] == pytest.approx(best_lower_bound(problem, M).words, rel=1e-12)
+    try:
+        choice = choose_tiles(entry, problem, M, how)
+    except CapacityError:
+        assert not row["feasible"]
+        assert row["total_words"] is None
+        return
+    counts = iosim.count(choice.instance)
+    assert row["total_words"] == counts.total_words
+    for (way, tensor), words in counts:
+        assert row[f"{way}_{tensor}_words"] == words
+    assert row["peak_words"] == iosim.peak(choice.instance)
+    assert row["feasible"] == (row["peak_words"] <= M)
+    assert {p.name: row[f"tile_{p.name}"] for p in entry.program.params} == choice.tiles
+    assert row["gap"] == pytest.approx(row["total_words"] / row["lower_bound_words"])
+
+
+def test_engines_are_reached_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Running gives the formula's rows, and an engine registered later plugs in."""
+    options = GIVEN | {"N": "20", "tiles": "auto", "M": "60,500"}
+    formula = table(swept(tmp_path / "f", **options))
+    runs = table(swept(tmp_path / "r", **options, engine="simulate"))
+    same = [c for c in formula[0] if c not in ("hash", "engine")]
+    assert [[r[c] for c in same] for r in formula] == [[r[c] for c in same] for r in runs]
+    assert {r["engine"] for r in runs} == {"simulate"}
+    monkeypatch.setitem(ENGINES, "later", ENGINES["formula"])
+    later = table(swept(tmp_path / "l", **options, engine="later"))
+    assert [[r[c] for c in same] for r in formula] == [[r[c] for c in same] for r in later]
+
+
+def test_feasible_leaves_the_others_out(tmp_path: Path) -> None:
+    every = table(swept(tmp_path / "a", **SMALL))
+    some = table(swept(tmp_path / "b", **SMALL, feasible=True))
+    assert some == [r for r in every if r["feasible"]]
+    assert 0 < len(some) < len(every)
+
+
+def test_columns_are_typed_and_say_their_units(tmp_path: Path) -> None:
+    schema = next(iter(swept(tmp_path / "s", **SMALL).tables())).schema
+    for field in schema:
+        if field.name.endswith("_words") and field.name != "lower_bound_words":
+            assert field.type == pa.int64()
+        if pa.types.is_floating(field.type):
+            assert field.name in ("lower_bound_words", "gap", "time_s")
+
+
+# ---------------------------------------------------------------- the same table from everywhere
+
+
+def test_serial_processes_threads_and_dask_give_the_same_table(tmp_path: Path) -> None:
+    """Row for row; Dask's workers are processes of their own."""
+    want = table(swept(tmp_path / "serial", **SMALL))
+    assert table(swept(tmp_path / "processes", processes(2), **SMALL)) == want
+    threads = Pool("threads", 2, lambda: ThreadPoolExecutor(2))
+    assert table(swept(tmp_path / "threads", threads, **SMALL)) == want
+    with dask("local", 2) as pool:
+        assert table(swept(tmp_path / "dask", pool, **SMALL)) == want
+
+
+@pytest.mark.slow
+def test_dask_workers_started_by_hand(tmp_path: Path) -> None:
+    """A scheduler and workers as separate processes, reached by address."""
+    where = tmp_path / "scheduler.json"
+    dask_ = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--scheduler-file", str(where),
+             "--port", "0", "--no-dashboard", "--host", "127.0.0.1"]  # fmt: skip
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(where),
+              "--nthreads", "1", "--no-dashboard"]  # fmt: skip
+    started = [
+        subprocess.Popen(c, stderr=subprocess.DEVNULL, cwd=tmp_path)
+        for c in (dask_, worker, worker)
+    ]
+    try:
+        for _ in range(300):
+            if where.exists() and where.read_text().strip():
+                break
+            subprocess.run(["sleep", "0.1"], check=True)
+        address = json.loads(where.read_text())["address"]
+        want = table(swept(tmp_path / "serial", **SMALL))
+        with dask(address) as pool:
+            assert table(swept(tmp_path / "dask", pool, **SMALL)) == want
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+# ---------------------------------------------------------------- the store, and what reads it
+
+
+def test_read_as_it_is(tmp_path: Path) -> None:
+    import duckdb
+
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    store = swept(tmp_path / "s", **SMALL)
+    rows = table(store)
+    want = sum(r["total_words"] or 0 for r in rows)
+    assert int(pandas.read_parquet(store.path / "rows")["total_words"].sum()) == want
+    assert polars.read_parquet(store.path / "rows")["total_words"].sum() == want
+    files = f"{store.path}/rows/*.parquet"
+    assert duckdb.sql(f"SELECT sum(total_words) FROM '{files}'").fetchall() == [(want,)]
+    found = query("SELECT sum(total_words) AS w, count(*) AS n FROM rows", [store.path])
+    assert found.to_pylist() == [{"w": want, "n": len(rows)}]
+    assert export_csv([store.path], tmp_path / "s.csv") == len(rows)
+    frame = pandas.read_csv(tmp_path / "s.csv")
+    assert int(frame["total_words"].sum()) == want
+    assert list(frame["hash"]) == [r["hash"] for r in rows]
+
+
+def test_provenance(tmp_path: Path) -> None:
+    store = swept(tmp_path / "s", **SMALL)
+    collect(store, command="again")
+    runs = [json.loads(p.read_text()) for p in sorted((store.path / "runs").iterdir())]
+    assert len(runs) == 2
+    for run in runs:
+        assert {"command", "commit", "date", "iosim", "python", "numpy", "pyarrow", "cpus"} <= set(
+            run
+        )
+    told = json.loads((store.path / "sweep.json").read_text())
+    assert told["id"] == store.sweep.id
+    assert Sweep.from_dict(told["sweep"]) == Sweep.of(**SMALL)
+    assert any("online_softmax" in text for text in told["programs"].values())
+
+
+def test_combine_is_append_only_and_drops_what_is_known(tmp_path: Path) -> None:
+    a = swept(tmp_path / "a", **SMALL)
+    b = swept(tmp_path / "b", **SMALL | {"d": "16,32"})
+    first = combine([a.path, b.path], tmp_path / "c")
+    every = {r["hash"]: r for r in table(a)} | {r["hash"]: r for r in table(b)}
+    assert (first.new, first.known) == (len(every), 0)
+    before = {p: p.read_bytes() for p in Store.open(tmp_path / "c").shards()}
+    assert combine([b.path, a.path], tmp_path / "c").new == 0
+    e = swept(tmp_path / "e", **GIVEN)
+    assert combine([e.path], tmp_path / "c").new == len(table(e))
+    assert all(p.read_bytes() == content for p, content in before.items())
+    found = query("SELECT count(*) AS n, count(DISTINCT hash) AS h FROM rows", [tmp_path / "c"])
+    total = len(every) + len(table(e))
+    assert found.to_pylist() == [{"n": total, "h": total}]
+    assert export_csv([tmp_path / "c"], tmp_path / "c.csv") == total
+    # Across directories each task counts once, too.
+    found = query("SELECT count(*) AS n FROM rows", [a.path, b.path])
+    assert found.to_pylist() == [{"n": len(every)}]
+
+
+def test_rows_that_disagree_are_not_combined(tmp_path: Path) -> None:
+    a, b = swept(tmp_path / "a", **GIVEN), swept(tmp_path / "b", **GIVEN)
+    path = b.shards()[0]
+    wrong = pq.read_table(path)
+    at = wrong.schema.get_field_index("total_words")
+    column = pa.array([x + 1 for x in wrong["total_words"].to_pylist()], pa.int64())
+    pq.write_table(wrong.set_column(at, "total_words", column), path)
+    with pytest.raises(InputError, match="disagree"):
+        combine([a.path, b.path], tmp_path / "c")
+    assert not Store.open(tmp_path / "c").shards()
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_sweep_from_the_command_line_and_from_a_file(tmp_path: Path) -> None:
+    words = ("--algo", "flash2,small_cache", "--N", "64:256:x2", "--d", "8,16", "--M", "16:4Ki:x2",
+             "--shard-rows", "10", "--workers", "1")  # fmt: skip
+    text = ok("sweep", *words, "--out", "a", cwd=tmp_path)
+    assert "108 points, 108 rows in a" in text
+    (tmp_path / "s.toml").write_text(
+        'algo = ["flash2", "small_cache"]\nN = "64:256:x2"\nd = [8, 16]\nM = "16:4Ki:x2"\n'
+        "shard_rows = 10\n"
+    )
+    told = json.loads(
+        ok("sweep", "--config", "s.toml", "--out", "a", "--workers", "1", "--json", cwd=tmp_path)
+    )
+    assert (told["found_points"], told["done_points"]) == (108, 0)
+    assert "108 of them there before" in ok("collect", "a", "--csv", "a.csv", cwd=tmp_path)
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == 109
+    assert "108 rows new" in ok("combine", "a", "--out", "c", cwd=tmp_path)
+    text = ok("query", "SELECT count(*) AS n, min(gap) AS g FROM rows", "a", "c", cwd=tmp_path)
+    assert "108" in text
+
+
+SWEEP = ("sweep", "--algo", "flash2")
+BAD = ("--N", "64", "--d", "8", "--M", "999", "--workers", "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*SWEEP, *BAD[:4], "--M", "256:1Mi", "--out", "x"), "is not a range"),
+        ((*SWEEP, *BAD[:4], "--M", "9:5:x2", "--out", "x"), "is empty"),
+        ((*SWEEP, *BAD[:4], "--M", "1:5:x1", "--out", "x"), "does not advance"),
+        ((*SWEEP, *BAD[:4], "--M", "", "--out", "x"), "is not a size"),
+        (("sweep", *BAD, "--out", "x"), "the grid is empty"),
+        ((*SWEEP, "--N", "64", "--d", "8", "--out", "x"), "M is missing"),
+        ((*SWEEP, "--N", "64", "--M", "99", "--out", "x"), "needs --d"),
+        ((*SWEEP, *BAD, "--m", "4", "--out", "x"), "no algorithm of the sweep"),
+        (("sweep", "--algo", "flash9", *BAD, "--out", "x"), "unknown algorithm 'flash9'"),
+        ((*SWEEP, *BAD, "--engine", "forms", "--out", "x"), "unknown engine"),
+        ((*SWEEP, *BAD, "--tiles", "paper", "--out", "x"), "no tile rule"),
+        ((*SWEEP, *BAD, "--tiles", "B_x=3", "--out", "x"), "no tile size"),
+        ((*SWEEP, *BAD, "--tiles", "B_r=3,B_r=4", "--out", "x"), "twice"),
+        ((*SWEEP, *BAD, "--out", "/proc/no/where"), "cannot write to"),
+        ((*SWEEP, *BAD[:6], "--dask", "tcp://127.0.0.1:9", "--out", "x"),
+         "no Dask scheduler answers"),
+        (("sweep", "--config", "no.toml", "--out", "x"), "cannot read 'no.toml' as TOML"),
+        (("collect", "nowhere"), "holds no sweep"),
+        (("combine", "nowhere", "--out", "x"), "holds no sweep"),
+        (("query", "SELECT 1", "nowhere"), "holds no sweep"),
+        (("reproduce", "e99"), "unknown experiment 'e99'"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_exit_2(
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iosim.sweep.executors.PATIENCE_S", 0.5)
+    done = iosim_(*words, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert message in done.stderr
+    assert done.stderr.startswith("iosim: ")
+    assert done.stderr.count("\n") == 1
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()], "something was half-written"
+
+
+def test_a_directory_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("mine")
+    words = (*SWEEP, *BAD)
+    done = iosim_(*words, "--out", "full", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "holds other things" in done.stderr
+    ok(*words, "--out", "a", cwd=tmp_path)
+    before = {p: p.read_bytes() for p in (tmp_path / "a").rglob("*") if p.is_file()}
+    done = iosim_(*words, "--heads", "2", "--out", "a", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "belongs to another sweep (--algo flash2 --N 64 --d 8 --M 999" in done.stderr
+    assert {p: p.read_bytes() for p in (tmp_path / "a").rglob("*") if p.is_file()} == before
+    (tmp_path / "file").write_text("")
+    assert iosim_(*words, "--out", "file", cwd=tmp_path).returncode == 2
+    ok("combine", "a", "--out", "c", cwd=tmp_path)
+    assert "combined rows" in iosim_(*words, "--out", "c", cwd=tmp_path).stderr
+    assert "combined rows" in iosim_("collect", "c", cwd=tmp_path).stderr
+    done = iosim_("query", "SELEKT 1", "a", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    done = iosim_("query", "SELECT nothing FROM rows", "a", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_nothing_feasible(tmp_path: Path) -> None:
+    words = (*SWEEP, "--N", "64", "--d", "8", "--M", "2,3", "--workers", "1")
+    done = iosim_(*words, "--feasible", "--out", "x", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no point of the grid is feasible" in done.stderr
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("algo = [")
+    (tmp_path / "b.toml").write_text('algos = "flash2"')
+    assert "as TOML" in iosim_("sweep", "--config", "a.toml", "--out", "x", cwd=tmp_path).stderr
+    done = iosim_("sweep", "--config", "b.toml", "--out", "x", cwd=tmp_path)
+    assert "no option 'algos': did you mean 'algo'?" in done.stderr
+
+
+def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(IosimError, match=r"install it with pip install 'iosim\[sweep\]'"):
+        swept(tmp_path / "s", **SMALL)
+
+
+def test_importing_sweep_is_light() -> None:
+    heavy = ("pyarrow", "duckdb", "distributed", "dask", "pandas", "sympy", "matplotlib")
+    code = f"import sys, iosim.sweep; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_memory_does_not_grow_with_the_grid() -> None:
+    """A grid of 10¹² points is declared, cut and entered anywhere at once."""
+    sweep = Sweep.of(
+        algo="flash2", N="1:1000:+1", d="1:100:+1", M="1:1000:+1", tiles="B_r=1:100:+1,B_c=1:100:+1"
+    )
+    assert sweep.points == 10**12
+    last = sweep.shard(sweep.shards - 1)
+    assert last.stop == sweep.points
+    assert sweep.task(10**12 - 1).sizes == (("N", 1000), ("d", 100), ("heads", 1))
