@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from iosim.cli import bounding, counting, verifying
+from iosim.cli import bounding, counting, sweeping, verifying
 from iosim.errors import IosimError
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for part in (counting, bounding, verifying):
+for part in (counting, bounding, verifying, sweeping):
     app.add_typer(part.app)
 
 # Command groups that live with what they drive; each is imported only when it is asked for.
