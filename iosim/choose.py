@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.algorithms import Algorithm
+from iosim.algorithms import Algorithm, algorithms
 from iosim.counts import Counts
 from iosim.errors import InputError, closest
 from iosim.machine import Machine, simulate
@@ -55,12 +55,18 @@ def choose_tiles(
         )
         return Choice(instance, _kept(instance), remark if need > M else "")
     if "=" not in how and how != "auto":
-        known = ["auto", *algorithm.rules]
+        having = [a.name for a in algorithms() if how in a.rules]
+        where = f"{' and '.join(having)} have it; here " if having else ""
+        known = ", ".join(["auto", *algorithm.rules])
         raise InputError(
-            f"{algorithm.name} has no tile rule {how!r}: {closest(how, known)}, "
-            "or values like B_r=64"
+            f"{algorithm.name} has no tile rule {how!r}: {where}use {known} or values like B_r=64"
         )
     fixed = {} if how == "auto" else parse_tiles(how)
+    if set(fixed) == {p.name for p in program.params}:
+        # Nothing is left to choose: no search, whatever the sizes.
+        instance = bind(program, problem.sizes, fixed)
+        if peak(instance) <= M:
+            return Choice(instance, _kept(instance))
     best = optimal_tiles(program, problem, M, lattice=lattice, fixed=fixed)
     instance = bind(program, problem.sizes, best.tiles)
     return Choice(instance, _kept(instance))

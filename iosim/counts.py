@@ -37,6 +37,8 @@ class Counts:
         return iter(self.items)
 
     def __getitem__(self, key: Key) -> int:
+        if key[0] not in ("load", "store"):
+            raise KeyError(f"{key[0]!r} is no direction: load or store")
         return dict(self.items).get(key, 0)
 
     def __add__(self, other: Counts) -> Counts:

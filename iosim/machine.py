@@ -33,6 +33,7 @@ from iosim.program.ir import (
     Store,
     Tile,
     dims,
+    nodes,
 )
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
@@ -112,6 +113,12 @@ def simulate(
     """
     program = instance.program
     check_parallel(program)
+    if lanes < 1:
+        raise InputError(f"lanes = {lanes} runs nothing: use 1 or more")
+    stored = {n.tensor for n in nodes(program.body) if isinstance(n, Store)}
+    loaded = {n.tensor for n in nodes(program.body) if isinstance(n, Load)}
+    if missing := sorted(loaded - stored - set(hbm)):
+        raise InputError(f"{program.name} needs {', '.join(missing)} in HBM: give the arrays")
     env = instance.env
     memory: dict[str, Array] = {}
     for tensor in program.tensors:
@@ -125,9 +132,7 @@ def simulate(
                 )
         else:
             memory[tensor.name] = np.full(shape, np.nan)
-    state = _State(
-        instance, machine.M, max(1, lanes), memory, env, dict.fromkeys(program.keys(), 0)
-    )
+    state = _State(instance, machine.M, lanes, memory, env, dict.fromkeys(program.keys(), 0))
     _body(state, program.body, "program")
     outputs = {t.name: memory[t.name] for t in program.tensors if t.name not in hbm}
     return Run(Counts.of(state.words), state.peak, outputs)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.table import read_csv
+from iosim.table import read_csv, write_csv
 
 # Okabe and Ito's palette, which people with any colour vision can tell apart.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -25,7 +25,9 @@ STYLE: Any = {
     "axes.grid": True,
     "grid.alpha": 0.25,
     "grid.linewidth": 0.6,
-    "legend.frameon": False,
+    "legend.frameon": True,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.9,
     "legend.fontsize": 8.5,
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
@@ -43,10 +45,8 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
     Raises:
         InputError: the table is unreadable or empty, or the figure cannot be written.
     """
-    rows = read_csv(table, needs=("kind", "name", "N", "d", "M_words", "total_words"))
-    if not rows:
-        raise InputError(f"{str(table)!r} has no rows: nothing to plot")
-    plt = _pyplot()
+    rows = read_csv(table, ("kind", "name"), ("N", "d", "M_words", "total_words"))
+    plt = pyplot()
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         names = list(dict.fromkeys(r["name"] for r in rows if r["kind"] in ("run", "formula")))
@@ -55,7 +55,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
             axes.plot(*_xy(rows, "formula", name), color=colour)
             marker = MARKERS[k % len(MARKERS)]
             axes.plot(*_xy(rows, "run", name), marker, color=colour)
-            axes.plot([], [], color=colour, marker=marker, label=f"{name}: formula and runs")
+            axes.plot([], [], color=colour, marker=marker, label=name)
         lower = list(dict.fromkeys(r["name"] for r in rows if r["kind"] == "lower"))
         best: dict[Any, float] = {}
         for r in rows:
@@ -63,7 +63,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
                 best[r["M_words"]] = max(best.get(r["M_words"], 0.0), r["total_words"])
         if lower:
             x, y = sorted(best), [best[m] for m in sorted(best)]
-            axes.plot(x, y, color="black", linestyle="--", label="largest exact lower bound")
+            axes.plot(x, y, color="black", linestyle="--", label="largest proven lower bound")
             floor = min(r["total_words"] for r in rows if r["kind"] in ("run", "formula"))
             axes.fill_between(x, [min(floor, *y) / 2] * len(x), y, color="black", alpha=0.06)
         d2 = rows[0]["d"] ** 2
@@ -79,7 +79,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
         )  # fmt: skip
         low = min([*best.values(), *(r["total_words"] for r in rows if r["kind"] == "run")])
         axes.set_ylim(bottom=low / 1.6)
-        axes.legend(ncols=1, loc="upper right")
+        axes.legend(ncols=1, loc="upper right", title="lines: formulas; points: runs")
         return save(figure, stem)
 
 
@@ -93,10 +93,8 @@ def plot_gap(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> lis
     Raises:
         InputError: the table is unreadable or empty, or the figure cannot be written.
     """
-    rows = read_csv(table, needs=("class", "N", "d", "M_words", "gap"))
-    if not rows:
-        raise InputError(f"{str(table)!r} has no rows: nothing to plot")
-    plt = _pyplot()
+    rows = read_csv(table, ("class",), ("N", "d", "M_words", "gap"))
+    plt = pyplot()
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         lines = list(dict.fromkeys((r["class"], r["d"]) for r in rows))
@@ -104,7 +102,7 @@ def plot_gap(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> lis
             mine = sorted((r["M_words"] / d**2, r["gap"]) for r in rows
                           if (r["class"], r["d"]) == (klass, d))  # fmt: skip
             axes.plot(*zip(*mine, strict=True), color=PALETTE[k % len(PALETTE)],
-                      marker=MARKERS[k % len(MARKERS)], markevery=0.08,
+                      marker=MARKERS[k % len(MARKERS)], markevery=max(1, len(mine) // 12),
                       label=f"d = {d}, {klass}")  # fmt: skip
         axes.axvline(1, color="grey", linestyle=":", linewidth=1.2)
         axes.annotate("M = d²", (1, 0.02), xycoords=("data", "axes fraction"), xytext=(4, 0),
@@ -123,7 +121,9 @@ def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
 
     Raises InputError where it is none.
     """
-    columns = list((read_csv(table) or [{}])[0])
+    if not os.fspath(stem):
+        raise InputError("--out is empty: name the figure")
+    columns = read_csv(table)[0]
     draw = plot_words if "kind" in columns else plot_gap if "gap" in columns else None
     if draw is None:
         raise InputError(
@@ -133,7 +133,16 @@ def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
     return draw(table, stem)
 
 
-def _pyplot() -> Any:
+def with_table(
+    path: Path, rows: Sequence[dict[str, Any]], draw: Callable[[Path, Path], list[Path]]
+) -> list[Path]:
+    """Write rows as CSV and draw their figure beside it; returns all the paths."""
+    write_csv(path, rows)
+    return [path, *draw(path, path.with_suffix(""))]
+
+
+def pyplot() -> Any:
+    """Matplotlib's pyplot, drawing to files only."""
     import matplotlib
 
     matplotlib.use("Agg")

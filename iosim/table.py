@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ Row = Mapping[str, Any]
 def out_dir(path: str | os.PathLike[str]) -> Path:
     """Make a directory for results, or raise InputError if that is impossible."""
     where = Path(path)
+    if not str(path):
+        raise InputError("--out is empty: name a directory")
     try:
         where.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=where):
@@ -26,6 +29,22 @@ def out_dir(path: str | os.PathLike[str]) -> Path:
             f"cannot write to {str(where)!r} ({error.strerror}): choose another --out"
         ) from error
     return where
+
+
+def publish(out: Path, make: Callable[[Path], Sequence[Path]]) -> list[Path]:
+    """Make files in a hidden folder of `out`, then rename all of them into `out`.
+
+    `make` gets the folder and returns what it wrote.  If anything fails, nothing appears.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=out, prefix=".part-") as folder:
+            made = make(Path(folder))
+            for path in made:
+                if (out / path.name).is_dir():
+                    raise InputError(f"{str(out / path.name)!r} is a directory: move it away")
+            return [path.replace(out / path.name) for path in made]
+    except OSError as error:
+        raise InputError(f"cannot write to {str(out)!r} ({error.strerror})") from error
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
@@ -46,10 +65,17 @@ def write_csv(path: Path, rows: Sequence[Row]) -> None:
         raise InputError(f"cannot write {str(path)!r} ({error.strerror})") from error
 
 
-def read_csv(path: str | os.PathLike[str], needs: Sequence[str] = ()) -> list[dict[str, Any]]:
+def read_csv(
+    path: str | os.PathLike[str], needs: Sequence[str] = (), numbers: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """Read rows, numbers as numbers and empty cells as None.
 
-    Raises InputError where the file is missing, is no table, or lacks a needed column.
+    Args:
+        needs: columns that must be there.
+        numbers: columns whose every cell must be a positive finite number.
+
+    Raises InputError where the file is missing, is no table, has no rows, lacks a column, or
+    holds something else in a column of numbers; the line is named.
     """
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
@@ -60,10 +86,17 @@ def read_csv(path: str | os.PathLike[str], needs: Sequence[str] = ()) -> list[di
             columns = reader.fieldnames or []
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"cannot read {str(path)!r} as a table: {error}") from error
-    if missing := [name for name in needs if name not in columns]:
+    if missing := [name for name in (*needs, *numbers) if name not in columns]:
         raise InputError(
             f"{str(path)!r} has no column {', '.join(missing)}: give a table that iosim wrote"
         )
+    if not rows:
+        raise InputError(f"{str(path)!r} has no rows: nothing to plot")
+    for line, row in enumerate(rows, start=2):
+        for name in numbers:
+            value = row[name]
+            if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+                raise InputError(f"{str(path)!r}, line {line}: {name} is {value!r}: mend the line")
     return rows
 
 

@@ -74,6 +74,9 @@ def optimal_tiles(
         InputError: a fixed parameter is unknown or out of range.
     """
     check_size("M", M)
+    kind = getattr(problem, "kind", program.problem)
+    if kind != program.problem:
+        raise InputError(f"{program.name} solves {program.problem}, not {kind}: choose another")
     fixed = dict(fixed or {})
     choices = _choices(program, problem, lattice, fixed)
     spaces = [_Space(nest, choices, problem.sizes, M) for nest in close(program).nests]

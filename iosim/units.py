@@ -13,16 +13,21 @@ from iosim.problem import check_size, word_bytes
 
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _STEP = re.compile(r"(x|\+)([0-9]+(?:\.[0-9]+)?)")
-_SIZE = re.compile(r"([+-]?[0-9][0-9_,]*)\s*(Ki|Mi|Gi|K|M|G|)(B|)")
+# Thousands are grouped in threes or not at all, so that 1,0,2,4 is no number.
+_NUMBER = r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
+_INTEGER = re.compile(_NUMBER)
+_SIZE = re.compile(rf"({_NUMBER})\s*(Ki|Mi|Gi|K|M|G|)(B|)")
 
 
 def parse_int(name: str, text: str, least: int = 1) -> int:
-    """A whole number as typed, digits with optional ``_`` or ``,`` between them."""
-    try:
-        value = int(text.replace(",", ""))
-    except ValueError:
-        raise InputError(f"{name} must be a whole number, got {text!r}: give an integer") from None
-    return check_size(name, value, least)
+    """A whole number as typed: ``4096``, ``4_096`` or ``4,096``."""
+    return check_size(name, _digits(name, text), least)
+
+
+def _digits(name: str, text: str) -> int:
+    if not _INTEGER.fullmatch(text.strip()):
+        raise InputError(f"{name} must be a whole number, got {text!r}: give an integer")
+    return int(text.replace(",", "").replace("_", ""))
 
 
 def parse_words(name: str, text: str, dtype: str | None = None) -> int:
@@ -31,6 +36,8 @@ def parse_words(name: str, text: str, dtype: str | None = None) -> int:
     ``96KiB`` is 96·1024 bytes and needs a dtype; ``1Mi`` is 2**20 words.  Raises InputError for
     anything else.
     """
+    if dtype is not None:
+        word_bytes(dtype)  # a wrong dtype is an error even where no unit needs it
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise InputError(
@@ -55,7 +62,7 @@ def parse_tiles(text: str) -> dict[str, int]:
             )
         if name.strip() in tiles:
             raise InputError(f"tiles {text!r} gives {name.strip()} twice: give it once")
-        tiles[name.strip()] = parse_int(name.strip(), value.strip(), least=0)
+        tiles[name.strip()] = _digits(name.strip(), value.strip())
     return tiles
 
 
@@ -67,6 +74,8 @@ def parse_range(name: str, text: str, dtype: str | None = None) -> list[int]:
     """
     found: set[int] = set()
     for part in text.split(","):
+        if re.match(r"\s*0[0-9]", part):
+            raise InputError(f"{name} = {text!r} is a list: write thousands as 4096 or 4_096")
         pieces = part.split(":")
         if len(pieces) == 1:
             found.add(parse_words(name, part, dtype))

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from iosim.algorithms import algorithm, algorithms
+from iosim.choose import LARGEST_TENSOR
 from iosim.counts import Counts
 from iosim.errors import InputError
 from iosim.machine import Array, Machine, simulate
@@ -172,8 +173,6 @@ def verify(
     Raises:
         InputError: no algorithm can run at any of the sizes.
     """
-    data = dict(problem.random() if hbm is None else hbm)
-    want = problem.reference(data)
     chosen = list(sizes or memory_sizes(problem))
     jobs = [
         (a.name, M)
@@ -187,6 +186,17 @@ def verify(
             f"no algorithm runs in M = {max(chosen)} words for N = {problem.N}, d = {problem.d}: "
             f"use M >= {least}"
         )
+    largest = problem.heads * problem.N * max(problem.N, problem.d)
+    if largest > LARGEST_TENSOR:
+        raise InputError(
+            f"verifying needs S of {largest} words, more than {LARGEST_TENSOR}: choose a smaller N "
+            "or fewer heads, or use iosim count, which needs no run"
+        )
+    data = dict(problem.random() if hbm is None else hbm)
+    with np.errstate(all="ignore"):
+        want = problem.reference(data)
+    if not all(np.isfinite(x).all() for x in want.values()):
+        raise InputError("softmax(QKᵀ)V overflows float64 on these inputs: scale them down")
     points: list[Point] = []
     processes = workers or min(os.cpu_count() or 1, 8)
     if processes == 1:
@@ -314,10 +324,25 @@ def read_inputs(path: str | os.PathLike[str]) -> tuple[Attention, dict[str, Arra
     not real numbers, or holds NaN or infinity.
     """
     try:
-        with np.load(Path(path), allow_pickle=False) as file:
+        file = np.load(Path(path), allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise InputError(
+                f"{str(path)!r} is a single array: save all three with "
+                "numpy.savez(path, Q=Q, K=K, V=V)"
+            )
+        with file:
             arrays = {name: file[name] for name in file.files}
+    except (InputError, OSError) as error:
+        raise (
+            error
+            if isinstance(error, InputError)
+            else InputError(f"cannot read {str(path)!r} as .npz: {error.strerror or error}")
+        ) from error
     except Exception as error:  # a broken archive raises nearly anything, zipfile.BadZipFile too
-        raise InputError(f"cannot read {str(path)!r} as .npz: {error}") from error
+        raise InputError(
+            f"{str(path)!r} is not an .npz file ({type(error).__name__}): "
+            "save it with numpy.savez(path, Q=Q, K=K, V=V)"
+        ) from error
     if missing := [x for x in "QKV" if x not in arrays]:
         raise InputError(
             f"{str(path)!r} has no array {', '.join(missing)} (it has "

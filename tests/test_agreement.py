@@ -23,6 +23,7 @@ FORMULAS = {a.name: symbolic.count(a.program) for a in iosim.algorithms()}
 
 def oracle_run(algorithm: Any, problem: Any, tiles: Any, hbm: Any) -> Memory:
     mem = Memory(**{name: value.tolist() for name, value in hbm.items()})
+    assert algorithm.name in SCHEDULES, f"write {algorithm.name} by hand in tests/oracle.py"
     SCHEDULES[algorithm.name](mem, problem.sizes, tiles)
     assert not mem.fast, "the oracle leaks"
     return mem

@@ -175,14 +175,27 @@ def test_bounds_json() -> None:
         (("count", "flash2", *GPT2, "--tiles", "B_x=5"), "no tile size 'B_x': did you mean"),
         (("count", "flash2", *GPT2, "--tiles", "B_r=0"), "B_r = 0 is outside 1.."),
         (("count", "flash2", *GPT2, "--tiles", "B_r=a"), "B_r must be a whole number"),
+        (("count", "flash2", *GPT2, "--tiles", "B_r=-1"), "B_r = -1 is outside 1.."),
+        (("show", "flash2", "--tiles", "B_r=0"), "B_r = 0 is outside 1.."),
+        (("show", "flash2", "--tiles", "auto"), "show prints values, not 'auto'"),
+        (("tiles", "flash2", *GPT2, "--dtype", "foo"), "unknown dtype 'foo'"),
+        (("count", "flash2", "--N", "1,0,2,4", "--d", "4", "--M", "9"), "must be a whole number"),
+        (("count", "flash2", "--N", "١٠٢٤", "--d", "4", "--M", "9"), "must be a whole number"),
+        (("count", "flash2", "--N", "64", "--d", "4", "--M", "1,2,3"), "M = '1,2,3' is not a size"),
+        (("verify", "--N", "64", "--d", "8", "--M", "4,096"), "write thousands as 4096"),
+        (("tightness", "--N", "1024,2048", "--d", "8", "--M", "99"), "takes one N"),
+        (("verify", "--N", "99999999", "--d", "8", "--M", "999"), "choose a smaller N"),
+        (("bounds", "--N", "9", "--m", "9", "--M", "9"), "sizes of two problems"),
+        (("count", "flash2", "--M", "9"), "attention needs --N, --d: give them"),
         (("count", "flash2", *GPT2, "--tiles", "B_r=5,B_r=6"), "gives B_r twice"),
-        (("count", "flash2", *GPT2, "--tiles", "paper"), "flash2 has no tile rule 'paper'"),
+        (("count", "flash2", *GPT2, "--tiles", "paper"),
+         "'paper': flash1 and small_cache have it; here use auto"),
         (("count", "naive", "--N", "100000", "--d", "8", "--M", "999", "--engine", "simulate"),
          "use --engine formula"),
         (("tiles", "flash2", *GPT2, "--lattice", "pow3"), "unknown lattice 'pow3'"),
         (("tiles", "flash2", "--N", "1024", "--d", "64", "--M", "999", "--lattice", "pow2"),
          "flash2 needs at least 3360 words on this lattice and M is 999: use M >= 3360"),
-        (("show", "flash2", "--tiles", "B_q=3"), "flash2 has no tile size 'B_q'"),
+        (("show", "flash2", "--tiles", "B_q=3"), "flash2 has no tile size 'B_q': did you mean"),
         (("show", "flash2", "--N", "9"), "add --tiles"),
         (("shw",), "No such command 'shw'"),
         (("plot", "missing.csv"), "cannot read 'missing.csv' as a table"),
@@ -230,7 +243,18 @@ def test_bad_arrays(tmp_path: Path) -> None:
         assert message in done.stderr
         assert done.stderr.count("\n") == 1
     (tmp_path / "text.npz").write_text("no archive")
-    assert iosim_("verify", "--input", "text.npz", cwd=tmp_path).returncode == 2
+    np.save(tmp_path / "one.npy", good)
+    huge = save(tmp_path / "huge.npz", Q=good * 1e200, K=good * 1e200, V=good)
+    for name, message in (
+        ("text.npz", "is not an .npz file"),
+        ("one.npy", "is a single array"),
+        (huge, "overflows float64 on these inputs"),
+    ):
+        done = iosim_("verify", "--input", name, "--out", "out", cwd=tmp_path)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert not list(tmp_path.rglob("verify.*"))
     path = save(tmp_path / "good.npz", Q=good, K=good, V=good)
     done = iosim_("verify", "--input", path, "--N", "9", cwd=tmp_path)
     assert "--N is 9 and" in done.stderr
@@ -248,10 +272,47 @@ def test_verify_on_own_arrays_and_plot(tmp_path: Path) -> None:
     }  # fmt: skip
     ok("plot", str(tmp_path / "out" / "verify.csv"), "--out", str(tmp_path / "again"))
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "out/verify.png").read_bytes()
+    header = "kind,name,N,d,M_words,total_words\n"
+    for text, message in (
+        (header, "has no rows"),
+        (header + "run,a,64,8,99,abc\n", "line 2: total_words is 'abc'"),
+        (header + "run,a,64,8,99,5\nlower,foo\n", "line 3: N is None"),
+        (header + "run,a,64,8,99,nan\n", "line 2: total_words is nan"),
+        (header + "run,a,-5,8,99,5\n", "line 2: N is -5"),
+    ):
+        (tmp_path / "bad.csv").write_text(text)
+        done = iosim_("plot", str(tmp_path / "bad.csv"))
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     done = iosim_("plot", str(tmp_path / "bad.csv"))
     assert done.returncode == 2
     assert "has no column kind or gap" in done.stderr
+
+
+def test_a_target_that_is_a_directory_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "verify.png").mkdir()
+    done = iosim_("verify", "--N", "8", "--d", "2", "--M", "40", "--workers", "1",
+                  "--out", str(tmp_path))  # fmt: skip
+    assert done.returncode == 2
+    assert "is a directory: move it away" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["verify.png"]
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        words = "count copy --n 9 --M 9".split()  # noqa: SIM905
+        done = subprocess.run(
+            [sys.executable, "-m", "iosim", *words], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("iosim: cannot write the output (No space left")
+    assert done.stderr.count("\n") == 1
+
+
+def test_version() -> None:
+    assert ok("--version") == f"iosim {iosim.__version__}\n"
 
 
 def test_help_for_every_command() -> None:

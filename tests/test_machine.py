@@ -140,6 +140,18 @@ def test_inputs_are_checked() -> None:
         iosim.simulate(instance, iosim.Machine(9), {"X": np.zeros(3)})
     with pytest.raises(InputError, match="M = 0 is outside"):
         iosim.Machine(0)
+    with pytest.raises(InputError, match="copy needs X in HBM: give the arrays"):
+        iosim.simulate(instance, iosim.Machine(9), {})
+    with pytest.raises(InputError, match="lanes = 0 runs nothing"):
+        iosim.simulate(instance, iosim.Machine(9), {"X": np.zeros(4)}, lanes=0)
+    with pytest.raises(InputError, match="bind takes a program, got Algorithm"):
+        iosim.bind(iosim.algorithm("copy"), {"n": 4}, {"B": 2})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="count takes an instance, got Program"):
+        iosim.count(program)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="copy solves copy, not attention"):
+        iosim.optimal_tiles(program, iosim.Attention(4, 4), 9)
+    with pytest.raises(KeyError, match="is no direction"):
+        iosim.count(instance)["laod", "X"]  # type: ignore[index]
 
 
 def test_inputs_are_not_changed() -> None:

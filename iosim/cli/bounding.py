@@ -24,6 +24,8 @@ def bounds_(
     from iosim.bounds import bounds_for
 
     given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
+    if (N or d or heads) and (m or n or k):
+        raise InputError("sizes of two problems: give --N --d (attention) or --m --n --k (matmul)")
     kind = "matmul" if m or k else "copy" if n else "attention"
     problem = opt.problem_from(kind, given)
     found = bounds_for(problem, opt.words_from(M, dtype))
@@ -33,10 +35,10 @@ def bounds_(
             "reason": b.reason, "class": b.klass} for b in found])  # fmt: skip
         return
     opt.print_table(
-        ["bound", "kind", "strength", "applies", "words", "source"],
+        ["bound", "kind", "strength", "words", "source, or why it does not apply"],
         [
-            [b.name, b.kind, b.strength, "yes" if b.applies else "no",
-             "" if b.words is None else f"{b.words:,.0f}", b.source]
+            [b.name, b.kind, b.strength, "" if b.words is None else f"{b.words:,.0f}",
+             b.source if b.applies else f"no: {b.reason}"]
             for b in found
         ],
     )  # fmt: skip
@@ -50,7 +52,14 @@ def tightness_(
         str | None, typer.Option("--M", metavar="LIST", help="one, a list, or 256:1Mi:x1.2")
     ] = None,
     heads: opt.Heads = None,
-    klass: Annotated[str, typer.Option("--class", help="once, recompute or trees")] = "once",
+    klass: Annotated[
+        str,
+        typer.Option(
+            "--class",
+            help="algorithms covered by the bound: once (every score computed once), recompute "
+            "(scores may be computed again), trees (sums in any order and shape)",
+        ),
+    ] = "once",
     out: Annotated[Path | None, typer.Option(help="write tightness.csv and a figure here")] = None,
     dtype: opt.Dtype = None,
     as_json: opt.Json = False,
@@ -63,6 +72,8 @@ def tightness_(
 
     if N is None or d is None or M is None:
         raise InputError("tightness needs --N, --d and --M: give all three")
+    if "," in N:
+        raise InputError(f"tightness takes one N, got {N!r}: write thousands as 4096 or 4_096")
     ds = parse_range("d", d)
     points = tightness.sweep(
         parse_int("N", N), ds, parse_range("M", M, dtype), klass,
@@ -73,12 +84,12 @@ def tightness_(
         from iosim.problem import Attention
 
         tightness.best_schedule(Attention(parse_int("N", N), ds[0]), parse_range("M", M, dtype)[-1])
+    made: list[Path] = []
     if out is not None:
         from iosim import plot, table
 
-        where = table.out_dir(out)
-        table.write_csv(where / "tightness.csv", tightness.table(points))
-        plot.plot_gap(where / "tightness.csv", where / "tightness")
+        made = table.publish(table.out_dir(out), lambda part: plot.with_table(
+            part / "tightness.csv", tightness.table(points), plot.plot_gap))  # fmt: skip
     if as_json:
         rows = [p.as_dict() for p in points]
         opt.print_json(rows[0] if len(rows) == 1 else rows)
@@ -100,7 +111,7 @@ def tightness_(
             [[b.name, f"{b.words or 0:,.0f}", b.source] for b in p.bounds],
         )
     if out is not None:
-        typer.echo(f"wrote {out / 'tightness.csv'}, {out / 'tightness.png'}")
+        typer.echo(f"wrote {', '.join(map(str, made))}")
 
 
 @app.command("prove")
@@ -128,6 +139,7 @@ def prove_(
             typer.echo(f"  {r.status:7} {r.step}: {r.says}")
             typer.echo(f"          {how}: {what} ({r.seconds:.1f} s)")
     bad = [r for r in results if r.status != "passed"]
+    failed = sum(r.status == "failed" for r in bad)
     if as_json:
         opt.print_json([r.as_dict() for r in results])
     else:
@@ -135,6 +147,6 @@ def prove_(
             f"{sum(r.how == how and r.status == 'passed' for r in results)} {text}"
             for how, text in proof.HOW.items()
         )
-        typer.echo(f"{len(results)} steps: {by}; {len(bad)} failed or not run")
+        typer.echo(f"{len(results)} steps: {by}; {failed} failed, {len(bad) - failed} not run")
     if bad:
         raise typer.Exit(1)

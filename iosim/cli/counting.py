@@ -11,8 +11,8 @@ import typer
 from iosim.algorithms import Algorithm, algorithm, algorithms
 from iosim.choose import choose_tiles, engine
 from iosim.cli import options as opt
-from iosim.errors import InputError
-from iosim.problem import word_bytes
+from iosim.errors import InputError, closest
+from iosim.problem import check_size, word_bytes
 from iosim.program.evaluate import peak
 from iosim.program.show import show
 from iosim.program.walk import Instance, bind
@@ -48,18 +48,20 @@ def show_(
     if tiles is None and any(given.values()):
         raise InputError("sizes alone don't bind a schedule: add --tiles, like B_r=64,B_c=64")
     if tiles is not None:
+        if "=" not in tiles:
+            raise InputError(f"show prints values, not {tiles!r}: give --tiles like B_r=64,B_c=64")
+        values = parse_tiles(tiles)
+        params = {p.name: p for p in found.program.params}
+        for name, value in values.items():
+            if name not in params:
+                raise InputError(f"{algo} has no tile size {name!r}: {closest(name, params)}")
+            check_size(name, value, least=params[name].least)
         if not any(given.values()):
             # Without sizes the words stay symbolic; with them, they are numbers.
-            known = {p.name for p in found.program.params}
-            unknown = [t for t in parse_tiles(tiles) if t not in known]
-            if unknown:
-                raise InputError(
-                    f"{algo} has no tile size {unknown[0]!r}: known: {', '.join(sorted(known))}"
-                )
-            typer.echo(_with_tiles(found, parse_tiles(tiles)), nl=False)
+            typer.echo(_with_tiles(found, values), nl=False)
             return
         problem = opt.problem_from(found.problem.kind, given)
-        instance = bind(found.program, problem.sizes, parse_tiles(tiles))
+        instance = bind(found.program, problem.sizes, values)
     typer.echo(show(found.program, instance), nl=False)
 
 
@@ -76,7 +78,8 @@ def _with_tiles(found: Algorithm, tiles: Mapping[str, int]) -> str:
 def count_(
     algo: opt.Algo, M: opt.Memory = None, N: opt.N = None, d: opt.D = None, heads: opt.Heads = None,
     m: opt.Mm = None, n: opt.Nn = None, k: opt.Kk = None,
-    tiles: Annotated[str, typer.Option(help="auto, paper, or like B_r=64,B_c=64")] = "auto",
+    tiles: Annotated[str, typer.Option(help="auto, B_r=64,B_c=64, or a paper's rule: paper")]
+    = "auto",
     engine_: Annotated[str, typer.Option("--engine", help="formula or simulate")] = "formula",
     dtype: opt.Dtype = None, as_json: opt.Json = False,
 ) -> None:  # fmt: skip
@@ -137,5 +140,7 @@ def tiles_(
     if as_json:
         opt.print_json(result)
         return
-    typer.echo(", ".join(f"{name}={value}" for name, value in best.tiles.items()))
+    sizes = ", ".join(f"{name} = {value:,}" for name, value in problem.sizes.items())
+    typer.echo(f"{found.name}: {sizes}, M = {words:,} words")
+    typer.echo("tiles  " + ",".join(f"{name}={value}" for name, value in best.tiles.items()))
     typer.echo(f"moves {best.total_words:,} words, holds {best.peak_words:,} of {words:,}")

@@ -23,7 +23,9 @@ Memory = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
-Dtype = Annotated[str | None, typer.Option(help="fp16, bf16, fp32, …: adds bytes")]
+Dtype = Annotated[
+    str | None, typer.Option(help="fp16, bf16, fp32, …: reads M in bytes, and count prints bytes")
+]
 Algo = Annotated[str, typer.Argument(metavar="ALGO")]
 N = Annotated[str | None, typer.Option("--N", metavar="INT", help="sequence length")]
 D = Annotated[str | None, typer.Option("--d", metavar="INT", help="head dimension")]
@@ -43,7 +45,8 @@ def problem_from(kind: str, given: Mapping[str, str | None]) -> Any:
             raise InputError(f"{kind} has no size {name}: give {', '.join('--' + x for x in need)}")
     missing = [x for x in need if x not in sizes and x != "heads"]
     if missing:
-        raise InputError(f"{kind} needs {', '.join('--' + x for x in missing)}: give it")
+        them = "it" if len(missing) == 1 else "them"
+        raise InputError(f"{kind} needs {', '.join('--' + x for x in missing)}: give {them}")
     return cls(**sizes)
 
 
@@ -77,7 +80,13 @@ def print_table(columns: list[str], rows: list[list[str]]) -> None:
     out = Table(box=None, pad_edge=False, header_style="bold")
     for k, column in enumerate(columns):
         number = all(not row[k] or row[k][0] in "+-0123456789" for row in rows)
-        out.add_column(column, justify="right" if number else "left", overflow="fold")
+        last = k == len(columns) - 1  # only the last column wraps: no name is broken in two
+        out.add_column(
+            column, justify="right" if number else "left", overflow="fold", no_wrap=not last
+        )
     for row in rows:
         out.add_row(*row)
-    Console(width=_width() or None, highlight=False).print(out)
+    console = Console(width=_width() or None, highlight=False)
+    with console.capture() as text:
+        console.print(out)
+    typer.echo("\n".join(line.rstrip() for line in text.get().splitlines()))

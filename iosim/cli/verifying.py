@@ -11,7 +11,7 @@ import typer
 from iosim.cli import options as opt
 from iosim.errors import InputError
 from iosim.problem import Attention, model
-from iosim.units import parse_int, parse_words
+from iosim.units import parse_int, parse_range
 
 app = typer.Typer()
 
@@ -49,7 +49,7 @@ def verify_(
             d=base.d if d is None else parse_int("d", d),
             heads=1 if heads is None else parse_int("heads", heads),
         )
-    sizes = None if M is None else [parse_words("M", x, dtype) for x in M.split(",")]
+    sizes = None if M is None else parse_range("M", M, dtype)
     where = table.out_dir(out)
     from rich.console import Console
     from rich.progress import Progress
@@ -62,8 +62,8 @@ def verify_(
             tick=lambda done, of: progress.update(task, completed=done, total=of),
         )  # fmt: skip
         progress.update(task, description="drawing", total=None)
-        table.write_csv(where / "verify.csv", verify.table(report))
-        plot.plot_words(where / "verify.csv", where / "verify")
+        table.publish(where, lambda part: plot.with_table(
+            part / "verify.csv", verify.table(report), plot.plot_words))  # fmt: skip
     opt.print_table(
         ["algorithm", "M", "loads", "stores", "words", "formula", "peak", "max error",
          "lower bound", "gap", "ok"],

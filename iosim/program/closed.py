@@ -124,8 +124,11 @@ class Poly:
 
     def __str__(self) -> str:
         parts = []
-        for m, c in self.terms.items():
-            factors = [str(a) for a in m]
+        for m, c in sorted(self.terms.items(), key=lambda term: term[1] < 0):
+            factors = [
+                str(a) + ("" if m.count(a) == 1 else "²" if m.count(a) == 2 else f"^{m.count(a)}")
+                for a in dict.fromkeys(m)
+            ]
             if abs(c) != 1 or not m:
                 factors.insert(0, str(abs(c)))
             parts.append(("- " if c < 0 else "+ ") + "·".join(factors))

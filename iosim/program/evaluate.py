@@ -22,6 +22,8 @@ def count(instance: Instance) -> Counts:
 
     Raises ProgramError where the program has no closed form.
     """
+    if not isinstance(instance, Instance):
+        raise InputError(f"count takes an instance, got {type(instance).__name__}: bind() it first")
     value = on_ints(instance.env)
     closed = close(instance.program)
     return Counts.of({key: int(poly.evaluate(value)) for key, poly in closed.counts.items()})

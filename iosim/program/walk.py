@@ -61,6 +61,8 @@ def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -
 
     Raises InputError for unknown or missing names and values out of range.
     """
+    if not isinstance(program, Program):
+        raise InputError(f"bind takes a program, got {type(program).__name__}: pass its .program")
     check_tiles(program, tiles, sizes)
     env = dict(sizes) | {p.name: min(tiles[p.name], sizes[p.axis]) for p in program.params}
     return Instance(program, tuple(sorted(env.items())))
