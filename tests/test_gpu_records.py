@@ -110,7 +110,7 @@ def test_reports_that_are_cut_off_or_not_reports(tmp_path):
     report = folder / "report.csv"
     text = report.read_text()
     report.write_text("".join(text.splitlines(True)[:-2]))
-    with pytest.raises(GpuError, match=r"has 88 marks and 89 jobs|has 89 marks"):
+    with pytest.raises(GpuError, match=r"has \d+ marks and \d+ jobs were profiled"):
         tables.validate_table(folder)
     report.write_text("hello\n")
     with pytest.raises(GpuError, match="not a report"):
@@ -266,6 +266,7 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
         (("validate", "--dtype", "fp8"), "choose fp16, bf16, fp32"),
         (("validate", "--out", str(tmp_path)), "no CUDA device|PyTorch is not installed"),
         (("replay", str(tmp_path)), "holds no record"),
+        (("bench", "--speed", "9"), "No such option"),
     ]:
         code, out = _main(monkeypatch, capsys, *args)
         assert code == 2

@@ -232,11 +232,21 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
+# Typer carries click inside itself; its usage errors are found through what it exports.
+_USAGE: type[Exception] = next(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+)
+
+
 def main() -> None:
     """``python -m iosim.gpu`` on its own: one line on stderr, exit code 2."""
     try:
         code = app(standalone_mode=False)
     except IosimError as error:
         typer.echo(f"iosim: {error}", err=True)
+        sys.exit(2)
+    except _USAGE as error:
+        said = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        typer.echo(f"iosim: {said} (see iosim gpu --help)", err=True)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)

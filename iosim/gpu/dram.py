@@ -137,7 +137,7 @@ def predicted_bytes(job: Job, resident: int, l2_bytes: int) -> int:
     return max(reads, wave_bytes(job, resident))
 
 
-def drift_bytes(ticks: NDArray[np.int64], job: Job, l2_bytes: float, pieces: int = 128) -> int:
+def drift_bytes(ticks: NDArray[np.int64], job: Job, l2_bytes: float, pieces: int = 256) -> int:
     """DRAM reads that the recorded sweeps explain.
 
     Args:

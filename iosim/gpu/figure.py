@@ -66,11 +66,12 @@ def _boundary(axes: Any, rows: list[dict[str, Any]]) -> None:
     names = list(dict.fromkeys(r["algorithm"] for r in rows))
     for k, name in enumerate(names):
         mine = [r for r in rows if r["algorithm"] == name]
+        mark, colour = MARKS[k % len(MARKS)], COLOURS[k % len(COLOURS)]
         for way, filled in (("load", True), ("store", False)):
             axes.plot(
-                [r[f"model_{way}"] for r in mine], [r[f"sram_{way}"] for r in mine], MARKS[k],
-                color=COLOURS[k], markersize=5, markeredgewidth=0.9,
-                markerfacecolor=COLOURS[k] if filled else "none",
+                [r[f"model_{way}"] for r in mine], [r[f"sram_{way}"] for r in mine], mark,
+                color=colour, markersize=5, markeredgewidth=0.9,
+                markerfacecolor=colour if filled else "none",
                 label=name if filled else None,
             )  # fmt: skip
     every = [r[f"model_{way}"] for r in rows for way in ("load", "store")]

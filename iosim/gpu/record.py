@@ -47,7 +47,8 @@ class Record:
 def work(mode: str, spec: Path, out: Path) -> None:
     """Run the worker without a profiler.  Raises GpuError with its last line if it fails."""
     command = [sys.executable, "-m", "iosim.gpu.worker", mode, str(spec), str(out)]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    # What the compiler says about kernels that fail is in their rows already.
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         last = [line for line in done.stderr.splitlines() if line.strip()][-1:]
         raise GpuError(f"the GPU worker failed: {' '.join(last)[:300]}")
