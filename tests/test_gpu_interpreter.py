@@ -5,6 +5,7 @@ Nothing here may be skipped: where Triton is missing these tests fail.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import iosim
@@ -12,6 +13,7 @@ from iosim.gpu.emit import InStep, emit
 from iosim.gpu.interpret import InterpreterError, from_bf16, interpret, to_bf16
 from iosim.gpu.jobs import problem_of
 from iosim.gpu.tiles import gpu_tiles
+from iosim.program.ops import OPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -83,6 +85,41 @@ def test_the_tiles_that_a_capacity_gives(name, share):
     _check(name, problem, tiles, "fp32")
 
 
+@pytest.mark.parametrize("name", OPS)
+def test_every_operation_means_the_same_in_triton_and_numpy(name):
+    """One ragged tile of every operand, through the template and through NumPy."""
+    spec = OPS[name]
+    letters = ["ix" if text == "*" else text for text in spec.dims]
+    axis = {"i": "N", "j": "N", "x": "d"}
+
+    def schedule(b):
+        (R, C), (D,) = b.tile_sizes("N", "R", "C"), b.tile_sizes("d", "D")
+        for k, dims in enumerate(letters):
+            for tensor in (f"T{k}", f"R{k}"):
+                b.scratch(tensor, *(axis[x] for x in dims), wide=True)
+        for i in b.grid("N", R):
+            for j in b.tiles("N", C):
+                for x in b.tiles("d", D):
+                    tile = {"i": i, "j": j, "x": x}
+                    operands = [
+                        b.load(f"T{k}", *(tile[y] for y in dims), name=f"b{k}")
+                        for k, dims in enumerate(letters)
+                    ]
+                    b.op(name, *operands)
+                    for k in spec.writes:
+                        b.store(operands[k], f"R{k}", *(tile[y] for y in letters[k]))
+                    b.free(*operands)
+
+    program = iosim.build("one", iosim.Attention, schedule)
+    size = {"i": 21, "j": 21, "x": 10}
+    instance = iosim.bind(program, {"N": 21, "d": 10, "heads": 1}, {"R": 21, "C": 21, "D": 10})
+    rng = np.random.default_rng(5)
+    values = [rng.uniform(0.5, 2, [size[x] for x in dims]) for dims in letters]
+    outcome = interpret(emit(instance), {f"T{k}": v for k, v in enumerate(values)})
+    for k, want in zip(spec.writes, spec.numpy(*values), strict=True):
+        np.testing.assert_allclose(outcome.outputs[f"R{k}"], want, rtol=2e-5)
+
+
 def test_in_step_with_one_program_computes_the_same():
     _check("flash2", iosim.Attention(72, 32, 2), {"B_r": 16, "B_c": 16}, "fp16", InStep(1, 2))
 
@@ -103,8 +140,6 @@ def test_counters_are_off_when_not_asked_for():
 
 
 def test_bf16_rounds_to_nearest_even():
-    import numpy as np
-
     x = np.array([1.0, 1.00390625, 1.01171875, -3.0e38, np.inf, np.nan], np.float32)
     want = [1.0, 1.0, 1.015625, -3.0040553e38, np.inf]
     back = from_bf16(to_bf16(x))

@@ -10,9 +10,9 @@ from iosim.errors import InputError
 from iosim.gpu.tables import Table
 
 COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999",
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#5D3A9B",
 )  # fmt: skip
-MARKS = "osD^vPX*"
+MARKS = "osD^vPX*h"
 
 
 def draw(tables: Iterable[Table], stem: Path) -> list[Path]:
