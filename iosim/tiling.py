@@ -269,7 +269,7 @@ class _Space:
         return {k: int(self.choices[k].name_at(i)) for k, i in best.items()}
 
 
-_SPLIT = 8  # parts per side and level: fewer, larger array operations
+_SPLIT = 16  # parts per side and level: fewer, larger array operations
 
 
 def _branch(low: Box, high: Box, visit: Callable[[Box, Box, Shape], Any]) -> None:
