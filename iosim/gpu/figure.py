@@ -10,7 +10,8 @@ from iosim.errors import InputError
 from iosim.gpu.tables import Table
 
 COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#5D3A9B",
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999",
+    "#5D3A9B",
 )  # fmt: skip
 MARKS = "osD^vPX*h"
 
