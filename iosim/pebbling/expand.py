@@ -29,9 +29,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iosim.pebbling.bits import ONE, ZERO, Bools, Ints, Words, lowest, popcount, words
+from iosim.pebbling.bits import ONE, WIDTH, ZERO, Bools, Ints, Words, popcount, words
 from iosim.pebbling.rules import Rules
-from iosim.pebbling.states import States, one
+from iosim.pebbling.states import States, concat, one
+from iosim.pebbling.subsets import TooMany, count_subsets, first_members, subsets, subsets_up_to
+
+AT_ONCE = 1 << 21  # successors made in one part
+FEW = 300  # ways to evict, beyond which a beam tries one only
 
 
 @dataclass(frozen=True)
@@ -45,52 +49,12 @@ class Children:
     stored: Words  # of the evicted
 
 
-def subsets(cand: Words, size: Ints, limit: int) -> tuple[Ints, Words]:
-    """Every subset of `size` members of each set: the places of the sets, and the subsets.
-
-    Sizes above `limit` are left out, sizes of 0 or less give the empty set.
-    """
-    rows_out = [np.nonzero(size <= 0)[0]]
-    sets_out = [np.zeros(len(rows_out[0]), np.uint64)]
-    rows = np.nonzero((size > 0) & (size <= limit))[0]
-    rest, chosen, left = cand[rows], np.zeros(len(rows), np.uint64), size[rows]
-    while len(rows):
-        parts = []
-        while len(rows):
-            # The lowest candidate is taken, or skipped for good if enough are left without it.
-            low = lowest(rest)
-            rest = rest ^ low
-            parts.append((rows, rest, chosen | low, left - 1))
-            more = popcount(rest) >= left
-            rows, rest, chosen, left = rows[more], rest[more], chosen[more], left[more]
-        rows, rest, chosen, left = (np.concatenate(p) for p in zip(*parts, strict=True))
-        done = left == 0
-        rows_out.append(rows[done])
-        sets_out.append(chosen[done])
-        more = ~done
-        rows, rest, chosen, left = rows[more], rest[more], chosen[more], left[more]
-    return np.concatenate(rows_out), np.concatenate(sets_out)
-
-
-def subsets_up_to(sets: Words, limit: Ints) -> tuple[Ints, Words]:
-    """Every subset of each set with no more members than its limit: the places and the subsets."""
-    at = np.nonzero(limit >= 0)[0]
-    chosen, rest = np.zeros(len(at), np.uint64), sets[at]
-    while rest.any():
-        low = lowest(rest)
-        some = (low != ZERO) & (popcount(chosen) < limit[at])
-        at = np.concatenate((at, at[some]))
-        chosen = np.concatenate((chosen, (chosen | low)[some]))
-        rest = rest ^ low
-        rest = np.concatenate((rest, rest[some]))
-    return at, chosen
-
-
 class Expander:
-    """Successors under one variant of the rules."""
+    """Successors under one variant of the rules; `fewer` for a beam, which may skip some."""
 
-    def __init__(self, rules: Rules):
+    def __init__(self, rules: Rules, fewer: bool = False):
         self.rules = rules
+        self.fewer = fewer
         self.M = rules.M
         target = [op.target for op in rules.ops]
         self.bit = words([1 << k for k in range(len(rules.ops))])
@@ -111,9 +75,41 @@ class Expander:
         return one(0, 0, 0)
 
     def __call__(self, s: States, slack: int) -> Children:
-        """All successors of `s` whose rise is at most `slack`."""
-        again = self.rules.recompute
-        return _again(self, s, slack) if again else _once(self, s, slack)
+        """All successors of `s` whose rise is at most `slack`.
+
+        Where there are very many, they are made in parts.  Raises TooMany if one state has more
+        than can be held.
+        """
+        try:
+            return _again(self, s, slack) if self.rules.recompute else _once(self, s, slack)
+        except TooMany:
+            if len(s) == 1:
+                raise
+        half = len(s) // 2
+        first, second = self(s.take(slice(half)), slack), self(s.take(slice(half, None)), slack)
+        numbers = np.arange(half, len(s))
+        return Children(
+            concat([first.states, second.states.under(numbers)]),
+            np.concatenate((first.rise, second.rise)),
+            np.concatenate((first.op, second.op)),
+            np.concatenate((first.evicted, second.evicted)),
+            np.concatenate((first.stored, second.stored)),
+        )
+
+    def choices(self, cand: Words, over: Ints, dirty: Words, ways: int = 1) -> tuple[Ints, Words]:
+        """The sets that may be evicted: all, or where a beam would meet too many, the first."""
+        number = count_subsets(cand, over) * float(ways)
+        if not self.fewer:
+            if number.sum() > AT_ONCE:
+                raise TooMany
+            return subsets(cand, over)
+        many = number > FEW
+        at, sets = subsets(cand, np.where(many, 0, over))
+        clean = cand & ~dirty
+        greedy = first_members(clean, np.where(many, over, 0))
+        left = np.where(many, over - popcount(greedy), 0)
+        greedy |= first_members(cand & dirty, left)
+        return at, np.where(many[at], greedy[at], sets)
 
     def done(self, s: States) -> Bools:
         """Which states are goals."""
@@ -160,7 +156,7 @@ def _once(x: Expander, s: States, slack: int) -> Children:
     hold, over, dying, target = hold[keep], over[keep], dying[keep], target[keep]
     stored, leaves = stored[keep], leaves[keep]
 
-    at, evicted = subsets(r & ~hold, over, slack)
+    at, evicted = x.choices(r & ~hold, over, dirty)
     rise = popcount(evicted) + popcount(evicted & dirty[at])
     few = rise <= slack
     at, evicted, rise = at[few], evicted[few], rise[few]
@@ -221,7 +217,8 @@ def _again(x: Expander, s: States, slack: int) -> Children:
     rows, op, blue, r = rows[keep], op[keep], blue[keep], r[keep]
     target, hold, over, missing = target[keep], hold[keep], over[keep], missing[keep]
 
-    at, evicted = subsets(r & ~hold, over, x.M)
+    stores = 2 ** min(int(over.max(initial=0)), max(slack, 0), WIDTH)
+    at, evicted = x.choices(r & ~hold, over, r & ~blue & ~inputs, stores)
     # The rest falls by no more than the loads of inputs and the store of an output.
     spare = slack - popcount(x.reads[op] & ~r & ~inputs)
     which, stored = subsets_up_to(evicted & ~blue[at] & ~inputs, spare[at])

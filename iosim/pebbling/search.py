@@ -19,6 +19,7 @@ from iosim.pebbling.bits import Ints, popcount
 from iosim.pebbling.expand import Expander
 from iosim.pebbling.rules import Rules
 from iosim.pebbling.states import Seen, States, concat, distinct
+from iosim.pebbling.subsets import TooMany
 from iosim.pebbling.symmetry import Symmetry
 
 CHUNK = 1 << 14
@@ -33,20 +34,20 @@ State = tuple[int, int, int]
 class Found:
     """What is known so far: no schedule costs less than `lower`; `path` costs `cost`.
 
-    `rules` are those of the path: a schedule without recomputation may be the best with it.
+    `expand` made the path: a schedule without recomputation may be the best with it.
     """
 
-    rules: Rules
+    expand: Expander
     lower: int
     cost: int | None = None
     path: list[State] = field(default_factory=list)
     states: int = 0
     stopped: str = ""  # why the search ended early
 
-    def offer(self, rules: Rules, cost: int, path: list[State]) -> None:
+    def offer(self, expand: Expander, cost: int, path: list[State]) -> None:
         """Keep a schedule if it is better."""
         if self.cost is None or cost < self.cost:
-            self.rules, self.cost, self.path = rules, cost, path
+            self.expand, self.cost, self.path = expand, cost, path
 
 
 Progress = Callable[[Found], None]
@@ -63,7 +64,7 @@ class _Limits:
     progress: Progress | None
 
     def check(self, found: Found, in_use: int = 0) -> None:
-        if time.monotonic() > self.until:
+        if found.cost is not None and time.monotonic() > self.until:
             raise _Stop("time is up")
         if in_use > self.memory:
             raise _Stop(f"memory is up ({self.memory / 2**30:.3g} GiB)")
@@ -76,17 +77,20 @@ def search(rules: Rules, seconds: float, memory: float, progress: Progress | Non
 
     An interrupt from the keyboard ends the search like a lack of time.
     """
-    found = Found(rules, rules.compulsory)
+    expand = Expander(rules)
+    found = Found(expand, rules.compulsory)
     limits = _Limits(time.monotonic() + seconds, memory, progress)
     # Beams never recompute: any schedule without recomputation is one with it.
-    beams = Expander(replace(rules, recompute=False))
+    beams = Expander(replace(rules, recompute=False), fewer=True)
     try:
         for width in NARROW:
             if found.cost != found.lower:
                 _beam(beams, width, found, limits)
-        _levels(Expander(rules), beams, found, limits)
+        _levels(expand, beams, found, limits)
     except _Stop as stop:
         found.stopped = str(stop)
+    except (TooMany, MemoryError):
+        found.stopped = "memory is up: a single step has too many successors"
     except KeyboardInterrupt:
         found.stopped = "interrupted"
     return found
@@ -118,7 +122,7 @@ def _beam(expand: Expander, width: int, found: Found, limits: _Limits) -> None:
         layer, rise = layer.take(best), rise[best]
         if not len(layer):
             return
-    found.offer(expand.rules, base + int(rise[0]), [*history.path(int(layer.parent[0])),
+    found.offer(expand, base + int(rise[0]), [*history.path(int(layer.parent[0])),
                                                     layer.row(0)])  # fmt: skip
 
 
@@ -169,7 +173,7 @@ def _levels(expand: Expander, beams: Expander, found: Found, limits: _Limits) ->
                     goals = np.nonzero(done)[0]
                     best = int(goals[np.argmin(children.rise[goals])])
                     path = [*seen.path(int(c.parent[best])), c.row(best)]
-                    found.offer(expand.rules, level + int(children.rise[best]), path)
+                    found.offer(expand, level + int(children.rise[best]), path)
                 for r in np.unique(children.rise[~done]):
                     group = c.take((children.rise == r) & ~done)
                     group = group.take(distinct(group)[0])

@@ -19,10 +19,9 @@ import numpy as np
 from iosim.errors import InputError
 from iosim.pebbling.bits import members
 from iosim.pebbling.dag import Dag
-from iosim.pebbling.expand import Expander
 from iosim.pebbling.game import Game, Move
-from iosim.pebbling.rules import Operation, Rules, compile_rules
-from iosim.pebbling.search import NO_LIMIT, Found, State, search
+from iosim.pebbling.rules import Operation, compile_rules
+from iosim.pebbling.search import Found, State, search
 from iosim.pebbling.states import States, one
 from iosim.pebbling.symmetry import Symmetry
 from iosim.problem import check_size
@@ -112,7 +111,7 @@ def optimum(
     game = Game(dag, M, recompute, partial)
     moves: list[Move] = []
     if found.cost is not None:
-        moves = _write(found.rules, found.path, game)
+        moves = _write(found, game)
         if game.loads + game.stores != found.cost:
             raise AssertionError(f"the schedule moves {game.loads + game.stores}: {found.cost}")
     return Optimum(
@@ -121,12 +120,14 @@ def optimum(
     )  # fmt: skip
 
 
-def _write(rules: Rules, path: list[State], game: Game) -> list[Move]:
-    """Play the schedule along a path of states, each known up to an automorphism only.
+def _write(found: Found, game: Game) -> list[Move]:
+    """Play the schedule along the path of states, each known up to an automorphism only.
 
     `values` and `ops` lead from numbers in the present state to those in the schedule.
     """
-    expand, symmetry = Expander(rules), Symmetry(rules)
+    expand, rules = found.expand, found.expand.rules
+    symmetry = Symmetry(rules)
+    slack = (found.cost or 0) - rules.compulsory
     values = list(range(len(rules.values)))
     ops = list(range(len(rules.ops)))
     moves: list[Move] = []
@@ -134,8 +135,8 @@ def _write(rules: Rules, path: list[State], game: Game) -> list[Move]:
     def names(word: np.uint64) -> list[str]:
         return [rules.values[values[v]] for v in members(int(word))]
 
-    for here, there in itertools.pairwise(path):
-        children = expand(one(*here), NO_LIMIT)
+    for here, there in itertools.pairwise(found.path):
+        children = expand(one(*here), slack)
         child, k = _which(symmetry, children.states, there)
         moves += _step(
             game,
@@ -153,10 +154,13 @@ def _write(rules: Rules, path: list[State], game: Game) -> list[Move]:
 
 def _which(symmetry: Symmetry, children: States, goal: State) -> tuple[int, int]:
     """The child that is the goal, and the automorphism that makes it so (−1 for none)."""
-    for k in range(-1, len(symmetry.maps)):
-        for child in range(len(children)):
-            if symmetry.image(children.row(child), k) == goal:
-                return child, k
+    raw = children.find(goal)
+    if len(raw):
+        return int(raw[0]), -1
+    child = int(symmetry.canonical(children).find(goal)[0])
+    for k in range(len(symmetry.maps)):
+        if symmetry.image(children.row(child), k) == goal:
+            return child, k
     raise AssertionError("the path has a gap")
 
 

@@ -42,6 +42,11 @@ class States:
         """A hash of each row."""
         return mix((self.A, self.R, self.D))
 
+    def find(self, state: tuple[int, int, int]) -> Ints:
+        """The places of one state."""
+        A, R, D = (np.uint64(x) for x in state)
+        return np.nonzero((self.A == A) & (self.R == R) & (self.D == D))[0]
+
     def row(self, k: int) -> tuple[int, int, int]:
         """One state as three integers."""
         return int(self.A[k]), int(self.R[k]), int(self.D[k])

@@ -115,9 +115,7 @@ class Symmetry:
         return States(A, R, D, s.parent)
 
     def image(self, state: tuple[int, int, int], k: int) -> tuple[int, int, int]:
-        """The image of one state under automorphism k; k = −1 is the identity."""
-        if k < 0:
-            return state
+        """The image of one state under automorphism k."""
         values, ops = self.maps[k]
         A, R, D = state
         return (values if self.recompute else ops).of(A), values.of(R), values.of(D)
