@@ -43,6 +43,7 @@ class Found:
     path: list[State] = field(default_factory=list)
     states: int = 0
     stopped: str = ""  # why the search ended early
+    symmetry: Symmetry | None = None  # under which the path's states are representatives
 
     def offer(self, expand: Expander, cost: int, path: list[State]) -> None:
         """Keep a schedule if it is better."""
@@ -141,7 +142,7 @@ def _promising(states: States, rise: Ints, slack: int, width: int) -> Ints:
 
 def _levels(expand: Expander, beams: Expander, found: Found, limits: _Limits) -> None:
     """Expand every state of one level after the other, until one holds the optimum."""
-    symmetry = Symmetry(expand.rules)
+    found.symmetry = symmetry = Symmetry(expand.rules)
     level = expand.rules.compulsory
     pending: dict[int, list[States]] = {level: [expand.start()]}
     wide = list(WIDE)

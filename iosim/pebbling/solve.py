@@ -126,7 +126,7 @@ def _write(found: Found, game: Game) -> list[Move]:
     `values` and `ops` lead from numbers in the present state to those in the schedule.
     """
     expand, rules = found.expand, found.expand.rules
-    symmetry = Symmetry(rules)
+    symmetry = found.symmetry or Symmetry(rules)
     slack = (found.cost or 0) - rules.compulsory
     values = list(range(len(rules.values)))
     ops = list(range(len(rules.ops)))

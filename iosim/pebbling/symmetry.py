@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from iosim.pebbling.bits import Permutation
+from iosim.pebbling.bits import ZERO, Permutation
 from iosim.pebbling.rules import Rules
 from iosim.pebbling.states import States
 
-LIMIT = 48
+LIMIT = 512
 
 
 def automorphisms(rules: Rules, limit: int = LIMIT) -> list[tuple[int, ...]]:
@@ -98,20 +98,27 @@ class Symmetry:
         self.recompute = rules.recompute
 
     def canonical(self, s: States) -> States:
-        """The least image of each state, by A, then R, then D."""
+        """The least image of each state, by A, then R, then D.
+
+        Many states share their A: which automorphisms make it least is found once for each.
+        """
         if not self.maps:
             return s
-        A, R, D = s.A.copy(), s.R.copy(), s.D.copy()
-        for values, ops in self.maps:
-            a = (values if self.recompute else ops)(s.A)
-            rows = np.nonzero(a <= A)[0]
-            a, r = a[rows], values(s.R[rows])
-            less = (a < A[rows]) | (r <= R[rows])
-            rows, a, r = rows[less], a[less], r[less]
+        sets, which = np.unique(s.A, return_inverse=True)
+        images = np.stack([sets, *((v if self.recompute else o)(sets) for v, o in self.maps)])
+        least = images.min(axis=0)
+        best = images == least
+        A = least[which]
+        R, D = (np.where(best[0][which], x, ~ZERO) for x in (s.R, s.D))
+        for k, (values, _) in enumerate(self.maps, 1):
+            rows = np.nonzero(best[k][which])[0]
+            r = values(s.R[rows])
+            less = r <= R[rows]
+            rows, r = rows[less], r[less]
             d = values(s.D[rows])
-            less = (a < A[rows]) | (r < R[rows]) | (d < D[rows])
+            less = (r < R[rows]) | (d < D[rows])
             rows = rows[less]
-            A[rows], R[rows], D[rows] = a[less], r[less], d[less]
+            R[rows], D[rows] = r[less], d[less]
         return States(A, R, D, s.parent)
 
     def image(self, state: tuple[int, int, int], k: int) -> tuple[int, int, int]:
