@@ -13,7 +13,7 @@ from iosim.sweep.executors import Pool, serial
 from iosim.sweep.grid import Sweep
 from iosim.sweep.provenance import this_command
 from iosim.sweep.store import Broken, Store
-from iosim.sweep.work import Done, compute
+from iosim.sweep.work import Done, compute, fill
 
 # Executors may break this often in a row without a shard done in between.
 BREAKS = 8
@@ -30,7 +30,7 @@ class Report:
         rows: rows that it wrote; fewer than points where infeasible ones are left out.
         shards: shards that it wrote.
         broken: shards that it set aside.
-        work_s: seconds that workers spent on counting.
+        work_s: seconds that workers spent on their shards.
         wall_s: seconds that everything took.
         breaks: how often the executor broke and was made again.
     """
@@ -113,6 +113,7 @@ def _round(
     flying: dict[Future[Done], int] = {}
     executor = pool.make()
     todo = (k for k in order if k not in finished)
+    hand = store.slim()
     try:
         while True:
             # Two for each worker: the next one is there when it is done with this one.
@@ -124,17 +125,21 @@ def _round(
                     finished.add(number)
                     report.found += sweep.shard(number).points
                     continue
-                flying[executor.submit(compute, sweep, number)] = number
+                if pool.shares_disk:
+                    flying[executor.submit(fill, hand, sweep, number)] = number
+                else:
+                    flying[executor.submit(compute, sweep, number)] = number
             if not flying:
                 return None
             for future in wait(flying, return_when=FIRST_COMPLETED).done:
                 number = flying.pop(future)
                 found = future.result()
-                store.write_shard(number, found.table)
+                if found.table is not None:
+                    store.write_shard(number, found.table)
                 finished.add(number)
                 report.shards += 1
                 report.done += found.points
-                report.rows += found.table.num_rows
+                report.rows += found.rows
                 report.work_s += found.seconds
                 tick(report)
     except pool.lost as error:

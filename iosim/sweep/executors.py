@@ -29,12 +29,14 @@ class Pool:
         width: shards that it computes at once.
         make: a fresh executor; called again after `lost`.
         lost: what a future raises when its worker died: the shard is worth another try.
+        shares_disk: its workers reach the store's directory, and write their shards themselves.
     """
 
     name: str
     width: int
     make: Callable[[], Executor]
     lost: tuple[type[BaseException], ...] = (BrokenExecutor,)
+    shares_disk: bool = True
 
 
 class SerialExecutor(Executor):
@@ -118,8 +120,8 @@ def dask(address: str, workers: int = 0) -> Iterator[Pool]:
                 ) from error
         threads = sum(client.nthreads().values())
         yield Pool(
-            f"Dask, {threads} workers", threads, lambda: _Dask(client), _lost(dd),
-        )  # fmt: skip
+            f"Dask, {threads} workers", threads, lambda: _Dask(client), _lost(dd), shares_disk=False
+        )
 
 
 class _Dask(Executor):

@@ -131,6 +131,10 @@ class Store:
                 f"{str(self.path / MANIFEST)!r} is of another version: {error}"
             ) from None
 
+    def slim(self) -> Store:
+        """What a worker needs to write shards; small to send."""
+        return Store(self.path, {"kind": self.manifest["kind"], "id": self.manifest.get("id")})
+
     def shard_path(self, name: int | str) -> Path:
         """Where a shard is, or will be."""
         return self.path / "rows" / (f"{name:08d}.parquet" if isinstance(name, int) else name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from iosim.problem import PROBLEMS
 from iosim.sweep.engines import count_columns
 from iosim.sweep.grid import EXPLICIT, Block, Shard, Sweep, asked
 from iosim.sweep.need import pyarrow
+from iosim.sweep.store import Store
 from iosim.sweep.task import hashes, head_text, program_hash
 from iosim.tiling import optimal_tiles
 
@@ -33,12 +34,19 @@ Lower = tuple[NDArray[np.float64], list[str]]
 
 @dataclass(frozen=True)
 class Done:
-    """A shard's rows and the seconds that they took."""
+    """A shard that was counted.
 
-    number: int
+    Attributes:
+        points: of the grid.
+        rows: of the table; fewer than points where infeasible ones are left out.
+        seconds: that it took.
+        table: the rows, an Arrow table; None where they are on disk already.
+    """
+
     points: int
-    table: Any
+    rows: int
     seconds: float
+    table: Any
 
 
 def compute(sweep: Sweep, number: int) -> Done:
@@ -49,7 +57,15 @@ def compute(sweep: Sweep, number: int) -> Done:
     start = time.perf_counter()
     shard = sweep.shard(number)
     table = _table(sweep, shard)
-    return Done(number, shard.points, table, time.perf_counter() - start)
+    return Done(shard.points, table.num_rows, time.perf_counter() - start, table)
+
+
+def fill(store: Store, sweep: Sweep, number: int) -> Done:
+    """Count a shard and write it; raises as `compute` and `Store.write` do."""
+    start = time.perf_counter()
+    done = compute(sweep, number)
+    store.write_shard(number, done.table)
+    return replace(done, table=None, seconds=time.perf_counter() - start)
 
 
 def schema(sweep: Sweep) -> Any:

@@ -1,0 +1,98 @@
+"""Speed, overhead and memory of sweeps: ``pytest benchmarks/test_sweep.py``.
+
+Nothing here is a test of time: machines are shared and noisy.  The targets that the project set
+itself stand in the names; what is measured is printed with the table (``extra_info``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iosim.sweep import Pool, Store, Sweep, collect, dask, processes, serial
+
+GRID = {"algo": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
+MILLION = GRID | {"tiles": "B_r=1:1024:x1.12,B_c=1:1024:x1.22"}
+SEARCHED = {"algo": "flash2,small_cache", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
+RULE = {
+    "algo": "flash1",
+    "N": "1024:65536:x2",
+    "d": "64,128",
+    "M": "16Ki:87Ki:+1",
+    "tiles": "paper",
+}
+
+
+def run(benchmark: Any, folder: Path, pool: Pool, options: dict[str, Any]) -> None:
+    """Sweep once; note points per second, and the share of the workers' time not on shards."""
+    sweep = Sweep.of(**options)
+    report = benchmark.pedantic(
+        lambda: collect(Store.declare(folder / "s", sweep), pool), rounds=1, iterations=1
+    )
+    assert report.done == sweep.points
+    benchmark.extra_info["points"] = report.points
+    benchmark.extra_info["points_per_s"] = round(report.points / report.wall_s)
+    overhead = f"{1 - report.work_s / pool.width / report.wall_s:.1%}"
+    benchmark.extra_info["overhead"] = overhead
+    print(f"\n{report.points:,} points in {report.wall_s:.1f} s on {pool.name}: "
+          f"{benchmark.extra_info['points_per_s']:,} per s, overhead {overhead}")  # fmt: skip
+
+
+def test_a_million_given_tiles_on_two_cores_target_30s(benchmark: Any, tmp_path: Path) -> None:
+    assert Sweep.of(**MILLION).points > 10**6
+    run(benchmark, tmp_path, processes(2), MILLION)
+
+
+def test_a_million_by_the_papers_rule_on_two_cores_target_30s(
+    benchmark: Any, tmp_path: Path
+) -> None:
+    assert Sweep.of(**RULE).points > 10**6
+    run(benchmark, tmp_path, processes(2), RULE)
+
+
+def test_optimal_tiles_on_two_cores(benchmark: Any, tmp_path: Path) -> None:
+    run(benchmark, tmp_path, processes(2), SEARCHED)
+
+
+@pytest.mark.parametrize("tiles", ["given", "searched"])
+def test_overhead_of_serial_target_5_percent(benchmark: Any, tmp_path: Path, tiles: str) -> None:
+    options = MILLION if tiles == "given" else SEARCHED | {"N": "1024,4096"}
+    run(benchmark, tmp_path, serial(), options)
+
+
+@pytest.mark.parametrize("kind", ["processes", "dask"])
+def test_overhead_of_two_workers_target_5_percent(
+    benchmark: Any, tmp_path: Path, kind: str
+) -> None:
+    """Long enough that the workers' start, doesn't hide the rest."""
+    options = SEARCHED | {"M": "256:1Mi:x1.03"}
+    with dask("local", 2) if kind == "dask" else contextlib.nullcontext(processes(2)) as pool:
+        run(benchmark, tmp_path, pool, options)
+
+
+def test_memory_does_not_grow_with_the_grid(benchmark: Any, tmp_path: Path) -> None:
+    """Largest resident size of a process that sweeps n points in shards of 65,536."""
+    code = """if True:
+        import json, resource, sys
+        from iosim.sweep import Store, Sweep, collect
+        options = json.loads(sys.argv[1])
+        collect(Store.declare(sys.argv[2], Sweep.of(**options)))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    """
+
+    def mib(lengths: str) -> tuple[int, int]:
+        options = MILLION | {"N": lengths}
+        command = [sys.executable, "-c", code, json.dumps(options), str(tmp_path / lengths)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return Sweep.of(**options).points, int(done.stdout)
+
+    small, large = mib("1024"), benchmark.pedantic(lambda: mib("1024:262144:x1.2"), rounds=1)
+    print(f"\n{small[0]:,} points: {small[1]} MiB; {large[0]:,} points: {large[1]} MiB")
+    assert large[0] > 10 * small[0]
+    assert large[1] < 1.5 * small[1]

@@ -1,0 +1,79 @@
+"""Experiments: each a table, a figure and a paragraph (README.md).
+
+An experiment is a module ``eNN_….py`` with an `EXPERIMENT`: a function that makes its tables from
+nothing (or from recorded measurements) and one that draws its figure from the tables alone.
+``python -m experiments.e01_words`` makes them anew in `data/`; ``iosim reproduce`` makes them in a
+temporary directory and compares.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iosim.plot import PALETTE
+from iosim.sweep import Store, Sweep, collect, processes, provenance, query
+from iosim.table import write_csv
+
+DATA = Path(__file__).parent / "data"
+# Okabe and Ito's colours for schedules; black is for bounds.
+COLOURS = (*PALETTE[:6], "#7F7F7F")
+Rows = list[dict[str, Any]]
+
+# What these experiments were run with; a schedule that is registered later has to be added here.
+SCHEDULES = (
+    "naive", "flash1", "flash2", "flash2_chunked", "flash2_keep", "small_cache", "spill_rows",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What an experiment is.
+
+    Attributes:
+        name: the module's, and the folder's in `data/`.
+        tables: makes the tables, file name → rows.
+        draw: draws the figure from the tables in a folder: ``draw(folder, stem)``.
+    """
+
+    name: str
+    tables: Callable[[], Mapping[str, Rows]]
+    draw: Callable[[Path, Path], list[Path]]
+
+    def run(self, folder: Path) -> list[Path]:
+        """Make everything in a folder; the paths."""
+        made = []
+        for name, rows in self.tables().items():
+            made.append(folder / name)
+            write_csv(made[-1], rows)
+        return [*made, *self.draw(folder, folder / self.name)]
+
+    def main(self) -> None:
+        """Make everything in `data/`, with its provenance."""
+        folder = DATA / self.name
+        folder.mkdir(parents=True, exist_ok=True)
+        start = time.perf_counter()
+        for path in self.run(folder):
+            print(path)
+        told = provenance.of(f"python -m experiments.{self.name}")
+        told["seconds"] = f"{time.perf_counter() - start:.1f}"
+        (folder / "provenance.json").write_text(json.dumps(told, indent=1) + "\n")
+
+
+def swept(columns: Sequence[str], **options: Any) -> Rows:
+    """The rows of a sweep, on all cores: chosen columns, in the grid's order."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.declare(Path(folder) / "sweep", Sweep.of(**options))
+        collect(store, processes())
+        table = query(f"SELECT {', '.join(columns)} FROM rows", [store.path])
+    return [dict(row) for row in table.to_pylist()]
+
+
+def digits(value: float, many: int = 6) -> float:
+    """A float with the digits that a table needs."""
+    return float(f"{value:.{many}g}")

@@ -1,0 +1,129 @@
+"""I/O against M for every schedule: slopes −1 and −1/2, and the crossover at M = d².
+
+Exact counts with optimal tiles, N = 4096, d = 32, 64, 128, M from 64 words to 2 Mi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
+from iosim.plot import MARKERS, STYLE, pyplot, save
+from iosim.table import read_csv
+
+N, DS = 4096, (32, 64, 128)
+COLUMNS = (
+    "algorithm", "N", "d", "M_words", "load_words", "store_words", "total_words", "peak_words",
+    "load_K_words + load_V_words AS KV_words", "lower_bound_words",
+)  # fmt: skip
+TWO_PASSES = ("naive", "small_cache", "spill_rows")
+# Schedules with a power law: −1 above d², −1/2 below d²/4.
+LAWS = (("flash2", -1.0), ("flash2_chunked", -1.0), ("small_cache", -0.5))
+
+
+def tables() -> dict[str, Rows]:
+    """Words of every schedule, and the fitted exponents."""
+    rows = swept(COLUMNS, algo=SCHEDULES, N=N, d=DS, M="64:2Mi:x1.3", feasible=True)
+    for row in rows:
+        row["lower_bound_words"] = digits(row["lower_bound_words"])
+    return {"words.csv": rows, "slopes.csv": slopes(rows), "crossover.csv": crossover(rows)}
+
+
+def slopes(rows: Rows) -> Rows:
+    """Exponents of M: of K and V above d², of the score tiles' traffic below d²/4.
+
+    Below, edges and statistics take O(√M) of a tile's M words: log w = a + b·log M + c/√M.
+    """
+    found = []
+    for name, expected in LAWS:
+        for d in DS:
+            small = expected > -1
+            low, high = (64, d * d // 4) if small else (d * d, N * d // 4)
+            mine = [r for r in rows if (r["algorithm"], r["d"]) == (name, d)]
+            mine = [r for r in mine if low <= r["M_words"] <= high]
+            if high < 8 * low:  # too short a range to tell an exponent
+                continue
+            M = np.array([r["M_words"] for r in mine], np.float64)
+            y = np.array([r["KV_words"] for r in mine], np.float64)
+            if small:  # what is not moved per tile: S once out
+                y = np.array([r["total_words"] - r["N"] ** 2 for r in mine], np.float64)
+            terms = [np.ones_like(M), np.log(M)] + ([M**-0.5] if small else [])
+            fit = np.linalg.lstsq(np.stack(terms, axis=1), np.log(y), rcond=None)[0][1]
+            found.append({
+                "algorithm": name, "d": d, "M_from_words": int(M.min()),
+                "M_to_words": int(M.max()), "points": len(mine), "expected": expected,
+                "fitted": digits(float(fit), 4),
+            })  # fmt: skip
+    return found
+
+
+def crossover(rows: Rows) -> Rows:
+    """The M from which the best one-pass schedule moves no more than the best two-pass one."""
+    found = []
+    for d in DS:
+        best: dict[int, dict[str, int]] = {}
+        for r in rows:
+            if r["d"] == d:
+                kind = "two" if r["algorithm"] in TWO_PASSES else "one"
+                here = best.setdefault(r["M_words"], {})
+                here[kind] = min(here.get(kind, r["total_words"]), r["total_words"])
+        both = sorted(M for M, here in best.items() if len(here) == 2)
+        last = max((M for M in both if best[M]["one"] > best[M]["two"]), default=0)
+        first = next(M for M in both if last < M)
+        found.append({
+            "d": d, "two_passes_better_up_to_words": last, "one_pass_better_from_words": first,
+            "ratio_to_d2_from": digits(last / d**2, 3), "ratio_to_d2_to": digits(first / d**2, 3),
+        })  # fmt: skip
+    return found
+
+
+def draw(folder: Path, stem: Path) -> list[Path]:
+    """A panel for each d."""
+    rows = read_csv(folder / "words.csv")
+    plt = pyplot()
+    with plt.rc_context(STYLE):
+        figure, panels = plt.subplots(1, 3, figsize=(12.5, 4.7), sharey=True)
+        for axes, d in zip(panels, DS, strict=True):
+            _panel(axes, [r for r in rows if r["d"] == d], d)
+        panels[0].set_ylabel("HBM traffic, loads + stores (words)")
+        handles, labels = panels[-1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=9)
+        figure.suptitle(f"One head of attention, N = {N:,}: exact counts with optimal tiles")
+        figure.tight_layout(rect=(0, 0.06, 1, 1))
+        return save(figure, stem)
+
+
+def _panel(axes: Any, rows: Rows, d: int) -> None:
+    for k, name in enumerate(SCHEDULES):
+        points = [(r["M_words"], r["total_words"]) for r in rows if r["algorithm"] == name]
+        axes.plot(*zip(*points, strict=True), color=COLOURS[k], marker=MARKERS[k], label=name,
+                  markevery=(k, len(SCHEDULES)))  # fmt: skip
+    bound = {r["M_words"]: r["lower_bound_words"] for r in rows}
+    M = sorted(bound)
+    axes.plot(M, [bound[m] for m in M], "--", color="black", label="proven lower bound")
+    axes.fill_between(M, [1] * len(M), [bound[m] for m in M], color="black", alpha=0.06)
+    axes.axvline(d * d, color="grey", linestyle=":", linewidth=1.2)
+    axes.annotate("M = d²", (d * d, 0.03), xycoords=("data", "axes fraction"), xytext=(4, 0),
+                  textcoords="offset points", color="grey")  # fmt: skip
+    _guide(axes, [d * d * 1.5, d * d * 12], -1, 4 * N * N * d * d * 0.4, "∝ 1/M")
+    _guide(axes, [max(120, d * d / 60), d * d / 2], -0.5, 4 * N * N * d * 0.4, "∝ 1/√M")
+    axes.set(xscale="log", yscale="log", xlabel="fast memory M (words)", title=f"d = {d}")
+    axes.set_ylim(2.5e5, 1.2e10)
+
+
+def _guide(axes: Any, M: Sequence[float], power: float, scale: float, text: str) -> None:
+    """A straight line under the bound, with its exponent."""
+    axes.plot(M, [scale * m**power for m in M], color="dimgrey", linewidth=1)
+    middle = (M[0] * M[1]) ** 0.5
+    axes.annotate(text, (middle, scale * middle**power), xytext=(-2, -6), ha="right", va="top",
+                  textcoords="offset points", color="dimgrey", fontsize=9)  # fmt: skip
+
+
+EXPERIMENT = Experiment("e01_words", tables, draw)
+
+if __name__ == "__main__":
+    EXPERIMENT.main()

@@ -1,0 +1,79 @@
+"""How far from optimal: every schedule over the largest proven lower bound, against M/d².
+
+Exact counts with optimal tiles, N = 2¹⁸, d = 32, 64, 128, M from d²/16 to 64 d² words.  The bound
+is that of class `once`: one accumulator per sum, every score computed once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from experiments import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
+from iosim.plot import MARKERS, PALETTE, STYLE, pyplot, save
+from iosim.table import read_csv
+
+N, DS, SHOWN = 2**18, (32, 64, 128), 64
+COLUMNS = ("algorithm", "d", "M_words", "total_words", "lower_bound_words", "gap")
+
+
+def tables() -> dict[str, Rows]:
+    """The gap of every schedule, and of the best one."""
+    rows: Rows = []
+    for d in DS:
+        M = f"{d * d // 16}:{64 * d * d}:x1.15,{d * d}"
+        rows += swept(COLUMNS, algo=SCHEDULES, N=N, d=d, M=M, feasible=True)
+    best = []
+    for d in DS:
+        for M_words in sorted({r["M_words"] for r in rows if r["d"] == d}):
+            here = [r for r in rows if (r["d"], r["M_words"]) == (d, M_words)]
+            r = min(here, key=lambda r: r["total_words"])
+            best.append({
+                "d": d, "M_words": M_words, "M_over_d2": digits(M_words / d**2, 5),
+                "best_algorithm": r["algorithm"], "gap": digits(r["gap"]),
+            })  # fmt: skip
+    for r in rows:
+        r["lower_bound_words"], r["gap"] = digits(r["lower_bound_words"]), digits(r["gap"])
+    return {"gap.csv": rows, "best.csv": best}
+
+
+def draw(folder: Path, stem: Path) -> list[Path]:
+    """Left every schedule at one d, right the best one for each d."""
+    rows, best = read_csv(folder / "gap.csv"), read_csv(folder / "best.csv")
+    plt = pyplot()
+    with plt.rc_context(STYLE):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.7))
+        for k, name in enumerate(SCHEDULES):
+            points = [(r["M_words"] / r["d"] ** 2, r["gap"]) for r in rows
+                      if (r["algorithm"], r["d"]) == (name, SHOWN)]  # fmt: skip
+            left.plot(*zip(*points, strict=True), color=COLOURS[k], marker=MARKERS[k], label=name,
+                      markevery=(k, len(SCHEDULES)))  # fmt: skip
+        left.set(yscale="log", ylim=(0.75, 40), title=f"every schedule, d = {SHOWN}",
+                 ylabel="words moved ÷ proven lower bound")  # fmt: skip
+        left.set_yticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
+        left.legend(fontsize=8.5, loc="upper center")
+        for k, d in enumerate(DS):
+            points = [(r["M_over_d2"], r["gap"]) for r in best if r["d"] == d]
+            right.plot(*zip(*points, strict=True), color=PALETTE[k], marker=MARKERS[k],
+                       label=f"d = {d}", markevery=(2 * k, 6))  # fmt: skip
+        right.set(ylim=(0.97, None), title="the best schedule", ylabel="words moved ÷ lower bound")
+        right.legend()
+        for axes in (left, right):
+            _frame(axes)
+        figure.suptitle(f"How far from optimal: N = {N:,}, optimal tiles")
+        figure.tight_layout()
+        return save(figure, stem)
+
+
+def _frame(axes: Any) -> None:
+    axes.axhline(1, color="black", linewidth=1)
+    axes.axvline(1, color="grey", linestyle=":", linewidth=1.2)
+    axes.annotate("M = d²", (1, 0.02), xycoords=("data", "axes fraction"), xytext=(4, 0),
+                  textcoords="offset points", color="grey")  # fmt: skip
+    axes.set(xscale="log", xlabel="M / d²")
+
+
+EXPERIMENT = Experiment("e02_gap", tables, draw)
+
+if __name__ == "__main__":
+    EXPERIMENT.main()

@@ -1,0 +1,153 @@
+"""FlashAttention's published HBM traffic beside the model and an H200's counters.
+
+Dao et al. 2022, Figure 2, left: attention of GPT-2 medium, N = 1024, d = 64, 16 heads, batch 64,
+forward and backward on an A100: 40.3 GB for standard attention in one edition and 35.3 GB in
+another, against 4.4 GB for FlashAttention.  The model counts the forward pass; recorded counters of
+an H200 (`iosim gpu paper`) fill in what it does not cover.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from experiments import DATA, Experiment, Rows, digits
+from iosim.algorithms import algorithm
+from iosim.choose import choose_tiles
+from iosim.gpu.tables import paper_rows
+from iosim.hardware import gpu
+from iosim.plot import PALETTE, STYLE, pyplot, save
+from iosim.problem import Attention, word_bytes
+from iosim.program.evaluate import count
+from iosim.table import read_csv
+
+PROBLEM = Attention(1024, 64, 16 * 64)
+DTYPE, GB = "fp16", 1e9
+M = gpu("a100").sram_words(DTYPE)
+RECORD = DATA / "gpu" / "h200" / "paper"
+FORWARD, BOTH = "forward", "forward + backward"
+PUBLISHED = (("standard", 40.3, "one edition"), ("standard", 35.3, "another edition"),
+             ("fused", 4.4, "both editions"))  # fmt: skip
+# Schedule, how its tiles are chosen, and the line of the figure it belongs to.
+MODEL = (("naive", "auto", "standard"), ("flash1", "paper", "fused"), ("flash1", "auto", "fused"),
+         ("flash2", "auto", "fused"))  # fmt: skip
+
+
+def tables() -> dict[str, Rows]:
+    """Everything in GB (10⁹ bytes)."""
+    rows: Rows = [_row(group, BOTH, "published, A100", gb, note) for group, gb, note in PUBLISHED]
+    for name, how, group in MODEL:
+        choice = choose_tiles(algorithm(name), PROBLEM, M, how)
+        tiles = " ".join(f"{k}={v}" for k, v in choice.tiles.items())
+        note = f"{name}, {how} tiles: {tiles}"
+        rows.append(_row(group, FORWARD, "iosim's formula", model_bytes(choice) / GB, note))
+    compulsory = 4 * PROBLEM.heads * PROBLEM.N * PROBLEM.d * word_bytes(DTYPE) / GB
+    rows.append(_row("fused", FORWARD, "compulsory", compulsory, "Q, K, V once in, O once out"))
+    for r in paper_rows(RECORD).rows:
+        name = r["implementation"].removeprefix("PyTorch ")
+        if name.startswith("emitted"):
+            group = "standard" if name == "emitted naive" else "fused"
+            who = f"{name.removeprefix('emitted ')} emitted by iosim"
+        else:
+            group, who = name, f"PyTorch, {r['kernels']} kernels"
+        rows.append(_row(group, r["passes"], "measured, H200", r["dram_gb"], who))
+        if r["passes"] == BOTH:
+            rows.append(_row(group, BOTH, "passes counted", r["predicted_gb"], "no re-reads"))
+    return {"hbm.csv": rows}
+
+
+def model_bytes(choice: Any) -> int:
+    """Bytes of a bound schedule in fp16; row statistics are fp32."""
+    wide = {t.name: t.wide for t in choice.instance.program.tensors}
+    return sum(
+        words * word_bytes(DTYPE, wide[tensor]) for (_, tensor), words in count(choice.instance)
+    )
+
+
+def _row(group: str, passes: str, source: str, gb: float, note: str) -> dict[str, Any]:
+    return {"attention": group, "passes": passes, "source": source, "hbm_gb": digits(gb, 4),
+            "note": note}  # fmt: skip
+
+
+LINES = (
+    ("standard", FORWARD, "standard attention,\nforward"),
+    ("standard", BOTH, "standard attention,\nforward + backward"),
+    ("standard_masked", BOTH, "the same with mask and dropout,\nforward + backward"),
+    ("fused", FORWARD, "FlashAttention,\nforward"),
+    ("fused", BOTH, "FlashAttention,\nforward + backward"),
+)
+MARKS = {
+    "passes counted": ("s", PALETTE[2], 11), "published, A100": ("D", PALETTE[1], 8),
+    "iosim's formula": ("o", PALETTE[0], 8), "measured, H200": ("X", PALETTE[3], 7.5),
+    "compulsory": ("|", PALETTE[6], 18),
+}  # fmt: skip
+
+
+def draw(folder: Path, stem: Path) -> list[Path]:
+    """Dots on a log axis, one line for each implementation and direction."""
+    rows = read_csv(folder / "hbm.csv")
+    plt = pyplot()
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(9.5, 4.8))
+        for y, (group, passes, _) in enumerate(LINES):
+            mine = [r for r in rows if (r["attention"], r["passes"]) == (group, passes)]
+            for r in sorted(mine, key=lambda r: list(MARKS).index(r["source"])):
+                axes.plot(r["hbm_gb"], -y, **_look(r["source"]))
+            _label(axes, mine, -y)
+        for source in MARKS:
+            axes.plot([], [], **_look(source), label=source)
+        axes.set_yticks([-y for y in range(len(LINES))], [text for *_, text in LINES])
+        axes.set(
+            xscale="log", ylim=(-len(LINES) + 0.4, 0.7), xlim=(0.3, 80),
+            xlabel="HBM traffic, reads + writes (GB = 10⁹ bytes, fp16)",
+            title="GPT-2 medium's attention: N = 1,024, d = 64, 16 heads, batch 64",
+        )  # fmt: skip
+        ticks = (0.5, 1, 2, 5, 10, 20, 50)
+        axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
+        axes.legend(loc="lower right", fontsize=8.5)
+        figure.tight_layout()
+        return save(figure, stem)
+
+
+def _look(source: str) -> dict[str, Any]:
+    mark, colour, size = MARKS[source]
+    face = "none" if mark == "s" else colour
+    return {"marker": mark, "linestyle": "none", "markersize": size, "markerfacecolor": face,
+            "markeredgecolor": colour if mark in "s|" else "black",
+            "markeredgewidth": 1.6 if mark in "s|" else 0.8}  # fmt: skip
+
+
+def _label(axes: Any, rows: Rows, y: float) -> None:
+    """Each number once, neighbours above and below by turns; formulas also with their schedule."""
+    groups: list[Rows] = []
+    for r in sorted(rows, key=lambda r: r["hbm_gb"]):
+        if groups and r["hbm_gb"] < 1.03 * groups[-1][0]["hbm_gb"]:
+            groups[-1].append(r)
+        else:
+            groups.append([r])
+    ends = [(g[0]["hbm_gb"], g[-1]["hbm_gb"]) for g in groups]
+    side = 1
+    for k, (group, (first, last)) in enumerate(zip(groups, ends, strict=True)):
+        before = first / ends[k - 1][1] if k else 9.0
+        after = ends[k + 1][0] / last if k + 1 < len(ends) else 9.0
+        side = -side if before < 1.3 else 1
+        # Away from the neighbour that is nearer.
+        to = "right" if after < 1.6 <= before else "left" if before < 1.6 <= after else "center"
+        low, high = f"{first:.3g}", f"{last:.3g}"
+        names = [r["note"].partition(":")[0] for r in group if r["source"] == "iosim's formula"]
+        at = (first * last) ** 0.5
+        axes.annotate(
+            low if low == high else f"{low}–{high}", (at, y), ha=to, fontsize=8,
+            xytext=({"right": 8, "left": -8, "center": 0}[to], 9 if side > 0 else -18),
+            textcoords="offset points",
+        )  # fmt: skip
+        if names:
+            axes.annotate("\n".join(names[0].split(", ")), (at, y), xytext=(0, -11), ha="center",
+                          va="top", textcoords="offset points", fontsize=7.5, color="dimgrey",
+                          linespacing=0.95)  # fmt: skip
+
+
+EXPERIMENT = Experiment("e03_published", tables, draw)
+
+if __name__ == "__main__":
+    EXPERIMENT.main()

@@ -1,0 +1,117 @@
+"""Predicted against hardware, at both boundaries: SM ↔ L2 and L2 ↔ DRAM of an H200.
+
+The recorded runs of `iosim gpu validate` and `iosim gpu dram` are replayed: today's model against
+the counters' reports, with no GPU.  At the upper boundary the model is an SM's own traffic; at DRAM
+it is the wave model, in which programs that run together read K and V once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from experiments import DATA, Experiment, Rows, digits
+from iosim.gpu.tables import dram_rows, validate_table
+from iosim.plot import MARKERS, PALETTE, STYLE, pyplot, save
+from iosim.table import read_csv
+
+RECORDS = DATA / "gpu" / "h200"
+
+
+def tables() -> dict[str, Rows]:
+    """One row for each kernel at the upper, and each run at the lower boundary."""
+    upper: Rows = []
+    for folder in sorted(RECORDS.glob("validate*")):
+        for r in validate_table(folder).rows:
+            if r["failed"]:
+                continue
+            row = {x: r[x] for x in ("algorithm", "sizes", "dtype", "M_words", "tiles")}
+            for way in ("load", "store"):
+                row |= {f"model_{way}_bytes": r[f"model_{way}"],
+                        f"hardware_{way}_bytes": r[f"sram_{way}"],
+                        f"explained_{way}_bytes": r[f"explained_{way}"]}  # fmt: skip
+            upper.append(row | {"unexplained_bytes": r["unexplained"]})
+    lower = [
+        {
+            "N": r["N"], "d": r["d"], "B_r": r["B_r"], "stages": r["stages"],
+            "in_step": r["in_step"], "programs": r["programs"],
+            "predicted_read_bytes": r["predicted"], "hardware_read_bytes": r["measured"],
+            "drift_least_bytes": r["drift_least"], "drift_most_bytes": r["drift_most"],
+            "ratio": digits(r["measured"] / r["predicted"], 5),
+        }
+        for r in dram_rows(RECORDS / "dram").rows
+        if not r["failed"]
+    ]  # fmt: skip
+    return {"sm_l2.csv": upper, "dram.csv": lower}
+
+
+def draw(folder: Path, stem: Path) -> list[Path]:
+    """Both boundaries, measured points on the line of equality."""
+    upper, lower = read_csv(folder / "sm_l2.csv"), read_csv(folder / "dram.csv")
+    plt = pyplot()
+    with plt.rc_context(STYLE):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 5))
+        _upper(left, upper)
+        _lower(right, lower)
+        figure.suptitle("The model's bytes and the counters of an H200")
+        figure.tight_layout()
+        return save(figure, stem)
+
+
+def _upper(axes: Any, rows: Rows) -> None:
+    names = list(dict.fromkeys(r["algorithm"] for r in rows))
+    colours = (*PALETTE, "#7F7F7F", "#882255")
+    marks = MARKERS + "*h"
+    for k, name in enumerate(names):
+        mine = [r for r in rows if r["algorithm"] == name]
+        for way in ("load", "store"):
+            axes.plot(
+                [r[f"model_{way}_bytes"] for r in mine],
+                [r[f"hardware_{way}_bytes"] for r in mine],
+                marks[k % len(marks)], color=colours[k % len(colours)],
+                markerfacecolor=colours[k % len(colours)] if way == "load" else "none",
+                label=name if way == "load" else None,
+            )  # fmt: skip
+    every = [r[f"model_{way}_bytes"] for r in rows for way in ("load", "store")]
+    _equal(axes, min(every), max(every))
+    off = sum(r["unexplained_bytes"] for r in rows)
+    axes.set(title=f"SM ↔ L2: {len(rows)} kernels, {off} unexplained bytes",
+             xlabel="the model's bytes (filled: loads; open: stores)",
+             ylabel="bytes counted by the hardware")  # fmt: skip
+    axes.legend(loc="upper left")
+
+
+def _lower(axes: Any, rows: Rows) -> None:
+    kinds = ((True, "programs kept in step", "o", PALETTE[0]),
+             (False, "left to themselves", "s", PALETTE[1]))  # fmt: skip
+    for in_step, label, mark, colour in kinds:
+        mine = [r for r in rows if r["in_step"] == in_step]
+        axes.plot(
+            [r["predicted_read_bytes"] for r in mine], [r["hardware_read_bytes"] for r in mine],
+            mark, color=colour, markerfacecolor=colour if in_step else "none", markersize=6,
+            label=label,
+        )  # fmt: skip
+        if not in_step:
+            for r in mine:
+                axes.plot([r["predicted_read_bytes"]] * 2,
+                          [r["drift_least_bytes"], r["drift_most_bytes"]], color=colour,
+                          linewidth=3, alpha=0.3, solid_capstyle="butt")  # fmt: skip
+    axes.plot([], [], color=PALETTE[1], linewidth=3, alpha=0.3, label="what their drift explains")
+    every = [r["predicted_read_bytes"] for r in rows]
+    _equal(axes, min(every), max(every))
+    worst = max(abs(r["ratio"] - 1) for r in rows if r["in_step"])
+    axes.set(title=f"DRAM reads: in step within {worst:.1%} of the model",
+             xlabel="the wave model's bytes", ylabel="bytes counted by the hardware")  # fmt: skip
+    axes.legend(loc="upper left")
+
+
+def _equal(axes: Any, low: float, high: float) -> None:
+    ends = [low / 1.5, high * 1.5]
+    axes.plot(ends, ends, color="black", linewidth=0.9, zorder=0, label="equal")
+    axes.set(xscale="log", yscale="log")
+
+
+EXPERIMENT = Experiment("e05_hardware", tables, draw)
+
+if __name__ == "__main__":
+    EXPERIMENT.main()

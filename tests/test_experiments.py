@@ -1,0 +1,105 @@
+"""Experiments: complete, drawn from their tables, and the committed numbers come out again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from test_cli import iosim_
+
+import iosim
+from iosim import hardware
+from iosim.errors import InputError
+from iosim.sweep import reproduce
+from iosim.table import read_csv, write_csv
+
+ROOT = Path(__file__).parent.parent
+MODULES = reproduce.find([])
+# Those that take seconds; the others are reproduced in every run.
+LONG = ("e01_words", "e02_gap", "e05_hardware")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=[pytest.mark.slow] if p.stem in LONG else []) for p in MODULES],
+    ids=lambda p: p.stem,
+)
+def test_committed_numbers_come_out_again(path: Path) -> None:
+    result = reproduce.reproduce(path)
+    assert result.same, result.verdict
+    assert "rows as committed" in result.verdict
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_an_experiment_is_complete(path: Path) -> None:
+    folder = ROOT / "experiments" / "data" / path.stem
+    assert {".csv", ".png", ".svg", ".json"} <= {p.suffix for p in folder.iterdir()}
+    told = json.loads((folder / "provenance.json").read_text())
+    assert told["command"] == f"python -m experiments.{path.stem}"
+    said = (ROOT / "docs" / "experiments.md").read_text()
+    assert f"experiments/data/{path.stem}/{path.stem}.png" in said
+    assert f"iosim reproduce {path.stem.split('_')[0]}" in said
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_figures_come_from_tables_alone(path: Path, tmp_path: Path) -> None:
+    """The committed tables are all that a figure needs."""
+    module = reproduce.load(path)
+    folder = ROOT / "experiments" / "data" / path.stem
+    for table in folder.glob("*.csv"):
+        shutil.copy(table, tmp_path)
+    made = module.EXPERIMENT.draw(tmp_path, tmp_path / path.stem)
+    assert [p.suffix for p in made] == [".png", ".svg"]
+    assert made[0].read_bytes()[1:4] == b"PNG"
+    assert ElementTree.parse(made[1]).getroot().tag.endswith("svg")
+
+
+def test_a_changed_number_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = reproduce.find(["e04"])
+    folder = ROOT / "experiments" / "data" / path.stem
+    rows = read_csv(folder / "marks.csv")
+    rows[5]["total_words"] += 1
+    write_csv(tmp_path / "marks.csv", rows)
+    said = reproduce.difference(folder / "marks.csv", tmp_path / "marks.csv")
+    assert said is not None
+    assert "row 6, total_words" in said
+    write_csv(tmp_path / "marks.csv", rows[:-1])
+    assert "now 12" in str(reproduce.difference(folder / "marks.csv", tmp_path / "marks.csv"))
+    assert "is missing" in str(reproduce.difference(folder / "marks.csv", tmp_path / "no.csv"))
+
+
+def test_reproduce_from_the_command_line(tmp_path: Path) -> None:
+    done = iosim_("reproduce", "e03", "e06_models", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"^e0\d_\w+: reproduced, \d+ rows as committed", done.stdout, re.M)) == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_in_the_package_imports_experiments() -> None:
+    code = "import sys, iosim.cli, iosim.sweep.reproduce; assert 'experiments' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for path in (ROOT / "iosim").rglob("*.py"):
+        assert not re.search(r"^\s*(from|import) experiments", path.read_text(), re.M), path
+
+
+def test_every_attention_schedule_is_in_the_experiments() -> None:
+    from experiments import SCHEDULES
+
+    assert set(SCHEDULES) == {a.name for a in iosim.algorithms("attention")}
+
+
+def test_hardware() -> None:
+    assert list(hardware.GPUS) == ["v100", "a100", "h100", "h200", "b200"]
+    for g in hardware.GPUS.values():
+        assert "NVIDIA" in g.source
+        assert g.sram_bytes <= g.register_bytes < g.l2_bytes
+        assert 100 < g.ridge < 400
+    assert hardware.gpu("a100").sram_words("fp16") == 164 * 1024 // 2
+    with pytest.raises(InputError, match="did you mean 'h100'"):
+        hardware.gpu("h10")
