@@ -26,6 +26,8 @@ class Counts:
     items: tuple[tuple[Key, int], ...]
 
     def __init__(self, *items: tuple[Key, int]) -> None:
+        if len(dict(items)) < len(items):
+            raise ValueError(f"a key is counted twice in {items}: add Counts instead")
         object.__setattr__(self, "items", tuple(sorted(items)))
 
     @classmethod

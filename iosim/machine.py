@@ -4,12 +4,12 @@ Every operand must be resident, scratch memory starts as NaN, and holding more t
 raises.  Iterations of a grid loop are independent (`iosim.program.check` proves it for each
 program), so the machine runs many of them at once, each in a fast memory of its own: a buffer is
 an array whose leading *lane* dimensions number the iterations.  `lanes=1` runs them one by one,
-with the same counts and the same outputs; it is what the batched run is tested against.
+with no lane dimensions at all; it is what the batched run is tested against.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from iosim.counts import Counts, Direction, Key
 from iosim.errors import CapacityError, InputError, LeakError, ProgramError, ResidencyError
 from iosim.problem import check_size
-from iosim.program.check import check_parallel
+from iosim.program.check import check
 from iosim.program.ir import (
     Alloc,
     Free,
@@ -83,6 +83,7 @@ class _State:
     hbm: dict[str, Array]
     env: dict[str, int]
     words: dict[Key, int]
+    stored: set[str]
     where: dict[Tile, _Lanes] = field(default_factory=dict)
     batch: list[Tile] = field(default_factory=list)  # open loops that run as lanes
     arrays: dict[str, Array] = field(default_factory=dict)
@@ -112,7 +113,7 @@ def simulate(
         ProgramError: a grid loop's iterations are not independent.
     """
     program = instance.program
-    check_parallel(program)
+    check(program)
     if lanes < 1:
         raise InputError(f"lanes = {lanes} runs nothing: use 1 or more")
     stored = {n.tensor for n in nodes(program.body) if isinstance(n, Store)}
@@ -132,9 +133,10 @@ def simulate(
                 )
         else:
             memory[tensor.name] = np.full(shape, np.nan)
-    state = _State(instance, machine.M, lanes, memory, env, dict.fromkeys(program.keys(), 0))
+    words = dict.fromkeys(program.keys(), 0)
+    state = _State(instance, machine.M, lanes, memory, env, words, stored)
     _body(state, program.body, "program")
-    outputs = {t.name: memory[t.name] for t in program.tensors if t.name not in hbm}
+    outputs = {x: a for x, a in memory.items() if x in stored or x not in hbm}
     return Run(Counts.of(state.words), state.peak, outputs)
 
 
@@ -148,7 +150,9 @@ def _body(s: _State, body: tuple[Node, ...], scope: str) -> None:
         elif isinstance(node, Load):
             _reserve(s, node.buffer, node.index)
             _count(s, "load", node)
-            view = _lane_view(s, node).view()
+            # What a store may change under our hands is copied; inputs are views, and read-only.
+            view = _lane_view(s, node)
+            view = view.copy() if node.tensor in s.stored else view.view()
             view.flags.writeable = False
             s.arrays[node.buffer] = view
         elif isinstance(node, Store):
@@ -170,7 +174,7 @@ def _loop(s: _State, loop: Loop) -> None:
     start, stop = _span(s, loop.span)
     step = 1 if loop.step is None else s.env[loop.step]
     name = f"loop {loop.tile}"
-    if not loop.parallel:
+    if not loop.parallel or s.lanes == 1:
         for at in range(start, stop, step):
             s.where[loop.tile] = _Lanes(at, 1, min(step, stop - at))
             _body(s, loop.body, name)
@@ -320,11 +324,31 @@ def _cut(s: _State, ref: Ref) -> tuple[Any, ...]:
     at = next(k for k, x in enumerate(index) if ref.part and x.axis == ref.part.axis)
     assert ref.part is not None
     base = index[at]
-    if ref.part in s.batch or not isinstance(base, Span):
-        raise ProgramError(f"{ref}: a part must be cut by a sequential tile from a fixed span")
-    start = s.where[ref.part].start - _span(s, base)[0]
-    cut = slice(start, start + s.where[ref.part].extent)
+    if not isinstance(base, Span):
+        raise ProgramError(f"{ref}: a part must be cut from a fixed span")
+    low, high = _span(s, base)
+    here = s.where[ref.part]
+    if not low <= here.start <= here.start + here.extent <= high:
+        raise ResidencyError(
+            f"{ref} is {ref.part.axis}[{here.start}:{here.start + here.extent}], and {ref.buffer} "
+            f"holds {low}:{high}: load it first"
+        )
+    cut = slice(here.start - low, here.start - low + here.extent)
     return (..., *([slice(None)] * at), cut, *([slice(None)] * (len(index) - at - 1)))
+
+
+def _check_shapes(node: Op, values: Sequence[Array], lanes: int) -> None:
+    """Refuse what NumPy would broadcast: equal letters are equal extents."""
+    extents: dict[str, int] = {}
+    for letters, value in zip(OPS[node.name].dims, values, strict=True):
+        if letters == "*":
+            continue
+        for letter, n in zip(letters, value.shape[lanes:], strict=True):
+            if extents.setdefault(letter, n) != n:
+                raise ProgramError(
+                    f"{node.name}({', '.join(map(str, node.operands))}): dimension {letter!r} is "
+                    f"{extents[letter]} and {n} words long: the extents must agree"
+                )
 
 
 def _op(s: _State, node: Op) -> None:
@@ -334,8 +358,9 @@ def _op(s: _State, node: Op) -> None:
             raise ResidencyError(f"{node.name} reads {ref.buffer}, which is not resident: load it")
     cuts = [_cut(s, r) if r.part is not None else (...,) for r in node.operands]
     values = [s.arrays[r.buffer][c] for r, c in zip(node.operands, cuts, strict=True)]
-    if any(v.size == 0 for v in values):
+    if any(s.size[r.buffer] == 0 for r in node.operands):
         return  # an empty hold: nothing to do
+    _check_shapes(node, values, len(s.batch))
     for position, new in zip(spec.writes, spec.numpy(*values), strict=True):
         ref, cut = node.operands[position], cuts[position]
         if ref.part is None:

@@ -64,7 +64,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
         if lower:
             x, y = sorted(best), [best[m] for m in sorted(best)]
             axes.plot(x, y, color="black", linestyle="--", label="largest proven lower bound")
-            floor = min(r["total_words"] for r in rows if r["kind"] in ("run", "formula"))
+            floor = min(r["total_words"] for r in rows)
             axes.fill_between(x, [min(floor, *y) / 2] * len(x), y, color="black", alpha=0.06)
         d2 = rows[0]["d"] ** 2
         spread = [r["M_words"] for r in rows]
@@ -77,7 +77,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
             ylabel="HBM traffic, loads + stores (words)",
             title=f"Attention, N = {rows[0]['N']:,}, d = {rows[0]['d']}: words moved against M",
         )  # fmt: skip
-        low = min([*best.values(), *(r["total_words"] for r in rows if r["kind"] == "run")])
+        low = min([*best.values(), *(r["total_words"] for r in rows)])
         axes.set_ylim(bottom=low / 1.6)
         axes.legend(ncols=1, loc="upper right", title="lines: formulas; points: runs")
         return save(figure, stem)

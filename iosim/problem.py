@@ -179,9 +179,14 @@ def word_bytes(dtype: str, wide: bool = False) -> int:
 
 
 def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
-    """Largest |got − want| / max(1, max|want|) over all outputs; NaN counts as infinite."""
+    """Largest |got − want| / max(1, max|want|) over all outputs.
+
+    NaN counts as infinite, and so does a wrong shape.
+    """
     worst = 0.0
     for name, ref in want.items():
+        if np.shape(got[name]) != ref.shape:
+            return math.inf
         scale = max(1.0, float(np.max(np.abs(ref))))
         error = float(np.max(np.abs(np.asarray(got[name], np.float64) - ref))) / scale
         worst = max(worst, math.inf if math.isnan(error) else error)

@@ -18,12 +18,37 @@ from iosim.program.ir import Affine, Program
 from iosim.program.walk import bind
 
 
-def sym(name: str) -> sympy.Symbol:
-    """The one symbol of that name: a non-negative integer.
+def sym(name: str, least: int = 1) -> sympy.Symbol:
+    """The one symbol of a size or tile: a positive integer, the same as `iosim.bounds.sym`.
+
+    A hold may be 0, and `least=0` makes its symbol non-negative.
 
     Substitute these, never strings: ``expr.subs({"N": 8})`` would mean the function `sympy.N`.
     """
-    return sympy.Symbol(name, integer=True, nonnegative=True)
+    assumption = {"positive": True} if least > 0 else {"nonnegative": True}
+    return sympy.Symbol(name, integer=True, **assumption)
+
+
+class _Symbols:
+    """Atom → its sympy expression, for one program."""
+
+    def __init__(self, program: Program) -> None:
+        self._least = {p.name: p.least for p in program.params}
+
+    def name(self, name: str) -> sympy.Symbol:
+        return sym(name, self._least.get(name, 1))
+
+    def affine(self, value: Affine) -> Any:
+        terms = (c * self.name(name) for name, c in value.terms)
+        return sympy.Integer(value.const) + sympy.Add(*terms)
+
+    def __call__(self, atom: Atom) -> Any:
+        if isinstance(atom, Trips):
+            return sympy.ceiling(self.affine(atom.length) / self.name(atom.step))
+        if isinstance(atom, Clip):
+            length = self.affine(atom.length)
+            return sympy.Min(length, self.name(atom.step), evaluate=False)
+        return self.name(str(atom))
 
 
 @dataclass(frozen=True)
@@ -64,7 +89,8 @@ class Formula:
         env = bind(self.program, sizes, tiles).env
         # xreplace puts all numbers in at once; subs would leave Max and Min with one symbol
         # after the other still free, and reason about them each time.
-        at = {sym(name): sympy.Integer(value) for name, value in env.items()}
+        symbols = _Symbols(self.program)
+        at = {symbols.name(name): sympy.Integer(value) for name, value in env.items()}
         counts = Counts.of({key: _int(e.xreplace(at)) for key, e in self.words.items()})
         return counts, _int(self.peak_words.xreplace(at))
 
@@ -74,19 +100,16 @@ def count(program: Program) -> Formula:
 
     Raises ProgramError where a transfer is not linear in a tile, so that no closed form exists.
     """
-    closed = close(program)
-    words = {key: sympy.sympify(poly.evaluate(_value)) for key, poly in closed.counts.items()}
+    closed, symbols = close(program), _Symbols(program)
+    words = {key: sympy.sympify(poly.evaluate(symbols)) for key, poly in closed.counts.items()}
     levels = []
     for level in closed.peak:
-        expr = sympy.sympify(level.words.evaluate(_value))
+        expr = sympy.sympify(level.words.evaluate(symbols))
         for trips in sorted(level.runs, key=str):
-            expr = sympy.Piecewise((expr, _affine(trips.length) > 0), (0, True))
+            expr = sympy.Piecewise((expr, symbols.affine(trips.length) > 0), (0, True))
         levels.append(expr)
-    bounds: list[Any] = [sym(axis) >= 1 for axis in sorted({a for t in program.tensors
-                                                            for a in t.axes})]  # fmt: skip
-    for p in program.params:
-        bounds += [sym(p.name) >= p.least, sym(p.name) <= sym(p.axis)]
-    bounds = [b for b in bounds if b is not sympy.true]
+    # That sizes are positive integers is an assumption of the symbols themselves.
+    bounds = [symbols.name(p.name) <= symbols.name(p.axis) for p in program.params]
     peak_words = sympy.Max(*levels, evaluate=False) if len(levels) > 1 else sum(levels)
     return Formula(program, words, sympy.sympify(peak_words), tuple(bounds))
 
@@ -94,18 +117,6 @@ def count(program: Program) -> Formula:
 def peak(program: Program) -> Any:
     """The exact peak occupancy of a program, in words, as a sympy expression."""
     return count(program).peak_words
-
-
-def _affine(value: Affine) -> Any:
-    return sympy.Integer(value.const) + sympy.Add(*(c * sym(name) for name, c in value.terms))
-
-
-def _value(atom: Atom) -> Any:
-    if isinstance(atom, Trips):
-        return sympy.ceiling(_affine(atom.length) / sym(atom.step))
-    if isinstance(atom, Clip):
-        return sympy.Min(_affine(atom.length), sym(atom.step), evaluate=False)
-    return sym(str(atom))
 
 
 def _int(expr: Any) -> int:

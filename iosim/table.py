@@ -15,15 +15,22 @@ from iosim.errors import InputError
 Row = Mapping[str, Any]
 
 
-def out_dir(path: str | os.PathLike[str]) -> Path:
-    """Make a directory for results, or raise InputError if that is impossible."""
+def out_dir(path: str | os.PathLike[str], *, keep: bool = True) -> Path:
+    """Make a directory for results, or raise InputError if that is impossible.
+
+    With ``keep=False`` a new one is removed again: this only asks, before a long run, whether it
+    will be possible; `publish` makes it.
+    """
     where = Path(path)
     if not str(path):
         raise InputError("--out is empty: name a directory")
+    new = [p for p in (where, *where.parents) if not p.exists()]
     try:
         where.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=where):
             pass
+        for made in new if not keep else []:
+            made.rmdir()
     except OSError as error:
         raise InputError(
             f"cannot write to {str(where)!r} ({error.strerror}): choose another --out"
@@ -37,6 +44,7 @@ def publish(out: Path, make: Callable[[Path], Sequence[Path]]) -> list[Path]:
     `make` gets the folder and returns what it wrote.  If anything fails, nothing appears.
     """
     try:
+        out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out, prefix=".part-") as folder:
             made = make(Path(folder))
             for path in made:
@@ -80,10 +88,12 @@ def read_csv(
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            rows: list[dict[str, Any]] = [
-                {str(k): _value(v) for k, v in row.items()} for row in reader
-            ]
             columns = reader.fieldnames or []
+            rows: list[dict[str, Any]] = []
+            for row in reader:
+                if None in row:
+                    raise InputError(f"{str(path)!r}, line {reader.line_num}: too many cells")
+                rows.append({str(k): _value(v) for k, v in row.items()})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"cannot read {str(path)!r} as a table: {error}") from error
     if missing := [name for name in (*needs, *numbers) if name not in columns]:

@@ -1,20 +1,23 @@
 """I/O-optimal tile sizes: the least exact count under an exact peak of at most M words.
 
-Three facts make the search exact and fast.  Nests share no tile parameter, so each is searched
-alone.  Counts depend on a tile B only through ⌈n/B⌉, so only the smallest B for each value of it
-matters: about 2√n candidates.  And a larger tile or hold never moves more words, a larger tile
-never takes fewer: so a box of candidates is bounded from below by the count at its upper corner,
-and hopeless when what it holds at least is more than M.  (A larger hold W may take *fewer*
-words, since less is streamed beside it: d − W < B.  So what a box holds at least is taken with W
-at its lower and d − W at its upper end.)  Branch and bound over boxes, all boxes of a level in one
-array operation; the tile with the most candidates is bisected instead of branched on.
+Nests that share no parameter are searched apart.  Counts depend on a tile B only through ⌈n/B⌉,
+so only the smallest B for each value of it matters: about 2√n candidates.  Candidates form boxes,
+and a box is bounded from below by interval arithmetic on the closed form, all boxes of a level in
+one array operation: it is dropped when what it holds at least is more than M, or what it moves at
+least is no less than the best found.
+
+For most schedules two facts sharpen this, which signs of the closed form prove
+(`iosim.program.signs`): a larger tile or hold never moves more words, so that the count at a box's
+upper corner is the bound; and a larger tile never takes fewer, so that one tile can be bisected
+instead of branched on.  (A larger hold W may take *fewer* words, since less is streamed beside it:
+d − W < B.)
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -24,8 +27,9 @@ from numpy.typing import NDArray
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, check_size
 from iosim.program import evaluate
-from iosim.program.closed import Nest, close
+from iosim.program.closed import Nest, Poly, close
 from iosim.program.ir import Loop, Param, Program, nodes
+from iosim.program.signs import falls_with, rises_with
 from iosim.program.walk import bind
 
 Lattice = Literal["all", "pow2"]
@@ -79,8 +83,9 @@ def optimal_tiles(
         raise InputError(f"{program.name} solves {program.problem}, not {kind}: choose another")
     fixed = dict(fixed or {})
     choices = _choices(program, problem, lattice, fixed)
-    spaces = [_Space(nest, choices, problem.sizes, M) for nest in close(program).nests]
-    tiles: dict[str, int] = {}
+    spaces = _spaces(program, choices, problem.sizes, M)
+    # What no count and no peak depends on stays at its least.
+    tiles = {name: int(choice.name_at(0)) for name, choice in choices.items()}
     for space in spaces:
         found = space.search()
         if found is None:
@@ -91,7 +96,9 @@ def optimal_tiles(
             )
         tiles |= found
     instance = bind(program, problem.sizes, tiles)
-    return Tiling(tiles, evaluate.count(instance).total_words, evaluate.peak(instance))
+    held = evaluate.peak(instance)
+    assert held <= M, f"the search returned {tiles}, which hold {held} words of {M}"
+    return Tiling(tiles, evaluate.count(instance).total_words, held)
 
 
 def smallest_capacity(
@@ -103,8 +110,14 @@ def smallest_capacity(
 ) -> int:
     """The least M for which any tiles fit; arguments and errors as for `optimal_tiles`."""
     choices = _choices(program, problem, lattice, fixed or {})
-    nests = close(program).nests
-    return max(_Space(nest, choices, problem.sizes, 1).least_peak() for nest in nests)
+    return max(s.least_peak() for s in _spaces(program, choices, problem.sizes, 1))
+
+
+def _spaces(
+    program: Program, choices: Mapping[str, _Choice], sizes: Mapping[str, int], M: int
+) -> list[_Space]:
+    groups = _groups(close(program).nests, choices)
+    return [_Space(group, choices, sizes, M) for group in groups]
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,7 @@ class _Choice:
     first: int
     count: int
     hold: bool
+    axis: str
     values: Ints | None = None
     limit: int = LARGEST_SIZE
 
@@ -138,7 +152,7 @@ def _choices(
             raise InputError(f"{program.name} has no tile size {name!r}: {closest(name, choices)}")
         param = next(p for p in program.params if p.name == name)
         value = min(check_size(name, value, least=param.least), problem.sizes[param.axis])
-        choices[name] = _Choice(value, 1, param.least == 0)
+        choices[name] = _Choice(value, 1, param.least == 0, param.axis)
     return choices
 
 
@@ -148,12 +162,12 @@ def _choice(program: Program, param: Param, n: int, lattice: Lattice) -> _Choice
         top = max(16, 1 << (n - 1).bit_length())
         powers = 2 ** np.arange(4, top.bit_length(), dtype=np.int64)
         values = np.array([0, n]) if hold else powers
-        return _Choice(int(values[0]), len(values), hold, values, limit=n)
+        return _Choice(int(values[0]), len(values), hold, param.axis, values, limit=n)
     loops = [x for x in nodes(program.body) if isinstance(x, Loop) and x.step == param.name]
     if hold or not all(x.span.whole for x in loops):
-        return _Choice(param.least, n + 1 - param.least, hold)
+        return _Choice(param.least, n + 1 - param.least, hold, param.axis)
     values = _distinct(n)
-    return _Choice(1, len(values), hold, values)
+    return _Choice(1, len(values), hold, param.axis, values)
 
 
 @functools.lru_cache(maxsize=64)
@@ -165,28 +179,41 @@ def _distinct(n: int) -> Ints:
 
 
 class _Space:
-    """The parameters of one nest as positions on their choices, with vectorised cost and peak.
+    """The parameters of some nests as positions on their choices, with vectorised cost and peak.
 
     `holds` and `steps` are the parameters to search; `spare` are tiles that the count doesn't
     depend on, which sit at their least value.
     """
 
     def __init__(
-        self, nest: Nest, choices: Mapping[str, _Choice], sizes: Mapping[str, int], M: int
+        self,
+        nests: Sequence[Nest],
+        choices: Mapping[str, _Choice],
+        sizes: Mapping[str, int],
+        M: int,
     ) -> None:
-        used = nest.total.names()
-        mine = used.union(*(v.words.names() for v in nest.peak))
-        self.choices = {k: c for k, c in choices.items() if k in mine}
-        self.holds = [k for k, c in self.choices.items() if c.hold]
-        steps = [k for k, c in self.choices.items() if not c.hold]
-        # The last one is bisected, so let it be the one with the most values.
-        self.steps = sorted((k for k in steps if k in used), key=lambda k: choices[k].count)
-        self.spare = [k for k in steps if k not in used]
+        self.total = sum((nest.total for nest in nests), Poly())
+        self.levels = [level for nest in nests for level in nest.peak]
+        self.choices = {k: choices[k] for k in choices if k in _names(nests)}
         self.base: dict[str, Any] = dict(sizes) | {k: c.at(0) for k, c in self.choices.items()}
-        self.nest, self.M = nest, M
+        self.M = M
+        holds = [k for k, c in self.choices.items() if c.hold]
+        steps = [k for k, c in self.choices.items() if not c.hold]
+        axis_of = {k: self.choices[k].axis for k in holds}
+        rises = {k: all(rises_with(v.words, k, axis_of) for v in self.levels) for k in steps}
+        self.spare = [k for k in steps if k not in self.total.names() and rises[k]]
+        searched = sorted(
+            (k for k in steps if k not in self.spare), key=lambda k: choices[k].count
+        )  # fmt: skip
+        # The tile with the most values is bisected, if what is held grows with it.
+        self.last = [k for k in searched[-1:] if rises[k]]
+        self.holds = holds
+        self.boxed = holds + [k for k in searched if k not in self.last]
+        self.falls = all(falls_with(self.total, k, axis_of) for k in self.choices)
         # Counts beyond 64 bits are rare enough to be done in Python's integers.
         worst = evaluate.on_ints({k: int(v) for k, v in self.base.items()})
-        self.dtype: Any = object if int(nest.total.evaluate(worst)) >= 2**61 else np.int64
+        magnitude = Poly({m: abs(c) for m, c in self.total.terms.items()})
+        self.dtype: Any = object if int(magnitude.evaluate(worst)) >= 2**61 else np.int64
 
     def _corners(self, names: list[str]) -> tuple[Box, Box]:
         """The box of all positions of some parameters."""
@@ -200,15 +227,24 @@ class _Space:
 
     def _cost(self, at: Mapping[str, Any], shape: Shape) -> Any:
         """Words moved, at positions on the choices."""
-        words = self.nest.total.evaluate(evaluate.on_arrays(self._env(at)))
+        words = self.total.evaluate(evaluate.OnArrays(self._env(at)))
+        return np.broadcast_to(np.asarray(words, self.dtype), shape)
+
+    def _cheapest(self, low: Box, high: Box, shape: Shape) -> Any:
+        """A bound from below on the words moved anywhere in a box."""
+        if self.falls:
+            return self._cost(high, shape)
+        words = evaluate.least(self.total, self._env(low), self._env(high))
         return np.broadcast_to(np.asarray(words, self.dtype), shape)
 
     def _peak(
         self, at: Mapping[str, Any], shape: Shape, high: Mapping[str, Any] | None = None
     ) -> Any:
         """Words held; with `high`, what every point of the box from `at` to `high` holds."""
-        value = evaluate.on_arrays(self._env(at), None if high is None else self._env(high))
-        return np.broadcast_to(evaluate.largest(self.nest.peak, value), shape)
+        env = self._env(at)
+        corner = None if high is None else self._env(high)
+        words = evaluate.largest(self.levels, evaluate.OnArrays(env, corner), corner)
+        return np.broadcast_to(words, shape)
 
     def _reach(self, name: str, low: Mapping[str, Any], shape: Shape, high: Any = None) -> Ints:
         """The last position of the tile `name` that fits beside the others, or its first.
@@ -219,35 +255,33 @@ class _Space:
         end = np.full(shape, self.choices[name].count - 1)
         while np.any(first < end):
             middle = (first + end + 1) // 2
-            good = self._peak({**low, name: middle}, shape, high) <= self.M
+            corner = None if high is None else {**high, name: middle}
+            good = self._peak({**low, name: middle}, shape, corner) <= self.M
             first, end = np.where(good, middle, first), np.where(good, end, middle - 1)
         return first
 
     def least_peak(self) -> int:
-        """The fewest words that any tiles hold: tiles at their least, holds searched."""
-        best = [int(self._peak(self._corners(self.holds)[0], (1,))[0])]
+        """The fewest words that any tiles hold: what is bisected at its least, else searched."""
+        best = [int(self._peak(self._corners(self.boxed)[0], (1,))[0])]
 
         def visit(low: Box, high: Box, shape: Shape) -> Any:
             best[0] = min(best[0], int(self._peak(low, shape).min()))
             return self._peak(low, shape, high) < best[0]
 
-        _branch(*self._corners(self.holds), visit)
+        _branch(*self._corners(self.boxed), visit)
         return best[0]
 
     def search(self) -> dict[str, int] | None:
-        """The cheapest tiles that fit, or None: boxes over holds and all steps but the last."""
+        """The cheapest tiles that fit, or None: branch over boxes, bisect the last tile."""
         best: dict[str, int] = {}
         best_cost: list[int] = []
-        last = self.steps[-1:]
 
         def visit(low: Box, high: Box, shape: Shape) -> Any:
             point, corner = dict(low), dict(high)
-            for name in last:
+            for name in self.last:
                 point[name] = self._reach(name, low, shape)
                 # Without holds a box holds least at its lower corner, where we have just been.
-                corner[name] = (
-                    self._reach(name, low, shape, high) if self.holds else point[name]
-                )  # fmt: skip
+                corner[name] = self._reach(name, low, shape, high) if self.holds else point[name]
             fits = self._peak(point, shape) <= self.M
             if fits.any():
                 found = self._cost(point, shape)
@@ -257,16 +291,32 @@ class _Space:
                     best.update({k: int(v[at]) for k, v in point.items()})
             hopeful = self._peak(low, shape, high) <= self.M
             if best_cost:
-                hopeful = hopeful & (self._cost(corner, shape) < best_cost[0])
+                start = {**low, **{k: np.zeros(shape, np.int64) for k in self.last}}
+                hopeful = hopeful & (self._cheapest(start, corner, shape) < best_cost[0])
             return hopeful
 
-        _branch(*self._corners(self.holds + self.steps[:-1]), visit)
+        _branch(*self._corners(self.boxed), visit)
         if not best_cost:
             return None
         # Words that are left go to the tiles that cost nothing: fewer, larger transfers.
         for name in self.spare:
             best[name] = int(self._reach(name, best, (1,))[0])
         return {k: int(self.choices[k].name_at(i)) for k, i in best.items()}
+
+
+def _names(nests: Sequence[Nest]) -> set[str]:
+    polys = [nest.total for nest in nests] + [v.words for nest in nests for v in nest.peak]
+    return set().union(*(poly.names() for poly in polys))
+
+
+def _groups(nests: Sequence[Nest], params: Collection[str]) -> list[list[Nest]]:
+    """Nests that share a tile parameter are searched together."""
+    groups: list[list[Nest]] = []
+    for nest in nests:
+        mine = _names([nest]) & set(params)
+        kin = [g for g in groups if _names(g) & mine]
+        groups = [g for g in groups if g not in kin] + [[n for g in kin for n in g] + [nest]]
+    return groups
 
 
 _SPLIT = 16  # parts per side and level: fewer, larger array operations

@@ -214,10 +214,7 @@ def verify(
                 tick(len(points), len(jobs))
     order = [a.name for a in algorithms("attention")]
     points.sort(key=lambda p: (order.index(p.algorithm), p.M))
-    slopes = (
-        fit_slope("flash2", ABOVE, -1.0, problem, points),
-        fit_slope("small_cache", BELOW, -0.5, problem, points),
-    )
+    slopes = tuple(fit_slope(name, problem, points) for name in order if algorithm(name).exponent)
     failures = [f for p in points for f in p.failures]
     failures += [
         f"exponent of {s.algorithm} for {s.side}: fitted {s.fitted:.3f}, expected {s.expected}"
@@ -241,29 +238,34 @@ def _work(job: tuple[str, int]) -> Point:
     return check_point(job[0], problem, job[1], hbm, want)
 
 
-def fit_slope(
-    name: str, side: str, expected: float, problem: Attention, points: Iterable[Point]
-) -> Slope:
-    """Fit the exponent of M in the traffic that depends on M, on one side of d².
+def fit_slope(name: str, problem: Attention, points: Iterable[Point]) -> Slope:
+    """Fit the exponent of M in the traffic that depends on M, on the schedule's side of d².
 
     Only tensors whose counts change over the range are summed: what is moved once whatever M is
     would hide the power law.  Above d² the range is d² … Nd/4 (fewer than 8 sweeps of K and V are
     too coarse to show a slope).  Below, it is 16 … d²/4 (from there on whole rows are better than
     square tiles), and since the edges of a tile and the row statistics take O(√M) of its M words,
     the fit has that first finite-size term: log words = a + b·log M + c/√M.
+
+    Nothing is fitted where whole tiles are too coarse for a power law: above, for d < 16 or a
+    range shorter than 3×; below, for N < 4d or a range shorter than 10×.
     """
-    d2, small = problem.d**2, side == BELOW
-    low, high = (16, d2 // 4) if small else (d2, problem.N * problem.d // 4)
+    expected = algorithm(name).exponent
+    small = expected == -0.5
+    low, high = (16, problem.d**2 // 4) if small else (problem.d**2, problem.N * problem.d // 4)
     chosen = [p for p in points if p.algorithm == name and low <= p.M <= high]
-    M = np.array([p.M for p in chosen], np.float64)
-    if len(set(M)) < (6 if small else 4):
-        return Slope(name, side, expected, None, len(chosen))
+    M = np.array(sorted({p.M for p in chosen}), np.float64)
     keys = {key for p in chosen for key, _ in p.counts}
     moving = {k for k in keys if len({p.counts[k] for p in chosen}) > 1}
-    words = np.array([sum(p.counts[k] for k in moving) for p in chosen], np.float64)
+    fine = 4 * problem.d <= problem.N if small else problem.d >= 16
+    points_, span = (6, 10) if small else (4, 3)
+    if not (fine and moving and len(M) >= points_ and M[-1] >= span * M[0]):
+        return Slope(name, BELOW if small else ABOVE, expected, None, len(M))
+    at = {p.M: sum(p.counts[k] for k in moving) for p in chosen}
+    words = np.array([at[int(m)] for m in M], np.float64)
     terms = [np.ones_like(M), np.log(M)] + ([M**-0.5] if small else [])
     fitted = np.linalg.lstsq(np.stack(terms, axis=1), np.log(words), rcond=None)[0][1]
-    return Slope(name, side, expected, float(fitted), len(chosen))
+    return Slope(name, BELOW if small else ABOVE, expected, float(fitted), len(M))
 
 
 def _check_upper(problem: Attention, points: Sequence[Point]) -> list[str]:

@@ -77,8 +77,8 @@ def test_one_word_tiles_and_whole_tiles(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
-def test_the_agreement_check_can_fail(name: str) -> None:
-    """Miscounting one word, in any of the counted places, is caught."""
+def test_the_agreement_check_can_fail(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tiles in the oracle, another formula, or a machine that miscounts: each is caught."""
     algorithm = iosim.algorithm(name)
     problem = algorithm.problem(**{n: 1 if n == "heads" else 5 for n in algorithm.problem._names()})
     tiles = {p.name: 2 for p in algorithm.program.params}
@@ -86,9 +86,17 @@ def test_the_agreement_check_can_fail(name: str) -> None:
     wrong = tiles | {algorithm.program.params[0].name: 3}
     hbm = problem.random()
     by_hand = oracle_run(algorithm, problem, wrong, hbm)
-    closed = iosim.count(iosim.bind(algorithm.program, problem.sizes, tiles))
-    top = iosim.peak(iosim.bind(algorithm.program, problem.sizes, tiles))
-    assert dict(by_hand.moved) != dict(closed) or by_hand.peak != top
+    monkeypatch.setattr(__name__ + ".oracle_run", lambda *_: by_hand)
+    with pytest.raises(AssertionError):
+        check_agreement(algorithm, problem, tiles)
+    monkeypatch.undo()
+    monkeypatch.setitem(FORMULAS, name, FORMULAS["copy" if name != "copy" else "matmul"])
+    with pytest.raises((AssertionError, iosim.InputError)):
+        check_agreement(algorithm, problem, tiles)
+    monkeypatch.undo()
+    monkeypatch.setattr(iosim.machine, "_words", lambda s, index: 1)
+    with pytest.raises(AssertionError):
+        check_agreement(algorithm, problem, tiles)
 
 
 @settings(max_examples=60, deadline=None)

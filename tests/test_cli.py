@@ -215,8 +215,7 @@ def test_bad_input_is_one_line_and_exit_2(
     assert done.stderr.startswith("iosim: ")
     assert done.stderr.count("\n") == 1
     assert not done.stdout
-    left = [p for p in tmp_path.rglob("*") if p.is_file()]
-    assert not left, "something was half-written"
+    assert not list(tmp_path.rglob("*")), "something was half-written"
 
 
 def save(path: Path, **arrays: Any) -> str:
@@ -285,6 +284,10 @@ def test_verify_on_own_arrays_and_plot(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert message in done.stderr
         assert done.stderr.count("\n") == 1
+    (tmp_path / "lines.csv").write_text(header + "formula,a,64,8,9,50\nformula,a,64,8,99,5\n")
+    ok("plot", str(tmp_path / "lines.csv"))
+    (tmp_path / "bad.csv").write_text(header + "run,a,64,8,99,5,6\n")
+    assert "line 2: too many cells" in iosim_("plot", str(tmp_path / "bad.csv")).stderr
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     done = iosim_("plot", str(tmp_path / "bad.csv"))
     assert done.returncode == 2

@@ -1,7 +1,13 @@
-"""Optimal tiles against brute force, on the count and peak of the machine's formulas."""
+"""Optimal tiles against brute force.
+
+The large searches try every tile on the vectorised formulas, which `test_agreement.py` holds
+against everything else; `test_equal_to_a_brute_force_that_shares_no_code` tries every tile on the
+hand-written schedules of `oracle.py`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -9,11 +15,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import SCHEDULES, Memory
 from strategies import searchable
 
 import iosim
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention
+from iosim.program.build import Builder
+from iosim.program.closed import close
+from iosim.program.signs import falls_with, rises_with
 
 
 def brute_force(
@@ -171,14 +181,131 @@ def test_fixed_tiles() -> None:
         iosim.optimal_tiles(program, problem, 500, lattice="pow3")  # type: ignore[arg-type]
 
 
-def test_sizes_beyond_64_bits() -> None:
-    """N²d of 2**80 words: Python's integers take over, and the answer is still exact."""
-    program, problem = iosim.algorithm("flash2").program, Attention(2**36, 128)
-    found = iosim.optimal_tiles(program, problem, 2**20)
-    B_r = found.tiles["B_r"]
-    assert found.total_words == 2 * 2**36 * 128 * (1 + -(-(2**36) // B_r))
-    worse = {"B_r": B_r + 1 + (2**36 // B_r) // 2**24, "B_c": 1}
-    assert iosim.peak(iosim.bind(program, problem.sizes, worse)) > 0
+@pytest.mark.parametrize("N", [2**28, 2**31, 2**34, 2**36])
+def test_sizes_beyond_64_bits(N: int) -> None:
+    """Around and past N²d = 2**63 words Python's integers take over; the answer stays exact."""
+    program, problem, M = iosim.algorithm("flash2").program, Attention(N, 128), 2**20
+    found = iosim.optimal_tiles(program, problem, M)
+    most = (M - 128) // (2 * 128 + 3)  # by hand: B_r(2d + 3) + d ≤ M with B_c = 1
+    assert found.total_words == 2 * N * 128 * (1 + -(-N // most))
+
+
+@pytest.mark.parametrize("split", [2, 3])
+def test_a_finer_search_finds_the_same(split: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes cut in 2 or 3 are pruned at many more levels than in the usual 16."""
+    cases = [
+        (a, Attention(N, d, 1), M)
+        for a in iosim.algorithms("attention")
+        for N, d, M in [(97, 24, 300), (300, 20, 1700), (64, 64, 5000), (1000, 12, 77)]
+        if iosim.smallest_capacity(a.program, Attention(N, d, 1)) <= M
+    ]
+    usual = [iosim.optimal_tiles(a.program, p, M).total_words for a, p, M in cases]
+    monkeypatch.setattr("iosim.tiling._SPLIT", split)
+    assert [iosim.optimal_tiles(a.program, p, M).total_words for a, p, M in cases] == usual
+
+
+@pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
+def test_equal_to_a_brute_force_that_shares_no_code(name: str) -> None:
+    """Every tile of a tiny problem, run word by word by the hand-written oracle."""
+    algorithm = iosim.algorithm(name)
+    params = algorithm.program.params
+    side = 3 if len(params) <= 4 else 2
+    problem = algorithm.problem(
+        **{n: 1 if n == "heads" else side for n in algorithm.problem._names()}
+    )
+    hbm = {k: v.tolist() for k, v in problem.random().items()}
+    runs = []
+    for values in itertools.product(*(range(p.least, side + 1) for p in params)):
+        mem = Memory(**hbm)
+        SCHEDULES[name](
+            mem, problem.sizes, dict(zip([p.name for p in params], values, strict=True))
+        )
+        runs.append((mem.peak, sum(mem.moved.values())))
+    for M in range(1, max(peak for peak, _ in runs) + 2):
+        fitting = [words for peak, words in runs if peak <= M]
+        if fitting:
+            assert iosim.optimal_tiles(algorithm.program, problem, M).total_words == min(fitting)
+        else:
+            with pytest.raises(CapacityError):
+                iosim.optimal_tiles(algorithm.program, problem, M)
+
+
+def shared_tile(b: Builder) -> None:
+    """Two nests with one tile size, of which the second takes more room."""
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            q, k = b.load("Q", h, i, "d"), b.load("K", h, "N", "d")
+            b.store(q, "O", h, i, "d")
+            b.free(q, k)
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            q, k, v = b.load("Q", h, i, "d"), b.load("K", h, i, "d"), b.load("V", h, i, "d")
+            b.store(q, "O", h, i, "d")
+            b.free(q, k, v)
+
+
+def rest_is_loaded(b: Builder) -> None:
+    """What is loaded shrinks with the hold: the occupancy has a negative term."""
+    W = b.hold("d", "W")
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            q = b.load("Q", h, i, b.span("d", W))
+            b.store(q, "O", h, i, b.span("d", W))
+            b.free(q)
+
+
+def costly_hold(b: Builder) -> None:
+    """A hold that costs traffic: more of it moves more words, and takes fewer."""
+    W = b.hold("d", "W")
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            once = b.load("Q", h, i, b.span("d", W), name="once")
+            for j in b.tiles("N", B):
+                again = b.load("K", h, j, b.span("d", 0, W), name="again")
+                b.free(again)
+            b.store(once, "O", h, i, b.span("d", W))
+            b.free(once)
+
+
+def unused_tile(b: Builder) -> None:
+    """Declares a tile size that nothing uses."""
+    B, _ = b.tile_sizes("N", "B", "C")
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            q = b.load("Q", h, i, "d")
+            b.store(q, "O", h, i, "d")
+            b.free(q)
+
+
+@pytest.mark.parametrize("schedule", [shared_tile, rest_is_loaded, costly_hold, unused_tile])
+def test_schedules_that_break_the_usual_facts(schedule: Any) -> None:
+    """The search assumes nothing that it hasn't proved for the program at hand."""
+    program = iosim.build(schedule.__name__, Attention, schedule)
+    entry = dataclasses.replace(iosim.algorithm("flash2"), name="user", schedule=schedule)
+    for N, d, M in itertools.product((1, 2, 5), (1, 3, 10), (1, 2, 5, 7, 12, 24, 38, 60, 96)):
+        problem = Attention(N, d)
+        best = brute_force(entry, problem, M)
+        least = iosim.smallest_capacity(program, problem)
+        assert (best is None) == (least > M), (N, d, M)
+        if best is not None:
+            found = iosim.optimal_tiles(program, problem, M)
+            assert (found.total_words, found.peak_words <= M) == (best, True), (N, d, M)
+
+
+def test_the_facts_are_proved_where_they_hold() -> None:
+    """The fast path is taken for every registered schedule; the user's odd ones get the slow one."""
+    for entry in iosim.algorithms():
+        holds = {p.name: p.axis for p in entry.program.params if p.least == 0}
+        for nest in close(entry.program).nests:
+            for p in entry.program.params:
+                assert falls_with(nest.total, p.name, holds), (entry.name, p.name)
+                if p.least:
+                    assert all(rises_with(v.words, p.name, holds) for v in nest.peak)
+    odd = close(iosim.build("odd", Attention, costly_hold)).nests[0].total
+    assert not falls_with(odd, "W", {"W": "d"})
 
 
 def test_the_matmul_calibrator_is_near_its_known_optimum() -> None:

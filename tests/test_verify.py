@@ -48,26 +48,132 @@ def test_the_exponents_at_a_size_where_they_show() -> None:
     report = verify.verify(Attention(512, 32), sizes=[
         round(16 * 2 ** (k / 2)) for k in range(18)], workers=1)  # fmt: skip
     assert report.ok, report.failures
-    above, below = report.slopes
-    assert above.fitted is not None
-    assert below.fitted is not None
-    assert above.fitted == pytest.approx(-1, abs=verify.SLOPE_TOLERANCE)
-    assert below.fitted == pytest.approx(-0.5, abs=verify.SLOPE_TOLERANCE)
+    fitted = {s.algorithm: s for s in report.slopes}
+    assert set(fitted) == {a.name for a in iosim.algorithms("attention") if a.exponent}
+    assert {s.expected for s in report.slopes} == {-1.0, -0.5}
+    for s in report.slopes:
+        assert s.fitted == pytest.approx(s.expected, abs=verify.SLOPE_TOLERANCE)
+
+
+def formula_points(problem: Attention) -> list[verify.Point]:
+    """The default sweep from formulas alone: what runs would count."""
+    found = []
+    for a in iosim.algorithms("attention"):
+        least = iosim.smallest_capacity(a.program, problem)
+        for M in verify.memory_sizes(problem):
+            if least <= M:
+                tiles = iosim.optimal_tiles(a.program, problem, M).tiles
+                counts = iosim.count(iosim.bind(a.program, problem.sizes, tiles))
+                found.append(verify.Point(a.name, M, tiles, counts, 0, 0, 0.0, "", 1.0, ()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("N", "d"),
+    [(100, 16), (64, 4), (1000, 4), (300, 12), (64, 32), (200, 16), (512, 8), (2048, 48), (9, 9)],
+)
+def test_coarse_tiles_are_no_wrong_exponent(N: int, d: int) -> None:
+    """Right schedules pass at every shape: where tiles are too coarse nothing is fitted."""
+    problem = Attention(N, d)
+    chosen = formula_points(problem)
+    for a in iosim.algorithms("attention"):
+        if a.exponent:
+            assert verify.fit_slope(a.name, problem, chosen).ok
 
 
 def test_too_few_points_fit_nothing() -> None:
     report = verify.verify(SMALL, sizes=[100, 200], workers=1)
-    assert [s.fitted for s in report.slopes] == [None, None]
+    assert {s.fitted for s in report.slopes} == {None}
     assert report.ok
+    close = [p for p in formula_points(Attention(512, 16)) if 1024 <= p.M <= 1100]
+    assert verify.fit_slope("flash2", Attention(512, 16), close).fitted is None
 
 
-def test_a_wrong_exponent_fails() -> None:
+def test_a_wrong_exponent_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Attention(512, 32)
-    counts = {M: Counts((("load", "K"), int(1e9 * M**-0.5))) for M in (1024, 1448, 2048, 2896)}
+    counts = {M: Counts((("load", "K"), int(1e9 * M**-0.5))) for M in (1024, 1448, 2048, 3700)}
     fake = [verify.Point("flash2", M, {}, c, 0, 0, 0.0, "", 1.0, ()) for M, c in counts.items()]
-    slope = verify.fit_slope("flash2", verify.ABOVE, -1.0, problem, fake)
+    slope = verify.fit_slope("flash2", problem, fake)
     assert slope.fitted == pytest.approx(-0.5, abs=0.01)
     assert not slope.ok
+    monkeypatch.setattr(verify, "fit_slope", lambda *_: slope)
+    report = verify.verify(SMALL, sizes=[300], workers=1)
+    assert any("exponent of flash2" in f for f in report.failures)
+
+
+@pytest.mark.parametrize("name", ["constant-tight-once", "score-roots", "compression"])
+def test_every_lower_bound_is_held_against_the_counts(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = iosim.bounds.bound(name)
+    high = dataclasses.replace(bound, formula=lambda t: t.N**4, numeric=None)
+    monkeypatch.setitem(iosim.bounds.BOUNDS, name, high)
+    assert all(any(f"below the bound {name}" in f for f in p.failures) for p in points())
+
+
+def test_a_run_that_holds_more_than_M_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles for twice the memory on a machine that doesn't look: only the check of M is left."""
+    real = verify.optimal_tiles
+    monkeypatch.setattr(verify, "optimal_tiles", lambda p, x, M: real(p, x, 2 * M))
+    monkeypatch.setattr(verify, "Machine", lambda M: iosim.Machine(2 * M))
+    assert any(any(f"M {300}" in f and "peak" in f for f in p.failures) for p in points(M=300))
+
+
+def test_a_wrong_symbolic_peak_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = verify._formula
+
+    class Wrong:
+        def __init__(self, name: str) -> None:
+            self.formula = real(name)
+
+        def at(self, *args: Any) -> Any:
+            counts, top = self.formula.at(*args)
+            return counts, top + 1
+
+    monkeypatch.setattr(verify, "_formula", Wrong)
+    assert all(any("symbolic" in f for f in p.failures) for p in points())
+
+
+def test_failures_reach_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from test_cli import iosim_
+
+    bound = iosim.bounds.bound("compulsory")
+    high = dataclasses.replace(bound, formula=lambda t: t.N**4)
+    monkeypatch.setitem(iosim.bounds.BOUNDS, "compulsory", high)
+    done = iosim_("verify", "--N", "20", "--d", "4", "--M", "60", "--workers", "1",
+                  "--out", str(tmp_path))  # fmt: skip
+    assert done.returncode == 1
+    assert "below the bound compulsory" in done.stderr
+    assert "CHECKS FAILED" in done.stdout
+
+
+def test_the_given_arrays_and_sizes_are_what_runs(tmp_path: Path) -> None:
+    """A wrong reference for the user's own arrays would show: the arrays reach the machine."""
+    from test_cli import ok
+
+    rng = np.random.default_rng(5)
+    arrays = {x: rng.standard_normal((3, 10, 4)) for x in "QKV"}
+    np.savez(tmp_path / "in.npz", **arrays)
+    problem, hbm = verify.read_inputs(tmp_path / "in.npz")
+    assert problem == Attention(10, 4, 3)
+    assert all((hbm[x] == arrays[x]).all() for x in "QKV")
+    seen: list[Any] = []
+    real = verify.simulate
+    try:
+        verify.simulate = lambda i, m, h: seen.append(h) or real(i, m, h)  # type: ignore[func-returns-value]
+        ok("verify", "--input", str(tmp_path / "in.npz"), "--M", "60", "--workers", "1",
+           "--out", str(tmp_path / "out"))  # fmt: skip
+        ok("verify", "--N", "10", "--d", "4", "--heads", "2", "--M", "60", "--workers", "1",
+           "--out", str(tmp_path / "out"))  # fmt: skip
+    finally:
+        verify.simulate = real
+    runs = len(iosim.algorithms("attention"))
+    assert all((h["V"] == arrays["V"]).all() for h in seen[:runs])
+    assert all(h["V"].shape == (2, 10, 4) for h in seen[runs:])
+    arrays["Q"][0, 0, 0] = np.inf
+    np.savez(tmp_path / "inf.npz", **arrays)
+    with pytest.raises(iosim.InputError, match="NaN or infinite"):
+        verify.read_inputs(tmp_path / "inf.npz")
 
 
 def test_a_wrong_output_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ class Algorithm:
             published rules leave out the small buffers.
         attains: the name of the exact upper bound (`iosim.bounds`) that is this schedule's
             published count; the optimal tiles must move no more.
+        exponent: of M in the words it moves, where the schedule is meant: −1 for M ≥ d², −1/2 for
+            M < d²; 0 where none is claimed.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Algorithm:
     source: str
     rules: Mapping[str, Rule] = field(default_factory=dict)
     attains: str = ""
+    exponent: float = 0.0
 
     @functools.cached_property
     def program(self) -> Program:

@@ -62,4 +62,5 @@ ALGORITHM = Algorithm(
     cost="6N²d²/M (12 with the paper's tiles)",
     source="Dao et al. 2022, arXiv 2205.14135, Algorithm 1, Theorem 2",
     rules={"paper": paper_tiles},
+    exponent=-1.0,
 )

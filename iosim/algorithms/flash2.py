@@ -18,4 +18,5 @@ ALGORITHM = Algorithm(
     cost="4N²d²/M",
     source="Dao 2023, arXiv 2307.08691, Algorithm 1",
     attains="attenio",
+    exponent=-1.0,
 )

@@ -25,4 +25,5 @@ ALGORITHM = Algorithm(
     cost="4N²d²/M",
     source="iosim's schedule search, after Dao 2023, arXiv 2307.08691",
     attains="attenio",
+    exponent=-1.0,
 )

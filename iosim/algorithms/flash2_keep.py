@@ -49,4 +49,5 @@ ALGORITHM = Algorithm(
     cost="4N²d²/M, without steps near M = Nd",
     source="iosim's schedule search, after Dao 2023, arXiv 2307.08691",
     attains="attenio",
+    exponent=-1.0,
 )

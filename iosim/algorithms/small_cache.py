@@ -42,4 +42,5 @@ ALGORITHM = Algorithm(
     source="Saha and Ye 2024, arXiv 2402.07443, Algorithm 1",
     rules={"paper": paper_tiles},
     attains="saha-ye-square-tiles",
+    exponent=-0.5,
 )

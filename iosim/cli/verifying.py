@@ -50,7 +50,7 @@ def verify_(
             heads=1 if heads is None else parse_int("heads", heads),
         )
     sizes = None if M is None else parse_range("M", M, dtype)
-    where = table.out_dir(out)
+    where = table.out_dir(out, keep=False)
     from rich.console import Console
     from rich.progress import Progress
 

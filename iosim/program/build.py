@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from iosim.errors import ProgramError, closest
 from iosim.problem import Problem, Tensor
-from iosim.program.check import check_parallel
+from iosim.program.check import check
 from iosim.program.ir import (
     Affine,
     Alloc,
@@ -72,7 +72,10 @@ class Builder:
         return tuple(self._declare(Param(name, self._axis(axis))) for name in names)
 
     def hold(self, axis: str, name: str) -> str:
-        """Declare how much of an axis stays resident: 0 up to the whole axis."""
+        """Declare how much of an axis stays resident: 0 up to the whole axis.
+
+        A larger hold should never move more words; the tile search is fast where it doesn't.
+        """
         return self._declare(Param(name, self._axis(axis), least=0))
 
     def scratch(self, name: str, *axes: str, wide: bool = False) -> None:
@@ -91,11 +94,15 @@ class Builder:
         self, axis: str, step: str, start: str | int = 0, stop: str | int | None = None
     ) -> Iterator[Tile]:
         """Iterations in order, over ``start <= p < stop`` (the whole axis by default)."""
-        end = Affine.of(self._axis(axis) if stop is None else stop)
-        return self._loop(axis, step, Affine.of(start), end, parallel=False)
+        span = self.span(axis, start, stop)
+        return self._loop(axis, step, span.start, span.stop, parallel=False)
 
     def span(self, axis: str, start: str | int = 0, stop: str | int | None = None) -> Span:
-        """A fixed part of an axis, to load or allocate."""
+        """A fixed part of an axis, to load or allocate; bind() checks that it lies inside."""
+        known = self._axes | set(self._params)
+        for bound in (start, stop):
+            if isinstance(bound, str) and bound not in known:
+                raise ProgramError(f"unknown size {bound!r} in a span: {closest(bound, known)}")
         end = Affine.of(self._axis(axis) if stop is None else stop)
         return Span(axis, Affine.of(start), end)
 
@@ -197,8 +204,8 @@ class Builder:
     # -- helpers --------------------------------------------------------------------------
 
     def _declare(self, param: Param) -> str:
-        if param.name in self._params:
-            raise ProgramError(f"tile size {param.name!r} is declared twice")
+        if param.name in self._params or param.name in self._axes:
+            raise ProgramError(f"tile size {param.name!r} has the name of another size: choose one")
         self._params[param.name] = param
         return param.name
 
@@ -252,7 +259,7 @@ class Builder:
             tensors=tuple(self._tensors.values()),
             body=tuple(self._blocks[0]),
         )
-        check_parallel(program)
+        check(program)
         return program
 
 

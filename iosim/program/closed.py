@@ -17,7 +17,7 @@ is the formula (`iosim.symbolic`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -101,6 +101,29 @@ class Poly:
                 m = tuple(sorted((*a, *b), key=_order))
                 total[m] = total.get(m, 0) + x * y
         return Poly({m: c for m, c in total.items() if c})
+
+    def replace(self, atom: Atom, by: Poly) -> Poly:
+        """The polynomial with every occurrence of an atom replaced."""
+        total = Poly()
+        for monomial, c in self.terms.items():
+            term = Poly({tuple(a for a in monomial if a != atom): c})
+            for _ in range(monomial.count(atom)):
+                term = term * by
+            total = total + term
+        return total
+
+    def slope(self, atom: Atom) -> Poly:
+        """The derivative with respect to an atom, all others fixed."""
+        total = Poly()
+        for m, c in self.terms.items():
+            if degree := m.count(atom):
+                k = m.index(atom)
+                total = total + Poly({m[:k] + m[k + 1 :]: degree * c})
+        return total
+
+    def atoms(self) -> set[Atom]:
+        """Every atom of the polynomial."""
+        return {a for m in self.terms for a in m}
 
     def evaluate(self, value: Callable[[Atom], Any]) -> Any:
         """Σ c·∏ value(atom), in whatever arithmetic `value` returns."""
@@ -202,6 +225,14 @@ def _words(index: tuple[Index, ...], extent: Callable[[Tile], Poly]) -> Poly:
             words = words * Poly.of(x.length)
         elif not x.point:
             words = words * extent(x)
+    return words
+
+
+def moved(node: Load | Store, outer: Sequence[Loop]) -> Poly:
+    """The words of one transfer over all iterations of the loops around it, outermost first."""
+    words = _words(node.index, Poly.of)
+    for loop in reversed(outer):
+        words = _sum(loop, words)
     return words
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.counts import Counts, Key
-from iosim.errors import InputError
-from iosim.program.closed import Atom, Clip, Level, Trips, close
-from iosim.program.ir import Program
-from iosim.program.walk import Instance
+from iosim.errors import InputError, closest
+from iosim.problem import LARGEST_SIZE
+from iosim.program.closed import Atom, Clip, Level, Poly, Trips, close
+from iosim.program.ir import Affine, Program
+from iosim.program.walk import Instance, spans
 
 IntArray = NDArray[np.int64]
 
@@ -41,7 +42,7 @@ def on_ints(env: Mapping[str, int]) -> Callable[[Atom], int]:
 
     def value(atom: Atom) -> int:
         if isinstance(atom, Trips):
-            return -(-max(atom.length.at(env), 0) // env[atom.step])
+            return -(-atom.length.at(env) // env[atom.step])
         if isinstance(atom, Clip):
             return min(atom.length.at(env), env[atom.step])
         return env[str(atom)]
@@ -63,12 +64,9 @@ def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArr
         InputError: a column is missing, below its least value, or a count exceeds 2**62.
     """
     clean, shape = _columns(program, columns)
-    value = on_arrays(clean)
+    value = OnArrays(clean)
     closed = close(program)
-    rough = {name: column.astype(np.float64) for name, column in clean.items()}
-    size = sum(np.max(p.evaluate(on_arrays(rough)), initial=0.0) for p in closed.counts.values())
-    if size > 2.0**62:
-        raise InputError(f"counts up to {size:.2e} words exceed 2**62: count these one at a time")
+    _guard(clean, closed.counts.values())
     return {
         key: np.broadcast_to(np.asarray(poly.evaluate(value), np.int64), shape)
         for key, poly in closed.counts.items()
@@ -78,65 +76,105 @@ def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArr
 def peak_many(program: Program, columns: Mapping[str, Any]) -> IntArray:
     """The exact peaks of many instances at once; arguments and errors as for `count_many`."""
     clean, shape = _columns(program, columns)
-    return np.broadcast_to(largest(close(program).peak, on_arrays(clean)), shape)
+    _guard(clean, [level.words for level in close(program).peak])
+    return np.broadcast_to(largest(close(program).peak, OnArrays(clean)), shape)
 
 
-def largest(levels: Iterable[Level], value: Callable[[Atom], Any]) -> IntArray:
-    """The elementwise maximum over the peak candidates that are reached."""
+def _guard(columns: Mapping[str, NDArray[Any]], polys: Iterable[Poly]) -> None:
+    """Raise InputError where int64 might overflow, judged by the magnitudes of all terms."""
+    value = OnArrays({name: column.astype(np.float64) for name, column in columns.items()})
+    size = 0.0
+    for poly in polys:
+        magnitude = Poly({m: abs(c) for m, c in poly.terms.items()})
+        size += float(np.max(magnitude.evaluate(value), initial=0.0))
+    if size > 2.0**62:
+        raise InputError(f"counts up to {size:.2e} words exceed 2**62: count these one at a time")
+
+
+def largest(
+    levels: Iterable[Level], value: OnArrays, high: Mapping[str, Any] | None = None
+) -> IntArray:
+    """The elementwise maximum over the peak candidates that are reached.
+
+    With the upper corners of boxes, whose lower corners `value` has, a bound from below.
+    """
     top: Any = 0
     for level in levels:
-        words = level.words.evaluate(value)
+        words = level.words.evaluate(value) if high is None else least(level.words, value.env, high)
         for trips in level.runs:
             words = words * (value(trips) > 0)
         top = np.maximum(top, words)
     return np.asarray(top)
 
 
+def least(poly: Poly, low: Mapping[str, Any], high: Mapping[str, Any]) -> Any:
+    """A bound from below on a polynomial over boxes with these corners."""
+    at_least, at_most = OnArrays(low, high), OnArrays(high, low)
+    total: Any = 0
+    for monomial, c in poly.terms.items():
+        product: Any = c
+        for atom in monomial:
+            product = product * (at_least if c > 0 else at_most)(atom)
+        total = total + product
+    return total
+
+
 def _columns(
     program: Program, columns: Mapping[str, Any]
 ) -> tuple[dict[str, NDArray[Any]], tuple[int, ...]]:
     axes = {axis for t in program.tensors for axis in t.axes}
-    least = dict.fromkeys(axes, 1) | {p.name: p.least for p in program.params}
-    if missing := sorted(set(least) - set(columns)):
+    lows = dict.fromkeys(axes, 1) | {p.name: p.least for p in program.params}
+    if missing := sorted(set(lows) - set(columns)):
         raise InputError(f"{program.name} needs the columns {', '.join(missing)}: give them")
+    if unknown := sorted(set(columns) - set(lows)):
+        raise InputError(f"{program.name} has no size {unknown[0]!r}: {closest(unknown[0], lows)}")
     clean: dict[str, NDArray[Any]] = {}
-    for name, low in least.items():
+    for name, low in lows.items():
         column = np.asarray(columns[name])
-        if not np.issubdtype(column.dtype, np.integer) or (column.size and column.min() < low):
-            raise InputError(f"column {name} must hold integers of at least {low}")
+        whole = np.issubdtype(column.dtype, np.integer)
+        if not whole or (column.size and not low <= column.min() <= column.max() <= LARGEST_SIZE):
+            raise InputError(f"column {name} must hold integers in {low}..{LARGEST_SIZE} (2**40)")
         clean[name] = column.astype(np.int64)
     for p in program.params:
         clean[p.name] = np.minimum(clean[p.name], clean[p.axis])
+    length = OnArrays(clean).length
+    for span in spans(program):
+        start, stop = length(span.start), length(span.stop)
+        if np.any((start < 0) | (start > stop) | (stop > clean[span.axis])):
+            raise InputError(
+                f"{program.name} uses {span.axis}[{span}], which does not lie inside for some rows"
+            )
     return clean, np.broadcast_shapes(*(c.shape for c in clean.values()))
 
 
-def on_arrays(
-    env: Mapping[str, Any], subtracted: Mapping[str, Any] | None = None
-) -> Callable[[Atom], Any]:
+class OnArrays:
     """Atom → its values, for arrays; each trip count is computed once.
 
-    Names with a negative coefficient in a length (the W of d − W) take their value from
-    `subtracted` where it is given; with a box's lower corner as `env` and its upper corner as
-    `subtracted`, every atom of a peak is at its least.
+    With `high`, the values are bounds from below over the box whose corners are `env` and `high`:
+    what is subtracted in a length (the W of d − W), and the step of a trip count, come from there.
     """
-    seen: dict[Atom, Any] = {}
 
-    def length(atom: Trips | Clip) -> Any:
-        total: Any = atom.length.const
-        for name, c in atom.length.terms:
-            value = (subtracted or env)[name] if c < 0 else env[name]
-            total = total + (value if c == 1 else c * value)
-        return total
+    def __init__(self, env: Mapping[str, Any], high: Mapping[str, Any] | None = None) -> None:
+        self.env, self.high = env, env if high is None else high
+        self._seen: dict[Atom, Any] = {}
 
-    def value(atom: Atom) -> Any:
+    def length(self, value: Affine) -> Any:
+        """An affine expression; over a box, at least 0, which every length is."""
+        total: Any = value.const
+        for name, c in value.terms:
+            x = self.high[name] if c < 0 else self.env[name]
+            total = total + (x if c == 1 else c * x)
+        return total if self.high is self.env else np.maximum(total, 0)
+
+    def __call__(self, atom: Atom) -> Any:
+        """The values of an atom."""
         if isinstance(atom, str):
-            return env[atom]
-        if atom not in seen:
+            return self.env[atom]
+        if atom not in self._seen:
+            assert isinstance(atom, (Trips, Clip))
+            length = self.length(atom.length)
             if isinstance(atom, Trips):
-                seen[atom] = -(-np.maximum(length(atom), 0) // env[atom.step])
+                self._seen[atom] = -(-length // self.high[atom.step])
             else:
-                assert isinstance(atom, Clip)
-                seen[atom] = np.minimum(length(atom), env[atom.step])
-        return seen[atom]
-
-    return value
+                self._seen[atom] = np.minimum(length, self.env[atom.step])
+        return self._seen[atom]

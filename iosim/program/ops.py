@@ -26,7 +26,6 @@ class OpSpec:
         dims: a string of index letters per operand, equal letters meaning equal extents;
             ``"*"`` takes any shape.
         reads, writes: positions of the operands whose old value matters, and that change.
-        flops: multiplications, additions and exponentials, each one, as a product of letters.
         numpy: the meaning; its parameters name the operands.
         triton: the same on block values, as text that `iosim.gpu.emit` fills in: ``{s}`` is the
             operand s, ``{s.shape}`` its block shape.  None: the operation has no GPU form.
@@ -38,7 +37,6 @@ class OpSpec:
     dims: tuple[str, ...]
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    flops: str
     numpy: Callable[..., tuple[Array, ...]]
     triton: str | None = None
     lowest: str = ""
@@ -97,26 +95,26 @@ _WEIGHTED = 'tl.dot({s}.to({v}.dtype), {v}, %s, input_precision="ieee")'
 
 OPS: dict[str, OpSpec] = {
     "zero": OpSpec(
-        "x = 0", ("*",), (), (0,), "0", lambda x: (np.zeros_like(x),),
+        "x = 0", ("*",), (), (0,), lambda x: (np.zeros_like(x),),
         "{x} = tl.zeros({x.shape}, tl.float32)",
     ),
     "lowest": OpSpec(
-        "x = -inf", ("*",), (), (0,), "0", lambda x: (np.full_like(x, -np.inf),),
+        "x = -inf", ("*",), (), (0,), lambda x: (np.full_like(x, -np.inf),),
         '{x} = tl.full({x.shape}, float("-inf"), tl.float32)',
     ),
     "matmul_nt": OpSpec(
-        "s += q kᵀ", ("ij", "ix", "jx"), (0, 1, 2), (0,), "2ijx",
+        "s += q kᵀ", ("ij", "ix", "jx"), (0, 1, 2), (0,),
         lambda s, q, k: (s + _dot(q, _t(k)),),
         '{s} = tl.dot({q}, tl.trans({k}), {s}, input_precision="ieee")',
     ),
     "matmul_nn": OpSpec(
-        "o += p v", ("ix", "ij", "jx"), (0, 1, 2), (0,), "2ijx",
+        "o += p v", ("ix", "ij", "jx"), (0, 1, 2), (0,),
         lambda o, p, v: (o + _dot(p, v),),
         '{o} = tl.dot({p}.to({v}.dtype), {v}, {o}, input_precision="ieee")',
     ),
     "online_softmax": OpSpec(
         "m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m') + s v",
-        ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3), "2ijx",
+        ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3),
         _online_softmax,
         _ONLINE + _WEIGHTS + _SUM + "{o} = " + _WEIGHTED % "{o} * _shrink[:, None]"
         + "\n{m} = _top", "s",
@@ -124,30 +122,30 @@ OPS: dict[str, OpSpec] = {
     "online_mean": OpSpec(
         "m' = max(m, max s); s = exp(s − m'); l' = l exp(m − m') + Σ s; "
         "o = (o l exp(m − m') + s v) / l'; l = l'",
-        ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3), "2ijx",
+        ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3),
         _online_mean,
         _ONLINE + _WEIGHTS + "{o} = " + _WEIGHTED % "{o} * ({l} * _shrink)[:, None]"
         + "\n" + _SUM + "{o} = {o} / {l}[:, None]\n{m} = _top", "s",
     ),
     "online_weights": OpSpec(
         "m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m')",
-        ("ix", "i", "i", "ij"), (0, 1, 2, 3), (0, 1, 2, 3), "ix",
+        ("ix", "i", "i", "ij"), (0, 1, 2, 3), (0, 1, 2, 3),
         _online_weights,
         _ONLINE + _WEIGHTS + _SUM + "{o} = {o} * _shrink[:, None]\n{m} = _top", "s",
     ),
     "row_stats": OpSpec(
         "m' = max(m, max s); l = l exp(m − m') + Σ exp(s − m')",
-        ("i", "i", "ij"), (0, 1, 2), (0, 1), "2ij",
+        ("i", "i", "ij"), (0, 1, 2), (0, 1),
         _row_stats,
         _ONLINE + "{l} = {l} * _shrink + tl.sum(" + _EXP + ", 1)\n{m} = _top", "s",
     ),
     "normalise": OpSpec(
-        "s = exp(s − m) / l", ("ij", "i", "i"), (0, 1, 2), (0,), "2ij",
+        "s = exp(s − m) / l", ("ij", "i", "i"), (0, 1, 2), (0,),
         lambda s, m, l: (np.exp(s - m[..., None]) / l[..., None],),
         "{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / {l}[:, None]", "s",
     ),
     "finish": OpSpec(
-        "o = o / l", ("ix", "i"), (0, 1), (0,), "ix", lambda o, l: (o / l[..., None],),
+        "o = o / l", ("ix", "i"), (0, 1), (0,), lambda o, l: (o / l[..., None],),
         "{o} = {o} / {l}[:, None]",
     ),
 }  # fmt: skip

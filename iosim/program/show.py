@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from iosim.program.closed import Poly, Trips
+from iosim.program.closed import moved
 from iosim.program.evaluate import on_ints
 from iosim.program.ir import (
     Alloc,
@@ -53,10 +53,10 @@ def _lines(
             yield from _lines(node.body, depth + 1, (*outer, node), env)
         elif isinstance(node, Load):
             code = f"{pad}load  {node.buffer} ← {node.tensor}[{_list(node.index)}]"
-            yield code, _moved(node.index, outer, env)
+            yield code, _moved(node, outer, env)
         elif isinstance(node, Store):
             code = f"{pad}store {node.tensor}[{_list(node.index)}] ← {node.buffer}"
-            yield code, _moved(node.index, outer, env)
+            yield code, _moved(node, outer, env)
         elif isinstance(node, Alloc):
             yield f"{pad}alloc {node.buffer}[{_list(node.index)}]", ""
         elif isinstance(node, Free):
@@ -75,25 +75,14 @@ def _list(index: tuple[Index, ...]) -> str:
     return ", ".join(map(str, index))
 
 
-def _moved(index: tuple[Index, ...], outer: tuple[Loop, ...], env: Mapping[str, int] | None) -> str:
-    """What one execution moves, and all of them: the closing rule, transfer by transfer."""
-    own = dims(index)
+def _moved(node: Load | Store, outer: tuple[Loop, ...], env: Mapping[str, int] | None) -> str:
+    """What one execution moves, and all of them."""
     one = "·".join(
         f"({x.length})" if isinstance(x, Span) and " " in str(x.length)
         else str(x.length) if isinstance(x, Span) else f"|{x}|"
-        for x in own
+        for x in dims(node.index)
     )  # fmt: skip
-    total = Poly.of(1)
-    for x in index:
-        if isinstance(x, Span):
-            total = total * Poly.of(x.length)
-    for loop in outer:
-        indexed = loop.tile in index
-        length = Poly.of(loop.span.length)
-        if indexed or loop.step is None:
-            total = total * length
-        else:
-            total = total * Poly.of(Trips(loop.span.length, loop.step))
+    total = moved(node, outer)
     if env is None:
         return f"# {one or '1'} words, in all {total}"
     return f"# {one or '1'} words, in all {int(total.evaluate(on_ints(env))):,}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from iosim.counts import Direction
 from iosim.errors import InputError, closest
 from iosim.problem import check_size
-from iosim.program.ir import Index, Load, Loop, Node, Program, Span, Store, Tile
+from iosim.program.ir import Alloc, Index, Load, Loop, Node, Program, Span, Store, Tile, nodes
 
 Range = tuple[int, int]
 
@@ -29,14 +30,15 @@ class Instance:
         return dict(self.values)
 
     def span(self, span: Span) -> Range:
-        """The concrete ``(start, stop)`` of a span; an inverted one is empty."""
+        """The concrete ``(start, stop)`` of a span."""
         env = self.env
-        start, stop = span.start.at(env), span.stop.at(env)
-        return start, max(start, stop)
+        return span.start.at(env), span.stop.at(env)
 
 
-def check_tiles(program: Program, tiles: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-    """Raise InputError unless `tiles` and `sizes` name what the program needs, in range."""
+def _checked(
+    program: Program, tiles: Mapping[str, int], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Name → value as Python integers, tiles clipped to their axis; or InputError."""
     known = {p.name for p in program.params}
     for name in tiles:
         if name not in known:
@@ -44,16 +46,16 @@ def check_tiles(program: Program, tiles: Mapping[str, int], sizes: Mapping[str, 
     missing = sorted(known - set(tiles))
     if missing:
         raise InputError(f"{program.name} needs the tile sizes {', '.join(missing)}: give them")
-    for p in program.params:
-        check_size(p.name, tiles[p.name], least=p.least)
     axes = {axis for t in program.tensors for axis in t.axes}
     if set(sizes) != axes:
         raise InputError(
             f"{program.name} is over the sizes {', '.join(sorted(axes))}, "
             f"got {', '.join(sorted(sizes)) or 'none'}: give exactly those"
         )
-    for axis in axes:
-        check_size(axis, sizes[axis])
+    env = {axis: check_size(axis, sizes[axis]) for axis in sorted(axes)}
+    for p in program.params:
+        env[p.name] = min(check_size(p.name, tiles[p.name], least=p.least), env[p.axis])
+    return env
 
 
 def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> Instance:
@@ -63,9 +65,27 @@ def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -
     """
     if not isinstance(program, Program):
         raise InputError(f"bind takes a program, got {type(program).__name__}: pass its .program")
-    check_tiles(program, tiles, sizes)
-    env = dict(sizes) | {p.name: min(tiles[p.name], sizes[p.axis]) for p in program.params}
+    env = _checked(program, tiles, sizes)
+    for span in spans(program):
+        start, stop = span.start.at(env), span.stop.at(env)
+        if not 0 <= start <= stop <= env[span.axis]:
+            raise InputError(
+                f"{program.name} uses {span.axis}[{span}], which is {start}:{stop} of "
+                f"{env[span.axis]}: choose sizes and tiles for which it lies inside"
+            )
     return Instance(program, tuple(sorted(env.items())))
+
+
+@functools.lru_cache(maxsize=256)
+def spans(program: Program) -> tuple[Span, ...]:
+    """Every part of an axis that a program names, once each."""
+    found: dict[Span, None] = {}
+    for node in nodes(program.body):
+        if isinstance(node, Loop):
+            found[node.span] = None
+        elif isinstance(node, (Load, Store, Alloc)):
+            found |= dict.fromkeys(x for x in node.index if isinstance(x, Span))
+    return tuple(s for s in found if not s.whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,59 @@
+"""Proofs by signs: whether a count falls, or an occupancy rises, as a parameter grows.
+
+A polynomial whose terms all have one sign has that sign, since sizes, parameters, trip counts and
+clipped extents are never negative.  `False` means that no proof was found, not that the opposite
+holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iosim.program.closed import Clip, Poly, Trips
+
+
+def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
+    """Whether an occupancy never falls as a tile grows.
+
+    Args:
+        holds: hold → its axis; a hold is at most its axis.
+    """
+    return all(
+        _positive(words.slope(atom), holds)
+        for atom in words.atoms()
+        if atom == tile or (isinstance(atom, Clip) and atom.step == tile)
+    )
+
+
+def falls_with(words: Poly, name: str, holds: Mapping[str, str]) -> bool:
+    """Whether a count never rises as a tile or a hold grows; arguments as for `rises_with`."""
+    for atom in words.atoms():
+        slope = words.slope(atom)
+        if atom == name:
+            if not all(c < 0 for c in _at_least_once(slope, holds).terms.values()):
+                return False
+        elif isinstance(atom, (Trips, Clip)):
+            signs = {c > 0 for n, c in atom.length.terms if n == name}
+            if atom.step == name:
+                signs.add(isinstance(atom, Clip))
+            # The atom falls as the name grows, so what multiplies it must be positive.
+            if True in signs or (signs and not _positive(slope, holds)):
+                return False
+    return True
+
+
+def _positive(poly: Poly, holds: Mapping[str, str]) -> bool:
+    """Whether no term is negative once each axis is its hold plus a rest (so d − W ≥ 0)."""
+    for hold, axis in holds.items():
+        poly = poly.replace(axis, Poly.of(hold) + Poly.of(f"{axis} − {hold}"))
+    return all(c > 0 for c in poly.terms.values())
+
+
+def _at_least_once(poly: Poly, holds: Mapping[str, str]) -> Poly:
+    """Write the trips t of loops over a whole axis, which run at least once, as 1 + t'."""
+    for atom in poly.atoms():
+        if isinstance(atom, Trips) and atom.length.const == 0:
+            names = [n for n, c in atom.length.terms if c == 1]
+            if len(atom.length.terms) == len(names) == 1 and names[0] not in holds:
+                poly = poly.replace(atom, Poly.of(1) + Poly.of(f"{atom} − 1"))
+    return poly
