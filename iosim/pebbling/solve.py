@@ -126,7 +126,6 @@ def _write(found: Found, game: Game) -> list[Move]:
     `values` and `ops` lead from numbers in the present state to those in the schedule.
     """
     expand, rules = found.expand, found.expand.rules
-    symmetry = found.symmetry or Symmetry(rules)
     slack = (found.cost or 0) - rules.compulsory
     values = list(range(len(rules.values)))
     ops = list(range(len(rules.ops)))
@@ -137,7 +136,7 @@ def _write(found: Found, game: Game) -> list[Move]:
 
     for here, there in itertools.pairwise(found.path):
         children = expand(one(*here), slack)
-        child, k = _which(symmetry, children.states, there)
+        child, k = _which(found.symmetry, children.states, there)
         moves += _step(
             game,
             rules.ops[ops[int(children.op[child])]],
@@ -145,18 +144,20 @@ def _write(found: Found, game: Game) -> list[Move]:
             set(names(children.stored[child])),
             set(names(children.states.R[child])),
         )
-        if k >= 0:
-            values = [values[v] for v in np.argsort(symmetry.maps[k][0].image)]
-            ops = [ops[u] for u in np.argsort(symmetry.maps[k][1].image)]
+        if found.symmetry and k >= 0:
+            values = [values[v] for v in np.argsort(found.symmetry.maps[k][0].image)]
+            ops = [ops[u] for u in np.argsort(found.symmetry.maps[k][1].image)]
     game.finish()
     return moves
 
 
-def _which(symmetry: Symmetry, children: States, goal: State) -> tuple[int, int]:
+def _which(symmetry: Symmetry | None, children: States, goal: State) -> tuple[int, int]:
     """The child that is the goal, and the automorphism that makes it so (−1 for none)."""
     raw = children.find(goal)
     if len(raw):
         return int(raw[0]), -1
+    if symmetry is None:
+        raise AssertionError("the path has a gap")
     child = int(symmetry.canonical(children).find(goal)[0])
     for k in range(len(symmetry.maps)):
         if symmetry.image(children.row(child), k) == goal:

@@ -6,35 +6,40 @@ nothing else changes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 
 from iosim.pebbling.bits import ZERO, Permutation
-from iosim.pebbling.rules import Rules
+from iosim.pebbling.rules import Operation, Rules
 from iosim.pebbling.states import States
 
-LIMIT = 512
+LIMIT = 720
 
 
-def automorphisms(rules: Rules, limit: int = LIMIT) -> list[tuple[int, ...]]:
+def automorphisms(rules: Rules, limit: int = LIMIT) -> tuple[tuple[int, ...], ...]:
     """Permutations of the operations' and values' numbers that keep every relation.
 
     Each is a tuple over values, then operations, found by backtracking over a refined colouring;
     the identity comes first, and no more than `limit` are returned.
     """
-    n, total = len(rules.values), len(rules.values) + len(rules.ops)
+    return _automorphisms(len(rules.values), rules.ops, rules.inputs, rules.outputs, limit)
+
+
+@functools.lru_cache(maxsize=16)
+def _automorphisms(
+    n: int, ops: tuple[Operation, ...], inputs: int, outputs: int, limit: int
+) -> tuple[tuple[int, ...], ...]:
+    total = n + len(ops)
     links: list[set[tuple[str, int]]] = [set() for _ in range(total)]
-    for k, op in enumerate(rules.ops):
+    for k, op in enumerate(ops):
         links[n + k].add(("writes", op.target))
         links[op.target].add(("written", n + k))
         for r in op.reads:
             links[n + k].add(("reads", r))
             links[r].add(("read", n + k))
-    colour = [
-        (v >= n, v < n and rules.outputs >> v & 1, v < n and rules.inputs >> v & 1)
-        for v in range(total)
-    ]
+    colour = [(v >= n, v < n and outputs >> v & 1, v < n and inputs >> v & 1) for v in range(total)]
     shade = _number(colour)
     while True:
         finer = _number(
@@ -78,7 +83,7 @@ def automorphisms(rules: Rules, limit: int = LIMIT) -> list[tuple[int, ...]]:
                 del image[v]
 
     place(0)
-    return found
+    return tuple(found)
 
 
 def _number(labels: Sequence[object]) -> list[int]:

@@ -26,7 +26,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +130,39 @@ def rows(
         M += 1
 
 
+START, STOP = "<!-- table: optima -->\n", "<!-- end of table -->\n"
+GAMES = ("words", "partial", "chain", "recompute")
+
+
+def markdown(found: Sequence[Mapping[str, Any]]) -> str:
+    """The table for the documentation: a line per instance and M, a column per game."""
+    lines = [
+        "| instance | M | words | partial | chain | recompute | best algorithm | lower bound |",
+        "|---|--:|--:|--:|--:|--:|---|---|",
+    ]
+    points: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
+    for row in found:
+        points.setdefault((row["instance"], int(row["M_words"])), {})[row["game"]] = row
+    order = list(dict.fromkeys(row["instance"] for row in found))
+    for (name, M), games in sorted(points.items(), key=lambda p: (order.index(p[0][0]), p[0][1])):
+        row = next(iter(games.values()))
+        cells = [
+            ("" if game not in games else str(games[game]["optimum_words"])
+             if games[game]["optimum_words"] == games[game]["proved_words"]
+             else f"{games[game]['proved_words']}–{games[game]['optimum_words']}")
+            for game in GAMES
+        ]  # fmt: skip
+        best = f"{row['best_words']} ({row['best_algorithm']})" if row["best_algorithm"] else ""
+        bound = f"{float(row['lower_bound_words']):g} ({row['lower_bound']})"
+        lines.append("| " + " | ".join([name, str(M), *cells, best, bound]) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def main(argv: list[str] | None = None) -> None:
     """Make the table."""
     parser = argparse.ArgumentParser(prog="python -m iosim.pebbling.table", description=__doc__)
     parser.add_argument("--out", default="experiments/data/pebbling", type=Path)
+    parser.add_argument("--docs", type=Path, help="a page whose marked table is replaced")
     parser.add_argument("--seconds", default=60.0, type=float, help="time for each row")
     args = parser.parse_args(argv)
     where = out_dir(args.out)
@@ -146,8 +175,13 @@ def main(argv: list[str] | None = None) -> None:
                 text = "{instance}, {game}, M = {M_words}: {proved_words}..{optimum_words}"
                 print(text.format(**row), file=sys.stderr, flush=True)
     write_csv(where / "optima.csv", found)
+    if args.docs:
+        before, _, rest = args.docs.read_text(encoding="utf-8").partition(START)
+        after = rest.partition(STOP)[2]
+        page = before + START + "\n" + markdown(found) + "\n" + STOP + after
+        args.docs.write_text(page, encoding="utf-8")
     about = {
-        "command": f"python -m iosim.pebbling.table --seconds {args.seconds:g}",
+        "command": "python -m iosim.pebbling.table " + " ".join(argv or sys.argv[1:]),
         "iosim": iosim.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
