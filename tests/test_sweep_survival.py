@@ -138,7 +138,8 @@ def test_killing_workers(kills: int, want: list[dict[str, Any]], tmp_path: Path)
     report = collect(store, pool, tick=assassin)
     assert killed >= min(kills, 20)
     assert report.breaks >= 1
-    assert report.done == report.points == len(want)
+    # A worker may die between writing its shard and saying so: then the shard is found.
+    assert report.done + report.found == report.points == len(want)
     assert table(store) == want
 
 
@@ -170,7 +171,7 @@ def test_killing_dask_workers(want: list[dict[str, Any]], tmp_path: Path) -> Non
 
         report = collect(store, pool, tick=assassin)
     assert killed
-    assert report.done == len(want)
+    assert report.done + report.found == len(want)
     assert table(store) == want
 
 

@@ -25,7 +25,7 @@ class Report:
 
     Attributes:
         points: of the whole grid.
-        found: points whose shards were there before.
+        found: points whose shards were there before, or came from others meanwhile.
         done: points that this collector computed and wrote.
         rows: rows that it wrote; fewer than points where infeasible ones are left out.
         shards: shards that it wrote.

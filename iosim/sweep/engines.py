@@ -18,6 +18,7 @@ from iosim.counts import Key
 from iosim.program.evaluate import count_many, peak_many
 from iosim.program.ir import Program
 from iosim.program.walk import bind
+from iosim.sweep.search import decisive
 
 Ints = NDArray[np.int64]
 Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]
@@ -38,9 +39,12 @@ ROWS_MANY, ROWS_SEARCHED, ROWS_ONE = 2**16, 256, 16
 
 
 def searched(name: str, tiles: str) -> bool:
-    """Whether optimal tiles have to be searched for."""
-    entry = algorithm(name)
-    return tiles not in entry.rules and not all(f"{p.name}=" in tiles for p in entry.program.params)
+    """Whether optimal tiles have to be searched for, point by point."""
+    program = algorithm(name).program
+    given = frozenset(p.name for p in program.params if f"{p.name}=" in tiles)
+    if tiles in algorithm(name).rules or len(given) == len(program.params):
+        return False
+    return decisive(program, given) is None
 
 
 def rows_per_shard(engine_name: str, name: str, tiles: str) -> int:

@@ -266,13 +266,23 @@ def _put(root: Path, name: str, write: Callable[[Path], object], keep: bool = Fa
         write(part)
         _sync(part)
         if keep:
-            with contextlib.suppress(FileExistsError):
-                os.link(part, root / name)
+            _claim(part, root / name)
         else:
             part.replace(root / name)
         _sync((root / name).parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _claim(part: Path, path: Path) -> None:
+    """Give a file its name, unless the name is taken: then the one that is there stays."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links
+        if not path.exists():
+            part.replace(path)
 
 
 def _sync(path: Path) -> None:

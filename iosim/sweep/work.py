@@ -23,6 +23,7 @@ from iosim.problem import PROBLEMS
 from iosim.sweep.engines import count_columns
 from iosim.sweep.grid import EXPLICIT, Block, Shard, Sweep, asked
 from iosim.sweep.need import pyarrow
+from iosim.sweep.search import decisive, tiles_many
 from iosim.sweep.store import Store
 from iosim.sweep.task import hashes, head_text, program_hash
 from iosim.tiling import optimal_tiles
@@ -156,8 +157,12 @@ def _tiles(
     given = {p.name: columns[p.name] for p in params if p.name in columns}
     used = given | {p.name: np.zeros(n, np.int64) for p in params if p.name not in given}
     found, seconds = np.ones(n, bool), np.zeros(n)
-    if len(given) < len(params):
-        rule = entry.rules.get(sweep.tiles)
+    rule = entry.rules.get(sweep.tiles)
+    if rule is None and decisive(entry.program, frozenset(given)) and n:
+        start = time.perf_counter()
+        used, found = tiles_many(entry.program, columns, M)
+        seconds[:] = (time.perf_counter() - start) / n
+    elif len(given) < len(params):
         for k in range(n):
             start = time.perf_counter()
             problem = entry.problem(**{x: int(columns[x][k]) for x in block.sizes})
