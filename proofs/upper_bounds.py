@@ -128,7 +128,7 @@ def small_cache_formula() -> str:
     N, d, heads = (sym(x) for x in ("N", "d", "heads"))
     B = sympy.Symbol("B", integer=True, positive=True)
     names = ("B_r1", "B_c1", "B_d1", "B_r2", "B_c2", "B_d2")
-    square = {sym(x): B for x in names} | {sym("W1"): 0}
+    square = {sym(x): B for x in names} | {sym("W1", least=0): 0}
     ceiling = sympy.ceiling
     want = 3 * N * d * ceiling(N / B) + N**2 * ceiling(d / B) + N**2 + N * d
     identity(total.subs(square), heads * want)
