@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.plot import PALETTE
-from iosim.sweep import Store, Sweep, collect, processes, provenance, query
+from iosim.sweep import Store, Sweep, collect, processes, provenance, query, serial
 from iosim.table import write_csv
 
 DATA = Path(__file__).parent / "data"
@@ -68,8 +68,9 @@ class Experiment:
 def swept(columns: Sequence[str], **options: Any) -> Rows:
     """The rows of a sweep, on all cores: chosen columns, in the grid's order."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.declare(Path(folder) / "sweep", Sweep.of(**options))
-        collect(store, processes())
+        sweep = Sweep.of(**options)
+        store = Store.declare(Path(folder) / "sweep", sweep)
+        collect(store, processes() if sweep.shards > 4 else serial())
         table = query(f"SELECT {', '.join(columns)} FROM rows", [store.path])
     return [dict(row) for row in table.to_pylist()]
 

@@ -17,7 +17,7 @@ from iosim.table import read_csv
 
 N, DS = 4096, (32, 64, 128)
 COLUMNS = (
-    "algorithm", "N", "d", "M_words", "load_words", "store_words", "total_words", "peak_words",
+    "algorithm", "N", "d", "M_words", "load_words", "store_words", "total_words",
     "load_K_words + load_V_words AS KV_words", "lower_bound_words",
 )  # fmt: skip
 TWO_PASSES = ("naive", "small_cache", "spill_rows")

@@ -33,9 +33,9 @@ MANY: dict[str, Callable[[Program, Mapping[str, Ints]], tuple[dict[Key, Ints], I
     "formula": formula_many,
 }
 
-# Points in a shard: where arrays do the work; where tiles are searched (1 … 20 ms a point); and
-# where every point may take seconds.  A shard is written in 5 … 10 ms, so each is under 5 %.
-ROWS_MANY, ROWS_SEARCHED, ROWS_ONE = 2**16, 256, 16
+# Points in a shard: where arrays do the work; where tiles are searched (some 5 ms a point); and
+# where every point may take seconds.  A shard costs 5 … 10 ms besides, under 5% of each.
+ROWS_MANY, ROWS_SEARCHED, ROWS_ONE = 2**16, 64, 16
 
 
 def searched(name: str, tiles: str) -> bool:
