@@ -57,10 +57,11 @@ class Experiment:
         """Make everything in `data/`, with its provenance."""
         folder = DATA / self.name
         folder.mkdir(parents=True, exist_ok=True)
+        # Before anything is written, which would make the commit a dirty one.
+        told = provenance.of(f"python -m experiments.{self.name}")
         start = time.perf_counter()
         for path in self.run(folder):
             print(path)
-        told = provenance.of(f"python -m experiments.{self.name}")
         told["seconds"] = f"{time.perf_counter() - start:.1f}"
         (folder / "provenance.json").write_text(json.dumps(told, indent=1) + "\n")
 
