@@ -98,12 +98,12 @@ class Expander:
 
     def choices(self, cand: Words, over: Ints, dirty: Words, ways: int = 1) -> tuple[Ints, Words]:
         """The sets that may be evicted: all, or where a beam would meet too many, the first."""
-        number = count_subsets(cand, over) * float(ways)
-        if not self.fewer:
-            if number.sum() > AT_ONCE:
-                raise TooMany
+        number = count_subsets(cand, over)
+        many = (number > FEW) & self.fewer
+        if np.where(many, 1, number).sum() * ways > AT_ONCE:
+            raise TooMany
+        if not many.any():
             return subsets(cand, over)
-        many = number > FEW
         at, sets = subsets(cand, np.where(many, 0, over))
         clean = cand & ~dirty
         greedy = first_members(clean, np.where(many, over, 0))

@@ -22,7 +22,7 @@ from iosim.pebbling.states import Seen, States, concat, distinct
 from iosim.pebbling.subsets import TooMany
 from iosim.pebbling.symmetry import Symmetry
 
-CHUNK = 1 << 14
+CHUNK, BEAM_CHUNK = 1 << 13, 1 << 10  # states expanded at once
 NO_LIMIT = 10**6
 # Widths of the beams before the search, and once it has grown to so many states.
 NARROW = (30, 300)
@@ -97,8 +97,8 @@ def search(rules: Rules, seconds: float, memory: float, progress: Progress | Non
     return found
 
 
-def _chunks(count: int) -> Iterator[slice]:
-    return (slice(low, low + CHUNK) for low in range(0, count, CHUNK))
+def _chunks(count: int, size: int) -> Iterator[slice]:
+    return (slice(low, low + size) for low in range(0, count, size))
 
 
 def _beam(expand: Expander, width: int, found: Found, limits: _Limits) -> None:
@@ -111,7 +111,7 @@ def _beam(expand: Expander, width: int, found: Found, limits: _Limits) -> None:
         slack = NO_LIMIT if found.cost is None else found.cost - 1 - base
         parts: list[States] = []
         rises: list[Ints] = []
-        for rows in _chunks(len(layer)):
+        for rows in _chunks(len(layer), BEAM_CHUNK):
             limits.check(found)
             children = expand(layer.take(rows), slack)
             c, total = children.states, rise[rows][children.states.parent] + children.rise
@@ -163,7 +163,7 @@ def _levels(expand: Expander, beams: Expander, found: Found, limits: _Limits) ->
                 if found.cost == level:
                     return
             wave = []
-            for rows in _chunks(len(states)):
+            for rows in _chunks(len(states), CHUNK):
                 waiting = sum(len(s) for group in (*pending.values(), wave) for s in group)
                 limits.check(found, seen.size * Seen.BYTES + waiting * States.BYTES)
                 slack = NO_LIMIT if found.cost is None else found.cost - 1 - level
