@@ -14,7 +14,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExec
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.errors import InputError
+from iosim.errors import InputError, IosimError
 from iosim.sweep.need import distributed
 
 PATIENCE_S = 5.0
@@ -95,12 +95,14 @@ def dask(address: str, workers: int = 0) -> Iterator[Pool]:
     _quiet()
     with contextlib.ExitStack() as stack:
         if address == "local":
-            where: Any = stack.enter_context(
-                dd.LocalCluster(
+            try:
+                cluster = dd.LocalCluster(
                     n_workers=workers or os.cpu_count() or 1, threads_per_worker=1,
                     processes=True, dashboard_address=None,
-                )
-            )  # fmt: skip
+                )  # fmt: skip
+            except (RuntimeError, OSError, TimeoutError) as error:
+                raise IosimError(f"Dask cannot start its workers ({error})") from error
+            where: Any = stack.enter_context(cluster)
         else:
             where = address
         try:

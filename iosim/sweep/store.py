@@ -81,6 +81,7 @@ class Store:
 
     @classmethod
     def _make(cls, path: Path, told: dict[str, Any]) -> Store:
+        parquet()  # say that it is missing before anything is made
         with writing(path):
             if not (path / MANIFEST).exists():
                 if path.is_dir() and any(

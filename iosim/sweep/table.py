@@ -50,10 +50,11 @@ def query(sql: str, paths: Sequence[str | os.PathLike[str]]) -> Any:
 
     Returns an Arrow table.  Raises InputError with DuckDB's first line where it refuses.
     """
+    pa = pyarrow()
     db = _connect([Store.open(p) for p in paths])
     try:
         found = db.sql(sql)
-        return pyarrow().table({}) if found is None else found.to_arrow_table()
+        return pa.table({}) if found is None else found.to_arrow_table()
     except duckdb().Error as error:
         raise InputError(f"the query fails: {_first(error)}") from None
     finally:
