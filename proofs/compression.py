@@ -274,11 +274,11 @@ class Bob:
 
 
 def epochs(program: list[Instruction], M: int) -> list[list[Instruction]]:
-    """Cut a program where the next load would be the (M + 1)-st of its epoch."""
+    """Cut a program before an epoch's load too many: 2M in the first epoch, M in each later one."""
     cuts: list[list[Instruction]] = [[]]
     loads = 0
     for kind, what in program:
-        if kind == "load" and loads == M:
+        if kind == "load" and loads == (M if len(cuts) > 1 else 2 * M):
             cuts.append([])
             loads = 0
         loads += kind == "load"

@@ -417,6 +417,22 @@ def test_bad_sizes(sizes, message: str) -> None:
         certificate(*sizes)
 
 
+@pytest.mark.parametrize("klass", CLASSES)
+def test_certificates_know_keys(klass: str) -> None:
+    N, d, M = 4096, 64, 8192
+    square = certificate(N, d, M, klass=klass)
+    assert certificate(N, d, M, klass=klass, keys=N) == square
+    one, other = (
+        certificate(N, d, M, klass=klass, keys=512),
+        certificate(512, d, M, klass=klass, keys=N),
+    )
+    assert one == other
+    assert one.words < square.words
+    assert one.words <= lower_bound(N, d, M, klass=klass, keys=512)
+    with pytest.raises(InputError, match="keys = 0"):
+        certificate(N, d, M, keys=0)
+
+
 def test_bad_arrays_and_classes() -> None:
     with pytest.raises(InputError, match="give integers"):
         lower_bound_many(10, 10, np.array([1.5]))

@@ -11,9 +11,10 @@ recompute
     the same, but a score may be computed again, from an empty accumulator, as often as one likes.
 trees
     every product is executed once, and all sums, of scores and of output entries, may be taken by
-    any trees of additions (split-K, Flash-Decoding): Lemma 8 shows that this saves nothing.
+    any trees of additions (split-K, Flash-Decoding): by Lemma 8 the bound is that of `once`.
 
 Scores may be spilled, finished or not; maxima, exponentials, row sums and divisions are free.
+Results may overwrite operands or not: the bound is the same.
 For M ≥ 5d²/2 (`once`, `trees`) and M ≥ 9d²/2 (`recompute`) the bound is 4HN²d²/M, with no
 lower-order term; as M/d² → 0 it tends to 4HN²d/√M.  Only NumPy is needed.
 
@@ -54,7 +55,7 @@ class Certificate:
 
     A segment has `segment` counted transfers; the multipliers are scaled by d; `cap` bounds the
     charged work of any segment, scaled by d³; `weight` is the charged work of the whole problem,
-    scaled by HN²d.  Then words = segment·weight·HN²d / (cap·d³) + M − segment.
+    scaled by HN²d.  Then words = segment·weight·HN²d / (cap·d³) + M − segment (N·keys for N²).
     """
 
     klass: str
@@ -100,7 +101,7 @@ def _best(klass: str, N: Array, d: Array, M: Array, H: Array, keys: Array) -> Ar
     """The class's bound, that of the class around it, and the compulsory words."""
     pairs = H * N * keys
     words = _bound(klass, pairs, d, M)
-    if klass != "recompute":  # which includes `once`, and Lemma 8 leads from `trees` to `once`
+    if klass != "recompute":  # which includes `once`; for `trees` it holds by Lemma 8
         words = np.maximum(words, _bound("recompute", pairs, d, M))
     return np.maximum(words, 2 * H * (N + keys) * d)
 
@@ -153,18 +154,22 @@ def lower_bound_many(
     return out.reshape(shape)
 
 
-def certificate(N: int, d: int, M: int, *, heads: int = 1, klass: str = "once") -> Certificate:
+def certificate(
+    N: int, d: int, M: int, *, heads: int = 1, klass: str = "once", keys: int | None = None
+) -> Certificate:
     """The numbers that Theorem 1 is used with at this point, in the class's own theorem.
 
-    Raises InputError like `lower_bound`.  Beyond `EXACT_FROM` the words may fall short of those of
+    `keys` is the number of rows of K and V, where it differs from N, that of Q and O.  Raises
+    InputError like `lower_bound`.  Beyond `EXACT_FROM` the words may fall short of those of
     `lower_bound` by the last digits only; below, `lower_bound` may take a wider class's bound.
     """
     _check_class(klass)
-    n, size, m, h = (check_size(k, v) for k, v in (("N", N), ("d", d), ("M", M), ("heads", heads)))
+    sizes = {"N": N, "d": d, "M": M, "heads": heads, "keys": N if keys is None else keys}
+    n, size, m, h, n_keys = (check_size(name, v) for name, v in sizes.items())
     square = np.array([float(size) ** 2])
     M_ = np.array([float(m)])
     S, multipliers, weight, cap = _theorem(klass, M_ / square, M_, square)
-    words = _SAFE * ((S / square) * weight * (float(h) * n * n) / cap) + M_ - S
+    words = _SAFE * ((S / square) * weight * (float(h) * n * n_keys) / cap) + M_ - S
     return Certificate(
         klass,
         int(S[0]),
