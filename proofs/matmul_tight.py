@@ -213,7 +213,7 @@ def _random_tree_run(rng: random.Random, k: int) -> tuple[int, int, int, int]:
 @step(
     "one-accumulator",
     how="sampled",
-    says="Lemma 4: summation trees never need fewer transfers than one accumulator per entry",
+    says="Lemma 4, transfers only (space is by hand): trees need no fewer than one accumulator",
 )
 def one_accumulator() -> str:
     """Random trees with random spills, against the single accumulator of the exchange."""

@@ -9,9 +9,10 @@ load, mn in all, and costs a store at the end, at least mn in all: the sum is no
 Where fast memory is empty at first, as in iosim, the first segment may hold M loads more, and
 2mnk/√M − M remains (`matmul-cold`).
 
-The summation order does not matter: any summation trees can be replaced by one accumulator per
-entry without a further transfer or word of memory (proofs/matmul_tight.md, Lemma 4), and of
-recomputed values only those that lead to the stored result are counted.
+The summation order does not matter: where operands and results are distinct words of fast memory
+(only accumulation is in place), any summation trees can be replaced by one accumulator per entry
+without a further transfer or word of memory (proofs/matmul_tight.md, Lemma 4), and of recomputed
+values only those that lead to the stored result are counted.
 """
 
 from iosim.bounds.base import Bound
