@@ -97,7 +97,7 @@ def test_shell_sessions_in_documents_are_true(path: Path) -> None:
             done = subprocess.run(
                 [sys.executable, "-m", *words], capture_output=True, text=True, cwd=ROOT
             )
-            got = done.stdout + done.stderr
+            got = done.stdout or done.stderr
             assert [x.rstrip() for x in got.rstrip().splitlines()] == [
                 x.rstrip() for x in want.rstrip().splitlines()
             ], command

@@ -36,9 +36,11 @@ _USAGE: type[Exception] = next(
 def main() -> NoReturn:
     """Entry point: one line on stderr and exit code 2 for whatever the user can mend."""
     try:
-        if len(sys.argv) > 1 and sys.argv[1] in GROUPS:
-            where, name = GROUPS[sys.argv[1]].split(":")
-            app.add_typer(getattr(importlib.import_module(where), name), name=sys.argv[1])
+        asked = sys.argv[1:2]
+        for group, place in GROUPS.items():
+            if asked in ([group], [], ["--help"]):
+                where, name = place.split(":")
+                app.add_typer(getattr(importlib.import_module(where), name), name=group)
         if sys.argv[1:] == ["--version"]:
             typer.echo(f"iosim {importlib.import_module('iosim').__version__}")
             sys.exit(0)
