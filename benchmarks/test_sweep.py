@@ -19,7 +19,7 @@ from iosim.sweep import Pool, Store, Sweep, collect, dask, processes, serial
 
 GRID = {"algo": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
 MILLION = GRID | {"tiles": "B_r=1:1024:x1.12,B_c=1:1024:x1.22"}
-OPTIMAL = GRID | {"algo": "flash1,flash2,flash2_chunked", "M": "256:1Mi:x1.00028"}
+OPTIMAL = GRID | {"algo": "flash1,flash2,flash2_chunked", "M": "256:1Mi:x1.00026"}
 SEARCHED = {"algo": "flash2,small_cache", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
 RULE = {
     "algo": "flash1",
