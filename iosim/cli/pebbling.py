@@ -175,7 +175,7 @@ def _print(found: Optimum, show: bool) -> None:
             f"  between {found.lower_bound} and {found.cost} I/Os ({gap:.1f} %): {moved}; "
             f"{found.stopped}"
         )
-    typer.echo(f"  {found.states:,} states, {found.seconds:.2f} s")
+    typer.echo(f"  {found.states:,} states, {found.seconds:.2f} s", err=True)
     if show:
         for number, move in enumerate(found.schedule, 1):
             typer.echo(f"  {number:4}  {move}")
