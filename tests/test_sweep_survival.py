@@ -72,17 +72,17 @@ def children(pid: int) -> list[int]:
 def kill_drivers(path: Path, times: int, rng: random.Random, *more: str) -> int:
     """Kill -9 a driver again and again; what was in place stays as it was.  How many died."""
     died = 0
-    begin = time.perf_counter()
-    start(path.with_name("undisturbed"), *more).communicate()
-    whole_run = time.perf_counter() - begin
+    span = 1.0  # seconds that a run takes, near enough that half of them die
     for _ in range(times):
         before = whole(path) if path.exists() else {}
         driver = start(path, *more)
-        time.sleep(whole_run * rng.uniform(0.3, 1.0))
+        time.sleep(span * rng.uniform(0.3, 1.0))
         with contextlib.suppress(ProcessLookupError):
             driver.kill()
-        died += driver.wait() == -signal.SIGKILL
+        killed = driver.wait() == -signal.SIGKILL
         driver.communicate()
+        died += killed
+        span *= 1.1 if killed else 0.8
         after = whole(path) if path.exists() else {}
         assert before.items() <= after.items(), "a shard that was there changed or is gone"
     return died
