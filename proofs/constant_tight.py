@@ -25,7 +25,7 @@ CONSTANT = 4
 FROM: dict[str, Fraction] = {"once": Fraction(5, 2), "recompute": Fraction(9, 2)}
 ONCE: tuple[Fraction, Fraction] = (Fraction(11, 100), Fraction(36, 100))
 RECOMPUTE: tuple[Fraction, Fraction] = (Fraction(8, 5), Fraction(1, 25))
-# Lemma 8: a sum made in J stays costs at least STAY·J − 1 transfers.
+# Section 7, remark: a sum made in J stays costs at least STAY·J − 1 transfers.
 STAY = 2
 
 
@@ -67,27 +67,37 @@ def cutting() -> str:
     return "every M, S ≤ 8 and K < 60"
 
 
-def _executions(seed: int, count: int, drop: float) -> Any:
-    """Random executions: N, d, M, log."""
+def _executions(seed: int, count: int, kind: str) -> Any:
+    """Random executions: N, d, H, M, the random generator, the log."""
     runs = _runs()
     rng = random.Random(seed)
     for _ in range(count):
-        N, d = rng.randint(1, 5), rng.randint(1, 4)
+        H = rng.choice([1, 1, 2, 3])
+        N, d = rng.randint(1, 5 if H == 1 else 3), rng.randint(1, 4)
         M = rng.randint(3, 30)
-        order = runs.random_order(N, d, rng)
-        policy = rng.choice(["lru", "random"] if drop else ["lru", "random", "belady"])
-        yield N, d, M, rng, runs.execute(order, N, d, M, rng, policy, drop)
+        order = runs.random_order(N, d, rng, H)
+        if kind == "trees":
+            log = runs.execute_trees(order, N, d, M, rng, H)
+        else:
+            drop = 0.5 if kind == "recompute" else 0.0
+            policy = rng.choice(["lru", "random"] if drop else ["lru", "random", "belady"])
+            log = runs.execute(order, N, d, M, rng, policy, drop)
+        yield N, d, H, M, rng, log
 
 
-def _accounting(seed: int, count: int, drop: float) -> int:
-    """Lemmas 1 to 5 on random executions; the number of segments seen."""
+def _accounting(seed: int, count: int, kind: str) -> tuple[int, int]:
+    """Lemmas 1 to 5 and 8 on random executions; the numbers of segments and of free starts seen."""
     runs = _runs()
-    seen = 0
-    for N, d, M, rng, log in _executions(seed, count, drop):
+    seen = free = 0
+    again = kind == "recompute"
+    for N, d, H, M, rng, log in _executions(seed, count, kind):
         cost = sum(what in ("load", "store") for what, _, _ in log)
         S = rng.choice([rng.randint(1, 4), rng.randint(1, 3 * M)])
-        parts = runs.segments(log, M, S)
-        at = f"N = {N}, d = {d}, M = {M}, S = {S}"
+        if kind == "trees":
+            parts = runs.tree_segments(log, M, S, d)
+        else:
+            parts = runs.segments(log, M, S)
+        at = f"N = {N}, d = {d}, H = {H}, M = {M}, S = {S}"
         require(sum(s.events for s in parts) <= cost, f"{at}: more events than transfers")
         totals = [0] * 9
         for s in parts:
@@ -96,20 +106,25 @@ def _accounting(seed: int, count: int, drop: float) -> int:
             totals = [x + z for x, z in zip(totals, counts, strict=True)]
             require(q + k + v + o + a <= M + S, f"{at}: Lemma 1 fails, {counts}")
             require(y <= M, f"{at}: {y} free starts")
+            require(kind != "trees" or s.free <= s.held, f"{at}: a free stay ends too early")
             require(C * d * d <= q * k, f"{at}: Lemma 2 fails for Q and K, {counts}")
-            require(drop or C * d * d <= o * v, f"{at}: Lemma 2 fails for O and V, {counts}")
+            require(again or C * d * d <= o * v, f"{at}: Lemma 2 fails for O and V, {counts}")
             p, P = C**0.5, (C + a + y) ** 0.5
             for work, g, inner in (
                 (E, (q * k) ** 0.5, p),
-                (F, (o * v) ** 0.5, 0.0 if drop else p),
+                (F, (o * v) ** 0.5, 0.0 if again else p),
             ):
                 most = min(d * P * P, g * (P + inner) - SHARP * d * P * inner)
                 require(work <= most + 1e-9, f"{at}: {work} products, Lemma 3 allows {most}")
         C, a, y, E, F = totals[4:]
-        require(E >= N * N * d and F == N * N * d, f"{at}: {E} and {F} products")
+        free += y
+        pairs = H * N * N
+        enough = E >= pairs * d and F >= pairs * d if again else E == F == pairs * d
+        require(enough, f"{at}: {E} and {F} products")
         require(y <= a, f"{at}: {y} free starts, {a} paid visits")
-        require(d * (y + C) <= E if drop else y + C <= N * N, f"{at}: Lemma 4 or 5 fails")
-    return seen
+        require(d * (y + C) <= E if again else y + C <= pairs, f"{at}: Lemma 4, 5 or 8 fails")
+    require(free > count // 10, f"only {free} free starts were seen")
+    return seen, free
 
 
 @step(
@@ -119,19 +134,30 @@ def _accounting(seed: int, count: int, drop: float) -> int:
 )
 def accounting_once() -> str:
     """Executions simulated word by word, cut at random lengths."""
-    seen = _accounting(1, 600, 0.0)
-    return f"600 random executions, {seen} segments, seed 1"
+    seen, free = _accounting(1, 600, "once")
+    return f"600 random executions, H ≤ 3, {seen} segments, {free} free starts, seed 1"
 
 
 @step(
     "accounting-recompute",
     how="sampled",
-    says="Lemmas 1 to 3 and 5, with scores that are forgotten and made again",
+    says="Lemmas 1 to 3 and 5 with scores forgotten and made again, runs of a pair one by one",
 )
 def accounting_recompute() -> str:
     """The same where a score may be dropped rather than stored."""
-    seen = _accounting(2, 600, 0.5)
-    return f"600 random executions, {seen} segments, seed 2"
+    seen, free = _accounting(2, 600, "recompute")
+    return f"600 random executions, H ≤ 3, {seen} segments, {free} free starts, seed 2"
+
+
+@step(
+    "trees",
+    how="sampled",
+    says="Lemmas 1 to 3 and 8: stays in place of runs, sums by random trees, merged and spilled",
+)
+def trees() -> str:
+    """Sums by random trees, results in words of their own or over operands."""
+    seen, free = _accounting(6, 800, "trees")
+    return f"800 random executions, H ≤ 3, {seen} segments, {free} free starts, seed 6"
 
 
 @step(
@@ -722,11 +748,11 @@ def small_memory() -> str:
 
 
 @step(
-    "trees",
+    "stays",
     how="exhaustive",
-    says="Lemma 8: a sum made by any tree in J stays in fast memory costs 2J − 1 transfers or more",
+    says="Section 7, remark: a sum made by any tree in J stays costs 2J − 1 transfers or more",
 )
-def trees() -> str:
+def stays() -> str:
     """All sequences of stays, by the number of partial sums that wait in slow memory.
 
     A stay loads some of them, has products or not, merges as it likes, and stores what it keeps.
@@ -734,7 +760,7 @@ def trees() -> str:
     """
     cases = 0
     states = {(0, 0, 0): 1}  # waiting, stays with products, cost → ways
-    for stays in range(1, 8):
+    for length in range(1, 8):
         after: dict[tuple[int, int, int], int] = {}
         for (waiting, J, cost), ways in states.items():
             for loads, product in itertools.product(range(waiting + 1), (0, 1)):
@@ -744,9 +770,9 @@ def trees() -> str:
         states = after
         cases += sum(states.values())
         for waiting, J, cost in states:
-            require(waiting != 1 or cost >= STAY * J - 1, f"{J} of {stays} stays cost {cost}")
-        least = min(cost for waiting, J, cost in states if waiting == 1 and stays == J)
-        require(least == STAY * stays - 1, f"{stays} stays cost {least} at least")
+            require(waiting != 1 or cost >= STAY * J - 1, f"{J} of {length} stays cost {cost}")
+        least = min(cost for waiting, J, cost in states if waiting == 1 and length == J)
+        require(least == STAY * length - 1, f"{length} stays cost {least} at least")
     return f"up to 7 stays, {cases} sequences"
 
 

@@ -337,7 +337,8 @@ PLANTED = [
     ("CONSTANT", 4.4, {"four-once", "four-recompute", "small-memory"}),
     ("CONSTANT", 9, {"few-segments"}),
     ("FROM", {"once": 2.3, "recompute": 4.0}, {"four-once", "four-recompute"}),
-    ("STAY", 2.5, {"trees"}),
+    ("SHARP", 1.3, {"trees"}),
+    ("STAY", 2.5, {"stays"}),
 ]
 
 
@@ -361,8 +362,17 @@ TAMPERED = [
     ("runs", "segments", lambda parts: parts + parts[-1:], "accounting-once"),
     ("runs", "segments", lambda parts: parts + parts[:1], "accounting-recompute"),
     ("runs", "execute", lambda log: [e for e in log if e[0] != "load"], "accounting-recompute"),
+    ("runs", "tree_segments", lambda parts: parts[:1] + parts[2:], "trees"),
+    ("runs", "execute_trees", lambda log: log[: len(log) // 2], "trees"),
+    ("runs", "tree_segments", lambda parts: [lame(s) for s in parts], "trees"),
     ("unified", "certificate", lambda c: type(c)(*c_fields(c)), "evaluator"),
 ]
+
+
+def lame(segment):
+    """Free starts that do not outlive their segment."""
+    segment.held = set()
+    return segment
 
 
 def c_fields(c: unified.Certificate) -> tuple[object, ...]:
