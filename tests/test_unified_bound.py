@@ -15,7 +15,7 @@ from iosim.bounds import unified
 from iosim.bounds.unified import CLASSES, certificate, lower_bound, lower_bound_many
 from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap
 from iosim.errors import InputError
-from iosim.proof import load_theorem, run, run_step, steps
+from iosim.proof import load_theorem, run, run_step, statement, steps
 
 # ---------------------------------------------------------------- schedules, counted by hand
 
@@ -365,6 +365,8 @@ TAMPERED = [
     ("runs", "tree_segments", lambda parts: parts[:1] + parts[2:], "trees"),
     ("runs", "execute_trees", lambda log: log[: len(log) // 2], "trees"),
     ("runs", "tree_segments", lambda parts: [lame(s) for s in parts], "trees"),
+    ("caps", "once_cap", lambda c: 0.98 * c, "caps-against-search"),
+    ("caps", "recompute_cap", lambda c: 0.98 * c, "caps-against-search"),
     ("unified", "certificate", lambda c: type(c)(*c_fields(c)), "evaluator"),
 ]
 
@@ -389,6 +391,13 @@ def test_the_proof_notices_tampering(
     monkeypatch.setattr(target, name, lambda *a, **k: spoil(honest(*a, **k)))
     (one,) = (s for s in steps(module) if s.name == noticing)
     assert run_step("constant_tight", one).status == "failed"
+
+
+def test_the_text_names_every_step() -> None:
+    text = statement("constant_tight")
+    assert [
+        s.name for s in steps(load_theorem("constant_tight")) if f"`{s.name}`" not in text
+    ] == []
 
 
 def test_every_step_of_the_proof_passes() -> None:
