@@ -22,8 +22,8 @@ COLD = Bound(
     kind="lower",
     strength="exact",
     problem="matmul",
-    klass="all mnk products computed explicitly, any summation trees, recomputation allowed; fast "
-    "memory is empty at first",
+    klass="all mnk products computed explicitly, any summation trees, recomputation allowed; every "
+    "operand and result is a word of fast memory, which is empty at first",
     formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M) - t.M,
     validity="all sizes and every M; it says nothing (0) once 2mnk ≤ M^{3/2}",
     source="iosim, proofs/matmul_tight.md: the proof of arXiv 1702.02017, first segment longer",
@@ -35,7 +35,8 @@ LOWER = Bound(
     kind="lower",
     strength="exact",
     problem="matmul",
-    klass="all mnk products computed explicitly, any summation trees, recomputation allowed",
+    klass="all mnk products computed explicitly, any summation trees, recomputation allowed; every "
+    "operand and result is a word of fast memory",
     formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M) - 2 * t.M,
     validity="all sizes and every M; it says nothing (0) once M^{3/2} ≥ mnk",
     source="Smith, Lowery, Langou & van de Geijn, arXiv 1702.02017",

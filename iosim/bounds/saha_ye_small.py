@@ -17,7 +17,7 @@ LOWER = Bound(
     problem="attention",
     klass=(
         "QKᵀ by its N²d products, any summation trees, recomputation allowed; V is read and O is "
-        "written"
+        "written; every operand and result is a word of fast memory"
     ),
     formula=lambda t: t.heads * (2 * t.N**2 * t.d / t.sqrt(t.M) - t.N**2 + 2 * t.N * t.d) - t.M,
     validity="all sizes and every M; of the right order where M ≤ d², vacuous from M = 4d² on",
