@@ -56,7 +56,12 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
             marker = MARKERS[k % len(MARKERS)]
             axes.plot(*_xy(rows, "run", name), marker, color=colour)
             axes.plot([], [], color=colour, marker=marker, label=name)
+        for k, name in enumerate(dict.fromkeys(r["name"] for r in rows if r["kind"] == "upper")):
+            label = "published upper bounds" if k == 0 else None
+            axes.plot(*_xy(rows, "upper", name), color="grey", linewidth=0.9, linestyle="-.",
+                      zorder=1, label=label)  # fmt: skip
         lower = list(dict.fromkeys(r["name"] for r in rows if r["kind"] == "lower"))
+        moved = [r["total_words"] for r in rows if r["kind"] != "lower"]
         best: dict[Any, float] = {}
         for r in rows:
             if r["kind"] == "lower":
@@ -64,8 +69,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
         if lower:
             x, y = sorted(best), [best[m] for m in sorted(best)]
             axes.plot(x, y, color="black", linestyle="--", label="largest proven lower bound")
-            floor = min(r["total_words"] for r in rows)
-            axes.fill_between(x, [min(floor, *y) / 2] * len(x), y, color="black", alpha=0.06)
+            axes.fill_between(x, [min(*moved, *y) / 2] * len(x), y, color="black", alpha=0.06)
         d2 = rows[0]["d"] ** 2
         spread = [r["M_words"] for r in rows]
         if min(spread) < d2 < max(spread):
@@ -77,7 +81,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
             ylabel="HBM traffic, loads + stores (words)",
             title=f"Attention, N = {rows[0]['N']:,}, d = {rows[0]['d']}: words moved against M",
         )  # fmt: skip
-        low = min([*best.values(), *(r["total_words"] for r in rows)])
+        low = min([*best.values(), *moved])
         axes.set_ylim(bottom=low / 1.6)
         axes.legend(ncols=1, loc="upper right", title="lines: formulas; points: runs")
         return save(figure, stem)
