@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import iosim
+from iosim import symbolic
 from iosim.errors import ProgramError, ResidencyError
 from iosim.problem import Attention, Copy
 from iosim.program.build import Builder
 from iosim.program.ops import OPS
+from iosim.trace import tally
 
 
 def load_between_iterations(b: Builder) -> None:
@@ -269,3 +271,60 @@ def test_weights_that_come_back_are_weights() -> None:
         np.testing.assert_allclose(top, s.max(axis=1))
         np.testing.assert_allclose(p, np.exp(s - s.max(axis=1, keepdims=True)))
         np.testing.assert_allclose(total, p.sum(axis=1))
+
+
+def shared_keys(b: Builder) -> None:
+    """A buffer made at the top level, read by every iteration of a grid loop, and freed after."""
+    b.scratch("T", "n", "n")
+    (B,) = b.tile_sizes("n", "B")
+    keys = b.zeros("keys", "n", "n")
+    for i in b.grid("n", B):
+        p, q = b.zeros("p", i, "n"), b.zeros("q", i, "n")
+        b.op("matmul_nn", p, q, keys)
+        b.store(p, "T", i, "n")
+        x = b.load("X", i)
+        b.store(x, "Y", i)
+        b.free(p, q, x)
+    b.store(keys, "T", "n", "n")
+    b.free(keys)
+
+
+def peak_between_loops(b: Builder) -> None:
+    """The peak is between two loops, one of which may not run at all."""
+    B, C = b.tile_sizes("n", "B", "C")
+    W = b.hold("n", "W")
+    for i in b.tiles("n", B, 0, W):
+        x = b.load("X", i)
+        b.store(x, "Y", i)
+        b.free(x)
+    first, second = b.load("X", "n", name="first"), b.load("X", "n", name="second")
+    b.free(first)
+    for i in b.tiles("n", C, W):
+        x = b.load("X", i)
+        b.store(x, "Y", i)
+        b.free(x)
+    b.free(second)
+
+
+@pytest.mark.parametrize("schedule", [shared_keys, peak_between_loops])
+@pytest.mark.parametrize("n", [1, 4, 7])
+def test_buffers_outside_loops_are_counted_and_held(schedule, n: int) -> None:
+    program = iosim.build("outside", Copy, schedule)
+    hbm = Copy(n).random()
+    for B, W in ((1, 0), (2, 3), (5, n), (9, 1)):
+        names = {p.name for p in program.params}
+        tiles = {k: v for k, v in {"B": B, "C": B + 1, "W": W}.items() if k in names}
+        instance = iosim.bind(program, {"n": n}, tiles)
+        top = iosim.peak(instance)
+        runs = [
+            iosim.simulate(instance, iosim.Machine(top), hbm, lanes=lanes)
+            for lanes in (1, 2, 2**18)
+        ]
+        for run in runs:
+            assert run.counts == iosim.count(instance) == tally(instance)
+            assert run.peak_words == top
+            np.testing.assert_array_equal(run.outputs["Y"], hbm["X"])
+        many = iosim.count_many(program, {"n": n, **tiles})
+        assert {k: int(v) for k, v in many.items()} == dict(runs[0].counts)
+        assert int(iosim.peak_many(program, {"n": n, **tiles})) == top
+        assert symbolic.count(program).at({"n": n}, tiles) == (runs[0].counts, top)
