@@ -30,7 +30,7 @@ from iosim.program import evaluate
 from iosim.program.closed import Nest, Poly, close
 from iosim.program.ir import Loop, Param, Program, nodes
 from iosim.program.signs import falls_with, rises_with
-from iosim.program.walk import bind
+from iosim.program.walk import bind, spans
 
 Lattice = Literal["all", "pow2"]
 Ints = NDArray[np.int64]
@@ -164,7 +164,8 @@ def _choice(program: Program, param: Param, n: int, lattice: Lattice) -> _Choice
         values = np.array([0, n]) if hold else powers
         return _Choice(int(values[0]), len(values), hold, param.axis, values, limit=n)
     loops = [x for x in nodes(program.body) if isinstance(x, Loop) and x.step == param.name]
-    if hold or not all(x.span.whole for x in loops):
+    bounds = {name for s in spans(program) for end in (s.start, s.stop) for name, _ in end.terms}
+    if hold or param.name in bounds or not all(x.span.whole for x in loops):
         return _Choice(param.least, n + 1 - param.least, hold, param.axis)
     values = _distinct(n)
     return _Choice(1, len(values), hold, param.axis, values)
@@ -213,7 +214,7 @@ class _Space:
         # Counts beyond 64 bits are rare enough to be done in Python's integers.
         worst = evaluate.on_ints({k: int(v) for k, v in self.base.items()})
         magnitude = Poly({m: abs(c) for m, c in self.total.terms.items()})
-        self.dtype: Any = object if int(magnitude.evaluate(worst)) >= 2**61 else np.int64
+        self.dtype: Any = object if int(magnitude.evaluate(worst)) >= _INT64_SAFE else np.int64
 
     def _corners(self, names: list[str]) -> tuple[Box, Box]:
         """The box of all positions of some parameters."""
@@ -319,6 +320,7 @@ def _groups(nests: Sequence[Nest], params: Collection[str]) -> list[list[Nest]]:
     return groups
 
 
+_INT64_SAFE = 2**61  # counts that may be larger are searched in Python's integers
 _SPLIT = 16  # parts per side and level: fewer, larger array operations
 
 

@@ -306,7 +306,21 @@ def peak_between_loops(b: Builder) -> None:
     b.free(second)
 
 
-@pytest.mark.parametrize("schedule", [shared_keys, peak_between_loops])
+def empty_outside(b: Builder) -> None:
+    """A loop that would hold most, inside a loop that may not run at all."""
+    (B,) = b.tile_sizes("n", "B")
+    W = b.hold("n", "W")
+    x = b.load("X", "n")
+    b.store(x, "Y", "n")
+    b.free(x)
+    for i in b.tiles("n", B, W):
+        for _ in b.tiles("n", B, 0, W):
+            y = b.load("X", "n", name="y")
+            z, u = b.load("X", i, name="z"), b.load("X", "n", name="u")
+            b.free(y, z, u)
+
+
+@pytest.mark.parametrize("schedule", [shared_keys, peak_between_loops, empty_outside])
 @pytest.mark.parametrize("n", [1, 4, 7])
 def test_buffers_outside_loops_are_counted_and_held(schedule, n: int) -> None:
     program = iosim.build("outside", Copy, schedule)

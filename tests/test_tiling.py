@@ -190,6 +190,18 @@ def test_sizes_beyond_64_bits(N: int) -> None:
     assert found.total_words == 2 * N * 128 * (1 + -(-N // most))
 
 
+@pytest.mark.parametrize("name", ["naive", "small_cache"])
+@pytest.mark.parametrize("N", [2**27, 2**29, 2**31])
+def test_searches_around_64_bits(name: str, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The corners of boxes move more words than fit 64 bits before the optimum does."""
+    program, problem = iosim.algorithm(name).program, Attention(N, 64)
+    for M in (50, 9000):
+        usual = iosim.optimal_tiles(program, problem, M).total_words
+        monkeypatch.setattr("iosim.tiling._INT64_SAFE", 0)
+        assert iosim.optimal_tiles(program, problem, M).total_words == usual
+        monkeypatch.undo()
+
+
 @pytest.mark.parametrize("split", [2, 3])
 def test_a_finer_search_finds_the_same(split: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Boxes cut in 2 or 3 are pruned at many more levels than in the usual 16."""
@@ -256,6 +268,20 @@ def rest_is_loaded(b: Builder) -> None:
             b.free(q)
 
 
+def rest_of_a_tile(b: Builder) -> None:
+    """A larger tile takes fewer words: it may not be bisected."""
+    V = b.tile_sizes("d", "V")[0]
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            q = b.load("Q", h, i, b.span("d", V))
+            for j in b.tiles("N", B):
+                k = b.load("K", h, j, b.span("d", 0, V))
+                b.free(k)
+            b.store(q, "O", h, i, b.span("d", V))
+            b.free(q)
+
+
 def costly_hold(b: Builder) -> None:
     """A hold that costs traffic: more of it moves more words, and takes fewer."""
     W = b.hold("d", "W")
@@ -280,7 +306,9 @@ def unused_tile(b: Builder) -> None:
             b.free(q)
 
 
-@pytest.mark.parametrize("schedule", [shared_tile, rest_is_loaded, costly_hold, unused_tile])
+@pytest.mark.parametrize(
+    "schedule", [shared_tile, rest_is_loaded, rest_of_a_tile, costly_hold, unused_tile]
+)
 def test_schedules_that_break_the_usual_facts(schedule: Any) -> None:
     """The search assumes nothing that it hasn't proved for the program at hand."""
     program = iosim.build(schedule.__name__, Attention, schedule)

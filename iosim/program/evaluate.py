@@ -159,12 +159,12 @@ class OnArrays:
         self._seen: dict[Atom, Any] = {}
 
     def length(self, value: Affine) -> Any:
-        """An affine expression; over a box, at least 0, which every length is."""
+        """An affine expression."""
         total: Any = value.const
         for name, c in value.terms:
             x = self.high[name] if c < 0 else self.env[name]
             total = total + (x if c == 1 else c * x)
-        return total if self.high is self.env else np.maximum(total, 0)
+        return total
 
     def __call__(self, atom: Atom) -> Any:
         """The values of an atom."""
