@@ -206,11 +206,12 @@ class _Space:
         searched = sorted(
             (k for k in steps if k not in self.spare), key=lambda k: choices[k].count
         )  # fmt: skip
-        # The tile with the most values is bisected, if what is held grows with it.
-        self.last = [k for k in searched[-1:] if rises[k]]
+        falls = {k: falls_with(self.total, k, axis_of) for k in self.choices}
+        self.falls = all(falls.values())
+        # The tile with the most values is bisected, if more of it moves less and takes more.
+        self.last = [k for k in searched[-1:] if rises[k] and falls[k]]
         self.holds = holds
         self.boxed = holds + [k for k in searched if k not in self.last]
-        self.falls = all(falls_with(self.total, k, axis_of) for k in self.choices)
         # Counts beyond 64 bits are rare enough to be done in Python's integers.
         worst = evaluate.on_ints({k: int(v) for k, v in self.base.items()})
         magnitude = Poly({m: abs(c) for m, c in self.total.terms.items()})

@@ -320,7 +320,26 @@ def empty_outside(b: Builder) -> None:
             b.free(y, z, u)
 
 
-@pytest.mark.parametrize("schedule", [shared_keys, peak_between_loops, empty_outside])
+def one_step_twice(b: Builder) -> None:
+    """Two nested loops with one tile size: their extents are equal where both tiles are full."""
+    b.scratch("T", "n", "n")
+    (B,) = b.tile_sizes("n", "B")
+    W = b.hold("n", "W")
+    for i in b.grid("n", B):
+        rest = b.zeros("rest", i, b.span("n", W))
+        x = b.load("X", i)
+        for j in b.tiles("n", B):
+            y = b.zeros("y", j, b.span("n", 0, W))
+            z = b.zeros("z", i, j)
+            b.free(y, z)
+        b.store(rest, "T", i, b.span("n", W))
+        b.store(x, "Y", i)
+        b.free(rest, x)
+
+
+@pytest.mark.parametrize(
+    "schedule", [shared_keys, peak_between_loops, empty_outside, one_step_twice]
+)
 @pytest.mark.parametrize("n", [1, 4, 7])
 def test_buffers_outside_loops_are_counted_and_held(schedule, n: int) -> None:
     program = iosim.build("outside", Copy, schedule)

@@ -295,10 +295,7 @@ def _substitute(words: Poly, loop: Loop) -> Poly:
         return words
     # Parameters are clipped to their axis when bound, so a whole axis needs no minimum.
     atom: Atom = loop.step if loop.span.whole else Clip(loop.span.length, loop.step)
-    return Poly({
-        tuple(sorted((atom if a == loop.tile else a for a in m), key=_order)): c
-        for m, c in words.terms.items()
-    })  # fmt: skip
+    return words.replace(loop.tile, Poly.of(atom))
 
 
 def _prune(levels: Iterable[Level]) -> tuple[Level, ...]:
