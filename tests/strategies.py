@@ -45,3 +45,68 @@ def searchable(draw: st.DrawFn) -> tuple[Algorithm, Any, int]:
     if cells > MOST_CELLS:
         problem = draw(problems(algorithm.problem, 3))
     return algorithm, problem, draw(st.integers(1, 120), label="M")
+
+
+@st.composite
+def random_schedules(draw: st.DrawFn) -> Any:
+    """A schedule that nobody would write: nested loops, parts of axes, buffers of any shape.
+
+    It loads, reserves, stores and frees, and computes nothing: what it tests is counting.
+    """
+    axes = ("m", "n", "k")
+    shapes = {"A": ("m", "k"), "B": ("k", "n"), "C": ("m", "n")}
+    steps = {axis: [f"B{axis}{c}" for c in range(2)] for axis in axes}
+    holds = {axis: f"W{axis}" for axis in axes}
+    seed = draw(st.randoms(use_true_random=False))
+
+    def index(b: Any, open_: list[Any], wanted: tuple[str, ...]) -> list[Any]:
+        found: list[Any] = []
+        for axis in wanted:
+            tiles = [t for t in open_ if t.axis == axis and t not in found]
+            kinds = ["whole", "low", "high"] + ["tile"] * 4 * bool(tiles)
+            kind = seed.choice(kinds)
+            found.append(
+                seed.choice(tiles) if kind == "tile"
+                else axis if kind == "whole"
+                else b.span(axis, 0, holds[axis]) if kind == "low"
+                else b.span(axis, holds[axis])
+            )  # fmt: skip
+        return found
+
+    def block(b: Any, open_: list[Any], depth: int, names: list[int]) -> None:
+        made: list[Any] = []
+        for _ in range(seed.randint(1, 3)):
+            names[0] += 1
+            kind = seed.choice(["load", "alloc", "free", *["loop"] * 2 * (depth < 3)])
+            if kind == "free" and made:
+                b.free(made.pop(seed.randrange(len(made))))
+            elif kind in ("load", "alloc", "free"):
+                tensor = seed.choice("ABC")
+                where = index(b, open_, shapes[tensor])
+                if kind == "load":
+                    made.append(b.load(tensor, *where, name=f"x{names[0]}"))
+                else:
+                    made.append(b.alloc(f"x{names[0]}", *where))
+                    if seed.random() < 0.5:
+                        b.store(made[-1], tensor, *where)
+            else:
+                axis = seed.choice(axes)
+                ends = seed.choice([(0, None), (0, None), (0, holds[axis]), (holds[axis], None)])
+                for tile in b.tiles(axis, seed.choice(steps[axis]), *ends):
+                    block(b, [*open_, tile], depth + 1, names)
+        seed.shuffle(made)
+        b.free(*made)
+
+    def schedule(b: Any) -> None:
+        for axis in axes:
+            b.tile_sizes(axis, *steps[axis])
+            b.hold(axis, holds[axis])
+        for axis in axes[: seed.randint(0, 2)]:
+            for tile in b.tiles(axis, seed.choice(steps[axis])):
+                block(b, [tile], 1, [0])
+        block(b, [], 0, [100])
+
+    program = iosim.build("random", iosim.MatMul, schedule)
+    sizes = {axis: draw(st.integers(1, 6), label=axis) for axis in axes}
+    tiles = {p.name: draw(st.integers(p.least, 7), label=p.name) for p in program.params}
+    return program, sizes, tiles

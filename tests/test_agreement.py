@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from oracle import SCHEDULES, Memory, attention
-from strategies import bound_programs
+from strategies import bound_programs, random_schedules
 
 import iosim
 from iosim import symbolic
@@ -151,3 +151,20 @@ def test_time_to_count_does_not_grow_with_the_sizes(name: str) -> None:
     counts, _ = FORMULAS[name].at(sizes, tiles)
     assert iosim.count(instance) == counts
     assert counts.total_words > 2**40
+
+
+@settings(max_examples=250, deadline=None)
+@given(random_schedules())
+def test_random_schedules_are_counted_alike(case: Any) -> None:
+    """Schedules with no purpose: any nesting, any part of any axis, one tile size used twice."""
+    program, sizes, tiles = case
+    instance = iosim.bind(program, sizes, tiles)
+    closed, top = iosim.count(instance), iosim.peak(instance)
+    hbm = iosim.MatMul(**sizes).random() | {"C": np.zeros((sizes["m"], sizes["n"]))}
+    run = iosim.simulate(instance, iosim.Machine(max(1, top)), hbm)
+    assert run.counts == closed == tally(instance)
+    assert run.peak_words == top
+    many = iosim.count_many(program, sizes | tiles)
+    assert {key: int(words) for key, words in many.items()} == dict(closed)
+    assert int(iosim.peak_many(program, sizes | tiles)) == top
+    assert symbolic.count(program).at(sizes, tiles) == (closed, top)
