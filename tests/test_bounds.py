@@ -373,3 +373,35 @@ def test_no_bound_has_seen_an_algorithm() -> None:
 def test_public_names_exist() -> None:
     for name in B.__all__:
         assert hasattr(B, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "first", "last"),
+    [
+        ("attenio", Attention(100, 8), 28, None),  # 3d + 4
+        ("attenio-closed-form", Attention(100, 8), 28, 2008),  # … d + N(2d + 4)
+        ("flash-attention", Attention(100, 8), 8, 800),  # d … Nd
+        ("standard-attention", Attention(100, 8), 8, 800),
+        ("flash-proposition-3", Attention(100, 8), 8, 800),
+        ("saha-ye-square-tiles", Attention(100, 8), 4, None),
+        ("cosma-attained", MatMul(9, 12, 5), 3, 81),  # … min(m, n)²
+        ("matmul-square-tiles", MatMul(9, 12, 5), 3, None),
+    ],
+)
+def test_domains_end_where_they_say(name: str, problem, first: int, last: int | None) -> None:
+    """A bound applies at the first and last M of its domain, and nowhere outside."""
+    assert bound(name).applies(problem, first)
+    assert not bound(name).applies(problem, first - 1)
+    if last is not None:
+        assert bound(name).applies(problem, last)
+        assert not bound(name).applies(problem, last + 1)
+    else:
+        assert bound(name).applies(problem, 2**40)
+
+
+def test_asymptotic_bounds_know_heads_and_powers() -> None:
+    """Twice the heads is twice the words; twice N is four times, in either regime."""
+    for name in ("saha-ye", "saha-ye-attained", "flash-attention", "flash-proposition-3"):
+        one = bound(name).words(Attention(4096, 64), 16384)
+        assert bound(name).words(Attention(4096, 64, 2), 16384) == 2 * one
+        assert bound(name).words(Attention(8192, 64), 16384) == 4 * one
