@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,30 @@ def test_optimal_tiles_target_20ms(benchmark: Any, name: str, M: int) -> None:
     program, problem = iosim.algorithm(name).program, iosim.Attention(10**6, 128)
     iosim.optimal_tiles(program, problem, M)  # close the program and list candidates once
     benchmark(lambda: iosim.optimal_tiles(program, problem, M))
+
+
+@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
+def test_optimal_tiles_over_all_M_target_20ms_each(benchmark: Any, name: str) -> None:
+    """M from the least that works to 2**32 by 1.25; the slowest, best of 3 for each M."""
+    program, problem = iosim.algorithm(name).program, iosim.Attention(10**6, 128)
+    sizes = [iosim.smallest_capacity(program, problem)]
+    while sizes[-1] < 2**32:
+        sizes.append(int(sizes[-1] * 1.25) + 1)
+
+    def slowest() -> float:
+        worst = 0.0
+        for M in sizes:
+            times = []
+            for _ in range(3):
+                start = time.perf_counter()
+                iosim.optimal_tiles(program, problem, M)
+                times.append(time.perf_counter() - start)
+            worst = max(worst, min(times))
+        return worst
+
+    worst = benchmark.pedantic(slowest, rounds=1)
+    benchmark.extra_info["worst_ms"] = round(1e3 * worst, 2)
+    print(f"\n{name}: {len(sizes)} values of M, slowest {1e3 * worst:.1f} ms")
 
 
 @pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])

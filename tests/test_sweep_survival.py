@@ -249,7 +249,11 @@ def test_files_may_not_grow(want: list[dict[str, Any]], tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_disk_that_is_really_full(want: list[dict[str, Any]], tmp_path: Path) -> None:
-    """A file system of 300 KiB, where one may be mounted."""
+    """A file system of 300 KiB.
+
+    Mounting one takes privileges, and only this slow extra needs it: a full disk is tested without
+    in `test_files_may_not_grow` and with a planted ENOSPC, which always run.
+    """
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]

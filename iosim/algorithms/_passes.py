@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from iosim.program.build import Builder
+from iosim.program.build import Buffer, Builder
+from iosim.program.ir import Tile
 
 
 def scores(b: Builder) -> None:
@@ -35,6 +36,31 @@ def scores(b: Builder) -> None:
             b.free(held)
 
 
+def attend(
+    b: Builder, h: Tile, i: Tile, j: Tile, q: Buffer, o: Buffer, m: Buffer, l: Buffer
+) -> None:
+    """Rows i attend to the whole rows j of K and V, which come and go."""
+    k = b.load("K", h, j, "d")
+    s = b.zeros("s", i, j)
+    b.op("matmul_nt", s, q, k)
+    b.free(k)
+    v = b.load("V", h, j, "d")
+    b.op("online_softmax", o, m, l, s, v)
+    b.free(v, s)
+
+
+def weigh_in_chunks(
+    b: Builder, h: Tile, j: Tile, B_d: str, o: Buffer, m: Buffer, l: Buffer, s: Buffer
+) -> None:
+    """Turn scores s into weights and add those of rows j of V to o, B_d columns at a time."""
+    b.op("online_weights", o, m, l, s)
+    for x in b.tiles("d", B_d):
+        v = b.load("V", h, j, x)
+        b.op("matmul_nn", o[x], s, v)
+        b.free(v)
+    b.free(s)
+
+
 def fused_rows(b: Builder, *, hold_q: bool = True, chunked: bool = False) -> None:
     """Rows of O stay, K and V stream past, scores never leave (FlashAttention-2).
 
@@ -51,13 +77,7 @@ def fused_rows(b: Builder, *, hold_q: bool = True, chunked: bool = False) -> Non
             o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
             for j in b.tiles("N", B_c):
                 if not B_d:
-                    k = b.load("K", h, j, "d")
-                    s = b.zeros("s", i, j)
-                    b.op("matmul_nt", s, *held, k)
-                    b.free(k)
-                    v = b.load("V", h, j, "d")
-                    b.op("online_softmax", o, m, l, s, v)
-                    b.free(v, s)
+                    attend(b, h, i, j, held[0], o, m, l)
                     continue
                 s = b.zeros("s", i, j)
                 for x in b.tiles("d", B_d):
@@ -65,12 +85,7 @@ def fused_rows(b: Builder, *, hold_q: bool = True, chunked: bool = False) -> Non
                     k = b.load("K", h, j, x)
                     b.op("matmul_nt", s, *(q[x] for q in held), *own, k)
                     b.free(k, *own)
-                b.op("online_weights", o, m, l, s)
-                for x in b.tiles("d", B_d):
-                    v = b.load("V", h, j, x)
-                    b.op("matmul_nn", o[x], s, v)
-                    b.free(v)
-                b.free(s)
+                weigh_in_chunks(b, h, j, B_d, o, m, l, s)
             b.op("finish", o, l)
             b.store(o, "O", h, i, "d")
             b.free(*held, o, m, l)
@@ -106,12 +121,7 @@ def softmax_rows(b: Builder) -> None:
             o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
             for j in b.tiles("N", B_c):
                 s = b.load("S", h, i, j)
-                b.op("online_weights", o, m, l, s)
-                for x in b.tiles("d", B_d):
-                    v = b.load("V", h, j, x)
-                    b.op("matmul_nn", o[x], s, v)
-                    b.free(v)
-                b.free(s)
+                weigh_in_chunks(b, h, j, B_d, o, m, l, s)
             b.op("finish", o, l)
             b.store(o, "O", h, i, "d")
             b.free(o, m, l)

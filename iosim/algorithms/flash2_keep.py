@@ -8,6 +8,7 @@ that the next smaller number of sweeps cannot use keep rows of K and V instead. 
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
+from iosim.algorithms._passes import attend
 from iosim.problem import Attention
 from iosim.program.build import Builder
 
@@ -28,13 +29,7 @@ def schedule(b: Builder) -> None:
                 b.op("online_softmax", o, m, l, s, kept_v[j])
                 b.free(s)
             for j in b.tiles("N", B_c, W):
-                k = b.load("K", h, j, "d")
-                s = b.zeros("s", i, j)
-                b.op("matmul_nt", s, q, k)
-                b.free(k)
-                v = b.load("V", h, j, "d")
-                b.op("online_softmax", o, m, l, s, v)
-                b.free(v, s)
+                attend(b, h, i, j, q, o, m, l)
             b.op("finish", o, l)
             b.store(o, "O", h, i, "d")
             b.free(q, o, m, l)

@@ -8,6 +8,7 @@ printed expression and the evaluated number cannot drift apart, and a number nee
 
 from __future__ import annotations
 
+import abc
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -47,7 +48,7 @@ def sym(name: str) -> Any:
     return sympy.Symbol(name, positive=True, integer=True)
 
 
-class Terms:
+class Terms(abc.ABC):
     """Sizes as attributes, and the functions a formula may use; see `Exact`, `Array`, `Symbolic`.
 
     `t.N`, `t.d`, `t.heads`, `t.m`, `t.n`, `t.k` and `t.M` are the sizes.
@@ -61,25 +62,25 @@ class Terms:
             raise AttributeError(name)
         return self._sizes[name]
 
+    @abc.abstractmethod
     def sqrt(self, x: Any) -> Any:
         """Square root."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def log2(self, x: Any) -> Any:
         """Logarithm to base 2."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def floor(self, x: Any) -> Any:
         """Largest integer not above x."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def ceil(self, x: Any) -> Any:
         """Smallest integer not below x."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def min(self, x: Any, y: Any) -> Any:
         """The smaller of two."""
-        raise NotImplementedError
 
 
 class Exact(Terms):
