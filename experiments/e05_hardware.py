@@ -100,7 +100,7 @@ def _lower(axes: Any, rows: Rows) -> None:
     every = [r["predicted_read_bytes"] for r in rows]
     _equal(axes, min(every), max(every))
     worst = max(abs(r["ratio"] - 1) for r in rows if r["in_step"])
-    axes.set(title=f"DRAM reads: in step within {worst:.1%} of the model",
+    axes.set(title=f"DRAM reads: in step within {worst:.2%} of the model",
              xlabel="the wave model's bytes", ylabel="bytes counted by the hardware")  # fmt: skip
     axes.legend(loc="upper left")
 
