@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
 import shutil
@@ -45,6 +46,27 @@ def test_an_experiment_is_complete(path: Path) -> None:
     said = (ROOT / "docs" / "experiments.md").read_text()
     assert f"experiments/data/{path.stem}/{path.stem}.png" in said
     assert f"iosim reproduce {path.stem.split('_')[0]}" in said
+
+
+# What is no result: images, links' targets, code, and numbers that are names or dates.
+NOT_PROSE = re.compile(
+    r"!\[.*?\]\(.*?\)|\]\([^)]*\)|`[^`]*`|(?:Figure|NeurIPS) \d+|\d+ June|\b20\d\d\b", re.S
+)
+NUMBER = re.compile(r"(?<![\w./-])\d[\d,]*(?:\.\d+)?(?![\w/])")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_numbers_in_the_text_are_shown_beneath_it(path: Path) -> None:
+    """What docs/experiments.md says of an experiment, its doctests print from the tables."""
+    said = (ROOT / "docs" / "experiments.md").read_text()
+    (section,) = re.findall(rf"^### {path.stem[:3].upper()}:.*?(?=^###|\Z)", said, re.M | re.S)
+    parts = doctest.DocTestParser().parse(section)
+    text = NOT_PROSE.sub("", "".join(p for p in parts if isinstance(p, str)))
+    shown = "".join(p.want for p in parts if isinstance(p, doctest.Example))
+    known = {float(x.replace(",", "")) for x in re.findall(r"\d[\d,]*(?:\.\d+)?", shown)}
+    numbers = NUMBER.findall(text)
+    assert numbers
+    assert not [x for x in numbers if float(x.replace(",", "")) not in known]
 
 
 @pytest.mark.slow
@@ -102,5 +124,8 @@ def test_hardware() -> None:
         assert g.sram_bytes <= g.register_bytes < g.l2_bytes
         assert 100 < g.ridge < 400
     assert hardware.gpu("a100").sram_words("fp16") == 164 * 1024 // 2
+    record = ROOT / "experiments/data/gpu/h200/bench/provenance.json"
+    told, h200 = json.loads(record.read_text()), hardware.gpu("h200")
+    assert (int(told["multiprocessors"]), int(told["l2_bytes"])) == (h200.sms, h200.l2_bytes)
     with pytest.raises(InputError, match="did you mean 'h100'"):
         hardware.gpu("h10")

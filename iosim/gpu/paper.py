@@ -1,8 +1,9 @@
 """The FlashAttention paper's comparison of HBM traffic, repeated with DRAM counters.
 
 Dao et al. 2022, Figure 2 (table): GPT-2 medium's attention, N 1024, d 64, 16 heads, batch 64,
-forward and backward on an A100: 40.3 GB for standard attention (35.3 in another edition) against
-4.4 GB for FlashAttention.  The model covers the forward pass; what PyTorch adds is measured.
+forward and backward on an A100: 40.3 GB for standard attention (arXiv v2; 35.3 in the NeurIPS
+proceedings, with a key-padding mask) against 4.4 GB for FlashAttention.  The model covers the
+forward pass; what PyTorch adds is measured.
 """
 
 from __future__ import annotations
