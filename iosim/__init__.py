@@ -32,7 +32,7 @@ from iosim.program.evaluate import count, count_many, peak, peak_many
 from iosim.program.ir import Program
 from iosim.program.show import show
 from iosim.program.walk import Instance, bind
-from iosim.tiling import Tiling, optimal_tiles, smallest_capacity
+from iosim.tiling import Tiling, optimal_tiles, optimal_tiles_many, smallest_capacity
 from iosim.trace import transfers
 
 __version__ = "0.1.0"
@@ -64,6 +64,7 @@ __all__ = [
     "count_many",
     "max_error",
     "optimal_tiles",
+    "optimal_tiles_many",
     "peak",
     "peak_many",
     "show",

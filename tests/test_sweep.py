@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -34,7 +33,6 @@ from iosim.sweep import (
     query,
     serial,
 )
-from iosim.sweep.search import decisive, tiles_many
 from iosim.sweep.work import compute
 
 SMALL: dict[str, Any] = {
@@ -388,42 +386,3 @@ def test_memory_does_not_grow_with_the_grid() -> None:
     last = sweep.shard(sweep.shards - 1)
     assert last.stop == sweep.points
     assert sweep.task(10**12 - 1).sizes == (("N", 1000), ("d", 100), ("heads", 1))
-
-
-# ---------------------------------------------------------------- tiles of many points at once
-
-
-@pytest.mark.parametrize(
-    ("name", "fixed"), [*((name, ()) for name in iosim.ALGORITHMS), ("matmul", ("B_m",)),
-                        ("matmul", ("B_n", "B_k")), ("flash2", ("B_c",))],
-)  # fmt: skip
-def test_tiles_in_arrays_are_those_of_the_search(name: str, fixed: tuple[str, ...]) -> None:
-    """Where one tile decides, a shard's tiles are `optimal_tiles`', spare ones included."""
-    entry = iosim.algorithm(name)
-    if decisive(entry.program, frozenset(fixed)) is None:
-        return
-    rng = np.random.default_rng(1)
-    sizes = {x: rng.integers(1, 3000, 150) for x in entry.problem._names()}
-    given = {x: rng.integers(1, 40, 150) for x in fixed}
-    M = np.array([round(2.0**x) for x in rng.uniform(1, 20, 150)])
-    tiles, found = tiles_many(entry.program, sizes | given, M)
-    assert found.any()
-    for k in range(150):
-        problem = entry.problem(**{x: int(v[k]) for x, v in sizes.items()})
-        try:
-            here = {x: int(v[k]) for x, v in given.items()}
-            want = iosim.optimal_tiles(entry.program, problem, int(M[k]), fixed=here)
-        except CapacityError:
-            assert not found[k]
-            continue
-        assert found[k]
-        used = iosim.bind(entry.program, problem.sizes, want.tiles).env
-        assert {x: int(v[k]) for x, v in tiles.items()} == {x: used[x] for x in tiles}
-
-
-def test_which_tile_decides() -> None:
-    found = {name: decisive(iosim.algorithm(name).program) for name in iosim.ALGORITHMS}
-    assert found["flash1"] == "B_c"
-    assert found["flash2"] == found["flash2_chunked"] == "B_r"
-    assert found["naive"] is found["small_cache"] is found["matmul"] is None
-    assert decisive(iosim.algorithm("matmul").program, frozenset({"B_m"})) == "B_n"

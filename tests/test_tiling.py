@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import SCHEDULES, Memory
-from strategies import searchable
+from strategies import random_schedules, searchable
 
 import iosim
 from iosim.errors import CapacityError, InputError
@@ -24,6 +24,8 @@ from iosim.problem import Attention
 from iosim.program.build import Builder
 from iosim.program.closed import close
 from iosim.program.signs import falls_with, rises_with
+from iosim.tiling import choices
+from iosim.tiling.plan import plans
 
 
 def brute_force(
@@ -37,6 +39,30 @@ def brute_force(
     words = sum(iosim.count_many(algorithm.program, columns).values())
     fits = iosim.peak_many(algorithm.program, columns) <= M
     return int(words[fits].min()) if fits.any() else None
+
+
+@pytest.mark.parametrize("n", [*range(1, 130), 1023, 1024, 1025, 2500, 4096])
+def test_candidates_are_those_of_a_list(n: int) -> None:
+    """Positions are formulas; here they are looked up in lists."""
+    first: dict[int, int] = {}
+    for B in range(1, n + 1):
+        first.setdefault(-(-n // B), B)
+    extent = np.array([7, n])  # the point asked about is the second
+    powers = [min(2**k, n) for k in range(4, 13) if k == 4 or 2 ** (k - 1) < n]
+    cases: list[tuple[choices.Choice, list[int]]] = [
+        (choices.Distinct(extent), list(first.values())),
+        (choices.Run(extent, 0), list(range(n + 1))),
+        (choices.Run(extent, 1), list(range(1, n + 1))),
+        (choices.Ends(extent), [0, n]),
+        (choices.Powers(extent), powers),
+    ]  # fmt: skip
+    limits = np.arange(-1, n + 1)
+    for choice, values in cases:
+        at = np.ones(len(values), np.int64)
+        assert int(choice.count[1]) == len(values), choice
+        assert choice.used(np.arange(len(values)), at).tolist() == values, choice
+        floors = choice.floor(limits, np.ones(len(limits), np.int64))
+        assert (floors == np.searchsorted(values, limits, side="right") - 1).all(), choice
 
 
 @settings(max_examples=200)
@@ -197,23 +223,23 @@ def test_searches_around_64_bits(name: str, N: int, monkeypatch: pytest.MonkeyPa
     program, problem = iosim.algorithm(name).program, Attention(N, 64)
     for M in (50, 9000):
         usual = iosim.optimal_tiles(program, problem, M).total_words
-        monkeypatch.setattr("iosim.tiling._INT64_SAFE", 0)
+        monkeypatch.setattr("iosim.tiling.INT64_SAFE", 0.0)
         assert iosim.optimal_tiles(program, problem, M).total_words == usual
         monkeypatch.undo()
 
 
-@pytest.mark.parametrize("split", [2, 3])
+@pytest.mark.parametrize("split", [2, 3, 16])
 def test_a_finer_search_finds_the_same(split: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Boxes cut in 2 or 3 are pruned at many more levels than in the usual 16."""
+    """However boxes are cut, other ones are pruned; the tiles are the same."""
     cases = [
         (a, Attention(N, d, 1), M)
         for a in iosim.algorithms("attention")
         for N, d, M in [(97, 24, 300), (300, 20, 1700), (64, 64, 5000), (1000, 12, 77)]
         if iosim.smallest_capacity(a.program, Attention(N, d, 1)) <= M
     ]
-    usual = [iosim.optimal_tiles(a.program, p, M).total_words for a, p, M in cases]
-    monkeypatch.setattr("iosim.tiling._SPLIT", split)
-    assert [iosim.optimal_tiles(a.program, p, M).total_words for a, p, M in cases] == usual
+    usual = [iosim.optimal_tiles(a.program, p, M) for a, p, M in cases]
+    monkeypatch.setattr("iosim.tiling.search._PARTS_OF_FEW", split)
+    assert [iosim.optimal_tiles(a.program, p, M) for a, p, M in cases] == usual
 
 
 @pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
@@ -282,6 +308,21 @@ def rest_of_a_tile(b: Builder) -> None:
             b.free(q)
 
 
+def a_larger_tile_leaves_less(b: Builder) -> None:
+    """A larger tile takes fewer words: a box of them takes least at neither of its corners."""
+    V = b.tile_sizes("d", "V")[0]
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            q = b.load("Q", h, i, b.span("d", V))
+            again = b.load("Q", h, i, b.span("d", V), name="again")
+            b.store(q, "O", h, i, b.span("d", V))
+            b.free(q, again)
+            for j in b.tiles("N", B):
+                k = b.load("K", h, j, b.span("d", 0, V))
+                b.free(k)
+
+
 def costly_hold(b: Builder) -> None:
     """A hold that costs traffic: more of it moves more words, and takes fewer."""
     W = b.hold("d", "W")
@@ -296,6 +337,20 @@ def costly_hold(b: Builder) -> None:
             b.free(once)
 
 
+def one_tile_for_both(b: Builder) -> None:
+    """Occupancy grows with the square of a tile: no division solves for it."""
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            q = b.load("Q", h, i, "d")
+            for j in b.tiles("N", B):
+                k = b.load("K", h, j, "d")
+                s = b.alloc("s", i, j)
+                b.free(k, s)
+            b.store(q, "O", h, i, "d")
+            b.free(q)
+
+
 def unused_tile(b: Builder) -> None:
     """Declares a tile size that nothing uses."""
     B, _ = b.tile_sizes("N", "B", "C")
@@ -307,13 +362,22 @@ def unused_tile(b: Builder) -> None:
 
 
 @pytest.mark.parametrize(
-    "schedule", [shared_tile, rest_is_loaded, rest_of_a_tile, costly_hold, unused_tile]
+    "schedule",
+    [
+        shared_tile,
+        rest_is_loaded,
+        rest_of_a_tile,
+        a_larger_tile_leaves_less,
+        costly_hold,
+        one_tile_for_both,
+        unused_tile,
+    ],
 )
 def test_schedules_that_break_the_usual_facts(schedule: Any) -> None:
     """The search assumes nothing that it hasn't proved for the program at hand."""
     program = iosim.build(schedule.__name__, Attention, schedule)
     entry = dataclasses.replace(iosim.algorithm("flash2"), name="user", schedule=schedule)
-    for N, d, M in itertools.product((1, 2, 5), (1, 3, 10), (1, 2, 5, 7, 12, 24, 38, 60, 96)):
+    for N, d, M in itertools.product((1, 2, 5), (1, 3, 10), (*range(1, 40), 60, 96)):
         problem = Attention(N, d)
         best = brute_force(entry, problem, M)
         least = iosim.smallest_capacity(program, problem)
@@ -321,6 +385,111 @@ def test_schedules_that_break_the_usual_facts(schedule: Any) -> None:
         if best is not None:
             found = iosim.optimal_tiles(program, problem, M)
             assert (found.total_words, found.peak_words <= M) == (best, True), (N, d, M)
+
+
+@settings(max_examples=150, deadline=None)
+@given(random_schedules(), st.sampled_from([0, 64]))
+def test_random_schedules_get_their_optimum(case: Any, few: int) -> None:
+    """Schedules with no purpose, for which any of the usual facts may fail; every tile tried."""
+    program, sizes, _ = case
+    sizes = {axis: min(extent, 3) for axis, extent in sizes.items()}
+    used = {p.name for plan in plans(program, frozenset()) for p in program.params
+            if p.name in {*plan.searched, *plan.spare}}  # fmt: skip
+    spans = [
+        range(p.least, sizes[p.axis] + 1) if p.name in used else [p.least] for p in program.params
+    ]
+    grid = [g.ravel() for g in np.meshgrid(*spans, indexing="ij")]
+    columns = sizes | {p.name: g for p, g in zip(program.params, grid, strict=True)}
+    words: Any = sum(iosim.count_many(program, columns).values(), np.zeros(len(grid[0]), np.int64))
+    peaks = iosim.peak_many(program, columns)
+    M = np.unique(np.concatenate([peaks, peaks + 1, peaks[peaks > 1] - 1]))
+    M = M[M > 0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("iosim.tiling.search._FEW", few)
+        tiles, found = iosim.optimal_tiles_many(program, sizes, M)
+    got: Any = sum(iosim.count_many(program, sizes | tiles).values(), np.zeros(len(M), np.int64))
+    held = np.broadcast_to(iosim.peak_many(program, sizes | tiles), M.shape)
+    problem = iosim.MatMul(**sizes)
+    for k in range(len(M)):
+        fitting = words[peaks <= M[k]]
+        assert found[k] == bool(len(fitting))
+        if found[k]:
+            assert (got[k], held[k] <= M[k]) == (fitting.min(), True)
+    assert iosim.smallest_capacity(program, problem) == max(1, peaks.min()) or peaks.min() == 0
+
+
+def test_where_a_tile_is_solved_for_and_where_it_is_bisected() -> None:
+    """A division wherever occupancy is a line in the tile; that is in every registered schedule."""
+    for entry in iosim.algorithms():
+        for plan in plans(entry.program, frozenset()):
+            assert all(plan.lines.values()), entry.name
+    (plan,) = plans(iosim.build("square", Attention, one_tile_for_both), frozenset())
+    assert plan.solvable == ("B",)
+    assert plan.lines == {"B": None}
+
+
+@pytest.mark.parametrize("lattice", ["all", "pow2"])
+@pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
+def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> None:
+    """Same tiles, ties and spare ones included, whatever stands beside a point."""
+    algorithm = iosim.algorithm(name)
+    rng = np.random.default_rng(1)
+    points = 150
+    sizes = {x: rng.integers(1, 3000, points) for x in algorithm.problem._names()}
+    some = rng.choice(points, 4, replace=False)
+    for x in sizes:
+        sizes[x][some] = 2**30  # beyond 64 bits
+    M = np.array([round(2.0**x) for x in rng.uniform(1, 20, points)])
+    for fixed in ((), tuple(p.name for p in algorithm.program.params[:1])):
+        given = {x: rng.integers(1, 40, points) for x in fixed}
+        tiles, found = iosim.optimal_tiles_many(
+            algorithm.program, sizes | given, M, lattice=lattice
+        )
+        assert found.any()
+        assert not found.all() or name == "copy"  # one word is enough for that
+        for k in range(points):
+            problem = algorithm.problem(**{x: int(v[k]) for x, v in sizes.items()})
+            here = {x: int(v[k]) for x, v in given.items()}
+            try:
+                want = iosim.optimal_tiles(
+                    algorithm.program, problem, int(M[k]), lattice=lattice, fixed=here
+                )
+            except CapacityError:
+                assert not found[k]
+                continue
+            assert found[k]
+            assert {x: int(v[k]) for x, v in tiles.items()} == want.tiles
+
+
+def test_a_crowd_of_points_is_answered_like_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With so many boxes, searches dive first and cut more finely."""
+    monkeypatch.setattr("iosim.tiling.search._FEW", 0)
+    for algorithm in iosim.algorithms("attention"):
+        M = np.arange(1, 150)
+        problem = Attention(4, 3, 2) if len(algorithm.program.params) > 6 else Attention(9, 4, 2)
+        tiles, found = iosim.optimal_tiles_many(algorithm.program, problem.sizes, M)
+        words: Any = sum(iosim.count_many(algorithm.program, problem.sizes | tiles).values())
+        fits = iosim.peak_many(algorithm.program, problem.sizes | tiles) <= M
+        assert (fits | ~found).all()
+        for k in range(len(M)):
+            best = brute_force(algorithm, problem, int(M[k]))
+            assert best == (words[k] if found[k] else None)
+
+
+def test_bad_columns() -> None:
+    program = iosim.algorithm("flash2").program
+    with pytest.raises(InputError, match="flash2 needs the columns N"):
+        iosim.optimal_tiles_many(program, {"d": 8, "heads": 1}, [100])
+    with pytest.raises(InputError, match="has no size 'B_q'"):
+        iosim.optimal_tiles_many(program, {"N": 9, "d": 8, "heads": 1, "B_q": 2}, [100])
+    with pytest.raises(InputError, match="column N must hold integers in 1"):
+        iosim.optimal_tiles_many(program, {"N": [0, 9], "d": 8, "heads": 1}, [100, 100])
+    with pytest.raises(InputError, match="M must hold integers in 1"):
+        iosim.optimal_tiles_many(program, {"N": 9, "d": 8, "heads": 1}, [100, 0])
+    with pytest.raises(InputError, match="do not fit together"):
+        iosim.optimal_tiles_many(program, {"N": [5, 9, 7], "d": 8, "heads": 1}, [100, 50])
+    tiles, found = iosim.optimal_tiles_many(program, {"N": 9, "d": 8, "heads": 1}, [])
+    assert found.shape == tiles["B_r"].shape == (0,)
 
 
 def test_the_facts_are_proved_where_they_hold() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -122,29 +122,49 @@ def least(poly: Poly, low: Mapping[str, Any], high: Mapping[str, Any]) -> Any:
 def _columns(
     program: Program, columns: Mapping[str, Any]
 ) -> tuple[dict[str, NDArray[Any]], tuple[int, ...]]:
+    clean = check_columns(program, columns)
+    return clean, np.broadcast_shapes(*(c.shape for c in clean.values()))
+
+
+def check_columns(
+    program: Program, columns: Mapping[str, Any], free: Collection[str] = ()
+) -> dict[str, NDArray[Any]]:
+    """Columns as `bind` would take them, tiles clipped to their axis.
+
+    Args:
+        free: parameters that may be left out.
+
+    Raises:
+        InputError: a column is missing, unknown or out of range.
+    """
     axes = {axis for t in program.tensors for axis in t.axes}
     lows = dict.fromkeys(axes, 1) | {p.name: p.least for p in program.params}
-    if missing := sorted(set(lows) - set(columns)):
+    if missing := sorted(set(lows) - set(columns) - set(free)):
         raise InputError(f"{program.name} needs the columns {', '.join(missing)}: give them")
     if unknown := sorted(set(columns) - set(lows)):
         raise InputError(f"{program.name} has no size {unknown[0]!r}: {closest(unknown[0], lows)}")
     clean: dict[str, NDArray[Any]] = {}
     for name, low in lows.items():
+        if name not in columns:
+            continue
         column = np.asarray(columns[name])
         whole = np.issubdtype(column.dtype, np.integer)
         if not whole or (column.size and not low <= column.min() <= column.max() <= LARGEST_SIZE):
             raise InputError(f"column {name} must hold integers in {low}..{LARGEST_SIZE} (2**40)")
         clean[name] = column.astype(np.int64)
     for p in program.params:
-        clean[p.name] = np.minimum(clean[p.name], clean[p.axis])
+        if p.name in clean:
+            clean[p.name] = np.minimum(clean[p.name], clean[p.axis])
     length = OnArrays(clean).length
     for span in spans(program):
+        if not {name for end in (span.start, span.stop) for name, _ in end.terms} <= set(clean):
+            continue
         start, stop = length(span.start), length(span.stop)
         if np.any((start < 0) | (start > stop) | (stop > clean[span.axis])):
             raise InputError(
                 f"{program.name} uses {span.axis}[{span}], which does not lie inside for some rows"
             )
-    return clean, np.broadcast_shapes(*(c.shape for c in clean.values()))
+    return clean
 
 
 class OnArrays:

@@ -18,7 +18,6 @@ from iosim.counts import Key
 from iosim.program.evaluate import count_many, peak_many
 from iosim.program.ir import Program
 from iosim.program.walk import bind
-from iosim.sweep.search import decisive
 
 Ints = NDArray[np.int64]
 Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]
@@ -33,25 +32,19 @@ MANY: dict[str, Callable[[Program, Mapping[str, Ints]], tuple[dict[Key, Ints], I
     "formula": formula_many,
 }
 
-# Points in a shard: where arrays do the work; where tiles are searched (some 5 ms a point); and
-# where every point may take seconds.  A shard costs 5 … 10 ms besides, under 5% of each.
-ROWS_MANY, ROWS_SEARCHED, ROWS_ONE = 2**16, 64, 16
-
-
-def searched(name: str, tiles: str) -> bool:
-    """Whether optimal tiles have to be searched for, point by point."""
-    program = algorithm(name).program
-    given = frozenset(p.name for p in program.params if f"{p.name}=" in tiles)
-    if tiles in algorithm(name).rules or len(given) == len(program.params):
-        return False
-    return decisive(program, given) is None
+# Points in a shard: where arrays count, where they choose tiles as well, and where every point may
+# take seconds.  A shard costs some 10 ms besides, under 5% of each.
+ROWS_MANY, ROWS_CHOSEN, ROWS_ONE = 2**16, 2**13, 16
 
 
 def rows_per_shard(engine_name: str, name: str, tiles: str) -> int:
     """How many points are worth a shard."""
     if engine_name not in MANY:
         return ROWS_ONE
-    return ROWS_SEARCHED if searched(name, tiles) else ROWS_MANY
+    given = tiles in algorithm(name).rules or all(
+        f"{p.name}=" in tiles for p in algorithm(name).program.params
+    )
+    return ROWS_MANY if given else ROWS_CHOSEN
 
 
 def count_columns(

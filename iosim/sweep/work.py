@@ -23,10 +23,9 @@ from iosim.problem import PROBLEMS
 from iosim.sweep.engines import count_columns
 from iosim.sweep.grid import EXPLICIT, Block, Shard, Sweep, asked
 from iosim.sweep.need import pyarrow
-from iosim.sweep.search import decisive, tiles_many
 from iosim.sweep.store import Store
 from iosim.sweep.task import hashes, head_text, program_hash
-from iosim.tiling import optimal_tiles
+from iosim.tiling import optimal_tiles_many
 
 Ints = NDArray[np.int64]
 Columns = dict[str, Ints]
@@ -154,32 +153,25 @@ def _tiles(
     """Tiles as they are used, whether there are any, and the seconds it took to find them."""
     params = entry.program.params
     n = len(M)
-    given = {p.name: columns[p.name] for p in params if p.name in columns}
-    used = given | {p.name: np.zeros(n, np.int64) for p in params if p.name not in given}
+    used = {p.name: columns.get(p.name, np.zeros(n, np.int64)) for p in params}
     found, seconds = np.ones(n, bool), np.zeros(n)
     rule = entry.rules.get(sweep.tiles)
-    if rule is None and decisive(entry.program, frozenset(given)) and n:
-        start = time.perf_counter()
-        used, found = tiles_many(entry.program, columns, M)
-        seconds[:] = (time.perf_counter() - start) / n
-    elif len(given) < len(params):
+    if rule is not None:
         for k in range(n):
             start = time.perf_counter()
             problem = entry.problem(**{x: int(columns[x][k]) for x in block.sizes})
-            fixed = {x: int(v[k]) for x, v in given.items()}
             try:
-                tiles = (
-                    rule(problem, int(M[k]))
-                    if rule
-                    else optimal_tiles(entry.program, problem, int(M[k]), fixed=fixed).tiles
-                )
+                for x, value in rule(problem, int(M[k])).items():
+                    used[x][k] = value
             except CapacityError:
-                tiles, found[k] = {p.name: p.least for p in params}, False
-            for x, value in tiles.items():
-                used[x][k] = value
+                found[k] = False
             seconds[k] = time.perf_counter() - start
-    clipped = {p.name: np.minimum(used[p.name], columns[p.axis]) for p in params}
-    return clipped, found, seconds
+    elif not used.keys() <= columns.keys():
+        start = time.perf_counter()
+        used, found = optimal_tiles_many(entry.program, columns, M)
+        seconds += (time.perf_counter() - start) / max(1, n)
+    # Tiles that are all given are counted whether they fit or not.
+    return {p.name: np.minimum(used[p.name], columns[p.axis]) for p in params}, found, seconds
 
 
 def _bounds(kind: str, sizes: Mapping[str, Ints], M: Ints) -> Lower:

@@ -1,0 +1,210 @@
+"""I/O-optimal tile sizes: the least exact count under an exact peak of at most M words.
+
+What may be chosen is in `choices`, what the closed form proves of the search in `plan`, and the
+search itself, branch and bound at one point or at a million, in `search`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.errors import CapacityError, InputError, closest
+from iosim.problem import LARGEST_SIZE, check_size
+from iosim.program import evaluate
+from iosim.program.closed import Poly
+from iosim.program.ir import Program
+from iosim.program.walk import bind
+from iosim.tiling.choices import Choice, choice
+from iosim.tiling.plan import Plan, plans
+from iosim.tiling.search import Search
+
+Lattice = Literal["all", "pow2"]
+Ints = NDArray[np.int64]
+
+# Points that are searched together: enough to hide Python's share, few enough for the caches.
+AT_ONCE = 2048
+INT64_SAFE = 2.0**61
+
+
+class Sized(Protocol):
+    """Anything with sizes: a problem."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Axis name → extent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Tile sizes, the words they move and the words they hold."""
+
+    tiles: dict[str, int]
+    total_words: int
+    peak_words: int
+
+
+def optimal_tiles(
+    program: Program,
+    problem: Sized,
+    M: int,
+    *,
+    lattice: Lattice = "all",
+    fixed: Mapping[str, int] | None = None,
+) -> Tiling:
+    """The tiles that move the fewest words in a fast memory of M words.
+
+    Of tilings that move equally many, the one with the smallest holds and first tiles.  Words that
+    it leaves over go to the tiles on which the count doesn't depend.
+
+    Args:
+        lattice: ``"pow2"`` admits only powers of two of at least 16 (tiles) and all or nothing
+            (holds), which is what a GPU's matrix units take.
+        fixed: parameters that are given.
+
+    Raises:
+        CapacityError: no tiles fit; the message gives the smallest M that works.
+        InputError: a fixed parameter is unknown or out of range.
+    """
+    check_size("M", M)
+    kind = getattr(problem, "kind", program.problem)
+    if kind != program.problem:
+        raise InputError(f"{program.name} solves {program.problem}, not {kind}: choose another")
+    columns = _one(program, problem, fixed)
+    tiles, found = optimal_tiles_many(program, columns, np.array([M]), lattice=lattice)
+    if not found[0]:
+        least = smallest_capacity(program, problem, lattice=lattice, fixed=fixed)
+        what = " with these tiles" if fixed else " on this lattice" if lattice != "all" else ""
+        raise CapacityError(
+            f"{program.name} needs at least {least} words{what} and M is {M}: use M >= {least}"
+        )
+    chosen = {name: int(values[0]) for name, values in tiles.items()}
+    instance = bind(program, problem.sizes, chosen)
+    held = evaluate.peak(instance)
+    assert held <= M, f"the search returned {chosen}, which hold {held} words of {M}"
+    return Tiling(chosen, evaluate.count(instance).total_words, held)
+
+
+def optimal_tiles_many(
+    program: Program, columns: Mapping[str, Any], M: Any, *, lattice: Lattice = "all"
+) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
+    """The tiles of `optimal_tiles` at many points.
+
+    Args:
+        columns: a scalar or an int64 array for every axis, and for each parameter that is given.
+        M: words of fast memory; broadcast together with the columns to one axis.
+
+    Returns:
+        ``{parameter: values}``, int64 arrays of the common length, and where any tiles fit.
+
+    Raises:
+        InputError: a column is missing, unknown or out of range.
+    """
+    full, M, choices = _prepare(program, columns, M, lattice)
+    # What no count and no peak depends on stays at its least.
+    points = np.arange(len(M))
+    first = {x: np.asarray(c.named(np.zeros_like(points), points)) for x, c in choices.items()}
+    tiles = {p.name: np.array((first | full)[p.name]) for p in program.params}
+    found = np.ones(len(M), bool)
+    for plan in plans(program, frozenset(tiles) - frozenset(choices)):
+        for rows, search in _searches(plan, choices, full, M):
+            positions, fits = search.run()
+            found[rows] &= fits
+            for name, position in positions.items():
+                tiles[name][rows] = search.choices[name].named(position, search.points)
+    return tiles, found
+
+
+def smallest_capacity(
+    program: Program,
+    problem: Sized,
+    *,
+    lattice: Lattice = "all",
+    fixed: Mapping[str, int] | None = None,
+) -> int:
+    """The least M for which any tiles fit; arguments and errors as for `optimal_tiles`."""
+    columns, M, choices = _prepare(program, _one(program, problem, fixed), np.array([1]), lattice)
+    given = frozenset(columns).intersection(p.name for p in program.params)
+    return max(
+        int(search.least_peak()[0])
+        for plan in plans(program, given)
+        for _, search in _searches(plan, choices, columns, M)
+    )
+
+
+def _one(program: Program, problem: Sized, fixed: Mapping[str, int] | None) -> dict[str, Any]:
+    """The columns of one point."""
+    params = {p.name: p for p in program.params}
+    for name, value in (fixed or {}).items():
+        if name not in params:
+            raise InputError(f"{program.name} has no tile size {name!r}: {closest(name, params)}")
+        check_size(name, value, least=params[name].least)
+    return {**problem.sizes, **(fixed or {})}
+
+
+def _prepare(
+    program: Program, columns: Mapping[str, Any], M: Any, lattice: Lattice
+) -> tuple[dict[str, Ints], Ints, dict[str, Choice]]:
+    """Columns of one length, and what may be chosen beside them."""
+    if lattice not in ("all", "pow2"):
+        raise InputError(f"unknown lattice {lattice!r}: known: all, pow2")
+    free = [p for p in program.params if p.name not in columns]
+    clean = evaluate.check_columns(program, columns, {p.name for p in free})
+    M = np.atleast_1d(np.asarray(M))
+    whole = np.issubdtype(M.dtype, np.integer)
+    if M.size and not (whole and 1 <= M.min() <= M.max() <= LARGEST_SIZE):
+        raise InputError(f"M must hold integers in 1..{LARGEST_SIZE} (2**40)")
+    try:
+        M, *values = np.broadcast_arrays(M.astype(np.int64), *clean.values())
+    except ValueError as error:
+        raise InputError(f"columns of lengths that do not fit together: {error}") from None
+    full = dict(zip(clean, values, strict=True))
+    return full, M, {p.name: choice(program, p, full[p.axis], lattice) for p in free}
+
+
+def _searches(
+    plan: Plan, choices: Mapping[str, Choice], columns: Mapping[str, Ints], M: Ints
+) -> Iterator[tuple[Ints, Search]]:
+    """Runs of points that are searched in the same way, each with its search."""
+    solved = _solved(plan, choices, len(M))
+    large = _large(plan, choices, columns)
+    for which in range(-1, len(plan.solvable)):
+        for dtype in (np.int64, object):
+            rows = np.flatnonzero((solved == which) & (large == (dtype is object)))
+            for k in range(0, len(rows), AT_ONCE):
+                here = rows[k : k + AT_ONCE]
+                mine = {x: replace(c, extent=c.extent[here]) for x, c in choices.items()}
+                base = {x: v[here] for x, v in columns.items()}
+                name = None if which < 0 else plan.solvable[which]
+                yield here, Search(plan, name, mine, base, M[here], dtype)
+
+
+def _solved(plan: Plan, choices: Mapping[str, Choice], points: int) -> Ints:
+    """Of the tiles that can be solved for, the one with the most candidates; −1 for none."""
+    which, most = np.full(points, -1), np.zeros(points, np.int64)
+    for k, name in enumerate(plan.solvable):
+        more = choices[name].count >= most
+        which, most = np.where(more, k, which), np.where(more, choices[name].count, most)
+    return which
+
+
+def _large(
+    plan: Plan, choices: Mapping[str, Choice], columns: Mapping[str, Ints]
+) -> NDArray[np.bool_]:
+    """Where words moved or held may pass 64 bits: then Python's integers do it."""
+    most = {x: v.astype(np.float64) for x, v in columns.items()}
+    most |= {x: c.extent.astype(np.float64) for x, c in choices.items()}
+    least = most | {x: np.ones_like(most[x]) for x in choices if x not in plan.holds}
+    sizes = [_magnitude(plan.total, least), *(_magnitude(v.words, most) for v in plan.levels)]
+    return np.asarray(np.max(np.broadcast_arrays(*sizes), axis=0) >= INT64_SAFE)
+
+
+def _magnitude(poly: Poly, env: Mapping[str, Any]) -> Any:
+    """The sum of the terms' magnitudes."""
+    positive = Poly({m: abs(c) for m, c in poly.terms.items()})
+    return np.asarray(positive.evaluate(evaluate.OnArrays(env)), np.float64)

@@ -1,0 +1,162 @@
+"""What a parameter may be: ascending candidates, for many points at once.
+
+A candidate is called by its position, and positions exist only as formulas: a choice of a million
+tiles takes no more room than one of three.  All arrays have one entry for each point; `at` says
+which point a position belongs to.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.program.ir import Loop, Param, Program, nodes
+from iosim.program.walk import spans
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Choice(abc.ABC):
+    """The candidates of one parameter.
+
+    Attributes:
+        extent: of the axis, at every point.
+    """
+
+    extent: Ints
+
+    @property
+    @abc.abstractmethod
+    def count(self) -> Ints:
+        """How many candidates every point has."""
+
+    @abc.abstractmethod
+    def named(self, position: Any, at: Any) -> Any:
+        """Candidates as they are called: 128, for a tile of 65 rows too."""
+
+    @abc.abstractmethod
+    def floor(self, limit: Any, at: Any) -> Any:
+        """The last position whose candidate, as it is used, is at most a limit of −1 … extent.
+
+        −1 where there is none.
+        """
+
+    def used(self, position: Any, at: Any) -> Any:
+        """Candidates as they are used: clipped to the axis."""
+        return self.named(position, at)
+
+
+@dataclass(frozen=True)
+class Run(Choice):
+    """Every integer from `first` to the extent."""
+
+    first: int
+
+    @property
+    def count(self) -> Ints:
+        """How many."""
+        return self.extent + 1 - self.first
+
+    def named(self, position: Any, at: Any) -> Any:
+        """The integers themselves."""
+        return self.first + position
+
+    def floor(self, limit: Any, at: Any) -> Any:
+        """The limit itself."""
+        return np.maximum(limit - self.first, -1)
+
+
+@dataclass(frozen=True)
+class Distinct(Choice):
+    """The least B for every value of ⌈n/B⌉ = ⌊(n−1)/B⌋ + 1, about 2√n of them.
+
+    With s = ⌊√(n−1)⌋, they are 1 … s, and then ⌊(n−1)/(v+1)⌋ + 1 for v = ⌊(n−1)/(s+1)⌋ … 0.
+    """
+
+    @functools.cached_property
+    def count(self) -> Ints:
+        """How many."""
+        return self._root + self._last // (self._root + 1) + 1
+
+    @functools.cached_property
+    def _last(self) -> Ints:
+        return self.extent - 1
+
+    @functools.cached_property
+    def _root(self) -> Ints:
+        return np.sqrt(self._last).astype(np.int64)  # exact below 2**52
+
+    def named(self, position: Any, at: Any) -> Any:
+        """Small ones are their position + 1, large ones have few trips."""
+        large = self._last[at] // np.maximum(self.count[at] - position, 1) + 1
+        return np.where(position < self._root[at], position + 1, large)
+
+    def floor(self, limit: Any, at: Any) -> Any:
+        """By the trips that the limit would take."""
+        large = self.count[at] - 1 - self._last[at] // np.maximum(limit, 1)
+        return np.where(limit <= self._root[at], np.maximum(limit, 0) - 1, large)
+
+
+@dataclass(frozen=True)
+class Powers(Choice):
+    """Powers of two from 16 to the first that covers the axis: what matrix units take."""
+
+    @property
+    def count(self) -> Ints:
+        """How many."""
+        return np.maximum(_log2(np.maximum(self.extent - 1, 1)) + 1 - 3, 1)
+
+    def named(self, position: Any, at: Any) -> Any:
+        """A tile of 128 for 65 rows is called 128."""
+        return 16 << np.asarray(position)
+
+    def used(self, position: Any, at: Any) -> Any:
+        """And takes 65."""
+        return np.minimum(self.named(position, at), self.extent[at])
+
+    def floor(self, limit: Any, at: Any) -> Any:
+        """The last power, or the one that covers the axis."""
+        within = np.maximum(_log2(np.maximum(limit, 1)) - 4, -1)
+        return np.where(limit >= self.extent[at], self.count[at] - 1, within)
+
+
+@dataclass(frozen=True)
+class Ends(Choice):
+    """All or nothing."""
+
+    @property
+    def count(self) -> Ints:
+        """Two."""
+        return np.full_like(self.extent, 2)
+
+    def named(self, position: Any, at: Any) -> Any:
+        """0, or the extent."""
+        return position * self.extent[at]
+
+    def floor(self, limit: Any, at: Any) -> Any:
+        """The extent, only at the extent."""
+        return np.where(limit >= self.extent[at], 1, np.where(limit >= 0, 0, -1))
+
+
+def _log2(values: Any) -> Ints:
+    """⌊log₂⌋, exact below 2**53."""
+    return np.frexp(np.asarray(values, np.float64))[1].astype(np.int64) - 1
+
+
+def choice(program: Program, param: Param, extent: Ints, lattice: str) -> Choice:
+    """The candidates of a parameter that is not given."""
+    hold = param.least == 0
+    if lattice == "pow2":
+        return Ends(extent) if hold else Powers(extent)
+    loops = [x for x in nodes(program.body) if isinstance(x, Loop) and x.step == param.name]
+    bounds = {name for s in spans(program) for end in (s.start, s.stop) for name, _ in end.terms}
+    # On a part of an axis, or as a bound, every value counts.
+    if hold or param.name in bounds or not all(x.span.whole for x in loops):
+        return Run(extent, param.least)
+    return Distinct(extent)
