@@ -236,6 +236,11 @@ class Bound:
         """
         return self.formula(Symbolic((*SIZES[self.problem], "M")))
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether it is a closed form that applies at all sizes, so that `curve` needs no check."""
+        return self.numeric is None and self.outside is _always
+
     def _sizes(self, problem: Problem, M: int) -> dict[str, int]:
         if problem.kind != self.problem:
             raise InputError(

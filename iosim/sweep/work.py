@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.algorithms import Algorithm, algorithm
-from iosim.bounds import best_lower_bound
+from iosim.bounds import BOUNDS, best_lower_bound
 from iosim.bounds.unified import lower_bound_many
 from iosim.errors import CapacityError
 from iosim.problem import PROBLEMS
@@ -181,7 +181,7 @@ def _bounds(kind: str, sizes: Mapping[str, Ints], M: Ints) -> Lower:
     fresh[1:] = np.any(table[1:] != table[:-1], axis=1)
     at = np.cumsum(fresh) - 1
     few = {x: v[fresh] for x, v in sizes.items()}
-    words, names = LOWER.get(kind, _pointwise(kind))(few, M[fresh])
+    words, names = (LOWER.get(kind) or _of_kind(kind))(few, M[fresh])
     return words[at], [names[k] for k in at]
 
 
@@ -193,18 +193,26 @@ def _attention(sizes: Mapping[str, Ints], M: Ints) -> Lower:
     return words, ["compulsory" if c else "constant-tight-once" for c in compulsory]
 
 
-def _pointwise(kind: str) -> Callable[[Mapping[str, Ints], Ints], Lower]:
-    def lower(sizes: Mapping[str, Ints], M: Ints) -> Lower:
+def _of_kind(kind: str) -> Callable[[Mapping[str, Ints], Ints], Lower]:
+    """The largest of the catalogue's: of curves where all of them are, else point by point."""
+    known = [
+        b for b in BOUNDS.values() if (b.problem, b.kind, b.strength) == (kind, "lower", "exact")
+    ]
+
+    def curves(sizes: Mapping[str, Ints], M: Ints) -> Lower:
+        words = np.stack([np.broadcast_to(b.curve(**sizes, M=M), M.shape) for b in known])
+        best = np.argmax(words, axis=0)
+        return words.max(axis=0), [known[k].name for k in best]
+
+    def pointwise(sizes: Mapping[str, Ints], M: Ints) -> Lower:
         found = [
-            best_lower_bound(
-                PROBLEMS[kind](**{x: int(v[k]) for x, v in sizes.items()}), int(M[k])
-            )
+            best_lower_bound(PROBLEMS[kind](**{x: int(v[k]) for x, v in sizes.items()}), int(M[k]))
             for k in range(len(M))
-        ]  # fmt: skip
+        ]
         return np.array([b.words for b in found]), [b.name for b in found]
 
-    return lower
+    return curves if all(b.everywhere for b in known) else pointwise
 
 
-# Kinds of problems whose bound comes in arrays.
+# Kinds of problems whose bound comes in arrays of its own.
 LOWER: dict[str, Callable[[Mapping[str, Ints], Ints], Lower]] = {"attention": _attention}
