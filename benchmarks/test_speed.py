@@ -78,6 +78,28 @@ def test_optimal_tiles_over_all_M_target_20ms_each(benchmark: Any, name: str) ->
     print(f"\n{name}: {len(sizes)} values of M, slowest {1e3 * worst:.1f} ms")
 
 
+@pytest.mark.parametrize("sizes", ["N 1,024 … 65,536", "N 1,000,000"])
+@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms() if a.name != "copy"])
+def test_optimal_tiles_of_many_points_target_50us_each(
+    benchmark: Any, name: str, sizes: str
+) -> None:
+    """20,000 points, d 64 and 128, M from 300 to 2**21; one core."""
+    lengths = 2 ** np.arange(10, 17) if "…" in sizes else np.array([10**6])
+    memories = np.geomspace(300, 2**21, 20_000 // (2 * len(lengths))).astype(np.int64)
+    N, d, M = (x.ravel() for x in np.meshgrid(lengths, [64, 128], memories, indexing="ij"))
+    algorithm = iosim.algorithm(name)
+    columns: dict[str, Any] = {"N": N, "d": d, "heads": 1}
+    if algorithm.problem is iosim.MatMul:
+        columns = {"m": N, "k": d, "n": N}
+    _, found = benchmark.pedantic(
+        lambda: iosim.optimal_tiles_many(algorithm.program, columns, M), rounds=3
+    )
+    assert found.any()
+    each = benchmark.stats.stats.min / len(M) * 1e6
+    benchmark.extra_info["us_each"] = round(each, 1)
+    print(f"\n{name}, {sizes}: {each:.1f} µs a point")
+
+
 @pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
 def test_simulate_with_numerics_target_3s(benchmark: Any, name: str) -> None:
     program, problem = iosim.algorithm(name).program, iosim.Attention(2048, 64)

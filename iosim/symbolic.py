@@ -105,8 +105,8 @@ def count(program: Program) -> Formula:
     levels = []
     for level in closed.peak:
         expr = sympy.sympify(level.words.evaluate(symbols))
-        for trips in sorted(level.runs, key=str):
-            expr = sympy.Piecewise((expr, symbols.affine(trips.length) > 0), (0, True))
+        for length in sorted(level.runs, key=str):
+            expr = sympy.Piecewise((expr, symbols.affine(length) > 0), (0, True))
         levels.append(expr)
     # That sizes are positive integers is an assumption of the symbols themselves.
     bounds = [symbols.name(p.name) <= symbols.name(p.axis) for p in program.params]

@@ -161,10 +161,10 @@ class Poly:
 
 @dataclass(frozen=True)
 class Level:
-    """A candidate for the peak: an occupancy, and the loops that must not be empty for it."""
+    """A candidate for the peak: an occupancy, and the lengths of loops that must not be empty."""
 
     words: Poly
-    runs: frozenset[Trips]
+    runs: frozenset[Affine]
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ def _sum(loop: Loop, words: Poly) -> Poly:
 
 
 def _occupy(
-    body: tuple[Node, ...], live: dict[str, Poly], runs: frozenset[Trips], out: list[Level]
+    body: tuple[Node, ...], live: dict[str, Poly], runs: frozenset[Affine], out: list[Level]
 ) -> None:
     """Walk first iterations, noting the occupancy after every allocation."""
     live = dict(live)
@@ -282,7 +282,7 @@ def _occupy(
         elif isinstance(node, Loop):
             inner = runs
             if node.step is not None and not node.span.whole:
-                inner = runs | {Trips(node.span.length, node.step)}
+                inner = runs | {node.span.length}
             scope: list[Level] = []
             _occupy(node.body, live, inner, scope)
             # Only here is it known how long a tile of this loop is.

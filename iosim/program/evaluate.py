@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE
-from iosim.program.closed import Atom, Clip, Level, Poly, Trips, close
+from iosim.program.closed import Atom, Clip, Poly, Trips, close
 from iosim.program.ir import Affine, Program
 from iosim.program.walk import Instance, spans
 
@@ -32,9 +32,12 @@ def count(instance: Instance) -> Counts:
 
 def peak(instance: Instance) -> int:
     """The largest number of words resident at once, exact."""
-    value = on_ints(instance.env)
-    levels = close(instance.program).peak
-    return max((int(v.words.evaluate(value)) for v in levels if all(map(value, v.runs))), default=0)
+    env = instance.env
+    value = on_ints(env)
+    reached = (
+        v for v in close(instance.program).peak if all(length.at(env) > 0 for length in v.runs)
+    )
+    return max((int(v.words.evaluate(value)) for v in reached), default=0)
 
 
 def on_ints(env: Mapping[str, int]) -> Callable[[Atom], int]:
@@ -77,7 +80,14 @@ def peak_many(program: Program, columns: Mapping[str, Any]) -> IntArray:
     """The exact peaks of many instances at once; arguments and errors as for `count_many`."""
     clean, shape = _columns(program, columns)
     _guard(clean, [level.words for level in close(program).peak])
-    return np.broadcast_to(largest(close(program).peak, OnArrays(clean)), shape)
+    value = OnArrays(clean)
+    top: Any = 0
+    for level in close(program).peak:
+        words = level.words.evaluate(value)
+        for length in level.runs:
+            words = words * (value.length(length) > 0)
+        top = np.maximum(top, words)
+    return np.broadcast_to(np.asarray(top), shape)
 
 
 def _guard(columns: Mapping[str, NDArray[Any]], polys: Iterable[Poly]) -> None:
@@ -89,34 +99,6 @@ def _guard(columns: Mapping[str, NDArray[Any]], polys: Iterable[Poly]) -> None:
         size += float(np.max(magnitude.evaluate(value), initial=0.0))
     if size > 2.0**62:
         raise InputError(f"counts up to {size:.2e} words exceed 2**62: count these one at a time")
-
-
-def largest(
-    levels: Iterable[Level], value: OnArrays, high: Mapping[str, Any] | None = None
-) -> IntArray:
-    """The elementwise maximum over the peak candidates that are reached.
-
-    With the upper corners of boxes, whose lower corners `value` has, a bound from below.
-    """
-    top: Any = 0
-    for level in levels:
-        words = level.words.evaluate(value) if high is None else least(level.words, value.env, high)
-        for trips in level.runs:
-            words = words * (value(trips) > 0)
-        top = np.maximum(top, words)
-    return np.asarray(top)
-
-
-def least(poly: Poly, low: Mapping[str, Any], high: Mapping[str, Any]) -> Any:
-    """A bound from below on a polynomial over boxes with these corners."""
-    at_least, at_most = OnArrays(low, high), OnArrays(high, low)
-    total: Any = 0
-    for monomial, c in poly.terms.items():
-        product: Any = c
-        for atom in monomial:
-            product = product * (at_least if c > 0 else at_most)(atom)
-        total = total + product
-    return total
 
 
 def _columns(

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from iosim.program.closed import Atom, Clip, Level, Nest, Poly, Trips, close
-from iosim.program.ir import Program
+from iosim.program.ir import Affine, Program
 from iosim.program.signs import falls_with, rises_with
 
 
@@ -35,13 +35,13 @@ class Line:
 
     Attributes:
         atom: the tile, clipped or as it is; None where the occupancy doesn't depend on it.
-        runs: the loops that must not be empty for it.
+        runs: lengths of the loops that must not be empty for it.
     """
 
     base: Poly
     slope: Poly
     atom: Atom | None
-    runs: frozenset[Trips]
+    runs: frozenset[Affine]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _plan(nests: list[Nest], free: list[str], axis_of: dict[str, str]) -> Plan:
     levels = tuple(level for nest in nests for level in nest.peak)
     steps = [k for k in free if k not in axis_of]
     # A tile that bounds a part of an axis also decides which loops run.
-    bounds = {name for v in levels for x in v.runs for name, _ in x.length.terms}
+    bounds = {name for v in levels for length in v.runs for name, _ in length.terms}
     rises = {
         k: k not in bounds and all(rises_with(v.words, k, axis_of) for v in levels) for k in steps
     }

@@ -176,8 +176,8 @@ class _Peak:
         top: Any = np.zeros(len(at), self.dtype)
         for terms, runs in self.levels:
             words = terms(at, least, most)
-            for trips in runs:
-                words = words * (least(trips) > 0)
+            for length in runs:
+                words = words * (least.length(length) > 0)
             top = np.maximum(top, words)
         return top
 
@@ -206,8 +206,6 @@ class _Reach:
 
     def _divide(self, at: Ints, low: Where, high: Where) -> Ints:
         cap, extent = self.search.M[at], self.choice.extent[at]
-        one = {self.name: np.ones(len(at), self.search.dtype)}  # so that its loops run
-        low, high = {**low, **one}, {**high, **one}
         least, most = OnArrays(low, high), OnArrays(high, low)
         room: Any = extent
         assert self.lines is not None
@@ -220,8 +218,8 @@ class _Reach:
                 if isinstance(line.atom, Clip):
                     here = np.where(here >= least.length(line.atom.length), extent, here)
             here = np.where(held <= cap, here, -1)
-            for trips in line.runs:
-                here = np.where(least(trips) > 0, here, extent)
+            for length in line.runs:
+                here = np.where(least.length(length) > 0, here, extent)
             room = np.minimum(room, here)
         return np.asarray(self.choice.floor(np.asarray(room, np.int64), at))
 
