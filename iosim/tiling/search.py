@@ -86,7 +86,7 @@ class Search:
             corner = self._values(at, low)
             np.minimum.at(best, at, self.peak(at, corner, corner).astype(object))
             least = self.peak(at, corner, self._values(at, high))
-            boxes = _cut(_keep(boxes, (least < best[at]) & _divisible(boxes)))
+            boxes = _cut(_keep(boxes, np.flatnonzero((least < best[at]) & _divisible(boxes))))
         return best
 
     def run(self) -> tuple[dict[str, Ints], Bools]:
@@ -99,7 +99,8 @@ class Search:
         boxes = self._everything(self.boxed)
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
-            boxes = _cut(_keep(boxes, best.may_improve(boxes, bound) & _divisible(boxes)))
+            hopeful = best.may_improve(boxes, bound) & _divisible(boxes)
+            boxes = _cut(_keep(boxes, np.flatnonzero(hopeful)))
         found = dict(best.position)
         env = self._values(self.points, found)
         if self.solved is not None:
@@ -123,7 +124,8 @@ class Search:
         """Follow the most promising part of every box down to a single candidate."""
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
-            boxes = _cut(_keep(boxes, _first_least(boxes[0], bound) & _divisible(boxes)))
+            first = _first_least(boxes[0], bound)
+            boxes = _cut(_keep(boxes, first[_divisible(boxes)[first]]))
 
     def _look(self, boxes: Boxes, best: _Best) -> tuple[Boxes, Any]:
         """Drop hopeless boxes and learn the lower corners of the others.
@@ -144,19 +146,20 @@ class Search:
         else:
             bound = self.total(at, OnArrays(lower, upper), OnArrays(upper, lower))
         bound = np.broadcast_to(np.asarray(bound, self.dtype), at.shape)
-        hopeful &= best.may_improve(boxes, bound)
+        rows = np.flatnonzero(hopeful & best.may_improve(boxes, bound))
 
-        at, low, high = boxes = _keep(boxes, hopeful)
-        lower = {k: _take(v, hopeful) for k, v in lower.items()}
+        at, low, high = boxes = _keep(boxes, rows)
+        lower = {k: _take(v, rows) for k, v in lower.items()}
         if self.solved is None:
-            fits = self.peak(at, lower, lower) <= self.M[at]
+            fit = self.peak(at, lower, lower) <= self.M[at]
         else:
-            room = room[hopeful] if self.cornered else self.solver(at, lower, lower)
-            fits = room >= 0
+            room = room[rows] if self.cornered else self.solver(at, lower, lower)
+            fit = room >= 0
             lower[self.solved] = self._value(self.solved, np.maximum(room, 0), at)
         words = np.broadcast_to(np.asarray(self.total(at, OnArrays(lower)), self.dtype), at.shape)
+        fits = np.flatnonzero(fit)
         best.learn(at[fits], words[fits], {k: v[fits] for k, v in low.items()})
-        return boxes, bound[hopeful]
+        return boxes, bound[rows]
 
 
 class _Peak:
@@ -317,7 +320,8 @@ def _take(values: Any, at: Any) -> Any:
     return values[at] if np.ndim(values) else values
 
 
-def _keep(boxes: Boxes, which: Bools | Ints) -> Boxes:
+def _keep(boxes: Boxes, which: Ints) -> Boxes:
+    """Boxes by their numbers: with them NumPy is much faster than with a mask."""
     at, low, high = boxes
     return (
         at[which], {k: v[which] for k, v in low.items()}, {k: v[which] for k, v in high.items()}
@@ -330,14 +334,13 @@ def _divisible(boxes: Boxes) -> Bools:
     return np.any([high[k] > low[k] for k in low], axis=0) if low else np.zeros(len(at), bool)
 
 
-def _first_least(at: Ints, bound: Any) -> Bools:
+def _first_least(at: Ints, bound: Any) -> Ints:
     """Of the boxes of every point, the first with the least bound."""
-    found = np.zeros(len(at), bool)
-    if len(at):
-        starts, runs = _runs(at)
-        least = bound == np.minimum.reduceat(bound, starts)[runs]
-        found[np.minimum.reduceat(np.where(least, np.arange(len(at)), len(at)), starts)] = True
-    return found
+    if not len(at):
+        return at
+    starts, runs = _runs(at)
+    least = bound == np.minimum.reduceat(bound, starts)[runs]
+    return np.minimum.reduceat(np.where(least, np.arange(len(at)), len(at)), starts)
 
 
 def _cut(boxes: Boxes) -> Boxes:
@@ -348,11 +351,14 @@ def _cut(boxes: Boxes) -> Boxes:
     widths = np.stack([high[k] - low[k] + 1 for k in low])
     side, width = np.argmax(widths, axis=0), np.max(widths, axis=0)
     parts = np.minimum(width, _PARTS_OF_FEW if len(at) < _FEW else _PARTS)
-    of = np.repeat(np.arange(len(at)), parts)
-    part = np.arange(len(of)) - np.repeat(np.cumsum(parts) - parts, parts)
-    at, low, high = _keep(boxes, of)
-    side, width, parts = side[of], width[of], parts[of]
-    before, after = width * part // parts, width * (part + 1) // parts - 1
+
+    def each(values: Ints) -> Ints:
+        return np.repeat(values, parts)
+
+    at, side, width = each(at), each(side), each(width)
+    part, parts_of = np.arange(len(at)) - each(np.cumsum(parts) - parts), each(parts)
+    before, after = width * part // parts_of, width * (part + 1) // parts_of - 1
+    low, high = {k: each(v) for k, v in low.items()}, {k: each(v) for k, v in high.items()}
     for k, name in enumerate(low):
         mine = side == k
         high[name] = np.where(mine, low[name] + after, high[name])
