@@ -122,7 +122,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         )  # fmt: skip
         ticks = (0.5, 1, 2, 5, 10, 20, 50)
         axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
-        axes.legend(loc="lower right", fontsize=8.5)
+        axes.legend(loc="lower right", fontsize=8.5, labelspacing=0.9)
         figure.tight_layout()
         return save(figure, stem)
 
