@@ -40,6 +40,15 @@ def test_provenance_is_complete(name):
     assert found["command"].startswith("iosim gpu ")
 
 
+@pytest.mark.parametrize("argv", [
+    ["/bin/iosim", "gpu", "dram"], ["x/iosim/__main__.py", "gpu", "dram"],
+    ["x/iosim/gpu/__main__.py", "dram"],
+])  # fmt: skip
+def test_the_command_is_what_one_would_type(monkeypatch, argv):
+    monkeypatch.setattr("sys.argv", argv)
+    assert cli._command() == "iosim gpu dram"
+
+
 def test_the_sweep_covers_what_it_should():
     rows = [r for r in _table("validate").rows if not r["failed"]]
     assert len(rows) > 200

@@ -42,7 +42,8 @@ SHOWN = {
 
 
 def _command() -> str:
-    group = ["gpu"] if Path(sys.argv[0]).name == "__main__.py" else []
+    # `python -m iosim gpu …` says the group itself, `python -m iosim.gpu …` doesn't.
+    group = ["gpu"] if Path(sys.argv[0]).parts[-2:] == ("gpu", "__main__.py") else []
     return shlex.join(["iosim", *group, *sys.argv[1:]])
 
 
