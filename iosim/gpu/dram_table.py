@@ -37,7 +37,7 @@ class Row:
     drift_least: int  # plain: DRAM reads that the recorded sweeps explain, with all of L2
     drift_most: int  # and with half of it
     spread: float  # of the positions of programs that run at once, as a share of the sweep
-    window: float  # what half of L2 holds of the sweep: the wave model needs spread < window
+    window: float  # what half of L2 holds of the sweep: beyond it the wave model fails
     written: int
     time_s: float
     of_plain: float  # time / that of the plain launch with the same tiles; NaN if it wasn't run

@@ -43,13 +43,15 @@ def dram_rows(folder: Path) -> Table:
     rows = dram_table.rows(record, folder)
     kept = [abs(r.off) for r in rows if r.in_step]
     plain = [r for r in rows if not r.in_step]
-    tight = [r for r in plain if r.spread < r.window]
+    together = [r for r in plain if abs(r.off) <= dram_table.IN_STEP_TOLERANCE]
+    apart = [r for r in plain if r not in together]
     text = (
         f"in step: {len(kept)} runs, at most {max(kept, default=0):.2%} off the wave model; plain: "
-        f"{len(tight)} stayed within L2's window and are at most "
-        f"{max((abs(r.off) for r in tight), default=0):.2%} off it, "
-        f"{len(plain) - len(tight)} drifted apart and read up to "
-        f"{max((r.off + 1 for r in plain), default=1):.1f} times as much"
+        f"{len(together)} stayed together and are at most "
+        f"{max((abs(r.off) for r in together), default=0):.2%} off it, "
+        f"{len(apart)} drifted apart and read "
+        f"{min((r.off + 1 for r in apart), default=1):.2f} to "
+        f"{max((r.off + 1 for r in apart), default=1):.1f} times as much"
     )
     return Table("dram", [asdict(r) | {"good": r.good} for r in rows], text,
                  all(r.good for r in rows))  # fmt: skip
