@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import re
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from test_sweep import SMALL, swept, table
 from iosim.errors import IosimError
 from iosim.sweep import Store, Sweep, collect, processes
 from iosim.sweep import executors as ex
+from iosim.sweep.collect import _order
 
 # 40 shards, a few milliseconds each.
 MANY: dict[str, Any] = {
@@ -122,10 +125,13 @@ def test_killing_a_driver_with_processes_leaves_no_worker(
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.slow)])
-def test_killing_workers(kills: int, want: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_killing_workers(
+    kills: int, want: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every so often a shard's worker is killed right after the shard is written."""
     store = Store.declare(tmp_path / "s", Sweep.of(**MANY))
     pool = processes(2)
+    monkeypatch.setattr(ex, "_alone", lambda: False)  # workers of the server; see below for others
     killed = 0
     rng = random.Random(kills)
 
@@ -153,6 +159,47 @@ def _is_worker(pid: int) -> bool:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         return parent != os.getpid() and b"forkserver" in command
     return False
+
+
+@pytest.mark.parametrize("rounds", [4, pytest.param(30, marks=pytest.mark.slow)])
+def test_killing_forked_workers(rounds: int, want: list[dict[str, Any]], tmp_path: Path) -> None:
+    """At random moments, from outside; those that replace them come from the server."""
+    rng = random.Random(rounds)
+    died = 0
+    for k in range(rounds):
+        path = tmp_path / f"s{k}"
+        driver = start(path, "--workers", "2", "--json")
+        for _ in range(2):
+            below: list[int] = []
+            while driver.poll() is None and not below:
+                time.sleep(rng.uniform(0.001, 0.05))
+                below = [p for p in children(driver.pid) if _command(p) == _command(driver.pid)]
+            for pid in below[: rng.randint(0, 2)]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        said, complaint = driver.communicate()
+        assert driver.returncode == 0, complaint
+        died += json.loads(said)["restarts"]
+        assert table(Store.open(path)) == want
+    assert died
+
+
+def test_interrupting_ends_workers_at_once(want: list[dict[str, Any]], tmp_path: Path) -> None:
+    """Ctrl-C reaches all of them: one line, no traceback, and the same command carries on."""
+    path = tmp_path / "s"
+    driver = start(path, "--workers", "2")
+    while driver.poll() is None and not list(path.glob("runs/*")):
+        time.sleep(0.005)
+    below = children(driver.pid)
+    os.killpg(driver.pid, signal.SIGINT)
+    _, said = driver.communicate()
+    assert (driver.returncode, said) in [(130, "iosim: interrupted\n"), (0, "")]
+    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    whole(path)
+    again = start(path, "--workers", "2")
+    again.communicate()
+    assert again.returncode == 0
+    assert table(Store.open(path)) == want
 
 
 @pytest.mark.slow
@@ -195,6 +242,59 @@ def test_workers_that_always_die_end_in_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(IosimError, match="workers died 8 times in a row"):
         collect(store, ex.Pool("a pool", 1, Dying))
+
+
+# ---------------------------------------------------------------- how workers start
+
+
+@pytest.mark.skipif(not Path(ex.THREADS).exists(), reason="threads are counted on Linux")
+def test_only_a_process_without_threads_is_forked() -> None:
+    """OpenBLAS ends its threads at a fork and Arrow starts none; all others are seen."""
+    code = """if True:
+        import _thread, threading, time
+        from iosim.sweep.executors import _alone
+        import numpy, pyarrow.parquet
+        numpy.ones((500, 500)) @ numpy.ones((500, 500))
+        said = [_alone()]
+        stop = threading.Event()
+        thread = threading.Thread(target=stop.wait)
+        thread.start()
+        said.append(_alone())
+        stop.set()
+        thread.join()
+        said.append(_alone())
+        _thread.start_new_thread(time.sleep, (60,))
+        said.append(_alone())
+        print(said)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[True, False, True, False]\n", done.stderr
+
+
+def test_workers_without_shards_are_not_started(tmp_path: Path) -> None:
+    sweep = Sweep.of(**MANY | {"shard_rows": 1000})
+    assert sweep.shards == 1
+    report = collect(Store.declare(tmp_path / "s", sweep), processes(2))
+    assert (report.pool, report.workers) == ("this process", 1)
+    assert processes(8).upto(3).width == 3
+    assert processes(2).upto(3).width == 2
+
+
+def test_overhead_counts_every_worker_from_its_start(tmp_path: Path) -> None:
+    pool = ex.Pool("threads", 3, lambda: ThreadPoolExecutor(3), start_s=100.0)
+    report = collect(Store.declare(tmp_path / "s", Sweep.of(**MANY)), pool)
+    assert report.wall_s > 100
+    assert report.overhead == 1 - report.work_s / (3 * report.wall_s)
+
+
+def test_the_last_few_shards_are_taken_longest_first() -> None:
+    """The others come at random; all are there once."""
+    sweep = Sweep.of(algo="flash2", N="8:8Ki:x2", d=4, M=999, engine="simulate", shard_rows=1)
+    orders = [_order(sweep, {3, 5}, 4) for _ in range(20)]
+    for order in orders:
+        assert sorted([*order, 3, 5]) == list(range(sweep.shards))
+        assert order[-4:] == sorted(order[-4:], reverse=True)
+    assert len({tuple(order) for order in orders}) > 1
 
 
 # ---------------------------------------------------------------- disks

@@ -162,18 +162,22 @@ def _collect(store: Store, pool: Pool, csv: Path | None, as_json: bool) -> None:
     from iosim.sweep import collect, export_csv
 
     screen = Console(stderr=True)
-    with Progress(
+    progress = Progress(
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
         console=screen, transient=True, disable=not screen.is_terminal,
-    ) as progress:  # fmt: skip
-        bar = progress.add_task("counting")
+    )  # fmt: skip
+    bar = progress.add_task("counting")
 
-        def tick(report: Report) -> None:
-            safe = report.found + report.done
-            progress.update(bar, completed=safe, total=report.points,
-                            description=f"{safe:,} of {report.points:,} points")  # fmt: skip
+    def tick(report: Report) -> None:
+        progress.start()  # not before: it starts a thread, and then workers cannot be forked
+        safe = report.found + report.done
+        progress.update(bar, completed=safe, total=report.points,
+                        description=f"{safe:,} of {report.points:,} points")  # fmt: skip
 
+    try:
         report = collect(store, pool, tick=tick)
+    finally:
+        progress.stop()
     for shard in report.broken:
         opt.remark(f"a broken shard was set aside as {shard.path} and redone: {shard.reason}")
     rows = store.count_rows()
@@ -189,13 +193,14 @@ def _collect(store: Store, pool: Pool, csv: Path | None, as_json: bool) -> None:
             "dir": str(store.path), "points": report.points, "rows": rows,
             "found_points": report.found, "done_points": report.done, "shards": report.shards,
             "broken": [str(x.path) for x in report.broken], "restarts": report.breaks,
-            "work_s": report.work_s, "wall_s": report.wall_s,
+            "work_s": report.work_s, "wall_s": report.wall_s, "workers": report.workers,
+            "overhead": report.overhead,
         })  # fmt: skip
         return
     before = f", {report.found:,} of them there before" if report.found else ""
     typer.echo(
         f"{report.points:,} points{before}, {rows:,} rows in {store.path} "
-        f"({report.wall_s:.1f} s, {pool.name})"
+        f"({report.wall_s:.1f} s, {report.pool})"
     )
     if csv is not None:
         typer.echo(f"wrote {csv}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import random
 import time
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 
 from iosim.errors import IosimError
+from iosim.sweep.engines import MANY
 from iosim.sweep.executors import Pool, serial
 from iosim.sweep.grid import Sweep
 from iosim.sweep.provenance import this_command
@@ -31,8 +34,10 @@ class Report:
         shards: shards that it wrote.
         broken: shards that it set aside.
         work_s: seconds that workers spent on their shards.
-        wall_s: seconds that everything took.
+        wall_s: seconds that everything took, the workers' start included.
         breaks: how often the executor broke and was made again.
+        pool: who computed, in words.
+        workers: how many at once.
     """
 
     points: int
@@ -44,6 +49,13 @@ class Report:
     work_s: float = 0.0
     wall_s: float = 0.0
     breaks: int = 0
+    pool: str = ""
+    workers: int = 1
+
+    @property
+    def overhead(self) -> float:
+        """Share of the workers' time, from first to last, that was not spent on shards."""
+        return 1 - self.work_s / (self.workers * self.wall_s)
 
 
 def collect(
@@ -67,7 +79,6 @@ def collect(
         InputError: the directory was made by another version, or a count cannot be made.
         IosimError: the disk refuses, or workers keep dying.  What was done stays done.
     """
-    pool = pool or serial()
     start = time.perf_counter()
     sweep = store.sweep
     if sweep.id != store.manifest["id"]:
@@ -75,35 +86,68 @@ def collect(
             f"{str(store.path)!r} was made with other schedules (iosim {sweep.version}): "
             "sweep into a new directory"
         )
-    report = Report(sweep.points)
-    sound, report.broken = store.sound()
-    report.found = sum(sweep.shard(k).points for k in sound)
-    tick(report)
-    store.note_run(command or this_command())
-    order = [k for k in range(sweep.shards) if k not in sound]
-    random.Random().shuffle(order)
+    pool = (pool or serial()).upto(sweep.shards)
+    report = Report(sweep.points, pool=pool.name, workers=pool.width)
     finished: set[int] = set()
     barren = 0
-    while len(finished) < len(order):
+    with contextlib.ExitStack() as made:
+        executor = made.enter_context(_made(pool))  # first: workers start while shards are checked
+        sound, report.broken = store.sound()
+        report.found = sum(sweep.shard(k).points for k in sound)
+        tick(report)
+        store.note_run(command or this_command())
+        order = _order(sweep, sound, 4 * pool.width)
         before = report.shards
-        broke = _round(store, sweep, pool, order, finished, report, tick)
-        if broke is None:
-            continue
-        report.breaks += 1
-        barren = 0 if report.shards > before else barren + 1
-        if barren == BREAKS:
-            raise IosimError(
-                f"{pool.name}: workers died {BREAKS} times in a row ({broke}): give them more "
-                "memory, or fewer --workers; rows reported done are safe"
-            )
-    report.wall_s = time.perf_counter() - start
+        while broke := _round(store, sweep, pool, executor, order, finished, report, tick):
+            report.breaks += 1
+            barren = 0 if report.shards > before else barren + 1
+            before = report.shards
+            if barren == BREAKS:
+                raise IosimError(
+                    f"{pool.name}: workers died {BREAKS} times in a row ({broke}): give them more "
+                    "memory, or fewer --workers; rows reported done are safe"
+                )
+            made.close()
+            executor = made.enter_context(_made(pool))
+        # Nothing is flying, so workers end at once.  Waiting for it counts; without, their threads
+        # here could still be at it when the interpreter ends, and keep the next pool from forking.
+        executor.shutdown()
+    report.wall_s = pool.start_s + time.perf_counter() - start
     return report
+
+
+@contextlib.contextmanager
+def _made(pool: Pool) -> Iterator[Executor]:
+    executor = pool.make()
+    try:
+        yield executor
+    finally:
+        # Leave nothing behind: what was not started never will be.
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _order(sweep: Sweep, sound: set[int], few: int) -> list[int]:
+    """Missing shards at random; of the last few, long ones first: no worker waits long for one."""
+
+    def length(number: int) -> float:
+        shard = sweep.shard(number)
+        if sweep.engine in MANY:
+            return shard.points
+        # Where every point is run, larger sizes take longer, and so does a smaller M.
+        middle = (shard.start + shard.stop) // 2
+        point = {x: int(v[0]) for x, v in shard.block.columns(middle, middle + 1).items()}
+        return shard.points * math.prod(point[x] for x in shard.block.sizes) / point["M"]
+
+    order = [k for k in range(sweep.shards) if k not in sound]
+    random.Random().shuffle(order)
+    return order[:-few] + sorted(order[-few:], key=length, reverse=True)
 
 
 def _round(
     store: Store,
     sweep: Sweep,
     pool: Pool,
+    executor: Executor,
     order: list[int],
     finished: set[int],
     report: Report,
@@ -111,7 +155,6 @@ def _round(
 ) -> str | None:
     """Work until all of `order` is in `finished`, or the executor breaks; then says how."""
     flying: dict[Future[Done], int] = {}
-    executor = pool.make()
     todo = (k for k in order if k not in finished)
     hand = store.slim()
     try:
@@ -143,9 +186,7 @@ def _round(
                 report.work_s += found.seconds
                 tick(report)
     except pool.lost as error:
-        return str(error).splitlines()[0] if str(error) else type(error).__name__
+        return next(iter(str(error).splitlines()), "") or type(error).__name__
     finally:
-        # Leave nothing behind: what was not started never will be.
         for future in flying:
             future.cancel()
-        executor.shutdown(wait=False, cancel_futures=True)

@@ -8,7 +8,10 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import threading
+import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +21,10 @@ from iosim.errors import InputError, IosimError
 from iosim.sweep.need import distributed
 
 PATIENCE_S = 5.0
+THREADS = "/proc/self/task"
+
+# One of Arrow's allocators would keep a thread, and a process that has several is not forked.
+os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,8 @@ class Pool:
         make: a fresh executor; called again after `lost`.
         lost: what a future raises when its worker died: the shard is worth another try.
         shares_disk: its workers reach the store's directory, and write their shards themselves.
+        start_s: seconds that its workers took to start before there was this pool.
+        fewer: the same pool with that many workers, for a sweep of fewer shards.
     """
 
     name: str
@@ -37,6 +46,12 @@ class Pool:
     make: Callable[[], Executor]
     lost: tuple[type[BaseException], ...] = (BrokenExecutor,)
     shares_disk: bool = True
+    start_s: float = 0.0
+    fewer: Callable[[int], Pool] | None = None
+
+    def upto(self, shards: int) -> Pool:
+        """This pool, without workers that would find no shard."""
+        return self.fewer(shards) if self.fewer and 0 < shards < self.width else self
 
 
 class SerialExecutor(Executor):
@@ -58,22 +73,80 @@ def serial() -> Pool:
 
 
 def processes(workers: int = 0) -> Pool:
-    """Processes of this machine; 0 for one per core."""
+    """Processes of this machine; 0 for one per core.
+
+    They are forked from this process while it has a single thread, in milliseconds.  Otherwise a
+    clean server forks them, which first imports everything anew: some half a second.
+    """
     width = workers or os.cpu_count() or 1
-    # A clean server forks the workers: fast, and no thread of this process is copied.
-    methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if "forkserver" in methods:
-        context.set_forkserver_preload(["iosim.sweep.work", "pyarrow"])
 
     def make() -> Executor:
-        return ProcessPoolExecutor(width, mp_context=context, initializer=_follow_parent)
+        alone = _alone()
+        context = multiprocessing.get_context("fork" if alone else _clean_method())
+        executor = _Processes(width, mp_context=context, initializer=_follow_parent)
+        if alone:
+            executor.submit(int)  # forks them all, before anything here starts a thread
+        return executor
 
-    return Pool(f"{width} processes", width, make)
+    def fewer(shards: int) -> Pool:
+        return processes(shards) if shards > 1 else serial()
+
+    return Pool(f"{width} processes", width, make, fewer=fewer)
+
+
+def _alone() -> bool:
+    """Whether this process has but one thread, so that a fork copies all of it.
+
+    OpenBLAS ends its threads at any fork: the child of the first one has nothing else to do.
+    """
+    if threading.active_count() > 1 or not os.path.isdir(THREADS):
+        return False
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return len(os.listdir(THREADS)) == 1
+
+
+def _clean_method() -> str:
+    """How to start workers that share nothing with this process."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return "spawn"
+    from multiprocessing import forkserver
+
+    forkserver.set_forkserver_preload(["iosim.sweep.work", "pyarrow.parquet"])
+    forkserver.ensure_running()  # so that it imports while shards are checked
+    return "forkserver"
+
+
+class _Processes(ProcessPoolExecutor):
+    """Workers that end at Ctrl-C, and when the process that started them is gone."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Hand a call to a worker."""
+        return super().submit(_run, fn, *args, **kwargs)
+
+
+def _run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call in a worker: an interrupt ends it, once what it was writing is cleared away."""
+    heard = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    if heard:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return fn(*args, **kwargs)
+    except KeyboardInterrupt:
+        os._exit(1)
+    finally:
+        if heard:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _follow_parent() -> None:
     """End this worker when the process that started it is gone, however it went."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)  # while idle: no handler of that process
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -91,6 +164,7 @@ def dask(address: str, workers: int = 0) -> Iterator[Pool]:
 
     Raises InputError where no scheduler answers.
     """
+    start = time.perf_counter()
     dd = distributed()
     _quiet()
     with contextlib.ExitStack() as stack:
@@ -122,8 +196,9 @@ def dask(address: str, workers: int = 0) -> Iterator[Pool]:
                 ) from error
         threads = sum(client.nthreads().values())
         yield Pool(
-            f"Dask, {threads} workers", threads, lambda: _Dask(client), _lost(dd), shares_disk=False
-        )
+            f"Dask, {threads} workers", threads, lambda: _Dask(client), _lost(dd),
+            shares_disk=address == "local", start_s=time.perf_counter() - start,
+        )  # fmt: skip
 
 
 class _Dask(Executor):
