@@ -16,11 +16,16 @@ from typing import Any
 
 import pytest
 
+from iosim import algorithms
 from iosim.sweep import Pool, Store, Sweep, collect, dask, processes, serial
 
 GRID = {"algo": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
 MILLION = GRID | {"tiles": "B_r=1:1024:x1.12,B_c=1:1024:x1.22"}
-OPTIMAL = GRID | {"algo": "flash1,flash2,flash2_chunked", "M": "256:1Mi:x1.00026"}
+# A thousand pairs of sizes, and one large one.
+OPTIMAL = {
+    "N 1,024 … 65,536": GRID | {"N": "1024:65536:x1.03", "d": "32:256:+32", "M": "512:1Mi:x1.008"},
+    "N 1,000,000": GRID | {"N": "1000000", "d": "128", "M": "512:2Mi:x1.0000024"},
+}
 SEARCHED = GRID | {"algo": "flash2,small_cache", "M": "256:1Mi:x1.001"}
 RULE = {
     "algo": "flash1",
@@ -74,13 +79,15 @@ def test_a_million_by_the_papers_rule_on_two_cores_target_30s(
     run(benchmark, tmp_path, processes(2), RULE)
 
 
-def test_a_million_optimal_tiles_on_two_cores_target_30s(benchmark: Any, tmp_path: Path) -> None:
-    assert Sweep.of(**OPTIMAL).points > 10**6
-    run(benchmark, tmp_path, processes(2), OPTIMAL)
-
-
-def test_optimal_tiles_searched_on_two_cores(benchmark: Any, tmp_path: Path) -> None:
-    run(benchmark, tmp_path, processes(2), SEARCHED)
+@pytest.mark.parametrize("sizes", OPTIMAL)
+@pytest.mark.parametrize("name", [a.name for a in algorithms("attention")])
+def test_a_million_optimal_tiles_on_two_cores_target_30s(
+    benchmark: Any, tmp_path: Path, name: str, sizes: str
+) -> None:
+    options = OPTIMAL[sizes] | {"algo": name}
+    assert Sweep.of(**options).points > 10**6
+    print(f"\n{name}, {sizes}:", end="")
+    run(benchmark, tmp_path, processes(2), options)
 
 
 @pytest.mark.parametrize("tiles", ["given", "searched"])
