@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -323,6 +324,59 @@ def a_larger_tile_leaves_less(b: Builder) -> None:
                 b.free(k)
 
 
+def less_and_less(b: Builder) -> None:
+    """A larger tile takes less and moves less: of what fits, the largest needs no solving."""
+    V = b.tile_sizes("d", "V")[0]
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            q = b.load("Q", h, i, b.span("d", V))
+            b.store(q, "O", h, i, b.span("d", V))
+            k = b.load("K", h, "N", "d")
+            b.free(q, k)
+
+
+def room_that_shrinks(b: Builder) -> None:
+    """A tile on which no count depends, and which takes less as it grows: not a spare one."""
+    V = b.tile_sizes("d", "V")[0]
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            s = b.alloc("s", i, b.span("d", V))
+            k = b.load("K", h, i, "d")
+            b.store(k, "O", h, i, "d")
+            b.free(s, k)
+
+
+def a_tile_ends_a_loop(b: Builder) -> None:
+    """Once V is the whole axis, the loop behind it doesn't run, and its block takes no room."""
+    V, C = b.tile_sizes("d", "V", "C")
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for i in b.grid("N", B):
+            for x in b.tiles("d", C, V):
+                s = b.alloc("s", i, x)
+                q = b.load("Q", h, i, x)
+                b.store(q, "O", h, i, x)
+                b.free(q, s)
+            k = b.load("K", h, i, b.span("d", 0, V))
+            b.free(k)
+
+
+def loops_over_a_part(b: Builder) -> None:
+    """A tile that steps over a part of an axis: candidates of the whole axis are not enough."""
+    W = b.hold("N", "W")
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for _ in b.tiles("N", B, W):
+            k = b.load("K", h, b.span("N", 0, W), "d")
+            b.free(k)
+        for j in b.tiles("N", B, W):
+            q = b.load("Q", h, j, "d")
+            b.store(q, "O", h, j, "d")
+            b.free(q)
+
+
 def costly_hold(b: Builder) -> None:
     """A hold that costs traffic: more of it moves more words, and takes fewer."""
     W = b.hold("d", "W")
@@ -369,6 +423,10 @@ def unused_tile(b: Builder) -> None:
         rest_of_a_tile,
         a_larger_tile_leaves_less,
         costly_hold,
+        less_and_less,
+        room_that_shrinks,
+        a_tile_ends_a_loop,
+        loops_over_a_part,
         one_tile_for_both,
         unused_tile,
     ],
@@ -377,7 +435,7 @@ def test_schedules_that_break_the_usual_facts(schedule: Any) -> None:
     """The search assumes nothing that it hasn't proved for the program at hand."""
     program = iosim.build(schedule.__name__, Attention, schedule)
     entry = dataclasses.replace(iosim.algorithm("flash2"), name="user", schedule=schedule)
-    for N, d, M in itertools.product((1, 2, 5), (1, 3, 10), (*range(1, 40), 60, 96)):
+    for N, d, M in itertools.product((1, 2, 5, 8), (1, 3, 7), (*range(1, 40), 60, 96)):
         problem = Attention(N, d)
         best = brute_force(entry, problem, M)
         least = iosim.smallest_capacity(program, problem)
@@ -474,6 +532,76 @@ def test_a_crowd_of_points_is_answered_like_brute_force(monkeypatch: pytest.Monk
         for k in range(len(M)):
             best = brute_force(algorithm, problem, int(M[k]))
             assert best == (words[k] if found[k] else None)
+
+
+@pytest.mark.parametrize("n", [2**40, 2**40 - 1, 2**38 + 1, (2**19 + 1) ** 2 + 1, 963761198400])
+def test_candidates_of_a_long_axis(n: int) -> None:
+    """Around the root, where small tiles give way to few trips; in Python's integers."""
+    choice, root = choices.Distinct(np.array([n])), math.isqrt(n - 1)
+    count = int(choice.count[0])
+    assert count == root + (n - 1) // (root + 1) + 1
+    parts = [np.arange(5), np.arange(root - 5, root + 6), np.arange(count - 5, count)]
+    near = np.concatenate(parts)
+    at = np.zeros(len(near), np.int64)
+    values = [int(x) for x in choice.used(near, at)]
+    trips = [-(-n // B) for B in values]
+    assert all(B == 1 or -(-n // (B - 1)) > t for B, t in zip(values, trips, strict=True))
+    # Neighbours have neighbouring trips, so none is left out; the last takes the whole axis.
+    for k, (a, b) in enumerate(itertools.pairwise(values)):
+        if near[k + 1] == near[k] + 1:
+            assert -(-n // (b - 1)) == -(-n // a) > -(-n // b)
+    assert values[0] == 1
+    assert values[-1] == n
+    assert (choice.floor(np.array(values), at) == near).all()
+    below = np.array(values[1:]) - 1
+    assert (choice.floor(below, at[1:])[np.diff(near) == 1] == near[:-1][np.diff(near) == 1]).all()
+
+
+@pytest.mark.parametrize("name", ["naive", "small_cache", "spill_rows", "flash2_keep"])
+def test_of_equal_tilings_the_first_is_taken(name: str) -> None:
+    """The smallest hold, and with it the smallest first tile, of all that move as few words."""
+    algorithm = iosim.algorithm(name)
+    ties = 0
+    for N, d in ((3, 2), (2, 3), (6, 4)) if name == "flash2_keep" else ((3, 2), (2, 3)):
+        problem = Attention(N, d)
+        spans = [range(p.least, problem.sizes[p.axis] + 1) for p in algorithm.program.params]
+        grid = [g.ravel() for g in np.meshgrid(*spans, indexing="ij")]
+        names = [p.name for p in algorithm.program.params]
+        columns = problem.sizes | dict(zip(names, grid, strict=True))
+        words: Any = sum(iosim.count_many(algorithm.program, columns).values())
+        peaks = iosim.peak_many(algorithm.program, columns)
+        for M in range(int(peaks.min()), int(peaks.max()) + 2):
+            tiles = iosim.optimal_tiles(algorithm.program, problem, M).tiles
+            for plan in plans(algorithm.program, frozenset()):
+                best = (peaks <= M) & (words == words[peaks <= M].min())
+                for k in [k for k in plan.searched if k not in plan.solvable[-1:]]:
+                    values = columns[k][best]
+                    ties += len(set(values.tolist())) > 1
+                    assert tiles[k] == values.min(), (N, d, M, k)
+                    best &= columns[k] == tiles[k]
+    assert ties
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_powers_of_two_and_ends_of_holds(data: Any) -> None:
+    """The lattice of a GPU, every tiling on it tried."""
+    algorithm = data.draw(st.sampled_from(iosim.algorithms("attention")))
+    problem = Attention(data.draw(st.integers(1, 40)), data.draw(st.integers(1, 40)))
+    ranges = {}
+    for p in algorithm.program.params:
+        n = problem.sizes[p.axis]
+        powers = [k for k in (16, 32, 64) if k == 16 or k < 2 * n]
+        ranges[p.name] = [0, n] if p.least == 0 else powers
+    M = data.draw(st.integers(1, 8000))
+    best = brute_force(algorithm, problem, M, ranges)
+    if best is None:
+        with pytest.raises(CapacityError, match="on this lattice"):
+            iosim.optimal_tiles(algorithm.program, problem, M, lattice="pow2")
+        return
+    found = iosim.optimal_tiles(algorithm.program, problem, M, lattice="pow2")
+    assert found.total_words == best
+    assert all(v in ranges[k] for k, v in found.tiles.items())
 
 
 def test_bad_columns() -> None:

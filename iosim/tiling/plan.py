@@ -19,7 +19,7 @@ import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from iosim.program.closed import Atom, Clip, Level, Nest, Poly, Trips, close
+from iosim.program.closed import Atom, Level, Nest, Poly, close
 from iosim.program.ir import Affine, Program
 from iosim.program.signs import falls_with, rises_with
 
@@ -132,9 +132,6 @@ def _lines(levels: tuple[Level, ...], tile: str) -> tuple[Line, ...] | None:
         if atom is None:
             found.append(Line(level.words, Poly(), None, level.runs))
             continue
-        bent = isinstance(atom, Clip) and any(name == tile for name, _ in atom.length.terms)
         slope = level.words.slope(atom)
-        if isinstance(atom, Trips) or bent or any(c < 0 for c in slope.terms.values()):
-            return None
         found.append(Line(level.words - Poly.of(atom) * slope, slope, atom, level.runs))
     return tuple(found)
