@@ -377,6 +377,23 @@ def loops_over_a_part(b: Builder) -> None:
             b.free(q)
 
 
+def two_parts(b: Builder) -> None:
+    """One tile over two parts: a short part bounds it only up to its own length."""
+    W = b.hold("N", "W")
+    B = b.tile_sizes("N", "B")[0]
+    for h in b.grid("heads"):
+        for x in b.tiles("N", B, 0, W):
+            q, s, t = b.load("Q", h, x, "d"), b.alloc("s", x, "d"), b.alloc("t", x, "d")
+            b.store(q, "O", h, x, "d")
+            b.free(q, s, t)
+        for j in b.tiles("N", B, W):
+            v = b.load("V", h, "N", "d")
+            b.free(v)
+            q = b.load("Q", h, j, "d")
+            b.store(q, "O", h, j, "d")
+            b.free(q)
+
+
 def costly_hold(b: Builder) -> None:
     """A hold that costs traffic: more of it moves more words, and takes fewer."""
     W = b.hold("d", "W")
@@ -427,6 +444,7 @@ def unused_tile(b: Builder) -> None:
         room_that_shrinks,
         a_tile_ends_a_loop,
         loops_over_a_part,
+        two_parts,
         one_tile_for_both,
         unused_tile,
     ],
@@ -474,6 +492,18 @@ def test_random_schedules_get_their_optimum(case: Any, few: int) -> None:
         if found[k]:
             assert (got[k], held[k] <= M[k]) == (fitting.min(), True)
     assert iosim.smallest_capacity(program, problem) == max(1, peaks.min()) or peaks.min() == 0
+
+
+def test_a_short_part_bounds_a_tile_up_to_its_length() -> None:
+    """Two loops share a tile, and the one that holds more is over before the tile is large."""
+    program = iosim.build("two_parts", Attention, two_parts)
+    entry = dataclasses.replace(iosim.algorithm("flash2"), name="user", schedule=two_parts)
+    problem = Attention(9, 2)
+    for W, M in itertools.product((1, 2, 3), range(1, 60)):
+        best = brute_force(entry, problem, M, {"W": [W]})
+        if best is not None:
+            found = iosim.optimal_tiles(program, problem, M, fixed={"W": W})
+            assert found.total_words == best
 
 
 def test_where_a_tile_is_solved_for_and_where_it_is_bisected() -> None:
