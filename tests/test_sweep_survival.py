@@ -23,7 +23,7 @@ from test_sweep import SMALL, swept, table
 from iosim.errors import IosimError
 from iosim.sweep import Store, Sweep, collect, processes
 from iosim.sweep import executors as ex
-from iosim.sweep.collect import _order
+from iosim.sweep.collect import _Todo
 
 # 40 shards, a few milliseconds each.
 MANY: dict[str, Any] = {
@@ -288,13 +288,25 @@ def test_overhead_counts_every_worker_from_its_start(tmp_path: Path) -> None:
 
 
 def test_the_last_few_shards_are_taken_longest_first() -> None:
-    """The others come at random; all are there once."""
-    sweep = Sweep.of(algo="flash2", N="8:8Ki:x2", d=4, M=999, engine="simulate", shard_rows=1)
-    orders = [_order(sweep, {3, 5}, 4) for _ in range(20)]
+    """The others come at random, and all of them once."""
+    grid: dict[str, Any] = {"N": "8:8Ki:x2", "d": 4, "M": 999, "shard_rows": 1}
+    sweep = Sweep.of(algo="flash2", engine="simulate", **grid)
+    orders = [list(_Todo(sweep, list(range(2, sweep.shards)), 4)) for _ in range(20)]
     for order in orders:
-        assert sorted([*order, 3, 5]) == list(range(sweep.shards))
-        assert order[-4:] == sorted(order[-4:], reverse=True)
+        assert sorted([0, 1, *order]) == list(range(sweep.shards))
     assert len({tuple(order) for order in orders}) > 1
+    todo = _Todo(sweep, list(range(sweep.shards)), 4)
+    todo.finish(0, 1.0)
+    assert sorted(todo) == list(range(1, sweep.shards))
+    last = list(todo)[-4:]
+    assert last == sorted(last, reverse=True)
+    # Points that are counted in arrays take equally long, in each algorithm.
+    sweep = Sweep.of(algo="flash2,naive", **grid)
+    todo = _Todo(sweep, list(range(sweep.shards)), sweep.shards)
+    todo.finish(0, 1.0)
+    todo.finish(sweep.shards - 1, 2.0)
+    half = sweep.shards // 2
+    assert [k >= half for k in todo] == [True] * (half - 1) + [False] * (half - 1)
 
 
 # ---------------------------------------------------------------- disks

@@ -88,7 +88,6 @@ def collect(
         )
     pool = (pool or serial()).upto(sweep.shards)
     report = Report(sweep.points, pool=pool.name, workers=pool.width)
-    finished: set[int] = set()
     barren = 0
     with contextlib.ExitStack() as made:
         executor = made.enter_context(_made(pool))  # first: workers start while shards are checked
@@ -96,9 +95,9 @@ def collect(
         report.found = sum(sweep.shard(k).points for k in sound)
         tick(report)
         store.note_run(command or this_command())
-        order = _order(sweep, sound, 4 * pool.width)
+        todo = _Todo(sweep, [k for k in range(sweep.shards) if k not in sound], 4 * pool.width)
         before = report.shards
-        while broke := _round(store, sweep, pool, executor, order, finished, report, tick):
+        while broke := _round(store, pool, executor, todo, report, tick):
             report.breaks += 1
             barren = 0 if report.shards > before else barren + 1
             before = report.shards
@@ -126,46 +125,75 @@ def _made(pool: Pool) -> Iterator[Executor]:
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _order(sweep: Sweep, sound: set[int], few: int) -> list[int]:
-    """Missing shards at random; of the last few, long ones first: no worker waits long for one."""
+@dataclass
+class _Todo:
+    """Missing shards, and which is next.
 
-    def length(number: int) -> float:
-        shard = sweep.shard(number)
-        if sweep.engine in MANY:
-            return shard.points
-        # Where every point is run, larger sizes take longer, and so does a smaller M.
+    Attributes:
+        sweep: whose they are.
+        missing: their numbers; shuffled here.
+        few: of so many last ones the longest is next, so that no worker waits long for another.
+        finished: those that are there now.
+        pace: of each algorithm, as its last shard had it: seconds for one unit of `size`.
+    """
+
+    sweep: Sweep
+    missing: list[int]
+    few: int
+    finished: set[int] = field(default_factory=set)
+    pace: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        random.Random().shuffle(self.missing)
+
+    def __iter__(self) -> Iterator[int]:
+        left = [k for k in self.missing if k not in self.finished]
+        while len(left) > self.few:
+            yield left.pop()
+        last = {k: self.size(k) for k in left}
+        while last:
+            # Of whose pace nothing is known comes first.
+            longest = max(last, key=lambda k: self.pace.get(last[k][0], math.inf) * last[k][1])
+            del last[longest]
+            yield longest
+
+    def finish(self, number: int, seconds: float) -> None:
+        """A shard is there, after so many seconds."""
+        self.finished.add(number)
+        name, size = self.size(number)
+        self.pace[name] = seconds / size
+
+    def size(self, number: int) -> tuple[str, float]:
+        """A shard's algorithm, and its points; where each is run, weighed by its sizes and 1/M."""
+        shard = self.sweep.shard(number)
+        block = shard.block
+        if self.sweep.engine in MANY:
+            return block.name, shard.points
         middle = (shard.start + shard.stop) // 2
-        point = {x: int(v[0]) for x, v in shard.block.columns(middle, middle + 1).items()}
-        return shard.points * math.prod(point[x] for x in shard.block.sizes) / point["M"]
-
-    order = [k for k in range(sweep.shards) if k not in sound]
-    random.Random().shuffle(order)
-    return order[:-few] + sorted(order[-few:], key=length, reverse=True)
+        point = {x: int(v[0]) for x, v in block.columns(middle, middle + 1).items()}
+        return block.name, shard.points * math.prod(point[x] for x in block.sizes) / point["M"]
 
 
 def _round(
     store: Store,
-    sweep: Sweep,
     pool: Pool,
     executor: Executor,
-    order: list[int],
-    finished: set[int],
+    todo: _Todo,
     report: Report,
     tick: Callable[[Report], object],
 ) -> str | None:
-    """Work until all of `order` is in `finished`, or the executor breaks; then says how."""
+    """Work until all is finished, or the executor breaks; then says how."""
     flying: dict[Future[Done], int] = {}
-    todo = (k for k in order if k not in finished)
-    hand = store.slim()
+    sweep, hand, numbers = todo.sweep, store.slim(), iter(todo)
     try:
         while True:
             # Two for each worker: the next one is there when it is done with this one.
             while len(flying) < (2 * pool.width if pool.width > 1 else 1):
-                number = next(todo, None)
+                number = next(numbers, None)
                 if number is None:
                     break
                 if store.shard_path(number).exists():  # by another collector
-                    finished.add(number)
+                    todo.finished.add(number)
                     report.found += sweep.shard(number).points
                     continue
                 if pool.shares_disk:
@@ -179,7 +207,7 @@ def _round(
                 found = future.result()
                 if found.table is not None:
                     store.write_shard(number, found.table)
-                finished.add(number)
+                todo.finish(number, found.seconds)
                 report.shards += 1
                 report.done += found.points
                 report.rows += found.rows
