@@ -494,10 +494,11 @@ def test_random_schedules_get_their_optimum(case: Any, few: int) -> None:
     assert iosim.smallest_capacity(program, problem) == max(1, peaks.min()) or peaks.min() == 0
 
 
-def test_a_short_part_bounds_a_tile_up_to_its_length() -> None:
-    """Two loops share a tile, and the one that holds more is over before the tile is large."""
-    program = iosim.build("two_parts", Attention, two_parts)
-    entry = dataclasses.replace(iosim.algorithm("flash2"), name="user", schedule=two_parts)
+@pytest.mark.parametrize("schedule", [two_parts, loops_over_a_part])
+def test_tiles_over_parts_of_a_given_length(schedule: Any) -> None:
+    """A short part bounds a tile up to its length; trips over a part are not those of the axis."""
+    program = iosim.build(schedule.__name__, Attention, schedule)
+    entry = dataclasses.replace(iosim.algorithm("flash2"), name="user", schedule=schedule)
     problem = Attention(9, 2)
     for W, M in itertools.product((1, 2, 3), range(1, 60)):
         best = brute_force(entry, problem, M, {"W": [W]})
