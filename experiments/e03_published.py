@@ -18,12 +18,12 @@ from typing import Any
 from experiments import DATA, Experiment, Rows, digits
 from iosim.algorithms import algorithm
 from iosim.choose import choose_tiles
+from iosim.counting.numbers import count
 from iosim.gpu.paper import PASSES
 from iosim.gpu.tables import paper_rows
 from iosim.hardware import gpu
 from iosim.plot import PALETTE, STYLE, pyplot, save
 from iosim.problem import Attention, word_bytes
-from iosim.program.evaluate import count
 from iosim.table import read_csv
 
 PROBLEM = Attention(1024, 64, 16 * 64)

@@ -15,9 +15,9 @@ import numpy as np
 from experiments import Experiment, Rows, digits, swept
 from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound
+from iosim.counting.numbers import count, peak
 from iosim.plot import PALETTE, STYLE, pyplot, save
 from iosim.problem import Attention
-from iosim.program.evaluate import count, peak
 from iosim.program.walk import bind
 from iosim.table import read_csv
 from iosim.tiling import optimal_tiles

@@ -14,10 +14,10 @@ from typing import Any
 from experiments import COLOURS, SCHEDULES, Experiment, Rows, digits
 from iosim.algorithms import algorithm
 from iosim.choose import choose_tiles
+from iosim.counting.numbers import count
 from iosim.hardware import GPUS, Gpu
 from iosim.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.problem import Attention, model, word_bytes
-from iosim.program.evaluate import count
 from iosim.table import read_csv
 
 DTYPE = "fp16"

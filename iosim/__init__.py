@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from iosim.algorithms import ALGORITHMS, algorithm, algorithms
 from iosim.algorithms._entry import Algorithm
+from iosim.counting.numbers import count, count_many, peak, peak_many
+from iosim.counting.show import show
 from iosim.counts import Counts
 from iosim.errors import (
     CapacityError,
@@ -28,9 +30,7 @@ from iosim.errors import (
 from iosim.machine import Machine, Run, simulate
 from iosim.problem import Attention, Copy, MatMul, max_error
 from iosim.program.build import Builder, build
-from iosim.program.evaluate import count, count_many, peak, peak_many
 from iosim.program.ir import Program
-from iosim.program.show import show
 from iosim.program.walk import Instance, bind
 from iosim.tiling import Tiling, optimal_tiles, optimal_tiles_many, smallest_capacity
 from iosim.trace import transfers

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.algorithms import Algorithm, algorithms
+from iosim.counting.numbers import count, peak
 from iosim.counts import Counts
 from iosim.errors import InputError, closest
 from iosim.machine import Machine, simulate
-from iosim.program.evaluate import count, peak
 from iosim.program.walk import Instance, bind
 from iosim.tiling import Lattice, optimal_tiles
 from iosim.units import parse_tiles

@@ -21,11 +21,11 @@ import numpy as np
 
 from iosim.algorithms import algorithm, algorithms
 from iosim.choose import LARGEST_TENSOR
+from iosim.counting.numbers import count, peak
 from iosim.counts import Counts
 from iosim.errors import InputError
 from iosim.machine import Array, Machine, simulate
 from iosim.problem import Attention, max_error
-from iosim.program.evaluate import count, peak
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles, smallest_capacity
 
@@ -92,7 +92,7 @@ class Report:
 
 @functools.lru_cache(maxsize=16)
 def _formula(name: str) -> Any:
-    from iosim import symbolic  # sympy takes half a second to import
+    from iosim.counting import symbols as symbolic  # sympy takes half a second to import
 
     return symbolic.count(algorithm(name).program)
 

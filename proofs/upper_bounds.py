@@ -21,7 +21,7 @@ SMALL = 34
 def _formula(name: str) -> tuple[Any, Any, Any]:
     """Total words and peak of a schedule, derived from its program, and the symbol maker."""
     import iosim
-    from iosim.symbolic import count, sym
+    from iosim.counting.symbols import count, sym
 
     formula = count(iosim.algorithm(name).program)
     return formula.total_words, formula.peak_words, sym

@@ -15,7 +15,7 @@ from oracle import SCHEDULES, Memory, attention
 from strategies import bound_programs, random_schedules
 
 import iosim
-from iosim import symbolic
+from iosim.counting import symbols as symbolic
 from iosim.trace import tally
 
 FORMULAS = {a.name: symbolic.count(a.program) for a in iosim.algorithms()}

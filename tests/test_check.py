@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import iosim
-from iosim import symbolic
+from iosim.counting import symbols as symbolic
 from iosim.errors import ProgramError, ResidencyError
 from iosim.problem import Attention, Copy
 from iosim.program.build import Builder

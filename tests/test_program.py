@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iosim
+from iosim.counting.closed import close
 from iosim.errors import InputError, ProgramError
 from iosim.problem import Attention, Copy
 from iosim.program.build import Builder
-from iosim.program.closed import close
 from iosim.program.ir import (
     Affine,
     Free,

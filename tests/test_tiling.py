@@ -20,11 +20,11 @@ from oracle import SCHEDULES, Memory
 from strategies import random_schedules, searchable
 
 import iosim
+from iosim.counting.closed import close
+from iosim.counting.signs import falls_with, rises_with
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention
 from iosim.program.build import Builder
-from iosim.program.closed import close
-from iosim.program.signs import falls_with, rises_with
 from iosim.tiling import choices
 from iosim.tiling.plan import plans
 

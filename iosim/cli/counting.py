@@ -11,10 +11,10 @@ import typer
 from iosim.algorithms import Algorithm, algorithm, algorithms
 from iosim.choose import choose_tiles, engine
 from iosim.cli import options as opt
+from iosim.counting.numbers import peak
+from iosim.counting.show import show
 from iosim.errors import InputError, closest
 from iosim.problem import check_size, word_bytes
-from iosim.program.evaluate import peak
-from iosim.program.show import show
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles
 from iosim.units import parse_tiles

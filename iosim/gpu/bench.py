@@ -12,10 +12,10 @@ import statistics
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from iosim.counting.numbers import peak
 from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
 from iosim.gpu.jobs import Job
-from iosim.program.evaluate import peak
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
 HEAD_SIZES = (64, 128)

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from iosim.counting.numbers import count, peak
 from iosim.counts import Counts, Direction, Key
 from iosim.gpu import layout, ncu
 from iosim.gpu.errors import GpuError
 from iosim.gpu.jobs import Job
 from iosim.gpu.record import Record
 from iosim.problem import word_bytes
-from iosim.program.evaluate import count, peak
 
 # The largest error that rounding may leave, relative to the largest output.
 TOLERANCE = {"fp16": 6e-3, "bf16": 5e-2, "fp32": 2e-5}

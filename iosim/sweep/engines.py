@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from iosim.algorithms import Algorithm, algorithm
 from iosim.choose import engine
+from iosim.counting.numbers import count_many, peak_many
 from iosim.counts import Key
-from iosim.program.evaluate import count_many, peak_many
 from iosim.program.ir import Program
 from iosim.program.walk import bind
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from iosim.algorithms import algorithm
-from iosim.program.show import show
+from iosim.counting.show import show
 
 # 128 bits of SHA-256 as hexadecimal digits: a billion rows collide with odds of 10⁻²¹.
 DIGITS = 32

@@ -13,10 +13,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.counting import numbers as evaluate
+from iosim.counting.closed import Poly
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, check_size
-from iosim.program import evaluate
-from iosim.program.closed import Poly
 from iosim.program.ir import Program
 from iosim.program.walk import bind
 from iosim.tiling.choices import Choice, choice

@@ -1,7 +1,7 @@
 """What a program's closed form says about a search, before any number is known.
 
 Nests that share no free parameter are searched apart.  Signs of the closed form prove three facts
-(`iosim.program.signs`), each of which makes the search faster, and none of which is assumed:
+(`iosim.counting.signs`), each of which makes the search faster, and none of which is assumed:
 
 * a tile on which the count doesn't depend, and which takes more the larger it is, is *spare*: it
   sits at its least, and gets the words that are left over in the end;
@@ -19,9 +19,9 @@ import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from iosim.program.closed import Atom, Level, Nest, Poly, close
+from iosim.counting.closed import Atom, Level, Nest, Poly, close
+from iosim.counting.signs import falls_with, rises_with
 from iosim.program.ir import Affine, Program
-from iosim.program.signs import falls_with, rises_with
 
 
 def depends(atom: Atom, names: Collection[str]) -> bool:

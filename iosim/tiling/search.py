@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.program.closed import Clip, Monomial, Poly
-from iosim.program.evaluate import OnArrays
+from iosim.counting.closed import Clip, Monomial, Poly
+from iosim.counting.numbers import OnArrays
 from iosim.tiling.choices import Choice, Ints
 from iosim.tiling.plan import Plan, depends
 

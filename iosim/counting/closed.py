@@ -11,7 +11,7 @@ loop that may be empty contributes only where it runs.
 
 `Poly` is the algebra of both.  It is built once per program; evaluating it on integers counts one
 instance in time independent of its sizes, on arrays a million instances, and on sympy symbols it
-is the formula (`iosim.symbolic`).
+is the formula (`iosim.counting.symbols`).
 """
 
 from __future__ import annotations

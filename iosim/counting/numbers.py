@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.counting.closed import Atom, Clip, Poly, Trips, close
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE
-from iosim.program.closed import Atom, Clip, Poly, Trips, close
 from iosim.program.ir import Affine, Program
 from iosim.program.walk import Instance, spans
 

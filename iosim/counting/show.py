@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from iosim.program.closed import moved
-from iosim.program.evaluate import on_ints
+from iosim.counting.closed import moved
+from iosim.counting.numbers import on_ints
 from iosim.program.ir import (
     Alloc,
     Free,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iosim.program.closed import Clip, Poly, Trips
+from iosim.counting.closed import Clip, Poly, Trips
 
 
 def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:

@@ -1,6 +1,6 @@
 """Exact formulas: the closed form of a program as sympy expressions.
 
-The rule that closes loops lives in `iosim.program.closed`; here its polynomials become sympy.
+The rule that closes loops lives in `iosim.counting.closed`; here its polynomials become sympy.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import sympy
 
+from iosim.counting.closed import Atom, Clip, Trips, close
 from iosim.counts import Counts, Key
 from iosim.errors import InputError
-from iosim.program.closed import Atom, Clip, Trips, close
 from iosim.program.ir import Affine, Program
 from iosim.program.walk import bind
 
