@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.plot import PALETTE
-from iosim.sweep import Store, Sweep, collect, processes, provenance, query, serial
-from iosim.table import write_csv
+from iosim.output import provenance
+from iosim.output.plot import PALETTE
+from iosim.output.table import write_csv
+from iosim.sweep import Store, Sweep, collect, processes, query, serial
 
 DATA = Path(__file__).parent / "data"
 # Okabe and Ito's colours for schedules; black is for bounds.

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from experiments import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
-from iosim.plot import MARKERS, STYLE, pyplot, save
-from iosim.table import read_csv
+from iosim.output.plot import MARKERS, STYLE, pyplot, save
+from iosim.output.table import read_csv
 
 N, DS = 4096, (32, 64, 128)
 COLUMNS = (

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
-from iosim.plot import MARKERS, PALETTE, STYLE, pyplot, save
-from iosim.table import read_csv
+from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
+from iosim.output.table import read_csv
 
 N, DS, SHOWN = 2**18, (32, 64, 128), 64
 COLUMNS = ("algorithm", "d", "M_words", "total_words", "lower_bound_words", "gap")

@@ -22,9 +22,9 @@ from iosim.counting.numbers import count
 from iosim.gpu.paper import PASSES
 from iosim.gpu.tables import paper_rows
 from iosim.hardware import gpu
-from iosim.plot import PALETTE, STYLE, pyplot, save
+from iosim.output.plot import PALETTE, STYLE, pyplot, save
+from iosim.output.table import read_csv
 from iosim.problem import Attention, word_bytes
-from iosim.table import read_csv
 
 PROBLEM = Attention(1024, 64, 16 * 64)
 DTYPE, GB = "fp16", 1e9

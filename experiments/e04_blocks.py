@@ -16,10 +16,10 @@ from experiments import Experiment, Rows, digits, swept
 from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound
 from iosim.counting.numbers import count, peak
-from iosim.plot import PALETTE, STYLE, pyplot, save
+from iosim.output.plot import PALETTE, STYLE, pyplot, save
+from iosim.output.table import read_csv
 from iosim.problem import Attention
 from iosim.program.walk import bind
-from iosim.table import read_csv
 from iosim.tiling import optimal_tiles
 
 PROBLEM, M = Attention(1024, 64), 24_576

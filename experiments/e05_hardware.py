@@ -12,8 +12,8 @@ from typing import Any
 
 from experiments import DATA, Experiment, Rows, digits
 from iosim.gpu.tables import dram_rows, validate_table
-from iosim.plot import MARKERS, PALETTE, STYLE, pyplot, save
-from iosim.table import read_csv
+from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
+from iosim.output.table import read_csv
 
 RECORDS = DATA / "gpu" / "h200"
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import iosim
-from iosim import table, tightness
+from iosim import tightness
 from iosim.bounds import bound
+from iosim.output import table
 from iosim.problem import Attention
 
 IMG = Path(__file__).parent.parent / "docs" / "img"

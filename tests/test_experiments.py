@@ -17,8 +17,8 @@ from test_cli import iosim_
 import iosim
 from iosim import hardware
 from iosim.errors import InputError
+from iosim.output.table import read_csv, write_csv
 from iosim.sweep import reproduce
-from iosim.table import read_csv, write_csv
 
 ROOT = Path(__file__).parent.parent
 MODULES = reproduce.find([])

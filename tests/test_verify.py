@@ -11,8 +11,9 @@ import pytest
 
 import iosim
 import iosim.bounds
-from iosim import table, verify
+from iosim import verify
 from iosim.counts import Counts
+from iosim.output import table
 from iosim.problem import Attention
 
 SMALL = Attention(48, 8)

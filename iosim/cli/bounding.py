@@ -86,7 +86,7 @@ def tightness_(
         tightness.best_schedule(Attention(parse_int("N", N), ds[0]), parse_range("M", M, dtype)[-1])
     made: list[Path] = []
     if out is not None:
-        from iosim import plot, table
+        from iosim.output import plot, table
 
         made = table.publish(table.out_dir(out), lambda part: plot.with_table(
             part / "tightness.csv", tightness.table(points), plot.plot_gap))  # fmt: skip

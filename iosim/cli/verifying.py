@@ -32,7 +32,8 @@ def verify_(
 
     Exit code 1 if a check fails.
     """
-    from iosim import plot, table, verify
+    from iosim import verify
+    from iosim.output import plot, table
 
     hbm: Mapping[str, Any] | None = None
     base = model(model_)
@@ -93,7 +94,7 @@ def plot_(
     out: Annotated[Path | None, typer.Option(help="stem of the figure")] = None,
 ) -> None:
     """Draw the figure of a table."""
-    from iosim import plot
+    from iosim.output import plot
 
     for path in plot.plot_table(table, out or table.with_suffix("")):
         typer.echo(f"wrote {path}")

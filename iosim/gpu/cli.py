@@ -13,7 +13,7 @@ import typer
 from iosim.errors import InputError, IosimError
 from iosim.gpu.errors import GpuError
 from iosim.gpu.tables import TABLES, Table, replay
-from iosim.table import out_dir, write_csv
+from iosim.output.table import out_dir, write_csv
 from iosim.units import parse_int, parse_tiles, parse_words
 
 app = typer.Typer(

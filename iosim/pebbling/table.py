@@ -36,12 +36,12 @@ import iosim
 from iosim.algorithms import algorithms
 from iosim.bounds import exact_lower_bounds
 from iosim.errors import CapacityError
+from iosim.output.table import out_dir, write_csv
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.graphs import attention, matmul
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.solve import optimum
 from iosim.problem import Attention, MatMul, Problem
-from iosim.table import out_dir, write_csv
 from iosim.tiling import optimal_tiles
 
 INSTANCES: tuple[tuple[Problem, tuple[str, ...]], ...] = (

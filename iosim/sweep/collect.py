@@ -11,10 +11,10 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 
 from iosim.errors import IosimError
+from iosim.output.provenance import this_command
 from iosim.sweep.engines import MANY
 from iosim.sweep.executors import Pool, serial
 from iosim.sweep.grid import Sweep
-from iosim.sweep.provenance import this_command
 from iosim.sweep.store import Broken, Store
 from iosim.sweep.work import Done, compute, fill
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, IosimError, closest
-from iosim.table import read_csv
+from iosim.output.table import read_csv
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "experiments"
 # Floats are committed with the digits that are sure; the last of them may round either way.

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, IosimError
-from iosim.sweep import provenance
+from iosim.output import provenance
 from iosim.sweep.grid import Sweep
 from iosim.sweep.need import parquet, pyarrow
 from iosim.sweep.task import program_hash, program_text

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, IosimError
+from iosim.output.provenance import this_command
 from iosim.sweep.need import duckdb, need, pyarrow
-from iosim.sweep.provenance import this_command
 from iosim.sweep.store import Store, writing
 
 VIEW = "rows"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.table import read_csv, write_csv
+from iosim.output.table import read_csv, write_csv
 
 # Okabe and Ito's palette, which people with any colour vision can tell apart.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -1,0 +1,1 @@
+"""What iosim writes: tables, figures from tables, and where numbers come from."""
