@@ -11,7 +11,7 @@ from math import isqrt
 
 import numpy as np
 
-from iosim.proof import identity, require, step, unsat
+from iosim.checks.proof import identity, require, step, unsat
 
 # Lemma 4: max(r_rows, r_columns) ≥ min(ROOT·d√B, LINEAR·B).
 ROOT = 1.0

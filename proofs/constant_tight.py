@@ -16,7 +16,7 @@ import numpy as np
 
 from iosim.bounds import unified
 from iosim.bounds.unified import caps
-from iosim.proof import FOLDER, identity, require, step, unsat
+from iosim.checks.proof import FOLDER, identity, require, step, unsat
 
 # Lemma 3: E ≤ g(P + p) − SHARP·d·pP.
 SHARP = 1

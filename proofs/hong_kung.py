@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 from functools import cache
 
-from iosim.proof import require, step, unsat
+from iosim.checks.proof import require, step, unsat
 
 # A part of the partition that a segment of s transfers gives: dominated by M + s vertices.
 EXTRA = 1  # × s

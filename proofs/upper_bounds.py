@@ -9,8 +9,8 @@ from math import isqrt
 from typing import Any
 
 from iosim.bounds import bound
+from iosim.checks.proof import identity, require, step, unsat
 from iosim.problem import Attention
-from iosim.proof import identity, require, step, unsat
 
 # words ≤ FLASH2·N²d²/M, words ≤ FLASH1·N²d²/M, words ≤ SMALL·N²d/√M
 FLASH2 = 34

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import iosim
-from iosim import tightness
 from iosim.bounds import bound
+from iosim.checks import tightness
 from iosim.output import table
 from iosim.problem import Attention
 

@@ -16,9 +16,9 @@ from test_cli import iosim_
 
 import iosim
 from iosim import hardware
+from iosim.checks import reproduce
 from iosim.errors import InputError
 from iosim.output.table import read_csv, write_csv
-from iosim.sweep import reproduce
 
 ROOT = Path(__file__).parent.parent
 MODULES = reproduce.find([])
@@ -105,7 +105,7 @@ def test_reproduce_from_the_command_line(tmp_path: Path) -> None:
 
 
 def test_nothing_in_the_package_imports_experiments() -> None:
-    code = "import sys, iosim.cli, iosim.sweep.reproduce; assert 'experiments' not in sys.modules"
+    code = "import sys, iosim.cli, iosim.checks.reproduce; assert 'experiments' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     for path in (ROOT / "iosim").rglob("*.py"):
         assert not re.search(r"^\s*(from|import) experiments", path.read_text(), re.M), path

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import iosim.proof as proof
+import iosim.checks.proof as proof
+from iosim.checks.proof import load_theorem, run, run_step, statement, step, steps, theorems
 from iosim.errors import InputError, IosimError
-from iosim.proof import load_theorem, run, run_step, statement, step, steps, theorems
 
 pytest.importorskip("z3")
 
@@ -219,7 +219,7 @@ def test_identities_must_hold() -> None:
 
 
 def test_require_survives_python_O() -> None:
-    code = "from iosim.proof import require\nrequire(False, 'kept')"
+    code = "from iosim.checks.proof import require\nrequire(False, 'kept')"
     done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert "AssertionError: kept" in done.stderr
@@ -243,7 +243,7 @@ def test_a_theorem_without_steps_is_malformed() -> None:
 
 def test_iosim_imports_no_proofs() -> None:
     code = (
-        "import sys, iosim, iosim.proof, iosim.bounds;"
+        "import sys, iosim, iosim.checks.proof, iosim.bounds;"
         "sys.exit(any(m.startswith(('proofs', 'iosim_proofs', 'z3')) for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

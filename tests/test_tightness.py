@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iosim
-from iosim import family, tightness, units
+from iosim import family, units
 from iosim.bounds import CLASSES
+from iosim.checks import tightness
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention
 
@@ -171,7 +172,7 @@ def test_prove_command_line() -> None:
 def test_a_failing_step_is_exit_1(monkeypatch: pytest.MonkeyPatch) -> None:
     from test_cli import iosim_
 
-    from iosim import proof
+    from iosim.checks import proof
 
     def broken() -> str:
         raise AssertionError("2 < 1")

@@ -14,8 +14,8 @@ import pytest
 from iosim.bounds import unified
 from iosim.bounds.unified import CLASSES, certificate, lower_bound, lower_bound_many
 from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap
+from iosim.checks.proof import load_theorem, run, run_step, statement, steps
 from iosim.errors import InputError
-from iosim.proof import load_theorem, run, run_step, statement, steps
 
 # ---------------------------------------------------------------- schedules, counted by hand
 

@@ -11,7 +11,7 @@ import pytest
 
 import iosim
 import iosim.bounds
-from iosim import verify
+from iosim.checks import verify
 from iosim.counts import Counts
 from iosim.output import table
 from iosim.problem import Attention

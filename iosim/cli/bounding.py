@@ -68,7 +68,7 @@ def tightness_(
 
     One point prints one object with --json, several print a list.
     """
-    from iosim import tightness
+    from iosim.checks import tightness
 
     if N is None or d is None or M is None:
         raise InputError("tightness needs --N, --d and --M: give all three")
@@ -123,7 +123,7 @@ def prove_(
 
     Exit code 1 if a step fails or could not be run.
     """
-    from iosim import proof
+    from iosim.checks import proof
 
     names = proof.theorems() if theorem is None else (theorem,)
     results = []

@@ -127,7 +127,7 @@ def reproduce_(
 
     Exit code 1 if one does not.
     """
-    from iosim.sweep.reproduce import find, reproduce
+    from iosim.checks.reproduce import find, reproduce
 
     bad = 0
     for path in find(names or []):

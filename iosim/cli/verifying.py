@@ -32,7 +32,7 @@ def verify_(
 
     Exit code 1 if a check fails.
     """
-    from iosim import verify
+    from iosim.checks import verify
     from iosim.output import plot, table
 
     hbm: Mapping[str, Any] | None = None

@@ -44,7 +44,7 @@ HOW: dict[str, str] = {
     "sampled": "sampled",
 }
 
-FOLDER = Path(__file__).resolve().parent.parent / "proofs"
+FOLDER = Path(__file__).resolve().parent.parent.parent / "proofs"
 SOLVER_SECONDS: float = 20
 
 

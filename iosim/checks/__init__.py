@@ -1,0 +1,1 @@
+"""Checks of the whole: the main job, tightness, proofs that run, experiments made again."""
