@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.pebbling_table import CLASSES, START, STOP, lower_bound, markdown
 from iosim import pebbling
 from iosim.bounds import exact_lower_bounds
 from iosim.errors import CapacityError, InputError, ResidencyError
@@ -35,7 +36,6 @@ from iosim.pebbling import (
 )
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.symmetry import automorphisms
-from iosim.pebbling.table import CLASSES, START, STOP, lower_bound, markdown
 from iosim.problem import Attention, MatMul, Problem
 
 DATA = Path(__file__).parent.parent / "experiments" / "data" / "pebbling"
@@ -436,7 +436,7 @@ def test_the_documentation_shows_the_table() -> None:
 
 @pytest.mark.slow
 def test_the_table_is_what_the_solver_finds() -> None:
-    from iosim.pebbling.table import graph
+    from experiments.pebbling_table import graph
 
     for row in table():
         if float(row["seconds"]) < 5:

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iosim
-from iosim import family, units
+from experiments import schedule_search as family
+from iosim import units
 from iosim.bounds import CLASSES
 from iosim.checks import tightness
 from iosim.errors import CapacityError, InputError

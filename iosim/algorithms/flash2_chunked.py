@@ -1,6 +1,6 @@
 """FlashAttention-2 with K and V in column chunks: the d words of a row of K go to Q and O.
 
-Found by the schedule search (`iosim.family`).  Per head: 2Nd + 2⌈N/B_r⌉·Nd words, as `flash2`, but
+Found by the schedule search (`experiments.schedule_search`).  Per head: 2Nd + 2⌈N/B_r⌉·Nd words, as `flash2`, but
 B_r·(2d + 3) + 1 ≤ M instead of B_r·(2d + 3) + d ≤ M.  A gain of d/M, which matters around M = d².
 """
 

@@ -1,6 +1,6 @@
 """Optimum, named algorithms and lower bounds on the same small instances, for every M.
 
-``python -m iosim.pebbling.table --out experiments/data/pebbling`` writes optima.csv, and
+``python -m experiments.pebbling_table --out experiments/data/pebbling`` writes optima.csv, and
 optima.json with the command and what it ran on.  One row is one game on one instance at one M, from
 the least M that allows a pebbling to the least at which only compulsory transfers are left.
 
@@ -160,7 +160,9 @@ def markdown(found: Sequence[Mapping[str, Any]]) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Make the table."""
-    parser = argparse.ArgumentParser(prog="python -m iosim.pebbling.table", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.pebbling_table", description=__doc__
+    )
     parser.add_argument("--out", default="experiments/data/pebbling", type=Path)
     parser.add_argument("--docs", type=Path, help="a page whose marked table is replaced")
     parser.add_argument("--seconds", default=60.0, type=float, help="time for each row")
@@ -181,7 +183,7 @@ def main(argv: list[str] | None = None) -> None:
         page = before + START + "\n" + markdown(found) + "\n" + STOP + after
         args.docs.write_text(page, encoding="utf-8")
     about = {
-        "command": "python -m iosim.pebbling.table " + " ".join(argv or sys.argv[1:]),
+        "command": "python -m experiments.pebbling_table " + " ".join(argv or sys.argv[1:]),
         "iosim": iosim.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,

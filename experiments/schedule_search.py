@@ -3,7 +3,7 @@
 A member says which operands stay, which stream and which spill, in what order the loops run, and
 whether d is chunked.  Each is a `Program` like any other: its optimal tiles are found, its words
 counted to the word, and the best members are kept as named algorithms (`flash2_chunked`,
-`spill_rows`).  `python -m iosim.family` prints who wins where.
+`spill_rows`).  `python -m experiments.schedule_search` prints who wins where.
 """
 
 from __future__ import annotations
