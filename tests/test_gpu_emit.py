@@ -12,10 +12,10 @@ import iosim
 from iosim.gpu import layout
 from iosim.gpu.emit import EmitError, InStep, emit
 from iosim.gpu.jobs import problem_of
-from iosim.gpu.tiles import gpu_tiles
 from iosim.problem import word_bytes
 from iosim.program.ops import OPS
 from iosim.program.walk import walk
+from iosim.tiling.gpu import gpu_tiles
 
 GOLDEN = [
     ("copy", iosim.Copy(1000), {"B": 256}, None),

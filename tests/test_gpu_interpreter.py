@@ -12,8 +12,8 @@ import iosim
 from iosim.gpu.emit import InStep, emit
 from iosim.gpu.interpret import InterpreterError, from_bf16, interpret, to_bf16
 from iosim.gpu.jobs import problem_of
-from iosim.gpu.tiles import gpu_tiles
 from iosim.program.ops import OPS
+from iosim.tiling.gpu import gpu_tiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

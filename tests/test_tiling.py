@@ -25,7 +25,7 @@ from iosim.counting.signs import falls_with, rises_with
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention
 from iosim.program.build import Builder
-from iosim.tiling import choices
+from iosim.tiling import candidates
 from iosim.tiling.plan import plans
 
 
@@ -50,12 +50,12 @@ def test_candidates_are_those_of_a_list(n: int) -> None:
         first.setdefault(-(-n // B), B)
     extent = np.array([7, n])  # the point asked about is the second
     powers = [min(2**k, n) for k in range(4, 13) if k == 4 or 2 ** (k - 1) < n]
-    cases: list[tuple[choices.Choice, list[int]]] = [
-        (choices.Distinct(extent), list(first.values())),
-        (choices.Run(extent, 0), list(range(n + 1))),
-        (choices.Run(extent, 1), list(range(1, n + 1))),
-        (choices.Ends(extent), [0, n]),
-        (choices.Powers(extent), powers),
+    cases: list[tuple[candidates.Choice, list[int]]] = [
+        (candidates.Distinct(extent), list(first.values())),
+        (candidates.Run(extent, 0), list(range(n + 1))),
+        (candidates.Run(extent, 1), list(range(1, n + 1))),
+        (candidates.Ends(extent), [0, n]),
+        (candidates.Powers(extent), powers),
     ]  # fmt: skip
     limits = np.arange(-1, n + 1)
     for choice, values in cases:
@@ -568,7 +568,7 @@ def test_a_crowd_of_points_is_answered_like_brute_force(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("n", [2**40, 2**40 - 1, 2**38 + 1, (2**19 + 1) ** 2 + 1, 963761198400])
 def test_candidates_of_a_long_axis(n: int) -> None:
     """Around the root, where small tiles give way to few trips; in Python's integers."""
-    choice, root = choices.Distinct(np.array([n])), math.isqrt(n - 1)
+    choice, root = candidates.Distinct(np.array([n])), math.isqrt(n - 1)
     count = int(choice.count[0])
     assert count == root + (n - 1) // (root + 1) + 1
     parts = [np.arange(5), np.arange(root - 5, root + 6), np.arange(count - 5, count)]

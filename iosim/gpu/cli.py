@@ -76,8 +76,8 @@ def emit(
     from iosim.gpu.emit import InStep
     from iosim.gpu.emit import emit as compile_
     from iosim.gpu.jobs import problem_of
-    from iosim.gpu.tiles import gpu_tiles
     from iosim.program.walk import bind
+    from iosim.tiling.gpu import gpu_tiles
 
     entry = find(algorithm)
     problem = problem_of(

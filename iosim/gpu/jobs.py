@@ -8,10 +8,10 @@ from typing import Any
 from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.errors import CapacityError
 from iosim.gpu.emit import Emitted, InStep, Kernel, emit
-from iosim.gpu.tiles import gpu_tiles
 from iosim.problem import Attention, Copy, MatMul
 from iosim.program.walk import Instance, bind
 from iosim.tiling import smallest_capacity as least_words
+from iosim.tiling.gpu import gpu_tiles
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from iosim.gpu import ncu
 from iosim.gpu.dram import footprint_bytes
 from iosim.gpu.jobs import Job, gate_job
 from iosim.gpu.record import Record
-from iosim.gpu.tiles import gpu_tiles
 from iosim.problem import Attention
+from iosim.tiling.gpu import gpu_tiles
 
 SIZES = {"N": 1024, "d": 64, "heads": 16 * 64}
 RUNS: tuple[tuple[str, bool], ...] = (

@@ -19,7 +19,7 @@ from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, check_size
 from iosim.program.ir import Program
 from iosim.program.walk import bind
-from iosim.tiling.choices import Choice, choice
+from iosim.tiling.candidates import Choice, choice
 from iosim.tiling.plan import Plan, plans
 from iosim.tiling.search import Search
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from iosim.counting.closed import Clip, Monomial, Poly
 from iosim.counting.numbers import OnArrays
-from iosim.tiling.choices import Choice, Ints
+from iosim.tiling.candidates import Choice, Ints
 from iosim.tiling.plan import Plan, depends
 
 Where: TypeAlias = Mapping[str, Any]
