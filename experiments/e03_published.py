@@ -19,8 +19,8 @@ from experiments import DATA, Experiment, Rows, digits
 from iosim.algorithms import algorithm
 from iosim.choose import choose_tiles
 from iosim.counting.numbers import count
-from iosim.gpu.paper import PASSES
-from iosim.gpu.tables import paper_rows
+from iosim.gpu.reports.paper import PASSES
+from iosim.gpu.reports.tables import paper_rows
 from iosim.hardware import gpu
 from iosim.output.plot import PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv

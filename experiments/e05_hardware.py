@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import DATA, Experiment, Rows, digits
-from iosim.gpu.tables import dram_rows, validate_table
+from iosim.gpu.reports.tables import dram_rows, validate_table
 from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 

@@ -13,15 +13,15 @@ import sys
 import pytest
 
 import iosim
-from iosim.gpu.jobs import Job, sweep
+from iosim.gpu.run.job import Job, sweep
 
 SCRIPT = r"""
 import json, re, sys, warnings
 warnings.simplefilter("ignore")
 import triton
 from triton.backends.compiler import GPUTarget
-from iosim.gpu.jobs import Job
-from iosim.gpu.launch import load
+from iosim.gpu.run.job import Job
+from iosim.gpu.run.launch import load
 
 types = {"fp16": "*fp16", "bf16": "*bf16", "fp32": "*fp32"}
 for line in sys.stdin:

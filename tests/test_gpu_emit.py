@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import iosim
-from iosim.gpu import layout
-from iosim.gpu.emit import EmitError, InStep, emit
-from iosim.gpu.jobs import problem_of
+from iosim.gpu.emitter import layout
+from iosim.gpu.emitter.kernels import EmitError, InStep, emit
+from iosim.gpu.run.job import problem_of
 from iosim.problem import word_bytes
 from iosim.program.ops import OPS
 from iosim.program.walk import walk
@@ -170,7 +170,7 @@ def test_rows_are_padded_to_sectors():
 
 def test_importing_iosim_and_emitting_need_neither_triton_nor_torch():
     code = (
-        "import sys, iosim; from iosim.gpu.emit import emit\n"
+        "import sys, iosim; from iosim.gpu.emitter.kernels import emit\n"
         "i = iosim.bind(iosim.algorithm('copy').program, {'n': 64}, {'B': 16})\n"
         "emit(i); assert not {'torch', 'triton'} & set(sys.modules)"
     )

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import iosim
-from iosim.gpu.emit import InStep, emit
-from iosim.gpu.interpret import InterpreterError, from_bf16, interpret, to_bf16
-from iosim.gpu.jobs import problem_of
+from iosim.gpu.emitter.kernels import InStep, emit
+from iosim.gpu.run.interpreter import InterpreterError, from_bf16, interpret, to_bf16
+from iosim.gpu.run.job import problem_of
 from iosim.program.ops import OPS
 from iosim.tiling.gpu import gpu_tiles
 

@@ -12,9 +12,16 @@ import numpy as np
 import pytest
 
 import iosim
-from iosim.gpu import cli, dram, dram_table, jobs, layout, ncu, record, tables, validate
+from iosim.gpu import cli
+from iosim.gpu import l2 as dram
+from iosim.gpu.emitter import layout
 from iosim.gpu.errors import GpuError
-from iosim.gpu.jobs import Job
+from iosim.gpu.records import counters as ncu
+from iosim.gpu.records import record
+from iosim.gpu.reports import dram as dram_table
+from iosim.gpu.reports import tables, validate
+from iosim.gpu.run import job as jobs
+from iosim.gpu.run.job import Job
 
 GPUS = Path(__file__).parent.parent / "experiments" / "data" / "gpu"
 RECORDED = GPUS / "h200"

@@ -11,8 +11,8 @@ text on a CPU with Triton alone; a GPU needs PyTorch as well, and counters need 
 32
 """
 
-from iosim.gpu.emit import EmitError, Emitted, InStep, Kernel, emit
+from iosim.gpu.emitter.kernels import EmitError, Emitted, InStep, Kernel, emit
 from iosim.gpu.errors import GpuError
-from iosim.gpu.interpret import interpret
+from iosim.gpu.run.interpreter import interpret
 
 __all__ = ["EmitError", "Emitted", "GpuError", "InStep", "Kernel", "emit", "interpret"]

@@ -12,7 +12,7 @@ import typer
 
 from iosim.errors import InputError, IosimError
 from iosim.gpu.errors import GpuError
-from iosim.gpu.tables import TABLES, Table, replay
+from iosim.gpu.reports.tables import TABLES, Table, replay
 from iosim.output.table import out_dir, write_csv
 from iosim.units import parse_int, parse_tiles, parse_words
 
@@ -52,7 +52,7 @@ def _list(text: str, name: str) -> tuple[int, ...]:
 
 
 def _dtype(text: str) -> str:
-    from iosim.gpu.memory import DTYPES
+    from iosim.gpu.run.memory import DTYPES
 
     if text not in DTYPES:
         raise InputError(f"dtype {text!r} has no GPU form: choose {', '.join(DTYPES)}")
@@ -73,9 +73,9 @@ def emit(
 ) -> None:
     """Print the Triton source of a program."""
     from iosim.algorithms import algorithm as find
-    from iosim.gpu.emit import InStep
-    from iosim.gpu.emit import emit as compile_
-    from iosim.gpu.jobs import problem_of
+    from iosim.gpu.emitter.kernels import InStep
+    from iosim.gpu.emitter.kernels import emit as compile_
+    from iosim.gpu.run.job import problem_of
     from iosim.program.walk import bind
     from iosim.tiling.gpu import gpu_tiles
 
@@ -104,7 +104,8 @@ def validate(
     """Model, kernel and hardware, byte for byte, over algorithms × d × M × N."""
     from iosim.algorithms import ALGORITHMS as KNOWN
     from iosim.algorithms import algorithm as find
-    from iosim.gpu import jobs, runs
+    from iosim.gpu.reports import runs
+    from iosim.gpu.run import job as jobs
 
     names = tuple(KNOWN) if algorithms == "all" else tuple(algorithms.split(","))
     for name in names:
@@ -127,7 +128,7 @@ def bench(
     d: Annotated[str, typer.Option("--d")] = "64,128",
 ) -> None:
     """The emitted flash2 beside PyTorch's fused and standard attention."""
-    from iosim.gpu import runs
+    from iosim.gpu.reports import runs
 
     folder = out_dir(out) / "bench"
     asked: dict[str, object] = {
@@ -142,7 +143,7 @@ def bench(
 @app.command()
 def dram(out: Out = OUT) -> None:
     """DRAM reads of flash2 beside the wave and drift models, plain and in step."""
-    from iosim.gpu import runs
+    from iosim.gpu.reports import runs
 
     folder = out_dir(out) / "dram"
     _must_count(runs.run_dram(folder, _command()))
@@ -152,7 +153,7 @@ def dram(out: Out = OUT) -> None:
 @app.command()
 def paper(out: Out = OUT) -> None:
     """The FlashAttention paper's HBM traffic, repeated with DRAM counters."""
-    from iosim.gpu import runs
+    from iosim.gpu.reports import runs
 
     folder = out_dir(out) / "paper"
     _must_count(runs.run_paper(folder, _command()))
@@ -181,7 +182,7 @@ def figure(
     stem: Annotated[Path, typer.Argument(metavar="STEM", help="where to write, no suffix")],
 ) -> None:
     """Predicted against measured at both boundaries, from saved reports."""
-    from iosim.gpu.figure import draw
+    from iosim.gpu.reports.figure import draw
 
     for path in draw(replay(folder).values(), stem):
         typer.echo(str(path))

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.counts import Counts, Key
-from iosim.gpu.emit import Emitted, Kernel
-from iosim.gpu.memory import Device, allocate, dtype_of, unpack
+from iosim.gpu.emitter.kernels import Emitted, Kernel
+from iosim.gpu.run.memory import Device, allocate, dtype_of, unpack
 
 _serial = itertools.count()
 

@@ -21,11 +21,11 @@ import re
 from dataclasses import dataclass, replace
 
 from iosim.counts import Key
-from iosim.gpu.blocks import LARGEST_BLOCK, Blocks, EmitError, add
-from iosim.gpu.layout import ranges
-from iosim.gpu.parts import cut_index, lines, parts
-from iosim.gpu.prune import Body, chain, nests, touched
-from iosim.gpu.texts import GATE, HEADER, TIMER
+from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
+from iosim.gpu.emitter.cuts import cut_index, lines, parts
+from iosim.gpu.emitter.layout import ranges
+from iosim.gpu.emitter.nests import Body, chain, nests, touched
+from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER
 from iosim.program.ir import (
     Alloc,
     Free,

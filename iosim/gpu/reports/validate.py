@@ -1,7 +1,7 @@
 """Three numbers for every program: the model's bytes, the kernel's own, and the hardware's.
 
 The bar is zero unexplained bytes between the SM and L2, reads and writes.  What may be explained
-is a last sector that a ragged row fills only partly (`iosim.gpu.layout.sector_bytes`); it has a
+is a last sector that a ragged row fills only partly (`iosim.gpu.emitter.layout.sector_bytes`); it has a
 column of its own.
 """
 
@@ -13,10 +13,11 @@ from typing import Any
 
 from iosim.counting.numbers import count, peak
 from iosim.counts import Counts, Direction, Key
-from iosim.gpu import layout, ncu
+from iosim.gpu.emitter import layout
 from iosim.gpu.errors import GpuError
-from iosim.gpu.jobs import Job
-from iosim.gpu.record import Record
+from iosim.gpu.records import counters as ncu
+from iosim.gpu.records.record import Record
+from iosim.gpu.run.job import Job
 from iosim.problem import word_bytes
 
 # The largest error that rounding may leave, relative to the largest output.

@@ -17,9 +17,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from iosim.gpu import ncu
 from iosim.gpu.errors import GpuError
-from iosim.gpu.jobs import Job
+from iosim.gpu.records import counters as ncu
+from iosim.gpu.run.job import Job
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Record:
 
 def work(mode: str, spec: Path, out: Path) -> None:
     """Run the worker without a profiler.  Raises GpuError with its last line if it fails."""
-    command = [sys.executable, "-m", "iosim.gpu.worker", mode, str(spec), str(out)]
+    command = [sys.executable, "-m", "iosim.gpu.run.worker", mode, str(spec), str(out)]
     # What the compiler says about kernels that fail is in their rows already.
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iosim.errors import IosimError
-from iosim.gpu import layout
+from iosim.gpu.emitter import layout
 from iosim.program.ir import Index, Load, Loop, Span, Store, Tile, dims
 from iosim.program.walk import Instance
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from iosim.gpu.cuda import torch_module
+from iosim.gpu.run.cuda import torch_module
 
 VARIANTS = ("standard", "standard_masked", "fused")
 

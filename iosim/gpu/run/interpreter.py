@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.errors import IosimError
-from iosim.gpu.emit import Emitted, Kernel
-from iosim.gpu.launch import Outcome, run
+from iosim.gpu.emitter.kernels import Emitted, Kernel
+from iosim.gpu.run.launch import Outcome, run
 
 _NUMPY: dict[str, Any] = {
     "fp16": np.float16, "bf16": np.uint16, "fp32": np.float32, "int32": np.int32, "int64": np.int64,

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.gpu import dram_table, paper, validate
 from iosim.gpu.errors import GpuError
-from iosim.gpu.record import read
+from iosim.gpu.records.record import read
+from iosim.gpu.reports import dram as dram_table
+from iosim.gpu.reports import paper, validate
 
 BENCH_BAR = 0.5  # of the fused kernel's speed, from N = 4k on
 

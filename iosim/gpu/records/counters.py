@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iosim.counts import Counts, Direction
+from iosim.gpu.emitter.layout import SECTOR
 from iosim.gpu.errors import GpuError
-from iosim.gpu.layout import SECTOR
 
 Place = tuple[str, Direction]
 
@@ -82,7 +82,7 @@ def profile(
         ncu, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none",
         "--profile-from-start", "off", "--target-processes", "application-only",
         "--metrics", ",".join(counters), "--log-file", str(log),
-        sys.executable, "-m", "iosim.gpu.worker", mode, str(spec), str(out),
+        sys.executable, "-m", "iosim.gpu.run.worker", mode, str(spec), str(out),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True)
     text = log.read_text() if log.exists() else ""

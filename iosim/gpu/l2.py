@@ -25,10 +25,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.gpu.blocks import Blocks
-from iosim.gpu.emit import EmitError
-from iosim.gpu.jobs import Job
-from iosim.gpu.prune import Body, chain, nests
+from iosim.gpu.emitter.blocks import Blocks
+from iosim.gpu.emitter.kernels import EmitError
+from iosim.gpu.emitter.nests import Body, chain, nests
+from iosim.gpu.run.job import Job
 from iosim.problem import word_bytes
 from iosim.program.ir import Load, Loop, Span, Store, nodes
 from iosim.program.walk import Instance

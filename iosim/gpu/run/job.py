@@ -7,7 +7,7 @@ from typing import Any
 
 from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.errors import CapacityError
-from iosim.gpu.emit import Emitted, InStep, Kernel, emit
+from iosim.gpu.emitter.kernels import Emitted, InStep, Kernel, emit
 from iosim.problem import Attention, Copy, MatMul
 from iosim.program.walk import Instance, bind
 from iosim.tiling import smallest_capacity as least_words
@@ -20,7 +20,7 @@ class Job:
 
     Attributes:
         M: the fast memory that the tiles were chosen for, in words; 0 if they were given.
-        programs, every: in step (`iosim.gpu.emit.InStep`) if `programs` is not 0.
+        programs, every: in step (`iosim.gpu.emitter.kernels.InStep`) if `programs` is not 0.
         warps, stages: of the compiler; 0 means the defaults below.
         clock: let items note when they start and end.
     """

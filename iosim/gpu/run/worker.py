@@ -1,4 +1,4 @@
-"""The process that runs jobs: ``python -m iosim.gpu.worker MODE SPEC.json OUT.json``.
+"""The process that runs jobs: ``python -m iosim.gpu.run.worker MODE SPEC.json OUT.json``.
 
 ``measure`` compiles everything in parallel, then checks, counts and times each job.  ``profile``
 launches each job once after a mark, for `ncu` to watch.  ``torch`` does so for PyTorch's own
@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from iosim.errors import IosimError
-from iosim.gpu import baselines, bench
-from iosim.gpu.cuda import Cuda, torch_module
-from iosim.gpu.jobs import Job
-from iosim.gpu.launch import counted, load, prepare
+from iosim.gpu.reports import baselines, bench
+from iosim.gpu.run.cuda import Cuda, torch_module
+from iosim.gpu.run.job import Job
+from iosim.gpu.run.launch import counted, load, prepare
 
 
 def measure(job: Job) -> dict[str, Any]:

@@ -6,9 +6,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from iosim.gpu import bench, jobs, ncu, paper
-from iosim.gpu.cuda import torch_module
-from iosim.gpu.record import provenance, record, work
+from iosim.gpu.records import counters as ncu
+from iosim.gpu.records.record import provenance, record, work
+from iosim.gpu.reports import bench, paper
+from iosim.gpu.run import job as jobs
+from iosim.gpu.run.cuda import torch_module
 
 
 def run_validate(

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from iosim.algorithms import algorithm
-from iosim.gpu import ncu
-from iosim.gpu.dram import footprint_bytes
-from iosim.gpu.jobs import Job, gate_job
-from iosim.gpu.record import Record
+from iosim.gpu.l2 import footprint_bytes
+from iosim.gpu.records import counters as ncu
+from iosim.gpu.records.record import Record
+from iosim.gpu.run.job import Job, gate_job
 from iosim.problem import Attention
 from iosim.tiling.gpu import gpu_tiles
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.gpu import layout
-from iosim.gpu.emit import Kernel
+from iosim.gpu.emitter import layout
+from iosim.gpu.emitter.kernels import Kernel
 from iosim.gpu.errors import GpuError
-from iosim.gpu.jobs import Job
-from iosim.gpu.memory import dtype_of
+from iosim.gpu.run.job import Job
+from iosim.gpu.run.memory import dtype_of
 
 SETUP = "run on a machine with an NVIDIA GPU and PyTorch, or replay saved reports"
 

@@ -15,7 +15,7 @@ from typing import Any
 from iosim.counting.numbers import peak
 from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
-from iosim.gpu.jobs import Job
+from iosim.gpu.run.job import Job
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
 HEAD_SIZES = (64, 128)
@@ -81,9 +81,9 @@ def flops(N: int, d: int, heads: int) -> float:
 
 def compare(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Runs in the worker: tune, then time all three on the same tensors, in turn."""
-    from iosim.gpu.baselines import forward
-    from iosim.gpu.cuda import Cuda, torch_module
-    from iosim.gpu.launch import prepare
+    from iosim.gpu.reports.baselines import forward
+    from iosim.gpu.run.cuda import Cuda, torch_module
+    from iosim.gpu.run.launch import prepare
 
     torch = torch_module()
     rows = []
@@ -120,8 +120,8 @@ def compare(asked: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _timed(job: Job) -> float:
-    from iosim.gpu.cuda import Cuda
-    from iosim.gpu.launch import prepare
+    from iosim.gpu.run.cuda import Cuda
+    from iosim.gpu.run.launch import prepare
 
     device = Cuda(job)
     try:

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from iosim.counting.numbers import count
-from iosim.gpu import dram, ncu
+from iosim.gpu import l2 as dram
+from iosim.gpu.emitter.layout import model_bytes
 from iosim.gpu.errors import GpuError
-from iosim.gpu.jobs import Job
-from iosim.gpu.layout import model_bytes
-from iosim.gpu.record import Record
+from iosim.gpu.records import counters as ncu
+from iosim.gpu.records.record import Record
+from iosim.gpu.run.job import Job
 
 IN_STEP_TOLERANCE = 0.01  # the bar for programs that are kept in step
 DRIFT_TOLERANCE = 0.02  # of the bracket that the recorded drift gives for the others

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.gpu.tables import Table
+from iosim.gpu.reports.tables import Table
 
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999",

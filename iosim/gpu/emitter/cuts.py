@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from iosim.gpu.blocks import EmitError
-from iosim.gpu.layout import ranges
+from iosim.gpu.emitter.blocks import EmitError
+from iosim.gpu.emitter.layout import ranges
 from iosim.program.ir import Alloc, Index, Load, Loop, Op, Span, Tile, nodes
 from iosim.program.ops import OpSpec
 from iosim.program.walk import Instance

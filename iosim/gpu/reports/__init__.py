@@ -1,0 +1,1 @@
+"""Reports: tables and verdicts from records, the same after a run and in a replay."""
