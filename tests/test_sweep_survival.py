@@ -23,7 +23,7 @@ from test_sweep import SMALL, swept, table
 from iosim.errors import IosimError
 from iosim.sweep import Store, Sweep, collect, processes
 from iosim.sweep import executors as ex
-from iosim.sweep.collect import _Todo
+from iosim.sweep.collector import _Todo
 
 # 40 shards, a few milliseconds each.
 MANY: dict[str, Any] = {

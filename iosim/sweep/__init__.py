@@ -13,7 +13,7 @@ True
 
 from __future__ import annotations
 
-from iosim.sweep.collect import Report, collect
+from iosim.sweep.collector import Report, collect
 from iosim.sweep.executors import Pool, dask, processes, serial
 from iosim.sweep.grid import Sweep
 from iosim.sweep.store import Store
