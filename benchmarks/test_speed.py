@@ -47,14 +47,14 @@ def test_a_million_points_target_2s(benchmark: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("M", [2048, 24_576, 10**6, 10**8])
-@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
 def test_optimal_tiles_target_20ms(benchmark: Any, name: str, M: int) -> None:
     program, problem = iosim.algorithm(name).program, iosim.Attention(10**6, 128)
     iosim.optimal_tiles(program, problem, M)  # close the program and list candidates once
     benchmark(lambda: iosim.optimal_tiles(program, problem, M))
 
 
-@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
 def test_optimal_tiles_over_all_M_target_20ms_each(benchmark: Any, name: str) -> None:
     """M from the least that works to 2**32 by 1.25; the slowest, best of 3 for each M."""
     program, problem = iosim.algorithm(name).program, iosim.Attention(10**6, 128)
@@ -79,7 +79,7 @@ def test_optimal_tiles_over_all_M_target_20ms_each(benchmark: Any, name: str) ->
 
 
 @pytest.mark.parametrize("sizes", ["N 1,024 … 65,536", "N 1,000,000"])
-@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms() if a.name != "copy"])
+@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms() if a.name != "copy"])
 def test_optimal_tiles_of_many_points_target_50us_each(
     benchmark: Any, name: str, sizes: str
 ) -> None:
@@ -100,7 +100,7 @@ def test_optimal_tiles_of_many_points_target_50us_each(
     print(f"\n{name}, {sizes}: {each:.1f} µs a point")
 
 
-@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
 def test_simulate_with_numerics_target_3s(benchmark: Any, name: str) -> None:
     program, problem = iosim.algorithm(name).program, iosim.Attention(2048, 64)
     tiles = iosim.optimal_tiles(program, problem, 24_576).tiles

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from iosim import algorithms
+from iosim import all_algorithms
 from iosim.sweep import Pool, Store, Sweep, collect, dask, processes, serial
 
 GRID = {"algo": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
@@ -80,7 +80,7 @@ def test_a_million_by_the_papers_rule_on_two_cores_target_30s(
 
 
 @pytest.mark.parametrize("sizes", OPTIMAL)
-@pytest.mark.parametrize("name", [a.name for a in algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in all_algorithms("attention")])
 def test_a_million_optimal_tiles_on_two_cores_target_30s(
     benchmark: Any, tmp_path: Path, name: str, sizes: str
 ) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 from experiments import DATA, Experiment, Rows, digits
 from iosim.algorithms import algorithm
-from iosim.choose import choose_tiles
 from iosim.counting.numbers import count
 from iosim.gpu.reports.paper import PASSES
 from iosim.gpu.reports.tables import paper_rows
@@ -25,6 +24,7 @@ from iosim.hardware import gpu
 from iosim.output.plot import PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, word_bytes
+from iosim.tiling.rules import choose_tiles
 
 PROBLEM = Attention(1024, 64, 16 * 64)
 DTYPE, GB = "fp16", 1e9

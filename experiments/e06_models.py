@@ -13,12 +13,12 @@ from typing import Any
 
 from experiments import COLOURS, SCHEDULES, Experiment, Rows, digits
 from iosim.algorithms import algorithm
-from iosim.choose import choose_tiles
 from iosim.counting.numbers import count
 from iosim.hardware import GPUS, Gpu
 from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, model, word_bytes
+from iosim.tiling.rules import choose_tiles
 
 DTYPE = "fp16"
 NAMES = {"gpt2": "GPT-2", "bert-large": "BERT-large", "llama3-8b": "Llama-3 8B",

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 import iosim
-from iosim.algorithms import algorithms
+from iosim.algorithms import all_algorithms
 from iosim.bounds import exact_lower_bounds
 from iosim.errors import CapacityError
 from iosim.output.table import out_dir, write_csv
@@ -74,7 +74,7 @@ def graph(problem: Problem, game: str) -> Dag:
 def named(problem: Problem, M: int) -> dict[str, int]:
     """Words of each named algorithm with its optimal tiles, where it runs in M words."""
     found = {}
-    for entry in algorithms(problem.kind):
+    for entry in all_algorithms(problem.kind):
         try:
             found[entry.name] = optimal_tiles(entry.program, problem, M).total_words
         except CapacityError:

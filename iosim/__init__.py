@@ -14,7 +14,7 @@ torch or triton: each loads when something that needs it is called.
 
 from __future__ import annotations
 
-from iosim.algorithms import ALGORITHMS, algorithm, algorithms
+from iosim.algorithms import ALGORITHMS, algorithm, all_algorithms
 from iosim.algorithms._entry import Algorithm
 from iosim.counting.numbers import count, count_many, peak, peak_many
 from iosim.counting.show import show
@@ -57,7 +57,7 @@ __all__ = [
     "Run",
     "Tiling",
     "algorithm",
-    "algorithms",
+    "all_algorithms",
     "bind",
     "build",
     "count",

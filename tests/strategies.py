@@ -15,7 +15,7 @@ MOST_CELLS = 4000
 
 def algorithms(problem: str | None = None) -> st.SearchStrategy[Algorithm]:
     """Any registered algorithm."""
-    return st.sampled_from(iosim.algorithms(problem))
+    return st.sampled_from(iosim.all_algorithms(problem))
 
 
 @st.composite

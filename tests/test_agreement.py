@@ -15,10 +15,10 @@ from oracle import SCHEDULES, Memory, attention
 from strategies import bound_programs, random_schedules
 
 import iosim
-from iosim.counting import symbols as symbolic
+from iosim.counting import symbols
 from iosim.trace import tally
 
-FORMULAS = {a.name: symbolic.count(a.program) for a in iosim.algorithms()}
+FORMULAS = {a.name: symbols.count(a.program) for a in iosim.all_algorithms()}
 
 
 def oracle_run(algorithm: Any, problem: Any, tiles: Any, hbm: Any) -> Memory:
@@ -124,7 +124,7 @@ def test_the_reference_is_the_textbook_formula() -> None:
         np.testing.assert_allclose(problem.reference(hbm)["O"][h], want, rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
 def test_scores_of_ten_thousand_are_safe(name: str) -> None:
     """Scores of ±1e4 overflow exp() in float64 unless the row maximum is taken out."""
     program = iosim.algorithm(name).program
@@ -167,4 +167,4 @@ def test_random_schedules_are_counted_alike(case: Any) -> None:
     many = iosim.count_many(program, sizes | tiles)
     assert {key: int(words) for key, words in many.items()} == dict(closed)
     assert int(iosim.peak_many(program, sizes | tiles)) == top
-    assert symbolic.count(program).at(sizes, tiles) == (closed, top)
+    assert symbols.count(program).at(sizes, tiles) == (closed, top)

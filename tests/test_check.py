@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import iosim
-from iosim.counting import symbols as symbolic
+from iosim.counting import symbols
 from iosim.errors import ProgramError, ResidencyError
 from iosim.problem import Attention, Copy
 from iosim.program.build import Builder
@@ -360,4 +360,4 @@ def test_buffers_outside_loops_are_counted_and_held(schedule, n: int) -> None:
         many = iosim.count_many(program, {"n": n, **tiles})
         assert {k: int(v) for k, v in many.items()} == dict(runs[0].counts)
         assert int(iosim.peak_many(program, {"n": n, **tiles})) == top
-        assert symbolic.count(program).at({"n": n}, tiles) == (runs[0].counts, top)
+        assert symbols.count(program).at({"n": n}, tiles) == (runs[0].counts, top)

@@ -19,7 +19,7 @@ def test_the_table_of_the_main_job() -> None:
     rows = table.read_csv(IMG / "verify.csv")
     assert {r["kind"] for r in rows} == {"run", "formula", "lower", "upper"}
     assert {r["name"] for r in rows if r["kind"] == "run"} == {
-        a.name for a in iosim.algorithms("attention")
+        a.name for a in iosim.all_algorithms("attention")
     }  # fmt: skip
     for r in rows:
         problem = Attention(r["N"], r["d"], r["heads"])

@@ -114,7 +114,7 @@ def test_nothing_in_the_package_imports_experiments() -> None:
 def test_every_attention_schedule_is_in_the_experiments() -> None:
     from experiments import SCHEDULES
 
-    assert set(SCHEDULES) == {a.name for a in iosim.algorithms("attention")}
+    assert set(SCHEDULES) == {a.name for a in iosim.all_algorithms("attention")}
 
 
 def test_hardware() -> None:

@@ -60,7 +60,7 @@ def test_programs_are_values(name: str) -> None:
         algorithm.program.name = "other"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("name", [a.name for a in iosim.algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
 def test_heads_are_the_outermost_grid_loop(name: str) -> None:
     for nest in iosim.algorithm(name).program.body:
         assert isinstance(nest, Loop)
@@ -314,7 +314,7 @@ def test_columns_say_what_is_wrong() -> None:
 
 
 def test_a_tensor_of_each_kind_is_declared() -> None:
-    for algorithm in iosim.algorithms():
+    for algorithm in iosim.all_algorithms():
         program = algorithm.program
         names = {n.tensor for n in nodes(program.body) if isinstance(n, (Load, Store))}
         assert names == {t.name for t in program.tensors}

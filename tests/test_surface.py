@@ -131,14 +131,14 @@ def test_sizes_that_are_none(text: str) -> None:
 
 def test_formulas_and_bounds_share_their_symbols() -> None:
     from iosim import bounds
-    from iosim.counting import symbols as symbolic
+    from iosim.counting import symbols
 
     for name in ("N", "d", "heads", "M"):
-        assert symbolic.sym(name) == bounds.sym(name)
-    words = symbolic.count(iosim.algorithm("flash2").program).total_words
+        assert symbols.sym(name) == bounds.sym(name)
+    words = symbols.count(iosim.algorithm("flash2").program).total_words
     gap = words - bounds.bound("compulsory").expression
-    at = {symbolic.sym("N"): 8, symbolic.sym("d"): 2, symbolic.sym("heads"): 1,
-          symbolic.sym("B_r"): 4}  # fmt: skip
+    at = {symbols.sym("N"): 8, symbols.sym("d"): 2, symbols.sym("heads"): 1,
+          symbols.sym("B_r"): 4}  # fmt: skip
     assert gap.subs(at) == 2 * 16 * 3 - 4 * 16
 
 

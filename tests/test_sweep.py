@@ -20,7 +20,7 @@ from test_cli import iosim_, ok
 
 import iosim
 from iosim.bounds import Bound, best_lower_bound
-from iosim.choose import ENGINES, choose_tiles
+from iosim.engines import ENGINES, Engine
 from iosim.errors import CapacityError, InputError, IosimError
 from iosim.problem import PROBLEMS
 from iosim.sweep import (
@@ -37,6 +37,7 @@ from iosim.sweep import (
     work,
 )
 from iosim.sweep.work import compute
+from iosim.tiling.rules import choose_tiles
 
 SMALL: dict[str, Any] = {
     "algo": "flash2,small_cache", "N": "64:256:x2", "d": "8,16", "M": "16:4Ki:x2", "shard_rows": 10,
@@ -135,7 +136,7 @@ def test_engines_are_reached_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
     same = [c for c in formula[0] if c not in ("hash", "engine")]
     assert [[r[c] for c in same] for r in formula] == [[r[c] for c in same] for r in runs]
     assert {r["engine"] for r in runs} == {"simulate"}
-    monkeypatch.setitem(ENGINES, "later", ENGINES["formula"])
+    monkeypatch.setitem(ENGINES, "later", Engine("later", ENGINES["formula"].one))
     later = table(swept(tmp_path / "l", **options, engine="later"))
     assert [[r[c] for c in same] for r in formula] == [[r[c] for c in same] for r in later]
 

@@ -60,7 +60,7 @@ def test_no_schedule_moves_less_than_any_bound(n: int, d: int, heads: int, M: in
     for klass in CLASSES:
         point = tightness.tightness(problem, M, klass)
         assert point.gap >= 1, point
-        for entry in iosim.algorithms("attention"):
+        for entry in iosim.all_algorithms("attention"):
             try:
                 words = iosim.optimal_tiles(entry.program, problem, M).total_words
             except CapacityError:
@@ -100,7 +100,7 @@ def test_unknown_class() -> None:
 
 def test_named_winners_are_the_family_s_best() -> None:
     """The search's winners are registered, as the very same programs."""
-    named = {entry.program.body for entry in iosim.algorithms("attention")}
+    named = {entry.program.body for entry in iosim.all_algorithms("attention")}
     for d, part in itertools.product((64, 128), (0.02, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 4, 16)):
         problem, M = Attention(N, d), round(part * d * d)
         (member, tiling), *_ = family.ranking(problem, M)

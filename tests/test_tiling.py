@@ -144,7 +144,7 @@ def test_larger_tiles_move_no_more_and_take_no_less(case: Any) -> None:
 
 
 def test_every_point_of_the_plane_for_the_facts() -> None:
-    for algorithm in iosim.algorithms():
+    for algorithm in iosim.all_algorithms():
         sizes = {n: 1 if n == "heads" else 3 for n in algorithm.problem._names()}
         params = algorithm.program.params
         spans = [range(p.least, 4) for p in params]
@@ -184,7 +184,7 @@ def test_equal_to_brute_force_with_fixed_tiles(case: Any, data: Any) -> None:
 
 
 def test_more_memory_never_moves_more() -> None:
-    for algorithm in iosim.algorithms("attention"):
+    for algorithm in iosim.all_algorithms("attention"):
         problem = Attention(300, 20)
         least = iosim.smallest_capacity(algorithm.program, problem)
         words = [
@@ -234,7 +234,7 @@ def test_a_finer_search_finds_the_same(split: int, monkeypatch: pytest.MonkeyPat
     """However boxes are cut, other ones are pruned; the tiles are the same."""
     cases = [
         (a, Attention(N, d, 1), M)
-        for a in iosim.algorithms("attention")
+        for a in iosim.all_algorithms("attention")
         for N, d, M in [(97, 24, 300), (300, 20, 1700), (64, 64, 5000), (1000, 12, 77)]
         if iosim.smallest_capacity(a.program, Attention(N, d, 1)) <= M
     ]
@@ -509,7 +509,7 @@ def test_tiles_over_parts_of_a_given_length(schedule: Any) -> None:
 
 def test_where_a_tile_is_solved_for_and_where_it_is_bisected() -> None:
     """A division wherever occupancy is a line in the tile; that is in every registered schedule."""
-    for entry in iosim.algorithms():
+    for entry in iosim.all_algorithms():
         for plan in plans(entry.program, frozenset()):
             assert all(plan.lines.values()), entry.name
     (plan,) = plans(iosim.build("square", Attention, one_tile_for_both), frozenset())
@@ -553,7 +553,7 @@ def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> No
 def test_a_crowd_of_points_is_answered_like_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """With so many boxes, searches dive first and cut more finely."""
     monkeypatch.setattr("iosim.tiling.search._FEW", 0)
-    for algorithm in iosim.algorithms("attention"):
+    for algorithm in iosim.all_algorithms("attention"):
         M = np.arange(1, 150)
         problem = Attention(4, 3, 2) if len(algorithm.program.params) > 6 else Attention(9, 4, 2)
         tiles, found = iosim.optimal_tiles_many(algorithm.program, problem.sizes, M)
@@ -617,7 +617,7 @@ def test_of_equal_tilings_the_first_is_taken(name: str) -> None:
 @given(st.data())
 def test_powers_of_two_and_ends_of_holds(data: Any) -> None:
     """The lattice of a GPU, every tiling on it tried."""
-    algorithm = data.draw(st.sampled_from(iosim.algorithms("attention")))
+    algorithm = data.draw(st.sampled_from(iosim.all_algorithms("attention")))
     problem = Attention(data.draw(st.integers(1, 40)), data.draw(st.integers(1, 40)))
     ranges = {}
     for p in algorithm.program.params:
@@ -653,7 +653,7 @@ def test_bad_columns() -> None:
 
 def test_the_facts_are_proved_where_they_hold() -> None:
     """Every registered schedule gets the fast search; the user's odd ones get the slow one."""
-    for entry in iosim.algorithms():
+    for entry in iosim.all_algorithms():
         holds = {p.name: p.axis for p in entry.program.params if p.least == 0}
         for nest in close(entry.program).nests:
             for p in entry.program.params:

@@ -10,7 +10,7 @@ import importlib
 from iosim.algorithms._entry import Algorithm
 from iosim.errors import InputError, closest
 
-__all__ = ["ALGORITHMS", "Algorithm", "algorithm", "algorithms"]
+__all__ = ["ALGORITHMS", "Algorithm", "algorithm", "all_algorithms"]
 
 ALGORITHMS: dict[str, str] = {
     "naive": "iosim.algorithms.naive",
@@ -34,7 +34,7 @@ def algorithm(name: str) -> Algorithm:
     return found
 
 
-def algorithms(problem: str | None = None) -> tuple[Algorithm, ...]:
+def all_algorithms(problem: str | None = None) -> tuple[Algorithm, ...]:
     """Return all algorithms, or those that solve one kind of problem."""
     found = (algorithm(name) for name in ALGORITHMS)
     return tuple(a for a in found if problem in (None, a.problem.kind))

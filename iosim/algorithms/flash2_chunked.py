@@ -1,7 +1,8 @@
 """FlashAttention-2 with K and V in column chunks: the d words of a row of K go to Q and O.
 
-Found by the schedule search (`experiments.schedule_search`).  Per head: 2Nd + 2⌈N/B_r⌉·Nd words, as `flash2`, but
-B_r·(2d + 3) + 1 ≤ M instead of B_r·(2d + 3) + d ≤ M.  A gain of d/M, which matters around M = d².
+Found by the schedule search (`experiments.schedule_search`).  Per head: 2Nd + 2⌈N/B_r⌉·Nd words, as
+`flash2`, but B_r·(2d + 3) + 1 ≤ M instead of B_r·(2d + 3) + d ≤ M.  A gain of d/M, which matters
+around M = d².
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whole rows of Q, then whole rows of O, scores spilled between: the best known for d²/4 < M < d².
 
-Found by the schedule search (`experiments.schedule_search`).  Pass 1 is `scores`; pass 2 holds whole rows of O and
-takes V in column chunks, which leaves d words more for O than whole rows of V do.  Per head about
-2N²d²/M + 2N² words.
+Found by the schedule search (`experiments.schedule_search`).  Pass 1 is `scores`; pass 2 holds
+whole rows of O and takes V in column chunks, which leaves d words more for O than whole rows of V
+do.  Per head about 2N²d²/M + 2N² words.
 """
 
 from __future__ import annotations

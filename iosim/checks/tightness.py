@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.algorithms import algorithms
+from iosim.algorithms import all_algorithms
 from iosim.bounds import CLASSES, Row, exact_lower_bounds
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import Attention
@@ -74,14 +74,14 @@ def best_schedule(problem: Attention, M: int) -> Best:
     Raises CapacityError where none runs, with the smallest M in which one does.
     """
     found: list[Best] = []
-    for entry in algorithms("attention"):
+    for entry in all_algorithms("attention"):
         try:
             tiling = optimal_tiles(entry.program, problem, M)
         except CapacityError:
             continue
         found.append(Best(entry.name, tiling.tiles, tiling.total_words))
     if not found:
-        least = min(smallest_capacity(a.program, problem) for a in algorithms("attention"))
+        least = min(smallest_capacity(a.program, problem) for a in all_algorithms("attention"))
         raise CapacityError(f"no schedule runs in M = {M} words: use M >= {least}")
     return min(found, key=lambda b: b.words)
 

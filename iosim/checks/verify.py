@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from iosim.algorithms import algorithm, algorithms
-from iosim.choose import LARGEST_TENSOR
+from iosim.algorithms import algorithm, all_algorithms
 from iosim.counting.numbers import count, peak
 from iosim.counts import Counts
+from iosim.engines import LARGEST_TENSOR
 from iosim.errors import InputError
 from iosim.machine import Array, Machine, simulate
 from iosim.problem import Attention, max_error
@@ -92,9 +92,9 @@ class Report:
 
 @functools.lru_cache(maxsize=16)
 def _formula(name: str) -> Any:
-    from iosim.counting import symbols as symbolic  # sympy takes half a second to import
+    from iosim.counting import symbols  # sympy takes half a second to import
 
-    return symbolic.count(algorithm(name).program)
+    return symbols.count(algorithm(name).program)
 
 
 def check_point(
@@ -144,7 +144,7 @@ def memory_sizes(problem: Attention) -> list[int]:
 
     It also holds every algorithm's own minimum and the crossover d².
     """
-    least = [smallest_capacity(a.program, problem) for a in algorithms("attention")]
+    least = [smallest_capacity(a.program, problem) for a in all_algorithms("attention")]
     end = 2 * problem.N * problem.d
     found = {*least, problem.d**2, end}
     steps = math.ceil(2 * math.log2(max(2.0, end / min(least))))
@@ -176,12 +176,12 @@ def verify(
     chosen = list(sizes or memory_sizes(problem))
     jobs = [
         (a.name, M)
-        for a in algorithms("attention")
+        for a in all_algorithms("attention")
         for M in chosen
         if smallest_capacity(a.program, problem) <= M
     ]
     if not jobs:
-        least = min(smallest_capacity(a.program, problem) for a in algorithms("attention"))
+        least = min(smallest_capacity(a.program, problem) for a in all_algorithms("attention"))
         raise InputError(
             f"no algorithm runs in M = {max(chosen)} words for N = {problem.N}, d = {problem.d}: "
             f"use M >= {least}"
@@ -212,7 +212,7 @@ def verify(
             for point in p.map(_work, sorted(jobs, key=lambda job: job[1])):
                 points.append(point)
                 tick(len(points), len(jobs))
-    order = [a.name for a in algorithms("attention")]
+    order = [a.name for a in all_algorithms("attention")]
     points.sort(key=lambda p: (order.index(p.algorithm), p.M))
     slopes = tuple(fit_slope(name, problem, points) for name in order if algorithm(name).exponent)
     failures = [f for p in points for f in p.failures]

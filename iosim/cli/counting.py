@@ -8,15 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from iosim.algorithms import Algorithm, algorithm, algorithms
-from iosim.choose import choose_tiles, engine
+from iosim.algorithms import Algorithm, algorithm, all_algorithms
 from iosim.cli import options as opt
 from iosim.counting.numbers import peak
 from iosim.counting.show import show
+from iosim.engines import engine
 from iosim.errors import InputError, closest
 from iosim.problem import check_size, word_bytes
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles
+from iosim.tiling.rules import choose_tiles
 from iosim.units import parse_tiles
 
 app = typer.Typer()
@@ -29,7 +30,7 @@ def algorithms_() -> None:
         ["algorithm", "problem", "tiles", "cost (words)", "source"],
         [
             [a.name, a.problem.kind, " ".join(p.name for p in a.program.params), a.cost, a.source]
-            for a in algorithms()
+            for a in all_algorithms()
         ],
     )
 
@@ -87,7 +88,7 @@ def count_(
     found = algorithm(algo)
     given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
     problem = opt.problem_from(found.problem.kind, given)
-    run = engine(engine_)
+    run = engine(engine_).one
     size_of = {t.name: word_bytes(dtype, t.wide) for t in found.program.tensors} if dtype else {}
     words = opt.words_from(M, dtype)
     choice = choose_tiles(found, problem, words, tiles)

@@ -27,7 +27,7 @@ class OpSpec:
             ``"*"`` takes any shape.
         reads, writes: positions of the operands whose old value matters, and that change.
         numpy: the meaning; its parameters name the operands.
-        triton: the same on block values, as text that `iosim.gpu.emitter.kernels` fills in: ``{s}`` is the
+        triton: the same on block values, as text that `iosim.gpu.emitter` fills in: ``{s}`` is the
             operand s, ``{s.shape}`` its block shape.  None: the operation has no GPU form.
         lowest: operands whose columns beyond a ragged edge must read −inf in that text; those of
             every other operand read 0 wherever they are contracted.

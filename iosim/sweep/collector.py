@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 
+from iosim.engines import engine
 from iosim.errors import IosimError
 from iosim.output.provenance import this_command
-from iosim.sweep.engines import MANY
 from iosim.sweep.executors import Pool, serial
 from iosim.sweep.grid import Sweep
 from iosim.sweep.store import Broken, Store
@@ -167,7 +167,7 @@ class _Todo:
         """A shard's algorithm, and its points; where each is run, weighed by its sizes and 1/M."""
         shard = self.sweep.shard(number)
         block = shard.block
-        if self.sweep.engine in MANY:
+        if engine(self.sweep.engine).many is not None:
             return block.name, shard.points
         middle = (shard.start + shard.stop) // 2
         point = {x: int(v[0]) for x, v in block.columns(middle, middle + 1).items()}

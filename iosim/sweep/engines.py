@@ -1,36 +1,22 @@
-"""How the engines of `iosim.choose` count a shard: point by point, or many points at once.
-
-Any engine that is registered there works here.  One that can count arrays has a line in `MANY`.
-"""
+"""How the engines of `iosim.engines` count a shard: point by point, or many points at once."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iosim.algorithms import Algorithm, algorithm
-from iosim.choose import engine
-from iosim.counting.numbers import count_many, peak_many
+from iosim.counting.numbers import peak_many
 from iosim.counts import Key
-from iosim.program.ir import Program
+from iosim.engines import engine
 from iosim.program.walk import bind
 
 Ints = NDArray[np.int64]
 Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]
 
-
-def formula_many(program: Program, columns: Mapping[str, Ints]) -> tuple[dict[Key, Ints], Ints]:
-    """Counts and peaks of arrays of instances, from the closed form."""
-    return count_many(program, columns), peak_many(program, columns)
-
-
-MANY: dict[str, Callable[[Program, Mapping[str, Ints]], tuple[dict[Key, Ints], Ints]]] = {
-    "formula": formula_many,
-}
 
 # Points in a shard: where arrays count, where they choose tiles as well, and where every point may
 # take seconds.  A shard costs some 10 ms besides, under 5% of each.
@@ -39,7 +25,7 @@ ROWS_MANY, ROWS_CHOSEN, ROWS_ONE = 2**16, 2**13, 16
 
 def rows_per_shard(engine_name: str, name: str, tiles: str) -> int:
     """How many points are worth a shard."""
-    if engine_name not in MANY:
+    if engine(engine_name).many is None:
         return ROWS_ONE
     given = tiles in algorithm(name).rules or all(
         f"{p.name}=" in tiles for p in algorithm(name).program.params
@@ -61,7 +47,7 @@ def count_columns(
         ``{(direction, tensor): words}``, peaks in words, and seconds, each an array of that length.
     """
     entry = algorithm(name)
-    many = MANY.get(engine_name)
+    many = engine(engine_name).many
     start = time.perf_counter()
     if many is None:
         return _one_by_one(entry, engine_name, sizes, columns, M)
@@ -73,7 +59,7 @@ def count_columns(
 def _one_by_one(
     entry: Algorithm, engine_name: str, sizes: Sequence[str], columns: Mapping[str, Ints], M: Ints
 ) -> Counted:
-    run: Any = engine(engine_name)
+    run = engine(engine_name).one
     program = entry.program
     keys = program.keys()
     counts = {key: np.zeros(len(M), np.int64) for key in keys}

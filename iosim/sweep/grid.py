@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.algorithms import algorithm
-from iosim.choose import engine as find_engine
+from iosim.engines import engine as find_engine
 from iosim.errors import InputError, closest
 from iosim.sweep.engines import rows_per_shard
 from iosim.sweep.task import Task, program_hash
@@ -91,7 +91,7 @@ class Sweep:
         M: a range of words (or bytes, with `dtype`).
         tiles: ``auto``, a published rule, or ``B_r=16:256:x2,B_c=64``; tiles that are left out
             are chosen optimally.
-        engine: a name of `iosim.choose.ENGINES`.
+        engine: a name of `iosim.engines.ENGINES`.
         feasible: leave out points where the tiles don't fit into M, or none would.
         shard_rows: points in a shard.
     """

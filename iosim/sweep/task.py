@@ -29,7 +29,7 @@ class Task:
         sizes: ``((axis, extent), …)``.
         M: words of fast memory.
         tiles: as asked: ``auto``, a published rule, or values (``B_r=64,B_c=32``).
-        engine: what counts (`iosim.choose.ENGINES`).
+        engine: what counts (`iosim.engines.ENGINES`).
         policy: who decides what stays in fast memory: ``explicit`` is the schedule itself.
         version: of iosim.
     """

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.counting import numbers as evaluate
+from iosim.counting import numbers
 from iosim.counting.closed import Poly
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, check_size
@@ -85,9 +85,9 @@ def optimal_tiles(
         )
     chosen = {name: int(values[0]) for name, values in tiles.items()}
     instance = bind(program, problem.sizes, chosen)
-    held = evaluate.peak(instance)
+    held = numbers.peak(instance)
     assert held <= M, f"the search returned {chosen}, which hold {held} words of {M}"
-    return Tiling(chosen, evaluate.count(instance).total_words, held)
+    return Tiling(chosen, numbers.count(instance).total_words, held)
 
 
 def optimal_tiles_many(
@@ -154,7 +154,7 @@ def _prepare(
     if lattice not in ("all", "pow2"):
         raise InputError(f"unknown lattice {lattice!r}: known: all, pow2")
     free = [p for p in program.params if p.name not in columns]
-    clean = evaluate.check_columns(program, columns, {p.name for p in free})
+    clean = numbers.check_columns(program, columns, {p.name for p in free})
     M = np.atleast_1d(np.asarray(M))
     whole = np.issubdtype(M.dtype, np.integer)
     if M.size and not (whole and 1 <= M.min() <= M.max() <= LARGEST_SIZE):
@@ -207,4 +207,4 @@ def _large(
 def _magnitude(poly: Poly, env: Mapping[str, Any]) -> Any:
     """The sum of the terms' magnitudes."""
     positive = Poly({m: abs(c) for m, c in poly.terms.items()})
-    return np.asarray(positive.evaluate(evaluate.OnArrays(env)), np.float64)
+    return np.asarray(positive.evaluate(numbers.OnArrays(env)), np.float64)

@@ -1,8 +1,8 @@
 """Three numbers for every program: the model's bytes, the kernel's own, and the hardware's.
 
 The bar is zero unexplained bytes between the SM and L2, reads and writes.  What may be explained
-is a last sector that a ragged row fills only partly (`iosim.gpu.emitter.layout.sector_bytes`); it has a
-column of its own.
+is a last sector that a ragged row fills only partly (`sector_bytes`); it has a column of its
+own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """HBM as the kernels see it: padded, typed, poisoned; on the host or on a GPU.
 
-A run allocates every tensor of the program with padded rows (`iosim.gpu.emitter.layout`), copies the
+A run allocates every tensor of the program with padded rows (`gpu.emitter.layout`), copies the
 inputs in, and fills all the rest (scratch, outputs and padding) with NaN, so that a wrong mask or
 an unwritten element shows in the output.
 """

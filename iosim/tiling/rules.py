@@ -1,22 +1,16 @@
-"""Choosing tiles and counting by a named engine: what the command line and sweeps share."""
+"""Choosing tiles by the name of a rule or by value: what the command line and sweeps share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.algorithms import Algorithm, algorithms
-from iosim.counting.numbers import count, peak
-from iosim.counts import Counts
-from iosim.errors import InputError, closest
-from iosim.machine import Machine, simulate
+from iosim.algorithms import Algorithm, all_algorithms
+from iosim.counting.numbers import peak
+from iosim.errors import InputError
 from iosim.program.walk import Instance, bind
 from iosim.tiling import Lattice, optimal_tiles
 from iosim.units import parse_tiles
-
-# The largest tensor that the simulating engine will make: 2**28 words are 2 GiB of float64.
-LARGEST_TENSOR = 2**28
 
 
 @dataclass(frozen=True)
@@ -55,7 +49,7 @@ def choose_tiles(
         )
         return Choice(instance, _kept(instance), remark if need > M else "")
     if "=" not in how and how != "auto":
-        having = [a.name for a in algorithms() if how in a.rules]
+        having = [a.name for a in all_algorithms() if how in a.rules]
         where = f"{' and '.join(having)} have it; here " if having else ""
         known = ", ".join(["auto", *algorithm.rules])
         raise InputError(
@@ -76,37 +70,3 @@ def _kept(instance: Instance) -> dict[str, int]:
     """Tiles as they are used: clipped to their axis."""
     env = instance.env
     return {p.name: env[p.name] for p in instance.program.params}
-
-
-def by_formula(instance: Instance, problem: Any, M: int) -> tuple[Counts, int]:
-    """Counts and peak from the closed form."""
-    return count(instance), peak(instance)
-
-
-def by_simulation(instance: Instance, problem: Any, M: int) -> tuple[Counts, int]:
-    """Counts and peak from a run on random numbers."""
-    env = instance.env
-    for tensor in instance.program.tensors:
-        words = 1
-        for axis in tensor.axes:
-            words *= env[axis]
-        if words > LARGEST_TENSOR:
-            raise InputError(
-                f"simulating needs {tensor.name} of {words} words, more than {LARGEST_TENSOR}: "
-                "use --engine formula, which gives the same counts"
-            )
-    run = simulate(instance, Machine(M), problem.random())
-    return run.counts, run.peak_words
-
-
-ENGINES: dict[str, Callable[[Instance, Any, int], tuple[Counts, int]]] = {
-    "formula": by_formula,
-    "simulate": by_simulation,
-}
-
-
-def engine(name: str) -> Callable[[Instance, Any, int], tuple[Counts, int]]:
-    """A registered engine, or InputError with the closest name."""
-    if name not in ENGINES:
-        raise InputError(f"unknown engine {name!r}: {closest(name, ENGINES)}")
-    return ENGINES[name]
