@@ -25,6 +25,7 @@ from iosim.output.plot import PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, word_bytes
 from iosim.tiling.rules import choose_tiles
+from iosim.units import bytes_of
 
 PROBLEM = Attention(1024, 64, 16 * 64)
 DTYPE, GB = "fp16", 1e9
@@ -75,10 +76,8 @@ def tables() -> dict[str, Rows]:
 
 def model_bytes(choice: Any) -> int:
     """Bytes of a bound schedule in fp16; row statistics are fp32."""
-    wide = {t.name: t.wide for t in choice.instance.program.tensors}
-    return sum(
-        words * word_bytes(DTYPE, wide[tensor]) for (_, tensor), words in count(choice.instance)
-    )
+    moved = bytes_of(count(choice.instance), choice.instance.program.tensors, DTYPE)
+    return sum(moved.values())
 
 
 def _row(group: str, passes: str, source: str, gb: float, note: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, model, word_bytes
 from iosim.tiling.rules import choose_tiles
+from iosim.units import bytes_of
 
 DTYPE = "fp16"
 NAMES = {"gpt2": "GPT-2", "bert-large": "BERT-large", "llama3-8b": "Llama-3 8B",
@@ -54,8 +55,8 @@ def _bytes(machine: Gpu, problem: Attention, schedule: str) -> int:
     if schedule == "compulsory":
         return 4 * problem.heads * problem.N * problem.d * word_bytes(DTYPE)
     choice = choose_tiles(algorithm(schedule), problem, machine.sram_words(DTYPE))
-    wide = {t.name: t.wide for t in choice.instance.program.tensors}
-    return sum(w * word_bytes(DTYPE, wide[tensor]) for (_, tensor), w in count(choice.instance))
+    moved = bytes_of(count(choice.instance), choice.instance.program.tensors, DTYPE)
+    return sum(moved.values())
 
 
 def _row(machine: Gpu, name: str, problem: Attention, schedule: str, moved: int) -> dict[str, Any]:

@@ -7,9 +7,11 @@ says how many of them make a word.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from iosim.counts import Counts, Key
 from iosim.errors import InputError
-from iosim.problem import check_size, word_bytes
+from iosim.problem import Tensor, check_size, word_bytes
 
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _STEP = re.compile(r"(x|\+)([0-9]+(?:\.[0-9]+)?)")
@@ -49,6 +51,20 @@ def parse_words(name: str, text: str, dtype: str | None = None) -> int:
             raise InputError(f"{name} = {text!r} is in bytes: add --dtype (fp16, fp32, …)")
         number //= word_bytes(dtype)
     return check_size(name, number)
+
+
+def bytes_of(counts: Counts, tensors: Iterable[Tensor], dtype: str) -> dict[Key, int]:
+    """Words as bytes: `dtype` for data, at least 4 for statistics (`Tensor.wide`).
+
+    Args:
+        counts: words by direction and tensor.
+        tensors: those of the program, or at least all that are counted.
+
+    >>> bytes_of(Counts((("load", "m"), 3)), [Tensor("m", ("N",), wide=True)], "fp16")
+    {('load', 'm'): 12}
+    """
+    wide = {t.name: t.wide for t in tensors}
+    return {(way, name): n * word_bytes(dtype, wide[name]) for (way, name), n in counts}
 
 
 def parse_tiles(text: str) -> dict[str, int]:
