@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import itertools
 import math
 import random
@@ -23,15 +24,17 @@ from iosim.bounds import (
     BOUNDS,
     CLASSES,
     best_lower_bound,
+    best_lower_bound_many,
     bound,
+    bound_class,
     bounds_for,
     exact_lower_bounds,
     sym,
 )
-from iosim.bounds.base import SIZES, Bound
+from iosim.bounds.base import Bound, size_names
 from iosim.bounds.unified import EXACT_FROM
 from iosim.errors import InputError
-from iosim.problem import Attention, Copy, MatMul, Problem
+from iosim.problem import PROBLEMS, Attention, Copy, MatMul, Problem
 
 EXACT = [b for b in BOUNDS.values() if b.strength == "exact"]
 CLOSED = [b for b in BOUNDS.values() if b.numeric is None]
@@ -47,7 +50,7 @@ def problems(kind: str) -> st.SearchStrategy[Problem]:
 
 
 def any_problem() -> st.SearchStrategy[Problem]:
-    return st.sampled_from(sorted(SIZES)).flatmap(problems)
+    return st.sampled_from(sorted(PROBLEMS)).flatmap(problems)
 
 
 # ---------------------------------------------------------------- values
@@ -94,7 +97,7 @@ def test_rational_where_no_root_is_involved() -> None:
 @pytest.mark.parametrize("b", CLOSED, ids=lambda b: b.name)
 def test_expression_curve_and_words_agree(b: Bound) -> None:
     make = {"attention": Attention, "matmul": MatMul, "copy": Copy}[b.problem]
-    names = SIZES[b.problem]
+    names = size_names(b.problem)
     points = list(itertools.product((3, 40, 96), repeat=len(names)))
     for point, M in itertools.product(points, (16, 130, 2000)):
         problem = make(**dict(zip(names, point, strict=True)))
@@ -110,7 +113,7 @@ def test_expression_curve_and_words_agree(b: Bound) -> None:
 
 @pytest.mark.parametrize("b", CLOSED, ids=lambda b: b.name)
 def test_expressions_use_the_shared_symbols(b: Bound) -> None:
-    allowed = {sym(name) for name in (*SIZES[b.problem], "M")}
+    allowed = {sym(name) for name in (*size_names(b.problem), "M")}
     assert b.expression.free_symbols <= allowed
     assert isinstance(b.expression, sympy.Expr)
 
@@ -232,8 +235,69 @@ def test_a_smaller_class_has_a_larger_bound(problem: Attention, M: int) -> None:
 
 
 def test_unknown_class() -> None:
-    with pytest.raises(InputError, match="unknown class 'tree': did you mean 'trees'"):
-        best_lower_bound(Attention(8, 4), 9, "tree")
+    line = {x: np.array([8]) for x in ("N", "d", "heads")}
+    for call in (
+        lambda: bound_class("tree"),
+        lambda: best_lower_bound(Attention(8, 4), 9, "tree"),
+        lambda: best_lower_bound_many("attention", line, np.array([9]), "tree"),
+    ):
+        with pytest.raises(InputError, match="unknown class 'tree': did you mean 'trees'") as error:
+            call()
+        assert "\n" not in str(error.value)
+
+
+def test_a_class_is_said_once() -> None:
+    """A record or its name, as one likes; the catalogue's prose is the record's sentence."""
+    for name, klass in CLASSES.items():
+        assert klass.name == name
+        assert bound_class(name) is bound_class(klass) is klass
+        entry = bound(f"constant-tight-{name}")
+        assert (entry.covers, entry.classes) == (klass.says, (klass,))
+        problem = Attention(500, 16)
+        assert best_lower_bound(problem, 300, name) == best_lower_bound(problem, 300, klass)
+
+
+# ---------------------------------------------------------------- many points at once
+
+
+@pytest.mark.parametrize("klass", CLASSES)
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_many_points_are_single_points(kind: str, klass: str) -> None:
+    rng = np.random.default_rng(3)
+    sizes = {x: rng.integers(1, 400, 150) for x in size_names(kind)}
+    M = rng.integers(1, 3000, 150)
+    words, names = best_lower_bound_many(kind, sizes, M, klass)
+    assert words.shape == (150,)
+    for k in range(150):
+        problem = PROBLEMS[kind](**{x: int(v[k]) for x, v in sizes.items()})
+        want = best_lower_bound(problem, int(M[k]), klass)
+        assert words[k] == pytest.approx(want.words, rel=1e-12)
+        assert names[k] == want.name
+
+
+def test_many_points_ask_where_a_bound_applies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound too high to hold, but only for n above 10: it rules there and nowhere else."""
+    high = dataclasses.replace(
+        bound("copy-lower"), name="high", formula=lambda t: 9 * t.n,
+        outside=lambda t: "n is at most 10" if t.n <= 10 else None,
+    )  # fmt: skip
+    monkeypatch.setitem(BOUNDS, "high", high)
+    words, names = best_lower_bound_many("copy", {"n": np.array([10, 11])}, np.array([5, 5]))
+    assert (words.tolist(), names) == ([20, 99], ["copy-lower", "high"])
+    monkeypatch.delitem(BOUNDS, "copy-lower")
+    with pytest.raises(InputError, match="no exact lower bound for copy at M = 7"):
+        best_lower_bound_many("copy", {"n": np.array([11, 10])}, np.array([5, 7]))
+    with pytest.raises(InputError, match="unknown problem 'copi': did you mean 'copy'"):
+        best_lower_bound_many("copi", {"n": np.array([10])}, np.array([5]))
+
+
+@pytest.mark.parametrize("klass", CLASSES)
+def test_curves_without_a_closed_form(klass: str) -> None:
+    b, M = bound(f"constant-tight-{klass}"), np.array([[30, 400], [3000, 16384]])
+    curve = b.curve(N=1024, d=64, M=M)
+    assert curve.shape == (2, 2)
+    problem = Attention(1024, 64)
+    assert curve.ravel().tolist() == [b.words(problem, int(m)) for m in M.ravel()]
 
 
 # ---------------------------------------------------------------- asymptotic ones: slopes only
@@ -326,9 +390,11 @@ def test_wrong_kind_and_unknown_name() -> None:
 def test_entries_are_complete(b: Bound) -> None:
     assert b.kind in ("lower", "upper")
     assert b.strength in ("exact", "asymptotic")
-    assert b.problem in SIZES
-    for sentence in (b.klass, b.validity, b.source):
+    assert b.problem in PROBLEMS
+    for sentence in (b.covers, b.validity, b.source):
         assert len(sentence) > 4
+    assert bool(b.classes) == (b.kind == "lower")
+    assert set(b.classes) <= set(CLASSES.values())
     assert hash(b)
 
 
@@ -337,7 +403,11 @@ def test_rows_are_plain_data() -> None:
 
     rows = [row.as_dict() for row in bounds_for(Attention(64, 8), 100)]
     assert json.loads(json.dumps(rows)) == rows
-    assert {"name", "kind", "strength", "words", "applies", "source"} <= set(rows[0])
+    assert {"name", "kind", "strength", "words", "applies", "source", "covers"} <= set(rows[0])
+    classes = {row["name"]: row["class"] for row in rows}
+    assert classes["compulsory"] == list(CLASSES)
+    assert classes["constant-tight-trees"] == ["trees"]
+    assert classes["flash-attention"] == []
 
 
 def test_largest_sizes_stay_finite() -> None:

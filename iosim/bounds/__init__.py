@@ -11,8 +11,11 @@ algorithm of iosim: a bound that never saw the algorithms can't be fitted to the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from iosim.bounds import (
     attenio,
@@ -28,18 +31,30 @@ from iosim.bounds import (
     saha_ye_large,
     saha_ye_small,
 )
-from iosim.bounds.base import CLASSES, Bound, sym
+from iosim.bounds.base import (
+    CLASSES,
+    Bound,
+    BoundClass,
+    Floats,
+    Ints,
+    bound_class,
+    size_names,
+    sym,
+)
 from iosim.errors import InputError, closest
-from iosim.problem import Problem, check_size
+from iosim.problem import PROBLEMS, Problem, check_size
 
 __all__ = [
     "BOUNDS",
     "CLASSES",
-    "Best",
+    "BestBound",
     "Bound",
-    "Row",
+    "BoundClass",
+    "BoundRow",
     "best_lower_bound",
+    "best_lower_bound_many",
     "bound",
+    "bound_class",
     "bounds_for",
     "exact_lower_bounds",
     "sym",
@@ -80,7 +95,7 @@ BOUNDS: dict[str, Bound] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class BoundRow:
     """One bound at one point.  `words` is None, and `reason` says why, where it does not apply."""
 
     name: str
@@ -89,18 +104,20 @@ class Row:
     words: float | None
     applies: bool
     reason: str | None
-    klass: str
-    classes: tuple[str, ...]
+    covers: str
+    classes: tuple[BoundClass, ...]
     validity: str
     source: str
     proof: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """The row as a plain dict, for JSON."""
-        return asdict(self) | {"classes": list(self.classes)}
+        """The row as a plain dict, for JSON; ``class`` lists the names of its classes."""
+        row = asdict(self)
+        del row["classes"]
+        return row | {"class": [klass.name for klass in self.classes]}
 
 
-class Best(NamedTuple):
+class BestBound(NamedTuple):
     """The largest exact lower bound that applies, and its name."""
 
     words: float
@@ -114,7 +131,7 @@ def bound(name: str) -> Bound:
     return BOUNDS[name]
 
 
-def bounds_for(problem: Problem, M: int) -> tuple[Row, ...]:
+def bounds_for(problem: Problem, M: int) -> tuple[BoundRow, ...]:
     """Every bound for this kind of problem, evaluated at M words of fast memory.
 
     Rows come in catalogue order; words count loads plus stores.  Raises InputError for an M that
@@ -126,14 +143,14 @@ def bounds_for(problem: Problem, M: int) -> tuple[Row, ...]:
             reason = b.why_not(problem, M)
             words = None if reason else b.words(problem, M)
             rows.append(
-                Row(
+                BoundRow(
                     name=b.name,
                     kind=b.kind,
                     strength=b.strength,
                     words=words,
                     applies=reason is None,
                     reason=reason,
-                    klass=b.klass,
+                    covers=b.covers,
                     classes=b.classes,
                     validity=b.validity,
                     source=b.source,
@@ -143,25 +160,26 @@ def bounds_for(problem: Problem, M: int) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def exact_lower_bounds(problem: Problem, M: int, klass: str = "once") -> tuple[Row, ...]:
+def exact_lower_bounds(
+    problem: Problem, M: int, klass: BoundClass | str = "once"
+) -> tuple[BoundRow, ...]:
     """The rows that a count may be held against: exact lower bounds that apply to a class.
 
-    Raises InputError for an unknown class.
+    `klass` is a class or its name.  Raises InputError for an unknown class.
     """
-    if klass not in CLASSES:
-        raise InputError(f"unknown class {klass!r}: {closest(klass, CLASSES)}")
+    chosen = bound_class(klass)
     return tuple(
         row
         for row in bounds_for(problem, M)
         if (row.kind, row.strength, row.applies) == ("lower", "exact", True)
-        and klass in row.classes
+        and chosen in row.classes
     )
 
 
-def best_lower_bound(problem: Problem, M: int, klass: str = "once") -> Best:
+def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once") -> BestBound:
     """The largest exact lower bound that applies at M words, and its name.
 
-    Each covers a class of algorithms (`bound(name).klass`); those of the default class cover every
+    Each covers certain algorithms (`bound(name).covers`); those of the default class cover every
     schedule with one accumulator per sum that computes its scores once, as all registered ones
     do.  Raises InputError for an M that is no size, or an unknown class.
     """
@@ -170,4 +188,46 @@ def best_lower_bound(problem: Problem, M: int, klass: str = "once") -> Best:
     if not rows:
         raise InputError(f"no exact lower bound for {problem.kind} at M = {M}: add one")
     best = max(rows, key=lambda row: row.words or 0.0)
-    return Best(best.words or 0.0, best.name)
+    return BestBound(best.words or 0.0, best.name)
+
+
+def best_lower_bound_many(
+    kind: str, sizes: Mapping[str, Ints], M: Ints, klass: BoundClass | str = "once"
+) -> tuple[Floats, list[str]]:
+    """`best_lower_bound` at many points at once.
+
+    Args:
+        kind: the problem, "attention".
+        sizes: all its sizes by name, integer arrays of one dimension and equal length.
+        M: words of fast memory, as long as they are.
+        klass: the class, or its name.
+
+    Returns the words, float64, and the name of the bound at each point.  Raises InputError for an
+    unknown problem or class, or where no bound applies.
+
+    >>> best_lower_bound_many("copy", {"n": np.array([3, 5])}, np.array([1, 1]))
+    (array([ 6., 10.]), ['copy-lower', 'copy-lower'])
+    """
+    axes, chosen = size_names(kind), bound_class(klass)
+    known = [
+        b
+        for b in BOUNDS.values()
+        if (b.problem, b.kind, b.strength) == (kind, "lower", "exact") and chosen in b.classes
+    ]
+    # Words are never negative: -1 stands where a bound doesn't apply.
+    words = np.full((max(1, len(known)), len(M)), -1.0)
+    for k, b in enumerate(known):
+        here = slice(None) if b.everywhere else _where(b, sizes, M)
+        words[k, here] = b.curve(**{x: sizes[x][here] for x in axes}, M=M[here])
+    best = np.argmax(words, axis=0)
+    most = words.max(axis=0)
+    if (most < 0).any():
+        raise InputError(f"no exact lower bound for {kind} at M = {M[most < 0][0]}: add one")
+    return most, [known[k].name for k in best]
+
+
+def _where(b: Bound, sizes: Mapping[str, Ints], M: Ints) -> Ints:
+    """The points at which a bound applies, asked one by one."""
+    make = PROBLEMS[b.problem]
+    points = (make(**{x: int(v[k]) for x, v in sizes.items()}) for k in range(len(M)))
+    return np.flatnonzero([b.applies(problem, int(M[k])) for k, problem in enumerate(points)])

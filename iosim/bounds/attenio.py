@@ -35,12 +35,13 @@ CLOSED = Bound(
     kind="upper",
     strength="asymptotic",
     problem="attention",
-    klass="Q/O-stationary tiles of (M − d)/(2d + 4) rows, not rounded",
+    covers="Q/O-stationary tiles of (M − d)/(2d + 4) rows, not rounded",
     formula=lambda t: t.heads * (2 * t.N * t.d + 4 * t.N**2 * t.d * (t.d + 2) / (t.M - t.d)),
     validity="3d + 4 ≤ M ≤ d + N(2d + 4); exact only where the tile is whole and divides N",
     source=f"{SOURCE} and Equation 15",
     outside=_closed_outside,
     proof="upper_bounds",
+    classes=(),
 )
 
 COUNTED = Bound(
@@ -48,10 +49,11 @@ COUNTED = Bound(
     kind="upper",
     strength="exact",
     problem="attention",
-    klass="Q/O-stationary tiles of a = ⌊(M − d)/(2d + 4)⌋ rows, K and V streamed by the row",
+    covers="Q/O-stationary tiles of a = ⌊(M − d)/(2d + 4)⌋ rows, K and V streamed by the row",
     formula=_counted,
     validity="M ≥ 3d + 4",
     source=f"{SOURCE}, every load and store counted",
     outside=_outside,
     proof="upper_bounds",
+    classes=(),
 )

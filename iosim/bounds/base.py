@@ -12,28 +12,71 @@ import abc
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iosim.errors import InputError
-from iosim.problem import Problem, check_size
+from iosim.errors import InputError, closest
+from iosim.problem import PROBLEMS, Problem, check_size
 
 Kind = Literal["lower", "upper"]
 Strength = Literal["exact", "asymptotic"]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
-# Classes of attention algorithms: a score is computed once into one accumulator; it may be computed
-# again; or sums may be taken by any trees.
-CLASSES: tuple[str, ...] = ("once", "recompute", "trees")
 
-# The sizes of each problem, in the order in which people say them.
-SIZES: dict[str, tuple[str, ...]] = {
-    "attention": ("N", "d", "heads"),
-    "matmul": ("m", "n", "k"),
-    "copy": ("n",),
+@dataclass(frozen=True)
+class BoundClass:
+    """A class of attention algorithms, of which a lower bound may speak.
+
+    Attributes:
+        name: what ``--class`` and the tables call it.
+        says: what its algorithms may do, in one sentence.
+    """
+
+    name: str
+    says: str
+
+
+CLASSES: dict[str, BoundClass] = {
+    klass.name: klass
+    for klass in (
+        BoundClass(
+            "once", "one accumulator per score and per output entry, every score computed once"
+        ),
+        BoundClass(
+            "recompute",
+            "one accumulator per score and per output entry; scores may be computed again",
+        ),
+        BoundClass("trees", "every score computed once; sums in any order and shape (split-K)"),
+    )
 }
+
+
+def bound_class(klass: BoundClass | str) -> BoundClass:
+    """The class of that name (a record is returned as it is); InputError for an unknown one."""
+    if isinstance(klass, BoundClass):
+        return klass
+    if klass not in CLASSES:
+        raise InputError(f"unknown class {klass!r}: {closest(klass, CLASSES)}")
+    return CLASSES[klass]
+
+
+def size_names(kind: str) -> tuple[str, ...]:
+    """Names of a problem's sizes, in the order in which people say them: N, d, heads.
+
+    Raises InputError for an unknown kind of problem.
+    """
+    if kind not in PROBLEMS:
+        raise InputError(f"unknown problem {kind!r}: {closest(kind, PROBLEMS)}")
+    return tuple(f.name for f in fields(PROBLEMS[kind]))
+
+
+def _default_sizes(kind: str) -> dict[str, int]:
+    return {f.name: f.default for f in fields(PROBLEMS[kind]) if f.default is not MISSING}
 
 
 @functools.cache
@@ -196,7 +239,7 @@ class Bound:
         "asymptotic": it holds up to an unnamed constant; hold it against fitted slopes only.
     problem
         "attention", "matmul" or "copy".
-    klass
+    covers
         the algorithms it speaks of: for a lower bound all of them, for an upper bound the one
         that attains it.
     formula
@@ -209,24 +252,26 @@ class Bound:
         `Terms` (exact numbers) → the reason why it does not apply there, or None.
     proof
         the name of its proof in proofs/, without a suffix, or None.
-    classes
-        which of `CLASSES` a lower bound on attention covers; each in print covers all of them.
     numeric
-        where the words need an optimisation rather than a formula: `{size: int}` with M → words.
+        where the words need an optimisation rather than a formula: ``{size: integers}`` with M,
+        arrays of one shape → words, a float64 array of that shape.
+    classes
+        the classes that a lower bound covers: all of them for one in print, none for an upper
+        bound, which speaks of a single algorithm.
     """
 
     name: str
     kind: Kind
     strength: Strength
     problem: str
-    klass: str
+    covers: str
     formula: Callable[[Any], Any]
     validity: str
     source: str
     outside: Callable[[Any], str | None] = _always
     proof: str | None = None
-    numeric: Callable[[Mapping[str, int]], float] | None = None
-    classes: tuple[str, ...] = CLASSES
+    numeric: Callable[[Mapping[str, Ints]], Floats] | None = None
+    classes: tuple[BoundClass, ...] = tuple(CLASSES.values())
 
     @property
     def expression(self) -> Any:
@@ -234,12 +279,12 @@ class Bound:
 
         Not clipped at 0, as `words` is.  Imports sympy.
         """
-        return self.formula(Symbolic((*SIZES[self.problem], "M")))
+        return self.formula(Symbolic((*size_names(self.problem), "M")))
 
     @property
     def everywhere(self) -> bool:
-        """Whether it is a closed form that applies at all sizes, so that `curve` needs no check."""
-        return self.numeric is None and self.outside is _always
+        """Whether it applies at all sizes, so that `curve` needs no check."""
+        return self.outside is _always
 
     def _sizes(self, problem: Problem, M: int) -> dict[str, int]:
         if problem.kind != self.problem:
@@ -272,7 +317,10 @@ class Bound:
             raise InputError(
                 f"{self.name} does not apply: {reason}; choose sizes inside, or another bound"
             )
-        value = self.numeric(sizes) if self.numeric else self.formula(Exact(sizes))
+        if self.numeric is None:
+            value = self.formula(Exact(sizes))
+        else:
+            value = self.numeric({name: np.array([size]) for name, size in sizes.items()})[0]
         return max(Fraction(0), value) if isinstance(value, Fraction) else max(0.0, float(value))
 
     def words(self, problem: Problem, M: int) -> float:
@@ -282,17 +330,17 @@ class Bound:
     def curve(self, **sizes: Any) -> Any:
         """The words at many points: sizes and M as broadcastable arrays → float64 array.
 
-        heads defaults to 1.  Clipped at 0 like `words`; whether the bound applies at each point
-        is **not** checked here (use `applies`).  Raises InputError if a size is missing or if the
-        bound has no closed form.
+        Sizes with a default (heads = 1) may be left out.  Clipped at 0 like `words`; whether the
+        bound applies at each point is **not** checked here (use `applies`).  Raises InputError if
+        a size is missing.
         """
-        if self.numeric is not None:
-            raise InputError(f"{self.name} has no closed form: call words() point by point")
-        if self.problem == "attention":
-            sizes = {"heads": 1, **sizes}
-        need = {*SIZES[self.problem], "M"}
+        sizes = _default_sizes(self.problem) | sizes
+        need = {*size_names(self.problem), "M"}
         if set(sizes) != need:
             raise InputError(f"{self.name} needs {sorted(need)}, got {sorted(sizes)}: give each")
-        terms = Arrays(sizes)
         shape = np.broadcast_shapes(*(np.shape(v) for v in sizes.values()))
-        return np.maximum(0.0, np.broadcast_to(self.formula(terms), shape))
+        if self.numeric is None:
+            words = np.broadcast_to(self.formula(Arrays(sizes)), shape)
+        else:
+            words = self.numeric({name: np.broadcast_to(v, shape) for name, v in sizes.items()})
+        return np.maximum(0.0, words)

@@ -16,7 +16,7 @@ from typing import Any
 
 from iosim.bounds.base import Bound
 
-KLASS = (
+_COVERS = (
     "any algorithm, fast matrix products too, that computes each entry of QKᵀ at some moment, on "
     "an oblivious schedule; a word is an element of F_q, q > N"
 )
@@ -35,7 +35,7 @@ PAPER = Bound(
     kind="lower",
     strength="exact",
     problem="attention",
-    klass=KLASS,
+    covers=_COVERS,
     formula=_paper,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
     source="constants of Saha & Ye, arXiv 2402.07443, Lemma 4.1, Theorem 4.4 and Lemma 4.6",
@@ -47,7 +47,7 @@ SHARP = Bound(
     kind="lower",
     strength="exact",
     problem="attention",
-    klass=KLASS,
+    covers=_COVERS,
     formula=_sharp,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
     source="iosim, proofs/compression.md: Saha & Ye's argument with the lemma's best constants",
@@ -59,7 +59,7 @@ ASYMPTOTIC = Bound(
     kind="lower",
     strength="asymptotic",
     problem="attention",
-    klass=KLASS,
+    covers=_COVERS,
     formula=lambda t: t.heads * t.min(t.N**2 * t.d**2 / t.M, t.N**2),
     validity="Ω(·), of the right order where d² ≤ M ≤ Nd",
     source="Saha & Ye, arXiv 2402.07443, Theorem 4.8",
@@ -71,7 +71,7 @@ BINARY = Bound(
     kind="lower",
     strength="asymptotic",
     problem="attention",
-    klass="as any-matmul, but every word is a single bit (rows of K from a binary BCH code)",
+    covers="as any-matmul, but every word is a single bit (rows of K from a binary BCH code)",
     formula=lambda t: t.heads * t.min(t.N**2 * t.d**2 / (t.M * t.log2(t.N) ** 2), t.N**2),
     validity="Ω(·), N ≥ 2",
     source="Saha & Ye, arXiv 2402.07443, Theorem 4.14",

@@ -10,33 +10,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from iosim.bounds.base import Bound
-from iosim.bounds.unified import EXACT_FROM, lower_bound
-
-KLASS = {
-    "once": "one accumulator per score and per output entry, every score computed once",
-    "recompute": "one accumulator per score and per output entry; scores may be computed again",
-    "trees": "every score computed once; sums in any order and shape (split-K)",
-}
+from iosim.bounds.base import CLASSES, Bound, BoundClass, Floats, Ints
+from iosim.bounds.unified import EXACT_FROM, lower_bound_many
 
 
-def _entry(klass: str) -> Bound:
+def _entry(klass: BoundClass) -> Bound:
     def formula(t: Any) -> Any:
         return 4 * t.heads * t.N**2 * t.d**2 / t.M
 
-    def numeric(sizes: Mapping[str, int]) -> float:
-        return lower_bound(
+    def numeric(sizes: Mapping[str, Ints]) -> Floats:
+        return lower_bound_many(
             sizes["N"], sizes["d"], sizes["M"], heads=sizes["heads"], klass=klass
-        )  # fmt: skip
+        )
 
     return Bound(
-        name=f"constant-tight-{klass}",
+        name=f"constant-tight-{klass.name}",
         kind="lower",
         strength="exact",
         problem="attention",
-        klass=KLASS[klass],
+        covers=klass.says,
         formula=formula,
-        validity=f"every N, d, heads and M; 4·heads·N²d²/M from M = {EXACT_FROM[klass]}·d² on",
+        validity=f"every N, d, heads and M; 4·heads·N²d²/M from M = {EXACT_FROM[klass.name]}·d² on",
         source="iosim, proofs/constant_tight.md",
         proof="constant_tight",
         numeric=numeric,
@@ -44,4 +38,4 @@ def _entry(klass: str) -> Bound:
     )
 
 
-ONCE, RECOMPUTE, TREES = map(_entry, ("once", "recompute", "trees"))
+ONCE, RECOMPUTE, TREES = map(_entry, CLASSES.values())

@@ -20,7 +20,7 @@ PRINTED = Bound(
     kind="upper",
     strength="asymptotic",
     problem="matmul",
-    klass="C-stationary tiles of about √M × √M; exact up to the rounding of the tile",
+    covers="C-stationary tiles of about √M × √M; exact up to the rounding of the tile",
     formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M) + t.m * t.n,
     validity="M ≥ 3 and M ≤ mn, m, n ≥ √M (one tile fits, and fills)",
     source="Kwasniewski et al., SC 2019 (COSMA), arXiv 1908.09606, Theorem 1 and its schedule",
@@ -32,6 +32,7 @@ PRINTED = Bound(
         else None
     ),
     proof="matmul_tight",
+    classes=(),
 )
 
 
@@ -53,10 +54,11 @@ TILED = Bound(
     kind="upper",
     strength="exact",
     problem="matmul",
-    klass="C-stationary square tiles of side a, the largest with a² + a + 1 ≤ M",
+    covers="C-stationary square tiles of side a, the largest with a² + a + 1 ≤ M",
     formula=_tiled,
     validity="M ≥ 3",
     source="the schedule of Smith et al., arXiv 1702.02017, and of COSMA, counted exactly",
     outside=lambda t: f"M = {t.M} is below 3, one word each of A, B and C" if t.M < 3 else None,
     proof="matmul_tight",
+    classes=(),
 )

@@ -26,11 +26,12 @@ STANDARD = Bound(
     kind="upper",
     strength="asymptotic",
     problem="attention",
-    klass="standard attention: QKᵀ and its softmax go through slow memory",
+    covers="standard attention: QKᵀ and its softmax go through slow memory",
     formula=lambda t: t.heads * (t.N * t.d + t.N**2),
     validity="Θ(·), d ≤ M ≤ Nd as stated; the products need N²d/√M more where M < d²",
     source=f"{SOURCE}, Theorem 2",
     outside=_outside,
+    classes=(),
 )
 
 FLASH = Bound(
@@ -38,12 +39,13 @@ FLASH = Bound(
     kind="upper",
     strength="asymptotic",
     problem="attention",
-    klass="FlashAttention (Algorithm 1 of the paper)",
+    covers="FlashAttention (Algorithm 1 of the paper)",
     formula=lambda t: t.heads * t.N**2 * t.d**2 / t.M,
     validity="Θ(·), d ≤ M ≤ Nd",
     source=f"{SOURCE}, Theorem 2",
     outside=_outside,
     proof="upper_bounds",
+    classes=(),
 )
 
 PROPOSITION = Bound(
@@ -51,7 +53,7 @@ PROPOSITION = Bound(
     kind="lower",
     strength="asymptotic",
     problem="attention",
-    klass="any exact algorithm, but only 'not o(·) for all M at once': it is proved at M = Θ(Nd)",
+    covers="any exact algorithm, but only 'not o(·) for all M at once': it is proved at M = Θ(Nd)",
     formula=lambda t: t.heads * t.N**2 * t.d**2 / t.M,
     validity="d ≤ M ≤ Nd",
     source=f"{SOURCE}, Proposition 3",

@@ -17,13 +17,17 @@ values only those that lead to the stored result are counted.
 
 from iosim.bounds.base import Bound
 
+_COVERS = (
+    "all mnk products computed explicitly, any summation trees, recomputation allowed; every "
+    "operand and result is a word of fast memory"
+)
+
 COLD = Bound(
     name="matmul-cold",
     kind="lower",
     strength="exact",
     problem="matmul",
-    klass="all mnk products computed explicitly, any summation trees, recomputation allowed; every "
-    "operand and result is a word of fast memory, which is empty at first",
+    covers=f"{_COVERS}, which is empty at first",
     formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M) - t.M,
     validity="all sizes and every M; it says nothing (0) once 2mnk ≤ M^{3/2}",
     source="iosim, proofs/matmul_tight.md: the proof of arXiv 1702.02017, first segment longer",
@@ -35,8 +39,7 @@ LOWER = Bound(
     kind="lower",
     strength="exact",
     problem="matmul",
-    klass="all mnk products computed explicitly, any summation trees, recomputation allowed; every "
-    "operand and result is a word of fast memory",
+    covers=_COVERS,
     formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M) - 2 * t.M,
     validity="all sizes and every M; it says nothing (0) once M^{3/2} ≥ mnk",
     source="Smith, Lowery, Langou & van de Geijn, arXiv 1702.02017",

@@ -26,7 +26,7 @@ LOWER = Bound(
     kind="lower",
     strength="asymptotic",
     problem="attention",
-    klass="QKᵀ by its N²d products (any summation trees, recomputation allowed)",
+    covers="QKᵀ by its N²d products (any summation trees, recomputation allowed)",
     formula=_formula,
     validity="Ω(·), M ≤ Nd; crossover at M = d²",
     source="Saha & Ye, arXiv 2402.07443 (ICML 2024), Theorem 3.1",
@@ -39,12 +39,13 @@ UPPER = Bound(
     kind="upper",
     strength="asymptotic",
     problem="attention",
-    klass="FlashAttention where M ≥ d², square tiles with spilled scores where M < d²",
+    covers="FlashAttention where M ≥ d², square tiles with spilled scores where M < d²",
     formula=_formula,
     validity="O(·), M ≤ Nd; crossover at M = d²",
     source="Saha & Ye, arXiv 2402.07443 (ICML 2024), Theorems 3.1, 3.2 and 3.5",
     outside=_outside,
     proof="upper_bounds",
+    classes=(),
 )
 
 
@@ -61,10 +62,11 @@ SQUARE_TILES = Bound(
     kind="upper",
     strength="exact",
     problem="attention",
-    klass="two passes with square tiles of side ⌊√(M/4)⌋, exp(QKᵀ) spilled once, row sums kept",
+    covers="two passes with square tiles of side ⌊√(M/4)⌋, exp(QKᵀ) spilled once, row sums kept",
     formula=_square_tiles,
     validity="M ≥ 4 (any M; good where M < d²)",
     source="Saha & Ye, arXiv 2402.07443, Algorithm 1, every load and store counted",
     outside=lambda t: f"M = {t.M} is below 4: the tile side ⌊√(M/4)⌋ is 0" if t.M < 4 else None,
     proof="upper_bounds",
+    classes=(),
 )

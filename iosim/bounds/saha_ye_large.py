@@ -19,7 +19,7 @@ from typing import Any
 
 from iosim.bounds.base import Bound
 
-KLASS = (
+_COVERS = (
     "QKᵀ by its N²d products, any summation trees, recomputation allowed; V is read and O is "
     "written"
 )
@@ -34,7 +34,7 @@ PAPER = Bound(
     kind="lower",
     strength="exact",
     problem="attention",
-    klass=KLASS,
+    covers=_COVERS,
     formula=lambda t: t.heads * t.N**2 * t.d**2 / (t.M + 4 * t.d**2) - t.M,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
     source="constants of Saha & Ye, arXiv 2402.07443, Lemmas 2.8, 3.3 and 3.4 (2M-partition)",
@@ -46,7 +46,7 @@ ROOTS = Bound(
     kind="lower",
     strength="exact",
     problem="attention",
-    klass=KLASS,
+    covers=_COVERS,
     formula=_roots,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
     source="iosim, proofs/saha_ye_large.md: Saha & Ye's argument, counting completed scores only",

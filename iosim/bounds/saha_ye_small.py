@@ -15,7 +15,7 @@ LOWER = Bound(
     kind="lower",
     strength="exact",
     problem="attention",
-    klass=(
+    covers=(
         "QKᵀ by its N²d products, any summation trees, recomputation allowed; V is read and O is "
         "written; every operand and result is a word of fast memory"
     ),

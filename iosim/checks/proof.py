@@ -63,7 +63,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Result:
+class StepResult:
     """What became of a step.
 
     `status` is "passed", "failed" or "not run"; `scope` is the step's own line (None unless it
@@ -159,7 +159,7 @@ def _scope_fits(how: How, scope: object) -> str | None:
     return None
 
 
-def run_step(theorem: str, one: Step) -> Result:
+def run_step(theorem: str, one: Step) -> StepResult:
     """Run a step; failures and missing solvers become results, never exceptions."""
     start = time.perf_counter()
     scope: str | None = None
@@ -177,10 +177,10 @@ def run_step(theorem: str, one: Step) -> Result:
         status = "failed"
         detail = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     seconds = time.perf_counter() - start
-    return Result(theorem, one.name, one.how, one.says, status, scope, detail, seconds)
+    return StepResult(theorem, one.name, one.how, one.says, status, scope, detail, seconds)
 
 
-def run(theorem: str | ModuleType) -> list[Result]:
+def run(theorem: str | ModuleType) -> list[StepResult]:
     """Run every step of a theorem, given by name or as a loaded module.
 
     A step whose solver is not installed is "not run", never "passed".  Raises InputError for an

@@ -23,7 +23,7 @@ RELATIVE = 1e-6
 
 
 @dataclass(frozen=True)
-class Result:
+class Reproduction:
     """What became of an experiment: `verdict` says it in words."""
 
     name: str
@@ -61,7 +61,7 @@ def load(path: Path) -> Any:
     return importlib.import_module(f"{path.parent.name}.{path.stem}")
 
 
-def reproduce(path: Path) -> Result:
+def reproduce(path: Path) -> Reproduction:
     """Run one experiment in a temporary directory; hold its tables against the committed ones."""
     start = time.perf_counter()
     module = load(path)
@@ -73,7 +73,7 @@ def reproduce(path: Path) -> Result:
         rows = sum(len(read_csv(p)) for p in tables)
     wrong = [text for text in found if text]
     verdict = wrong[0] if wrong else f"reproduced, {rows:,} rows as committed"
-    return Result(name, not wrong, verdict, time.perf_counter() - start)
+    return Reproduction(name, not wrong, verdict, time.perf_counter() - start)
 
 
 def difference(got: Path, want: Path) -> str | None:

@@ -30,9 +30,7 @@ def bounds_(
     problem = opt.problem_from(kind, given)
     found = bounds_for(problem, opt.words_from(M, dtype))
     if as_json:
-        keys = ("name", "kind", "strength", "words", "applies", "source")
-        opt.print_json([{key: getattr(b, key) for key in keys} | {
-            "reason": b.reason, "class": b.klass} for b in found])  # fmt: skip
+        opt.print_json([b.as_dict() for b in found])
         return
     opt.print_table(
         ["bound", "kind", "strength", "words", "source, or why it does not apply"],
