@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ import iosim
 from iosim.bounds import Bound, best_lower_bound
 from iosim.engines import ENGINES, Engine
 from iosim.errors import CapacityError, InputError, IosimError
+from iosim.output import provenance
 from iosim.problem import PROBLEMS
 from iosim.sweep import (
     Pool,
@@ -232,6 +234,13 @@ def test_provenance(tmp_path: Path) -> None:
     assert told["id"] == store.sweep.id
     assert Sweep.from_dict(told["sweep"]) == Sweep.of(**SMALL)
     assert any("online_softmax" in text for text in told["programs"].values())
+
+
+def test_a_copy_without_its_history_is_told_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IOSIM_COMMIT", "0123456789ab")
+    assert provenance.of("a command")["commit"] == "0123456789ab"
+    monkeypatch.delenv("IOSIM_COMMIT")
+    assert re.fullmatch(r"unknown|.*[0-9a-f]{12}(-dirty)?", provenance.commit())
 
 
 def test_combine_is_append_only_and_drops_what_is_known(tmp_path: Path) -> None:

@@ -21,11 +21,28 @@ def of(command: str) -> dict[str, str]:
     now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")  # noqa: UP017
     versions = {name: _version(name) for name in LIBRARIES}
     return {
-        "command": command, "date": now, "commit": _commit(), "iosim": iosim.__version__,
+        "command": command, "date": now, "commit": commit(), "iosim": iosim.__version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}", "cpus": str(os.cpu_count()),
         **{k: v for k, v in versions.items() if v},
     }  # fmt: skip
+
+
+def commit() -> str:
+    """The commit that this code is of, ``-dirty`` where it has changed since.
+
+    The environment variable IOSIM_COMMIT says it where the code was copied without its history;
+    ``unknown`` where nothing does.
+    """
+    if told := os.environ.get("IOSIM_COMMIT"):
+        return told
+    here = str(Path(__file__).parent)
+    git = ["git", "-C", here, "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(git, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 def this_command() -> str:
@@ -38,12 +55,3 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def _commit() -> str:
-    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    try:
-        done = subprocess.run(git, capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return done.stdout.strip() or "unknown"
