@@ -112,9 +112,15 @@ def simulate(
         LeakError: a buffer is still resident where its scope ends.
         ProgramError: a grid loop's iterations are not independent.
     """
+    if not isinstance(instance, Instance):
+        raise InputError(
+            f"simulate takes an instance, got {type(instance).__name__}: bind() it first"
+        )
+    if not isinstance(machine, Machine):
+        raise InputError(f"simulate takes a machine, got {machine!r}: give Machine(M)")
     program = instance.program
     check(program)
-    if lanes < 1:
+    if check_size("lanes", lanes, least=0) == 0:
         raise InputError(f"lanes = {lanes} runs nothing: use 1 or more")
     stored = {n.tensor for n in nodes(program.body) if isinstance(n, Store)}
     loaded = {n.tensor for n in nodes(program.body) if isinstance(n, Load)}
@@ -125,7 +131,7 @@ def simulate(
     for tensor in program.tensors:
         shape = tuple(env[axis] for axis in tensor.axes)
         if tensor.name in hbm:
-            memory[tensor.name] = np.array(hbm[tensor.name], np.float64)
+            memory[tensor.name] = _real(tensor.name, hbm[tensor.name])
             if memory[tensor.name].shape != shape:
                 raise InputError(
                     f"{tensor.name} has shape {memory[tensor.name].shape}, the problem needs "
@@ -140,6 +146,14 @@ def simulate(
     return Run(Counts.of(state.words), state.peak, outputs)
 
 
+def _real(name: str, array: Any) -> Array:
+    """A copy in float64.  Raises InputError for what would lose a part, or holds no numbers."""
+    given = np.asarray(array)
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"{name} is of dtype {given.dtype}: give real numbers")
+    return given.astype(np.float64)
+
+
 def _body(s: _State, body: tuple[Node, ...], scope: str) -> None:
     before = set(s.arrays)
     for node in body:
@@ -150,7 +164,8 @@ def _body(s: _State, body: tuple[Node, ...], scope: str) -> None:
         elif isinstance(node, Load):
             _reserve(s, node.buffer, node.index)
             _count(s, "load", node)
-            # What a store may change under our hands is copied; inputs are views, and read-only.
+            # A tensor that is also stored may change while the buffer is resident: copy it.
+            # Inputs are views, and read-only.
             view = _lane_view(s, node)
             view = view.copy() if node.tensor in s.stored else view.view()
             view.flags.writeable = False
@@ -303,7 +318,8 @@ def _lane_view(s: _State, node: Load | Store) -> Array:
     order = [lane_at[t] for t in s.batch if t in lane_at] + [k for k in own if k >= 0]
     view = view.transpose(order + drop)
     view = view.reshape(view.shape[: len(order)]) if drop else view
-    return view[tuple(slice(None) if t in lane_at else None for t in s.batch)]
+    # With the dots, a view of a single word is an array, too.
+    return view[(*(slice(None) if t in lane_at else None for t in s.batch), ...)]
 
 
 def _store(s: _State, node: Store) -> None:
@@ -337,8 +353,8 @@ def _cut(s: _State, ref: Ref) -> tuple[Any, ...]:
     return (..., *([slice(None)] * at), cut, *([slice(None)] * (len(index) - at - 1)))
 
 
-def _check_shapes(node: Op, values: Sequence[Array], lanes: int) -> None:
-    """Refuse what NumPy would broadcast: equal letters are equal extents."""
+def _extents(node: Op, values: Sequence[Array], lanes: int) -> dict[str, int]:
+    """The extent of every index letter; refuses what NumPy would broadcast: unequal ones."""
     extents: dict[str, int] = {}
     for letters, value in zip(OPS[node.name].dims, values, strict=True):
         if letters == "*":
@@ -349,6 +365,7 @@ def _check_shapes(node: Op, values: Sequence[Array], lanes: int) -> None:
                     f"{node.name}({', '.join(map(str, node.operands))}): dimension {letter!r} is "
                     f"{extents[letter]} and {n} words long: the extents must agree"
                 )
+    return extents
 
 
 def _op(s: _State, node: Op) -> None:
@@ -358,13 +375,13 @@ def _op(s: _State, node: Op) -> None:
             raise ResidencyError(f"{node.name} reads {ref.buffer}, which is not resident: load it")
     cuts = [_cut(s, r) if r.part is not None else (...,) for r in node.operands]
     values = [s.arrays[r.buffer][c] for r, c in zip(node.operands, cuts, strict=True)]
-    if any(s.size[r.buffer] == 0 for r in node.operands):
-        return  # an empty hold: nothing to do
-    _check_shapes(node, values, len(s.batch))
+    extents = _extents(node, values, len(s.batch))
+    if any(extents[letter] == 0 for letter in spec.over):
+        return  # an empty hold: nothing to take in
     for position, new in zip(spec.writes, spec.numpy(*values), strict=True):
         ref, cut = node.operands[position], cuts[position]
         if ref.part is None:
-            s.arrays[ref.buffer] = new
+            s.arrays[ref.buffer] = np.asarray(new)  # of single words NumPy makes scalars
             continue
         old = s.arrays[ref.buffer]
         wide = np.broadcast_shapes(old.shape[: len(s.batch)], new.shape[: len(s.batch)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -253,6 +254,41 @@ def test_every_operation_reads_and_changes_what_it_says(name: str) -> None:
             not np.allclose(a, b) for a, b in zip(out, spec.numpy(*other), strict=True)
         )  # fmt: skip
         assert changed == (position in spec.reads), (name, position)
+
+
+@pytest.mark.parametrize("name", list(OPS))
+def test_every_operation_reduces_what_it_says(name: str) -> None:
+    """Along a letter that is not in `over`, slices are independent; along one in `over`, not."""
+    spec = OPS[name]
+    rng = np.random.default_rng(3)
+    dims = ["ij" if d == "*" else d for d in spec.dims]
+    operands = [rng.uniform(0.5, 2, [LETTERS[c] for c in d]) for d in dims]
+    whole = spec.numpy(*operands)
+    for letter in sorted(set("".join(dims))):
+
+        def first(x: Any, d: str, letter: str = letter) -> Any:
+            return np.take(x, [0], axis=d.index(letter)) if letter in d else x
+
+        slices = spec.numpy(*(first(x, d) for x, d in zip(operands, dims, strict=True)))
+        same = all(
+            np.allclose(first(a, dims[k]), b)
+            for a, b, k in zip(whole, slices, spec.writes, strict=True)
+        )
+        assert same == (letter not in spec.over), letter
+
+
+@pytest.mark.parametrize("name", list(OPS))
+def test_empty_extents_that_are_not_reduced_are_no_trouble(name: str) -> None:
+    """NumPy's form takes them, and leaves what is not empty as with one more column."""
+    spec = OPS[name]
+    rng = np.random.default_rng(4)
+    dims = ["ij" if d == "*" else d for d in spec.dims]
+    for letter in sorted(set("".join(dims)) - set(spec.over)):
+        shapes = [[0 if c == letter else LETTERS[c] for c in d] for d in dims]
+        operands = [rng.uniform(0.5, 2, shape) for shape in shapes]
+        for k, new in zip(spec.writes, spec.numpy(*operands), strict=True):
+            assert list(new.shape) == shapes[k]
+            assert np.isfinite(new).all() or name == "lowest"
 
 
 def test_the_lowest_value_is_minus_infinity() -> None:

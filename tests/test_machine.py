@@ -154,6 +154,89 @@ def test_inputs_are_checked() -> None:
         iosim.count(instance)["laod", "X"]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("array", [np.ones(4, complex), np.array(list("abcd")), [None] * 4])
+def test_inputs_that_are_no_real_numbers_lose_no_part(array: Any) -> None:
+    instance = iosim.bind(iosim.algorithm("copy").program, {"n": 4}, {"B": 2})
+    with pytest.raises(InputError, match=r"X is of dtype .*: give real numbers"):
+        iosim.simulate(instance, iosim.Machine(9), {"X": array})
+
+
+def test_misuse_is_one_line() -> None:
+    program = iosim.algorithm("copy").program
+    instance = iosim.bind(program, {"n": 4}, {"B": 2})
+    hbm = Copy(4).random()
+    with pytest.raises(InputError, match="peak takes an instance, got Program: bind"):
+        iosim.peak(program)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="simulate takes an instance, got Program"):
+        iosim.simulate(program, iosim.Machine(9), hbm)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"simulate takes a machine, got 1000: give Machine\(M\)"):
+        iosim.simulate(instance, 1000, hbm)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="lanes must be a whole number"):
+        iosim.simulate(instance, iosim.Machine(9), hbm, lanes=1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lanes", [1, 2**18])
+def test_buffers_of_one_word(lanes: int) -> None:
+    """A buffer whose every index is a single position is an array, with or without lanes."""
+
+    def schedule(b: iosim.Builder) -> None:
+        for i in b.grid("n"):
+            x = b.load("X", i)
+            y = b.zeros("y", i)
+            b.op("lowest", y)
+            b.store(x, "Y", i)
+            b.free(x, y)
+
+    program = iosim.build("words", Copy, schedule)
+    hbm = Copy(5).random()
+    result = iosim.simulate(iosim.bind(program, {"n": 5}, {}), iosim.Machine(2), hbm, lanes=lanes)
+    np.testing.assert_array_equal(result.outputs["Y"], hbm["X"])
+    assert result.peak_words == 2
+
+
+def split_columns(b: iosim.Builder) -> None:
+    """FlashAttention-2 whose O is two buffers: its first W columns, and the others."""
+    W = b.hold("d", "W")
+    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+    left, right = b.span("d", 0, W), b.span("d", W)
+    for h in b.grid("heads"):
+        for i in b.grid("N", B_r):
+            q = b.load("Q", h, i, "d")
+            o, p = b.zeros("o", i, left), b.zeros("p", i, right)
+            m, l = b.lowest("m", i), b.zeros("l", i)
+            for j in b.tiles("N", B_c):
+                k = b.load("K", h, j, "d")
+                s = b.zeros("s", i, j)
+                b.op("matmul_nt", s, q, k)
+                v, w = b.load("V", h, j, left, name="v"), b.load("V", h, j, right, name="w")
+                # The weights are made by the operation on the left part, which may be empty.
+                b.op("online_softmax", o, m, l, s, v)
+                b.op("matmul_nn", p, s, w)
+                b.free(k, s, v, w)
+            b.op("finish", o, l)
+            b.op("finish", p, l)
+            b.store(o, "O", h, i, left)
+            b.store(p, "O", h, i, right)
+            b.free(q, o, p, m, l)
+
+
+@pytest.mark.parametrize("W", range(5))
+@pytest.mark.parametrize("lanes", [1, 2**18])
+def test_an_operation_with_an_empty_operand_still_does_the_rest(W: int, lanes: int) -> None:
+    """Where the left part of O is empty, the row statistics and the weights are made all the same.
+
+    One tile covers all columns of the scores, so that the right part needs no rescaling.
+    """
+    problem = iosim.Attention(5, 4, 2)
+    program = iosim.build("split", iosim.Attention, split_columns)
+    hbm = problem.random()
+    for B_r in (1, 2, 5):
+        instance = iosim.bind(program, problem.sizes, {"W": W, "B_r": B_r, "B_c": 5})
+        result = iosim.simulate(instance, iosim.Machine(999), hbm, lanes=lanes)
+        assert iosim.max_error(result.outputs, problem.reference(hbm)) < 1e-12
+        assert result.counts == iosim.count(instance)
+
+
 def test_inputs_are_not_changed() -> None:
     problem = iosim.Attention(6, 3)
     program = iosim.algorithm("flash1").program

@@ -21,8 +21,10 @@ from iosim.program.ir import (
     Free,
     Load,
     Loop,
+    Op,
     Param,
     Program,
+    Ref,
     Span,
     Store,
     Tensor,
@@ -144,9 +146,105 @@ def broken_sum(b: Builder) -> None:
     b.free(total)
 
 
+def broken_hold(b: Builder) -> None:
+    W = b.hold("n", "W")
+    for i in b.grid("n", W):
+        b.free(b.load("X", i))
+
+
+def broken_steps(b: Builder) -> None:
+    for i in b.tiles("n", None):  # type: ignore[arg-type]
+        b.free(b.load("X", i))
+
+
+def broken_part_after(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    x = b.load("X", "n")
+    part = None
+    for i in b.tiles("n", B):
+        part = x[i]
+        b.op("zero", part)
+    b.op("zero", part)
+
+
+def broken_part_of_a_tile(b: Builder) -> None:
+    B, C = b.tile_sizes("n", "B", "C")
+    for i in b.grid("n", B):
+        x = b.load("X", i)
+        for j in b.tiles("n", C):
+            b.op("zero", x[j])
+
+
+def broken_part_of_a_part(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    x = b.load("X", "n")
+    for j in b.tiles("n", B):
+        b.op("zero", x[j][j])
+
+
+def broken_point_part(b: Builder) -> None:
+    x = b.load("X", "n")
+    for i in b.grid("n"):
+        b.op("zero", x[i])
+
+
+def broken_part_index(b: Builder) -> None:
+    x = b.load("X", "n")
+    b.op("zero", x[0])  # type: ignore[index]
+
+
+def broken_tile_bound(b: Builder) -> None:
+    B, C = b.tile_sizes("n", "B", "C")
+    for i in b.tiles("n", B):
+        for j in b.tiles("n", C, stop=i):  # type: ignore[arg-type]
+            b.free(b.load("X", j))
+
+
+def broken_float_bound(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.tiles("n", B, stop=2.5):  # type: ignore[arg-type]
+        b.free(b.load("X", i))
+
+
+def broken_bool_bound(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.tiles("n", B, stop=True):
+        b.free(b.load("X", i))
+
+
+def broken_index(b: Builder) -> None:
+    b.free(b.load("X", 3))  # type: ignore[arg-type]
+
+
+def broken_names(b: Builder) -> None:
+    b.tile_sizes(3, "B")  # type: ignore[arg-type]
+
+
+def broken_tensor_name(b: Builder) -> None:
+    b.load(3, "n")  # type: ignore[arg-type]
+
+
+def broken_buffer(b: Builder) -> None:
+    b.op("zero", "x")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
+        (broken_hold, "W is a hold, which may be 0, and no loop advances by 0"),
+        (broken_steps, "tiles over n need a step"),
+        (broken_part_after, "x[i] is used after loop i has ended: move the use inside"),
+        (broken_part_of_a_tile, "x[j]: i is a tile already"),
+        (broken_part_of_a_part, "x[i]: i is a tile already"),
+        (broken_point_part, "x[i]: i is a single position"),
+        (broken_part_index, "x[0]: a part is what a tile covers; give a tile"),
+        (broken_tile_bound, "tile i bounds a span of n"),
+        (broken_float_bound, "2.5 bounds a span of n: give the name of a size or a whole number"),
+        (broken_bool_bound, "True bounds a span of n"),
+        (broken_index, "X is indexed by 3: give a tile, an axis, or b.span"),
+        (broken_names, "3 is no axis: give its name, like 'n'"),
+        (broken_tensor_name, "3 is no tensor: give its name"),
+        (broken_buffer, "'x' is no buffer: load or allocate one"),
         (broken_break, "break or return left a loop"),
         (broken_leak, "x not freed at the end of loop i: free them"),
         (broken_twice, "buffer 'x' is already resident: free it or choose a name"),
@@ -201,6 +299,40 @@ def test_a_square_of_an_extent_has_no_closed_form() -> None:
     program = Program("diagonal", "copy", (Param("B", "n"),), tensors, tree)
     with pytest.raises(ProgramError, match="degree 2 in tile"):
         close(program)
+
+
+I, J, P = Tile("i", "n"), Tile("j", "n"), Tile("i", "n", point=True)
+WHOLE = Span("n", Affine(), Affine.of("n"))
+
+
+def looped(tile: Tile, step: str | None, *body: Any, span: Span = WHOLE) -> Loop:
+    return Loop(tile, span, step, False, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ((looped(I, "W"),), "W is a hold, which may be 0, and loop i advances by it"),
+        ((looped(I, "B"), Load("x", "X", (I,))), "tile i is used outside its loop"),
+        ((looped(I, "B", Load("x", "X", (J,))),), "tile j is used outside its loop"),
+        ((looped(I, "B"), Op("zero", (Ref("x", I),))), "tile i is used outside its loop"),
+        ((looped(I, "B", looped(I, "B")),), "loop i is inside a loop of the same tile"),
+        ((looped(P, "B"),), "loop i does not run over its tile"),
+        ((looped(I, None),), "loop i does not run over its tile"),
+        ((looped(I, "C"),), "'C' is not a tile size along n"),
+        ((looped(I, "n"),), "'n' is not a tile size along n"),
+    ],
+)
+def test_trees_written_by_hand_are_checked_too(body: Any, message: str) -> None:
+    tensors = (Tensor("X", ("n",)), Tensor("Y", ("n",)))
+    params = (Param("B", "n"), Param("W", "n", least=0))
+    program = Program("hand", "copy", params, tensors, body)
+    with pytest.raises(ProgramError) as error:
+        iosim.simulate(
+            iosim.bind(program, {"n": 4}, {"B": 2, "W": 0}), iosim.Machine(9), Copy(4).random()
+        )
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 60), st.integers(0, 60))

@@ -44,10 +44,22 @@ class Buffer:
     part: Tile | None = None
 
     def __getitem__(self, part: Tile) -> Buffer:
-        if [x.axis for x in self.index].count(part.axis) != 1:
+        if not isinstance(part, Tile):
+            raise ProgramError(f"{self.name}[{part!r}]: a part is what a tile covers; give a tile")
+        if part.point:
+            raise ProgramError(
+                f"{self.name}[{part}]: {part} is a single position; cut a part by a loop with steps"
+            )
+        found = [x for x in self.index if x.axis == part.axis]
+        if len(found) != 1:
             raise ProgramError(
                 f"{self.name}[{part}] is ambiguous or empty: {self.name} must have exactly one "
                 f"dimension along {part.axis}"
+            )
+        if self.part is not None or not isinstance(found[0], Span):
+            raise ProgramError(
+                f"{self.name}[{part}]: {found[0] if self.part is None else self.part} is a tile "
+                "already, and a part must be cut from a fixed span"
             )
         index = tuple(part if x.axis == part.axis else x for x in self.index)
         return Buffer(self.name, index, part)
@@ -94,6 +106,8 @@ class Builder:
         self, axis: str, step: str, start: str | int = 0, stop: str | int | None = None
     ) -> Iterator[Tile]:
         """Iterations in order, over ``start <= p < stop`` (the whole axis by default)."""
+        if step is None:
+            raise ProgramError(f"tiles over {axis} need a step: declare it with tile_sizes()")
         span = self.span(axis, start, stop)
         return self._loop(axis, step, span.start, span.stop, parallel=False)
 
@@ -101,18 +115,31 @@ class Builder:
         """A fixed part of an axis, to load or allocate; bind() checks that it lies inside."""
         known = self._axes | set(self._params)
         for bound in (start, stop):
-            if isinstance(bound, str) and bound not in known:
-                raise ProgramError(f"unknown size {bound!r} in a span: {closest(bound, known)}")
+            if isinstance(bound, str):
+                if bound not in known:
+                    raise ProgramError(f"unknown size {bound!r} in a span: {closest(bound, known)}")
+            elif isinstance(bound, bool) or not isinstance(bound, (int, type(None))):
+                raise ProgramError(
+                    f"{_said(bound)} bounds a span of {axis}: give the name of a size or a whole "
+                    "number"
+                )
         end = Affine.of(self._axis(axis) if stop is None else stop)
         return Span(axis, Affine.of(start), end)
 
     def _loop(
         self, axis: str, step: str | None, start: Affine, stop: Affine, *, parallel: bool
     ) -> Iterator[Tile]:
-        if step is not None and (step not in self._params or self._params[step].axis != axis):
-            raise ProgramError(
-                f"{step!r} is not a tile size along {axis}: declare it with tile_sizes()"
-            )
+        if step is not None:
+            param = self._params.get(step) if isinstance(step, str) else None
+            if param is None or param.axis != axis:
+                raise ProgramError(
+                    f"{step!r} is not a tile size along {axis}: declare it with tile_sizes()"
+                )
+            if param.least == 0:
+                raise ProgramError(
+                    f"{step} is a hold, which may be 0, and no loop advances by 0: declare its "
+                    "step with tile_sizes()"
+                )
         taken = {t.var for t in self._open}
         letters = [*_LETTERS.get(axis, ""), *(f"{axis}{k}" for k in range(len(taken) + 1))]
         tile = Tile(next(v for v in letters if v not in taken), axis, point=step is None)
@@ -187,6 +214,11 @@ class Builder:
         bound: dict[str, Index] = {}
         for letters, buffer in zip(spec.dims, operands, strict=True):
             self._resident(buffer)
+            if buffer.part is not None and buffer.part not in self._open:
+                raise ProgramError(
+                    f"{buffer.name}[{buffer.part}] is used after loop {buffer.part} has ended: "
+                    "move the use inside"
+                )
             if letters == "*":
                 continue
             if len(letters) != len(buffer.index):
@@ -210,6 +242,8 @@ class Builder:
         return param.name
 
     def _axis(self, axis: str) -> str:
+        if not isinstance(axis, str):
+            raise ProgramError(f"{axis!r} is no axis: give its name, like {min(self._axes)!r}")
         if axis not in self._axes:
             raise ProgramError(f"unknown axis {axis!r}: {closest(axis, self._axes)}")
         return axis
@@ -218,8 +252,16 @@ class Builder:
         self._blocks[-1].append(node)
 
     def _index(self, index: tuple[Index | str, ...], tensor: str | None) -> tuple[Index, ...]:
+        for x in index:
+            if not isinstance(x, (str, Span, Tile)):
+                raise ProgramError(
+                    f"{tensor or 'a buffer'} is indexed by {_said(x)}: give a tile, an axis, "
+                    "or b.span(…)"
+                )
         where = tuple(self.span(self._axis(x)) if isinstance(x, str) else x for x in index)
         if tensor is not None:
+            if not isinstance(tensor, str):
+                raise ProgramError(f"{tensor!r} is no tensor: give its name")
             if tensor not in self._tensors:
                 raise ProgramError(f"unknown tensor {tensor!r}: {closest(tensor, self._tensors)}")
             axes = tuple(x.axis for x in where)
@@ -240,6 +282,8 @@ class Builder:
         return buffer
 
     def _resident(self, buffer: Buffer) -> None:
+        if not isinstance(buffer, Buffer):
+            raise ProgramError(f"{buffer!r} is no buffer: load or allocate one")
         if not any(buffer.name in scope for scope in self._scopes):
             raise ProgramError(f"{buffer.name} is used after it was freed: load it again")
 
@@ -261,6 +305,10 @@ class Builder:
         )
         check(program)
         return program
+
+
+def _said(value: object) -> str:
+    return f"tile {value}" if isinstance(value, Tile) else repr(value)
 
 
 def build(name: str, problem: type[Problem], schedule: Callable[[Builder], None]) -> Program:

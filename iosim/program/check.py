@@ -1,17 +1,23 @@
-"""What every program must satisfy before it is run: one place per tile, and honest grid loops."""
+"""What every program must satisfy before it is run, whoever built it.
+
+Loops advance, tiles are used inside their loops, a tensor is indexed by a tile in one place only,
+and the iterations of grid loops are independent.
+"""
 
 from __future__ import annotations
 
 import functools
 
 from iosim.errors import ProgramError
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Program, Store, Tile, nodes
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store, Tile, nodes
 from iosim.program.ops import OPS
 
 
 @functools.lru_cache(maxsize=256)
 def check(program: Program) -> None:
-    """Raise ProgramError for an index, an operation or a grid loop that has no clear meaning.
+    """Raise ProgramError for an index, an operation or a loop that has no clear meaning.
+
+    A loop's step is a tile size, which is never 0; a tile is used only inside its loop.
 
     A tensor is indexed by one tile in one place only; an operation does not change a buffer that
     it also takes under another name; and the iterations of a grid loop are independent.  For the
@@ -19,6 +25,7 @@ def check(program: Program) -> None:
     loop, whatever is stored is indexed by the loop's tile, and so is every load of a tensor that
     the loop also stores; and nothing changes or frees a buffer that was made outside.
     """
+    _check_scopes(program, program.body, ())
     for node in nodes(program.body):
         if isinstance(node, (Load, Store, Alloc)):
             tiles = [x for x in node.index if isinstance(x, Tile)]
@@ -29,6 +36,40 @@ def check(program: Program) -> None:
             _check_op(node)
         elif isinstance(node, Loop) and node.parallel:
             _check_grid(node)
+
+
+def _check_scopes(program: Program, body: tuple[Node, ...], open_: tuple[Tile, ...]) -> None:
+    """Every loop advances, and every tile belongs to a loop around its use."""
+    for node in body:
+        if isinstance(node, Loop):
+            _check_step(program, node, open_)
+            _check_scopes(program, node.body, (*open_, node.tile))
+            continue
+        used: list[Tile] = []
+        if isinstance(node, (Load, Store, Alloc)):
+            used = [x for x in node.index if isinstance(x, Tile)]
+        elif isinstance(node, Op):
+            used = [ref.part for ref in node.operands if ref.part is not None]
+        for tile in used:
+            if tile not in open_:
+                raise ProgramError(f"tile {tile} is used outside its loop: move the use inside")
+
+
+def _check_step(program: Program, loop: Loop, open_: tuple[Tile, ...]) -> None:
+    if loop.tile in open_:
+        raise ProgramError(f"loop {loop.tile} is inside a loop of the same tile: name another")
+    if loop.tile.point != (loop.step is None) or loop.tile.axis != loop.span.axis:
+        raise ProgramError(f"loop {loop.tile} does not run over its tile: build it anew")
+    if loop.step is None:
+        return
+    param = next((p for p in program.params if p.name == loop.step), None)
+    if param is None or param.axis != loop.tile.axis:
+        raise ProgramError(f"{loop.step!r} is not a tile size along {loop.tile.axis}: declare it")
+    if param.least < 1:
+        raise ProgramError(
+            f"{loop.step} is a hold, which may be 0, and loop {loop.tile} advances by it: give "
+            "it a tile size"
+        )
 
 
 def _check_op(op: Op) -> None:

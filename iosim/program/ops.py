@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpSpec:
     """What an operation means.
 
@@ -29,6 +29,9 @@ class OpSpec:
         numpy: the meaning; its parameters name the operands.
         triton: the same on block values, as text that `iosim.gpu.emitter` fills in: ``{s}`` is the
             operand s, ``{s.shape}`` its block shape.  None: the operation has no GPU form.
+        over: index letters that the operation sums or takes a maximum over.  Where one of their
+            extents is 0 there is nothing to take in, and every operand stays as it is; an empty
+            extent of any other letter only makes some operands empty.
         lowest: operands whose columns beyond a ragged edge must read −inf in that text; those of
             every other operand read 0 wherever they are contracted.
     """
@@ -39,6 +42,7 @@ class OpSpec:
     writes: tuple[int, ...]
     numpy: Callable[..., tuple[Array, ...]]
     triton: str | None = None
+    over: str = ""
     lowest: str = ""
 
 
@@ -95,57 +99,72 @@ _WEIGHTED = 'tl.dot({s}.to({v}.dtype), {v}, %s, input_precision="ieee")'
 
 OPS: dict[str, OpSpec] = {
     "zero": OpSpec(
-        "x = 0", ("*",), (), (0,), lambda x: (np.zeros_like(x),),
-        "{x} = tl.zeros({x.shape}, tl.float32)",
+        says="x = 0",
+        dims=("*",), reads=(), writes=(0,),
+        numpy=lambda x: (np.zeros_like(x),),
+        triton="{x} = tl.zeros({x.shape}, tl.float32)",
     ),
     "lowest": OpSpec(
-        "x = -inf", ("*",), (), (0,), lambda x: (np.full_like(x, -np.inf),),
-        '{x} = tl.full({x.shape}, float("-inf"), tl.float32)',
+        says="x = -inf",
+        dims=("*",), reads=(), writes=(0,),
+        numpy=lambda x: (np.full_like(x, -np.inf),),
+        triton='{x} = tl.full({x.shape}, float("-inf"), tl.float32)',
     ),
     "matmul_nt": OpSpec(
-        "s += q kᵀ", ("ij", "ix", "jx"), (0, 1, 2), (0,),
-        lambda s, q, k: (s + _dot(q, _t(k)),),
-        '{s} = tl.dot({q}, tl.trans({k}), {s}, input_precision="ieee")',
+        says="s += q kᵀ",
+        dims=("ij", "ix", "jx"), reads=(0, 1, 2), writes=(0,), over="x",
+        numpy=lambda s, q, k: (s + _dot(q, _t(k)),),
+        triton='{s} = tl.dot({q}, tl.trans({k}), {s}, input_precision="ieee")',
     ),
     "matmul_nn": OpSpec(
-        "o += p v", ("ix", "ij", "jx"), (0, 1, 2), (0,),
-        lambda o, p, v: (o + _dot(p, v),),
-        '{o} = tl.dot({p}.to({v}.dtype), {v}, {o}, input_precision="ieee")',
+        says="o += p v",
+        dims=("ix", "ij", "jx"), reads=(0, 1, 2), writes=(0,), over="j",
+        numpy=lambda o, p, v: (o + _dot(p, v),),
+        triton='{o} = tl.dot({p}.to({v}.dtype), {v}, {o}, input_precision="ieee")',
     ),
     "online_softmax": OpSpec(
-        "m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m') + s v",
-        ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3),
-        _online_softmax,
-        _ONLINE + _WEIGHTS + _SUM + "{o} = " + _WEIGHTED % "{o} * _shrink[:, None]"
-        + "\n{m} = _top", "s",
+        says="m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; "
+        "o = o exp(m − m') + s v",
+        dims=("ix", "i", "i", "ij", "jx"), reads=(0, 1, 2, 3, 4), writes=(0, 1, 2, 3), over="j",
+        numpy=_online_softmax,
+        triton=_ONLINE + _WEIGHTS + _SUM + "{o} = " + _WEIGHTED % "{o} * _shrink[:, None]"
+        + "\n{m} = _top",
+        lowest="s",
     ),
     "online_mean": OpSpec(
-        "m' = max(m, max s); s = exp(s − m'); l' = l exp(m − m') + Σ s; "
+        says="m' = max(m, max s); s = exp(s − m'); l' = l exp(m − m') + Σ s; "
         "o = (o l exp(m − m') + s v) / l'; l = l'",
-        ("ix", "i", "i", "ij", "jx"), (0, 1, 2, 3, 4), (0, 1, 2, 3),
-        _online_mean,
-        _ONLINE + _WEIGHTS + "{o} = " + _WEIGHTED % "{o} * ({l} * _shrink)[:, None]"
-        + "\n" + _SUM + "{o} = {o} / {l}[:, None]\n{m} = _top", "s",
+        dims=("ix", "i", "i", "ij", "jx"), reads=(0, 1, 2, 3, 4), writes=(0, 1, 2, 3), over="j",
+        numpy=_online_mean,
+        triton=_ONLINE + _WEIGHTS + "{o} = " + _WEIGHTED % "{o} * ({l} * _shrink)[:, None]"
+        + "\n" + _SUM + "{o} = {o} / {l}[:, None]\n{m} = _top",
+        lowest="s",
     ),
     "online_weights": OpSpec(
-        "m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m')",
-        ("ix", "i", "i", "ij"), (0, 1, 2, 3), (0, 1, 2, 3),
-        _online_weights,
-        _ONLINE + _WEIGHTS + _SUM + "{o} = {o} * _shrink[:, None]\n{m} = _top", "s",
+        says="m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m')",
+        dims=("ix", "i", "i", "ij"), reads=(0, 1, 2, 3), writes=(0, 1, 2, 3), over="j",
+        numpy=_online_weights,
+        triton=_ONLINE + _WEIGHTS + _SUM + "{o} = {o} * _shrink[:, None]\n{m} = _top",
+        lowest="s",
     ),
     "row_stats": OpSpec(
-        "m' = max(m, max s); l = l exp(m − m') + Σ exp(s − m')",
-        ("i", "i", "ij"), (0, 1, 2), (0, 1),
-        _row_stats,
-        _ONLINE + "{l} = {l} * _shrink + tl.sum(" + _EXP + ", 1)\n{m} = _top", "s",
+        says="m' = max(m, max s); l = l exp(m − m') + Σ exp(s − m')",
+        dims=("i", "i", "ij"), reads=(0, 1, 2), writes=(0, 1), over="j",
+        numpy=_row_stats,
+        triton=_ONLINE + "{l} = {l} * _shrink + tl.sum(" + _EXP + ", 1)\n{m} = _top",
+        lowest="s",
     ),
     "normalise": OpSpec(
-        "s = exp(s − m) / l", ("ij", "i", "i"), (0, 1, 2), (0,),
-        lambda s, m, l: (np.exp(s - m[..., None]) / l[..., None],),
-        "{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / {l}[:, None]", "s",
+        says="s = exp(s − m) / l",
+        dims=("ij", "i", "i"), reads=(0, 1, 2), writes=(0,),
+        numpy=lambda s, m, l: (np.exp(s - m[..., None]) / l[..., None],),
+        triton="{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / {l}[:, None]",
+        lowest="s",
     ),
     "finish": OpSpec(
-        "o = o / l", ("ix", "i"), (0, 1), (0,), lambda o, l: (o / l[..., None],),
-        "{o} = {o} / {l}[:, None]",
+        says="o = o / l",
+        dims=("ix", "i"), reads=(0, 1), writes=(0,),
+        numpy=lambda o, l: (o / l[..., None],),
+        triton="{o} = {o} / {l}[:, None]",
     ),
 }  # fmt: skip
