@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from iosim.counts import Key
 from iosim.errors import ProgramError
@@ -296,6 +296,31 @@ def _substitute(words: Poly, loop: Loop) -> Poly:
     # Parameters are clipped to their axis when bound, so a whole axis needs no minimum.
     atom: Atom = loop.step if loop.span.whole else Clip(loop.span.length, loop.step)
     return words.replace(loop.tile, Poly.of(atom))
+
+
+class Reading(Protocol):
+    """Atoms in some arithmetic: integers, arrays, symbols, or bounds over boxes."""
+
+    def __call__(self, atom: Atom) -> Any:
+        """The value of an atom."""
+        ...
+
+    def where(self, words: Any, length: Affine) -> Any:
+        """Words, or 0 where the loop of this length is empty."""
+        ...
+
+    def largest(self, words: Sequence[Any]) -> Any:
+        """The largest of several values, or 0 for none."""
+        ...
+
+
+def highest(levels: Iterable[tuple[Any, Iterable[Affine]]], reading: Reading) -> Any:
+    """The peak: of the occupancies that are reached, the largest.
+
+    Args:
+        levels: occupancies in the reading's arithmetic, and the lengths that must not be empty.
+    """
+    return reading.largest([functools.reduce(reading.where, runs, words) for words, runs in levels])
 
 
 def _prune(levels: Iterable[Level]) -> tuple[Level, ...]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.counting.closed import Atom, Clip, Poly, Trips, close
+from iosim.counting.closed import Atom, Clip, Poly, Trips, close, highest
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE
 from iosim.program.ir import Affine, Program
-from iosim.program.walk import Instance, spans
+from iosim.program.space import axes, clipped, misplaced
+from iosim.program.walk import Instance
 
 IntArray = NDArray[np.int64]
 
@@ -25,32 +27,18 @@ def count(instance: Instance) -> Counts:
     """
     if not isinstance(instance, Instance):
         raise InputError(f"count takes an instance, got {type(instance).__name__}: bind() it first")
-    value = on_ints(instance.env)
+    value = OnInts(instance.env)
     closed = close(instance.program)
     return Counts.of({key: int(poly.evaluate(value)) for key, poly in closed.counts.items()})
 
 
 def peak(instance: Instance) -> int:
     """The largest number of words resident at once, exact."""
-    env = instance.env
-    value = on_ints(env)
-    reached = (
-        v for v in close(instance.program).peak if all(length.at(env) > 0 for length in v.runs)
-    )
-    return max((int(v.words.evaluate(value)) for v in reached), default=0)
-
-
-def on_ints(env: Mapping[str, int]) -> Callable[[Atom], int]:
-    """Atom → its value, for one instance."""
-
-    def value(atom: Atom) -> int:
-        if isinstance(atom, Trips):
-            return -(-atom.length.at(env) // env[atom.step])
-        if isinstance(atom, Clip):
-            return min(atom.length.at(env), env[atom.step])
-        return env[str(atom)]
-
-    return value
+    if not isinstance(instance, Instance):
+        raise InputError(f"peak takes an instance, got {type(instance).__name__}: bind() it first")
+    value = OnInts(instance.env)
+    levels = close(instance.program).peak
+    return int(highest(((v.words.evaluate(value), v.runs) for v in levels), value))
 
 
 def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArray]:
@@ -81,22 +69,23 @@ def peak_many(program: Program, columns: Mapping[str, Any]) -> IntArray:
     clean, shape = _columns(program, columns)
     _guard(clean, [level.words for level in close(program).peak])
     value = OnArrays(clean)
-    top: Any = 0
-    for level in close(program).peak:
-        words = level.words.evaluate(value)
-        for length in level.runs:
-            words = words * (value.length(length) > 0)
-        top = np.maximum(top, words)
-    return np.broadcast_to(np.asarray(top), shape)
+    levels = ((v.words.evaluate(value), v.runs) for v in close(program).peak)
+    return np.broadcast_to(np.asarray(highest(levels, value)), shape)
+
+
+def magnitude(poly: Poly, columns: Mapping[str, Any]) -> Any:
+    """The sum of the magnitudes of a polynomial's terms, in float64: at least its value.
+
+    Args:
+        columns: name → array.
+    """
+    value = OnArrays({name: np.asarray(v, np.float64) for name, v in columns.items()})
+    return np.asarray(Poly({m: abs(c) for m, c in poly.terms.items()}).evaluate(value), np.float64)
 
 
 def _guard(columns: Mapping[str, NDArray[Any]], polys: Iterable[Poly]) -> None:
-    """Raise InputError where int64 might overflow, judged by the magnitudes of all terms."""
-    value = OnArrays({name: column.astype(np.float64) for name, column in columns.items()})
-    size = 0.0
-    for poly in polys:
-        magnitude = Poly({m: abs(c) for m, c in poly.terms.items()})
-        size += float(np.max(magnitude.evaluate(value), initial=0.0))
+    """Raise InputError where int64 might overflow."""
+    size = sum(float(np.max(magnitude(poly, columns), initial=0.0)) for poly in polys)
     if size > 2.0**62:
         raise InputError(f"counts up to {size:.2e} words exceed 2**62: count these one at a time")
 
@@ -119,8 +108,7 @@ def check_columns(
     Raises:
         InputError: a column is missing, unknown or out of range.
     """
-    axes = {axis for t in program.tensors for axis in t.axes}
-    lows = dict.fromkeys(axes, 1) | {p.name: p.least for p in program.params}
+    lows = dict.fromkeys(axes(program), 1) | {p.name: p.least for p in program.params}
     if missing := sorted(set(lows) - set(columns) - set(free)):
         raise InputError(f"{program.name} needs the columns {', '.join(missing)}: give them")
     if unknown := sorted(set(columns) - set(lows)):
@@ -134,23 +122,40 @@ def check_columns(
         if not whole or (column.size and not low <= column.min() <= column.max() <= LARGEST_SIZE):
             raise InputError(f"column {name} must hold integers in {low}..{LARGEST_SIZE} (2**40)")
         clean[name] = column.astype(np.int64)
-    for p in program.params:
-        if p.name in clean:
-            clean[p.name] = np.minimum(clean[p.name], clean[p.axis])
-    length = OnArrays(clean).length
-    for span in spans(program):
-        if not {name for end in (span.start, span.stop) for name, _ in end.terms} <= set(clean):
-            continue
-        start, stop = length(span.start), length(span.stop)
-        if np.any((start < 0) | (start > stop) | (stop > clean[span.axis])):
-            raise InputError(
-                f"{program.name} uses {span.axis}[{span}], which does not lie inside for some rows"
-            )
+    clean = clipped(program, clean, np.minimum)
+    if span := misplaced(program, clean, np.any):
+        raise InputError(
+            f"{program.name} uses {span.axis}[{span}], which does not lie inside for some rows"
+        )
     return clean
 
 
+class OnInts:
+    """Atom → its value, for one instance; a `Reading` in Python's integers."""
+
+    def __init__(self, env: Mapping[str, int]) -> None:
+        self.env = env
+
+    def __call__(self, atom: Atom) -> int:
+        """The value of an atom."""
+        if isinstance(atom, str):
+            return self.env[atom]
+        if isinstance(atom, Trips):
+            return -(-atom.length.at(self.env) // self.env[atom.step])
+        assert isinstance(atom, Clip), f"{atom} is open: close its loop first"
+        return min(atom.length.at(self.env), self.env[atom.step])
+
+    def where(self, words: Any, length: Affine) -> Any:
+        """Words, or 0 where the loop of this length is empty."""
+        return words if length.at(self.env) > 0 else 0
+
+    def largest(self, words: Sequence[Any]) -> Any:
+        """The largest, or 0 for none."""
+        return max(words, default=0)
+
+
 class OnArrays:
-    """Atom → its values, for arrays; each trip count is computed once.
+    """Atom → its values; a `Reading` in arrays that computes each trip count once.
 
     With `high`, the values are bounds from below over the box whose corners are `env` and `high`:
     what is subtracted in a length (the W of d − W), and the step of a trip count, come from there.
@@ -180,3 +185,11 @@ class OnArrays:
             else:
                 self._seen[atom] = np.minimum(length, self.env[atom.step])
         return self._seen[atom]
+
+    def where(self, words: Any, length: Affine) -> Any:
+        """Words, or 0 where the loop of this length is empty."""
+        return words * (self.length(length) > 0)
+
+    def largest(self, words: Sequence[Any]) -> Any:
+        """The largest at every point, or 0 for none."""
+        return functools.reduce(np.maximum, words, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from iosim.counting.closed import moved
-from iosim.counting.numbers import on_ints
+from iosim.counting.numbers import OnInts
 from iosim.program.ir import (
     Alloc,
     Free,
@@ -85,4 +85,4 @@ def _moved(node: Load | Store, outer: tuple[Loop, ...], env: Mapping[str, int] |
     total = moved(node, outer)
     if env is None:
         return f"# {one or '1'} words, in all {total}"
-    return f"# {one or '1'} words, in all {int(total.evaluate(on_ints(env))):,}"
+    return f"# {one or '1'} words, in all {int(total.evaluate(OnInts(env))):,}"

@@ -5,13 +5,13 @@ The rule that closes loops lives in `iosim.counting.closed`; here its polynomial
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
 
-from iosim.counting.closed import Atom, Clip, Trips, close
+from iosim.counting.closed import Atom, Clip, Trips, close, highest
 from iosim.counts import Counts, Key
 from iosim.errors import InputError
 from iosim.program.ir import Affine, Program
@@ -49,6 +49,12 @@ class _Symbols:
             length = self.affine(atom.length)
             return sympy.Min(length, self.name(atom.step), evaluate=False)
         return self.name(str(atom))
+
+    def where(self, words: Any, length: Affine) -> Any:
+        return sympy.Piecewise((words, self.affine(length) > 0), (0, True))
+
+    def largest(self, words: Sequence[Any]) -> Any:
+        return sympy.Max(*words, evaluate=False) if len(words) > 1 else sum(words)
 
 
 @dataclass(frozen=True)
@@ -102,15 +108,11 @@ def count(program: Program) -> Formula:
     """
     closed, symbols = close(program), _Symbols(program)
     words = {key: sympy.sympify(poly.evaluate(symbols)) for key, poly in closed.counts.items()}
-    levels = []
-    for level in closed.peak:
-        expr = sympy.sympify(level.words.evaluate(symbols))
-        for length in sorted(level.runs, key=str):
-            expr = sympy.Piecewise((expr, symbols.affine(length) > 0), (0, True))
-        levels.append(expr)
+    peak_words = highest(
+        ((v.words.evaluate(symbols), sorted(v.runs, key=str)) for v in closed.peak), symbols
+    )
     # That sizes are positive integers is an assumption of the symbols themselves.
     bounds = [symbols.name(p.name) <= symbols.name(p.axis) for p in program.params]
-    peak_words = sympy.Max(*levels, evaluate=False) if len(levels) > 1 else sum(levels)
     return Formula(program, words, sympy.sympify(peak_words), tuple(bounds))
 
 

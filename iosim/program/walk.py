@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from iosim.counts import Direction
 from iosim.errors import InputError, closest
 from iosim.problem import check_size
-from iosim.program.ir import Alloc, Index, Load, Loop, Node, Program, Span, Store, Tile, nodes
+from iosim.program.ir import Index, Load, Loop, Node, Program, Span, Store, Tile
+from iosim.program.space import axes, clipped, misplaced
 
 Range = tuple[int, int]
 
@@ -46,16 +46,15 @@ def _checked(
     missing = sorted(known - set(tiles))
     if missing:
         raise InputError(f"{program.name} needs the tile sizes {', '.join(missing)}: give them")
-    axes = {axis for t in program.tensors for axis in t.axes}
-    if set(sizes) != axes:
+    over = axes(program)
+    if set(sizes) != set(over):
         raise InputError(
-            f"{program.name} is over the sizes {', '.join(sorted(axes))}, "
+            f"{program.name} is over the sizes {', '.join(over)}, "
             f"got {', '.join(sorted(sizes)) or 'none'}: give exactly those"
         )
-    env = {axis: check_size(axis, sizes[axis]) for axis in sorted(axes)}
-    for p in program.params:
-        env[p.name] = min(check_size(p.name, tiles[p.name], least=p.least), env[p.axis])
-    return env
+    env = {axis: check_size(axis, sizes[axis]) for axis in over}
+    env |= {p.name: check_size(p.name, tiles[p.name], least=p.least) for p in program.params}
+    return clipped(program, env, min)
 
 
 def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> Instance:
@@ -66,26 +65,13 @@ def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -
     if not isinstance(program, Program):
         raise InputError(f"bind takes a program, got {type(program).__name__}: pass its .program")
     env = _checked(program, tiles, sizes)
-    for span in spans(program):
-        start, stop = span.start.at(env), span.stop.at(env)
-        if not 0 <= start <= stop <= env[span.axis]:
-            raise InputError(
-                f"{program.name} uses {span.axis}[{span}], which is {start}:{stop} of "
-                f"{env[span.axis]}: choose sizes and tiles for which it lies inside"
-            )
+    if span := misplaced(program, env, bool):
+        raise InputError(
+            f"{program.name} uses {span.axis}[{span}], which is {span.start.at(env)}:"
+            f"{span.stop.at(env)} of {env[span.axis]}: choose sizes and tiles for which it lies "
+            "inside"
+        )
     return Instance(program, tuple(sorted(env.items())))
-
-
-@functools.lru_cache(maxsize=256)
-def spans(program: Program) -> tuple[Span, ...]:
-    """Every part of an axis that a program names, once each."""
-    found: dict[Span, None] = {}
-    for node in nodes(program.body):
-        if isinstance(node, Loop):
-            found[node.span] = None
-        elif isinstance(node, (Load, Store, Alloc)):
-            found |= dict.fromkeys(x for x in node.index if isinstance(x, Span))
-    return tuple(s for s in found if not s.whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.counting import numbers
-from iosim.counting.closed import Poly
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, check_size
 from iosim.program.ir import Program
@@ -200,11 +199,8 @@ def _large(
     most = {x: v.astype(np.float64) for x, v in columns.items()}
     most |= {x: c.extent.astype(np.float64) for x, c in choices.items()}
     least = most | {x: np.ones_like(most[x]) for x in choices if x not in plan.holds}
-    sizes = [_magnitude(plan.total, least), *(_magnitude(v.words, most) for v in plan.levels)]
+    sizes = [
+        numbers.magnitude(plan.total, least),
+        *(numbers.magnitude(v.words, most) for v in plan.levels),
+    ]
     return np.asarray(np.max(np.broadcast_arrays(*sizes), axis=0) >= INT64_SAFE)
-
-
-def _magnitude(poly: Poly, env: Mapping[str, Any]) -> Any:
-    """The sum of the terms' magnitudes."""
-    positive = Poly({m: abs(c) for m, c in poly.terms.items()})
-    return np.asarray(positive.evaluate(numbers.OnArrays(env)), np.float64)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.program.ir import Loop, Param, Program, nodes
-from iosim.program.walk import spans
+from iosim.program.space import spans
 
 Ints = NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.counting.closed import Clip, Monomial, Poly
+from iosim.counting.closed import Clip, Monomial, Poly, highest
 from iosim.counting.numbers import OnArrays
 from iosim.tiling.candidates import Choice, Ints
 from iosim.tiling.plan import Plan, depends
@@ -205,13 +205,8 @@ class _Peak:
     def __call__(self, at: Ints, low: Where, high: Where) -> Any:
         """From the values at the corners of boxes."""
         least, most = OnArrays(low, high), OnArrays(high, low)
-        top: Any = np.zeros(len(at), self.dtype)
-        for terms, runs in self.levels:
-            words = terms(at, least, most)
-            for length in runs:
-                words = words * (least.length(length) > 0)
-            top = np.maximum(top, words)
-        return top
+        levels = ((terms(at, least, most), runs) for terms, runs in self.levels)
+        return np.broadcast_to(np.asarray(highest(levels, least), self.dtype), at.shape)
 
 
 class _Reach:
