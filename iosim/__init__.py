@@ -1,7 +1,8 @@
 """iosim: the I/O of attention, written once, run, counted, bounded, proved, measured.
 
-The names below are the public surface.  Importing the package imports none of sympy, matplotlib,
-torch or triton: each loads when something that needs it is called.
+The names below are the public surface.  Importing the package imports nothing else: each name
+loads its module when it is first used, and sympy, matplotlib, torch and triton load when something
+that needs them is called.
 
 >>> import iosim
 >>> problem = iosim.Attention(N=1024, d=64)
@@ -14,26 +15,29 @@ torch or triton: each loads when something that needs it is called.
 
 from __future__ import annotations
 
-from iosim.algorithms import ALGORITHMS, algorithm, all_algorithms
-from iosim.algorithms._entry import Algorithm
-from iosim.counting.numbers import count, count_many, peak, peak_many
-from iosim.counting.show import show
-from iosim.counts import Counts
-from iosim.errors import (
-    CapacityError,
-    InputError,
-    IosimError,
-    LeakError,
-    ProgramError,
-    ResidencyError,
-)
-from iosim.machine import Machine, Run, simulate
-from iosim.problem import Attention, Copy, MatMul, max_error
-from iosim.program.build import Builder, build
-from iosim.program.ir import Program
-from iosim.program.walk import Instance, bind
-from iosim.tiling import Tiling, optimal_tiles, optimal_tiles_many, smallest_capacity
-from iosim.trace import transfers
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iosim.algorithms import ALGORITHMS, algorithm, all_algorithms
+    from iosim.algorithms._entry import Algorithm
+    from iosim.counting.numbers import count, count_many, peak, peak_many
+    from iosim.counting.show import show
+    from iosim.counts import Counts
+    from iosim.errors import (
+        CapacityError,
+        InputError,
+        IosimError,
+        LeakError,
+        ProgramError,
+        ResidencyError,
+    )
+    from iosim.machine import Machine, Run, simulate
+    from iosim.problem import Attention, Copy, MatMul, max_error
+    from iosim.program.build import Builder, build
+    from iosim.program.ir import Program
+    from iosim.program.walk import Instance, bind
+    from iosim.tiling import Tiling, optimal_tiles, optimal_tiles_many, smallest_capacity
+    from iosim.trace import transfers
 
 __version__ = "0.1.0"
 
@@ -72,3 +76,34 @@ __all__ = [
     "smallest_capacity",
     "transfers",
 ]
+
+# Where each name is; tests hold this to the imports above.
+_NAMES = {
+    "iosim.algorithms": "ALGORITHMS algorithm all_algorithms",
+    "iosim.algorithms._entry": "Algorithm",
+    "iosim.counting.numbers": "count count_many peak peak_many",
+    "iosim.counting.show": "show",
+    "iosim.counts": "Counts",
+    "iosim.errors": "CapacityError InputError IosimError LeakError ProgramError ResidencyError",
+    "iosim.machine": "Machine Run simulate",
+    "iosim.problem": "Attention Copy MatMul max_error",
+    "iosim.program.build": "Builder build",
+    "iosim.program.ir": "Program",
+    "iosim.program.walk": "Instance bind",
+    "iosim.tiling": "Tiling optimal_tiles optimal_tiles_many smallest_capacity",
+    "iosim.trace": "transfers",
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

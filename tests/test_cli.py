@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -318,8 +319,27 @@ def test_version() -> None:
     assert ok("--version") == f"iosim {iosim.__version__}\n"
 
 
-def test_help_for_every_command() -> None:
-    top = ok("--help")
-    for command in ("algorithms", "show", "count", "bounds", "tiles", "verify", "plot"):
-        assert command in top
-        assert ok(command, "--help")
+def entries(among: Any = cli.COMMANDS, before: tuple[str, ...] = ()) -> Any:
+    """Every command of the registry: words, place, line of help."""
+    for name, (first, second) in among.items():
+        if isinstance(second, dict):
+            yield from entries(second, (*before, name))
+        else:
+            yield (*before, name), first, second
+
+
+@pytest.mark.parametrize(("words", "place", "line"), list(entries()), ids=lambda x: str(x[-1])[:9])
+def test_help_of_every_command(words: tuple[str, ...], place: str, line: str) -> None:
+    """The registry's line is the command's own, and both are printed whole."""
+    module, _, attribute = place.partition(":")
+    command = getattr(importlib.import_module(module), attribute)
+    assert command.name == words[-1]
+    assert command.help.splitlines()[0] == line
+    for text in (ok(*words[:-1], "--help"), ok(*words, "--help")):
+        assert " ".join(line.split()) in " ".join(text.split())
+    assert "..." not in ok(*words[:-1], "--help").replace("[ARGS]...", "")
+
+
+def test_a_group_alone_prints_its_help() -> None:
+    assert ok() == ok("--help")
+    assert ok("gpu") == ok("gpu", "--help")

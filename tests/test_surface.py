@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import pkgutil
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -18,7 +20,9 @@ from iosim.counts import Counts
 from iosim.errors import InputError, closest
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("sympy", "matplotlib", "numba", "torch", "triton", "typer", "scipy", "z3", "networkx")
+HEAVY = (
+    "sympy", "matplotlib", "numba", "torch", "triton", "click", "rich", "scipy", "z3", "networkx",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("statement", ["import iosim", "import iosim.gpu"])
@@ -28,22 +32,76 @@ def test_importing_is_light(statement: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_counting_by_formula_is_light() -> None:
+def loads(words: str, *modules: str) -> list[str]:
+    """Which of some modules a command has imported when it is done."""
     code = (
-        "import sys; sys.argv = 'iosim count flash2 --N 99 --d 8 --M 999 --json'.split();"
+        f"import sys; sys.argv = {words!r}.split();"
         "from iosim import cli\n"
         "try: cli.main()\n"
-        "except SystemExit as e: print([m for m in "
-        f"{tuple(m for m in HEAVY if m != 'typer')!r} if m in sys.modules], file=sys.stderr)"
+        f"except SystemExit: print(*(m for m in {modules!r} if m in sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "[]"
+    return done.stderr.split()
+
+
+def test_counting_by_formula_is_light() -> None:
+    heavy = [m for m in HEAVY if m not in ("click", "rich")]
+    assert not loads("iosim count flash2 --N 99 --d 8 --M 999 --json", *heavy)
+
+
+@pytest.mark.parametrize("words", ["iosim --help", "iosim", "iosim gpu --help", "iosim --version"])
+def test_help_imports_no_command(words: str) -> None:
+    assert not loads(words, *HEAVY[:5], "rich", "numpy", "iosim.problem", "iosim.cli.options")
 
 
 def test_exports() -> None:
     assert sorted(iosim.__all__) == iosim.__all__
+    assert set(iosim.__all__) <= set(dir(iosim))
     for name in iosim.__all__:
         assert getattr(iosim, name).__doc__, name
+    with pytest.raises(AttributeError, match="'iosim' has no attribute 'nothing'"):
+        iosim.nothing  # noqa: B018
+
+
+def test_the_lazy_names_are_those_that_checkers_see() -> None:
+    """The imports under TYPE_CHECKING, the table of places and ``__all__`` say the same."""
+    tree = ast.parse((ROOT / "iosim/__init__.py").read_text())
+    (block,) = (
+        x for x in tree.body if isinstance(x, ast.If) and ast.unparse(x.test) == "TYPE_CHECKING"
+    )
+    seen = {
+        name.name: line.module
+        for line in block.body
+        if isinstance(line, ast.ImportFrom)
+        for name in line.names
+    }
+    assert seen == iosim._HOME
+    assert sorted(seen) == iosim.__all__
+    for name, module in seen.items():
+        assert getattr(iosim, name) is getattr(importlib.import_module(str(module)), name)
+
+
+def shadows(package: ModuleType) -> list[str]:
+    """Submodules that cannot be reached by name: something else of the package has it."""
+    below = {m.name for m in pkgutil.iter_modules(package.__path__)}
+    return [x for x in sorted(below & vars(package).keys())
+            if not isinstance(vars(package)[x], ModuleType)]  # fmt: skip
+
+
+def test_nothing_has_the_name_of_a_module_beside_it() -> None:
+    names = [n for n in modules(kernels=True) if "experiments" not in n]
+    found = [importlib.import_module(n) for n in names]
+    packages = [iosim, *(m for m in found if hasattr(m, "__path__"))]
+    assert {"iosim.gpu", "iosim.algorithms", "iosim.sweep"} < {p.__name__ for p in packages}
+    for package in packages:
+        lazy = {x: getattr(package, x) for x in getattr(package, "__all__", ())}
+        vars(package).update(lazy)
+        assert not shadows(package), package.__name__
+    vars(iosim)["machine"], machine = iosim.count, vars(iosim)["machine"]
+    try:
+        assert shadows(iosim) == ["machine"]
+    finally:
+        vars(iosim)["machine"] = machine
 
 
 def test_version_is_said_once() -> None:
@@ -54,12 +112,12 @@ def test_version_is_said_once() -> None:
     assert f"## {iosim.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def modules() -> list[str]:
+def modules(kernels: bool = False) -> list[str]:
     # iosim.gpu's kernels and __main__ need what a plain install has not, or run on import
     return [
         m.name
         for m in pkgutil.walk_packages(iosim.__path__, "iosim.")
-        if not m.name.endswith("__main__") and ".gpu." not in m.name
+        if not m.name.endswith("__main__") and (kernels or ".gpu." not in m.name)
     ]
 
 

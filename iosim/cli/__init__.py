@@ -1,71 +1,128 @@
-"""The command line: parses, calls, prints.  What it prints as JSON is meant for scripts."""
+"""The command line: parses, calls, prints.  What it prints as JSON is meant for scripts.
+
+Each command is a line of the registry below: where it is, and its line of help.  So neither
+``iosim --help`` nor one command imports what the others need.
+"""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import NoReturn
 
-import typer
-
-from iosim.cli import bounding, counting, pebbling, sweeping, verifying
 from iosim.errors import IosimError
 
-app = typer.Typer(
-    name="iosim",
-    help="The I/O of attention: written once, run, counted, bounded, proved, measured.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-for part in (counting, bounding, verifying, sweeping, pebbling):
-    app.add_typer(part.app)
-
-# Command groups that live with what they drive; each is imported only when it is asked for.
-GROUPS = {"gpu": "iosim.gpu.cli:app"}
-
-
-# Typer has carried click inside itself since 0.2x; its errors are found through what it exports.
-_USAGE: type[Exception] = next(
-    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
-)
+# Name → (where the command is, the first line of its help).  Beside a group stand its commands.
+Entry = tuple[str, str]
+COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
+    "algorithms": ("iosim.cli.counting:algorithms", "List the algorithms."),
+    "show": (
+        "iosim.cli.counting:show",
+        "Print a schedule as pseudo-code with the words that each load and store moves.",
+    ),
+    "count": ("iosim.cli.counting:count", "Count the words that one schedule moves."),
+    "tiles": (
+        "iosim.cli.counting:tiles",
+        "Find the tile sizes that move the fewest words in M.",
+    ),
+    "bounds": (
+        "iosim.cli.bounding:bounds",
+        "List upper and lower bounds on the words that any schedule moves.",
+    ),
+    "tightness": (
+        "iosim.cli.bounding:tightness",
+        "Hold the best schedule against the largest proven lower bound: how far from optimal?",
+    ),
+    "prove": (
+        "iosim.cli.bounding:prove",
+        "Run the machine-checked steps of the proofs, and say how far each was checked.",
+    ),
+    "verify": (
+        "iosim.cli.verifying:verify",
+        "Run every attention schedule over a sweep of M, and check every number against every "
+        "other.",
+    ),
+    "plot": ("iosim.cli.verifying:plot", "Draw the figure of a table."),
+    "sweep": (
+        "iosim.cli.sweeping:sweep",
+        "Count a grid of points into a directory of Parquet shards.",
+    ),
+    "collect": (
+        "iosim.cli.sweeping:collect",
+        "Carry on with the sweep of a directory: check its shards, redo broken ones, add missing "
+        "ones.",
+    ),
+    "combine": (
+        "iosim.cli.sweeping:combine",
+        "Merge the rows of several sweeps into one directory, each task once.",
+    ),
+    "query": (
+        "iosim.cli.sweeping:query",
+        "Ask the rows of one or more directories in SQL (DuckDB); the table is called rows.",
+    ),
+    "reproduce": (
+        "iosim.cli.sweeping:reproduce",
+        "Run experiments from scratch and say whether the committed numbers come out again.",
+    ),
+    "optimal": (
+        "iosim.cli.pebbling:optimal",
+        "Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.",
+    ),
+    "gpu": (
+        "The same programs on a GPU: emitted as Triton, run, and counted by the hardware.",
+        {
+            "emit": ("iosim.cli.gpu:emit", "Print the Triton source of a program."),
+            "validate": (
+                "iosim.cli.gpu:validate",
+                "Model, kernel and hardware, byte for byte, over algorithms × d × M × N.",
+            ),
+            "bench": (
+                "iosim.cli.gpu:bench",
+                "The emitted flash2 beside PyTorch's fused and standard attention.",
+            ),
+            "dram": (
+                "iosim.cli.gpu:dram",
+                "DRAM reads of flash2 beside the wave and drift models, plain and in step.",
+            ),
+            "paper": (
+                "iosim.cli.gpu:paper",
+                "The FlashAttention paper's HBM traffic, repeated with DRAM counters.",
+            ),
+            "replay": (
+                "iosim.cli.gpu:replay",
+                "Tables from saved reports, with today's model and no GPU.",
+            ),
+            "figure": (
+                "iosim.cli.gpu:figure",
+                "Predicted against measured at both boundaries, from saved reports.",
+            ),
+        },
+    ),
+}
 
 
 def main() -> NoReturn:
     """Entry point: one line on stderr and exit code 2 for whatever the user can mend."""
     try:
-        asked = sys.argv[1:2]
-        for group, place in GROUPS.items():
-            if asked in ([group], [], ["--help"]):
-                where, name = place.split(":")
-                app.add_typer(getattr(importlib.import_module(where), name), name=group)
-        if sys.argv[1:] == ["--version"]:
-            typer.echo(f"iosim {importlib.import_module('iosim').__version__}")
-            sys.exit(0)
-        code = app(standalone_mode=False)
+        from iosim.cli.registry import UsageError, run
+
+        code = run(COMMANDS, sys.argv[1:])
         sys.stdout.flush()
-        if code == 130:  # newer Typers report an interrupt as a code instead of raising
-            raise KeyboardInterrupt
     except IosimError as error:
-        typer.echo(f"iosim: {error}", err=True)
-        sys.exit(2)
-    except _USAGE as error:
-        said = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-        typer.echo(f"iosim: {said} (see iosim --help)", err=True)
-        sys.exit(2)
+        _fail(f"{error}", 2)
+    except UsageError as error:
+        _fail(f"{error.format_message().rstrip('.')} (see iosim --help)", 2)
     except MemoryError as error:
-        typer.echo(f"iosim: out of memory ({error}): choose smaller sizes", err=True)
-        sys.exit(2)
+        _fail(f"out of memory ({error}): choose smaller sizes", 2)
     except OSError as error:
-        typer.echo(
-            f"iosim: cannot write the output ({error.strerror}): send it elsewhere", err=True
-        )
         # The interpreter would try to flush it again, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        typer.echo("iosim: interrupted", err=True)
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
+        _fail(f"cannot write the output ({error.strerror}): send it elsewhere", 2)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    sys.exit(code)
+
+
+def _fail(said: str, code: int) -> NoReturn:
+    print(f"iosim: {said}", file=sys.stderr)
+    sys.exit(code)

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from iosim.cli import options as opt
 from iosim.errors import InputError
 from iosim.units import parse_int, parse_range
 
-app = typer.Typer()
 
-
-@app.command("bounds")
-def bounds_(
-    M: opt.Memory = None, N: opt.N = None, d: opt.D = None, heads: opt.Heads = None,
-    m: opt.Mm = None, n: opt.Nn = None, k: opt.Kk = None,
-    dtype: opt.Dtype = None, as_json: opt.Json = False,
-) -> None:  # fmt: skip
+@click.command()
+@opt.memory()
+@opt.sizes()
+@opt.dtype
+@opt.as_json
+def bounds(M: str | None, sizes: opt.Sizes, dtype: str | None, as_json: bool) -> None:
     """List upper and lower bounds on the words that any schedule moves."""
     from iosim.bounds import bounds_for
 
-    given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
-    if (N or d or heads) and (m or n or k):
+    if sizes.keys() & {"N", "d", "heads"} and sizes.keys() & {"m", "n", "k"}:
         raise InputError("sizes of two problems: give --N --d (attention) or --m --n --k (matmul)")
-    kind = "matmul" if m or k else "copy" if n else "attention"
-    problem = opt.problem_from(kind, given)
+    kind = "matmul" if sizes.keys() & {"m", "k"} else "copy" if "n" in sizes else "attention"
+    problem = opt.problem_from(kind, sizes)
     found = bounds_for(problem, opt.words_from(M, dtype))
     if as_json:
         opt.print_json([b.as_dict() for b in found])
@@ -42,52 +38,51 @@ def bounds_(
     )  # fmt: skip
 
 
-@app.command("tightness")
-def tightness_(
-    N: opt.N = None,
-    d: Annotated[str | None, typer.Option("--d", metavar="LIST", help="one, or 32,64,128")] = None,
-    M: Annotated[
-        str | None, typer.Option("--M", metavar="LIST", help="one, a list, or 256:1Mi:x1.2")
-    ] = None,
-    heads: opt.Heads = None,
-    klass: Annotated[
-        str,
-        typer.Option(
-            "--class",
-            help="algorithms covered by the bound: once (every score computed once), recompute "
-            "(scores may be computed again), trees (sums in any order and shape)",
-        ),
-    ] = "once",
-    out: Annotated[Path | None, typer.Option(help="write tightness.csv and a figure here")] = None,
-    dtype: opt.Dtype = None,
-    as_json: opt.Json = False,
-) -> None:
+@click.command()
+@opt.sizes("N", "heads")
+@opt.sizes("d", metavar="LIST", d="one, or 32,64,128")
+@opt.memory("one, a list, or 256:1Mi:x1.2", metavar="LIST")
+@click.option(
+    "--class",
+    "klass",
+    default="once",
+    help="algorithms covered by the bound: once (every score computed once), recompute "
+    "(scores may be computed again), trees (sums in any order and shape)",
+)
+@opt.path("--out", "write tightness.csv and a figure here")
+@opt.dtype
+@opt.as_json
+def tightness(
+    sizes: opt.Sizes, M: str | None, klass: str, out: Path | None, dtype: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Hold the best schedule against the largest proven lower bound: how far from optimal?
 
     One point prints one object with --json, several print a list.
     """
-    from iosim.checks import tightness
+    from iosim.checks import tightness as best
 
+    N, d = sizes.get("N"), sizes.get("d")
     if N is None or d is None or M is None:
         raise InputError("tightness needs --N, --d and --M: give all three")
     if "," in N:
         raise InputError(f"tightness takes one N, got {N!r}: write thousands as 4096 or 4_096")
     ds = parse_range("d", d)
-    points = tightness.sweep(
+    points = best.sweep(
         parse_int("N", N), ds, parse_range("M", M, dtype), klass,
-        1 if heads is None else parse_int("heads", heads),
+        parse_int("heads", sizes.get("heads", "1")),
     )  # fmt: skip
     if not points:
         # Say why as a single point does: with the smallest M that works.
         from iosim.problem import Attention
 
-        tightness.best_schedule(Attention(parse_int("N", N), ds[0]), parse_range("M", M, dtype)[-1])
+        best.best_schedule(Attention(parse_int("N", N), ds[0]), parse_range("M", M, dtype)[-1])
     made: list[Path] = []
     if out is not None:
         from iosim.output import plot, table
 
         made = table.publish(table.out_dir(out), lambda part: plot.with_table(
-            part / "tightness.csv", tightness.table(points), plot.plot_gap))  # fmt: skip
+            part / "tightness.csv", best.table(points), plot.plot_gap))  # fmt: skip
     if as_json:
         rows = [p.as_dict() for p in points]
         opt.print_json(rows[0] if len(rows) == 1 else rows)
@@ -102,21 +97,20 @@ def tightness_(
     )  # fmt: skip
     if len(points) == 1:
         p = points[0]
-        typer.echo("tiles  " + ", ".join(f"{k} = {v}" for k, v in p.best.tiles.items()))
-        typer.echo(f"every lower bound that applies (class {klass}):")
+        click.echo("tiles  " + ", ".join(f"{k} = {v}" for k, v in p.best.tiles.items()))
+        click.echo(f"every lower bound that applies (class {klass}):")
         opt.print_table(
             ["bound", "words", "source"],
             [[b.name, f"{b.words or 0:,.0f}", b.source] for b in p.bounds],
         )
     if out is not None:
-        typer.echo(f"wrote {', '.join(map(str, made))}")
+        click.echo(f"wrote {', '.join(map(str, made))}")
 
 
-@app.command("prove")
-def prove_(
-    theorem: Annotated[str | None, typer.Argument(metavar="[THEOREM]")] = None,
-    as_json: opt.Json = False,
-) -> None:
+@click.command()
+@click.argument("theorem", required=False)
+@opt.as_json
+def prove(theorem: str | None, as_json: bool) -> None:
     """Run the machine-checked steps of the proofs, and say how far each was checked.
 
     Exit code 1 if a step fails or could not be run.
@@ -130,12 +124,12 @@ def prove_(
         results += found
         if as_json:
             continue
-        typer.echo(f"{name}")
+        click.echo(f"{name}")
         for r in found:
             how = proof.HOW[r.how]
             what = r.scope if r.status == "passed" else r.detail
-            typer.echo(f"  {r.status:7} {r.step}: {r.says}")
-            typer.echo(f"          {how}: {what} ({r.seconds:.1f} s)")
+            click.echo(f"  {r.status:7} {r.step}: {r.says}")
+            click.echo(f"          {how}: {what} ({r.seconds:.1f} s)")
     bad = [r for r in results if r.status != "passed"]
     failed = sum(r.status == "failed" for r in bad)
     if as_json:
@@ -145,6 +139,6 @@ def prove_(
             f"{sum(r.how == how and r.status == 'passed' for r in results)} {text}"
             for how, text in proof.HOW.items()
         )
-        typer.echo(f"{len(results)} steps: {by}; {failed} failed, {len(bad) - failed} not run")
+        click.echo(f"{len(results)} steps: {by}; {failed} failed, {len(bad) - failed} not run")
     if bad:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)

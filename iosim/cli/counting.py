@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from iosim.algorithms import Algorithm, algorithm, all_algorithms
 from iosim.cli import options as opt
 from iosim.counting.numbers import peak
-from iosim.counting.show import show
-from iosim.engines import engine
+from iosim.counting.show import show as listing
+from iosim.engines import engine as find_engine
 from iosim.errors import InputError, closest
 from iosim.problem import check_size, word_bytes
 from iosim.program.walk import Instance, bind
@@ -20,11 +20,9 @@ from iosim.tiling import optimal_tiles
 from iosim.tiling.rules import choose_tiles
 from iosim.units import parse_tiles
 
-app = typer.Typer()
 
-
-@app.command("algorithms")
-def algorithms_() -> None:
+@click.command()
+def algorithms() -> None:
     """List the algorithms."""
     opt.print_table(
         ["algorithm", "problem", "tiles", "cost (words)", "source"],
@@ -35,18 +33,15 @@ def algorithms_() -> None:
     )
 
 
-@app.command("show")
-def show_(
-    algo: opt.Algo,
-    tiles: Annotated[str | None, typer.Option(help="like B_r=64,B_c=64")] = None,
-    N: opt.N = None, d: opt.D = None, heads: opt.Heads = None,
-    m: opt.Mm = None, n: opt.Nn = None, k: opt.Kk = None,
-) -> None:  # fmt: skip
+@click.command()
+@opt.algo
+@click.option("--tiles", help="like B_r=64,B_c=64")
+@opt.sizes()
+def show(algo: str, tiles: str | None, sizes: opt.Sizes) -> None:
     """Print a schedule as pseudo-code with the words that each load and store moves."""
     found = algorithm(algo)
     instance: Instance | None = None
-    given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
-    if tiles is None and any(given.values()):
+    if tiles is None and sizes:
         raise InputError("sizes alone don't bind a schedule: add --tiles, like B_r=64,B_c=64")
     if tiles is not None:
         if "=" not in tiles:
@@ -57,38 +52,40 @@ def show_(
             if name not in params:
                 raise InputError(f"{algo} has no tile size {name!r}: {closest(name, params)}")
             check_size(name, value, least=params[name].least)
-        if not any(given.values()):
+        if not sizes:
             # Without sizes the words stay symbolic; with them, they are numbers.
-            typer.echo(_with_tiles(found, values), nl=False)
+            click.echo(_with_tiles(found, values), nl=False)
             return
-        problem = opt.problem_from(found.problem.kind, given)
+        problem = opt.problem_from(found.problem.kind, sizes)
         instance = bind(found.program, problem.sizes, values)
-    typer.echo(show(found.program, instance), nl=False)
+    click.echo(listing(found.program, instance), nl=False)
 
 
 def _with_tiles(found: Algorithm, tiles: Mapping[str, int]) -> str:
     """A listing with some tile sizes replaced by their numbers, sizes still symbolic."""
 
-    text = show(found.program)
+    text = listing(found.program)
     for name, value in tiles.items():
         text = re.sub(rf"(?<![\w]){re.escape(name)}(?![\w])", str(value), text)
     return text
 
 
-@app.command("count")
-def count_(
-    algo: opt.Algo, M: opt.Memory = None, N: opt.N = None, d: opt.D = None, heads: opt.Heads = None,
-    m: opt.Mm = None, n: opt.Nn = None, k: opt.Kk = None,
-    tiles: Annotated[str, typer.Option(help="auto, B_r=64,B_c=64, or a paper's rule: paper")]
-    = "auto",
-    engine_: Annotated[str, typer.Option("--engine", help="formula or simulate")] = "formula",
-    dtype: opt.Dtype = None, as_json: opt.Json = False,
+@click.command()
+@opt.algo
+@opt.memory()
+@opt.sizes()
+@click.option("--tiles", default="auto", help="auto, B_r=64,B_c=64, or a paper's rule: paper")
+@click.option("--engine", default="formula", help="formula or simulate")
+@opt.dtype
+@opt.as_json
+def count(
+    algo: str, M: str | None, sizes: opt.Sizes, tiles: str, engine: str, dtype: str | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Count the words that one schedule moves."""
     found = algorithm(algo)
-    given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
-    problem = opt.problem_from(found.problem.kind, given)
-    run = engine(engine_).one
+    problem = opt.problem_from(found.problem.kind, sizes)
+    run = find_engine(engine).one
     size_of = {t.name: word_bytes(dtype, t.wide) for t in found.program.tensors} if dtype else {}
     words = opt.words_from(M, dtype)
     choice = choose_tiles(found, problem, words, tiles)
@@ -96,7 +93,7 @@ def count_(
 
     counts, top = run(choice.instance, problem, max(words, peak(choice.instance)))
     result: dict[str, Any] = {
-        "algorithm": algo, "engine": engine_, "problem": problem.sizes, "M": words,
+        "algorithm": algo, "engine": engine, "problem": problem.sizes, "M": words,
         "tiles": choice.tiles, "load_words": counts.load_words, "store_words": counts.store_words,
         "total_words": counts.total_words, "peak_words": top,
         "by_tensor": {"load": counts.by_tensor("load"), "store": counts.by_tensor("store")},
@@ -107,31 +104,33 @@ def count_(
     if as_json:
         opt.print_json(result)
         return
-    sizes = ", ".join(f"{name} = {value:,}" for name, value in problem.sizes.items())
-    typer.echo(f"{found.title}: {sizes}, M = {words:,} words, by {engine_}")
-    typer.echo(f"tiles  {', '.join(f'{name} = {v}' for name, v in choice.tiles.items())}")
+    at = ", ".join(f"{name} = {value:,}" for name, value in problem.sizes.items())
+    click.echo(f"{found.title}: {at}, M = {words:,} words, by {engine}")
+    click.echo(f"tiles  {', '.join(f'{name} = {v}' for name, v in choice.tiles.items())}")
     names = sorted({tensor for (_, tensor), _ in counts})
     rows = [
         [x, f"{counts['load', x]:,}", f"{counts['store', x]:,}"] for x in names
     ]  # fmt: skip
     rows.append(["total", f"{counts.load_words:,}", f"{counts.store_words:,}"])
     opt.print_table(["tensor", "load_words", "store_words"], rows)
-    typer.echo(f"total  {counts.total_words:,} words" + (
+    click.echo(f"total  {counts.total_words:,} words" + (
         f", {result['total_bytes']:,} bytes ({dtype})" if dtype else ""))  # fmt: skip
-    typer.echo(f"peak   {top:,} of {words:,} words")
+    click.echo(f"peak   {top:,} of {words:,} words")
 
 
-@app.command("tiles")
-def tiles_(
-    algo: opt.Algo, M: opt.Memory = None, N: opt.N = None, d: opt.D = None, heads: opt.Heads = None,
-    m: opt.Mm = None, n: opt.Nn = None, k: opt.Kk = None,
-    lattice: Annotated[str, typer.Option(help="all, or pow2 (powers of two ≥ 16)")] = "all",
-    dtype: opt.Dtype = None, as_json: opt.Json = False,
-) -> None:  # fmt: skip
+@click.command()
+@opt.algo
+@opt.memory()
+@opt.sizes()
+@click.option("--lattice", default="all", help="all, or pow2 (powers of two ≥ 16)")
+@opt.dtype
+@opt.as_json
+def tiles(
+    algo: str, M: str | None, sizes: opt.Sizes, lattice: str, dtype: str | None, as_json: bool
+) -> None:
     """Find the tile sizes that move the fewest words in M."""
     found = algorithm(algo)
-    given = {"N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k}
-    problem = opt.problem_from(found.problem.kind, given)
+    problem = opt.problem_from(found.problem.kind, sizes)
     words = opt.words_from(M, dtype)
     best = optimal_tiles(found.program, problem, words, lattice=lattice)  # type: ignore[arg-type]
     result = {
@@ -141,7 +140,7 @@ def tiles_(
     if as_json:
         opt.print_json(result)
         return
-    sizes = ", ".join(f"{name} = {value:,}" for name, value in problem.sizes.items())
-    typer.echo(f"{found.name}: {sizes}, M = {words:,} words")
-    typer.echo("tiles  " + ",".join(f"{name}={value}" for name, value in best.tiles.items()))
-    typer.echo(f"moves {best.total_words:,} words, holds {best.peak_words:,} of {words:,}")
+    at = ", ".join(f"{name} = {value:,}" for name, value in problem.sizes.items())
+    click.echo(f"{found.name}: {at}, M = {words:,} words")
+    click.echo("tiles  " + ",".join(f"{name}={value}" for name, value in best.tiles.items()))
+    click.echo(f"moves {best.total_words:,} words, holds {best.peak_words:,} of {words:,}")

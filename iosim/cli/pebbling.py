@@ -7,9 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from iosim.cli import options as opt
 from iosim.errors import InputError
@@ -18,30 +18,23 @@ from iosim.units import parse_int, parse_range
 if TYPE_CHECKING:
     from iosim.pebbling import Dag, Known, Optimum
 
-app = typer.Typer()
 
-WHAT = typer.Argument(
-    metavar="WHAT", help="matmul, attention, or a file: node-link JSON, or an edge 'a b' per line"
+@click.command()
+@click.argument(
+    "what", help="matmul, attention, or a file: node-link JSON, or an edge 'a b' per line"
 )
-
-
-@app.command("optimal")
-def optimal_(
-    what: Annotated[str, WHAT],
-    M: Annotated[str | None, typer.Option("--M", metavar="LIST", help="one, or 3,4,5, or 3:9:+1")]
-    = None,
-    N: opt.N = None, d: opt.D = None, m: opt.Mm = None, n: opt.Nn = None, k: opt.Kk = None,
-    recompute: Annotated[bool, typer.Option(help="values may be computed again")] = False,
-    partial: Annotated[bool, typer.Option(help="sums take their terms one at a time")] = False,
-    sums: Annotated[
-        str | None, typer.Option(help="chain or vertex (the default with --partial)")
-    ] = None,
-    softmax: Annotated[
-        str | None, typer.Option(help="fused, exp (a vertex of its own) or free (as bounds count)")
-    ] = None,
-    show: Annotated[bool, typer.Option("--show", help="print the schedule, move by move")] = False,
-    seconds: Annotated[str, typer.Option(help="time for each M")] = "60",
-    as_json: opt.Json = False,
+@opt.memory("one, or 3,4,5, or 3:9:+1", metavar="LIST")
+@opt.sizes("N", "d", "m", "n", "k")
+@click.option("--recompute/--no-recompute", help="values may be computed again")
+@click.option("--partial/--no-partial", help="sums take their terms one at a time")
+@click.option("--sums", help="chain or vertex (the default with --partial)")
+@click.option("--softmax", help="fused, exp (a vertex of its own) or free (as bounds count)")
+@click.option("--show", is_flag=True, help="print the schedule, move by move")
+@click.option("--seconds", default="60", help="time for each M")
+@opt.as_json
+def optimal(
+    what: str, M: str | None, sizes: opt.Sizes, recompute: bool, partial: bool, sums: str | None,
+    softmax: str | None, show: bool, seconds: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.
 
@@ -53,7 +46,6 @@ def optimal_(
     if M is None:
         raise InputError("M is missing: give --M in words, like 4, or 3:9:+1")
     Ms = parse_range("M", M)
-    sizes = {"N": N, "d": d, "m": m, "n": n, "k": k}
     dag = _dag(what, sizes, sums or ("vertex" if partial else "chain"), sums, softmax, partial)
     found = []
     for words in Ms:
@@ -68,7 +60,7 @@ def optimal_(
         rows = [f.as_dict() for f in found]
         opt.print_json(rows[0] if len(Ms) == 1 else rows)
     if found[-1].stopped == "interrupted":
-        raise typer.Exit(130)
+        raise click.exceptions.Exit(130)
 
 
 def _seconds(text: str) -> float:
@@ -82,14 +74,14 @@ def _seconds(text: str) -> float:
 
 
 def _dag(
-    what: str, sizes: Mapping[str, str | None], style: str, sums: str | None,
-    softmax: str | None, partial: bool,
+    what: str, sizes: opt.Sizes, style: str, sums: str | None, softmax: str | None,
+    partial: bool,
 ) -> Dag:  # fmt: skip
     from iosim.pebbling import attention, from_file, matmul
 
     need = {"matmul": ("m", "n", "k"), "attention": ("N", "d")}.get(what, ())
-    for name, text in sizes.items():
-        if text is not None and name not in need:
+    for name in sizes:
+        if name not in need:
             wanted = ", ".join("--" + x for x in need) or "no size"
             raise InputError(f"{what} has no size {name}: give {wanted}")
     if softmax is not None and what != "attention":
@@ -100,10 +92,10 @@ def _dag(
         if not Path(what).exists():
             raise InputError(f"{what} is neither matmul, attention nor a file: give one of them")
         return from_file(Path(what))
-    missing = [x for x in need if sizes[x] is None]
+    missing = [x for x in need if x not in sizes]
     if missing:
         raise InputError(f"{what} needs {', '.join('--' + x for x in missing)}: give them")
-    given = {x: parse_int(x, sizes[x] or "") for x in need}
+    given = {x: parse_int(x, sizes[x]) for x in need}
 
     def build(at: Mapping[str, int]) -> Dag:
         if what == "matmul":
@@ -163,19 +155,19 @@ class _Progress:
 
 def _print(found: Optimum, show: bool) -> None:
     variant = ", recomputation" * found.recompute + ", partial computations" * found.partial
-    typer.echo(f"{found.dag.name}, {len(found.dag.vertices)} vertices, M = {found.M}{variant}")
+    click.echo(f"{found.dag.name}, {len(found.dag.vertices)} vertices, M = {found.M}{variant}")
     moved = f"{found.loads} loads, {found.stores} stores"
     if found.optimal:
-        typer.echo(f"  optimum {found.cost} I/Os: {moved}; proved, no schedule moves fewer")
+        click.echo(f"  optimum {found.cost} I/Os: {moved}; proved, no schedule moves fewer")
     elif found.cost is None:
-        typer.echo(f"  at least {found.lower_bound} I/Os, no schedule found: {found.stopped}")
+        click.echo(f"  at least {found.lower_bound} I/Os, no schedule found: {found.stopped}")
     else:
         gap = 100 * (found.cost / found.lower_bound - 1)
-        typer.echo(
+        click.echo(
             f"  between {found.lower_bound} and {found.cost} I/Os ({gap:.1f} %): {moved}; "
             f"{found.stopped}"
         )
-    typer.echo(f"  {found.states:,} states, {found.seconds:.2f} s", err=True)
+    click.echo(f"  {found.states:,} states, {found.seconds:.2f} s", err=True)
     if show:
         for number, move in enumerate(found.schedule, 1):
-            typer.echo(f"  {number:4}  {move}")
+            click.echo(f"  {number:4}  {move}")

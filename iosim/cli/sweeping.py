@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from iosim.cli import options as opt
 from iosim.errors import InputError
@@ -15,40 +15,35 @@ from iosim.errors import InputError
 if TYPE_CHECKING:
     from iosim.sweep import Pool, Report, Store
 
-app = typer.Typer()
+workers = opt.workers("processes, 0 for all cores, 1 for this one")
+dask = click.option("--dask", help="a Dask scheduler (tcp://…), or local for one of your own")
+csv = opt.path("--csv", "also write the rows as CSV")
+directory = click.argument("path", metavar="DIR", type=click.Path(path_type=Path))
+directories = click.argument(
+    "paths", metavar="DIR...", type=click.Path(path_type=Path), nargs=-1, required=True
+)
 
-Range = "RANGE"
-Workers = Annotated[int, typer.Option(help="processes, 0 for all cores, 1 for this one", min=0)]
-Dask = Annotated[
-    str | None, typer.Option(help="a Dask scheduler (tcp://…), or local for one of your own")
-]
-Csv = Annotated[Path | None, typer.Option("--csv", help="also write the rows as CSV")]
 
-
-@app.command("sweep")
-def sweep_(
-    out: Annotated[Path, typer.Option(help="the directory to fill; run again to carry on")],
-    algo: Annotated[str | None, typer.Option(metavar="LIST", help="flash2,small_cache")] = None,
-    N: Annotated[str | None, typer.Option("--N", metavar=Range, help="1024:65536:x2")] = None,
-    d: Annotated[str | None, typer.Option("--d", metavar=Range, help="64,128")] = None,
-    heads: Annotated[str | None, typer.Option(metavar=Range, help="batch × heads")] = None,
-    m: Annotated[str | None, typer.Option("--m", metavar=Range, help="rows of C (matmul)")] = None,
-    n: Annotated[str | None, typer.Option("--n", metavar=Range, help="columns of C")] = None,
-    k: Annotated[str | None, typer.Option("--k", metavar=Range, help="inner size")] = None,
-    M: Annotated[str | None, typer.Option("--M", metavar=Range, help="256:1Mi:x1.2")] = None,
-    dtype: opt.Dtype = None,
-    tiles: Annotated[
-        str | None, typer.Option(help="auto, paper, or like B_r=16:256:x2,B_c=64")
-    ] = None,
-    engine: Annotated[str | None, typer.Option(help="formula, simulate, …")] = None,
-    feasible: Annotated[bool, typer.Option("--feasible", help="only points that fit M")] = False,
-    config: Annotated[Path | None, typer.Option(help="a TOML file of these options")] = None,
-    shard_rows: Annotated[int | None, typer.Option(help="points in a shard", min=1)] = None,
-    workers: Workers = 0,
-    dask: Dask = None,
-    csv: Csv = None,
-    as_json: opt.Json = False,
-) -> None:
+@click.command()
+@opt.path("--out", "the directory to fill; run again to carry on", required=True)
+@click.option("--algo", metavar="LIST", help="flash2,small_cache")
+@opt.sizes(metavar="RANGE", N="1024:65536:x2", d="64,128", n="columns of C", k="inner size")
+@opt.memory("256:1Mi:x1.2", metavar="RANGE")
+@opt.dtype
+@click.option("--tiles", help="auto, paper, or like B_r=16:256:x2,B_c=64")
+@click.option("--engine", help="formula, simulate, …")
+@click.option("--feasible", is_flag=True, help="only points that fit M")
+@opt.path("--config", "a TOML file of these options")
+@click.option("--shard-rows", type=click.IntRange(min=1), help="points in a shard")
+@workers
+@dask
+@csv
+@opt.as_json
+def sweep(
+    out: Path, algo: str | None, sizes: opt.Sizes, M: str | None, dtype: str | None,
+    tiles: str | None, engine: str | None, feasible: bool, config: Path | None,
+    shard_rows: int | None, workers: int, dask: str | None, csv: Path | None, as_json: bool,
+) -> None:  # fmt: skip
     """Count a grid of points into a directory of Parquet shards.
 
     Killed, it loses at most the shards in the making; the same command carries on.
@@ -56,23 +51,21 @@ def sweep_(
     from iosim.sweep import Store, Sweep
 
     given: dict[str, Any] = {
-        "algo": algo, "N": N, "d": d, "heads": heads, "m": m, "n": n, "k": k, "M": M,
-        "dtype": dtype, "tiles": tiles, "engine": engine, "feasible": feasible,
-        "shard_rows": shard_rows,
+        "algo": algo, **sizes, "M": M, "dtype": dtype, "tiles": tiles, "engine": engine,
+        "feasible": feasible, "shard_rows": shard_rows,
     }  # fmt: skip
     declared = Sweep.of(**given) if config is None else Sweep.from_toml(config, **given)
     with _pool(workers, dask) as pool:
         _collect(Store.declare(out, declared), pool, csv, as_json)
 
 
-@app.command("collect")
-def collect_(
-    path: Annotated[Path, typer.Argument(metavar="DIR")],
-    workers: Workers = 0,
-    dask: Dask = None,
-    csv: Csv = None,
-    as_json: opt.Json = False,
-) -> None:
+@click.command()
+@directory
+@workers
+@dask
+@csv
+@opt.as_json
+def collect(path: Path, workers: int, dask: str | None, csv: Path | None, as_json: bool) -> None:
     """Carry on with the sweep of a directory: check its shards, redo broken ones, add missing ones.
 
     Any number of these may work on one directory.
@@ -85,57 +78,56 @@ def collect_(
         _collect(store, pool, csv, as_json)
 
 
-@app.command("combine")
-def combine_(
-    paths: Annotated[list[Path], typer.Argument(metavar="DIR...")],
-    out: Annotated[Path, typer.Option(help="the directory to add to")],
-    csv: Csv = None,
-) -> None:
+@click.command()
+@directories
+@opt.path("--out", "the directory to add to", required=True)
+@csv
+def combine(paths: Sequence[Path], out: Path, csv: Path | None) -> None:
     """Merge the rows of several sweeps into one directory, each task once."""
-    from iosim.sweep import combine, export_csv
+    from iosim.sweep import combine as merge
+    from iosim.sweep import export_csv
 
-    done = combine(paths, out)
-    typer.echo(f"{done.new:,} rows new, {done.known:,} there before, in {out}")
+    done = merge(paths, out)
+    click.echo(f"{done.new:,} rows new, {done.known:,} there before, in {out}")
     if csv is not None:
-        typer.echo(f"wrote {csv}, {export_csv([out], csv):,} rows")
+        click.echo(f"wrote {csv}, {export_csv([out], csv):,} rows")
 
 
-@app.command("query")
-def query_(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT … FROM rows")],
-    paths: Annotated[list[Path], typer.Argument(metavar="DIR...")],
-    as_json: opt.Json = False,
-) -> None:
+@click.command()
+@click.argument("sql", help="SELECT … FROM rows")
+@directories
+@opt.as_json
+def query(sql: str, paths: Sequence[Path], as_json: bool) -> None:
     """Ask the rows of one or more directories in SQL (DuckDB); the table is called rows."""
-    from iosim.sweep import query
+    from iosim.sweep import query as ask
 
-    found = query(sql, paths)
+    found = ask(sql, paths)
     if as_json:
         opt.print_json(found.to_pylist())
         return
     cells = [[_cell(v) for v in row.values()] for row in found.slice(0, 1000).to_pylist()]
     opt.print_table(list(found.column_names), cells)
     if found.num_rows > len(cells):
-        typer.echo(f"… {found.num_rows - len(cells):,} rows more: add LIMIT, or --json")
+        click.echo(f"… {found.num_rows - len(cells):,} rows more: add LIMIT, or --json")
 
 
-@app.command("reproduce")
-def reproduce_(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[e01 …]")] = None,
-) -> None:
+@click.command()
+@click.argument("names", metavar="[e01 …]", nargs=-1)
+def reproduce(names: Sequence[str]) -> None:
     """Run experiments from scratch and say whether the committed numbers come out again.
 
     Exit code 1 if one does not.
     """
-    from iosim.checks.reproduce import find, reproduce
+    from iosim.checks.reproduce import find
+    from iosim.checks.reproduce import reproduce as run_again
 
     bad = 0
-    for path in find(names or []):
-        result = reproduce(path)
-        typer.echo(f"{result.name}: {result.verdict} ({result.seconds:.1f} s)")
+    for path in find(names):
+        result = run_again(path)
+        click.echo(f"{result.name}: {result.verdict} ({result.seconds:.1f} s)")
         bad += not result.same
     if bad:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 @contextlib.contextmanager
@@ -159,7 +151,8 @@ def _collect(store: Store, pool: Pool, csv: Path | None, as_json: bool) -> None:
         TimeRemainingColumn,
     )
 
-    from iosim.sweep import collect, export_csv
+    from iosim.sweep import collect as carry_on
+    from iosim.sweep import export_csv
 
     screen = Console(stderr=True)
     progress = Progress(
@@ -175,7 +168,7 @@ def _collect(store: Store, pool: Pool, csv: Path | None, as_json: bool) -> None:
                         description=f"{safe:,} of {report.points:,} points")  # fmt: skip
 
     try:
-        report = collect(store, pool, tick=tick)
+        report = carry_on(store, pool, tick=tick)
     finally:
         progress.stop()
     for shard in report.broken:
@@ -198,12 +191,12 @@ def _collect(store: Store, pool: Pool, csv: Path | None, as_json: bool) -> None:
         })  # fmt: skip
         return
     before = f", {report.found:,} of them there before" if report.found else ""
-    typer.echo(
+    click.echo(
         f"{report.points:,} points{before}, {rows:,} rows in {store.path} "
         f"({report.wall_s:.1f} s, {report.pool})"
     )
     if csv is not None:
-        typer.echo(f"wrote {csv}")
+        click.echo(f"wrote {csv}")
 
 
 def _cell(value: Any) -> str:

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from iosim.errors import InputError, IosimError
+from iosim.cli import options as opt
+from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
-from iosim.gpu.reports.tables import TABLES, Table, replay
+from iosim.gpu.reports.tables import TABLES, Table
+from iosim.gpu.reports.tables import replay as replay_all
+from iosim.output.provenance import this_command
 from iosim.output.table import out_dir, write_csv
 from iosim.units import parse_int, parse_tiles, parse_words
 
-app = typer.Typer(
-    help="The same programs on a GPU: emitted as Triton, run, and counted by the hardware.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-
-Out = Annotated[Path, typer.Option(help="where records and tables go")]
-OUT = Path("iosim-out/gpu")
-Capacity = Annotated[str, typer.Option("--M", metavar="WORDS|SIZE", help="fast memory")]
-Dtype = Annotated[str, typer.Option(help="fp16, bf16 or fp32")]
+out = opt.path("--out", "where records and tables go", default="iosim-out/gpu")
+capacity = opt.memory("fast memory", default="64Ki")
+directory = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 # What a table shows on a terminal; the CSV has every column.
 SHOWN = {
@@ -39,12 +32,6 @@ SHOWN = {
              "off", "drift_least", "drift_most", "spread", "window", "time_s", "of_plain",
              "failed"),
 }  # fmt: skip
-
-
-def _command() -> str:
-    # `python -m iosim gpu …` says the group itself, `python -m iosim.gpu …` doesn't.
-    group = ["gpu"] if Path(sys.argv[0]).parts[-2:] == ("gpu", "__main__.py") else []
-    return shlex.join(["iosim", *group, *sys.argv[1:]])
 
 
 def _list(text: str, name: str) -> tuple[int, ...]:
@@ -59,18 +46,17 @@ def _dtype(text: str) -> str:
     return text
 
 
-@app.command()
-def emit(
-    algorithm: Annotated[str, typer.Argument(metavar="ALGO")],
-    N: Annotated[
-        str, typer.Option("--N", help="sequence length, or m and n of a product")
-    ] = "4096",
-    d: Annotated[str, typer.Option("--d", help="head size; k of a product")] = "64",
-    heads: Annotated[str, typer.Option(help="batch × heads")] = "1",
-    M: Capacity = "64Ki",
-    tiles: Annotated[str, typer.Option(help="auto, or B_r=64,B_c=32")] = "auto",
-    programs: Annotated[int, typer.Option(help="keep this many programs in step")] = 0,
-) -> None:
+@click.command()
+@opt.algo
+@click.option("--N", "N", default="4096", help="sequence length, or m and n of a product")
+@click.option("--d", "d", default="64", help="head size; k of a product")
+@click.option("--heads", default="1", help="batch × heads")
+@capacity
+@click.option("--tiles", default="auto", help="auto, or B_r=64,B_c=32")
+@click.option(
+    "--programs", type=click.IntRange(min=0), default=0, help="keep this many programs in step"
+)
+def emit(algo: str, N: str, d: str, heads: str, M: str, tiles: str, programs: int) -> None:
     """Print the Triton source of a program."""
     from iosim.algorithms import algorithm as find
     from iosim.gpu.emitter.kernels import InStep
@@ -79,7 +65,7 @@ def emit(
     from iosim.program.walk import bind
     from iosim.tiling.gpu import gpu_tiles
 
-    entry = find(algorithm)
+    entry = find(algo)
     problem = problem_of(
         entry.problem, parse_int("N", N), parse_int("d", d), parse_int("heads", heads)
     )
@@ -88,18 +74,19 @@ def emit(
     else:
         chosen = parse_tiles(tiles)
     in_step = InStep(programs) if programs else None
-    typer.echo(compile_(bind(entry.program, problem.sizes, chosen), in_step).source, nl=False)
+    click.echo(compile_(bind(entry.program, problem.sizes, chosen), in_step).source, nl=False)
 
 
-@app.command()
+@click.command()
+@out
+@click.option("--algorithms", default="all", help="names, or all")
+@click.option("--d", "d", default="64,128,256", help="head dimensions")
+@click.option("--M", "M", default="8192,16384,32768,65536", help="capacities in words")
+@click.option("--N", "N", default="1024,1000,1001,4096", help="sequence lengths")
+@click.option("--dtype", default="fp16", help="fp16, bf16, fp32, or several")
+@click.option("--counters/--no-counters", default=True, help="read hardware counters with ncu")
 def validate(
-    out: Out = OUT,
-    algorithms: Annotated[str, typer.Option(help="names, or all")] = "all",
-    d: Annotated[str, typer.Option("--d", help="head dimensions")] = "64,128,256",
-    M: Annotated[str, typer.Option("--M", help="capacities in words")] = "8192,16384,32768,65536",
-    N: Annotated[str, typer.Option("--N", help="sequence lengths")] = "1024,1000,1001,4096",
-    dtype: Annotated[str, typer.Option(help="fp16, bf16, fp32, or several")] = "fp16",
-    counters: Annotated[bool, typer.Option(help="read hardware counters with ncu")] = True,
+    out: Path, algorithms: str, d: str, M: str, N: str, dtype: str, counters: bool
 ) -> None:
     """Model, kernel and hardware, byte for byte, over algorithms × d × M × N."""
     from iosim.algorithms import ALGORITHMS as KNOWN
@@ -116,17 +103,16 @@ def validate(
         least = jobs.smallest_capacity(names, _list(d, "d"))
         raise InputError(f"M = {M} words holds no 16 x 16 tile of {algorithms}: use M >= {least}")
     folder = out_dir(out) / "validate"
-    _warn(runs.run_validate(folder, _command(), todo, counters=counters))
+    opt.remark(runs.run_validate(folder, this_command(), todo, counters=counters))
     _finish("validate", folder)
 
 
-@app.command()
-def bench(
-    out: Out = OUT,
-    M: Capacity = "64Ki",
-    N: Annotated[str, typer.Option("--N")] = "1024,2048,4096,8192,16384,32768,65536",
-    d: Annotated[str, typer.Option("--d")] = "64,128",
-) -> None:
+@click.command()
+@out
+@capacity
+@click.option("--N", "N", default="1024,2048,4096,8192,16384,32768,65536")
+@click.option("--d", "d", default="64,128")
+def bench(out: Path, M: str, N: str, d: str) -> None:
     """The emitted flash2 beside PyTorch's fused and standard attention."""
     from iosim.gpu.reports import runs
 
@@ -136,61 +122,56 @@ def bench(
         "lengths": _list(N, "N"),
         "head_sizes": _list(d, "d"),
     }
-    runs.run_bench(folder, _command(), asked)
+    runs.run_bench(folder, this_command(), asked)
     _finish("bench", folder)
 
 
-@app.command()
-def dram(out: Out = OUT) -> None:
+@click.command()
+@out
+def dram(out: Path) -> None:
     """DRAM reads of flash2 beside the wave and drift models, plain and in step."""
     from iosim.gpu.reports import runs
 
     folder = out_dir(out) / "dram"
-    _must_count(runs.run_dram(folder, _command()))
+    _must_count(runs.run_dram(folder, this_command()))
     _finish("dram", folder)
 
 
-@app.command()
-def paper(out: Out = OUT) -> None:
+@click.command()
+@out
+def paper(out: Path) -> None:
     """The FlashAttention paper's HBM traffic, repeated with DRAM counters."""
     from iosim.gpu.reports import runs
 
     folder = out_dir(out) / "paper"
-    _must_count(runs.run_paper(folder, _command()))
+    _must_count(runs.run_paper(folder, this_command()))
     _finish("paper", folder)
 
 
-@app.command("replay")
-def replay_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR")],
-    check: Annotated[bool, typer.Option(help="exit 1 if a bar is missed")] = True,
-    write: Annotated[bool, typer.Option(help="write each record's table.csv anew")] = False,
-) -> None:
+@click.command()
+@directory
+@click.option("--check/--no-check", default=True, help="exit 1 if a bar is missed")
+@click.option("--write/--no-write", help="write each record's table.csv anew")
+def replay(folder: Path, check: bool, write: bool) -> None:
     """Tables from saved reports, with today's model and no GPU."""
-    tables = replay(folder)
+    tables = replay_all(folder)
     for path, table in tables.items():
-        typer.echo(f"{path.name}: {table.summary}")
+        click.echo(f"{path.name}: {table.summary}")
         if write:
             write_csv(path / "table.csv", table.rows)
     if check and not all(table.good for table in tables.values()):
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
-@app.command()
-def figure(
-    folder: Annotated[Path, typer.Argument(metavar="DIR")],
-    stem: Annotated[Path, typer.Argument(metavar="STEM", help="where to write, no suffix")],
-) -> None:
+@click.command()
+@directory
+@click.argument("stem", type=click.Path(path_type=Path), help="where to write, no suffix")
+def figure(folder: Path, stem: Path) -> None:
     """Predicted against measured at both boundaries, from saved reports."""
     from iosim.gpu.reports.figure import draw
 
-    for path in draw(replay(folder).values(), stem):
-        typer.echo(str(path))
-
-
-def _warn(text: str) -> None:
-    if text:
-        typer.echo(f"iosim: note: {text}", err=True)
+    for path in draw(replay_all(folder).values(), stem):
+        click.echo(str(path))
 
 
 def _must_count(warning: str) -> None:
@@ -206,9 +187,9 @@ def _finish(kind: str, folder: Path) -> None:
     path = folder / "table.csv"
     write_csv(path, table.rows)
     _print(table)
-    typer.echo(f"{table.summary}\n{path}")
+    click.echo(f"{table.summary}\n{path}")
     if not table.good:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _print(table: Table) -> None:
@@ -232,23 +213,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.4g}"
     return str(value)
-
-
-# Typer carries click inside itself; its usage errors are found through what it exports.
-_USAGE: type[Exception] = next(
-    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
-)
-
-
-def main() -> None:
-    """``python -m iosim.gpu`` on its own: one line on stderr, exit code 2."""
-    try:
-        code = app(standalone_mode=False)
-    except IosimError as error:
-        typer.echo(f"iosim: {error}", err=True)
-        sys.exit(2)
-    except _USAGE as error:
-        said = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-        typer.echo(f"iosim: {said} (see iosim gpu --help)", err=True)
-        sys.exit(2)
-    sys.exit(code if isinstance(code, int) else 0)

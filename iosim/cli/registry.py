@@ -1,0 +1,76 @@
+"""Commands by import string: each is imported when it is run or asked for help, no sooner."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from click import ClickException as UsageError
+
+__all__ = ["Lazy", "UsageError", "run"]
+
+
+class Lazy(click.Group):
+    """A group whose commands are import strings with their line of help beside them."""
+
+    def __init__(self, name: str, entries: Mapping[str, tuple[str, Any]], help: str) -> None:
+        super().__init__(name, help=help, context_settings={"show_default": True})
+        self.entries = entries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names, in the registry's order."""
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported."""
+        if cmd_name not in self.entries:
+            return None
+        first, second = self.entries[cmd_name]
+        if isinstance(second, Mapping):
+            return Lazy(cmd_name, second, first)
+        module, _, attribute = first.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help lines of the registry, whole."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                (name, first if isinstance(second, Mapping) else second)
+                for name, (first, second) in self.entries.items()
+            )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Without a command, a group prints its help."""
+        return super().parse_args(ctx, args or ["--help"])
+
+
+def version() -> str:
+    """``iosim`` and its version."""
+    import iosim
+
+    return f"iosim {iosim.__version__}"
+
+
+def run(entries: Mapping[str, tuple[str, Any]], args: Sequence[str]) -> int:
+    """Run what the arguments name; returns the exit code.
+
+    Raises `UsageError` where the arguments are malformed, and whatever the command raises.
+    """
+    if list(args) == ["--version"]:
+        click.echo(version())
+        return 0
+    top = Lazy(
+        "iosim", entries, "The I/O of attention: written once, run, counted, bounded, proved, "
+        "measured.",
+    )  # fmt: skip
+    try:
+        with top.make_context("iosim", list(args)) as ctx:
+            top.invoke(ctx)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    return 0

@@ -1,5 +1,0 @@
-"""``python -m iosim.gpu``."""
-
-from iosim.gpu.cli import main
-
-main()
