@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
 from iosim.output.plot import MARKERS, STYLE, pyplot, save
 from iosim.output.table import read_csv
+
+from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
 
 N, DS = 4096, (32, 64, 128)
 COLUMNS = (

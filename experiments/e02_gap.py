@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from experiments import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
 from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
+
+from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
 
 N, DS, SHOWN = 2**18, (32, 64, 128), 64
 COLUMNS = ("algorithm", "d", "M_words", "total_words", "lower_bound_words", "gap")

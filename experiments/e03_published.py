@@ -15,7 +15,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from experiments import DATA, Experiment, Rows, digits
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
 from iosim.gpu.reports.paper import PASSES
@@ -26,6 +25,8 @@ from iosim.output.table import read_csv
 from iosim.problem import Attention, word_bytes
 from iosim.tiling.rules import choose_tiles
 from iosim.units import bytes_of
+
+from . import DATA, Experiment, Rows, digits
 
 PROBLEM = Attention(1024, 64, 16 * 64)
 DTYPE, GB = "fp16", 1e9

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments import Experiment, Rows, digits, swept
 from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound
 from iosim.counting.numbers import count, peak
@@ -21,6 +20,8 @@ from iosim.output.table import read_csv
 from iosim.problem import Attention
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles
+
+from . import Experiment, Rows, digits, swept
 
 PROBLEM, M = Attention(1024, 64), 24_576
 # Tile sizes of FlashAttention-2 (Dao 2023, section 3.3: blocks of {64, 128} × {64, 128}).

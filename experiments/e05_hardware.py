@@ -10,10 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from experiments import DATA, Experiment, Rows, digits
 from iosim.gpu.reports.tables import dram_rows, validate_table
 from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
+
+from . import DATA, Experiment, Rows, digits
 
 RECORDS = DATA / "gpu" / "h200"
 

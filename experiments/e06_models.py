@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from experiments import COLOURS, SCHEDULES, Experiment, Rows, digits
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
 from iosim.hardware import GPUS, Gpu
@@ -20,6 +19,8 @@ from iosim.output.table import read_csv
 from iosim.problem import Attention, model, word_bytes
 from iosim.tiling.rules import choose_tiles
 from iosim.units import bytes_of
+
+from . import COLOURS, SCHEDULES, Experiment, Rows, digits
 
 DTYPE = "fp16"
 NAMES = {"gpt2": "GPT-2", "bert-large": "BERT-large", "llama3-8b": "Llama-3 8B",

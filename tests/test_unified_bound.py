@@ -6,6 +6,7 @@ import functools
 import math
 import random
 import time
+from fractions import Fraction
 from types import ModuleType
 
 import numpy as np
@@ -206,7 +207,7 @@ def test_queries_and_keys_of_different_numbers() -> None:
 
 @functools.cache
 def simulator() -> ModuleType:
-    return load_theorem("constant_tight")._runs()
+    return load_theorem("constant_tight").accounting.executions
 
 
 @functools.cache
@@ -347,24 +348,30 @@ def test_the_proof_notices_a_wrong_constant(constant: str, wrong, noticing: set[
     pytest.importorskip("z3")
     module = load_theorem("constant_tight")
     if isinstance(wrong, dict):
-        wrong = {k: type(module.FROM[k])(v) for k, v in wrong.items()}
-    setattr(module, constant, wrong)
+        wrong = {k: Fraction(v) for k, v in wrong.items()}
+    assert getattr(module.constants, constant) != wrong
+    setattr(module.constants, constant, wrong)
     results = {s.name: run_step("constant_tight", s) for s in steps(module) if s.name in noticing}
     assert set(results) == noticing
     assert {n for n, r in results.items() if r.status != "failed"} == set()
 
 
-# name in caps or in the simulator, what is done to its result, the step that must notice
+# module, its function, what is done to its result, the step that must notice
 TAMPERED = [
     ("caps", "once_cap", lambda c: 0.9 * c, "caps-against-shapes"),
     ("caps", "recompute_cap", lambda c: 0.9 * c, "caps-against-shapes"),
-    ("runs", "segments", lambda parts: parts[:1] + parts[2:], "accounting-once"),
-    ("runs", "segments", lambda parts: parts + parts[-1:], "accounting-once"),
-    ("runs", "segments", lambda parts: parts + parts[:1], "accounting-recompute"),
-    ("runs", "execute", lambda log: [e for e in log if e[0] != "load"], "accounting-recompute"),
-    ("runs", "tree_segments", lambda parts: parts[:1] + parts[2:], "trees"),
-    ("runs", "execute_trees", lambda log: log[: len(log) // 2], "trees"),
-    ("runs", "tree_segments", lambda parts: [lame(s) for s in parts], "trees"),
+    ("executions", "segments", lambda parts: parts[:1] + parts[2:], "accounting-once"),
+    ("executions", "segments", lambda parts: parts + parts[-1:], "accounting-once"),
+    ("executions", "segments", lambda parts: parts + parts[:1], "accounting-recompute"),
+    (
+        "executions",
+        "execute",
+        lambda log: [e for e in log if e[0] != "load"],
+        "accounting-recompute",
+    ),
+    ("tree_executions", "tree_segments", lambda parts: parts[:1] + parts[2:], "trees"),
+    ("tree_executions", "execute_trees", lambda log: log[: len(log) // 2], "trees"),
+    ("tree_executions", "tree_segments", lambda parts: [lame(s) for s in parts], "trees"),
     ("caps", "once_cap", lambda c: 0.98 * c, "caps-against-search"),
     ("caps", "recompute_cap", lambda c: 0.98 * c, "caps-against-search"),
     ("unified", "certificate", lambda c: type(c)(*c_fields(c)), "evaluator"),
@@ -386,7 +393,8 @@ def test_the_proof_notices_tampering(
     monkeypatch: pytest.MonkeyPatch, where: str, name: str, spoil, noticing: str
 ) -> None:
     module = load_theorem("constant_tight")
-    target = module._runs() if where == "runs" else getattr(module, where)
+    places = {"caps": unified.caps, "unified": unified}
+    target = places[where] if where in places else getattr(module.accounting, where)
     honest = getattr(target, name)
     monkeypatch.setattr(target, name, lambda *a, **k: spoil(honest(*a, **k)))
     (one,) = (s for s in steps(module) if s.name == noticing)

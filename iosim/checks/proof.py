@@ -1,7 +1,7 @@
 """Proofs that run: named steps, each of which says how it was checked, and how far.
 
-A theorem is a pair of files in `proofs/`, beside the package: `<theorem>.md`, which a person reads,
-and `<theorem>.py`, whose steps a machine runs.  A step is a function with a `step` decorator; it
+A theorem is a pair in `proofs/`: `<theorem>.md`, which a person reads, and `<theorem>.py`, or a
+package of that name, whose steps a machine runs.  A step is a function with a `step` decorator; it
 returns one line that tells the scope of the check and raises AssertionError where it fails:
 
     @step("am-gm", how="proved", says="27abc ≤ (a+b+c)³ for a, b, c ≥ 0")
@@ -24,15 +24,15 @@ sampled
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from iosim.checks.shipped import shipped
 from iosim.errors import InputError, IosimError, closest
 
 How = Literal["proved", "exhaustive", "sampled"]
@@ -44,7 +44,8 @@ HOW: dict[str, str] = {
     "sampled": "sampled",
 }
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "proofs"
+FOLDER = shipped("proofs")
+_PACKAGE = "iosim_proofs"  # the name under which the folder is imported
 SOLVER_SECONDS: float = 20
 
 
@@ -102,35 +103,39 @@ def step(name: str, *, how: How, says: str) -> Callable[[Callable[[], str]], Ste
 
 
 def theorems() -> tuple[str, ...]:
-    """Names of all theorems, sorted; IosimError if proofs/ is not beside the package."""
-    if not FOLDER.is_dir():
-        raise IosimError(
-            f"no proofs at {FOLDER}: run from a source tree, where proofs/ is beside iosim/"
-        )
-    return tuple(sorted(p.stem for p in FOLDER.glob("*.py") if not p.stem.startswith("_")))
+    """Names of all theorems, sorted; IosimError if there is no folder of proofs."""
+    folder = FOLDER
+    if not folder.is_dir():
+        raise IosimError(f"no proofs at {folder}: install iosim again, or run from a source tree")
+    files = [p.stem for p in folder.glob("*.py")]
+    packages = [p.parent.name for p in folder.glob("*/__init__.py")]
+    return tuple(sorted(name for name in (*files, *packages) if not name.startswith("_")))
 
 
 def load_theorem(name: str) -> ModuleType:
-    """Load proofs/<name>.py afresh and return it.
+    """Load proofs/<name>.py, or the package of that name, afresh and return it.
 
     Raises InputError for an unknown name, IosimError if the folder is missing.
     """
     known = theorems()
     if name not in known:
         raise InputError(f"unknown theorem {name!r}: {closest(name, known)}")
-    alias = f"iosim_proofs.{name}"
-    spec = importlib.util.spec_from_file_location(alias, FOLDER / f"{name}.py")
-    if spec is None or spec.loader is None:
-        raise IosimError(f"cannot load {FOLDER / name}.py: check that it is readable")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[alias] = module
-    spec.loader.exec_module(module)
-    return module
+    package = ModuleType(_PACKAGE)
+    package.__path__ = [str(FOLDER)]
+    sys.modules[_PACKAGE] = package
+    alias = f"{_PACKAGE}.{name}"
+    for loaded in [m for m in sys.modules if m == alias or m.startswith(f"{alias}.")]:
+        del sys.modules[loaded]
+    return importlib.import_module(alias)
 
 
 def steps(module: ModuleType) -> tuple[Step, ...]:
-    """The steps of a theorem, in the order in which its file defines them."""
-    found = tuple(value for value in vars(module).values() if isinstance(value, Step))
+    """The steps of a theorem, in the order in which its file defines them.
+
+    A theorem in several files lists them as `PARTS`, in the order of the proof.
+    """
+    parts = getattr(module, "PARTS", (module,))
+    found = tuple(v for part in parts for v in vars(part).values() if isinstance(v, Step))
     names = [s.name for s in found]
     if not found or len(set(names)) < len(names):
         raise IosimError(f"{module.__name__} has steps {names}: one at least, and no name twice")

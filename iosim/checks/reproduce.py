@@ -1,6 +1,6 @@
 """Experiments from scratch: whether the committed numbers come out again.
 
-Experiments live beside the package, in `experiments/`, one module each; see its `__init__.py`.
+Experiments are in `experiments/`, one module each; see its `__init__.py`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from iosim.checks.shipped import PACKAGE, shipped
 from iosim.errors import InputError, IosimError, closest
 from iosim.output.table import read_csv
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "experiments"
+FOLDER = shipped("experiments")
 # Floats are committed with the digits that are sure; the last of them may round either way.
 RELATIVE = 1e-6
 
@@ -40,7 +41,7 @@ def find(names: Sequence[str]) -> list[Path]:
     known = {p.stem: p for p in sorted(FOLDER.glob("e[0-9]*.py"))}
     if not known:
         raise IosimError(
-            f"no experiments at {FOLDER}: run from a source tree, where they are beside iosim/"
+            f"no experiments at {FOLDER}: install iosim again, or run from a source tree"
         )
     if not names:
         return list(known.values())
@@ -54,11 +55,14 @@ def find(names: Sequence[str]) -> list[Path]:
 
 
 def load(path: Path) -> Any:
-    """Import an experiment from the source tree."""
-    root = str(path.parent.parent)
+    """Import an experiment: ``experiments.e01_words``, or from a wheel ``iosim.experiments.…``."""
+    folder = path.parent
+    if folder.parent == PACKAGE:
+        return importlib.import_module(f"{PACKAGE.name}.{folder.name}.{path.stem}")
+    root = str(folder.parent)
     if root not in sys.path:
         sys.path.insert(0, root)
-    return importlib.import_module(f"{path.parent.name}.{path.stem}")
+    return importlib.import_module(f"{folder.name}.{path.stem}")
 
 
 def reproduce(path: Path) -> Reproduction:

@@ -1,0 +1,203 @@
+"""Lemmas 1 to 5 and 8: segments, on executions simulated word by word."""
+
+# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+from iosim.checks.proof import require, step
+
+from . import constants, executions, tree_executions
+
+
+@step(
+    "cutting",
+    how="exhaustive",
+    says="K events, the first M + S in one segment, then S each: K ≥ M + S(n − 1) if n ≥ 2",
+)
+def cutting() -> str:
+    """Cut and count."""
+    for M, S in itertools.product(range(1, 9), repeat=2):
+        for K in range(60):
+            n, left = 1, K - (M + S)
+            while left > 0:
+                n, left = n + 1, left - S
+            require(n == 1 or K >= M + S * (n - 1), f"M = {M}, S = {S}, K = {K}: n = {n}")
+            require(n <= max(1, -(-(K - M) // S)), f"M = {M}, S = {S}, K = {K}: n = {n}")
+    return "every M, S ≤ 8 and K < 60"
+
+
+def _executions(seed: int, count: int, kind: str) -> Any:
+    """Random executions: N, d, H, M, the random generator, the log."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        H = rng.choice([1, 1, 2, 3])
+        N, d = rng.randint(1, 5 if H == 1 else 3), rng.randint(1, 4)
+        M = rng.randint(3, 30)
+        order = executions.random_order(N, d, rng, H)
+        if kind == "trees":
+            log = tree_executions.execute_trees(order, N, d, M, rng, H)
+        else:
+            drop = 0.5 if kind == "recompute" else 0.0
+            policy = rng.choice(["lru", "random"] if drop else ["lru", "random", "belady"])
+            log = executions.execute(order, N, d, M, rng, policy, drop)
+        yield N, d, H, M, rng, log
+
+
+def _accounting(seed: int, count: int, kind: str) -> tuple[int, int]:
+    """Lemmas 1 to 5 and 8 on random executions; the numbers of segments and of free starts seen."""
+    seen = free = 0
+    again = kind == "recompute"
+    for N, d, H, M, rng, log in _executions(seed, count, kind):
+        cost = sum(what in ("load", "store") for what, _, _ in log)
+        S = rng.choice([rng.randint(1, 4), rng.randint(1, 3 * M)])
+        if kind == "trees":
+            parts = tree_executions.tree_segments(log, M, S, d)
+        else:
+            parts = executions.segments(log, M, S)
+        at = f"N = {N}, d = {d}, H = {H}, M = {M}, S = {S}"
+        require(sum(s.events for s in parts) <= cost, f"{at}: more events than transfers")
+        totals = [0] * 9
+        for s in parts:
+            seen += 1
+            q, k, v, o, C, a, y, E, F = counts = s.counts
+            totals = [x + z for x, z in zip(totals, counts, strict=True)]
+            require(q + k + v + o + a <= M + S, f"{at}: Lemma 1 fails, {counts}")
+            require(y <= M, f"{at}: {y} free starts")
+            require(kind != "trees" or s.free <= s.held, f"{at}: a free stay ends too early")
+            require(C * d * d <= q * k, f"{at}: Lemma 2 fails for Q and K, {counts}")
+            require(again or C * d * d <= o * v, f"{at}: Lemma 2 fails for O and V, {counts}")
+            p, P = C**0.5, (C + a + y) ** 0.5
+            for work, g, inner in (
+                (E, (q * k) ** 0.5, p),
+                (F, (o * v) ** 0.5, 0.0 if again else p),
+            ):
+                most = min(d * P * P, g * (P + inner) - constants.SHARP * d * P * inner)
+                require(work <= most + 1e-9, f"{at}: {work} products, Lemma 3 allows {most}")
+        C, a, y, E, F = totals[4:]
+        free += y
+        pairs = H * N * N
+        enough = E >= pairs * d and F >= pairs * d if again else E == F == pairs * d
+        require(enough, f"{at}: {E} and {F} products")
+        require(y <= a, f"{at}: {y} free starts, {a} paid visits")
+        require(d * (y + C) <= E if again else y + C <= pairs, f"{at}: Lemma 4, 5 or 8 fails")
+    require(free > count // 10, f"only {free} free starts were seen")
+    return seen, free
+
+
+@step(
+    "accounting-once",
+    how="sampled",
+    says="Lemmas 1 to 4: paid words, inner pairs, free starts and their sums, scores made once",
+)
+def accounting_once() -> str:
+    """Executions simulated word by word, cut at random lengths."""
+    seen, free = _accounting(1, 600, "once")
+    return f"600 random executions, H ≤ 3, {seen} segments, {free} free starts, seed 1"
+
+
+@step(
+    "accounting-recompute",
+    how="sampled",
+    says="Lemmas 1 to 3 and 5 with scores forgotten and made again, runs of a pair one by one",
+)
+def accounting_recompute() -> str:
+    """The same where a score may be dropped rather than stored."""
+    seen, free = _accounting(2, 600, "recompute")
+    return f"600 random executions, H ≤ 3, {seen} segments, {free} free starts, seed 2"
+
+
+@step(
+    "trees",
+    how="sampled",
+    says="Lemmas 1 to 3 and 8: stays in place of runs, sums by random trees, merged and spilled",
+)
+def trees() -> str:
+    """Sums by random trees, results in words of their own or over operands."""
+    seen, free = _accounting(6, 800, "trees")
+    return f"800 random executions, H ≤ 3, {seen} segments, {free} free starts, seed 6"
+
+
+def _overlapping_lives() -> int:
+    """Every order of two unspilled runs' products whose lives overlap contradicts (∗).
+
+    A run has d products of the first kind and a last use, after which its word may go; d ≤ 4.
+    """
+    overlaps = 0
+    for d in (1, 2, 3, 4):
+        for places in itertools.combinations(range(2 * d + 2), d + 1):
+            runs = [list(places), [at for at in range(2 * d + 2) if at not in places]]
+            if runs[0][-1] < runs[1][0] or runs[1][-1] < runs[0][0]:
+                continue
+            overlaps += 1
+            # Finished words are there from a half after the last product to before the last use.
+            moments = [
+                (run, at - 0.5)
+                for run in (0, 1)
+                for at in range(runs[run][0], runs[run][d - 1] + 1)
+                if runs[1 - run][d - 1] < at <= runs[1 - run][d]
+            ]
+            require(len(moments) > 0, f"(∗) allows overlapping lives, d = {d}: {runs}")
+    return overlaps
+
+
+@step(
+    "two-runs",
+    how="exhaustive",
+    says="Lemma 5: (∗) keeps unspilled runs' lives apart; then charges and next visits all differ",
+)
+def two_runs() -> str:
+    """All ways to place up to three unspilled runs of one pair, d = 2, in up to 4 segments, or up
+    to two and a spilled one, which may be alive at any time, in up to 3.
+
+    A run is a life [start, end] in half-segment ticks and the tick of each of its 2 + 1 products;
+    tick τ lies in segment τ // 2.  What (∗) itself rests on, the exchange, is not checked here.
+    """
+    overlaps = _overlapping_lives()
+    d, cases, spilling = 2, 0, 0
+
+    def lives(ticks: int) -> list[tuple[tuple[int, ...], int]]:
+        return [
+            (ticks_of, tail)
+            for ticks_of in itertools.combinations_with_replacement(range(ticks), d)
+            for tail in range(ticks_of[-1], ticks)
+        ]
+
+    def apart(count: int, ticks: int) -> Any:
+        for chosen in itertools.combinations(lives(ticks), count):
+            if all(x[1] < y[0][0] for x, y in itertools.pairwise(sorted(chosen))):
+                yield chosen
+
+    plain = ((8, chosen, ()) for count in (1, 2, 3) for chosen in apart(count, 8))
+    mixed = (
+        (6, chosen, (one,)) for count in (0, 1, 2) for chosen in apart(count, 6) for one in lives(6)
+    )
+    for ticks, unspilled, spilled in itertools.chain(plain, mixed):
+        chosen = [(run, False) for run in unspilled] + [(run, True) for run in spilled]
+        cases += 1
+        spilling += len(spilled)
+        charged: list[tuple[int, int]] = []
+        nexts: list[int] = []
+        made = {(c, at // 2) for (made_at, _), _ in chosen for c, at in enumerate(made_at)}
+        for t in range(ticks // 2):
+            visits = [
+                (run, put, {at // 2 for at in (*run[0], run[1])})
+                for run, put in chosen
+                if any(at // 2 == t for at in (*run[0], run[1]))
+            ]
+            crossing = [(run, put, where) for run, put, where in visits if len(where) > 1]
+            paid = [run for run, put, where in crossing if put or min(where) < t]
+            if crossing and not paid:
+                require(len(crossing) == 1, f"two free starts in one segment: {chosen}")
+                run, _, where = crossing[0]
+                charged += [(c, at // 2) for c, at in enumerate(run[0])]
+                nexts.append(min(w for w in where if w > t))
+            elif visits and not crossing:
+                charged += [(c, t) for c in range(d)]
+        require(len(set(charged)) == len(charged), f"charged twice: {chosen}")
+        require(set(charged) <= made, f"charged to no product: {chosen}")
+        require(len(set(nexts)) == len(nexts), f"two next visits coincide: {chosen}")
+    return f"up to 3 runs, {cases} cases, {spilling} with a spilled run; {overlaps} overlaps"

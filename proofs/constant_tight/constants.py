@@ -1,0 +1,15 @@
+"""The constants that constant_tight.md states; each step reads them here when it runs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+# Lemma 3: E ≤ g(P + p) − SHARP·d·pP.
+SHARP = 1
+# Theorem 2: Q ≥ CONSTANT·Πd²/M from FROM·d² on, with these multipliers.
+CONSTANT = 4
+FROM: dict[str, Fraction] = {"once": Fraction(5, 2), "recompute": Fraction(9, 2)}
+ONCE: tuple[Fraction, Fraction] = (Fraction(11, 100), Fraction(36, 100))
+RECOMPUTE: tuple[Fraction, Fraction] = (Fraction(8, 5), Fraction(1, 25))
+# Section 7, remark: a sum made in J stays costs at least STAY·J − 1 transfers.
+STAY = 2
