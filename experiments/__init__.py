@@ -9,6 +9,7 @@ temporary directory and compares.
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from iosim.errors import IosimError
 from iosim.output import provenance
 from iosim.output.plot import PALETTE
-from iosim.output.table import write_csv
+from iosim.output.table import publish, write_csv
 from iosim.sweep import Store, Sweep, collect, processes, query, serial
 
 DATA = Path(__file__).parent / "data"
@@ -55,16 +57,36 @@ class Experiment:
         return [*made, *self.draw(folder, folder / self.name)]
 
     def main(self) -> None:
-        """Make everything in `data/`, with its provenance."""
-        folder = DATA / self.name
-        folder.mkdir(parents=True, exist_ok=True)
+        """Make everything in `data/`, with its provenance: all files at the end, or none."""
         # Before anything is written, which would make the commit a dirty one.
-        told = provenance.of(f"python -m experiments.{self.name}")
+        about = provenance.of(f"python -m experiments.{self.name}")
         start = time.perf_counter()
-        for path in self.run(folder):
+
+        def make(part: Path) -> list[Path]:
+            made = self.run(part)
+            about["seconds"] = f"{time.perf_counter() - start:.1f}"
+            return [*made, told(part / "provenance.json", about)]
+
+        for path in publish(DATA / self.name, make):
             print(path)
-        told["seconds"] = f"{time.perf_counter() - start:.1f}"
-        (folder / "provenance.json").write_text(json.dumps(told, indent=1) + "\n")
+
+
+def told(path: Path, about: Mapping[str, str]) -> Path:
+    """Write provenance as JSON; the path."""
+    path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def whole(main: Callable[[], None]) -> None:
+    """Run a module's `main`; bad input or an interrupt is one line, and exit code 2 or 130."""
+    try:
+        main()
+    except IosimError as error:
+        print(f"experiments: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("experiments: interrupted, nothing was written", file=sys.stderr)
+        sys.exit(130)
 
 
 def swept(columns: Sequence[str], **options: Any) -> Rows:

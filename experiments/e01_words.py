@@ -14,7 +14,7 @@ import numpy as np
 from iosim.output.plot import MARKERS, STYLE, pyplot, save
 from iosim.output.table import read_csv
 
-from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
+from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept, whole
 
 N, DS = 4096, (32, 64, 128)
 COLUMNS = (
@@ -127,4 +127,4 @@ def _guide(axes: Any, M: Sequence[float], power: float, scale: float, text: str)
 EXPERIMENT = Experiment("e01_words", tables, draw)
 
 if __name__ == "__main__":
-    EXPERIMENT.main()
+    whole(EXPERIMENT.main)

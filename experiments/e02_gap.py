@@ -12,7 +12,7 @@ from typing import Any
 from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 
-from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept
+from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept, whole
 
 N, DS, SHOWN = 2**18, (32, 64, 128), 64
 COLUMNS = ("algorithm", "d", "M_words", "total_words", "lower_bound_words", "gap")
@@ -77,4 +77,4 @@ def _frame(axes: Any) -> None:
 EXPERIMENT = Experiment("e02_gap", tables, draw)
 
 if __name__ == "__main__":
-    EXPERIMENT.main()
+    whole(EXPERIMENT.main)

@@ -26,7 +26,7 @@ from iosim.problem import Attention, word_bytes
 from iosim.tiling.rules import choose_tiles
 from iosim.units import bytes_of
 
-from . import DATA, Experiment, Rows, digits
+from . import DATA, Experiment, Rows, digits, whole
 
 PROBLEM = Attention(1024, 64, 16 * 64)
 DTYPE, GB = "fp16", 1e9
@@ -168,4 +168,4 @@ def _label(axes: Any, rows: Rows, y: float) -> None:
 EXPERIMENT = Experiment("e03_published", tables, draw)
 
 if __name__ == "__main__":
-    EXPERIMENT.main()
+    whole(EXPERIMENT.main)

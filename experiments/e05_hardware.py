@@ -14,7 +14,7 @@ from iosim.gpu.reports.tables import dram_rows, validate_table
 from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 
-from . import DATA, Experiment, Rows, digits
+from . import DATA, Experiment, Rows, digits, whole
 
 RECORDS = DATA / "gpu" / "h200"
 
@@ -115,4 +115,4 @@ def _equal(axes: Any, low: float, high: float) -> None:
 EXPERIMENT = Experiment("e05_hardware", tables, draw)
 
 if __name__ == "__main__":
-    EXPERIMENT.main()
+    whole(EXPERIMENT.main)

@@ -20,7 +20,7 @@ from iosim.problem import Attention, model, word_bytes
 from iosim.tiling.rules import choose_tiles
 from iosim.units import bytes_of
 
-from . import COLOURS, SCHEDULES, Experiment, Rows, digits
+from . import COLOURS, SCHEDULES, Experiment, Rows, digits, whole
 
 DTYPE = "fp16"
 NAMES = {"gpt2": "GPT-2", "bert-large": "BERT-large", "llama3-8b": "Llama-3 8B",
@@ -137,4 +137,4 @@ def _legend(axes: Any) -> None:
 EXPERIMENT = Experiment("e06_models", tables, draw)
 
 if __name__ == "__main__":
-    EXPERIMENT.main()
+    whole(EXPERIMENT.main)

@@ -1,48 +1,90 @@
 """Optimum, named algorithms and lower bounds on the same small instances, for every M.
 
-``python -m experiments.pebbling_table --out experiments/data/pebbling`` writes optima.csv, and
-optima.json with the command and what it ran on.  One row is one game on one instance at one M, from
-the least M that allows a pebbling to the least at which only compulsory transfers are left.
+``python -m experiments.pebbling_table --docs docs/pebbling.md`` writes optima.csv, and optima.json
+with the command and what it ran on, to `data/pebbling/`.  One row is one game on one instance at
+one M, from the least M that allows a pebbling to the least at which only compulsory transfers are
+left.  The games are `GAMES`.
 
-words
-    Attention as the lower bounds and iosim's machine count it: sums are accumulators, products are
-    consumed on the fly, exponentials, row sums and quotients take no word.  For matrix products,
-    which have none of these, the game `partial` is the same.
-partial
-    The same with row sums and quotients as vertices.
-chain
-    Every product, partial sum and quotient is a vertex of its own, computed once.
-recompute
-    The same, and values may be computed again.
-
-This is the one module of the package that sees algorithms and bounds.
+It is no ``eNN`` experiment: the optima take minutes, and the solver's own tests hold the committed
+rows against it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-import iosim
 from iosim.algorithms import all_algorithms
-from iosim.bounds import exact_lower_bounds
+from iosim.bounds import CLASSES, BoundClass, exact_lower_bounds
 from iosim.errors import CapacityError
-from iosim.output.table import out_dir, write_csv
+from iosim.output import provenance
+from iosim.output.table import out_dir, publish, write_csv
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.graphs import attention, matmul
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.solve import optimum
 from iosim.problem import Attention, MatMul, Problem
 from iosim.tiling import optimal_tiles
+
+from . import DATA, told, whole
+
+
+@dataclass(frozen=True)
+class Game:
+    """One game of the table.
+
+    Attributes:
+        name: its column.
+        says: what it allows.
+        sums: how a sum becomes vertices: ``vertex`` (an accumulator) or ``chain``.
+        softmax: which vertices the softmax has; see `iosim.pebbling.attention`.
+        recompute: whether a value may be computed again.
+        partial: whether a sum takes its terms one at a time.
+        classes: the classes of algorithms that it contains: a bound has to cover all of them.
+    """
+
+    name: str
+    says: str
+    sums: str
+    softmax: str
+    recompute: bool
+    partial: bool
+    classes: tuple[BoundClass, ...]
+
+
+_ONCE, _RECOMPUTE, _TREES = (CLASSES[name] for name in ("once", "recompute", "trees"))
+
+GAMES: dict[str, Game] = {
+    game.name: game
+    for game in (
+        Game(
+            "words",
+            "Attention as the lower bounds and iosim's machine count it: sums are accumulators, "
+            "products are consumed on the fly, exponentials, row sums and quotients take no word.  "
+            "For matrix products, which have none of these, `partial` is the same.",
+            sums="vertex", softmax="free", recompute=False, partial=True, classes=(_ONCE,),
+        ),
+        Game(
+            "partial", "The same with row sums and quotients as vertices.",
+            sums="vertex", softmax="fused", recompute=False, partial=True, classes=(_ONCE,),
+        ),
+        Game(
+            "chain",
+            "Every product, partial sum and quotient is a vertex of its own, computed once.",
+            sums="chain", softmax="fused", recompute=False, partial=False, classes=(_TREES,),
+        ),
+        Game(
+            "recompute", "The same, and values may be computed again.",
+            sums="chain", softmax="fused", recompute=True, partial=False,
+            classes=(_TREES, _RECOMPUTE),
+        ),
+    )
+}  # fmt: skip
 
 INSTANCES: tuple[tuple[Problem, tuple[str, ...]], ...] = (
     (MatMul(2, 2, 2), ("partial", "chain", "recompute")),
@@ -53,22 +95,17 @@ INSTANCES: tuple[tuple[Problem, tuple[str, ...]], ...] = (
     (Attention(3, 1), ("words", "partial", "chain")),
     (Attention(4, 1), ("words",)),
 )
-# What a game allows decides which bounds hold for it.
-CLASSES = {
-    "words": ("once",),
-    "partial": ("once",),
-    "chain": ("trees",),
-    "recompute": ("trees", "recompute"),
+
+# The graph of each kind of problem; attention of one head.
+GRAPHS: dict[str, Callable[[Mapping[str, int], Game], Dag]] = {
+    "matmul": lambda x, game: matmul(x["m"], x["n"], x["k"], game.sums),
+    "attention": lambda x, game: attention(x["N"], x["d"], game.sums, game.softmax),
 }
 
 
-def graph(problem: Problem, game: str) -> Dag:
+def graph(problem: Problem, game: Game) -> Dag:
     """The graph on which a game of the table is played."""
-    sums = "vertex" if game in ("words", "partial") else "chain"
-    size = problem.sizes
-    if problem.kind == "matmul":
-        return matmul(size["m"], size["n"], size["k"], sums)
-    return attention(size["N"], size["d"], sums, "free" if game == "words" else "fused")
+    return GRAPHS[problem.kind](problem.sizes, game)
 
 
 def named(problem: Problem, M: int) -> dict[str, int]:
@@ -82,26 +119,26 @@ def named(problem: Problem, M: int) -> dict[str, int]:
     return found
 
 
-def lower_bound(problem: Problem, M: int, game: str) -> tuple[float, str]:
+def lower_bound(problem: Problem, M: int, game: Game) -> tuple[float, str]:
     """The largest exact lower bound that holds for a game, and its name."""
-    common = [
-        {row.name: row.words or 0.0 for row in exact_lower_bounds(problem, M, klass)}
-        for klass in CLASSES[game]
-    ]
-    names = set.intersection(*(set(rows) for rows in common))
-    name = max(sorted(names), key=lambda name: common[0][name])
-    return common[0][name], name
+    first, *others = game.classes
+    found = {
+        row.name: row.words or 0.0
+        for row in exact_lower_bounds(problem, M, first)
+        if set(others) <= set(row.classes)
+    }
+    name = max(sorted(found), key=lambda name: found[name])
+    return found[name], name
 
 
 def rows(
-    problem: Problem, game: str, seconds: float, memory: float = 4 * 2**30
+    problem: Problem, game: Game, seconds: float, memory: float = 4 * 2**30
 ) -> Iterator[dict[str, Any]]:
     """The rows of one game on one instance."""
     dag = graph(problem, game)
-    again, partial = game == "recompute", game in ("words", "partial")
-    M = dag.least_memory(partial)
+    M = dag.least_memory(game.partial)
     while True:
-        best = optimum(dag, M, again, partial, seconds, memory)
+        best = optimum(dag, M, game.recompute, game.partial, seconds, memory)
         algorithm = named(problem, M)
         words, bound = lower_bound(problem, M, game)
         name = min(algorithm, key=lambda a: algorithm[a]) if algorithm else ""
@@ -109,7 +146,7 @@ def rows(
             "instance": " ".join(
                 [problem.kind, *(f"{k}={v}" for k, v in problem.sizes.items() if k != "heads")]
             ),
-            "game": game,
+            "game": game.name,
             "vertices": len(dag.vertices),
             "M_words": M,
             "optimum_words": best.cost,
@@ -125,13 +162,12 @@ def rows(
             "lower_bound_words": round(words, 3),
             "algorithms": " ".join(f"{k}={v}" for k, v in algorithm.items()),
         }
-        if best.cost == compile_rules(dag, M, again, partial).compulsory:
+        if best.cost == compile_rules(dag, M, game.recompute, game.partial).compulsory:
             return
         M += 1
 
 
 START, STOP = "<!-- table: optima -->\n", "<!-- end of table -->\n"
-GAMES = ("words", "partial", "chain", "recompute")
 
 
 def markdown(found: Sequence[Mapping[str, Any]]) -> str:
@@ -161,40 +197,40 @@ def markdown(found: Sequence[Mapping[str, Any]]) -> str:
 def main(argv: list[str] | None = None) -> None:
     """Make the table."""
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.pebbling_table", description=__doc__
+        prog="python -m experiments.pebbling_table", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--out", default="experiments/data/pebbling", type=Path)
+    parser.add_argument("--out", default=DATA / "pebbling", type=Path)
     parser.add_argument("--docs", type=Path, help="a page whose marked table is replaced")
     parser.add_argument("--seconds", default=60.0, type=float, help="time for each row")
     args = parser.parse_args(argv)
     where = out_dir(args.out)
+    words = sys.argv[1:] if argv is None else argv
+    about = provenance.of(" ".join(["python -m experiments.pebbling_table", *words]))
     began = time.monotonic()
     found: list[dict[str, Any]] = []
     for problem, games in INSTANCES:
         for game in games:
-            for row in rows(problem, game, args.seconds):
+            for row in rows(problem, GAMES[game], args.seconds):
                 found.append(row)
                 text = "{instance}, {game}, M = {M_words}: {proved_words}..{optimum_words}"
                 print(text.format(**row), file=sys.stderr, flush=True)
-    write_csv(where / "optima.csv", found)
+    about |= {
+        "seconds": f"{time.monotonic() - began:.0f}",
+        "rows": str(len(found)),
+        "proved": str(sum(row["optimal"] for row in found)),
+    }
+
+    def make(part: Path) -> list[Path]:
+        write_csv(part / "optima.csv", found)
+        return [part / "optima.csv", told(part / "optima.json", about)]
+
+    publish(where, make)
     if args.docs:
         before, _, rest = args.docs.read_text(encoding="utf-8").partition(START)
         after = rest.partition(STOP)[2]
         page = before + START + "\n" + markdown(found) + "\n" + STOP + after
         args.docs.write_text(page, encoding="utf-8")
-    about = {
-        "command": "python -m experiments.pebbling_table " + " ".join(argv or sys.argv[1:]),
-        "iosim": iosim.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "load_average": round(os.getloadavg()[1], 1),
-        "seconds": round(time.monotonic() - began),
-        "rows": len(found),
-        "proved": sum(row["optimal"] for row in found),
-    }
-    (where / "optima.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    whole(main)

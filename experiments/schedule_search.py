@@ -20,6 +20,8 @@ from iosim.program.build import Builder, build
 from iosim.program.ir import Program
 from iosim.tiling import Tiling, optimal_tiles
 
+from . import whole
+
 
 @dataclass(frozen=True)
 class Member:
@@ -125,7 +127,8 @@ def _feasible(problem: Attention, M: int) -> Iterator[tuple[Member, Tiling]]:
             continue
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print who wins at each d and M, and by how much."""
     for d in (64, 128):
         for part in (0.02, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 4, 16):
             problem, M = Attention(2**18, d), round(part * d * d)
@@ -133,3 +136,7 @@ if __name__ == "__main__":
             behind = others[0][1].total_words / tiling.total_words
             print(f"d {d:3} M/d² {part:5} {tiling.total_words:>18,} {best.label}"
                   f"  (next: {behind:.3f}×, {others[0][0].label})")  # fmt: skip
+
+
+if __name__ == "__main__":
+    whole(main)

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from test_cli import iosim_
 
+import experiments
 import iosim
 from iosim import hardware
 from iosim.checks import reproduce
@@ -102,6 +103,46 @@ def test_reproduce_from_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall(r"^e0\d_\w+: reproduced, \d+ rows as committed", done.stdout, re.M)) == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_files_are_written_all_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An interrupt while the figure is drawn leaves what was there before, and nothing else."""
+    monkeypatch.setattr(experiments, "DATA", tmp_path)
+    stopped = True
+
+    def draw(folder: Path, stem: Path) -> list[Path]:
+        svg = stem.with_suffix(".svg")
+        svg.write_text("<svg>")
+        if stopped:
+            raise KeyboardInterrupt
+        svg.write_text("<svg/>")
+        return [svg]
+
+    one = experiments.Experiment("e99", lambda: {"a.csv": [{"x": 1}]}, draw)
+    (tmp_path / "e99").mkdir()
+    (tmp_path / "e99" / "a.csv").write_text("before")
+    with pytest.raises(SystemExit) as end:
+        experiments.whole(one.main)
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "experiments: interrupted, nothing was written\n"
+    assert [p.name for p in (tmp_path / "e99").iterdir()] == ["a.csv"]
+    assert (tmp_path / "e99" / "a.csv").read_text() == "before"
+    stopped = False
+    one.main()
+    names = sorted(p.name for p in (tmp_path / "e99").iterdir())
+    assert names == ["a.csv", "e99.svg", "provenance.json"]
+    assert (tmp_path / "e99" / "e99.svg").read_text() == "<svg/>"
+    assert read_csv(tmp_path / "e99" / "a.csv") == [{"x": 1}]
+
+
+def test_searches_are_named_beside_the_experiments() -> None:
+    """Every module of the folder is in its README, with the command that runs it."""
+    text = (ROOT / "experiments" / "README.md").read_text()
+    for path in (ROOT / "experiments").glob("[!_]*.py"):
+        assert f"({path.name})" in text
+        assert path in MODULES or f"python -m experiments.{path.stem}" in text
 
 
 def test_nothing_in_the_package_imports_experiments() -> None:
