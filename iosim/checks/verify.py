@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +283,24 @@ def _check_upper(problem: Attention, points: Sequence[Point]) -> list[str]:
                     f"its published count {name} = {most:.0f}"
                 )
     return failed
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """The report as ``iosim verify --json`` prints it."""
+    return {
+        "problem": report.problem.sizes,
+        "points": [
+            {"algorithm": p.algorithm, "M": p.M, "tiles": p.tiles,
+             "load_words": p.counts.load_words, "store_words": p.counts.store_words,
+             "total_words": p.counts.total_words, "formula_words": p.formula_words,
+             "peak_words": p.peak_words, "max_error": p.max_error, "lower_bound": p.lower_bound,
+             "lower_bound_words": p.lower_bound_words, "gap": p.gap, "ok": not p.failures}
+            for p in report.points
+        ],
+        "slopes": [asdict(s) for s in report.slopes],
+        "failures": report.failures,
+        "ok": report.ok,
+    }  # fmt: skip
 
 
 def table(report: Report) -> list[dict[str, Any]]:

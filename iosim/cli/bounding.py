@@ -88,10 +88,10 @@ def tightness(
         opt.print_json(rows[0] if len(rows) == 1 else rows)
         return
     opt.print_table(
-        ["d", "M", "M/d²", "best schedule", "words", "binding lower bound", "words", "gap"],
+        ["d", "M", "M/d²", "best schedule", "words", "binding lower bound", "bound words", "gap"],
         [
-            [str(p.problem.d), f"{p.M:,}", f"{p.M / p.problem.d**2:.3g}", p.best.algorithm,
-             f"{p.best.words:,}", p.binding.name, f"{p.binding.words or 0:,.0f}", f"{p.gap:.3f}"]
+            [p.problem.d, p.M, f"{p.M / p.problem.d**2:.3g}", p.best.algorithm, p.best.words,
+             p.binding.name, f"{p.binding.words or 0:,.0f}", f"{p.gap:.3f}"]
             for p in points
         ],
     )  # fmt: skip

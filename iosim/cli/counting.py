@@ -22,15 +22,22 @@ from iosim.units import parse_tiles
 
 
 @click.command()
-def algorithms() -> None:
+@opt.as_json
+def algorithms(as_json: bool) -> None:
     """List the algorithms."""
+    found = [
+        {"algorithm": a.name, "title": a.title, "problem": a.problem.kind,
+         "tiles": [p.name for p in a.program.params], "cost": a.cost, "source": a.source}
+        for a in all_algorithms()
+    ]  # fmt: skip
+    if as_json:
+        opt.print_json(found)
+        return
     opt.print_table(
         ["algorithm", "problem", "tiles", "cost (words)", "source"],
-        [
-            [a.name, a.problem.kind, " ".join(p.name for p in a.program.params), a.cost, a.source]
-            for a in all_algorithms()
-        ],
-    )
+        [[a["algorithm"], a["problem"], " ".join(a["tiles"]), a["cost"], a["source"]]
+         for a in found],
+    )  # fmt: skip
 
 
 @click.command()
@@ -108,10 +115,8 @@ def count(
     click.echo(f"{found.title}: {at}, M = {words:,} words, by {engine}")
     click.echo(f"tiles  {', '.join(f'{name} = {v}' for name, v in choice.tiles.items())}")
     names = sorted({tensor for (_, tensor), _ in counts})
-    rows = [
-        [x, f"{counts['load', x]:,}", f"{counts['store', x]:,}"] for x in names
-    ]  # fmt: skip
-    rows.append(["total", f"{counts.load_words:,}", f"{counts.store_words:,}"])
+    rows = [[x, counts["load", x], counts["store", x]] for x in names]
+    rows.append(["total", counts.load_words, counts.store_words])
     opt.print_table(["tensor", "load_words", "store_words"], rows)
     click.echo(f"total  {counts.total_words:,} words" + (
         f", {result['total_bytes']:,} bytes ({dtype})" if dtype else ""))  # fmt: skip

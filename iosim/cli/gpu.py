@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from iosim.cli import options as opt
 from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
-from iosim.gpu.reports.tables import TABLES, Table
+from iosim.gpu.reports.tables import TABLES
 from iosim.gpu.reports.tables import replay as replay_all
 from iosim.output.provenance import this_command
 from iosim.output.table import out_dir, write_csv
@@ -152,13 +149,21 @@ def paper(out: Path) -> None:
 @directory
 @click.option("--check/--no-check", default=True, help="exit 1 if a bar is missed")
 @click.option("--write/--no-write", help="write each record's table.csv anew")
-def replay(folder: Path, check: bool, write: bool) -> None:
+@opt.as_json
+def replay(folder: Path, check: bool, write: bool, as_json: bool) -> None:
     """Tables from saved reports, with today's model and no GPU."""
     tables = replay_all(folder)
     for path, table in tables.items():
-        click.echo(f"{path.name}: {table.summary}")
+        if not as_json:
+            click.echo(f"{path.name}: {table.summary}")
         if write:
             write_csv(path / "table.csv", table.rows)
+    if as_json:
+        opt.print_json([
+            {"dir": str(path), "report": table.kind, "summary": table.summary, "ok": table.good,
+             "rows": table.rows}
+            for path, table in tables.items()
+        ])  # fmt: skip
     if check and not all(table.good for table in tables.values()):
         raise click.exceptions.Exit(1)
 
@@ -186,30 +191,7 @@ def _finish(kind: str, folder: Path) -> None:
         raise GpuError(str(table.rows[-1]["failed"]))
     path = folder / "table.csv"
     write_csv(path, table.rows)
-    _print(table)
+    opt.print_rows(table.rows, SHOWN.get(kind, ()))
     click.echo(f"{table.summary}\n{path}")
     if not table.good:
         raise click.exceptions.Exit(1)
-
-
-def _print(table: Table) -> None:
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    columns = SHOWN.get(table.kind, tuple(table.rows[0]))
-    grid = Grid(box=None, pad_edge=False)
-    for name in columns:
-        grid.add_column(name, justify="right", overflow="fold")
-    for row in table.rows:
-        grid.add_row(*(_cell(row[name]) for name in columns))
-    Console(width=None if sys.stdout.isatty() else 300, highlight=False).print(grid)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.4g}"
-    return str(value)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from iosim.cli.layout import layout
 from iosim.errors import InputError
 from iosim.problem import PROBLEMS
 from iosim.units import parse_int, parse_words
 
 F = TypeVar("F", bound=Callable[..., Any])
 Sizes = Mapping[str, str]
+
+# The width of a table where nobody watches.
+WIDTH = 140
 
 # The sizes of all problems: name → help.  Sizes are text so that a bad one is one line of ours.
 SIZES = {
@@ -105,7 +113,26 @@ def words_from(M: str | None, dtype: str | None) -> int:
 
 def print_json(value: Any) -> None:
     """Print a value for scripts."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(json_text(value))
+
+
+def json_text(value: Any, indent: int | None = 2) -> str:
+    """A value as JSON: what is neither finite nor a number is null, dates and the like are text."""
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=False, default=_plain)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(x) for key, x in value.items()}
+    return [_finite(x) for x in value] if isinstance(value, (list, tuple)) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (Integral, Decimal)):
+        return int(value) if value == int(value) else float(value)
+    return str(value)
 
 
 def remark(text: str) -> None:
@@ -114,25 +141,20 @@ def remark(text: str) -> None:
         click.echo(f"iosim: note: {text}", err=True)
 
 
-def _width() -> int:
-    return 0 if sys.stdout.isatty() else 140
+def width() -> int:
+    """Of the terminal that is printed to; 140 characters where it is none."""
+    return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
-def print_table(columns: list[str], rows: list[list[str]]) -> None:
-    """Print an aligned table; columns of numbers are aligned to the right."""
-    from rich.console import Console
-    from rich.table import Table
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table, aligned where it fits; no number and no name is ever cut or rounded."""
+    click.echo(layout(columns, rows, width()))
 
-    out = Table(box=None, pad_edge=False, header_style="bold")
-    for k, column in enumerate(columns):
-        number = all(not row[k] or row[k][0] in "+-0123456789" for row in rows)
-        last = k == len(columns) - 1  # only the last column wraps: no name is broken in two
-        out.add_column(
-            column, justify="right" if number else "left", overflow="fold", no_wrap=not last
-        )
-    for row in rows:
-        out.add_row(*row)
-    console = Console(width=_width() or None, highlight=False)
-    with console.capture() as text:
-        console.print(out)
-    click.echo("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
+    """Print rows with some of their columns, or all, and name those that are left out."""
+    every = dict.fromkeys(name for row in rows for name in row)
+    shown = columns or tuple(every)
+    print_table(shown, [[row.get(name) for name in shown] for row in rows])
+    if left_out := [name for name in every if name not in shown]:
+        click.echo(f"columns left out: {', '.join(left_out)}")

@@ -15,6 +15,9 @@ from iosim.errors import InputError
 if TYPE_CHECKING:
     from iosim.sweep import Pool, Report, Store
 
+# Rows of a query that are printed; --json prints all.
+SHOWN_ROWS = 1000
+
 workers = opt.workers("processes, 0 for all cores, 1 for this one")
 dask = click.option("--dask", help="a Dask scheduler (tcp://…), or local for one of your own")
 csv = opt.path("--csv", "also write the rows as CSV")
@@ -82,15 +85,20 @@ def collect(path: Path, workers: int, dask: str | None, csv: Path | None, as_jso
 @directories
 @opt.path("--out", "the directory to add to", required=True)
 @csv
-def combine(paths: Sequence[Path], out: Path, csv: Path | None) -> None:
+@opt.as_json
+def combine(paths: Sequence[Path], out: Path, csv: Path | None, as_json: bool) -> None:
     """Merge the rows of several sweeps into one directory, each task once."""
     from iosim.sweep import combine as merge
     from iosim.sweep import export_csv
 
     done = merge(paths, out)
+    rows = None if csv is None else export_csv([out], csv)
+    if as_json:
+        opt.print_json({"dir": str(out), "new_rows": done.new, "known_rows": done.known})
+        return
     click.echo(f"{done.new:,} rows new, {done.known:,} there before, in {out}")
     if csv is not None:
-        click.echo(f"wrote {csv}, {export_csv([out], csv):,} rows")
+        click.echo(f"wrote {csv}, {rows:,} rows")
 
 
 @click.command()
@@ -105,15 +113,17 @@ def query(sql: str, paths: Sequence[Path], as_json: bool) -> None:
     if as_json:
         opt.print_json(found.to_pylist())
         return
-    cells = [[_cell(v) for v in row.values()] for row in found.slice(0, 1000).to_pylist()]
-    opt.print_table(list(found.column_names), cells)
-    if found.num_rows > len(cells):
-        click.echo(f"… {found.num_rows - len(cells):,} rows more: add LIMIT, or --json")
+    columns = found.slice(0, SHOWN_ROWS).columns
+    rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+    opt.print_table(found.column_names, rows)
+    if found.num_rows > SHOWN_ROWS:
+        click.echo(f"{found.num_rows - SHOWN_ROWS:,} rows more: add LIMIT, or --json")
 
 
 @click.command()
 @click.argument("names", metavar="[e01 …]", nargs=-1)
-def reproduce(names: Sequence[str]) -> None:
+@opt.as_json
+def reproduce(names: Sequence[str], as_json: bool) -> None:
     """Run experiments from scratch and say whether the committed numbers come out again.
 
     Exit code 1 if one does not.
@@ -121,12 +131,17 @@ def reproduce(names: Sequence[str]) -> None:
     from iosim.checks.reproduce import find
     from iosim.checks.reproduce import reproduce as run_again
 
-    bad = 0
+    found = []
     for path in find(names):
-        result = run_again(path)
-        click.echo(f"{result.name}: {result.verdict} ({result.seconds:.1f} s)")
-        bad += not result.same
-    if bad:
+        found.append(result := run_again(path))
+        if not as_json:
+            click.echo(f"{result.name}: {result.verdict} ({result.seconds:.1f} s)")
+    if as_json:
+        opt.print_json([
+            {"experiment": r.name, "ok": r.same, "verdict": r.verdict, "seconds": r.seconds}
+            for r in found
+        ])  # fmt: skip
+    if not all(r.same for r in found):
         raise click.exceptions.Exit(1)
 
 
@@ -197,13 +212,3 @@ def _collect(store: Store, pool: Pool, csv: Path | None, as_json: bool) -> None:
     )
     if csv is not None:
         click.echo(f"wrote {csv}")
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -23,9 +23,10 @@ from iosim.units import parse_int, parse_range
 @opt.path("--out", "where the CSV and the figure go", default="iosim-out")
 @opt.dtype
 @opt.workers("processes, 0 for all cores")
+@opt.as_json
 def verify(
     sizes: opt.Sizes, M: str | None, model: str, input: Path | None, out: Path,
-    dtype: str | None, workers: int,
+    dtype: str | None, workers: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Run every attention schedule over a sweep of M, and check every number against every other.
 
@@ -59,15 +60,18 @@ def verify(
             tick=lambda done, of: progress.update(task, completed=done, total=of),
         )  # fmt: skip
         progress.update(task, description="drawing", total=None)
-        table.publish(where, lambda part: plot.with_table(
+        made = table.publish(where, lambda part: plot.with_table(
             part / "verify.csv", main_job.table(report), plot.plot_words))  # fmt: skip
+    if as_json:
+        opt.print_json(main_job.as_dict(report) | {"wrote": [str(x) for x in made]})
+        raise click.exceptions.Exit(not report.ok)
     opt.print_table(
         ["algorithm", "M", "loads", "stores", "words", "formula", "peak", "max error",
          "lower bound", "gap", "ok"],
         [
-            [p.algorithm, f"{p.M:,}", f"{p.counts.load_words:,}", f"{p.counts.store_words:,}",
-             f"{p.counts.total_words:,}", f"{p.formula_words:,}", f"{p.peak_words:,}",
-             f"{p.max_error:.0e}", f"{p.lower_bound_words:,.0f}", f"{p.gap:.2f}",
+            [p.algorithm, p.M, p.counts.load_words, p.counts.store_words,
+             p.counts.total_words, p.formula_words, p.peak_words, f"{p.max_error:.0e}",
+             f"{p.lower_bound_words:,.0f}", f"{p.gap:.2f}",
              "no" if p.failures else "yes"]
             for p in report.points
         ],
@@ -75,7 +79,7 @@ def verify(
     for s in report.slopes:
         fit = "too few points" if s.fitted is None else f"{s.fitted:+.3f} over {s.points} points"
         click.echo(f"exponent of M, {s.algorithm}, {s.side}: {fit} (expected {s.expected:+.1f})")
-    click.echo(f"wrote {where / 'verify.csv'}, {where / 'verify.png'}, {where / 'verify.svg'}")
+    click.echo(f"wrote {', '.join(map(str, made))}")
     for failure in report.failures:
         click.echo(f"FAILED: {failure}", err=True)
     checked = f"{len(report.points)} runs, {len(report.failures)} failures"
