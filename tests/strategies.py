@@ -48,10 +48,14 @@ def searchable(draw: st.DrawFn) -> tuple[Algorithm, Any, int]:
 
 
 @st.composite
-def random_schedules(draw: st.DrawFn) -> Any:
+def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
     """A schedule that nobody would write: nested loops, parts of axes, buffers of any shape.
 
     It loads, reserves, stores and frees, and computes nothing: what it tests is counting.
+
+    Args:
+        mixed: parts also start and stop at a second hold, at tile sizes, at numbers and at what
+            belongs to other axes, so that for some values, or for all, they don't lie inside.
     """
     axes = ("m", "n", "k")
     shapes = {"A": ("m", "k"), "B": ("k", "n"), "C": ("m", "n")}
@@ -59,17 +63,28 @@ def random_schedules(draw: st.DrawFn) -> Any:
     holds = {axis: f"W{axis}" for axis in axes}
     seed = draw(st.randoms(use_true_random=False))
 
+    def ends(axis: str) -> tuple[str | int, str | int | None]:
+        """Where a part of an axis starts and stops."""
+        hold = holds[axis]
+        usual: list[tuple[str | int, str | None]] = [(0, hold), (hold, None)]
+        if not mixed or seed.random() < 0.3:
+            return seed.choice(usual)
+        own = [hold, f"V{axis}" if axis == "m" else hold, *steps[axis]]
+        starts, stops = [0, *own], [None, *own]
+        if seed.random() < 0.2:
+            other = seed.choice([*holds.values(), *axes])
+            starts, stops = [*starts, 1, 2, other], [*stops, 1, 3, other]
+        return seed.choice(starts), seed.choice(stops)
+
     def index(b: Any, open_: list[Any], wanted: tuple[str, ...]) -> list[Any]:
         found: list[Any] = []
         for axis in wanted:
             tiles = [t for t in open_ if t.axis == axis and t not in found]
-            kinds = ["whole", "low", "high"] + ["tile"] * 4 * bool(tiles)
-            kind = seed.choice(kinds)
+            kind = seed.choice(["whole", "part", "part"] + ["tile"] * 4 * bool(tiles))
             found.append(
                 seed.choice(tiles) if kind == "tile"
                 else axis if kind == "whole"
-                else b.span(axis, 0, holds[axis]) if kind == "low"
-                else b.span(axis, holds[axis])
+                else b.span(axis, *ends(axis))
             )  # fmt: skip
         return found
 
@@ -91,8 +106,8 @@ def random_schedules(draw: st.DrawFn) -> Any:
                         b.store(made[-1], tensor, *where)
             else:
                 axis = seed.choice(axes)
-                ends = seed.choice([(0, None), (0, None), (0, holds[axis]), (holds[axis], None)])
-                for tile in b.tiles(axis, seed.choice(steps[axis]), *ends):
+                part = (0, None) if seed.random() < 0.5 else ends(axis)
+                for tile in b.tiles(axis, seed.choice(steps[axis]), *part):
                     block(b, [*open_, tile], depth + 1, names)
         seed.shuffle(made)
         b.free(*made)
@@ -101,6 +116,8 @@ def random_schedules(draw: st.DrawFn) -> Any:
         for axis in axes:
             b.tile_sizes(axis, *steps[axis])
             b.hold(axis, holds[axis])
+        if mixed:
+            b.hold("m", "Vm")
         for axis in axes[: seed.randint(0, 2)]:
             for tile in b.tiles(axis, seed.choice(steps[axis])):
                 block(b, [tile], 1, [0])

@@ -50,18 +50,18 @@ def test_candidates_are_those_of_a_list(n: int) -> None:
         first.setdefault(-(-n // B), B)
     extent = np.array([7, n])  # the point asked about is the second
     powers = [min(2**k, n) for k in range(4, 13) if k == 4 or 2 ** (k - 1) < n]
-    cases: list[tuple[candidates.Choice, list[int]]] = [
-        (candidates.Distinct(extent), list(first.values())),
-        (candidates.Run(extent, 0), list(range(n + 1))),
-        (candidates.Run(extent, 1), list(range(1, n + 1))),
-        (candidates.Ends(extent), [0, n]),
-        (candidates.Powers(extent), powers),
+    cases: list[tuple[candidates.Candidates, list[int]]] = [
+        (candidates.DistinctTrips(extent), list(first.values())),
+        (candidates.EveryValue(extent, 0), list(range(n + 1))),
+        (candidates.EveryValue(extent, 1), list(range(1, n + 1))),
+        (candidates.AllOrNothing(extent), [0, n]),
+        (candidates.PowersOfTwo(extent), powers),
     ]  # fmt: skip
     limits = np.arange(-1, n + 1)
     for choice, values in cases:
         at = np.ones(len(values), np.int64)
         assert int(choice.count[1]) == len(values), choice
-        assert choice.used(np.arange(len(values)), at).tolist() == values, choice
+        assert choice.clipped(np.arange(len(values)), at).tolist() == values, choice
         floors = choice.floor(limits, np.ones(len(limits), np.int64))
         assert (floors == np.searchsorted(values, limits, side="right") - 1).all(), choice
 
@@ -568,13 +568,13 @@ def test_a_crowd_of_points_is_answered_like_brute_force(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("n", [2**40, 2**40 - 1, 2**38 + 1, (2**19 + 1) ** 2 + 1, 963761198400])
 def test_candidates_of_a_long_axis(n: int) -> None:
     """Around the root, where small tiles give way to few trips; in Python's integers."""
-    choice, root = candidates.Distinct(np.array([n])), math.isqrt(n - 1)
+    choice, root = candidates.DistinctTrips(np.array([n])), math.isqrt(n - 1)
     count = int(choice.count[0])
     assert count == root + (n - 1) // (root + 1) + 1
     parts = [np.arange(5), np.arange(root - 5, root + 6), np.arange(count - 5, count)]
     near = np.concatenate(parts)
     at = np.zeros(len(near), np.int64)
-    values = [int(x) for x in choice.used(near, at)]
+    values = [int(x) for x in choice.clipped(near, at)]
     trips = [-(-n // B) for B in values]
     assert all(B == 1 or -(-n // (B - 1)) > t for B, t in zip(values, trips, strict=True))
     # Neighbours have neighbouring trips, so none is left out; the last takes the whole axis.

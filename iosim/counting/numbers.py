@@ -159,10 +159,16 @@ class OnArrays:
 
     With `high`, the values are bounds from below over the box whose corners are `env` and `high`:
     what is subtracted in a length (the W of d − W), and the step of a trip count, come from there.
+    Where not all of a box is `valid`, lengths below 0, of spans that end before they start, are 0.
     """
 
-    def __init__(self, env: Mapping[str, Any], high: Mapping[str, Any] | None = None) -> None:
-        self.env, self.high = env, env if high is None else high
+    def __init__(
+        self,
+        env: Mapping[str, Any],
+        high: Mapping[str, Any] | None = None,
+        valid: bool = True,
+    ) -> None:
+        self.env, self.high, self.valid = env, env if high is None else high, valid
         self._seen: dict[Atom, Any] = {}
 
     def length(self, value: Affine) -> Any:
@@ -180,6 +186,8 @@ class OnArrays:
         if atom not in self._seen:
             assert isinstance(atom, (Trips, Clip))
             length = self.length(atom.length)
+            if not self.valid:
+                length = np.maximum(length, 0)
             if isinstance(atom, Trips):
                 self._seen[atom] = -(-length // self.high[atom.step])
             else:

@@ -1,6 +1,6 @@
 """I/O-optimal tile sizes: the least exact count under an exact peak of at most M words.
 
-What may be chosen is in `choices`, what the closed form proves of the search in `plan`, and the
+What may be chosen is in `candidates`, what the closed form proves of the search in `plan`, and the
 search itself, branch and bound at one point or at a million, in `search`.
 """
 
@@ -17,9 +17,11 @@ from iosim.counting import numbers
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, check_size
 from iosim.program.ir import Program
+from iosim.program.space import spans
 from iosim.program.walk import bind
-from iosim.tiling.candidates import Choice, choice
-from iosim.tiling.plan import Plan, plans
+from iosim.tiling.boxes import NEVER
+from iosim.tiling.candidates import Candidates, candidates_of
+from iosim.tiling.plan import Plan, always_valid, plans
 from iosim.tiling.search import Search
 
 Lattice = Literal["all", "pow2"]
@@ -58,7 +60,8 @@ def optimal_tiles(
 ) -> Tiling:
     """The tiles that move the fewest words in a fast memory of M words.
 
-    Of tilings that move equally many, the one with the smallest holds and first tiles.  Words that
+    Only valid tilings count, those that `bind` takes: every span lies inside its axis.  Of those
+    that move equally many, the one with the smallest holds and first tiles is taken.  Words that
     it leaves over go to the tiles on which the count doesn't depend.
 
     Args:
@@ -68,7 +71,7 @@ def optimal_tiles(
 
     Raises:
         CapacityError: no tiles fit; the message gives the smallest M that works.
-        InputError: a fixed parameter is unknown or out of range.
+        InputError: a fixed parameter is unknown or out of range, or no tiling is valid.
     """
     check_size("M", M)
     kind = getattr(problem, "kind", program.problem)
@@ -99,7 +102,7 @@ def optimal_tiles_many(
         M: words of fast memory; broadcast together with the columns to one axis.
 
     Returns:
-        ``{parameter: values}``, int64 arrays of the common length, and where any tiles fit.
+        ``{parameter: values}``, int64 arrays of the common length, and where any valid tiles fit.
 
     Raises:
         InputError: a column is missing, unknown or out of range.
@@ -107,7 +110,7 @@ def optimal_tiles_many(
     full, M, choices = _prepare(program, columns, M, lattice)
     # What no count and no peak depends on stays at its least.
     points = np.arange(len(M))
-    first = {x: np.asarray(c.named(np.zeros_like(points), points)) for x, c in choices.items()}
+    first = {x: np.asarray(c.value(np.zeros_like(points), points)) for x, c in choices.items()}
     tiles = {p.name: np.array((first | full)[p.name]) for p in program.params}
     found = np.ones(len(M), bool)
     for plan in plans(program, frozenset(tiles) - frozenset(choices)):
@@ -115,7 +118,7 @@ def optimal_tiles_many(
             positions, fits = search.run()
             found[rows] &= fits
             for name, position in positions.items():
-                tiles[name][rows] = search.choices[name].named(position, search.points)
+                tiles[name][rows] = search.candidates[name].value(position, search.points.every)
     return tiles, found
 
 
@@ -126,13 +129,34 @@ def smallest_capacity(
     lattice: Lattice = "all",
     fixed: Mapping[str, int] | None = None,
 ) -> int:
-    """The least M for which any tiles fit; arguments and errors as for `optimal_tiles`."""
-    columns, M, choices = _prepare(program, _one(program, problem, fixed), np.array([1]), lattice)
+    """The least M for which any valid tiles fit.
+
+    Arguments as for `optimal_tiles`.
+
+    Raises:
+        InputError: a fixed parameter is unknown or out of range, or no tiling is valid.
+    """
+    asked = _one(program, problem, fixed)
+    columns, M, choices = _prepare(program, asked, np.array([1]), lattice)
     given = frozenset(columns).intersection(p.name for p in program.params)
-    return max(
-        int(search.least_peak()[0])
-        for plan in plans(program, given)
-        for _, search in _searches(plan, choices, columns, M)
+    least = 0
+    for plan in plans(program, given):
+        for _, search in _searches(plan, choices, columns, M):
+            held = int(search.least_peak()[0])
+            if held == NEVER:
+                raise InputError(_never_valid(program, asked, lattice))
+            least = max(least, held)
+    return least
+
+
+def _never_valid(program: Program, asked: Mapping[str, Any], lattice: Lattice) -> str:
+    """That no tiling is valid, and why."""
+    parts = ", ".join(f"{s.axis}[{s}]" for s in spans(program) if not always_valid(program, s))
+    at = ", ".join(f"{name} = {value:,}" for name, value in asked.items())
+    where = " on this lattice" if lattice != "all" else ""
+    return (
+        f"{program.name} has no valid tiling{where} at {at}: no tile sizes put all of {parts} "
+        "inside their axes; give others"
     )
 
 
@@ -148,7 +172,7 @@ def _one(program: Program, problem: Sized, fixed: Mapping[str, int] | None) -> d
 
 def _prepare(
     program: Program, columns: Mapping[str, Any], M: Any, lattice: Lattice
-) -> tuple[dict[str, Ints], Ints, dict[str, Choice]]:
+) -> tuple[dict[str, Ints], Ints, dict[str, Candidates]]:
     """Columns of one length, and what may be chosen beside them."""
     if lattice not in ("all", "pow2"):
         raise InputError(f"unknown lattice {lattice!r}: known: all, pow2")
@@ -163,11 +187,11 @@ def _prepare(
     except ValueError as error:
         raise InputError(f"columns of lengths that do not fit together: {error}") from None
     full = dict(zip(clean, values, strict=True))
-    return full, M, {p.name: choice(program, p, full[p.axis], lattice) for p in free}
+    return full, M, {p.name: candidates_of(program, p, full[p.axis], lattice) for p in free}
 
 
 def _searches(
-    plan: Plan, choices: Mapping[str, Choice], columns: Mapping[str, Ints], M: Ints
+    plan: Plan, choices: Mapping[str, Candidates], columns: Mapping[str, Ints], M: Ints
 ) -> Iterator[tuple[Ints, Search]]:
     """Runs of points that are searched in the same way, each with its search."""
     solved = _solved(plan, choices, len(M))
@@ -183,7 +207,7 @@ def _searches(
                 yield here, Search(plan, name, mine, base, M[here], dtype)
 
 
-def _solved(plan: Plan, choices: Mapping[str, Choice], points: int) -> Ints:
+def _solved(plan: Plan, choices: Mapping[str, Candidates], points: int) -> Ints:
     """Of the tiles that can be solved for, the one with the most candidates; −1 for none."""
     which, most = np.full(points, -1), np.zeros(points, np.int64)
     for k, name in enumerate(plan.solvable):
@@ -193,7 +217,7 @@ def _solved(plan: Plan, choices: Mapping[str, Choice], points: int) -> Ints:
 
 
 def _large(
-    plan: Plan, choices: Mapping[str, Choice], columns: Mapping[str, Ints]
+    plan: Plan, choices: Mapping[str, Candidates], columns: Mapping[str, Ints]
 ) -> NDArray[np.bool_]:
     """Where words moved or held may pass 64 bits: then Python's integers do it."""
     most = {x: v.astype(np.float64) for x, v in columns.items()}

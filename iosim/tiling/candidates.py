@@ -1,8 +1,8 @@
 """What a parameter may be: ascending candidates, for many points at once.
 
-A candidate is called by its position, and positions exist only as formulas: a choice of a million
-tiles takes no more room than one of three.  All arrays have one entry for each point; `at` says
-which point a position belongs to.
+A candidate is addressed by its position, and positions exist only as formulas: a million candidates
+take no more room than three.  All arrays have one entry for each point; `at` says which point a
+position belongs to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Choice(abc.ABC):
+class Candidates(abc.ABC):
     """The candidates of one parameter.
 
     Attributes:
@@ -37,23 +37,20 @@ class Choice(abc.ABC):
         """How many candidates every point has."""
 
     @abc.abstractmethod
-    def named(self, position: Any, at: Any) -> Any:
-        """Candidates as they are called: 128, for a tile of 65 rows too."""
+    def value(self, position: Any, at: Any) -> Any:
+        """The values at positions; a tile may be larger than its axis."""
 
     @abc.abstractmethod
     def floor(self, limit: Any, at: Any) -> Any:
-        """The last position whose candidate, as it is used, is at most a limit of −1 … extent.
+        """The last position whose clipped value is at most a limit of −1 … extent; −1 for none."""
 
-        −1 where there is none.
-        """
-
-    def used(self, position: Any, at: Any) -> Any:
-        """Candidates as they are used: clipped to the axis."""
-        return self.named(position, at)
+    def clipped(self, position: Any, at: Any) -> Any:
+        """The values at positions, clipped to the axis as `bind` does."""
+        return self.value(position, at)
 
 
 @dataclass(frozen=True)
-class Run(Choice):
+class EveryValue(Candidates):
     """Every integer from `first` to the extent."""
 
     first: int
@@ -63,7 +60,7 @@ class Run(Choice):
         """How many."""
         return self.extent + 1 - self.first
 
-    def named(self, position: Any, at: Any) -> Any:
+    def value(self, position: Any, at: Any) -> Any:
         """The integers themselves."""
         return self.first + position
 
@@ -73,7 +70,7 @@ class Run(Choice):
 
 
 @dataclass(frozen=True)
-class Distinct(Choice):
+class DistinctTrips(Candidates):
     """The least B for every value of ⌈n/B⌉ = ⌊(n−1)/B⌋ + 1, about 2√n of them.
 
     With s = ⌊√(n−1)⌋, they are 1 … s, and then ⌊(n−1)/(v+1)⌋ + 1 for v = ⌊(n−1)/(s+1)⌋ … 0.
@@ -92,7 +89,7 @@ class Distinct(Choice):
     def _root(self) -> Ints:
         return np.sqrt(self._last).astype(np.int64)  # exact below 2**52
 
-    def named(self, position: Any, at: Any) -> Any:
+    def value(self, position: Any, at: Any) -> Any:
         """Small ones are their position + 1, large ones have few trips."""
         large = self._last[at] // np.maximum(self.count[at] - position, 1) + 1
         return np.where(position < self._root[at], position + 1, large)
@@ -104,21 +101,21 @@ class Distinct(Choice):
 
 
 @dataclass(frozen=True)
-class Powers(Choice):
-    """Powers of two from 16 to the first that covers the axis: what matrix units take."""
+class PowersOfTwo(Candidates):
+    """Powers of two from 16 to the first that covers the axis, which matrix units take."""
 
     @property
     def count(self) -> Ints:
         """How many."""
         return np.maximum(_log2(np.maximum(self.extent - 1, 1)) + 1 - 3, 1)
 
-    def named(self, position: Any, at: Any) -> Any:
-        """A tile of 128 for 65 rows is called 128."""
+    def value(self, position: Any, at: Any) -> Any:
+        """Also 128 for 65 rows, where a kernel gives a tile 128."""
         return 16 << np.asarray(position)
 
-    def used(self, position: Any, at: Any) -> Any:
-        """And takes 65."""
-        return np.minimum(self.named(position, at), self.extent[at])
+    def clipped(self, position: Any, at: Any) -> Any:
+        """The last one is the extent itself."""
+        return np.minimum(self.value(position, at), self.extent[at])
 
     def floor(self, limit: Any, at: Any) -> Any:
         """The last power, or the one that covers the axis."""
@@ -127,7 +124,7 @@ class Powers(Choice):
 
 
 @dataclass(frozen=True)
-class Ends(Choice):
+class AllOrNothing(Candidates):
     """All or nothing."""
 
     @property
@@ -135,7 +132,7 @@ class Ends(Choice):
         """Two."""
         return np.full_like(self.extent, 2)
 
-    def named(self, position: Any, at: Any) -> Any:
+    def value(self, position: Any, at: Any) -> Any:
         """0, or the extent."""
         return position * self.extent[at]
 
@@ -149,14 +146,19 @@ def _log2(values: Any) -> Ints:
     return np.frexp(np.asarray(values, np.float64))[1].astype(np.int64) - 1
 
 
-def choice(program: Program, param: Param, extent: Ints, lattice: str) -> Choice:
-    """The candidates of a parameter that is not given."""
+def candidates_of(program: Program, param: Param, extent: Ints, lattice: str) -> Candidates:
+    """The candidates of a parameter that is not given.
+
+    Args:
+        extent: of its axis, at every point.
+        lattice: ``"all"`` or ``"pow2"``.
+    """
     hold = param.least == 0
     if lattice == "pow2":
-        return Ends(extent) if hold else Powers(extent)
+        return AllOrNothing(extent) if hold else PowersOfTwo(extent)
     loops = [x for x in nodes(program.body) if isinstance(x, Loop) and x.step == param.name]
     bounds = {name for s in spans(program) for end in (s.start, s.stop) for name, _ in end.terms}
-    # On a part of an axis, or as a bound, every value counts.
+    # Equal trips make equal tilings only over a whole axis, and where no span names the tile.
     if hold or param.name in bounds or not all(x.span.whole for x in loops):
-        return Run(extent, param.least)
-    return Distinct(extent)
+        return EveryValue(extent, param.least)
+    return DistinctTrips(extent)

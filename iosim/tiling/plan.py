@@ -1,6 +1,8 @@
 """What a program's closed form says about a search, before any number is known.
 
-Nests that share no free parameter are searched apart.  Signs of the closed form prove three facts
+Nests that share no free parameter are searched apart.  A tiling is valid where every span lies
+inside its axis: that is a constraint on the parameters that spans name, unless the ranges of the
+parameters imply it.  Signs of the closed form prove three facts
 (`iosim.counting.signs`), each of which makes the search faster, and none of which is assumed:
 
 * a tile on which the count doesn't depend, and which takes more the larger it is, is *spare*: it
@@ -9,8 +11,8 @@ Nests that share no free parameter are searched apart.  Signs of the closed form
 * a tile that moves less and takes more as it grows can be *solved* for: of what fits beside the
   others the largest is best, and since occupancy is linear in it, a division finds that.
 
-(A larger hold W may take *fewer* words, since less is streamed beside it: d − W < B.  So holds are
-never solved for.)
+Tiles in constraints are neither spare nor solved for: a larger one may not be valid.  Nor are
+holds: a larger one may take *fewer* words, since less is streamed beside it (d − W < B).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from dataclasses import dataclass
 
 from iosim.counting.closed import Atom, Level, Nest, Poly, close
 from iosim.counting.signs import falls_with, rises_with
-from iosim.program.ir import Affine, Program
+from iosim.program.ir import Affine, Param, Program, Span
+from iosim.program.space import spans
 
 
 def depends(atom: Atom, names: Collection[str]) -> bool:
@@ -51,6 +54,7 @@ class Plan:
     Attributes:
         total: words moved.
         levels: the peak is the largest of these.
+        constraints: what a valid tiling makes at least 0.
         searched: parameters to search, holds first.
         spare: tiles that only take room.
         solvable: tiles of `searched` that can be solved for.
@@ -62,6 +66,7 @@ class Plan:
 
     total: Poly
     levels: tuple[Level, ...]
+    constraints: tuple[Affine, ...]
     searched: tuple[str, ...]
     spare: tuple[str, ...]
     solvable: tuple[str, ...]
@@ -71,23 +76,62 @@ class Plan:
     lines: Mapping[str, tuple[Line, ...] | None]
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What can't be searched apart: a nest, or a constraint."""
+
+    names: frozenset[str]
+    nest: Nest | None = None
+    constraint: Affine | None = None
+
+
 @functools.lru_cache(maxsize=256)
 def plans(program: Program, given: frozenset[str]) -> tuple[Plan, ...]:
-    """One for each group of nests that share a parameter which is not given."""
+    """One for each group of nests and constraints that share a parameter which is not given."""
     free = [p for p in program.params if p.name not in given]
     axis_of = {p.name: p.axis for p in program.params if p.least == 0}
+    parts = [_Part(frozenset(_names(nest)), nest) for nest in close(program).nests]
+    needed = dict.fromkeys(c for span in spans(program) for c in _constraints(program, span))
+    parts += [_Part(frozenset(Poly.of(c).names()), constraint=c) for c in needed]
     return tuple(
-        _plan(group, [p.name for p in free if p.name in _names(group)], axis_of)
-        for group in _groups(close(program).nests, {p.name for p in free})
+        _plan(group, [p.name for p in free if any(p.name in part.names for part in group)], axis_of)
+        for group in _groups(parts, {p.name for p in free})
     )
 
 
-def _plan(nests: list[Nest], free: list[str], axis_of: dict[str, str]) -> Plan:
+def always_valid(program: Program, span: Span) -> bool:
+    """Whether a span lies inside its axis whatever the parameters are."""
+    return not _constraints(program, span)
+
+
+def _constraints(program: Program, span: Span) -> list[Affine]:
+    """What has to be at least 0 for a span to lie inside its axis, and may not be."""
+    params = {p.name: p for p in program.params}
+    needed = (span.start, span.length, Affine.of(span.axis) - span.stop)
+    return [value for value in needed if not _never_negative(value, params)]
+
+
+def _never_negative(value: Affine, params: Mapping[str, Param]) -> bool:
+    """Whether the ranges of the parameters imply it: from its least, and up to its axis."""
+    least, axes = value.const, dict[str, int]()
+    for name, c in value.terms:
+        if name in params and c > 0:
+            least += c * params[name].least
+        else:
+            axis = params[name].axis if name in params else name
+            axes[axis] = axes.get(axis, 0) + c
+    return all(c >= 0 for c in axes.values()) and least + sum(axes.values()) >= 0
+
+
+def _plan(parts: list[_Part], free: list[str], axis_of: dict[str, str]) -> Plan:
+    nests = [part.nest for part in parts if part.nest is not None]
+    needed = tuple(part.constraint for part in parts if part.constraint is not None)
     total = sum((nest.total for nest in nests), Poly())
     levels = tuple(level for nest in nests for level in nest.peak)
     steps = [k for k in free if k not in axis_of]
-    # A tile that bounds a part of an axis also decides which loops run.
-    bounds = {name for v in levels for length in v.runs for name, _ in length.terms}
+    # A tile that bounds a part of an axis also decides which loops run, and what is valid.
+    lengths = {*needed, *(length for v in levels for length in v.runs)}
+    bounds = {name for length in lengths for name, _ in length.terms}
     rises = {
         k: k not in bounds and all(rises_with(v.words, k, axis_of) for v in levels) for k in steps
     }
@@ -97,27 +141,23 @@ def _plan(nests: list[Nest], free: list[str], axis_of: dict[str, str]) -> Plan:
     searched = [k for k in steps if k not in spare]
     solvable = tuple(k for k in searched if rises[k] and falls[k])
     return Plan(
-        total=total, levels=levels, searched=(*holds, *searched), spare=spare, solvable=solvable,
-        lowest=frozenset(k for k in steps if rises[k]), holds=tuple(holds),
+        total=total, levels=levels, constraints=needed, searched=(*holds, *searched), spare=spare,
+        solvable=solvable, lowest=frozenset(k for k in steps if rises[k]), holds=tuple(holds),
         falls=all(falls.values()), lines={k: _lines(levels, k) for k in (*spare, *solvable)},
     )  # fmt: skip
 
 
-def _names(nests: Iterable[Nest]) -> set[str]:
-    polys = [
-        p
-        for nest in nests
-        for p in (nest.total, *(p for v in nest.peak for p in (v.words, *map(Poly.of, v.runs))))
-    ]
+def _names(nest: Nest) -> set[str]:
+    polys = [nest.total, *(p for v in nest.peak for p in (v.words, *map(Poly.of, v.runs)))]
     return set().union(*(poly.names() for poly in polys))
 
 
-def _groups(nests: Iterable[Nest], params: Collection[str]) -> list[list[Nest]]:
-    groups: list[list[Nest]] = []
-    for nest in nests:
-        mine = _names([nest]) & set(params)
-        kin = [g for g in groups if _names(g) & mine]
-        groups = [g for g in groups if g not in kin] + [[n for g in kin for n in g] + [nest]]
+def _groups(parts: Iterable[_Part], params: Collection[str]) -> list[list[_Part]]:
+    groups: list[list[_Part]] = []
+    for part in parts:
+        mine = part.names & set(params)
+        kin = [g for g in groups if any(other.names & mine for other in g)]
+        groups = [g for g in groups if g not in kin] + [[n for g in kin for n in g] + [part]]
     return groups
 
 

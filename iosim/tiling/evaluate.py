@@ -1,0 +1,156 @@
+"""A plan's closed form on the corners of boxes, at some points."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from iosim.counting.closed import Clip, Monomial, Poly, highest
+from iosim.counting.numbers import OnArrays
+from iosim.tiling.boxes import Where, take
+from iosim.tiling.candidates import Candidates, Ints
+from iosim.tiling.plan import Plan, depends
+
+
+class Points:
+    """A plan at some points.
+
+    Args:
+        candidates: of all parameters that are not given.
+        base: sizes and given parameters, with one entry for each point.
+        M: words of fast memory at each point.
+        dtype: int64, or object where counts may pass 64 bits.
+    """
+
+    def __init__(
+        self, plan: Plan, candidates: Mapping[str, Candidates], base: Where, M: Ints, dtype: Any
+    ) -> None:
+        self.plan, self.candidates, self.M, self.dtype = plan, candidates, M, dtype
+        self.every = np.arange(len(M))
+        values = {k: np.asarray(v).astype(dtype) for k, v in base.items()}
+        # A spare tile sits at its least until the others are found.
+        first = np.zeros_like(self.every)
+        values |= {k: self.value(k, first, self.every) for k in (*plan.searched, *plan.spare)}
+        self.base = {k: _even(v) for k, v in values.items()}
+
+    def value(self, name: str, position: Any, at: Any) -> Any:
+        """A parameter's clipped values at positions."""
+        return np.asarray(self.candidates[name].clipped(position, at)).astype(self.dtype)
+
+    def values(self, at: Ints, positions: Where) -> dict[str, Any]:
+        """Everything that atoms ask for, at positions of some points."""
+        env = {k: take(v, at) for k, v in self.base.items()}
+        return env | {k: self.value(k, v, at) for k, v in positions.items()}
+
+    def on(self, env: Where, high: Where | None = None) -> OnArrays:
+        """Atoms on the values at the corners of boxes."""
+        return OnArrays(env, high, valid=not self.plan.constraints)
+
+    def terms(self, poly: Poly, free: Collection[str]) -> Terms:
+        """A polynomial whose values change from call to call only with the free names."""
+        return Terms(poly, free, self.on(self.base))
+
+
+class Peak:
+    """Words that boxes hold at least.
+
+    Args:
+        free: the names whose values change from call to call.
+    """
+
+    def __init__(self, points: Points, free: Collection[str]) -> None:
+        self.points = points
+        self.levels = [(points.terms(v.words, free), v.runs) for v in points.plan.levels]
+
+    def __call__(self, at: Ints, low: Where, high: Where) -> Any:
+        """From the values at the corners of boxes."""
+        least, most = self.points.on(low, high), self.points.on(high, low)
+        levels = ((terms(at, least, most), runs) for terms, runs in self.levels)
+        return np.broadcast_to(np.asarray(highest(levels, least), self.points.dtype), at.shape)
+
+
+class Reach:
+    """The last position of a tile that may fit beside boxes of values; −1 for none.
+
+    Args:
+        free: the names whose values change from call to call.
+    """
+
+    def __init__(self, points: Points, name: str, free: Collection[str]) -> None:
+        self.points, self.name = points, name
+        self.candidates = points.candidates[name]
+        self.lines = points.plan.lines[name]
+        self.peak = Peak(points, {*free, name}) if self.lines is None else None
+        self.terms = [
+            (points.terms(x.base, free), points.terms(x.slope, free)) for x in self.lines or ()
+        ]
+
+    def __call__(self, at: Ints, low: Where, high: Where) -> Ints:
+        """From the values at the corners of boxes."""
+        if self.peak is None:
+            return self._divide(at, low, high)
+        return self._bisect(self.peak, at, low, high)
+
+    def _divide(self, at: Ints, low: Where, high: Where) -> Ints:
+        cap, extent = self.points.M[at], self.candidates.extent[at]
+        least, most = self.points.on(low, high), self.points.on(high, low)
+        room: Any = extent
+        assert self.lines is not None
+        for line, (base, slope) in zip(self.lines, self.terms, strict=True):
+            held = base(at, least, most)
+            here: Any = extent
+            if line.atom is not None:
+                each = slope(at, least, most)
+                here = np.where(each > 0, (cap - held) // np.maximum(each, 1), extent)
+                if isinstance(line.atom, Clip):
+                    here = np.where(here >= least.length(line.atom.length), extent, here)
+            here = np.where(held <= cap, here, -1)
+            for length in line.runs:
+                here = np.where(least.length(length) > 0, here, extent)
+            room = np.minimum(room, here)
+        return np.asarray(self.candidates.floor(np.asarray(room, np.int64), at))
+
+    def _bisect(self, peak: Peak, at: Ints, low: Where, high: Where) -> Ints:
+        """Where an occupancy is no line in the tile, which happens in no registered schedule."""
+        first, last = np.full(len(at), -1), self.candidates.count[at] - 1
+        while np.any(first < last):
+            middle = (first + last + 1) // 2
+            mine = {self.name: self.points.value(self.name, np.maximum(middle, 0), at)}
+            good = peak(at, {**low, **mine}, {**high, **mine}) <= self.points.M[at]
+            first, last = np.where(good, middle, first), np.where(good, last, middle - 1)
+        return first
+
+
+class Terms:
+    """A polynomial in the free names, with a coefficient for every point."""
+
+    def __init__(self, poly: Poly, free: Collection[str], base: OnArrays) -> None:
+        sums: dict[tuple[Monomial, bool], Any] = {}
+        for monomial, c in poly.terms.items():
+            inner = tuple(a for a in monomial if depends(a, free))
+            outer: Any = c
+            for atom in monomial:
+                outer = outer * (1 if atom in inner else base(atom))
+            sums[inner, c > 0] = sums.get((inner, c > 0), 0) + outer
+        self.parts = [(inner, positive, _even(c)) for (inner, positive), c in sums.items()]
+
+    def __call__(self, at: Ints, low: OnArrays, high: OnArrays | None = None) -> Any:
+        """Values; with `high`, bounds from below over boxes."""
+        total: Any = 0
+        for inner, positive, c in self.parts:
+            product = take(c, at)
+            value = low if positive or high is None else high
+            for atom in inner:
+                product = product * value(atom)
+            total = total + product
+        return total
+
+
+def _even(values: Any) -> Any:
+    """A scalar where all are equal: in a sweep, neighbours often share their sizes."""
+    array = np.asarray(values)
+    if array.ndim and array.size and np.all(array == array.flat[0]):
+        return array.flat[0]
+    return values
