@@ -19,6 +19,9 @@ from iosim.errors import CapacityError
 from iosim.problem import Attention
 from iosim.tiling import optimal_tiles, smallest_capacity
 
+# What ``iosim tightness --out`` writes.
+FILES = ("tightness.csv", "tightness.png", "tightness.svg")
+
 
 @dataclass(frozen=True)
 class BestSchedule:

@@ -38,6 +38,10 @@ SLOPE_TOLERANCE = 0.12
 ABOVE, BELOW = "M ≥ d²", "M < d²"
 
 
+# What ``iosim verify`` writes.
+FILES = ("verify.csv", "verify.png", "verify.svg")
+
+
 @dataclass(frozen=True)
 class Point:
     """One algorithm at one M, run and checked."""

@@ -61,6 +61,7 @@ def tightness(
     One point prints one object with --json, several print a list.
     """
     from iosim.checks import tightness as best
+    from iosim.output import plot, table
 
     N, d = sizes.get("N"), sizes.get("d")
     if N is None or d is None or M is None:
@@ -68,6 +69,8 @@ def tightness(
     if "," in N:
         raise InputError(f"tightness takes one N, got {N!r}: write thousands as 4096 or 4_096")
     ds = parse_range("d", d)
+    if out is not None:
+        table.out_dir(out, keep=False, files=best.FILES)
     points = best.sweep(
         parse_int("N", N), ds, parse_range("M", M, dtype), klass,
         parse_int("heads", sizes.get("heads", "1")),
@@ -79,10 +82,8 @@ def tightness(
         best.best_schedule(Attention(parse_int("N", N), ds[0]), parse_range("M", M, dtype)[-1])
     made: list[Path] = []
     if out is not None:
-        from iosim.output import plot, table
-
-        made = table.publish(table.out_dir(out), lambda part: plot.with_table(
-            part / "tightness.csv", best.table(points), plot.plot_gap))  # fmt: skip
+        made = table.publish(out, lambda part: plot.with_table(
+            part / best.FILES[0], best.table(points), plot.plot_gap))  # fmt: skip
     if as_json:
         rows = [p.as_dict() for p in points]
         opt.print_json(rows[0] if len(rows) == 1 else rows)

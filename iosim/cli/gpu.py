@@ -17,7 +17,7 @@ from iosim.units import parse_int, parse_tiles, parse_words
 
 out = opt.path("--out", "where records and tables go", default="iosim-out/gpu")
 capacity = opt.memory("fast memory", default="64Ki")
-directory = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 
 # What a table shows on a terminal; the CSV has every column.
 SHOWN = {
@@ -170,12 +170,13 @@ def replay(folder: Path, check: bool, write: bool, as_json: bool) -> None:
 
 @click.command()
 @directory
-@click.argument("stem", type=click.Path(path_type=Path), help="where to write, no suffix")
+@click.argument("stem", type=opt.PATH, help="where to write, no suffix")
 def figure(folder: Path, stem: Path) -> None:
     """Predicted against measured at both boundaries, from saved reports."""
     from iosim.gpu.reports.figure import draw
+    from iosim.output.plot import figure_name
 
-    for path in draw(replay_all(folder).values(), stem):
+    for path in draw(replay_all(folder).values(), figure_name(stem)):
         click.echo(str(path))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ import click
 
 from iosim.cli.layout import layout
 from iosim.errors import InputError
+from iosim.output.table import target
 from iosim.problem import PROBLEMS
 from iosim.units import parse_int, parse_words
 
@@ -72,9 +74,31 @@ def memory(
     return click.option("--M", "M", metavar=metavar, help=help, default=default)
 
 
+class _AnyPath(click.ParamType[Path]):
+    """A path that is not empty; files and directories are checked by who uses them."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if not os.fspath(value):
+            raise InputError(f"{param.opts[0] if param else 'a path'} is empty: name one")
+        return Path(value)
+
+
+class _File(_AnyPath):
+    """The path of a file to be written, checked before anything else is done."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        found = super().convert(value, param, ctx)
+        return target(os.fspath(value) if str(value).endswith(os.sep) else found)
+
+
+PATH, FILE = _AnyPath(), _File()
+
+
 def path(name: str, help: str, **attributes: Any) -> Callable[[F], F]:
     """An option that is a path."""
-    return click.option(name, type=click.Path(path_type=Path), help=help, **attributes)
+    return click.option(name, **({"type": PATH} | attributes), help=help)
 
 
 def workers(help: str) -> Callable[[F], F]:

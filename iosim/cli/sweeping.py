@@ -20,11 +20,9 @@ SHOWN_ROWS = 1000
 
 workers = opt.workers("processes, 0 for all cores, 1 for this one")
 dask = click.option("--dask", help="a Dask scheduler (tcp://…), or local for one of your own")
-csv = opt.path("--csv", "also write the rows as CSV")
-directory = click.argument("path", metavar="DIR", type=click.Path(path_type=Path))
-directories = click.argument(
-    "paths", metavar="DIR...", type=click.Path(path_type=Path), nargs=-1, required=True
-)
+csv = opt.path("--csv", "also write the rows as CSV", type=opt.FILE)
+directory = click.argument("path", metavar="DIR", type=opt.PATH)
+directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1, required=True)
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def verify(
     else:
         problem = Attention(**{"N": base.N, "d": base.d, **given})
     memories = None if M is None else parse_range("M", M, dtype)
-    where = table.out_dir(out, keep=False)
+    where = table.out_dir(out, keep=False, files=main_job.FILES)
     from rich.console import Console
     from rich.progress import Progress
 
@@ -61,7 +62,7 @@ def verify(
         )  # fmt: skip
         progress.update(task, description="drawing", total=None)
         made = table.publish(where, lambda part: plot.with_table(
-            part / "verify.csv", main_job.table(report), plot.plot_words))  # fmt: skip
+            part / main_job.FILES[0], main_job.table(report), plot.plot_words))  # fmt: skip
     if as_json:
         opt.print_json(main_job.as_dict(report) | {"wrote": [str(x) for x in made]})
         raise click.exceptions.Exit(not report.ok)
@@ -89,11 +90,12 @@ def verify(
 
 
 @click.command()
-@click.argument("table", type=click.Path(path_type=Path), help="a CSV that iosim wrote")
+@click.argument("table", type=opt.PATH, help="a CSV that iosim wrote")
 @opt.path("--out", "stem of the figure")
 def plot(table: Path, out: Path | None) -> None:
     """Draw the figure of a table."""
-    from iosim.output.plot import plot_table
+    from iosim.output.plot import figure_name, plot_table
 
-    for path in plot_table(table, out or table.with_suffix("")):
+    stem = os.path.splitext(table)[0] if out is None else figure_name(out)
+    for path in plot_table(table, stem):
         click.echo(f"wrote {path}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.output.table import read_csv, write_csv
+from iosim.output.table import read_csv, replacing, target, write_csv
 
 # Okabe and Ito's palette, which people with any colour vision can tell apart.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -33,6 +33,10 @@ STYLE: Any = {
     "lines.markersize": 4.5,
     "svg.hashsalt": "iosim",
 }
+
+
+# Both kinds of file, without a date: the same table gives the same file.
+META: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}}
 
 
 def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
@@ -125,8 +129,6 @@ def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
 
     Raises InputError where it is none.
     """
-    if not os.fspath(stem):
-        raise InputError("--out is empty: name the figure")
     columns = read_csv(table)[0]
     draw = plot_words if "kind" in columns else plot_gap if "gap" in columns else None
     if draw is None:
@@ -141,8 +143,7 @@ def with_table(
     path: Path, rows: Sequence[dict[str, Any]], draw: Callable[[Path, Path], list[Path]]
 ) -> list[Path]:
     """Write rows as CSV and draw their figure beside it; returns all the paths."""
-    write_csv(path, rows)
-    return [path, *draw(path, path.with_suffix(""))]
+    return [write_csv(path, rows), *draw(path, path.with_suffix(""))]
 
 
 def pyplot() -> Any:
@@ -162,18 +163,33 @@ def _xy(rows: Sequence[dict[str, Any]], kind: str, name: str) -> tuple[list[Any]
     return [x for x, _ in found], [y for _, y in found]
 
 
+def figure_name(text: str | os.PathLike[str]) -> Path:
+    """A figure's name as typed, without its suffix.
+
+    Raises InputError where it is empty or that of a directory.
+    """
+    name = os.fspath(text)
+    if not name:
+        raise InputError("the name of the figure is empty: name it, without a suffix")
+    if Path(name).is_dir() or name.endswith(os.sep):
+        raise InputError(
+            f"{name!r} is a directory: name the figure in it, like {str(Path(name) / 'figure')!r}"
+        )
+    return Path(name)
+
+
 def save(figure: Any, stem: str | os.PathLike[str]) -> list[Path]:
-    """Write a figure as PNG and SVG, close it, and return the paths."""
+    """Write a figure as PNG and SVG, both whole or neither, and close it.
+
+    Returns where they were written.  Raises InputError if that is impossible.
+    """
     from matplotlib import pyplot as plt
 
-    paths = [Path(f"{os.fspath(stem)}.{suffix}") for suffix in ("png", "svg")]
+    paths = [Path(f"{os.fspath(stem)}.{suffix}") for suffix in META]
     try:
-        for path in paths:
-            # Without a date the same table gives the same file.
-            meta = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-            figure.savefig(path, metadata=meta)
-    except OSError as error:
-        raise InputError(f"cannot write {str(paths[0])!r} ({error.strerror})") from error
+        with replacing(*paths) as parts:
+            for (suffix, meta), part in zip(META.items(), parts, strict=True):
+                figure.savefig(part, format=suffix, metadata=meta)
     finally:
         plt.close(figure)
-    return paths
+    return [target(path) for path in paths]

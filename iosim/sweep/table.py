@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from iosim.errors import InputError, IosimError
 from iosim.output.provenance import this_command
+from iosim.output.table import replacing
 from iosim.sweep.need import duckdb, need, pyarrow
 from iosim.sweep.store import Store, writing
 
@@ -132,25 +132,17 @@ def export_csv(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[s
     written; nothing is left half-written.
     """
     stores = [Store.open(p) for p in paths]
-    path = Path(out)
-    part = path.with_name(path.name + ".part")
     csv = need("pyarrow.csv")
     rows = 0
-    try:
-        with writing(path):
-            writer: Any = None
-            for table in _unified(stores):
-                writer = writer or csv.CSVWriter(str(part), table.schema)
-                writer.write_table(table)
-                rows += table.num_rows
-            if writer is None:
-                raise InputError(
-                    f"no rows in {', '.join(map(str, paths))}: run iosim collect first"
-                )
-            writer.close()
-            shutil.move(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(out) as (part,), writing(Path(out)):
+        writer: Any = None
+        for table in _unified(stores):
+            writer = writer or csv.CSVWriter(str(part), table.schema)
+            writer.write_table(table)
+            rows += table.num_rows
+        if writer is None:
+            raise InputError(f"no rows in {', '.join(map(str, paths))}: run iosim collect first")
+        writer.close()
     return rows
 
 
