@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from iosim import all_algorithms
-from iosim.sweep import Pool, Store, Sweep, collect, dask, processes, serial
+from iosim.sweep import Pool, Folder, Sweep, collect, dask, processes, serial
 
 GRID = {"algo": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
 MILLION = GRID | {"tiles": "B_r=1:1024:x1.12,B_c=1:1024:x1.22"}
@@ -57,7 +57,7 @@ def run(benchmark: Any, folder: Path, pool: Pool, options: dict[str, Any]) -> No
     """Sweep once; note points per second, and the share of the workers' time not on shards."""
     sweep = Sweep.of(**options)
     report = benchmark.pedantic(
-        lambda: collect(Store.declare(folder / "s", sweep), pool), rounds=1, iterations=1
+        lambda: collect(Folder.declare(folder / "s", sweep), pool), rounds=1, iterations=1
     )
     assert report.done == sweep.points
     benchmark.extra_info["points"] = report.points
@@ -133,9 +133,9 @@ def test_memory_does_not_grow_with_the_grid(benchmark: Any, tmp_path: Path) -> N
     """Largest resident size of a process that sweeps n points in shards of 65,536."""
     code = """if True:
         import json, resource, sys
-        from iosim.sweep import Store, Sweep, collect
+        from iosim.sweep import Folder, Sweep, collect
         options = json.loads(sys.argv[1])
-        collect(Store.declare(sys.argv[2], Sweep.of(**options)))
+        collect(Folder.declare(sys.argv[2], Sweep.of(**options)))
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
     """
 

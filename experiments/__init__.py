@@ -21,7 +21,7 @@ from iosim.errors import IosimError
 from iosim.output import provenance
 from iosim.output.plot import PALETTE
 from iosim.output.table import publish, write_csv
-from iosim.sweep import Store, Sweep, collect, processes, query, serial
+from iosim.sweep import Folder, Sweep, collect, processes, query, serial
 
 DATA = Path(__file__).parent / "data"
 # Okabe and Ito's colours for schedules; black is for bounds.
@@ -93,7 +93,7 @@ def swept(columns: Sequence[str], **options: Any) -> Rows:
     """The rows of a sweep, on all cores: chosen columns, in the grid's order."""
     with tempfile.TemporaryDirectory() as folder:
         sweep = Sweep.of(**options)
-        store = Store.declare(Path(folder) / "sweep", sweep)
+        store = Folder.declare(Path(folder) / "sweep", sweep)
         collect(store, processes() if sweep.shards > 4 else serial())
         table = query(f"SELECT {', '.join(columns)} FROM rows", [store.path])
     return [dict(row) for row in table.to_pylist()]

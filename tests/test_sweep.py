@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import re
 import subprocess
@@ -20,14 +21,15 @@ from hypothesis import strategies as st
 from test_cli import iosim_, ok
 
 import iosim
-from iosim.bounds import Bound, best_lower_bound
+from iosim.bounds import Bound, best_lower_bound, best_lower_bound_many
 from iosim.engines import ENGINES, Engine
 from iosim.errors import CapacityError, InputError, IosimError
 from iosim.output import provenance
 from iosim.problem import PROBLEMS
+from iosim.program.canonical import canonical
 from iosim.sweep import (
+    Folder,
     Pool,
-    Store,
     Sweep,
     collect,
     combine,
@@ -36,7 +38,6 @@ from iosim.sweep import (
     processes,
     query,
     serial,
-    work,
 )
 from iosim.sweep.work import compute
 from iosim.tiling.rules import choose_tiles
@@ -49,15 +50,15 @@ GIVEN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def table(store: Store) -> list[dict[str, Any]]:
+def table(store: Folder) -> list[dict[str, Any]]:
     """All rows, but for the one column that two runs don't share."""
     rows = pa.concat_tables(store.tables()).drop_columns(["time_s"]).to_pylist()
     assert rows
     return rows
 
 
-def swept(path: Path, pool: Pool | None = None, **options: Any) -> Store:
-    store = Store.declare(path, Sweep.of(**options))
+def swept(path: Path, pool: Pool | None = None, **options: Any) -> Folder:
+    store = Folder.declare(path, Sweep.of(**options))
     collect(store, pool or serial())
     return store
 
@@ -71,6 +72,7 @@ def test_a_hash_changes_with_everything_that_determines_a_result() -> None:
     changes: dict[str, Any] = {
         "program": "0" * 64, "sizes": (("N", 65), *task.sizes[1:]), "M": 17, "tiles": "B_r=1,B_c=1",
         "engine": "simulate", "policy": "lru", "version": "0.0.1",
+        "revision": 0,
     }  # fmt: skip
     for name, value in changes.items():
         seen.add(dataclasses.replace(task, **{name: value}).hash)
@@ -127,7 +129,11 @@ def test_a_row_is_what_counting_that_point_alone_gives(
     assert row["peak_words"] == iosim.peak(choice.instance)
     assert row["feasible"] == (row["peak_words"] <= M)
     assert {p.name: row[f"tile_{p.name}"] for p in entry.program.params} == choice.tiles
-    assert row["gap"] == pytest.approx(row["total_words"] / row["lower_bound_words"])
+    if row["feasible"]:
+        assert row["gap"] == pytest.approx(row["total_words"] / row["lower_bound_words"])
+        assert row["gap"] >= 1
+    else:
+        assert row["gap"] is None
 
 
 def test_engines_are_reached_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +239,11 @@ def test_provenance(tmp_path: Path) -> None:
     told = json.loads((store.path / "sweep.json").read_text())
     assert told["id"] == store.sweep.id
     assert Sweep.from_dict(told["sweep"]) == Sweep.of(**SMALL)
-    assert any("online_softmax" in text for text in told["programs"].values())
+    for name, program in told["programs"].items():
+        assert "online_softmax" in program["text"]
+        text = json.dumps(program["program"], sort_keys=True, separators=(",", ":"))
+        assert program["hash"] == hashlib.sha256(text.encode()).hexdigest()
+        assert program["program"] == json.loads(canonical(iosim.algorithm(name).program))
 
 
 def test_a_copy_without_its_history_is_told_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +259,7 @@ def test_combine_is_append_only_and_drops_what_is_known(tmp_path: Path) -> None:
     first = combine([a.path, b.path], tmp_path / "c")
     every = {r["hash"]: r for r in table(a)} | {r["hash"]: r for r in table(b)}
     assert (first.new, first.known) == (len(every), 0)
-    before = {p: p.read_bytes() for p in Store.open(tmp_path / "c").shards()}
+    before = {p: p.read_bytes() for p in Folder.open(tmp_path / "c").shards()}
     assert combine([b.path, a.path], tmp_path / "c").new == 0
     e = swept(tmp_path / "e", **GIVEN)
     assert combine([e.path], tmp_path / "c").new == len(table(e))
@@ -265,14 +275,14 @@ def test_combine_is_append_only_and_drops_what_is_known(tmp_path: Path) -> None:
 
 def test_rows_that_disagree_are_not_combined(tmp_path: Path) -> None:
     a, b = swept(tmp_path / "a", **GIVEN), swept(tmp_path / "b", **GIVEN)
-    path = b.shards()[0]
-    wrong = pq.read_table(path)
-    at = wrong.schema.get_field_index("total_words")
-    column = pa.array([x + 1 for x in wrong["total_words"].to_pylist()], pa.int64())
-    pq.write_table(wrong.set_column(at, "total_words", column), path)
+    wrong = pq.read_table(b.shards()[0], partitioning=None)
+    at = wrong.schema.get_field_index("load_Q_words")
+    column = wrong["load_Q_words"].to_pylist()
+    column[3] += 1
+    b.write_shard(0, wrong.set_column(at, "load_Q_words", pa.array(column, pa.int64())))
     with pytest.raises(InputError, match="disagree"):
         combine([a.path, b.path], tmp_path / "c")
-    assert not Store.open(tmp_path / "c").shards()
+    assert not Folder.open(tmp_path / "c").shards()
 
 
 # ---------------------------------------------------------------- the command line
@@ -411,8 +421,8 @@ def test_bounds_in_arrays_are_those_of_the_catalogue(
     rng = np.random.default_rng(2)
     sizes = {x: rng.integers(1, 400, 200) for x in PROBLEMS[kind]._names()}
     M = rng.integers(1, 3000, 200)
-    words, names = work._of_kind(kind)(sizes, M)
+    words, names = best_lower_bound_many(kind, sizes, M)
     monkeypatch.setattr(Bound, "everywhere", False)
-    slowly, same = work._of_kind(kind)(sizes, M)
+    slowly, same = best_lower_bound_many(kind, sizes, M)
     assert names == same
     assert np.allclose(words, slowly, rtol=1e-12)

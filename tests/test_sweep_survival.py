@@ -21,9 +21,9 @@ import pytest
 from test_sweep import SMALL, swept, table
 
 from iosim.errors import IosimError
-from iosim.sweep import Store, Sweep, collect, processes
+from iosim.sweep import Folder, Sweep, collect, processes
 from iosim.sweep import executors as ex
-from iosim.sweep.collector import _Todo
+from iosim.sweep.collecting import _Todo
 
 # 40 shards, a few milliseconds each.
 MANY: dict[str, Any] = {
@@ -96,7 +96,7 @@ def test_killing_the_driver(times: int, want: list[dict[str, Any]], tmp_path: Pa
     path = tmp_path / "s"
     died = kill_drivers(path, times, random.Random(times), "--workers", "1")
     assert died >= times // 4
-    store = Store.declare(path, Sweep.of(**MANY))
+    store = Folder.declare(path, Sweep.of(**MANY))
     collect(store)
     assert table(store) == want
 
@@ -119,7 +119,7 @@ def test_killing_a_driver_with_processes_leaves_no_worker(
                 break
             time.sleep(0.1)
         assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
-    store = Store.declare(path, Sweep.of(**MANY))
+    store = Folder.declare(path, Sweep.of(**MANY))
     collect(store)
     assert table(store) == want
 
@@ -129,7 +129,7 @@ def test_killing_workers(
     kills: int, want: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every so often a shard's worker is killed right after the shard is written."""
-    store = Store.declare(tmp_path / "s", Sweep.of(**MANY))
+    store = Folder.declare(tmp_path / "s", Sweep.of(**MANY))
     pool = processes(2)
     monkeypatch.setattr(ex, "_alone", lambda: False)  # workers of the server; see below for others
     killed = 0
@@ -180,7 +180,7 @@ def test_killing_forked_workers(rounds: int, want: list[dict[str, Any]], tmp_pat
         said, complaint = driver.communicate()
         assert driver.returncode == 0, complaint
         died += json.loads(said)["restarts"]
-        assert table(Store.open(path)) == want
+        assert table(Folder.open(path)) == want
     assert died
 
 
@@ -199,12 +199,12 @@ def test_interrupting_ends_workers_at_once(want: list[dict[str, Any]], tmp_path:
     again = start(path, "--workers", "2")
     again.communicate()
     assert again.returncode == 0
-    assert table(Store.open(path)) == want
+    assert table(Folder.open(path)) == want
 
 
 @pytest.mark.slow
 def test_killing_dask_workers(want: list[dict[str, Any]], tmp_path: Path) -> None:
-    store = Store.declare(tmp_path / "s", Sweep.of(**MANY))
+    store = Folder.declare(tmp_path / "s", Sweep.of(**MANY))
     killed = 0
     with ex.dask("local", 2) as pool:
 
@@ -232,7 +232,7 @@ def _command(pid: int) -> bytes:
 
 
 def test_workers_that_always_die_end_in_one_line(tmp_path: Path) -> None:
-    store = Store.declare(tmp_path / "s", Sweep.of(**SMALL))
+    store = Folder.declare(tmp_path / "s", Sweep.of(**SMALL))
 
     class Dying(ex.SerialExecutor):
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -274,7 +274,7 @@ def test_only_a_process_without_threads_is_forked() -> None:
 def test_workers_without_shards_are_not_started(tmp_path: Path) -> None:
     sweep = Sweep.of(**MANY | {"shard_rows": 1000})
     assert sweep.shards == 1
-    report = collect(Store.declare(tmp_path / "s", sweep), processes(2))
+    report = collect(Folder.declare(tmp_path / "s", sweep), processes(2))
     assert (report.pool, report.workers) == ("this process", 1)
     assert processes(8).upto(3).width == 3
     assert processes(2).upto(3).width == 2
@@ -282,7 +282,7 @@ def test_workers_without_shards_are_not_started(tmp_path: Path) -> None:
 
 def test_overhead_counts_every_worker_from_its_start(tmp_path: Path) -> None:
     pool = ex.Pool("threads", 3, lambda: ThreadPoolExecutor(3), start_s=100.0)
-    report = collect(Store.declare(tmp_path / "s", Sweep.of(**MANY)), pool)
+    report = collect(Folder.declare(tmp_path / "s", Sweep.of(**MANY)), pool)
     assert report.wall_s > 100
     assert report.overhead == 1 - report.work_s / (3 * report.wall_s)
 
@@ -316,7 +316,7 @@ def test_a_full_disk(
     want: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Writing fails for lack of space at the n-th byte: one line, and nothing half-written."""
-    store = Store.declare(tmp_path / "s", Sweep.of(**MANY))
+    store = Folder.declare(tmp_path / "s", Sweep.of(**MANY))
     write = pq.write_table
     room = random.Random(1)
     for _ in range(12):
@@ -356,7 +356,7 @@ def test_files_may_not_grow(want: list[dict[str, Any]], tmp_path: Path) -> None:
     again = start(path, "--workers", "1")
     again.communicate()
     assert again.returncode == 0
-    assert table(Store.open(path)) == want
+    assert table(Folder.open(path)) == want
 
 
 @pytest.mark.slow
@@ -384,7 +384,7 @@ def test_a_disk_that_is_really_full(want: list[dict[str, Any]], tmp_path: Path) 
         again.communicate()
         assert again.returncode == 0
         assert before.items() <= whole(disk / "s").items()
-        assert table(Store.open(disk / "s")) == want
+        assert table(Folder.open(disk / "s")) == want
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -438,7 +438,7 @@ def test_two_collectors_on_one_directory(
         assert [p.returncode for p in both] == [0, 0], said
         done = [int(re.findall(r'"done_points": (\d+)', out)[0]) for out, _ in said]
         assert max(done) <= len(want) <= sum(done)
-        store = Store.open(path)
+        store = Folder.open(path)
         assert table(store) == want
         assert len(list((path / "runs").iterdir())) == 2
 
@@ -454,4 +454,4 @@ def test_two_collectors_and_a_killer(want: list[dict[str, Any]], tmp_path: Path)
             p.communicate()
         assert both[1].returncode == 0
         whole(path)
-    assert table(Store.open(path)) == want
+    assert table(Folder.open(path)) == want

@@ -13,7 +13,7 @@ from iosim.cli import options as opt
 from iosim.errors import InputError
 
 if TYPE_CHECKING:
-    from iosim.sweep import Pool, Report, Store
+    from iosim.sweep import Collected, Folder, Pool
 
 # Rows of a query that are printed; --json prints all.
 SHOWN_ROWS = 1000
@@ -49,7 +49,7 @@ def sweep(
 
     Killed, it loses at most the shards in the making; the same command carries on.
     """
-    from iosim.sweep import Store, Sweep
+    from iosim.sweep import Folder, Sweep
 
     given: dict[str, Any] = {
         "algo": algo, **sizes, "M": M, "dtype": dtype, "tiles": tiles, "engine": engine,
@@ -57,7 +57,7 @@ def sweep(
     }  # fmt: skip
     declared = Sweep.of(**given) if config is None else Sweep.from_toml(config, **given)
     with _pool(workers, dask) as pool:
-        _collect(Store.declare(out, declared), pool, csv, as_json)
+        _collect(Folder.declare(out, declared), pool, csv, as_json)
 
 
 @click.command()
@@ -71,12 +71,12 @@ def collect(path: Path, workers: int, dask: str | None, csv: Path | None, as_jso
 
     Any number of these may work on one directory.
     """
-    from iosim.sweep import Store
+    from iosim.sweep import Folder
 
-    store = Store.open(path)
-    store.sweep  # noqa: B018  # combined rows have none: say so before a cluster is started
+    folder = Folder.open(path)
+    folder.sweep  # noqa: B018  # combined rows have none: say so before a cluster is started
     with _pool(workers, dask) as pool:
-        _collect(store, pool, csv, as_json)
+        _collect(folder, pool, csv, as_json)
 
 
 @click.command()
@@ -154,7 +154,7 @@ def _pool(workers: int, address: str | None) -> Iterator[Pool]:
         yield serial() if workers == 1 else processes(workers)
 
 
-def _collect(store: Store, pool: Pool, csv: Path | None, as_json: bool) -> None:
+def _collect(folder: Folder, pool: Pool, csv: Path | None, as_json: bool) -> None:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -174,29 +174,29 @@ def _collect(store: Store, pool: Pool, csv: Path | None, as_json: bool) -> None:
     )  # fmt: skip
     bar = progress.add_task("counting")
 
-    def tick(report: Report) -> None:
+    def tick(report: Collected) -> None:
         progress.start()  # not before: it starts a thread, and then workers cannot be forked
         safe = report.found + report.done
         progress.update(bar, completed=safe, total=report.points,
                         description=f"{safe:,} of {report.points:,} points")  # fmt: skip
 
     try:
-        report = carry_on(store, pool, tick=tick)
+        report = carry_on(folder, pool, tick=tick)
     finally:
         progress.stop()
     for shard in report.broken:
         opt.remark(f"a broken shard was set aside as {shard.path} and redone: {shard.reason}")
-    rows = store.count_rows()
+    rows = folder.count_rows()
     if not rows:
         raise InputError(
             f"no point of the grid is feasible ({report.points:,} points): take a larger M, or "
             "leave --feasible out"
         )
     if csv is not None:
-        export_csv([store.path], csv)
+        export_csv([folder.path], csv)
     if as_json:
         opt.print_json({
-            "dir": str(store.path), "points": report.points, "rows": rows,
+            "dir": str(folder.path), "points": report.points, "rows": rows,
             "found_points": report.found, "done_points": report.done, "shards": report.shards,
             "broken": [str(x.path) for x in report.broken], "restarts": report.breaks,
             "work_s": report.work_s, "wall_s": report.wall_s, "workers": report.workers,
@@ -205,7 +205,7 @@ def _collect(store: Store, pool: Pool, csv: Path | None, as_json: bool) -> None:
         return
     before = f", {report.found:,} of them there before" if report.found else ""
     click.echo(
-        f"{report.points:,} points{before}, {rows:,} rows in {store.path} "
+        f"{report.points:,} points{before}, {rows:,} rows in {folder.path} "
         f"({report.wall_s:.1f} s, {report.pool})"
     )
     if csv is not None:

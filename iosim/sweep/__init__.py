@@ -1,6 +1,6 @@
 """Sweeps: a grid declared in a few lines, counted on all cores, kept through anything.
 
-`Sweep` declares a grid; `Store` is the directory that it fills, shard by shard; `collect` fills it
+`Sweep` declares a grid; `Folder` is the directory that it fills, shard by shard; `collect` fills it
 with any executor; `combine`, `export_csv` and `query` read it.  Parquet, DuckDB and Dask come with
 the extra: ``pip install 'iosim[sweep]'``.
 
@@ -13,19 +13,21 @@ True
 
 from __future__ import annotations
 
-from iosim.sweep.collector import Report, collect
+from iosim.sweep.collecting import Collected, collect
+from iosim.sweep.database import answered, query
 from iosim.sweep.executors import Pool, dask, processes, serial
+from iosim.sweep.folder import Folder
 from iosim.sweep.grid import Sweep
-from iosim.sweep.store import Store
-from iosim.sweep.table import combine, export_csv, query
+from iosim.sweep.table import combine, export_csv
 from iosim.sweep.task import Task
 
 __all__ = [
+    "Collected",
+    "Folder",
     "Pool",
-    "Report",
-    "Store",
     "Sweep",
     "Task",
+    "answered",
     "collect",
     "combine",
     "dask",

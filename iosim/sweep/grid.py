@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from iosim.algorithms import algorithm
 from iosim.engines import engine as find_engine
 from iosim.errors import InputError, closest
+from iosim.revision import REVISION
 from iosim.sweep.engines import rows_per_shard
 from iosim.sweep.task import Task, program_hash
 from iosim.units import parse_range
@@ -93,7 +94,10 @@ class Sweep:
             are chosen optimally.
         engine: a name of `iosim.engines.ENGINES`.
         feasible: leave out points where the tiles don't fit into M, or none would.
-        shard_rows: points in a shard.
+        shard_rows: points in a shard; 0 for as many as suit the engine.
+        dtype: in which M is bytes, or None where it is words.
+        version: of iosim.
+        revision: of what counts, searches and bounds (`iosim.revision`).
     """
 
     algorithms: tuple[str, ...]
@@ -105,9 +109,10 @@ class Sweep:
     shard_rows: int
     dtype: str | None
     version: str
+    revision: int
 
     @classmethod
-    def of(cls, **options: Any) -> Sweep:
+    def of(cls, /, **options: Any) -> Sweep:
         """A sweep from the options of the command line, as text, numbers or lists.
 
         Raises InputError for anything that cannot be swept: unknown names, malformed or empty
@@ -118,7 +123,10 @@ class Sweep:
         for name in options:
             if name not in OPTIONS:
                 raise InputError(f"a sweep has no option {name!r}: {closest(name, OPTIONS)}")
-        text = {k: _text(v) for k, v in options.items() if v is not None}
+        text = {
+            k: _text(k, v) for k, v in options.items()
+            if v is not None and k not in ("feasible", "shard_rows")
+        }  # fmt: skip
         names = tuple(dict.fromkeys(x.strip() for x in text.get("algo", "").split(",")))
         if not any(names):
             raise InputError("the grid is empty: name an algorithm, like --algo flash2")
@@ -131,9 +139,10 @@ class Sweep:
             tiles=text.get("tiles", "auto"),
             engine=text.get("engine", "formula"),
             feasible=_bool(options.get("feasible")),
-            shard_rows=int(options.get("shard_rows") or 0),
+            shard_rows=_rows(options.get("shard_rows")),
             dtype=text.get("dtype"),
             version=iosim.__version__,
+            revision=REVISION,
         )
         find_engine(sweep.engine)
         _check_sizes(sweep)
@@ -147,11 +156,14 @@ class Sweep:
         Raises InputError where the file cannot be read, and as `of` does.
         """
         try:
+            if not Path(path).is_file():
+                raise InputError(f"cannot read {str(path)!r} as TOML: it is not a file")
             found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            why = str(error).splitlines()[0]
+        except (OSError, ValueError, RecursionError) as error:
+            why = next(iter(str(error).splitlines()), type(error).__name__)
             raise InputError(f"cannot read {str(path)!r} as TOML: {why}") from error
-        return cls.of(**(found | {k: v for k, v in options.items() if v not in (None, False)}))
+        given = {k: v for k, v in options.items() if v is not None and v is not False}
+        return cls.of(**(found | given))
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Sweep:
@@ -200,6 +212,7 @@ class Sweep:
                     sizes=tuple((x, columns[x]) for x in block.sizes), M=columns["M"],
                     tiles=next(asked(self, block, {k: [v] for k, v in columns.items()}, 1)),
                     engine=self.engine, policy=EXPLICIT, version=self.version,
+                    revision=self.revision,
                 )  # fmt: skip
             point -= block.points
         raise InputError(f"point {point} is beyond the grid: it has {self.points}")
@@ -210,7 +223,7 @@ class Sweep:
         told = {
             "programs": [program_hash(name) for name in self.algorithms], "rows": self.rows,
             "axes": [b.axes for b in self.blocks()], "tiles": self.tiles, "engine": self.engine,
-            "feasible": self.feasible, "version": self.version,
+            "feasible": self.feasible, "version": self.version, "revision": self.revision,
         }  # fmt: skip
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
@@ -225,14 +238,31 @@ def asked(sweep: Sweep, block: Block, columns: Mapping[str, Any], rows: int) -> 
     yield from (text % row for row in zip(*(columns[n] for n in names), strict=True))
 
 
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+def _text(name: str, value: Any) -> str:
+    """An option as typed: text, a number, or a list of these."""
+    if isinstance(value, (list, tuple)) and value:
+        return ",".join(_text(name, x) for x in value)
+    if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)):
+        raise InputError(f"{name} = {value!r} is no value: give text, whole numbers, or a list")
+    return str(value)
 
 
 def _bool(value: Any) -> bool:
-    if value not in (None, True, False):
+    if not (value is None or isinstance(value, bool)):
         raise InputError(f"feasible = {value!r} is neither true nor false: write one of them")
     return bool(value)
+
+
+def _rows(value: Any) -> int:
+    """Points in a shard as given; 0 where they are not."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_AXIS:
+        raise InputError(
+            f"shard_rows = {value!r} is no number of points: give a whole number from 1 to "
+            f"{LONGEST_AXIS}"
+        )
+    return value
 
 
 @functools.lru_cache(maxsize=8)

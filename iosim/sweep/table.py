@@ -1,23 +1,32 @@
-"""Stores to tables: combining, CSV, SQL."""
+"""Folders to tables: combining, and CSV."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.errors import InputError, IosimError
+import numpy as np
+
+from iosim.errors import InputError
 from iosim.output.provenance import this_command
 from iosim.output.table import replacing
-from iosim.sweep.need import duckdb, need, pyarrow
-from iosim.sweep.store import Store, writing
-
-VIEW = "rows"
-ORDER = "ORDER BY algorithm, M_words, hash"
-BATCH_ROWS = 2**16
+from iosim.sweep.database import (
+    BATCH_ROWS,
+    connected,
+    dataset,
+    interruptible,
+    mixture,
+    reading,
+    refusing,
+    stream,
+    warn,
+)
+from iosim.sweep.files import writing
+from iosim.sweep.folder import Folder
+from iosim.sweep.need import need, pyarrow
 
 
 @dataclass(frozen=True)
@@ -29,141 +38,166 @@ class Combined:
     shards: int
 
 
-def _connect(stores: Sequence[Store]) -> Any:
-    """A database in memory with one view over the shards, each task once."""
-    paths = [str(p) for store in stores for p in store.shards()]
-    if not paths:
-        where = ", ".join(str(s.path) for s in stores)
-        raise InputError(f"no rows in {where}: run iosim collect first")
-    db = duckdb().connect(":memory:")
-    quoted = ", ".join("'" + p.replace("'", "''") + "'" for p in paths)
-    files = f"read_parquet([{quoted}], union_by_name = true)"
-    if len(stores) == 1 and stores[0].manifest["kind"] == "sweep":
-        db.execute(f"CREATE VIEW {VIEW} AS SELECT * FROM {files}")  # a shard is there only once
-    else:
-        db.execute(f"CREATE VIEW {VIEW} AS SELECT DISTINCT ON (hash) * FROM {files}")
-    return db
-
-
-def query(sql: str, paths: Sequence[str | os.PathLike[str]]) -> Any:
-    """Run SQL over the shards of some stores, as the table ``rows``: each task once.
-
-    Returns an Arrow table.  Raises InputError with DuckDB's first line where it refuses.
-    """
-    pa = pyarrow()
-    db = _connect([Store.open(p) for p in paths])
-    try:
-        found = db.sql(sql)
-        return pa.table({}) if found is None else found.to_arrow_table()
-    except duckdb().Error as error:
-        raise InputError(f"the query fails: {_first(error)}") from None
-    finally:
-        db.close()
-
-
-def _batches(db: Any, sql: str) -> Any:
-    """The result as Arrow record batches; the method's name differs between DuckDB 1 and 2."""
-    found = db.sql(sql)
-    read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
-    return read(BATCH_ROWS)
-
-
-def _first(error: BaseException) -> str:
-    return " ".join(str(error).split("\n\n")[0].split())[:300]
-
-
 def combine(
     paths: Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     command: str | None = None,
+    *,
+    remark: Callable[[str], object] = warn,
 ) -> Combined:
-    """Add the rows of some stores to a combined one, each task once.
+    """Add the rows of some folders to a combined one, each task once, in the order given.
 
-    Rows that are there already stay as they are.  Raises InputError where two rows of one task
-    disagree in what they counted, which only a fault can cause, and writes nothing then.
+    Rows that are there already stay as they are.  Memory doesn't grow with the rows.
+
+    Args:
+        command: for the provenance.
+        remark: is told where the rows come from several programs or revisions.
+
+    Raises InputError where two rows of one task disagree in a whole number, which only a fault can
+    cause, and writes nothing then; and IosimError for a broken shard.
     """
-    sources = [Store.open(p) for p in paths]
-    target = Store.combined(out)
-    db = _connect([*sources, target])
-    try:
-        _agree(db, [*sources, target])
-        there = sorted(str(p) for p in target.shards())
-        db.execute("CREATE TEMP TABLE known (hash VARCHAR)")
-        if there:
-            db.execute("INSERT INTO known SELECT hash FROM read_parquet(?)", [there])
-        ((known,),) = db.execute("SELECT count(*) FROM known").fetchall()
-        reader = _batches(
-            db, f"SELECT * FROM {VIEW} WHERE hash NOT IN (SELECT hash FROM known) {ORDER}"
-        )
-        new = shards = 0
-        for batch in reader:
-            if not batch.num_rows:
-                continue
-            table = pyarrow().Table.from_batches([batch])
-            name = hashlib.sha256("".join(table["hash"].to_pylist()).encode()).hexdigest()[:24]
-            target.write(f"{name}.parquet", table, {"combined": name})
-            new, shards = new + batch.num_rows, shards + 1
-    except duckdb().Error as error:
-        raise IosimError(f"cannot combine: {_first(error)}") from None
-    finally:
-        db.close()
+    sources = [Folder.open(p) for p in paths]
+    target = Folder.combined(out)
+    for text in mixture([*sources, target]):
+        remark(text)
+    known = target.count_rows()
+    new = shards = 0
+    waiting: list[Any] = []
+    for table in _once([target, *sources], known, target.path / "part"):
+        waiting.append(table)
+        new += table.num_rows
+        if sum(t.num_rows for t in waiting) >= BATCH_ROWS:
+            target.write_combined(_joined(waiting))
+            shards, waiting = shards + 1, []
+    if waiting:
+        target.write_combined(_joined(waiting))
+        shards += 1
     target.note_run(command or this_command())
     return Combined(new, known, shards)
 
 
-def _agree(db: Any, stores: Sequence[Store]) -> None:
-    paths = [str(p) for store in stores for p in store.shards()]
-    clash = db.execute(
-        "SELECT hash FROM read_parquet(?, union_by_name = true) GROUP BY hash "
-        "HAVING count(DISTINCT (total_words, peak_words, feasible)) > 1 LIMIT 1",
-        [paths],
-    ).fetchall()
+def _joined(tables: Sequence[Any]) -> Any:
+    return pyarrow().concat_tables(tables, promote_options="default").unify_dictionaries()
+
+
+def _once(folders: Sequence[Folder], skip: int, spill: Path | None) -> Iterator[Any]:
+    """The rows of some folders in order, each task where it comes first, in tables.
+
+    Args:
+        skip: of so many rows at the beginning none is given.
+        spill: where what doesn't fit into memory goes.
+
+    The hashes are gathered in DuckDB, which keeps to its memory; the rows themselves are read a
+    shard at a time.
+    """
+    pa = pyarrow()
+    fields = dataset(folders).schema
+    with connected(spill) as db, refusing("cannot combine"):
+        hashes = pa.schema([("hash", pa.string()), ("place", pa.int64())])
+        db.register("places", _reader(folders, hashes))
+        interruptible(db, lambda: db.execute(
+            "CREATE TABLE firsts AS SELECT hash::UUID AS task, min(place) AS place, "
+            "count(*) > 1 AS again FROM places GROUP BY task"
+        ))  # fmt: skip
+        _agree(db, folders, fields)
+        new = f"SELECT place FROM firsts WHERE place >= {skip} ORDER BY place"
+        yield from _at(folders, stream(db, reading(db, new)))
+
+
+def _reader(folders: Sequence[Folder], fields: Any) -> Any:
+    """Columns of the rows of some folders, a shard at a time, as DuckDB takes them.
+
+    Args:
+        fields: an Arrow schema; ``place`` is the row's number, counted over all folders, and a
+            column that a shard lacks is null.
+    """
+    pa = pyarrow()
+
+    def batches() -> Iterator[Any]:
+        start = 0
+        for table in (t for folder in folders for t in folder.tables(fields.names)):
+            place = pa.array(np.arange(start, start + len(table)))
+            start += len(table)
+            found = {name: table[name].combine_chunks() for name in table.column_names}
+            found = (
+                {f.name: pa.nulls(len(table), f.type) for f in fields} | {"place": place} | found
+            )
+            yield pa.record_batch([found[f.name].cast(f.type) for f in fields], schema=fields)
+
+    return pa.RecordBatchReader.from_batches(fields, batches())
+
+
+def _at(folders: Sequence[Folder], found: Iterator[Any]) -> Iterator[Any]:
+    """The rows at ascending places, which come in batches."""
+    here = np.zeros(0, np.int64)
+    start = 0
+    for folder in folders:
+        for table in folder.tables():
+            stop = start + table.num_rows
+            while not len(here) or here[-1] < stop:
+                batch = next(found, None)
+                if batch is None:
+                    break
+                here = np.concatenate([here, batch["place"].to_numpy()])
+            few = np.searchsorted(here, stop)
+            if few:
+                yield table.take(here[:few] - start)
+            here, start = here[few:], stop
+
+
+def _agree(db: Any, folders: Sequence[Folder], fields: Any) -> None:
+    """Raise InputError where two rows of one task have different whole numbers."""
+    pa = pyarrow()
+    if not interruptible(db, lambda: db.execute("SELECT max(again) FROM firsts").fetchall())[0][0]:
+        return
+    whole = [f for f in fields if pa.types.is_integer(f.type) or pa.types.is_boolean(f.type)]
+    db.register("every", _reader(folders, pa.schema([("hash", pa.string()), *whole])))
+    told = ", ".join('"' + f.name.replace('"', '""') + '"' for f in whole)
+    clash = interruptible(db, lambda: db.execute(
+        "SELECT replace(task::VARCHAR, '-', '') FROM "
+        f"(SELECT hash::UUID AS task, hash({told}) AS told FROM every "
+        "WHERE task IN (SELECT task FROM firsts WHERE again)) "
+        "GROUP BY task HAVING min(told) <> max(told) LIMIT 1"
+    ).fetchall())  # fmt: skip
     for (task,) in clash:
         raise InputError(
-            f"two rows of task {task} disagree: one of these stores is faulty; look at it with "
-            f"iosim query \"SELECT * FROM rows WHERE hash = '{task}'\" on each"
+            f"two rows of task {task} disagree: one of these folders is faulty; look at it "
+            f"with iosim query \"SELECT * FROM rows WHERE hash = '{task}'\" on each"
         )
 
 
-def export_csv(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:
-    """Write the rows of some stores as CSV, each task once; returns how many.
+def export_csv(
+    paths: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    remark: Callable[[str], object] = warn,
+) -> int:
+    """Write the rows of some folders as CSV, each task once; returns how many.
 
-    Shards are streamed in order.  Raises IosimError where a shard is broken or the file cannot be
-    written; nothing is left half-written.
+    Shards are streamed in order.  Tells `remark` the same as `combine`.  Raises IosimError where a
+    shard is broken or the file cannot be written; nothing is left half-written.
     """
-    stores = [Store.open(p) for p in paths]
+    folders = [Folder.open(p) for p in paths]
+    for text in mixture(folders):
+        remark(text)
     csv = need("pyarrow.csv")
     rows = 0
-    with replacing(out) as (part,), writing(Path(out)):
-        writer: Any = None
-        for table in _unified(stores):
-            writer = writer or csv.CSVWriter(str(part), table.schema)
-            writer.write_table(table)
+    alone = len(folders) == 1 and folders[0].manifest["kind"] == "sweep"
+    fields = _plain(dataset(folders).schema)
+    with replacing(out) as (part,), writing(Path(out)), csv.CSVWriter(str(part), fields) as writer:
+        for table in folders[0].tables() if alone else _once(folders, 0, None):
+            for field in fields:
+                if field.name not in table.column_names:
+                    table = table.append_column(field, pyarrow().nulls(len(table), field.type))
+            writer.write_table(table.select(fields.names).cast(fields))
             rows += table.num_rows
-        if writer is None:
-            raise InputError(f"no rows in {', '.join(map(str, paths))}: run iosim collect first")
-        writer.close()
     return rows
 
 
-def _unified(stores: Sequence[Store]) -> Iterator[Any]:
-    if len(stores) == 1 and stores[0].manifest["kind"] == "sweep":
-        for table in stores[0].tables():
-            yield _plain(table)
-        return
-    db = _connect(stores)
-    try:
-        for batch in _batches(db, f"SELECT * FROM {VIEW} {ORDER}"):
-            yield pyarrow().Table.from_batches([batch])
-    finally:
-        db.close()
-
-
-def _plain(table: Any) -> Any:
-    """Dictionary columns as plain text, which CSV needs."""
+def _plain(fields: Any) -> Any:
+    """A schema with dictionary columns as plain text, which CSV needs."""
     pa = pyarrow()
-    fields = [
+    return pa.schema([
         pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type)
-        for f in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+        for f in fields
+    ])  # fmt: skip

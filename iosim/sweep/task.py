@@ -1,7 +1,8 @@
 """Tasks: everything that determines a result, and its hash.
 
 A task is hashed as text, so that a hash can be made again anywhere: a JSON head that all tasks of
-one schedule share, then the sizes, M and the tiles as asked.
+one schedule share, then the sizes, M and the tiles as asked.  The head names the schedule by the
+hash of its canonical form, and the revision of what counts and searches.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from iosim.algorithms import algorithm
-from iosim.counting.show import show
+from iosim.program.canonical import digest
 
 # 128 bits of SHA-256 as hexadecimal digits: a billion rows collide with odds of 10⁻²¹.
 DIGITS = 32
@@ -24,14 +25,15 @@ class Task:
     """One point of a sweep.
 
     Attributes:
-        algorithm: the registry's name; not hashed, since the program text says what is run.
-        program: SHA-256 of the schedule as `iosim show` prints it.
+        algorithm: the registry's name; not hashed, since the program says what is run.
+        program: SHA-256 of the schedule's canonical form (`iosim.program.canonical`).
         sizes: ``((axis, extent), …)``.
         M: words of fast memory.
         tiles: as asked: ``auto``, a published rule, or values (``B_r=64,B_c=32``).
         engine: what counts (`iosim.engines.ENGINES`).
         policy: who decides what stays in fast memory: ``explicit`` is the schedule itself.
         version: of iosim.
+        revision: of what counts, searches and bounds (`iosim.revision`).
     """
 
     algorithm: str
@@ -42,12 +44,13 @@ class Task:
     engine: str
     policy: str
     version: str
+    revision: int
 
     @property
     def text(self) -> str:
         """What is hashed."""
         sizes = "".join(f"|{name}={value}" for name, value in self.sizes)
-        head = head_text(self.program, self.engine, self.policy, self.version)
+        head = head_text(self.program, self.engine, self.policy, self.version, self.revision)
         return f"{head}{sizes}|M={self.M}|tiles={self.tiles}"
 
     @property
@@ -56,10 +59,11 @@ class Task:
         return hashlib.sha256(self.text.encode()).hexdigest()[:DIGITS]
 
 
-def head_text(program: str, engine: str, policy: str, version: str) -> str:
+def head_text(program: str, engine: str, policy: str, version: str, revision: int) -> str:
     """The part of a task's text that doesn't change from point to point."""
-    head: Mapping[str, str] = {
-        "engine": engine, "policy": policy, "program": program, "version": version,
+    head: Mapping[str, str | int] = {
+        "engine": engine, "policy": policy, "program": program, "revision": revision,
+        "version": version,
     }  # fmt: skip
     return json.dumps(head, separators=(",", ":"))
 
@@ -76,12 +80,6 @@ def hashes(head: str, axes: Iterable[str], rows: Iterable[tuple[object, ...]]) -
 
 
 @functools.lru_cache(maxsize=64)
-def program_text(name: str) -> str:
-    """A registered schedule as pseudo-code, with symbolic sizes."""
-    return show(algorithm(name).program)
-
-
-@functools.lru_cache(maxsize=64)
 def program_hash(name: str) -> str:
-    """SHA-256 of a registered schedule's text."""
-    return hashlib.sha256(program_text(name).encode()).hexdigest()
+    """SHA-256 of a registered schedule's canonical form."""
+    return digest(algorithm(name).program)

@@ -1,29 +1,28 @@
 """What a worker does: one shard of a sweep, from its number to a typed table.
 
-Columns: what was asked (hash, algorithm, program, engine, policy, version, sizes, M_words, tiles),
-what was used (tile_*), what came out (feasible, *_words by direction and tensor, peak_words), the
-largest proven lower bound and the gap to it, and time_s.  Only time_s differs between two runs.
+Columns: what was asked (hash, algorithm, program, engine, policy, version, revision, sizes,
+M_words, tiles), what was used (tile_*), what came out (feasible, *_words by direction and tensor,
+peak_words), the largest proven lower bound and the gap to it, and time_s.  Only time_s differs
+between two runs.  Tiles that are given are counted whether they fit into M or not; the gap is null
+where they don't, since no bound speaks of more memory than M.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iosim.algorithms import Algorithm, algorithm
-from iosim.bounds import BOUNDS, best_lower_bound
-from iosim.bounds.unified import lower_bound_many
+from iosim.bounds import best_lower_bound_many
 from iosim.errors import CapacityError
-from iosim.problem import PROBLEMS
 from iosim.sweep.engines import count_columns
 from iosim.sweep.grid import EXPLICIT, Block, Shard, Sweep, asked
 from iosim.sweep.need import pyarrow
-from iosim.sweep.store import Store
 from iosim.sweep.task import hashes, head_text, program_hash
 from iosim.tiling import optimal_tiles_many
 
@@ -60,14 +59,6 @@ def compute(sweep: Sweep, number: int) -> Done:
     return Done(shard.points, table.num_rows, time.perf_counter() - start, table)
 
 
-def fill(store: Store, sweep: Sweep, number: int) -> Done:
-    """Count a shard and write it; raises as `compute` and `Store.write` do."""
-    start = time.perf_counter()
-    done = compute(sweep, number)
-    store.write_shard(number, done.table)
-    return replace(done, table=None, seconds=time.perf_counter() - start)
-
-
 def schema(sweep: Sweep) -> Any:
     """The columns of all shards of a sweep, as an Arrow schema."""
     pa = pyarrow()
@@ -79,9 +70,10 @@ def schema(sweep: Sweep) -> Any:
     moved = sorted(set().union(*(program.keys() for program in programs)))
     return pa.schema([
         ("hash", pa.string()), ("algorithm", text), ("program", text), ("engine", text),
-        ("policy", text), ("version", text), *((x, word) for x in sizes), ("M_words", word),
-        ("tiles", pa.string()), *((f"tile_{x}", word) for x in tiles), ("feasible", pa.bool_()),
-        ("load_words", word), ("store_words", word), ("total_words", word), ("peak_words", word),
+        ("policy", text), ("version", text), ("revision", word), *((x, word) for x in sizes),
+        ("M_words", word), ("tiles", pa.string()), *((f"tile_{x}", word) for x in tiles),
+        ("feasible", pa.bool_()), ("load_words", word), ("store_words", word),
+        ("total_words", word), ("peak_words", word),
         *((f"{way}_{tensor}_words", word) for way, tensor in moved), ("lower_bound", text),
         ("lower_bound_words", pa.float64()), ("gap", pa.float64()), ("time_s", pa.float64()),
     ])  # fmt: skip
@@ -113,13 +105,18 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
     store: Any = sum((v for (way, _), v in counts.items() if way == "store"), np.int64(0))
     bound_words, bound_names = _bounds(entry.problem.kind, sizes, M)
     total = load + store
+    gap = np.zeros(len(M))
+    gap[rows] = total / bound_words[rows]
     tiles = list(asked(sweep, block, columns, len(M)))
-    head = head_text(program_hash(block.name), sweep.engine, EXPLICIT, sweep.version)
+    head = head_text(
+        program_hash(block.name), sweep.engine, EXPLICIT, sweep.version, sweep.revision
+    )
     points = zip(*(v.tolist() for v in sizes.values()), M.tolist(), tiles, strict=True)
     given: dict[str, Any] = {
         "hash": pa.array(hashes(head, sizes, points)).take(pa.array(keep)),
         "algorithm": block.name, "program": program_hash(block.name), "engine": sweep.engine,
         "policy": EXPLICIT, "version": sweep.version,
+        "revision": pa.array(np.full(len(keep), sweep.revision)),
         **{x: pa.array(v[keep]) for x, v in sizes.items()},
         "M_words": pa.array(M[keep]),
         "tiles": pa.array(tiles).take(pa.array(keep)),
@@ -130,7 +127,7 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
         **{f"{way}_{tensor}_words": spread(v) for (way, tensor), v in counts.items()},
         "lower_bound": pa.array(bound_names).take(pa.array(keep)),
         "lower_bound_words": pa.array(bound_words[keep]),
-        "gap": spread(total / bound_words[rows], np.float64),
+        "gap": pa.array(gap[keep], mask=~feasible[keep]),
         "time_s": spread(seconds + searching[rows], np.float64),
     }  # fmt: skip
     fields = schema(sweep)
@@ -181,38 +178,5 @@ def _bounds(kind: str, sizes: Mapping[str, Ints], M: Ints) -> Lower:
     fresh[1:] = np.any(table[1:] != table[:-1], axis=1)
     at = np.cumsum(fresh) - 1
     few = {x: v[fresh] for x, v in sizes.items()}
-    words, names = (LOWER.get(kind) or _of_kind(kind))(few, M[fresh])
+    words, names = best_lower_bound_many(kind, few, M[fresh])
     return words[at], [names[k] for k in at]
-
-
-def _attention(sizes: Mapping[str, Ints], M: Ints) -> Lower:
-    """The constant-tight bound, which is never below any other exact one of class `once`."""
-    N, d, heads = sizes["N"], sizes["d"], sizes["heads"]
-    words = lower_bound_many(N, d, M, heads=heads)
-    compulsory = words <= 4.0 * heads * N * d
-    return words, ["compulsory" if c else "constant-tight-once" for c in compulsory]
-
-
-def _of_kind(kind: str) -> Callable[[Mapping[str, Ints], Ints], Lower]:
-    """The largest of the catalogue's: of curves where all of them are, else point by point."""
-    known = [
-        b for b in BOUNDS.values() if (b.problem, b.kind, b.strength) == (kind, "lower", "exact")
-    ]
-
-    def curves(sizes: Mapping[str, Ints], M: Ints) -> Lower:
-        words = np.stack([np.broadcast_to(b.curve(**sizes, M=M), M.shape) for b in known])
-        best = np.argmax(words, axis=0)
-        return words.max(axis=0), [known[k].name for k in best]
-
-    def pointwise(sizes: Mapping[str, Ints], M: Ints) -> Lower:
-        found = [
-            best_lower_bound(PROBLEMS[kind](**{x: int(v[k]) for x, v in sizes.items()}), int(M[k]))
-            for k in range(len(M))
-        ]
-        return np.array([b.words for b in found]), [b.name for b in found]
-
-    return curves if all(b.everywhere for b in known) else pointwise
-
-
-# Kinds of problems whose bound comes in arrays of its own.
-LOWER: dict[str, Callable[[Mapping[str, Ints], Ints], Lower]] = {"attention": _attention}

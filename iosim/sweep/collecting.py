@@ -1,4 +1,4 @@
-"""Filling a store: shards that are missing, on any executor, until all are there."""
+"""Filling a folder: shards that are missing, on any executor, until all are there."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iosim.engines import engine
 from iosim.errors import IosimError
 from iosim.output.provenance import this_command
 from iosim.sweep.executors import Pool, serial
+from iosim.sweep.folder import Broken, Folder
 from iosim.sweep.grid import Sweep
-from iosim.sweep.store import Broken, Store
-from iosim.sweep.work import Done, compute, fill
+from iosim.sweep.work import Done, compute
 
 # Executors may break this often in a row without a shard done in between.
 BREAKS = 8
 
 
 @dataclass
-class Report:
+class Collected:
     """What a collector did.
 
     Attributes:
@@ -59,13 +59,13 @@ class Report:
 
 
 def collect(
-    store: Store,
+    folder: Folder,
     pool: Pool | None = None,
     *,
-    tick: Callable[[Report], object] = lambda report: None,
+    tick: Callable[[Collected], object] = lambda report: None,
     command: str | None = None,
-) -> Report:
-    """Compute every shard of the store's sweep that is not there yet.
+) -> Collected:
+    """Compute every shard of the folder's sweep that is not there yet.
 
     Shards are taken in random order, and one that has appeared meanwhile is skipped, so that
     several collectors share the work of one directory without talking to each other.
@@ -80,24 +80,24 @@ def collect(
         IosimError: the disk refuses, or workers keep dying.  What was done stays done.
     """
     start = time.perf_counter()
-    sweep = store.sweep
-    if sweep.id != store.manifest["id"]:
+    sweep = folder.sweep
+    if sweep.id != folder.manifest["id"]:
         raise IosimError(
-            f"{str(store.path)!r} was made with other schedules (iosim {sweep.version}): "
+            f"{str(folder.path)!r} was made with other schedules (iosim {sweep.version}): "
             "sweep into a new directory"
         )
     pool = (pool or serial()).upto(sweep.shards)
-    report = Report(sweep.points, pool=pool.name, workers=pool.width)
+    report = Collected(sweep.points, pool=pool.name, workers=pool.width)
     barren = 0
     with contextlib.ExitStack() as made:
         executor = made.enter_context(_made(pool))  # first: workers start while shards are checked
-        sound, report.broken = store.sound()
+        sound, report.broken = folder.sound()
         report.found = sum(sweep.shard(k).points for k in sound)
         tick(report)
-        store.note_run(command or this_command())
+        folder.note_run(command or this_command())
         todo = _Todo(sweep, [k for k in range(sweep.shards) if k not in sound], 4 * pool.width)
         before = report.shards
-        while broke := _round(store, pool, executor, todo, report, tick):
+        while broke := _round(folder, pool, executor, todo, report, tick):
             report.breaks += 1
             barren = 0 if report.shards > before else barren + 1
             before = report.shards
@@ -174,17 +174,25 @@ class _Todo:
         return block.name, shard.points * math.prod(point[x] for x in block.sizes) / point["M"]
 
 
+def _fill(folder: Folder, sweep: Sweep, number: int) -> Done:
+    """Count a shard and write it; raises as `compute` and `Folder.write` do."""
+    start = time.perf_counter()
+    done = compute(sweep, number)
+    folder.write_shard(number, done.table)
+    return replace(done, table=None, seconds=time.perf_counter() - start)
+
+
 def _round(
-    store: Store,
+    folder: Folder,
     pool: Pool,
     executor: Executor,
     todo: _Todo,
-    report: Report,
-    tick: Callable[[Report], object],
+    report: Collected,
+    tick: Callable[[Collected], object],
 ) -> str | None:
     """Work until all is finished, or the executor breaks; then says how."""
     flying: dict[Future[Done], int] = {}
-    sweep, hand, numbers = todo.sweep, store.slim(), iter(todo)
+    sweep, hand, numbers = todo.sweep, folder.slim(), iter(todo)
     try:
         while True:
             # Two for each worker: the next one is there when it is done with this one.
@@ -192,12 +200,12 @@ def _round(
                 number = next(numbers, None)
                 if number is None:
                     break
-                if store.shard_path(number).exists():  # by another collector
+                if folder.shard_path(number).exists():  # by another collector
                     todo.finished.add(number)
                     report.found += sweep.shard(number).points
                     continue
                 if pool.shares_disk:
-                    flying[executor.submit(fill, hand, sweep, number)] = number
+                    flying[executor.submit(_fill, hand, sweep, number)] = number
                 else:
                     flying[executor.submit(compute, sweep, number)] = number
             if not flying:
@@ -206,7 +214,7 @@ def _round(
                 number = flying.pop(future)
                 found = future.result()
                 if found.table is not None:
-                    store.write_shard(number, found.table)
+                    folder.write_shard(number, found.table)
                 todo.finish(number, found.seconds)
                 report.shards += 1
                 report.done += found.points

@@ -1,0 +1,115 @@
+"""The manifest of a sweep's directory: what it holds, with a checksum of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iosim.algorithms import algorithm
+from iosim.counting.show import show
+from iosim.errors import InputError, IosimError
+from iosim.program.canonical import canonical
+from iosim.sweep.files import Damaged, read_regular
+from iosim.sweep.grid import Sweep
+from iosim.sweep.task import program_hash
+from iosim.sweep.work import schema
+
+MANIFEST = "sweep.json"
+FORMAT = 2
+
+
+def declared(sweep: Sweep) -> dict[str, Any]:
+    """The manifest of a sweep."""
+    return _summed({
+        "kind": "sweep", "id": sweep.id, "points": sweep.points, "shards": sweep.shards,
+        "sweep": sweep.as_dict(), "programs": {x: _told(x) for x in sweep.algorithms},
+        "columns": columns(schema(sweep)),
+    })  # fmt: skip
+
+
+def combined() -> dict[str, Any]:
+    """The manifest of combined rows."""
+    return _summed({"kind": "combined"})
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a directory's manifest says.
+
+    Raises InputError for a directory that has none, that an older iosim wrote, or whose manifest
+    is damaged; IosimError where it cannot be read.
+    """
+    file = folder / MANIFEST
+    manifest: Any = None
+    try:
+        manifest = json.loads(read_regular(file).decode())
+        reason = _wrong(manifest)
+    except (FileNotFoundError, NotADirectoryError):
+        if (folder / "rows").is_dir():
+            raise InputError(
+                f"{str(folder)!r} has lost its {MANIFEST}: the iosim sweep command that filled it "
+                "writes it again and keeps the shards"
+            ) from None
+        raise InputError(
+            f"{str(folder)!r} holds no sweep: give a directory that iosim sweep wrote"
+        ) from None
+    except OSError as error:
+        raise IosimError(f"cannot read {str(file)!r} ({error.strerror})") from error
+    except (ValueError, RecursionError, Damaged) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+    if reason == _OLD:
+        raise InputError(
+            f"{str(folder)!r} is of an older iosim, whose rows have no checksums and other hashes: "
+            "sweep into a new directory (pandas and DuckDB still read its shards)"
+        )
+    if reason:
+        raise InputError(
+            f"{str(file)!r} is damaged ({reason[:120]}): move it away and give the iosim sweep "
+            "command that filled the directory again, which keeps the shards"
+        )
+    return dict(manifest)
+
+
+def _told(name: str) -> dict[str, Any]:
+    """A schedule in a manifest: its hash, its listing for people, and what was hashed."""
+    program = algorithm(name).program
+    return {
+        "hash": program_hash(name), "text": show(program),
+        "program": json.loads(canonical(program)),
+    }  # fmt: skip
+
+
+def columns(fields: Any) -> dict[str, str]:
+    """Column → type, of an Arrow schema."""
+    return {field.name: str(field.type) for field in fields}
+
+
+def _summed(told: dict[str, Any]) -> dict[str, Any]:
+    told = {"format": FORMAT, **told}
+    return told | {"sha256": _checksum(told)}
+
+
+def _checksum(told: Mapping[str, Any]) -> str:
+    """Of a manifest without its checksum."""
+    rest = {k: v for k, v in told.items() if k != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+_OLD = "old"
+
+
+def _wrong(told: Any) -> str:
+    """What is wrong with a manifest; `_OLD` for one of an older format, and "" for nothing."""
+    if not isinstance(told, dict):
+        return "it is no object"
+    if "sha256" not in told and (
+        told == {"kind": "combined"} or {"kind", "id", "sweep", "programs"} <= told.keys()
+    ):
+        return _OLD
+    if told.get("sha256") != _checksum(told):
+        return "its checksum is wrong"
+    if told.get("format") != FORMAT:
+        return f"format {told.get('format')!r} is not {FORMAT}"
+    return ""
