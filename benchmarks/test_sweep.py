@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from iosim import all_algorithms
-from iosim.sweep import Pool, Folder, Sweep, collect, dask, processes, serial
+from iosim.sweep import Folder, Pool, Sweep, collect, dask, processes, serial
 
 GRID = {"algo": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
 MILLION = GRID | {"tiles": "B_r=1:1024:x1.12,B_c=1:1024:x1.22"}

@@ -420,7 +420,7 @@ def test_a_broken_shard_is_named_by_the_readers(tmp_path: Path) -> None:
     store = swept(tmp_path / "s", **SMALL)
     path = store.shards()[2]
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(IosimError, match=r"00000002\.parquet is broken.*iosim collect"):
+    with pytest.raises(IosimError, match=r"00000002\.parquet' is broken.*iosim collect"):
         list(store.tables())
 
 

@@ -89,8 +89,8 @@ def combine(paths: Sequence[Path], out: Path, csv: Path | None, as_json: bool) -
     from iosim.sweep import combine as merge
     from iosim.sweep import export_csv
 
-    done = merge(paths, out)
-    rows = None if csv is None else export_csv([out], csv)
+    done = merge(paths, out, remark=opt.remark)
+    rows = None if csv is None else export_csv([out], csv, remark=lambda text: None)
     if as_json:
         opt.print_json({"dir": str(out), "new_rows": done.new, "known_rows": done.known})
         return
@@ -104,18 +104,39 @@ def combine(paths: Sequence[Path], out: Path, csv: Path | None, as_json: bool) -
 @directories
 @opt.as_json
 def query(sql: str, paths: Sequence[Path], as_json: bool) -> None:
-    """Ask the rows of one or more directories in SQL (DuckDB); the table is called rows."""
-    from iosim.sweep import query as ask
+    """Ask the rows of one or more directories in SQL (DuckDB); the table is called rows.
 
-    found = ask(sql, paths)
-    if as_json:
-        opt.print_json(found.to_pylist())
-        return
-    columns = found.slice(0, SHOWN_ROWS).columns
-    rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
-    opt.print_table(found.column_names, rows)
-    if found.num_rows > SHOWN_ROWS:
-        click.echo(f"{found.num_rows - SHOWN_ROWS:,} rows more: add LIMIT, or --json")
+    Nothing but these rows can be read, and nothing written: no other file, no network.
+    """
+    from iosim.sweep import answered
+
+    with answered(sql, paths, remark=opt.remark) as answer:
+        if as_json:
+            _print_stream(answer.batches)
+            return
+        shown: list[tuple[Any, ...]] = []
+        many = 0
+        for batch in answer.batches:
+            few = batch.slice(0, max(0, SHOWN_ROWS - many))
+            shown += zip(*(column.to_pylist() for column in few.columns), strict=True)
+            many += batch.num_rows
+    opt.print_table(answer.schema.names, shown)
+    if many > len(shown):
+        click.echo(f"{many - len(shown):,} rows more: add LIMIT, or --json")
+
+
+def _print_stream(batches: Iterator[Any]) -> None:
+    """Print rows as a JSON array, a line each, as they come."""
+    some = (
+        batch.slice(k, SHOWN_ROWS).to_pylist()
+        for batch in batches for k in range(0, batch.num_rows, SHOWN_ROWS)
+    )  # fmt: skip
+    before = "["
+    for rows in some:
+        text = ",\n".join(opt.json_text(row, indent=None) for row in rows)
+        click.echo(f"{before}\n{text}", nl=False)
+        before = ","
+    click.echo("[]" if before == "[" else "\n]")
 
 
 @click.command()
