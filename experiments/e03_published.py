@@ -17,8 +17,8 @@ from typing import Any
 
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
+from iosim.gpu.reports import gpu_report
 from iosim.gpu.reports.paper import PASSES
-from iosim.gpu.reports.tables import paper_rows
 from iosim.hardware import gpu
 from iosim.output.plot import PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
@@ -62,7 +62,7 @@ def tables() -> dict[str, Rows]:
         words = heads * ((squares + more) * N**2 + tensors * N * d)
         gb = words * word_bytes(DTYPE) / GB
         rows.append(_row("standard_padded", BOTH, "passes counted", gb, f"{how}, no re-reads"))
-    for r in paper_rows(RECORD).rows:
+    for r in gpu_report("paper").table(RECORD).rows:
         name = r["implementation"].removeprefix("PyTorch ")
         if name.startswith("emitted"):
             group = "standard" if name == "emitted naive" else "fused"

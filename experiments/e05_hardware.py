@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from iosim.gpu.reports.tables import dram_rows, validate_table
+from iosim.gpu.reports import gpu_report
 from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 
@@ -23,7 +23,7 @@ def tables() -> dict[str, Rows]:
     """One row for each kernel at the upper, and each run at the lower boundary."""
     upper: Rows = []
     for folder in sorted(RECORDS.glob("validate*")):
-        for r in validate_table(folder).rows:
+        for r in gpu_report("validate").table(folder).rows:
             if r["failed"]:
                 continue
             row = {x: r[x] for x in ("algorithm", "sizes", "dtype", "M_words", "tiles")}
@@ -40,7 +40,7 @@ def tables() -> dict[str, Rows]:
             "drift_least_bytes": r["drift_least"], "drift_most_bytes": r["drift_most"],
             "ratio": digits(r["measured"] / r["predicted"], 5),
         }
-        for r in dram_rows(RECORDS / "dram").rows
+        for r in gpu_report("dram").table(RECORDS / "dram").rows
         if not r["failed"]
     ]  # fmt: skip
     return {"sm_l2.csv": upper, "dram.csv": lower}

@@ -53,6 +53,11 @@ class Problem(Protocol):
         """Axis name → extent."""
         ...
 
+    @classmethod
+    def beside_attention(cls, N: int, d: int, heads: int) -> Problem:
+        """The instance to set beside attention of these sizes, in one table or sweep."""
+        ...
+
     def random(self, seed: int = 0) -> dict[str, Array]:
         """Random inputs, float64."""
         ...
@@ -75,6 +80,11 @@ class _Sized:
     def sizes(self) -> dict[str, int]:
         """Axis name → extent."""
         return {name: getattr(self, name) for name in self._names()}
+
+    @classmethod
+    def beside_attention(cls, N: int, d: int, heads: int) -> Any:
+        """The instance to set beside attention of these sizes; InputError where there is none."""
+        raise InputError(f"{cls.__name__} has no size to set beside attention: bind() it instead")
 
     @classmethod
     def _names(cls) -> list[str]:
@@ -103,6 +113,11 @@ class Attention(_Sized):
     inputs: ClassVar[tuple[Tensor, ...]] = tuple(Tensor(x, ("heads", "N", "d")) for x in "QKV")
     outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("O", ("heads", "N", "d")),)
 
+    @classmethod
+    def beside_attention(cls, N: int, d: int, heads: int) -> Attention:
+        """Attention of these sizes."""
+        return cls(N, d, heads)
+
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """The textbook formula in float64, a block of rows at a time to bound memory."""
         Q, K, V = (np.asarray(hbm[x], dtype=np.float64) for x in "QKV")
@@ -128,6 +143,11 @@ class MatMul(_Sized):
     inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("A", ("m", "k")), Tensor("B", ("k", "n")))
     outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("C", ("m", "n")),)
 
+    @classmethod
+    def beside_attention(cls, N: int, d: int, heads: int) -> MatMul:
+        """The size of one head's score matrix: N × N × d."""
+        return cls(m=N, n=N, k=d)
+
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """NumPy's product in float64."""
         return {"C": np.asarray(hbm["A"], np.float64) @ np.asarray(hbm["B"], np.float64)}
@@ -142,6 +162,11 @@ class Copy(_Sized):
     kind: ClassVar[str] = "copy"
     inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("X", ("n",)),)
     outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("Y", ("n",)),)
+
+    @classmethod
+    def beside_attention(cls, N: int, d: int, heads: int) -> Copy:
+        """As many words as one head of Q has: N·d."""
+        return cls(n=N * d)
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """X itself."""

@@ -13,7 +13,8 @@ import sys
 import pytest
 
 import iosim
-from iosim.gpu.run.job import Job, sweep
+from iosim.gpu.reports.validate import validate_jobs
+from iosim.gpu.run.job import Job
 
 SCRIPT = r"""
 import json, re, sys, warnings
@@ -59,8 +60,8 @@ def _compile(jobs: list[Job]) -> list[list]:
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
-    jobs = sweep(head_sizes=(64,), capacities=(16384,), lengths=(1024,), dtypes=(dtype,))
-    jobs += sweep(("small_cache",), (256,), (16384,), (1024,), (dtype,))
+    jobs = validate_jobs(head_sizes=(64,), capacities=(16384,), lengths=(1024,), dtypes=(dtype,))
+    jobs += validate_jobs(("small_cache",), (256,), (16384,), (1024,), (dtype,))
     assert {job.algorithm for job in jobs} == set(iosim.ALGORITHMS)
     for name, shared, moves in _compile(jobs):
         assert shared <= 227 * 1024, name

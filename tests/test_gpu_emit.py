@@ -11,11 +11,11 @@ import pytest
 import iosim
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import EmitError, InStep, emit
-from iosim.gpu.run.job import problem_of
 from iosim.problem import word_bytes
 from iosim.program.ops import OPS
 from iosim.program.walk import walk
 from iosim.tiling.gpu import gpu_tiles
+from iosim.units import bytes_of
 
 GOLDEN = [
     ("copy", iosim.Copy(1000), {"B": 256}, None),
@@ -48,7 +48,7 @@ def test_golden(golden, name, problem, tiles, in_step):
 def test_golden_of_newer_algorithms(golden, name):
     """An algorithm that has no line above still has a golden kernel, with the tiles of an M."""
     entry = iosim.algorithm(name)
-    problem = problem_of(entry.problem, 100, 64, 2)
+    problem = entry.problem.beside_attention(100, 64, 2)
     instance = _bind(name, problem, gpu_tiles(entry.program, problem, 32768).tiles)
     golden(f"gpu/{name}.txt", emit(instance).source)
 
@@ -157,7 +157,7 @@ def test_sector_bytes_against_a_walk_over_every_row(name, problem, tiles, dtype)
 
 def test_whole_sectors_are_the_models_bytes():
     instance = _bind("flash2", iosim.Attention(1008, 64, 2), {"B_r": 64, "B_c": 32})
-    model = layout.model_bytes(iosim.count(instance), instance, "fp16")
+    model = bytes_of(iosim.count(instance), instance.program.tensors, "fp16")
     assert layout.sector_bytes(instance, "fp16") == model
 
 

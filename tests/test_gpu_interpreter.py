@@ -11,7 +11,6 @@ import pytest
 import iosim
 from iosim.gpu.emitter.kernels import InStep, emit
 from iosim.gpu.run.interpreter import InterpreterError, from_bf16, interpret, to_bf16
-from iosim.gpu.run.job import problem_of
 from iosim.program.ops import OPS
 from iosim.tiling.gpu import gpu_tiles
 
@@ -79,7 +78,7 @@ def test_narrow_types(name, dtype):
 def test_the_tiles_that_a_capacity_gives(name, share):
     """Whatever is registered runs with the tiles that the search chooses, from the least M on."""
     entry = iosim.algorithm(name)
-    problem = problem_of(entry.problem, 50, 24, 2)
+    problem = entry.problem.beside_attention(50, 24, 2)
     least = iosim.smallest_capacity(entry.program, problem, lattice="pow2")
     tiles = gpu_tiles(entry.program, problem, int(least * share)).tiles
     _check(name, problem, tiles, "fp32")

@@ -14,6 +14,22 @@ Rule = Callable[[Any, int], dict[str, int]]
 
 
 @dataclass(frozen=True)
+class Regime:
+    """Where a schedule is meant to be used.
+
+    Attributes:
+        says: the condition, in symbols.
+        holds: the condition, of a problem and M.
+    """
+
+    says: str
+    holds: Callable[[Any, int], bool]
+
+
+ANYWHERE = Regime("any M", lambda problem, M: True)
+
+
+@dataclass(frozen=True)
 class Algorithm:
     """A named schedule.
 
@@ -30,6 +46,7 @@ class Algorithm:
             published count; the optimal tiles must move no more.
         exponent: of M in the words it moves, where the schedule is meant: −1 for M ≥ d², −1/2 for
             M < d²; 0 where none is claimed.
+        regime: where it is meant to be used; sweeps over hardware leave other points out.
     """
 
     name: str
@@ -41,6 +58,7 @@ class Algorithm:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     attains: str = ""
     exponent: float = 0.0
+    regime: Regime = ANYWHERE
 
     @functools.cached_property
     def program(self) -> Program:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from iosim.algorithms._entry import Algorithm
+from iosim.algorithms._entry import Algorithm, Regime
 from iosim.algorithms._passes import scores, softmax_tiles
 from iosim.problem import Attention
 from iosim.program.build import Builder
@@ -43,4 +43,5 @@ ALGORITHM = Algorithm(
     rules={"paper": paper_tiles},
     attains="saha-ye-square-tiles",
     exponent=-0.5,
+    regime=Regime("M < d²", lambda problem, M: problem.d**2 > M),
 )

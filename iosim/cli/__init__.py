@@ -11,6 +11,7 @@ import sys
 from typing import NoReturn
 
 from iosim.errors import IosimError
+from iosim.gpu.reports import REPORTS
 
 # Name → (where the command is, the first line of its help).  Beside a group stand its commands.
 Entry = tuple[str, str]
@@ -72,22 +73,7 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "The same programs on a GPU: emitted as Triton, run, and counted by the hardware.",
         {
             "emit": ("iosim.cli.gpu:emit", "Print the Triton source of a program."),
-            "validate": (
-                "iosim.cli.gpu:validate",
-                "Model, kernel and hardware, byte for byte, over algorithms × d × M × N.",
-            ),
-            "bench": (
-                "iosim.cli.gpu:bench",
-                "The emitted flash2 beside PyTorch's fused and standard attention.",
-            ),
-            "dram": (
-                "iosim.cli.gpu:dram",
-                "DRAM reads of flash2 beside the wave and drift models, plain and in step.",
-            ),
-            "paper": (
-                "iosim.cli.gpu:paper",
-                "The FlashAttention paper's HBM traffic, repeated with DRAM counters.",
-            ),
+            **{name: (f"iosim.cli.gpu:{name}", line) for name, (_, line) in REPORTS.items()},
             "replay": (
                 "iosim.cli.gpu:replay",
                 "Tables from saved reports, with today's model and no GPU.",

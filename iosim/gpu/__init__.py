@@ -11,8 +11,32 @@ text on a CPU with Triton alone; a GPU needs PyTorch as well, and counters need 
 32
 """
 
-from iosim.gpu.emitter.kernels import EmitError, Emitted, InStep, Kernel, emit
-from iosim.gpu.errors import GpuError
-from iosim.gpu.run.interpreter import interpret
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iosim.gpu.emitter.blocks import EmitError
+    from iosim.gpu.emitter.kernels import Emitted, InStep, Kernel, emit
+    from iosim.gpu.errors import GpuError
+    from iosim.gpu.run.interpreter import interpret
 
 __all__ = ["EmitError", "Emitted", "GpuError", "InStep", "Kernel", "emit", "interpret"]
+
+_HOME = {
+    "EmitError": "iosim.gpu.emitter.blocks",
+    "Emitted": "iosim.gpu.emitter.kernels",
+    "GpuError": "iosim.gpu.errors",
+    "InStep": "iosim.gpu.emitter.kernels",
+    "Kernel": "iosim.gpu.emitter.kernels",
+    "emit": "iosim.gpu.emitter.kernels",
+    "interpret": "iosim.gpu.run.interpreter",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when they are used: the list of reports needs none of them."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

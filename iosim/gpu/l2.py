@@ -6,52 +6,54 @@ the data that is swept again and again fits in L2.
 *Wave*: programs that are resident at once (a wave) sweep the same tiles in step, so a tile comes
 from DRAM once per wave however many of them want it, and nothing survives until the next wave.
 This is the N²d²/M law with M the rows that are resident on the whole chip.  It fails when programs
-drift apart by more than L2 holds; nothing in a schedule says by how much they will.
+drift apart by more than L2 holds; a schedule does not determine by how much they will.
 
-*Drift*: the sweeps as they really ran.  Every item notes when it started and ended; between the
+*Drift*: the sweeps as they ran.  Every item notes when it started and ended; between the
 two it is taken to move evenly, and an L2 that evicts the least recently used piece is run over
 the merged sequence.  The chip's L2 has two halves, and what SMs on both sides read is kept in
 both; so its capacity for swept data is between a half (every piece wanted on both sides) and all
-of it (each on one side), which brackets the reads.  It is no forecast, since it needs the clock
-readings of a run, but it tells whether drift alone explains what was read.
+of it (each on one side), which brackets the reads.  It needs the clock readings of a run, so it
+predicts nothing, but it tells whether drift alone explains what was read.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.counts import Counts, Direction
+from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.kernels import EmitError
-from iosim.gpu.emitter.nests import Body, chain, nests
+from iosim.gpu.emitter.nests import Body, chain, nests, touched
 from iosim.gpu.run.job import Job
 from iosim.problem import word_bytes
-from iosim.program.ir import Load, Loop, Span, Store, nodes
+from iosim.program.ir import Load, Loop, Span, Store
 from iosim.program.walk import Instance
+from iosim.units import bytes_of
 
 # Programs in step all want the same piece, so it is kept in both halves of L2 (measured:
 # experiments/data/gpu, where 33.6 MB swept in step by all SMs do not fit in 60 MB).
 L2_SHARE = 0.5
 
 
-def footprint_bytes(instance: Instance, dtype: str) -> dict[str, int]:
+def footprint_bytes(instance: Instance, dtype: str) -> dict[Direction, int]:
     """Bytes that must be read and written if every kernel moves what it touches once."""
-    total = {"load": 0, "store": 0}
-    env = instance.env
+    program, words = instance.program, Counts()
     for body in nests(instance):
-        touched: set[tuple[str, str]] = set()
-        for node in nodes(body):
-            if isinstance(node, (Load, Store)):
-                touched.add(("load" if isinstance(node, Load) else "store", node.tensor))
-        for way, name in touched:
-            tensor = instance.program.tensor(name)
-            words = math.prod(env[axis] for axis in tensor.axes)
-            total[way] += words * word_bytes(dtype, tensor.wide)
-    return total
+        ways: tuple[tuple[Direction, set[str]], ...] = (
+            ("load", touched(body, Load)), ("store", touched(body, Store))
+        )  # fmt: skip
+        for way, names in ways:
+            sizes = {x: math.prod(layout.shape(program.tensor(x), instance)) for x in names}
+            words += Counts.of({(way, name): n for name, n in sizes.items()})
+    found = bytes_of(words, program.tensors, dtype)
+    both: tuple[Direction, Direction] = ("load", "store")
+    return {way: sum(n for (w, _), n in found.items() if w == way) for way in both}
 
 
 def wave_bytes(job: Job, resident: int) -> int:
@@ -137,13 +139,15 @@ def predicted_bytes(job: Job, resident: int, l2_bytes: int) -> int:
     return max(reads, wave_bytes(job, resident))
 
 
-def drift_bytes(ticks: NDArray[np.int64], job: Job, l2_bytes: float, pieces: int = 256) -> int:
-    """DRAM reads that the recorded sweeps explain.
+def drift_bytes(
+    ticks: NDArray[np.int64], job: Job, capacities: Sequence[float], pieces: int = 256
+) -> list[int]:
+    """DRAM reads that the recorded sweeps explain, for each capacity of L2 for the swept data.
 
     Args:
         ticks: (items, 2), when each item started and ended, in any unit.
         job: a program with one nest and one head, whose items all sweep the same data.
-        l2_bytes: capacity for the swept data.
+        capacities: in bytes.
         pieces: resolution; the swept data is cut into this many.
 
     Raises:
@@ -156,9 +160,18 @@ def drift_bytes(ticks: NDArray[np.int64], job: Job, l2_bytes: float, pieces: int
     middle = (np.arange(pieces) + 0.5) / pieces
     start, length = ticks[:, :1].astype(float), np.diff(ticks, axis=1).astype(float)
     when = (start + length * middle).ravel()
-    order = np.argsort(when, kind="stable")
-    sequence = (order % pieces).tolist()
-    room = max(1, round(l2_bytes / (swept / pieces)))
+    sequence = np.argsort(when, kind="stable") % pieces
+    # A piece that follows itself is found whatever the capacity.
+    changed = sequence[np.flatnonzero(np.diff(sequence, prepend=-1))].tolist()
+    found = []
+    for capacity in capacities:
+        misses = _misses(changed, max(1, round(capacity / (swept / pieces))))
+        found.append(misses * swept // pieces + own)
+    return found
+
+
+def _misses(sequence: list[int], room: int) -> int:
+    """Misses of a cache of `room` pieces that evicts the least recently used one."""
     cache: OrderedDict[int, None] = OrderedDict()
     misses = 0
     for piece in sequence:
@@ -169,7 +182,7 @@ def drift_bytes(ticks: NDArray[np.int64], job: Job, l2_bytes: float, pieces: int
         cache[piece] = None
         if len(cache) > room:
             cache.popitem(last=False)
-    return misses * swept // pieces + own
+    return misses
 
 
 def spread(ticks: NDArray[np.int64], samples: int = 200) -> float:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from iosim.gpu.emitter.blocks import EmitError
+from iosim.gpu.emitter.blocks import Blocks, EmitError
 from iosim.gpu.emitter.layout import ranges
 from iosim.program.ir import Alloc, Index, Load, Loop, Op, Span, Tile, nodes
 from iosim.program.ops import OpSpec
 from iosim.program.walk import Instance
 
 Nodes = tuple[object, ...]
+MOST_PARTS = 2**12  # blocks of one buffer, each with lines of its own in the text
 
 
 def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
@@ -35,6 +36,11 @@ def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
             if ref.part is None:
                 continue
             loop = loops[ref.part]
+            if (trips := Blocks(instance).trips(loop)) > MOST_PARTS:
+                raise EmitError(
+                    f"{ref} makes {trips} blocks of {ref.buffer} and a kernel takes at most "
+                    f"{MOST_PARTS}: choose a larger {loop.step}"
+                )
             base = next(x for x in spans[ref.buffer] if x.axis == ref.part.axis)
             cut = list(ranges(instance, loop))
             whole = isinstance(base, Span) and (cut[0][0], cut[-1][1]) == instance.span(base)
@@ -60,18 +66,35 @@ def cut_index(index: tuple[Index, ...], loop: Loop) -> tuple[Index, ...]:
     return tuple(loop.tile if x.axis == loop.tile.axis else x for x in index)
 
 
-def lines(spec: OpSpec, cut: set[str]) -> Iterator[tuple[str, set[str]]]:
+def lines(spec: OpSpec, cut: set[str], empty: set[str]) -> Iterator[tuple[str, set[str]]]:
     """The lines of a template, each with the cut operands that it must be repeated for.
 
-    A line may be repeated only if it changes the cut operand itself, element by element.
-    Raises EmitError for any other use of one.
+    A line may be repeated only if it changes the cut operand itself, element by element.  A line
+    that computes an empty operand is left out, and so is one that computes an intermediate value
+    from an empty operand.
+
+    Args:
+        cut, empty: names of operands that are held in parts, and that have no words.
+
+    Raises EmitError for any other use of either.
     """
     assert spec.triton is not None
+    lost = set(empty)  # and the intermediate values that are left out
     for line in spec.triton.splitlines():
-        named = set(re.findall(r"\{(\w+)", line))
-        split = named & cut
-        target = re.match(r"\{(\w+)\} = ", line)
-        if split and (target is None or target[1] not in split or "tl.dot" in line):
+        goal, value = line.split(" = ", 1) if " = " in line else ("", line)
+        target = goal.strip("{}")
+        if target in empty:
+            continue
+        if missing := set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", value)) & lost:
+            if not goal.startswith("_"):
+                raise EmitError(
+                    f"{spec.says!r} computes {target} from {', '.join(sorted(missing))}, and "
+                    f"{', '.join(sorted(empty))} is empty: choose a larger hold"
+                )
+            lost.add(target)
+            continue
+        split = set(re.findall(r"\{(\w+)", line)) & cut
+        if split and (target not in split or "tl.dot" in line):
             raise EmitError(
                 f"{spec.says!r} needs all of {', '.join(sorted(split))} at once, which is held in "
                 "parts: take one part"

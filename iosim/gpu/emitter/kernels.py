@@ -24,8 +24,9 @@ from iosim.counts import Key
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
 from iosim.gpu.emitter.cuts import cut_index, lines, parts
 from iosim.gpu.emitter.layout import ranges
-from iosim.gpu.emitter.nests import Body, chain, nests, touched
+from iosim.gpu.emitter.nests import NOTHING, Body, chain, nests, touched
 from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER
+from iosim.problem import check_size
 from iosim.program.ir import (
     Alloc,
     Free,
@@ -47,10 +48,17 @@ __all__ = ["EmitError", "Emitted", "InStep", "Kernel", "emit"]
 
 @dataclass(frozen=True, slots=True)
 class InStep:
-    """Keep `programs` resident programs within `every` column blocks of each other."""
+    """Keep `programs` resident programs within `every` column blocks of each other.
+
+    Raises InputError unless both are integers from 1 on.
+    """
 
     programs: int
     every: int = 64
+
+    def __post_init__(self) -> None:
+        check_size("programs", self.programs)
+        check_size("every", self.every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,11 +342,12 @@ class _Nest:
             )
         letters = dict(zip(inspect.signature(spec.numpy).parameters, node.operands, strict=True))
         cut = {x for x, ref in letters.items() if ref.part is None and ref.buffer in self.cuts}
-        whole = {x: self._operand(ref, 0) for x, ref in letters.items()}
+        empty = {x for x, ref in letters.items() if ref == NOTHING}
+        whole = {x: self._operand(ref, 0) for x, ref in letters.items() if x not in empty}
         for letter, ref in letters.items():
-            if letter in spec.lowest and letter not in cut:
+            if letter in spec.lowest and letter not in cut | empty:
                 self._fill(ref, whole[letter].name)
-        for line, split in lines(spec, cut):
+        for line, split in lines(spec, cut, empty):
             if not split:
                 self._say(line.format(**whole))
                 continue

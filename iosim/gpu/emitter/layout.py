@@ -2,16 +2,17 @@
 
 The model counts words; the hardware counts sectors.  The two agree to the byte when every row of
 a tile starts on a sector and fills whole ones, so rows are padded to `PAD` words.  A ragged edge
-then leaves at most the last sector of a row partly used, and `sector_bytes` says exactly by how
-much: it is the same fold over the program as the count of words, with ⌈bytes / 32⌉ in place of
+then leaves at most the last sector of a row partly used, and `sector_bytes` gives the bytes of
+whole sectors: the same fold over the program as the count of words, with ⌈bytes / 32⌉ in place of
 the last axis's extent.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from iosim.counts import Counts, Key
+from iosim.counts import Key
 from iosim.problem import Tensor, word_bytes
 from iosim.program.ir import Load, Loop, Node, Span, Store
 from iosim.program.walk import Instance, Range
@@ -47,12 +48,6 @@ def allocation(tensor: Tensor, instance: Instance) -> int:
     )
 
 
-def model_bytes(counts: Counts, instance: Instance, dtype: str) -> dict[Key, int]:
-    """Words in bytes: `dtype` for data, at least 4 for statistics (`Tensor.wide`)."""
-    wide = {t.name: t.wide for t in instance.program.tensors}
-    return {(way, name): n * word_bytes(dtype, wide[name]) for (way, name), n in counts}
-
-
 def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> dict[Key, int]:
     """Bytes of all the sectors that the transfers of top-level nodes `nests` touch.
 
@@ -86,13 +81,14 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
     *rows, last = node.index
     n = 1
     for loop in outer:
-        trips = list(ranges(instance, loop))
+        start, stop = instance.span(loop.span)
+        step = 1 if loop.step is None else instance.env[loop.step]
         if loop.tile == last:
-            n *= sum(_run(r, word) for r in trips)
+            n *= _runs(start, stop, step, word)
         elif loop.tile in rows:
-            n *= sum(b - a for a, b in trips)
+            n *= stop - start
         else:
-            n *= len(trips)
+            n *= -(-(stop - start) // step)
     for x in node.index:
         if isinstance(x, Span):
             span = instance.span(x)
@@ -103,6 +99,18 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
 def _run(run: Range, word: int) -> int:
     start, stop = run[0] * word, run[1] * word
     return -(-stop // SECTOR) - start // SECTOR if stop > start else 0
+
+
+def _runs(start: int, stop: int, step: int, word: int) -> int:
+    """Sectors of all the tiles of a loop, each a run of its own."""
+    whole = (stop - start) // step
+    # After so many tiles, they start at the same place within a sector again.
+    period = SECTOR // math.gcd(step * word, SECTOR)
+    places = range(start, start + min(whole, period) * step, step)
+    once = [_run((at, at + step), word) for at in places]
+    full, rest = divmod(whole, period)
+    last = _run((start + whole * step, stop), word)
+    return full * sum(once) + sum(once[:rest]) + last
 
 
 def ranges(instance: Instance, loop: Loop) -> Iterator[Range]:

@@ -1,15 +1,24 @@
 """What is left of a bound program once everything empty is gone, and how its nests split.
 
 A hold of W = 0 makes an empty buffer, and a loop over the rest of an axis that is wholly held
-runs zero times: neither leaves a trace in a kernel.
+runs zero times: neither leaves a trace in a kernel.  An operation with an empty operand stays, with
+`NOTHING` in the operand's place, unless it sums over an empty extent or all that it writes is
+empty.
 """
 
 from __future__ import annotations
 
-from iosim.program.ir import Alloc, Load, Loop, Node, Op, Span, Store, nodes
+from collections.abc import Mapping
+from dataclasses import replace
+
+from iosim.program.ir import Alloc, Index, Load, Loop, Node, Op, Ref, Span, Store, dims, nodes
+from iosim.program.ops import OPS
 from iosim.program.walk import Instance
 
 Body = tuple[Node, ...]
+Shapes = Mapping[str, tuple[Index, ...]]
+
+NOTHING = Ref("")  # an operand without words
 
 
 def nests(instance: Instance) -> tuple[Body, ...]:
@@ -24,30 +33,60 @@ def nests(instance: Instance) -> tuple[Body, ...]:
     return tuple((node,) for node in body if any(isinstance(n, moving) for n in nodes((node,))))
 
 
-def prune(instance: Instance, body: Body, empty: frozenset[str] = frozenset()) -> Body:
-    """Drop loops that run zero times and whatever touches an empty buffer."""
+def prune(instance: Instance, body: Body, shapes: Shapes | None = None) -> Body:
+    """Drop loops that run zero times, empty buffers, and operations that have nothing to do.
+
+    Args:
+        shapes: the indices of the buffers that are resident outside `body`.
+    """
+    # A name may come back with another shape once it is freed, so this is per scope.
+    found = dict(shapes or {})
     kept: list[Node] = []
     for node in body:
         if isinstance(node, Loop):
-            inside = prune(instance, node.body, empty)
-            if inside and not _empty(instance, node.span):
-                kept.append(Loop(node.tile, node.span, node.step, node.parallel, inside))
+            if not _empty(instance, node.span) and (inside := prune(instance, node.body, found)):
+                kept.append(replace(node, body=inside))
         elif isinstance(node, Op):
-            if not any(ref.buffer in empty for ref in node.operands):
-                kept.append(node)
+            if (op := _pruned_op(instance, node, found)) is not None:
+                kept.append(op)
         else:
-            # A name may come back with another shape once it is freed, so this is per scope.
             if isinstance(node, (Load, Alloc)):
-                none = any(_empty(instance, x) for x in node.index)
-                empty = empty | {node.buffer} if none else empty - {node.buffer}
-            if node.buffer not in empty:
+                found[node.buffer] = dims(node.index)
+            if not _has_no_words(instance, found[node.buffer]):
                 kept.append(node)
     return tuple(kept)
 
 
-def _empty(instance: Instance, x: object) -> bool:
+def _pruned_op(instance: Instance, node: Op, shapes: Shapes) -> Op | None:
+    """The operation with `NOTHING` for its empty operands; None if it has nothing to do."""
+    spec = OPS[node.name]
+    own = [_shape(ref, shapes) for ref in node.operands]
+    blank = [_has_no_words(instance, shape) for shape in own]
+    # The builder sees to it that equal letters are equal indices.
+    letters = {x: at for names, shape in zip(spec.dims, own, strict=True)
+               for x, at in zip(names, shape, strict=False)}  # fmt: skip
+    if any(_empty(instance, letters[x]) for x in spec.over):
+        return None
+    if all(blank[k] for k in spec.writes):
+        return None
+    pairs = zip(node.operands, blank, strict=True)
+    return replace(node, operands=tuple(NOTHING if none else ref for ref, none in pairs))
+
+
+def _shape(ref: Ref, shapes: Shapes) -> tuple[Index, ...]:
+    """An operand's indices: where a tile cuts the buffer, the tile."""
+    if ref.part is None:
+        return shapes[ref.buffer]
+    return tuple(ref.part if x.axis == ref.part.axis else x for x in shapes[ref.buffer])
+
+
+def _has_no_words(instance: Instance, own: tuple[Index, ...]) -> bool:
+    return any(_empty(instance, x) for x in own)
+
+
+def _empty(instance: Instance, x: Index) -> bool:
     if not isinstance(x, Span):
-        return False
+        return False  # loops without iterations are gone
     start, stop = instance.span(x)
     return start == stop
 

@@ -1,6 +1,6 @@
-"""Hardware counters: Nsight Compute as a subprocess, its CSV as `Counts` per level.
+"""Hardware counters: the CSV of Nsight Compute as bytes per boundary.
 
-Levels, and the counter that is exact there (docs/gpu.md has the evidence):
+Boundaries, and the counter that is exact at each (docs/gpu.md has the evidence):
 
 - ``sram``: between an SM and L2, what the model calls transfers.  Sectors that the load-store
   units asked for, times 32 bytes.
@@ -13,140 +13,167 @@ from __future__ import annotations
 
 import csv
 import io
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from iosim.counts import Counts, Direction
 from iosim.gpu.emitter.layout import SECTOR
 from iosim.gpu.errors import GpuError
 
-Place = tuple[str, Direction]
 
-# (level, direction) → counter, and bytes per unit.
-METRICS: dict[Place, tuple[str, int]] = {
-    ("sram", "load"): ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", SECTOR),
-    ("sram", "store"): ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", SECTOR),
-    ("l2", "load"): ("lts__t_sectors_srcunit_tex_op_read.sum", SECTOR),
-    ("l2", "store"): ("lts__t_sectors_srcunit_tex_op_write.sum", SECTOR),
-    ("dram", "load"): ("dram__bytes_read.sum", 1),
-    ("dram", "store"): ("dram__bytes_write.sum", 1),
+@dataclass(frozen=True)
+class Boundary:
+    """A place where traffic is counted.
+
+    Attributes:
+        name: the registry's key.
+        load, store: the counters of either direction.
+        unit_bytes: bytes per unit of both.
+    """
+
+    name: str
+    load: str
+    store: str
+    unit_bytes: int
+
+
+BOUNDARIES: dict[str, Boundary] = {
+    b.name: b
+    for b in (
+        Boundary(
+            "sram",
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+            SECTOR,
+        ),
+        Boundary(
+            "l2",
+            "lts__t_sectors_srcunit_tex_op_read.sum",
+            "lts__t_sectors_srcunit_tex_op_write.sum",
+            SECTOR,
+        ),
+        Boundary("dram", "dram__bytes_read.sum", "dram__bytes_write.sum", 1),
+    )
 }
-LEVELS = ("sram", "l2", "dram")
 MARK = "spin_kernel"  # what the worker launches between jobs
-
-FORBIDDEN = (
-    "the driver lets only administrators read hardware counters (ERR_NVGPUCTRPERM): run as root, "
-    "or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0; in-kernel counts and "
-    "timings need no permission, and saved reports replay anywhere"
-)
-MISSING = (
-    "ncu (Nsight Compute) is not on the PATH, so there are no hardware counters: install "
-    "nsight-compute, or add its folder to PATH; in-kernel counts and timings come without it"
-)
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One kernel launch as the hardware saw it: bytes per level, under the tensor name ``*``."""
+class Moved:
+    """Bytes that crossed one boundary.
 
-    name: str
-    levels: tuple[tuple[str, Counts], ...]
-
-    def level(self, name: str) -> Counts:
-        """Bytes at one level; empty if it was not read."""
-        return dict(self.levels).get(name, Counts())
-
-
-def total(launches: Iterable[Launch], level: str) -> Counts:
-    """Bytes of several launches at one level."""
-    return sum((launch.level(level) for launch in launches), Counts())
-
-
-def profile(
-    mode: str, spec: Path, out: Path, report: Path, levels: tuple[str, ...] = LEVELS
-) -> None:
-    """Run the worker under `ncu`; leaves the CSV in `report`, without host name or process id.
-
-    Raises GpuError where `ncu` is missing, forbidden, or fails.
+    >>> Moved("sram", 64, 32) + Moved("sram", 32)
+    Moved(boundary='sram', load_bytes=96, store_bytes=32)
     """
-    ncu = shutil.which("ncu")
-    if ncu is None:
-        raise GpuError(MISSING)
-    counters = [name for (level, _), (name, _) in METRICS.items() if level in levels]
-    log = report.with_suffix(".log")
-    command = [
-        ncu, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none",
-        "--profile-from-start", "off", "--target-processes", "application-only",
-        "--metrics", ",".join(counters), "--log-file", str(log),
-        sys.executable, "-m", "iosim.gpu.run.worker", mode, str(spec), str(out),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
-    text = log.read_text() if log.exists() else ""
-    log.unlink(missing_ok=True)
-    said = text + done.stdout + done.stderr
-    if "ERR_NVGPUCTRPERM" in said:
-        raise GpuError(FORBIDDEN)
-    if done.returncode:
-        last = [line for line in said.splitlines() if line.strip()][-1:]
-        raise GpuError(f"ncu failed ({done.returncode}): {' '.join(last)[:300]}")
-    report.write_text(anonymous(text))
+
+    boundary: str
+    load_bytes: int = 0
+    store_bytes: int = 0
+
+    def __add__(self, other: Moved) -> Moved:
+        if not isinstance(other, Moved):
+            return NotImplemented
+        if other.boundary != self.boundary:
+            raise ValueError(f"bytes at {self.boundary} and at {other.boundary} do not add up")
+        loads, stores = self.load_bytes + other.load_bytes, self.store_bytes + other.store_bytes
+        return Moved(self.boundary, loads, stores)
 
 
-def anonymous(text: str) -> str:
+@dataclass(frozen=True)
+class KernelTraffic:
+    """One kernel launch as the hardware saw it, at every boundary that was read."""
+
+    kernel: str
+    moved: tuple[Moved, ...]
+
+    def at(self, boundary: str) -> Moved:
+        """What crossed one boundary; nothing if it was not read."""
+        return next((m for m in self.moved if m.boundary == boundary), Moved(boundary))
+
+
+def moved_at(boundary: str, launches: Iterable[KernelTraffic]) -> Moved:
+    """What several launches moved across one boundary."""
+    return sum((launch.at(boundary) for launch in launches), Moved(boundary))
+
+
+def anonymous(log: str) -> str:
     """The CSV part of a log: kernels and counters, nothing that names a host or a process."""
-    rows = list(csv.reader(io.StringIO(_table(text))))
-    wanted = {"Kernel Name", "Block Size", "Grid Size", *(name for name, _ in METRICS.values())}
+    rows = list(csv.reader(io.StringIO(_table(log))))
+    counters = {name for b in BOUNDARIES.values() for name in (b.load, b.store)}
+    wanted = {"Kernel Name", "Block Size", "Grid Size", *counters}
     keep = [k for k, name in enumerate(rows[0]) if name in wanted]
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([[row[k] for k in keep] for row in rows])
     return out.getvalue()
 
 
-def _table(text: str) -> str:
+def _table(log: str) -> str:
     """The lines from the header on; `ncu` mixes its own messages in, marked ``==``."""
-    lines = [line for line in text.splitlines() if line and not line.startswith("==")]
+    lines = [line for line in log.splitlines() if line and not line.startswith("==")]
     start = next((k for k, line in enumerate(lines) if "Kernel Name" in line), None)
     if start is None:
         raise GpuError("the report holds no table: ncu saw no kernels")
     return "\n".join(lines[start:])
 
 
-def parse(text: str) -> list[list[Launch]]:
-    """A report as lists of launches, one list per mark, in order.
+def read_report(path: Path, boundaries: Iterable[str]) -> list[list[KernelTraffic]]:
+    """A saved report as launches, one list per mark, in order.
 
-    Raises GpuError for a report that is not one, or a counter that is not in base units.
+    Args:
+        boundaries: names of those that must have been read.
+
+    Raises GpuError, naming the file, if it cannot be read, is no report, or is cut off, and for a
+    counter that is missing, is not a number or is not in base units.
     """
-    rows = list(csv.DictReader(io.StringIO(text)))
+    try:
+        rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, csv.Error) as error:
+        raise GpuError(f"cannot read {path} as a table: {error}") from None
     if len(rows) < 2 or "Kernel Name" not in rows[0]:
-        raise GpuError("not a report of ncu --csv --page raw: save it with iosim gpu validate")
+        raise GpuError(f"{path} is not a report of ncu --csv --page raw: record it again")
     units, *launches = rows
-    groups: list[list[Launch]] = []
-    for row in launches:
-        name = row["Kernel Name"]
-        if MARK in name:
+    wanted = [BOUNDARIES[name] for name in boundaries]
+    for b in wanted:
+        _check_units(path, b, units)
+    groups: list[list[KernelTraffic]] = []
+    for line, row in enumerate(launches, start=3):
+        kernel = row["Kernel Name"]
+        if None in row or None in row.values() or not kernel:
+            raise GpuError(f"{path}, line {line}: not as many cells as columns: it is cut off")
+        if MARK in kernel:
             groups.append([])
-        elif not groups:
-            raise GpuError(f"the report starts with {name}, before any mark: it is cut off")
-        else:
-            groups[-1].append(Launch(name, _levels(row, units)))
+            continue
+        if not groups:
+            raise GpuError(f"{path} starts with {kernel}, before any mark: it is cut off")
+        moved = tuple(_moved(b, row, f"{path}, line {line}") for b in wanted)
+        groups[-1].append(KernelTraffic(kernel, moved))
     return groups
 
 
-def _levels(row: dict[str, str], units: dict[str, str]) -> tuple[tuple[str, Counts], ...]:
-    found = []
-    for level in LEVELS:
-        counts: list[tuple[tuple[Direction, str], int]] = []
-        for (at, way), (metric, unit) in METRICS.items():
-            if at == level and row.get(metric):
-                if units[metric] not in ("sector", "byte"):
-                    raise GpuError(
-                        f"{metric} is in {units[metric]}: save the report with --print-units base"
-                    )
-                counts.append(((way, "*"), round(float(row[metric].replace(",", "")) * unit)))
-        if counts:
-            found.append((level, Counts(*counts)))
-    return tuple(found)
+def _check_units(path: Path, boundary: Boundary, units: Mapping[str, str]) -> None:
+    for name in (boundary.load, boundary.store):
+        if name not in units:
+            raise GpuError(f"{path} has no counter {name}: record it again")
+        if units[name] not in ("sector", "byte"):
+            raise GpuError(
+                f"{path} has {name} in {units[name]}: save the report with --print-units base"
+            )
+
+
+def _moved(boundary: Boundary, row: Mapping[str, str], where: str) -> Moved:
+    loads, stores = (
+        _value(row[name], f"{where}, {name}") * boundary.unit_bytes
+        for name in (boundary.load, boundary.store)
+    )
+    return Moved(boundary.name, loads, stores)
+
+
+def _value(text: str, where: str) -> int:
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 2**63:
+        raise GpuError(f"{where} is {text!r}, not a counter's value: the report is damaged")
+    return round(value)

@@ -1,125 +1,279 @@
-"""Recording: run jobs once, keep what was asked, measured and counted, with where it came from.
+"""Records: what was asked, measured and counted in one run, with where it came from.
 
 A record is a folder: ``spec.json`` (the jobs), ``measured.json`` (in-kernel counts, errors,
-times, resources, environment), ``report.csv`` (the counters) and ``provenance.json``.  Everything
-that iosim says about a record is computed from these files, so a replay needs no GPU.
+times, resources, environment), ``report.csv`` (the counters), ``profiled.json`` (what the counters
+were read of) and ``provenance.json``.  Everything that iosim says about a record is computed from
+these files, so a replay needs no GPU.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timezone
+import contextlib
+import dataclasses
+import math
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.counts import Counts, Key
+from iosim.errors import IosimError
+from iosim.gpu.emitter import layout
+from iosim.gpu.emitter.kernels import Emitted
 from iosim.gpu.errors import GpuError
-from iosim.gpu.records import counters as ncu
+from iosim.gpu.records.counters import KernelTraffic, read_report
+from iosim.gpu.records.plain import read_json
 from iosim.gpu.run.job import Job
+from iosim.gpu.run.memory import check_dtype
+from iosim.problem import word_bytes
+
+SPEC, MEASURED, PROFILED = "spec.json", "measured.json", "profiled.json"
+REPORT, PROVENANCE = "report.csv", "provenance.json"
+FILES = (SPEC, MEASURED, PROFILED, REPORT, PROVENANCE)
+
+
+@dataclass(frozen=True)
+class KernelUse:
+    """One kernel of a job: how long it took, and what the compiler gave it."""
+
+    name: str
+    grid: int
+    time_s: float
+    per_sm: int
+    registers: int
+    spills: int
+    shared_bytes: int
+    warps: int
+    stages: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the worker measured of one job.
+
+    Attributes:
+        words: the kernels' own counts, by ``"load K"``; None where they were not asked for.
+        error: the largest one of any output, relative to the largest output.
+        failed: why there is nothing else.
+    """
+
+    words: dict[str, int] | None = None
+    error: float = math.nan
+    time_s: float = math.nan
+    kernels: tuple[KernelUse, ...] = ()
+    failed: str = ""
+
+    def counts(self, job: Job) -> Counts | None:
+        """The kernels' own counts.  Raises GpuError for a tensor that the program has not."""
+        if self.words is None:
+            return None
+        moved = job.instance.program.keys()
+        keys: dict[str, Key] = {" ".join(key): key for key in moved}
+        if unknown := sorted(set(self.words) - set(keys)):
+            raise GpuError(f"{job.algorithm} moves no {unknown[0]!r}")
+        return Counts.of({keys[name]: n for name, n in self.words.items()})
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What was read of one job while its counters were: the file of its clock, if it has one."""
+
+    job: int
+    clock: str = ""
+    failed: str = ""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a folder holds.
+    """What a folder holds; the tuples have one entry per job, in order.
 
     Attributes:
-        jobs: in order.
-        rows: what the worker measured, one per job.
-        launches: what the counters saw, one list per job; empty lists without counters.
+        folder: where it lies.
+        jobs: what was run; the first is the copy of known size.
+        emitted: their kernels, as they are emitted today.
+        measured: what the worker measured.
+        profiled: what was read beside the counters; empty where none were read.
+        launches: what the counters saw; empty tuples where none were read.
         provenance: device, versions, date, commit and command.
     """
 
+    folder: Path
     jobs: tuple[Job, ...]
-    rows: tuple[dict[str, Any], ...]
-    launches: tuple[tuple[ncu.Launch, ...], ...]
+    emitted: tuple[Emitted, ...]
+    measured: tuple[Measured, ...]
+    profiled: tuple[Profiled, ...]
+    launches: tuple[tuple[KernelTraffic, ...], ...]
     provenance: dict[str, str]
 
-    @property
-    def has_counters(self) -> bool:
-        """Whether hardware counters were read."""
-        return any(self.launches)
+    def device(self, what: str) -> int:
+        """A number of the device, such as ``l2_bytes``; GpuError if the record has none."""
+        return _device(self.provenance, what, self.folder)
+
+    def ticks(self, at: int) -> NDArray[np.int64] | None:
+        """When each item of a job started and ended, (items, 2) in nanoseconds; None without.
+
+        Raises GpuError for a file that holds anything else.
+        """
+        clock = self.profiled[at].clock if self.profiled else ""
+        if not clock:
+            return None
+        items = sum(kernel.items for kernel in self.emitted[at].kernels)
+        return _ticks(self.folder / clock, items)
 
 
-def work(mode: str, spec: Path, out: Path) -> None:
-    """Run the worker without a profiler.  Raises GpuError with its last line if it fails."""
-    command = [sys.executable, "-m", "iosim.gpu.run.worker", mode, str(spec), str(out)]
-    # What the compiler says about kernels that fail is in their rows already.
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        last = [line for line in done.stderr.splitlines() if line.strip()][-1:]
-        raise GpuError(f"the GPU worker failed: {' '.join(last)[:300]}")
+@dataclass(frozen=True)
+class _Spec:
+    jobs: tuple[Job, ...]
 
 
-def record(
-    jobs: Sequence[Job],
+@dataclass(frozen=True)
+class _MeasuredFile:
+    rows: tuple[Measured, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _ProfiledFile:
+    rows: tuple[Profiled, ...]
+
+
+def read_record(folder: Path, boundaries: Iterable[str], *, needed: bool = True) -> Record:
+    """Load a record of jobs whose counters were read at `boundaries`.
+
+    Args:
+        needed: whether the counters must be there.
+
+    Raises GpuError, naming the file, where one is missing, damaged or of another run.
+    """
+    jobs = read_json(folder / SPEC, _Spec).jobs
+    measured = read_json(folder / MEASURED, _MeasuredFile).rows
+    provenance = read_json(folder / PROVENANCE, dict[str, str])
+    if not jobs:
+        raise GpuError(f"{folder / SPEC} holds no jobs: the record is damaged")
+    if len(measured) != len(jobs):
+        raise GpuError(
+            f"{folder / MEASURED} has {len(measured)} rows and {SPEC} {len(jobs)} jobs: "
+            "they are of different runs"
+        )
+    memory = _device(provenance, "memory_bytes", folder)
+    emitted = []
+    for at, (job, row) in enumerate(zip(jobs, measured, strict=True)):
+        with naming(f"{folder / SPEC}, job {at}"):
+            emitted.append(_emitted(job, memory))
+        with naming(f"{folder / MEASURED}, row {at}"):
+            _check_measured(job, row)
+    profiled: tuple[Profiled, ...] = ()
+    launches: list[tuple[KernelTraffic, ...]] = [() for _ in jobs]
+    if needed or (folder / REPORT).exists():
+        profiled = _read_profiled(folder, len(jobs))
+        launches = _read_launches(folder, emitted, profiled, boundaries)
+    return Record(folder, jobs, tuple(emitted), measured, profiled, tuple(launches), provenance)
+
+
+@contextlib.contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Say in which file and entry an error was found."""
+    try:
+        yield
+    except IosimError as error:
+        raise GpuError(f"{where}: {error}") from None
+
+
+def _emitted(job: Job, memory: int) -> Emitted:
+    """The job's kernels; raises IosimError for a job that no run can have had."""
+    check_dtype(job.dtype)
+    instance = job.instance
+    need = sum(
+        layout.allocation(t, instance) * word_bytes(job.dtype, t.wide)
+        for t in instance.program.tensors
+    )
+    if need > memory:
+        raise GpuError(f"its tensors take {need} bytes and the device has {memory}")
+    return job.emitted()
+
+
+def _check_measured(job: Job, row: Measured) -> None:
+    row.counts(job)
+    if row.time_s <= 0 or any(k.time_s <= 0 for k in row.kernels):
+        raise GpuError(f"time_s is {row.time_s}: no run takes that long")
+    if not row.failed and not row.kernels:
+        raise GpuError("it has no kernels, and no word on why")
+
+
+def _read_profiled(folder: Path, jobs: int) -> tuple[Profiled, ...]:
+    path = folder / PROFILED
+    rows = read_json(path, _ProfiledFile).rows
+    if [row.job for row in rows] != list(range(jobs)):
+        raise GpuError(f"{path} is not of these {jobs} jobs: it is of another run")
+    for row in rows:
+        if row.clock != Path(row.clock).name:
+            raise GpuError(f"{path} names the clock {row.clock!r}, which is no file beside it")
+    return rows
+
+
+def _read_launches(
     folder: Path,
-    command: str,
-    *,
-    counters: bool = True,
-    levels: tuple[str, ...] = ncu.LEVELS,
-) -> str:
-    """Measure and profile jobs into a folder; returns a warning where counters are missing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for stale in ("measured.json", "profiled.json", "report.csv", "provenance.json"):
-        (folder / stale).unlink(missing_ok=True)
-    spec = folder / "spec.json"
-    spec.write_text(json.dumps({"jobs": [job.as_dict() for job in jobs]}))
-    work("measure", spec, folder / "measured.json")
-    environment = json.loads((folder / "measured.json").read_text())["environment"]
-    warning = ""
-    if counters:
-        try:
-            ncu.profile("profile", spec, folder / "profiled.json", folder / "report.csv", levels)
-        except GpuError as error:
-            warning = str(error)
-    found = environment | provenance(command)
-    (folder / "provenance.json").write_text(json.dumps(found, indent=1) + "\n")
-    return warning
-
-
-def provenance(command: str) -> dict[str, str]:
-    """When, from which commit and by which command."""
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")  # noqa: UP017
-    return {"date": now, "commit": _commit(), "command": command}
-
-
-def _commit() -> str:
-    if told := os.environ.get("IOSIM_COMMIT"):  # where the code was copied without its history
-        return told
-    here = Path(__file__).parent
-    try:
-        git = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
-        done = subprocess.run(git, capture_output=True, text=True)
-        return done.stdout.strip() or "unknown"
-    except OSError:
-        return "unknown"
-
-
-def read(folder: Path) -> Record:
-    """Load a record.  Raises GpuError for a folder that is not one."""
-    try:
-        spec = json.loads((folder / "spec.json").read_text())
-        measured = json.loads((folder / "measured.json").read_text())
-        where = json.loads((folder / "provenance.json").read_text())
-    except (OSError, ValueError) as error:
-        raise GpuError(f"{folder} is not a record of iosim gpu: {error}") from None
-    jobs = tuple(Job(**job) for job in spec["jobs"])
-    report = folder / "report.csv"
-    groups: list[list[ncu.Launch]] = [[] for _ in jobs]
-    if report.exists():
-        profiled = json.loads((folder / "profiled.json").read_text())["rows"]
-        seen = [row["job"] for row in profiled if "failed" not in row]
-        found = ncu.parse(report.read_text())
-        if len(found) != len(seen):
+    emitted: list[Emitted],
+    profiled: tuple[Profiled, ...],
+    boundaries: Iterable[str],
+) -> list[tuple[KernelTraffic, ...]]:
+    path = folder / REPORT
+    seen = [row.job for row in profiled if not row.failed]
+    groups = read_report(path, boundaries)
+    if len(groups) != len(seen):
+        raise GpuError(
+            f"{path} has {len(groups)} marks and {len(seen)} jobs were profiled: "
+            "the report is cut off or of another run"
+        )
+    found: list[tuple[KernelTraffic, ...]] = [() for _ in emitted]
+    for at, group in zip(seen, groups, strict=True):
+        wanted = [kernel.name for kernel in emitted[at].kernels]
+        # What clears a gate's counter is a launch, too, and no kernel of the job.
+        own = tuple(launch for launch in group if launch.kernel in wanted)
+        if [launch.kernel for launch in own] != wanted:
+            saw = ", ".join(launch.kernel for launch in group)[:200] or "nothing"
             raise GpuError(
-                f"{report} has {len(found)} marks and {len(seen)} jobs were profiled: "
-                "the report is cut off or of another run"
+                f"{path} has for job {at} the kernels {saw} instead of {', '.join(wanted)}: "
+                "the report is of another run"
             )
-        for at, launches in zip(seen, found, strict=True):
-            names = {k.name for k in jobs[at].emitted().kernels}
-            groups[at] = [launch for launch in launches if launch.name in names]
-    return Record(jobs, tuple(measured["rows"]), tuple(map(tuple, groups)), where)
+        found[at] = own
+    return found
+
+
+def _device(provenance: dict[str, str], what: str, folder: Path) -> int:
+    text = provenance.get(what, "")
+    if not (text.isdecimal() and len(text) < 19):
+        raise GpuError(f"{folder / PROVENANCE} has no number {what}: the record is damaged")
+    return int(text)
+
+
+def _ticks(path: Path, items: int) -> NDArray[np.int64]:
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open("ns.npy") as file:
+            # The header first: a small file may unpack to anything.
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        if shape != (items, 2) or dtype != np.int64:
+            raise GpuError(
+                f"{path} holds {dtype} of shape {shape}, not the two times of {items} items: "
+                "it is of another run"
+            )
+        with np.load(path, allow_pickle=False) as archive_:
+            found: NDArray[np.int64] = archive_["ns"]
+    except GpuError:
+        raise
+    except Exception as error:  # zipfile, zlib and NumPy raise a dozen kinds for damaged files
+        raise GpuError(f"cannot read {path} as clock readings: {error}") from None
+    return found
+
+
+def as_plain(row: Measured | Profiled) -> dict[str, Any]:
+    """A row as JSON data, without the fields that have their defaults."""
+    plain = dataclasses.asdict(row)
+    blank = {f.name: f.default for f in dataclasses.fields(row)}
+    # NaN is a default and equals nothing.
+    return {name: x for name, x in plain.items() if x is not blank[name] and x != blank[name]}

@@ -1,1 +1,67 @@
-"""Reports: tables and verdicts from records, the same after a run and in a replay."""
+"""Reports of the GPU: one file each, one line each here.
+
+An entry is where the report is and its line of help, so that listing them imports nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iosim.errors import InputError, closest
+from iosim.gpu.errors import GpuError
+
+if TYPE_CHECKING:
+    from iosim.gpu.reports._entry import GpuReport, ReportTable
+
+__all__ = ["REPORTS", "SavedReport", "gpu_report", "replay"]
+
+REPORTS: dict[str, tuple[str, str]] = {
+    "validate": (
+        "iosim.gpu.reports.validate",
+        "Model, kernel and hardware, byte for byte, over algorithms × d × M × N.",
+    ),
+    "bench": (
+        "iosim.gpu.reports.bench",
+        "The emitted flash2 beside PyTorch's fused and standard attention.",
+    ),
+    "dram": (
+        "iosim.gpu.reports.dram",
+        "DRAM reads of flash2 beside the wave and drift models, plain and in step.",
+    ),
+    "paper": (
+        "iosim.gpu.reports.paper",
+        "The FlashAttention paper's HBM traffic, repeated with DRAM counters.",
+    ),
+}
+
+
+def gpu_report(name: str) -> GpuReport:
+    """A registered report, or InputError with the closest name."""
+    if name not in REPORTS:
+        raise InputError(f"unknown report {name!r}: {closest(name, REPORTS)}")
+    found: GpuReport = importlib.import_module(REPORTS[name][0]).REPORT
+    return found
+
+
+@dataclass(frozen=True)
+class SavedReport:
+    """A record in a folder, and its table with today's model."""
+
+    folder: Path
+    report: GpuReport
+    table: ReportTable
+
+
+def replay(folder: Path) -> list[SavedReport]:
+    """The tables of every record in a folder, which are told by the name before a dash.
+
+    Raises GpuError if there is none, or if one is damaged.
+    """
+    named = {path: path.name.split("-")[0] for path in sorted(folder.glob("*")) if path.is_dir()}
+    reports = {path: gpu_report(name) for path, name in named.items() if name in REPORTS}
+    if not reports:
+        raise GpuError(f"{folder} holds no record ({', '.join(REPORTS)}): give the folder above")
+    return [SavedReport(path, found, found.table(path)) for path, found in reports.items()]

@@ -1,7 +1,7 @@
 """The emitted flash2 beside PyTorch's fused and standard attention: same inputs, one run.
 
 Candidates are all tiles within M words × warps × stages; the fastest at one length is taken for
-every length.  `tune` and `compare` run in the worker; the rest only reads what they wrote.
+every length.  `_compare` runs in the worker; the rest only reads what it wrote.
 """
 
 from __future__ import annotations
@@ -9,14 +9,22 @@ from __future__ import annotations
 import functools
 import itertools
 import statistics
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from iosim.counting.numbers import peak
 from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
+from iosim.gpu.records.plain import read_json
+from iosim.gpu.records.record import MEASURED, SPEC
+from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun, integers
 from iosim.gpu.run.job import Job
+from iosim.units import parse_words
 
+BAR = 0.5  # of the fused kernel's speed, from N = 4k on
+ALGORITHM = "flash2"  # beside which PyTorch's kernels stand
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
 HEAD_SIZES = (64, 128)
 TUNED_AT = 4096
@@ -29,7 +37,7 @@ def heads(N: int, d: int) -> int:
 
 
 def candidates(d: int, M: int, N: int = TUNED_AT) -> list[Job]:
-    """Every flash2 within M words that is worth timing.
+    """Every flash2 kernel within M words that is worth timing.
 
     Raises InputError if none fits.
     """
@@ -37,7 +45,7 @@ def candidates(d: int, M: int, N: int = TUNED_AT) -> list[Job]:
     for B_r, B_c in itertools.product((16, 32, 64, 128), (16, 32, 64, 128)):
         for warps, stages in itertools.product((4, 8), (2, 3, 4)):
             job = Job(
-                "flash2", {"N": N, "d": d, "heads": heads(N, d)}, {"B_r": B_r, "B_c": B_c},
+                ALGORITHM, {"N": N, "d": d, "heads": heads(N, d)}, {"B_r": B_r, "B_c": B_c},
                 M=M, warps=warps, stages=stages, extra={"time_only": 1},
             )  # fmt: skip
             found.append((job, peak(job.instance)))
@@ -45,7 +53,7 @@ def candidates(d: int, M: int, N: int = TUNED_AT) -> list[Job]:
     if not fit:
         least = min(words for _, words in found)
         raise InputError(
-            f"M = {M} words holds no 16 x 16 tile of flash2 at d = {d}: use M >= {least}"
+            f"M = {M} words holds no 16 x 16 tile of {ALGORITHM} at d = {d}: use M >= {least}"
         )
     # Small tiles only waste time where large ones fit.
     large = [job for job in fit if min(job.tiles.values()) >= 32 and job.tiles["B_r"] >= 64]
@@ -53,7 +61,7 @@ def candidates(d: int, M: int, N: int = TUNED_AT) -> list[Job]:
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """One length.  Times are medians; TFLOP/s counts 4N²d per head."""
 
     N: int
@@ -79,19 +87,21 @@ def flops(N: int, d: int, heads: int) -> float:
     return 4.0 * N * N * d * heads
 
 
-def compare(asked: dict[str, Any]) -> list[dict[str, Any]]:
+def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     """Runs in the worker: tune, then time all three on the same tensors, in turn."""
-    from iosim.gpu.reports.baselines import forward
+    from iosim.gpu.run.baselines import forward
     from iosim.gpu.run.cuda import Cuda, torch_module
     from iosim.gpu.run.launch import prepare
+    from iosim.gpu.run.tasks import compile_all, environment
 
+    compile_all([job for d in asked["head_sizes"] for job in candidates(d, asked["M"])])
     torch = torch_module()
     rows = []
     for d in asked["head_sizes"]:
         best = min(candidates(d, asked["M"]), key=_timed)
         for N in asked["lengths"]:
             sizes = {"N": N, "d": d, "heads": heads(N, d)}
-            job = Job("flash2", sizes, best.tiles, M=best.M, warps=best.warps, stages=best.stages)
+            job = Job(ALGORITHM, sizes, best.tiles, M=best.M, warps=best.warps, stages=best.stages)
             device = Cuda(job)
             memory = device.tensors()
             (kernel,) = prepare(job.emitted(), memory, device, count=False)
@@ -106,7 +116,7 @@ def compare(asked: dict[str, Any]) -> list[dict[str, Any]]:
             }
             times, launches = _interleaved(torch, runs)
             rate = {n: flops(N, d, sizes["heads"]) / t / 1e12 for n, t in times.items()}
-            row = Row(
+            row = BenchRow(
                 N, d, sizes["heads"], best.M, f"B_c={best.tiles['B_c']} B_r={best.tiles['B_r']}",
                 best.warps, device.resources[kernel.kernel.name].stages,
                 times["emitted"], times["fused"], times["standard"],
@@ -116,7 +126,7 @@ def compare(asked: dict[str, Any]) -> list[dict[str, Any]]:
             rows.append(asdict(row))
             del memory, kernel, q, k, v, o, runs
             torch.cuda.empty_cache()
-    return rows
+    return {"environment": environment(), "rows": rows}
 
 
 def _timed(job: Job) -> float:
@@ -153,3 +163,42 @@ def _interleaved(torch: Any, runs: dict[str, Any]) -> tuple[dict[str, float], in
             spent += seconds
         rounds += 1
     return {name: statistics.median(t) for name, t in times.items()}, rounds
+
+
+def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+    for d in given["d"]:
+        candidates(d, given["M"])  # raises for an M that holds no tile
+    asked = {"M": given["M"], "lengths": given["N"], "head_sizes": given["d"]}
+    return (WorkerRun("compare", asked, SPEC, MEASURED),)
+
+
+@dataclass(frozen=True)
+class _MeasuredFile:
+    rows: tuple[BenchRow, ...]
+    environment: dict[str, str]
+
+
+def _table(folder: Path) -> ReportTable:
+    rows = read_json(folder / MEASURED, _MeasuredFile).rows
+    long = [row.of_fused for row in rows if row.N >= 4096]
+    least = min(long, default=0.0)
+    text = f"from N = 4k on at least {least:.2f} of the fused kernel's speed (bar: {BAR})"
+    good = bool(long) and all(speed >= BAR for speed in long)
+    return ReportTable([asdict(row) for row in rows], text, good, "" if rows else "nothing ran")
+
+
+def _joined(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers))
+
+
+REPORT = GpuReport(
+    name="bench",
+    options=(
+        ReportOption("M", "64Ki", "fast memory", lambda text: parse_words("M", text, "fp16")),
+        ReportOption("N", _joined(LENGTHS), "sequence lengths", integers("N")),
+        ReportOption("d", _joined(HEAD_SIZES), "head dimensions", integers("d")),
+    ),
+    plan=_plan,
+    tasks={"compare": _compare},
+    table=_table,
+)

@@ -8,17 +8,22 @@ forward pass; what PyTorch adds is measured.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from iosim.algorithms import algorithm
+from iosim.gpu.errors import GpuError
 from iosim.gpu.l2 import footprint_bytes
-from iosim.gpu.records import counters as ncu
-from iosim.gpu.records.record import Record
-from iosim.gpu.run.job import Job, gate_job
-from iosim.problem import Attention
+from iosim.gpu.records.counters import BOUNDARIES, KernelTraffic, moved_at, read_report
+from iosim.gpu.records.plain import read_json
+from iosim.gpu.records.record import Record, read_record
+from iosim.gpu.reports._entry import JOB_TASKS, GpuReport, ReportTable, WorkerRun, job_runs
+from iosim.gpu.reports.validate import validate_rows
+from iosim.gpu.run.baselines import profile_variants
+from iosim.gpu.run.job import Job
+from iosim.problem import Attention, word_bytes
 from iosim.tiling.gpu import gpu_tiles
 
 SIZES = {"N": 1024, "d": 64, "heads": 16 * 64}
@@ -30,6 +35,7 @@ RUNS: tuple[tuple[str, bool], ...] = (
     ("fused", False),
     ("fused", True),
 )
+FORWARD, BOTH = "forward", "forward + backward"
 PUBLISHED = {"standard": "40.3 or 35.3 (A100)", "fused": "4.4 (A100)"}
 
 # What must move per head, in passes over N² words and in tensors of Nd words.  Standard attention,
@@ -48,25 +54,35 @@ PASSES: dict[tuple[str, bool], tuple[float, int]] = {
 }
 
 
-def jobs(M: int = 65536) -> list[Job]:
-    """The gate, then the emitted forward passes."""
+def paper_jobs(M: int = 65536) -> list[Job]:
+    """The emitted forward passes."""
     problem = Attention(**SIZES)
     return [
-        gate_job(),
-        *(
-            Job(name, SIZES, gpu_tiles(algorithm(name).program, problem, M).tiles, M=M)
-            for name in ("naive", "flash2")
-        ),
+        Job(name, SIZES, gpu_tiles(algorithm(name).program, problem, M).tiles, M=M)
+        for name in ("naive", "flash2")
     ]
 
 
-def torch_spec() -> dict[str, Any]:
-    """What the worker is asked to run for PyTorch's side."""
-    return {**SIZES, "runs": RUNS}
+@dataclass(frozen=True)
+class TorchSpec:
+    """What the worker is asked to run for PyTorch's side: variants, and with backward or not."""
+
+    N: int
+    d: int
+    heads: int
+    runs: tuple[tuple[str, bool], ...]
+
+
+def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+    torch = WorkerRun(
+        "torch", asdict(TorchSpec(**SIZES, runs=RUNS)), "torch_spec.json", "torch.json",
+        "torch_report.csv", keep=False,
+    )  # fmt: skip
+    return (*job_runs(paper_jobs()), torch)
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """One implementation.  GB is 10⁹ bytes."""
 
     implementation: str
@@ -79,36 +95,39 @@ class Row:
     kernels: int
 
 
-def rows(record: Record, folder: Path) -> list[Row]:
-    """The table: emitted kernels, then PyTorch."""
+def paper_rows(record: Record) -> list[PaperRow]:
+    """Emitted kernels, then PyTorch.  Raises GpuError for a file that is damaged or missing."""
     found = []
     for job, launches in list(zip(record.jobs, record.launches, strict=True))[1:]:
         need = footprint_bytes(job.instance, job.dtype)
         found.append(_row(f"emitted {job.algorithm}", False, sum(need.values()), launches, ""))
-    spec = json.loads((folder / "torch_spec.json").read_text())
-    groups = ncu.parse((folder / "torch_report.csv").read_text())
-    for (variant, backward), group in zip(spec["runs"], groups, strict=True):
+    path, report = record.folder / "torch_spec.json", record.folder / "torch_report.csv"
+    spec, groups = read_json(path, TorchSpec), read_report(report, BOUNDARIES)
+    if len(groups) != len(spec.runs):
+        raise GpuError(
+            f"{report} has {len(groups)} marks and {path.name} {len(spec.runs)} runs: "
+            "they are of different runs"
+        )
+    for run, group in zip(spec.runs, groups, strict=True):
+        if run not in PASSES:
+            raise GpuError(f"{path} has the unknown run {run}: is it of a newer iosim?")
+        variant, backward = run
         published = PUBLISHED.get(variant, "") if backward else ""
-        predicted = _predicted(variant, backward)
-        found.append(_row(f"PyTorch {variant}", backward, predicted, tuple(group), published))
+        squares, tensors = PASSES[run]
+        words = spec.heads * (squares * spec.N**2 + tensors * spec.N * spec.d)
+        predicted = words * word_bytes("fp16")
+        found.append(_row(f"PyTorch {variant}", backward, predicted, group, published))
     return found
 
 
-def _predicted(variant: str, backward: bool) -> float:
-    """Bytes in fp16."""
-    N, d, heads = SIZES["N"], SIZES["d"], SIZES["heads"]
-    squares, tensors = PASSES[variant, backward]
-    return 2.0 * heads * (squares * N * N + tensors * N * d)
-
-
 def _row(
-    name: str, backward: bool, predicted: float, launches: tuple[ncu.Launch, ...], published: str
-) -> Row:
-    moved = ncu.total(launches, "dram")
-    read, written = moved["load", "*"] / 1e9, moved["store", "*"] / 1e9
-    return Row(
+    name: str, backward: bool, predicted: float, launches: Sequence[KernelTraffic], published: str
+) -> PaperRow:
+    moved = moved_at("dram", launches)
+    read, written = moved.load_bytes / 1e9, moved.store_bytes / 1e9
+    return PaperRow(
         implementation=name,
-        passes="forward + backward" if backward else "forward",
+        passes=BOTH if backward else FORWARD,
         predicted_gb=round(predicted / 1e9, 3),
         dram_read_gb=round(read, 3),
         dram_written_gb=round(written, 3),
@@ -116,3 +135,26 @@ def _row(
         published_gb=published,
         kernels=len(launches),
     )
+
+
+def _table(folder: Path) -> ReportTable:
+    record = read_record(folder, BOUNDARIES)
+    gate = validate_rows(record)
+    rows = paper_rows(record)
+    gb = {r.implementation: r.dram_gb for r in rows if r.passes == BOTH}
+    if missing := {"PyTorch standard", "PyTorch fused"} - set(gb):
+        raise GpuError(f"{folder} has no run of {', '.join(sorted(missing))}: record it again")
+    text = (
+        f"standard {gb['PyTorch standard']:.1f} GB against fused "
+        f"{gb['PyTorch fused']:.1f} GB, forward and backward; published: "
+        "40.3 or 35.3 against 4.4"
+    )
+    return ReportTable([asdict(r) for r in rows], text, all(r.good for r in gate))
+
+
+REPORT = GpuReport(
+    name="paper",
+    plan=_plan,
+    tasks={**JOB_TASKS, "torch": profile_variants},
+    table=_table,
+)

@@ -8,24 +8,97 @@ own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.counting.numbers import count, peak
-from iosim.counts import Counts, Direction, Key
+from iosim.counts import Direction, Key
+from iosim.errors import CapacityError, InputError
 from iosim.gpu.emitter import layout
-from iosim.gpu.errors import GpuError
-from iosim.gpu.records import counters as ncu
-from iosim.gpu.records.record import Record
+from iosim.gpu.records.counters import BOUNDARIES, Moved, moved_at
+from iosim.gpu.records.record import Record, naming, read_record
+from iosim.gpu.reports import _axes
+from iosim.gpu.reports._entry import (
+    JOB_TASKS,
+    GpuReport,
+    ReportOption,
+    ReportTable,
+    WorkerRun,
+    check_gate,
+    integers,
+    job_runs,
+)
 from iosim.gpu.run.job import Job
+from iosim.gpu.run.memory import check_dtype
 from iosim.problem import word_bytes
+from iosim.tiling import smallest_capacity
+from iosim.tiling.gpu import gpu_tiles
+from iosim.units import bytes_of
 
 # The largest error that rounding may leave, relative to the largest output.
 TOLERANCE = {"fp16": 6e-3, "bf16": 5e-2, "fp32": 2e-5}
 
+HEAD_SIZES = (64, 128, 256)
+CAPACITIES = (8192, 16384, 32768, 65536)  # words; the last is 128 KiB of fp16
+LENGTHS = (1024, 1000, 1001, 4096)  # whole tiles; ragged by sectors; ragged to the word; long
+
+
+def validate_jobs(
+    names: tuple[str, ...] = tuple(ALGORITHMS),
+    head_sizes: tuple[int, ...] = HEAD_SIZES,
+    capacities: tuple[int, ...] = CAPACITIES,
+    lengths: tuple[int, ...] = LENGTHS,
+    dtypes: tuple[str, ...] = ("fp16",),
+    heads: int = 2,
+) -> list[Job]:
+    """Every algorithm × d × M × N for which tiles fit, in the algorithm's regime, each once."""
+    found: dict[tuple[Any, ...], Job] = {}
+    for dtype in dtypes:
+        for name in names:
+            entry = algorithm(name)
+            for d in head_sizes:
+                for M in capacities:
+                    for N in lengths:
+                        problem = entry.problem.beside_attention(N, d, heads)
+                        if not entry.regime.holds(problem, M):
+                            continue
+                        try:
+                            tiles = gpu_tiles(entry.program, problem, M).tiles
+                        except CapacityError:
+                            continue
+                        job = Job(name, problem.sizes, tiles, dtype, M)
+                        # A larger M may change nothing.
+                        values = (*sorted(job.sizes.items()), *sorted(tiles.items()))
+                        found.setdefault((dtype, name, values), job)
+    return list(found.values())
+
+
+def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+    names, head_sizes, capacities = given["algorithms"], given["d"], given["M"]
+    jobs = validate_jobs(names, head_sizes, capacities, given["N"], given["dtype"])
+    if not jobs:
+        least = _smallest_capacity(names, head_sizes)
+        raise InputError(
+            f"M = {','.join(map(str, capacities))} words holds no 16 x 16 tile of "
+            f"{','.join(names)}: use M >= {least}"
+        )
+    return job_runs(jobs, counters=given["counters"], needed=False)
+
+
+def _smallest_capacity(names: tuple[str, ...], head_sizes: tuple[int, ...]) -> int:
+    """The least M at which any of the algorithms has a tile."""
+    found = []
+    for name in names:
+        entry = algorithm(name)
+        problem = entry.problem.beside_attention(1024, min(head_sizes), 1)
+        found.append(smallest_capacity(entry.program, problem, lattice="pow2"))
+    return min(found)
+
 
 @dataclass(frozen=True)
-class Row:
+class ValidateRow:
     """One configuration.  Bytes unless a name says otherwise; −1 where nothing was read."""
 
     algorithm: str
@@ -70,47 +143,40 @@ class Row:
         return not self.failed and counted and hardware and self.error <= TOLERANCE[self.dtype]
 
 
-def rows(record: Record) -> list[Row]:
-    """The table of a record; the first job is the gate, which must be exact.
+def validate_rows(record: Record) -> list[ValidateRow]:
+    """The rows of a record; the first job is the gate, which must be exact.
 
     Raises GpuError if the counters get the copy of known size wrong.
     """
-    found = [
-        _row(job, row, launches)
-        for job, row, launches in zip(record.jobs, record.rows, record.launches, strict=True)
-    ]
+    found = []
+    for at in range(len(record.jobs)):
+        with naming(f"{record.folder}, job {at}"):
+            found.append(_row(record, at))
     gate = found[0]
-    if gate.sram_load >= 0 and gate.difference_load | gate.difference_store:
-        raise GpuError(
-            f"the counters cannot be believed: a copy of {gate.model_load} bytes showed "
-            f"{gate.sram_load} read and {gate.sram_store} written; is another program running?"
-        )
+    if gate.sram_load >= 0:
+        check_gate(gate.model_load, gate.sram_load, gate.sram_store)
     return found
 
 
-def _row(job: Job, row: dict[str, Any], launches: tuple[ncu.Launch, ...]) -> Row:
+def _row(record: Record, at: int) -> ValidateRow:
+    job, measured, launches = record.jobs[at], record.measured[at], record.launches[at]
     instance = job.instance
     words = count(instance)
-    model = _ways(layout.model_bytes(words, instance, job.dtype))
+    model = _ways(bytes_of(words, instance.program.tensors, job.dtype))
     sectors = _ways(layout.sector_bytes(instance, job.dtype))
     if job.clock:  # two readings per item, each in a sector of its own
-        sectors["store"] += sum(2 * k.items * layout.SECTOR for k in job.emitted().kernels)
+        sectors["store"] += sum(2 * k.items * layout.SECTOR for k in record.emitted[at].kernels)
     kernel: dict[Direction, int] = {"load": -1, "store": -1}
-    if "words" in row:
-        own = Counts.of({_key(name): n for name, n in row["words"].items()})
+    own = measured.counts(job)
+    if own is not None:
         # Equal totals could hide a swap, so tensors are compared one by one.
-        if own == words:
-            kernel = model
-        else:
-            kernel = _ways(layout.model_bytes(own, instance, job.dtype))
-    hard = {level: ncu.total(launches, level)["load", "*"] for level in ncu.LEVELS}
-    hard_store = {level: ncu.total(launches, level)["store", "*"] for level in ncu.LEVELS}
-    if not launches:
-        hard = hard_store = dict.fromkeys(ncu.LEVELS, -1)
-    kernels = row.get("kernels", [])
-    time_s = row.get("time_s", float("nan"))
+        same = own == words
+        kernel = model if same else _ways(bytes_of(own, instance.program.tensors, job.dtype))
+    unread = dict.fromkeys(BOUNDARIES, Moved("", -1, -1))
+    hard = {name: moved_at(name, launches) for name in BOUNDARIES} if launches else unread
+    sram, dram = hard["sram"], hard["dram"]
     moved = model["load"] + model["store"]
-    return Row(
+    return ValidateRow(
         algorithm=job.algorithm,
         sizes=_text(job.sizes),
         dtype=job.dtype,
@@ -118,25 +184,25 @@ def _row(job: Job, row: dict[str, Any], launches: tuple[ncu.Launch, ...]) -> Row
         tiles=_text(job.tiles),
         model_load=model["load"],
         kernel_load=kernel["load"],
-        sram_load=hard["sram"],
-        difference_load=hard["sram"] - model["load"] if launches else 0,
+        sram_load=sram.load_bytes,
+        difference_load=sram.load_bytes - model["load"] if launches else 0,
         explained_load=sectors["load"] - model["load"] if launches else 0,
         model_store=model["store"],
         kernel_store=kernel["store"],
-        sram_store=hard_store["sram"],
-        difference_store=hard_store["sram"] - model["store"] if launches else 0,
+        sram_store=sram.store_bytes,
+        difference_store=sram.store_bytes - model["store"] if launches else 0,
         explained_store=sectors["store"] - model["store"] if launches else 0,
-        l2_load=hard["l2"],
-        dram_load=hard["dram"],
-        dram_store=hard_store["dram"],
-        error=row.get("error", float("nan")),
-        time_s=time_s,
-        model_gb_per_s=round(moved / time_s / 1e9, 1),
+        l2_load=hard["l2"].load_bytes,
+        dram_load=dram.load_bytes,
+        dram_store=dram.store_bytes,
+        error=measured.error,
+        time_s=measured.time_s,
+        model_gb_per_s=round(moved / measured.time_s / 1e9, 1),
         peak_bytes=peak(instance) * word_bytes(job.dtype),
-        shared_bytes=max((k["shared_bytes"] for k in kernels), default=0),
-        register_bytes=max((k["registers"] * k["warps"] * 128 for k in kernels), default=0),
-        spills=sum(k["spills"] for k in kernels),
-        failed=row.get("failed", ""),
+        shared_bytes=max((k.shared_bytes for k in measured.kernels), default=0),
+        register_bytes=max((k.registers * k.warps * 128 for k in measured.kernels), default=0),
+        spills=sum(k.spills for k in measured.kernels),
+        failed=measured.failed or (record.profiled[at].failed if record.profiled else ""),
     )
 
 
@@ -145,16 +211,11 @@ def _ways(table: Mapping[Key, int]) -> dict[Direction, int]:
     return {way: sum(n for (w, _), n in table.items() if w == way) for way in ways}
 
 
-def _key(name: str) -> Key:
-    way, tensor = name.split()
-    return ("load" if way == "load" else "store", tensor)
-
-
 def _text(numbers: Mapping[str, int]) -> str:
     return " ".join(f"{name}={n}" for name, n in sorted(numbers.items()))
 
 
-def summary(found: list[Row]) -> str:
+def _summary(found: list[ValidateRow]) -> str:
     """One line: how many configurations, how many bytes, what is wrong."""
     ran = [row for row in found if not row.failed]
     counted = [row for row in ran if row.sram_load >= 0]
@@ -168,3 +229,67 @@ def summary(found: list[Row]) -> str:
         f"explained to the byte"
     )
     return text + (f"; NOT GOOD: {len(bad)}" if bad else "; all good")
+
+
+def _table(folder: Path) -> ReportTable:
+    found = validate_rows(read_record(folder, BOUNDARIES, needed=False))
+    rows = [asdict(r) | {"unexplained": r.unexplained, "good": r.good} for r in found]
+    tried = found[1:] or found  # the gate always runs
+    failed = "" if any(not r.failed for r in tried) else tried[-1].failed
+    return ReportTable(rows, _summary(found), all(r.good for r in found), failed)
+
+
+def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """Every configuration's loads and stores between the SM and L2."""
+    for k, name in enumerate(dict.fromkeys(r["algorithm"] for r in rows)):
+        mine = [r for r in rows if r["algorithm"] == name]
+        mark = _axes.MARKS[k % len(_axes.MARKS)]
+        colour = _axes.COLOURS[k % len(_axes.COLOURS)]
+        for way, filled in (("load", True), ("store", False)):
+            axes.plot(
+                [r[f"model_{way}"] for r in mine], [r[f"sram_{way}"] for r in mine], mark,
+                color=colour, markersize=5, markeredgewidth=0.9,
+                markerfacecolor=colour if filled else "none",
+                label=name if filled else None,
+            )  # fmt: skip
+    _axes.diagonal(axes, [r[f"model_{way}"] for r in rows for way in ("load", "store")])
+    off = sum(r["unexplained"] for r in rows)
+    axes.set_title(f"SM ↔ L2: {len(rows)} programs, {off} unexplained bytes", fontsize=9.5)
+    axes.set_xlabel("the model's bytes (filled: loads, open: stores)")
+    axes.set_ylabel("bytes counted by the hardware")
+    axes.legend(fontsize=7.5)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(ALGORITHMS) if text == "all" else tuple(algorithm(x).name for x in text.split(","))
+
+
+def _dtypes(text: str) -> tuple[str, ...]:
+    return tuple(check_dtype(x) for x in text.split(","))
+
+
+def _joined(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers))
+
+
+REPORT = GpuReport(
+    name="validate",
+    options=(
+        ReportOption("algorithms", "all", "names, or all", _names),
+        ReportOption("d", _joined(HEAD_SIZES), "head dimensions", integers("d")),
+        ReportOption("M", _joined(CAPACITIES), "capacities in words", integers("M")),
+        ReportOption("N", _joined(LENGTHS), "sequence lengths", integers("N")),
+        ReportOption("dtype", "fp16", "fp16, bf16, fp32, or several", _dtypes),
+        ReportOption("counters", True, "read hardware counters with ncu", bool),
+    ),
+    plan=_plan,
+    tasks=JOB_TASKS,
+    table=_table,
+    columns=(
+        "algorithm", "sizes", "dtype", "M_words", "model_load", "kernel_load", "sram_load",
+        "difference_load", "explained_load", "model_store", "kernel_store", "sram_store",
+        "difference_store", "explained_store", "error", "time_s", "model_gb_per_s", "peak_bytes",
+        "shared_bytes", "register_bytes", "failed",
+    ),
+    panels=(_panel,),
+)  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.errors import InputError
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import Kernel
 from iosim.problem import Tensor
@@ -21,6 +22,13 @@ from iosim.program.walk import Instance
 Array = NDArray[Any]
 
 DTYPES = ("fp16", "bf16", "fp32")
+
+
+def check_dtype(dtype: str) -> str:
+    """`dtype`, or InputError for one that kernels are not emitted for."""
+    if dtype not in DTYPES:
+        raise InputError(f"dtype {dtype!r} has no GPU form: choose {', '.join(DTYPES)}")
+    return dtype
 
 
 class Device(Protocol):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from iosim.gpu.run.cuda import torch_module
+from iosim.gpu.run.tasks import watch
 
 VARIANTS = ("standard", "standard_masked", "fused")
 
@@ -42,11 +44,11 @@ def inputs(torch: Any, heads: int, N: int, d: int, grad: bool = False) -> list[A
     return [x.requires_grad_(grad) for x in found]
 
 
-def profile_one(spec: dict[str, Any], watch: Callable[[Any, list[Any]], None]) -> dict[str, Any]:
+def profile_variants(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     """Run every variant's forward pass, or forward and backward, where the profiler sees it."""
     torch = torch_module()
-    for variant, backward in spec["runs"]:
-        q, k, v = inputs(torch, spec["heads"], spec["N"], spec["d"], grad=backward)
+    for variant, backward in asked["runs"]:
+        q, k, v = inputs(torch, asked["heads"], asked["N"], asked["d"], grad=backward)
         attend = forward(torch, variant)
 
         def go(attend: Any = attend, x: Any = (q, k, v), backward: bool = backward) -> None:
@@ -61,4 +63,4 @@ def profile_one(spec: dict[str, Any], watch: Callable[[Any, list[Any]], None]) -
         watch(torch, [go])
         del q, k, v, go
         torch.cuda.empty_cache()
-    return {"runs": spec["runs"]}
+    return {"runs": asked["runs"]}

@@ -1,0 +1,77 @@
+"""Plain data from JSON files, checked against the types that it should have."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import reprlib
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from iosim.gpu.errors import GpuError
+
+T = TypeVar("T")
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """The content of a JSON file as a value of `kind`: see `checked`.
+
+    Raises GpuError, naming the file, if it cannot be read, is not JSON, or holds something else.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise GpuError(f"cannot read {path} ({error.strerror}): is it a record?") from None
+    except (ValueError, RecursionError) as error:
+        raise GpuError(f"{path} is not JSON ({error}): the record is damaged") from None
+    found: T = checked(kind, value, str(path))
+    return found
+
+
+def checked(kind: Any, value: Any, where: str) -> Any:
+    """`value` as `kind`, lists as tuples.
+
+    Args:
+        kind: a dataclass, ``dict[str, T]``, ``tuple[T, ...]``, ``tuple[T, U]``, ``T | None``, int
+            (of at most 64 bits), float, str, bool or Any.
+        where: the file and the place in it, for the message.
+
+    Raises GpuError for anything else, also for keys that a dataclass has no field for.
+    """
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return _record(kind, value, where)
+    if origin is types.UnionType:
+        return None if value is None else checked(inner[0], value, where)
+    if origin is dict and isinstance(value, dict):
+        return {name: checked(inner[1], x, f"{where}, {name}") for name, x in value.items()}
+    if origin is tuple and isinstance(value, list):
+        each = [inner[0]] * len(value) if inner[-1] is ... else list(inner)
+        if len(each) == len(value):
+            pairs = enumerate(zip(each, value, strict=True))
+            return tuple(checked(part, x, f"{where}, item {k}") for k, (part, x) in pairs)
+    if kind is float and type(value) in (int, float):
+        return float(value)
+    if type(value) is kind and (kind is not int or abs(value) < 2**63):
+        return value
+    name = getattr(kind, "__name__", kind) if origin is None else kind
+    raise GpuError(f"{where} is {reprlib.repr(value)}, not {name}: the record is damaged")
+
+
+def _record(kind: Any, value: dict[str, Any], where: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    needed = {
+        f.name
+        for f in dataclasses.fields(kind)
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    }
+    if missing := needed - set(value):
+        raise GpuError(f"{where} lacks {', '.join(sorted(missing))}: the record is damaged")
+    if unknown := set(value) - set(hints):
+        names = reprlib.repr(sorted(unknown))
+        raise GpuError(f"{where} has the unknown keys {names}: is it of a newer iosim?")
+    return kind(**{name: checked(hints[name], x, f"{where}, {name}") for name, x in value.items()})

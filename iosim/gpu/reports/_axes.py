@@ -1,0 +1,20 @@
+"""What the panels of the figure share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999",
+    "#5D3A9B",
+)  # fmt: skip
+MARKS = "osD^vPX*h"
+
+
+def diagonal(axes: Any, values: Sequence[float]) -> None:
+    """The line of equality over the range of `values`, on logarithmic axes."""
+    ends = [min(values), max(values)]
+    axes.plot(ends, ends, color="#888888", linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    axes.set_yscale("log")

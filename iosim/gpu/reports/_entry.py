@@ -1,0 +1,140 @@
+"""What a report of the GPU is: one record, from which its command, its runs and its replay come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iosim.gpu.errors import GpuError
+from iosim.gpu.records import record
+from iosim.gpu.records.counters import BOUNDARIES
+from iosim.gpu.run import tasks
+from iosim.gpu.run.job import Job, gate_job
+from iosim.units import parse_int
+
+# What is asked (JSON), where its output will lie → what the worker writes there as JSON.
+Task = Callable[[Any, Path], dict[str, Any]]
+Panel = Callable[[Any, list[dict[str, Any]]], None]
+
+
+@dataclass(frozen=True)
+class ReportOption:
+    """An option of a report's command.
+
+    Attributes:
+        name: as it is typed after ``--``, and the key of its value.
+        default: as it is typed; True or False for a switch.
+        help: one line.
+        parse: what is typed → the value; raises InputError.
+    """
+
+    name: str
+    default: str | bool
+    help: str
+    parse: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class WorkerRun:
+    """One run of the worker, and the files that it leaves in the record.
+
+    Attributes:
+        task: a key of the report's `tasks`.
+        asked: what is to be done, as JSON data; written to the file `spec`.
+        spec, found: file names: what was asked, what the worker answered.
+        counters: file name of the hardware's counters; "" runs without them.
+        boundaries: where the counters are read.
+        needed: whether the report makes no sense without the counters.
+        keep: whether the answer stays in the record.
+    """
+
+    task: str
+    asked: Any
+    spec: str
+    found: str
+    counters: str = ""
+    boundaries: tuple[str, ...] = tuple(BOUNDARIES)
+    needed: bool = True
+    keep: bool = True
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """The rows of a record with their verdict.
+
+    Attributes:
+        rows: column → value; the same columns in each.
+        summary: the sentence that says how far the bars are met.
+        good: whether they are.
+        failed: why nothing ran, if nothing did.
+    """
+
+    rows: list[dict[str, Any]]
+    summary: str
+    good: bool
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class GpuReport:
+    """A report: what is run on a GPU, and what is said about it.
+
+    Attributes:
+        name: the registry's key, the command, and the folder of the record.
+        plan: values of the options by name → the worker's runs, in order; raises IosimError for
+            what no GPU could run.
+        tasks: what the worker can do for it, by name.
+        table: a record's folder → its table; raises GpuError for a folder that is no such record.
+        options: of the command.
+        columns: those that a terminal shows; () for all.  The CSV has every column.
+        panels: the axes that it has in the figure: each draws rows of the table.
+    """
+
+    name: str
+    plan: Callable[[Mapping[str, Any]], tuple[WorkerRun, ...]]
+    tasks: Mapping[str, Task]
+    table: Callable[[Path], ReportTable]
+    options: tuple[ReportOption, ...] = ()
+    columns: tuple[str, ...] = ()
+    panels: tuple[Panel, ...] = ()
+
+
+# The tasks of a report that runs jobs.
+JOB_TASKS: dict[str, Task] = {"measure": tasks.measure, "profile": tasks.profile}
+
+
+def job_runs(
+    jobs: list[Job],
+    boundaries: tuple[str, ...] = tuple(BOUNDARIES),
+    *,
+    counters: bool = True,
+    needed: bool = True,
+) -> tuple[WorkerRun, ...]:
+    """Measure jobs, then read their counters; the copy of known size comes first.
+
+    Raises EmitError for a job that no kernel can hold.
+    """
+    for job in jobs:
+        job.emitted()
+    asked = {"jobs": [job.as_dict() for job in (gate_job(), *jobs)]}
+    measure = WorkerRun("measure", asked, record.SPEC, record.MEASURED)
+    profile = WorkerRun(
+        "profile", asked, record.SPEC, record.PROFILED, record.REPORT, boundaries, needed
+    )
+    return (measure, profile) if counters else (measure,)
+
+
+def integers(name: str) -> Callable[[str], tuple[int, ...]]:
+    """Reads a list of sizes, in the order in which they are typed."""
+    return lambda text: tuple(parse_int(name, part.strip()) for part in text.split(","))
+
+
+def check_gate(gate_load: int, loaded: int, stored: int) -> None:
+    """Raise GpuError if the counters get the copy of known size wrong: bytes in, read, written."""
+    if (loaded, stored) != (gate_load, gate_load):
+        raise GpuError(
+            f"the counters cannot be believed: a copy of {gate_load} bytes showed {loaded} read "
+            f"and {stored} written; is another program running?"
+        )

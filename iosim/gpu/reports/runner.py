@@ -1,0 +1,65 @@
+"""Running a report: each of its worker's runs in turn, into one folder, which is its record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iosim.gpu.errors import GpuError
+from iosim.gpu.records.record import FILES, PROVENANCE
+from iosim.gpu.reports._entry import GpuReport, WorkerRun
+from iosim.gpu.run import profiler
+from iosim.gpu.run.cuda import torch_module
+from iosim.output import provenance
+
+
+def run_report(report: GpuReport, options: Mapping[str, Any], folder: Path, command: str) -> str:
+    """Run a report into `folder`; returns a warning where counters that it can do without fail.
+
+    Raises IosimError for options that no GPU could run, and GpuError without a GPU, for a worker
+    that fails, and for counters that are needed.
+    """
+    runs = report.plan(options)
+    torch_module()
+    folder.mkdir(parents=True, exist_ok=True)
+    stale = {*FILES, *(name for run in runs for name in (run.spec, run.found, run.counters))}
+    for name in stale - {""}:
+        (folder / name).unlink(missing_ok=True)
+    warning = ""
+    for run in runs:
+        try:
+            _one(report.name, run, folder)
+        except GpuError as error:
+            if run.needed or not run.counters:
+                raise
+            warning = str(error)
+        _keep_provenance(folder, run, command)
+    return warning
+
+
+def _one(report: str, run: WorkerRun, folder: Path) -> None:
+    spec, found = folder / run.spec, folder / run.found
+    spec.write_text(json.dumps(run.asked))
+    try:
+        if run.counters:
+            counters = folder / run.counters
+            profiler.profile(report, run.task, spec, found, counters, run.boundaries)
+        else:
+            profiler.work(report, run.task, spec, found)
+    finally:
+        if not run.keep:
+            found.unlink(missing_ok=True)
+
+
+def _keep_provenance(folder: Path, run: WorkerRun, command: str) -> None:
+    """Where the numbers come from, as the first run that says its environment tells it."""
+    path = folder / PROVENANCE
+    if path.exists() or not (folder / run.found).exists():
+        return
+    environment = json.loads((folder / run.found).read_text()).get("environment")
+    if environment:
+        own = provenance.of(command)
+        found = environment | {name: own[name] for name in ("date", "commit", "command")}
+        path.write_text(json.dumps(found, indent=1) + "\n")

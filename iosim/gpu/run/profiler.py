@@ -1,0 +1,69 @@
+"""Runs of the worker: on its own, or under Nsight Compute, which reads the hardware's counters."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from iosim.gpu.errors import GpuError
+from iosim.gpu.records.counters import BOUNDARIES, anonymous
+
+FORBIDDEN = (
+    "the driver lets only administrators read hardware counters (ERR_NVGPUCTRPERM): run as root, "
+    "or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0; in-kernel counts and "
+    "timings need no permission, and saved reports replay anywhere"
+)
+MISSING = (
+    "ncu (Nsight Compute) is not on the PATH, so there are no hardware counters: install "
+    "nsight-compute, or add its folder to PATH; in-kernel counts and timings come without it"
+)
+
+
+def work(report: str, task: str, spec: Path, out: Path) -> None:
+    """Run one task of a report's worker.  Raises GpuError with its last line if it fails."""
+    # What the compiler says about kernels that fail is in their rows already.
+    done = subprocess.run(_worker(report, task, spec, out), capture_output=True, text=True)
+    if done.returncode:
+        raise GpuError(f"the GPU worker failed: {_last_line(done.stderr)}")
+
+
+def profile(
+    report: str, task: str, spec: Path, out: Path, counters: Path, boundaries: Iterable[str]
+) -> None:
+    """Run one task of a report's worker under `ncu`.
+
+    Leaves the counters at `boundaries` as CSV in the file `counters`, without host name or
+    process id.  Raises GpuError where `ncu` is missing, forbidden, or fails.
+    """
+    ncu = shutil.which("ncu")
+    if ncu is None:
+        raise GpuError(MISSING)
+    metrics = [x for name in boundaries for x in (BOUNDARIES[name].load, BOUNDARIES[name].store)]
+    log = counters.with_suffix(".log")
+    command = [
+        ncu, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none",
+        "--profile-from-start", "off", "--target-processes", "application-only",
+        "--metrics", ",".join(metrics), "--log-file", str(log),
+        *_worker(report, task, spec, out),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    text = log.read_text() if log.exists() else ""
+    log.unlink(missing_ok=True)
+    said = text + done.stdout + done.stderr
+    if "ERR_NVGPUCTRPERM" in said:
+        raise GpuError(FORBIDDEN)
+    if done.returncode:
+        raise GpuError(f"ncu failed ({done.returncode}): {_last_line(said)}")
+    counters.write_text(anonymous(text))
+
+
+def _worker(report: str, task: str, spec: Path, out: Path) -> list[str]:
+    return [sys.executable, "-m", "iosim.gpu.run.worker", report, task, str(spec), str(out)]
+
+
+def _last_line(text: str) -> str:
+    last = [line for line in text.splitlines() if line.strip()][-1:]
+    return " ".join(last)[:300]
