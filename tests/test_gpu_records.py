@@ -227,7 +227,7 @@ def _run(report, folder, monkeypatch, **given):
     monkeypatch.setattr(runner, "torch_module", lambda: None)
     monkeypatch.setattr(profiler, "work", work)
     monkeypatch.setenv("PATH", "")
-    return runner.run_report(gpu_report(report), given, folder, "iosim gpu a command")
+    return runner.run_report(gpu_report(report), given, folder, provenance.of("iosim gpu command"))
 
 
 def test_a_run_without_counters_warns_where_it_can_do_without(tmp_path, monkeypatch):
@@ -238,7 +238,7 @@ def test_a_run_without_counters_warns_where_it_can_do_without(tmp_path, monkeypa
         "measured.json", "provenance.json", "spec.json",
     ]  # fmt: skip
     found = json.loads((tmp_path / "provenance.json").read_text())
-    assert found["command"] == "iosim gpu a command"
+    assert found["command"] == "iosim gpu command"
     old = json.loads((RECORDED / "validate" / "provenance.json").read_text())
     assert list(found) == list(old)
     assert _run("validate", tmp_path, monkeypatch, **given, counters=False) == ""

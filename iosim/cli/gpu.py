@@ -12,7 +12,7 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.reports import REPORTS, gpu_report
 from iosim.gpu.reports import replay as replay_all
 from iosim.gpu.reports._entry import GpuReport
-from iosim.output.provenance import this_command
+from iosim.output import provenance
 from iosim.output.table import out_dir, write_csv
 from iosim.units import parse_int, parse_tiles, parse_words
 
@@ -61,7 +61,7 @@ def _report_command(report: GpuReport) -> click.Command:
 
         given = {o.name: o.parse(typed[f"given_{o.name}"]) for o in report.options}
         folder = out_dir(out) / report.name
-        opt.remark(run_report(report, given, folder, this_command()))
+        opt.remark(run_report(report, given, folder, provenance.of(provenance.this_command())))
         _finish(report, folder)
 
     command = click.command(report.name, help=REPORTS[report.name][1])(run)

@@ -12,11 +12,16 @@ from iosim.gpu.records.record import FILES, PROVENANCE
 from iosim.gpu.reports._entry import GpuReport, WorkerRun
 from iosim.gpu.run import profiler
 from iosim.gpu.run.cuda import torch_module
-from iosim.output import provenance
 
 
-def run_report(report: GpuReport, options: Mapping[str, Any], folder: Path, command: str) -> str:
+def run_report(
+    report: GpuReport, options: Mapping[str, Any], folder: Path, origin: Mapping[str, str]
+) -> str:
     """Run a report into `folder`; returns a warning where counters that it can do without fail.
+
+    Args:
+        options: values by name.
+        origin: where the numbers come from; of it, date, commit and command are kept.
 
     Raises IosimError for options that no GPU could run, and GpuError without a GPU, for a worker
     that fails, and for counters that are needed.
@@ -35,7 +40,7 @@ def run_report(report: GpuReport, options: Mapping[str, Any], folder: Path, comm
             if run.needed or not run.counters:
                 raise
             warning = str(error)
-        _keep_provenance(folder, run, command)
+        _keep_provenance(folder, run, origin)
     return warning
 
 
@@ -53,13 +58,12 @@ def _one(report: str, run: WorkerRun, folder: Path) -> None:
             found.unlink(missing_ok=True)
 
 
-def _keep_provenance(folder: Path, run: WorkerRun, command: str) -> None:
+def _keep_provenance(folder: Path, run: WorkerRun, origin: Mapping[str, str]) -> None:
     """Where the numbers come from, as the first run that says its environment tells it."""
     path = folder / PROVENANCE
     if path.exists() or not (folder / run.found).exists():
         return
     environment = json.loads((folder / run.found).read_text()).get("environment")
     if environment:
-        own = provenance.of(command)
-        found = environment | {name: own[name] for name in ("date", "commit", "command")}
+        found = environment | {name: origin[name] for name in ("date", "commit", "command")}
         path.write_text(json.dumps(found, indent=1) + "\n")
