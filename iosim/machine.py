@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from iosim.counts import Counts, Direction, Key
 from iosim.errors import CapacityError, InputError, LeakError, ProgramError, ResidencyError
 from iosim.problem import check_size
+from iosim.program import space
 from iosim.program.check import check
 from iosim.program.ir import (
     Alloc,
@@ -90,6 +91,7 @@ class _State:
     index: dict[str, tuple[Index, ...]] = field(default_factory=dict)
     size: dict[str, int] = field(default_factory=dict)
     spans: dict[Span, tuple[int, int]] = field(default_factory=dict)  # asked for all the time
+    named: frozenset[Tile] = frozenset()  # tiles whose edges bound spans
     used: int = 0
     peak: int = 0
 
@@ -140,7 +142,9 @@ def simulate(
         else:
             memory[tensor.name] = np.full(shape, np.nan)
     words = dict.fromkeys(program.keys(), 0)
-    state = _State(instance, machine.M, lanes, memory, env, words, stored)
+    state = _State(
+        instance, machine.M, lanes, memory, env, words, stored, named=space.named_tiles(program)
+    )
     _body(state, program.body, "program")
     outputs = {x: a for x, a in memory.items() if x in stored or x not in hbm}
     return Run(Counts.of(state.words), state.peak, outputs)
@@ -187,9 +191,10 @@ def _body(s: _State, body: tuple[Node, ...], scope: str) -> None:
 
 def _loop(s: _State, loop: Loop) -> None:
     start, stop = _span(s, loop.span)
-    step = 1 if loop.step is None else s.env[loop.step]
+    step = space.step(loop, s.env)
     name = f"loop {loop.tile}"
-    if not loop.parallel or s.lanes == 1:
+    # Lanes have buffers of one shape, so iterations that may differ run one after the other.
+    if not loop.parallel or s.lanes == 1 or loop.tile in s.named:
         for at in range(start, stop, step):
             s.where[loop.tile] = _Lanes(at, 1, min(step, stop - at))
             _body(s, loop.body, name)
@@ -229,6 +234,9 @@ def _widest(s: _State, node: Node, tile: Tile, step: int) -> int:
     words = 1
     for x in dims(node.index):
         if isinstance(x, Span):
+            if any(edge.tile not in s.where for edge in x.edges):
+                words *= s.env[x.axis]
+                continue
             a, b = _span(s, x)
             words *= b - a
         elif x == tile:
@@ -239,6 +247,12 @@ def _widest(s: _State, node: Node, tile: Tile, step: int) -> int:
 
 
 def _span(s: _State, span: Span) -> tuple[int, int]:
+    if span.edges:
+        env: dict[Any, int] = dict(s.env)
+        for edge in span.edges:
+            here = s.where[edge.tile]
+            env = space.inside(env, edge.tile, (here.start, here.start + here.extent))
+        return space.resolved(span, env)
     found = s.spans.get(span)
     if found is None:
         found = s.spans[span] = s.instance.span(span)

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
 import iosim
 from iosim.algorithms import Algorithm
+from iosim.problem import Tensor, _Sized
 
 MOST_CELLS = 4000
+
+
+@dataclass(frozen=True)
+class Square(_Sized):
+    """B = A, both (n, m): something to index."""
+
+    n: int
+    m: int
+
+    kind: ClassVar[str] = "square"
+    inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("A", ("n", "m")),)
+    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("B", ("n", "m")),)
 
 
 def algorithms(problem: str | None = None) -> st.SearchStrategy[Algorithm]:
@@ -126,4 +140,74 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
     program = iosim.build("random", iosim.MatMul, schedule)
     sizes = {axis: draw(st.integers(1, 6), label=axis) for axis in axes}
     tiles = {p.name: draw(st.integers(p.least, 7), label=p.name) for p in program.params}
+    return program, sizes, tiles
+
+
+@st.composite
+def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
+    """A random schedule whose inner loops and buffers are bounded by the edges of outer tiles.
+
+    It loads, reserves, stores and frees over square tensors, and computes nothing.
+    """
+    seed = draw(st.randoms(use_true_random=False))
+    steps = ["B0", "B1", "B2"]
+
+    def bound(b: Any, open_: list[Any], extent: str) -> Any:
+        """A number, the axis's end, or an edge of an open tile, perhaps shifted and stretched."""
+        if not open_ or seed.random() < 0.25:
+            return seed.choice([0, extent])
+        edge = seed.choice(open_)
+        edge = seed.choice([edge.start, edge.stop]) * seed.choice([1, 1, 1, 1, 2, -1])
+        return edge + seed.choice([0, 0, 0, 1, -1, -3, extent, "W"]) - seed.choice([0, 0, 2])
+
+    def part(b: Any, open_: list[Any], axis: str) -> Any:
+        tiles = [t for t in open_ if t.axis == axis]
+        kind = seed.choice(["whole", "span", *["tile"] * 2 * bool(tiles)])
+        if kind == "tile":
+            return seed.choice(tiles)
+        return (
+            axis if kind == "whole" else b.span(axis, bound(b, open_, axis), bound(b, open_, axis))
+        )
+
+    def fixed(x: Any) -> bool:
+        """Whether binding may find it outside its axis: a span of plain names."""
+        return not isinstance(x, str) and not hasattr(x, "var") and not x.edges
+
+    def block(b: Any, open_: list[Any], depth: int, names: list[int]) -> None:
+        made: list[Any] = []
+        for _ in range(seed.randint(1, 3)):
+            names[0] += 1
+            kind = seed.choice(["load", "alloc", "free", *["loop"] * 3 * (depth < 3)])
+            if kind == "free" and made:
+                b.free(made.pop(seed.randrange(len(made))))
+            elif kind in ("load", "alloc", "free"):
+                where = [part(b, open_, "n"), part(b, open_, "m")]
+                where = ["nm"[k] if fixed(x) else x for k, x in enumerate(where)]
+                if kind == "load":
+                    made.append(b.load("A", *where, name=f"x{names[0]}"))
+                else:
+                    made.append(b.alloc(f"x{names[0]}", *where))
+                    if seed.random() < 0.5:
+                        b.store(made[-1], "B", *where)
+            else:
+                axis = seed.choice("nm")
+                ends = [bound(b, open_, axis), bound(b, open_, axis)]
+                if not b.span(axis, *ends).edges:
+                    ends = [0, None]
+                step = seed.choice([x for x in steps if x != "B2" or axis == "m"][:3])
+                step = {"n": "Bn", "m": "Bm"}[axis] + step[1]
+                for tile in b.tiles(axis, step, *ends):
+                    block(b, [*open_, tile], depth + 1, names)
+        seed.shuffle(made)
+        b.free(*made)
+
+    def schedule(b: Any) -> None:
+        b.tile_sizes("n", "Bn0", "Bn1", "Bn2")
+        b.tile_sizes("m", "Bm0", "Bm1", "Bm2")
+        b.hold("n", "W")
+        block(b, [], 0, [0])
+
+    program = iosim.build("random", Square, schedule)
+    sizes = {axis: draw(st.integers(1, most), label=axis) for axis in ("n", "m")}
+    tiles = {p.name: draw(st.integers(p.least, most), label=p.name) for p in program.params}
     return program, sizes, tiles

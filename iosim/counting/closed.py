@@ -4,23 +4,26 @@
 body moves is a polynomial in *e*, and closing the loop maps its coefficient of degree 0 to
 ×⌈n/B⌉, once per tile, and that of degree 1 to ×n, because extents sum to the length n of the
 loop's span even when the last tile is short.  A degree of 2 or more has no such sum and raises.
+Where an inner span names the tile's edges, its length differs from tile to tile; what is multiplied
+by it becomes a `Sum`, which is evaluated in time independent of the number of tiles
+(`iosim.counting.sums`).
 
-**The peak.**  The first iteration of every loop has the largest extents, and occupancy grows
-with extents, so the peak is the largest occupancy of one pass through the first iterations; a
-loop that may be empty contributes only where it runs.
+**The peak.**  The first iteration of a loop has the largest extents, and occupancy grows with
+extents, so the peak is the largest occupancy of one pass through the first iterations; a loop that
+may be empty contributes only where it runs.  Loops whose tiles an inner span names are the
+exception: a `Level` carries them, and is the largest over their iterations.
 
-`Poly` is the algebra of both.  It is built once per program; evaluating it on integers counts one
-instance in time independent of its sizes, on arrays a million instances, and on sympy symbols it
-is the formula (`iosim.counting.symbols`).
+Both are polynomials (`iosim.counting.poly`), built once per program.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Protocol, assert_never
 
+from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, follows, names_of
 from iosim.counts import Key
 from iosim.errors import ProgramError
 from iosim.program.ir import (
@@ -31,6 +34,7 @@ from iosim.program.ir import (
     Load,
     Loop,
     Node,
+    Op,
     Program,
     Span,
     Store,
@@ -38,133 +42,34 @@ from iosim.program.ir import (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Trips:
-    """⌈length / step⌉, the iterations of a loop."""
-
-    length: Affine
-    step: str
-
-    def __str__(self) -> str:
-        length = str(self.length)
-        return f"⌈({length})/{self.step}⌉" if " " in length else f"⌈{length}/{self.step}⌉"
-
-
-@dataclass(frozen=True, slots=True)
-class Clip:
-    """min(length, step), the extent of a loop's first tile."""
-
-    length: Affine
-    step: str
-
-    def __str__(self) -> str:
-        return f"min({self.length}, {self.step})"
-
-
-Atom: TypeAlias = str | Trips | Clip | Tile
-Monomial: TypeAlias = tuple[Atom, ...]
-
-
-def _order(atom: Atom) -> tuple[int, str]:
-    return (isinstance(atom, (Trips, Clip)), str(atom))
-
-
-@dataclass(frozen=True)
-class Poly:
-    """An integer polynomial in sizes, parameters, trip counts and open extents."""
-
-    terms: Mapping[Monomial, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, value: int | Atom | Affine) -> Poly:
-        """Lift a number, an atom or an affine expression."""
-        if isinstance(value, int):
-            return cls({(): value} if value else {})
-        if isinstance(value, Affine):
-            terms: dict[Monomial, int] = {(name,): c for name, c in value.terms}
-            return cls(terms | ({(): value.const} if value.const else {}))
-        return cls({(value,): 1})
-
-    def __add__(self, other: Poly) -> Poly:
-        terms = dict(self.terms)
-        for monomial, c in other.terms.items():
-            terms[monomial] = terms.get(monomial, 0) + c
-        return Poly({m: c for m, c in terms.items() if c})
-
-    def __sub__(self, other: Poly) -> Poly:
-        return self + Poly.of(-1) * other
-
-    def __mul__(self, other: Poly) -> Poly:
-        total: dict[Monomial, int] = {}
-        for a, x in self.terms.items():
-            for b, y in other.terms.items():
-                m = tuple(sorted((*a, *b), key=_order))
-                total[m] = total.get(m, 0) + x * y
-        return Poly({m: c for m, c in total.items() if c})
-
-    def replace(self, atom: Atom, by: Poly) -> Poly:
-        """The polynomial with every occurrence of an atom replaced."""
-        total = Poly()
-        for monomial, c in self.terms.items():
-            term = Poly({tuple(a for a in monomial if a != atom): c})
-            for _ in range(monomial.count(atom)):
-                term = term * by
-            total = total + term
-        return total
-
-    def slope(self, atom: Atom) -> Poly:
-        """The derivative with respect to an atom, all others fixed."""
-        total = Poly()
-        for m, c in self.terms.items():
-            if degree := m.count(atom):
-                k = m.index(atom)
-                total = total + Poly({m[:k] + m[k + 1 :]: degree * c})
-        return total
-
-    def atoms(self) -> set[Atom]:
-        """Every atom of the polynomial."""
-        return {a for m in self.terms for a in m}
-
-    def evaluate(self, value: Callable[[Atom], Any]) -> Any:
-        """Σ c·∏ value(atom), in whatever arithmetic `value` returns."""
-        total: Any = 0
-        for monomial, c in self.terms.items():
-            product: Any = c
-            for atom in monomial:
-                product = product * value(atom)
-            total = total + product
-        return total
-
-    def names(self) -> set[str]:
-        """Every size and parameter that the polynomial depends on."""
-        found: set[str] = set()
-        for atom in (a for m in self.terms for a in m):
-            if isinstance(atom, (Trips, Clip)):
-                found |= {atom.step, *(name for name, _ in atom.length.terms)}
-            else:
-                found.add(str(atom))
-        return found
-
-    def __str__(self) -> str:
-        parts = []
-        for m, c in sorted(self.terms.items(), key=lambda term: term[1] < 0):
-            factors = [
-                str(a) + ("" if m.count(a) == 1 else "²" if m.count(a) == 2 else f"^{m.count(a)}")
-                for a in dict.fromkeys(m)
-            ]
-            if abs(c) != 1 or not m:
-                factors.insert(0, str(abs(c)))
-            parts.append(("- " if c < 0 else "+ ") + "·".join(factors))
-        text = " ".join(parts)
-        return text.removeprefix("+ ") if text else "0"
-
-
 @dataclass(frozen=True)
 class Level:
-    """A candidate for the peak: an occupancy, and the lengths of loops that must not be empty."""
+    """A candidate for the peak: an occupancy that is reached.
+
+    Attributes:
+        words: the occupancy.
+        runs: lengths of loops that must not be empty.
+        over: loops, outermost first, whose tiles the other two depend on: the candidate is the
+            largest over all their iterations.
+    """
 
     words: Poly
-    runs: frozenset[Affine]
+    runs: frozenset[Affine | Part]
+    over: tuple[Loop, ...] = ()
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Every size and parameter that it depends on."""
+        atoms = {*self.words.atoms(), *(x for x in self.runs if isinstance(x, Part))}
+        atoms |= {Part(loop.span, loop.step) for loop in self.over}
+        polys = [Poly.of(x) for x in self.runs if isinstance(x, Affine)]
+        closed = (names_of(x) for x in atoms if not isinstance(x, Tile))
+        return frozenset().union(*closed, *(poly.names() for poly in polys))
+
+    @functools.cached_property
+    def conditions(self) -> tuple[Affine | Part, ...]:
+        """`runs` in a fixed order."""
+        return tuple(sorted(self.runs, key=str))
 
 
 @dataclass(frozen=True)
@@ -222,10 +127,22 @@ def _words(index: tuple[Index, ...], extent: Callable[[Tile], Poly]) -> Poly:
     words = Poly.of(1)
     for x in index:
         if isinstance(x, Span):
-            words = words * Poly.of(x.length)
+            words = words * _length(x)
         elif not x.point:
             words = words * extent(x)
     return words
+
+
+def _length(span: Span) -> Poly:
+    return Poly.of(Part(span)) if span.edges else Poly.of(span.length)
+
+
+def _trips(loop: Loop) -> Poly:
+    if loop.step is None:
+        return _length(loop.span)
+    if loop.span.edges:
+        return Poly.of(Part(loop.span, loop.step))
+    return Poly.of(Trips(loop.span.length, loop.step))
 
 
 def moved(node: Load | Store, outer: Sequence[Loop]) -> Poly:
@@ -240,62 +157,87 @@ def _count(body: tuple[Node, ...]) -> dict[Key, Poly]:
     total: dict[Key, Poly] = {}
     for node in body:
         found: dict[Key, Poly] = {}
-        if isinstance(node, Loop):
-            found = {key: _sum(node, words) for key, words in _count(node.body).items()}
-        elif isinstance(node, Load):
-            found = {("load", node.tensor): _words(node.index, Poly.of)}
-        elif isinstance(node, Store):
-            found = {("store", node.tensor): _words(node.index, Poly.of)}
+        match node:
+            case Loop():
+                found = {key: _sum(node, words) for key, words in _count(node.body).items()}
+            case Load():
+                found = {("load", node.tensor): _words(node.index, Poly.of)}
+            case Store():
+                found = {("store", node.tensor): _words(node.index, Poly.of)}
+            case Alloc() | Free() | Op():
+                pass
+            case _:
+                assert_never(node)
         for key, words in found.items():
             total[key] = total.get(key, Poly()) + words
     return total
 
 
 def _sum(loop: Loop, words: Poly) -> Poly:
-    """Close one loop: degree 0 × trips, degree 1 × length."""
-    length = Poly.of(loop.span.length)
-    trips = length if loop.step is None else Poly.of(Trips(loop.span.length, loop.step))
+    """Close one loop: degree 0 × trips, degree 1 × length; what follows the tile is summed."""
+    length, trips = _length(loop.span), _trips(loop)
     total = Poly()
     for monomial, c in words.terms.items():
-        degree = monomial.count(loop.tile)
-        if degree > 1:
+        mine = tuple(a for a in monomial if follows(a, loop.tile))
+        rest = Poly({tuple(a for a in monomial if not follows(a, loop.tile)): c})
+        if mine in ((), (loop.tile,)):
+            total = total + rest * (length if mine else trips)
+        elif set(mine) == {loop.tile}:
             raise ProgramError(
-                f"a transfer is of degree {degree} in tile {loop.tile}: no closed form; index a "
+                f"a transfer is of degree {len(mine)} in tile {loop.tile}: no closed form; index a "
                 "tensor by one loop in one place only"
             )
-        rest = Poly({tuple(a for a in monomial if a != loop.tile): c})
-        total = total + rest * (length if degree else trips)
+        else:
+            total = total + rest * Poly.of(Sum(loop.tile, loop.span, loop.step, mine))
     return total
 
 
 def _occupy(
-    body: tuple[Node, ...], live: dict[str, Poly], runs: frozenset[Affine], out: list[Level]
+    body: tuple[Node, ...],
+    live: dict[str, Poly],
+    runs: frozenset[Affine | Part],
+    out: list[Level],
 ) -> None:
-    """Walk first iterations, noting the occupancy after every allocation."""
+    """Walk the program once, noting the occupancy after every allocation."""
     live = dict(live)
     for node in body:
-        if isinstance(node, (Load, Alloc)):
-            live[node.buffer] = _words(node.index, Poly.of)
-            out.append(Level(sum(live.values(), Poly()), runs))
-        elif isinstance(node, Free):
-            del live[node.buffer]
-        elif isinstance(node, Loop):
-            inner = runs
-            if node.step is not None and not node.span.whole:
-                inner = runs | {node.span.length}
-            scope: list[Level] = []
-            _occupy(node.body, live, inner, scope)
-            # Only here is it known how long a tile of this loop is.
-            out.extend(Level(_substitute(level.words, node), level.runs) for level in scope)
+        match node:
+            case Load() | Alloc():
+                live[node.buffer] = _words(node.index, Poly.of)
+                out.append(Level(sum(live.values(), Poly()), runs))
+            case Free():
+                del live[node.buffer]
+            case Loop():
+                inner = runs
+                if node.span.edges:
+                    inner = runs | {Part(node.span)}
+                elif node.step is not None and not node.span.whole:
+                    inner = runs | {node.span.length}
+                scope: list[Level] = []
+                _occupy(node.body, live, inner, scope)
+                # Only here is it known how long a tile of this loop is.
+                out.extend(_leave(node, level) for level in scope)
+            case Store() | Op():
+                pass
+            case _:
+                assert_never(node)
 
 
-def _substitute(words: Poly, loop: Loop) -> Poly:
-    """Replace the loop's extent symbol by the extent of its first tile."""
+def _leave(loop: Loop, level: Level) -> Level:
+    """A level of a loop's body, seen from outside.
+
+    The first iteration has the largest extents, and occupancy grows with extents; where a span
+    follows the loop's tile, any iteration may have the most.
+    """
+    bounded = {*level.runs, *level.words.atoms(), *(Part(o.span) for o in level.over)}
+    if any(follows(x, loop.tile) for x in bounded if isinstance(x, (Part, Clip))):
+        return Level(level.words, level.runs, (loop, *level.over))
     if loop.step is None:
-        return words
+        return level
     # Parameters are clipped to their axis when bound, so a whole axis needs no minimum.
-    atom: Atom = loop.step if loop.span.whole else Clip(loop.span.length, loop.step)
-    return words.replace(loop.tile, Poly.of(atom))
+    length = Part(loop.span) if loop.span.edges else loop.span.length
+    atom: Atom = loop.step if loop.span.whole else Clip(length, loop.step)
+    return Level(level.words.replace(loop.tile, Poly.of(atom)), level.runs, level.over)
 
 
 class Reading(Protocol):
@@ -305,8 +247,12 @@ class Reading(Protocol):
         """The value of an atom."""
         ...
 
-    def where(self, words: Any, length: Affine) -> Any:
+    def where(self, words: Any, length: Affine | Part) -> Any:
         """Words, or 0 where the loop of this length is empty."""
+        ...
+
+    def most(self, level: Level) -> Any:
+        """The largest occupancy of a level over all iterations of its loops."""
         ...
 
     def largest(self, words: Sequence[Any]) -> Any:
@@ -314,13 +260,20 @@ class Reading(Protocol):
         ...
 
 
-def highest(levels: Iterable[tuple[Any, Iterable[Affine]]], reading: Reading) -> Any:
+def highest(levels: Sequence[Level], reading: Reading, words: Iterable[Any] | None = None) -> Any:
     """The peak: of the occupancies that are reached, the largest.
 
     Args:
-        levels: occupancies in the reading's arithmetic, and the lengths that must not be empty.
+        words: the levels' occupancies in the reading's arithmetic; by default they are evaluated.
     """
-    return reading.largest([functools.reduce(reading.where, runs, words) for words, runs in levels])
+    if words is None:
+        words = (0 if v.over else v.words.evaluate(reading) for v in levels)
+    return reading.largest(
+        [
+            reading.most(v) if v.over else functools.reduce(reading.where, v.conditions, held)
+            for v, held in zip(levels, words, strict=True)
+        ]
+    )
 
 
 def _prune(levels: Iterable[Level]) -> tuple[Level, ...]:
@@ -335,4 +288,8 @@ def _prune(levels: Iterable[Level]) -> tuple[Level, ...]:
 
 
 def _below(a: Level, b: Level) -> bool:
-    return b.runs <= a.runs and all(c >= 0 for c in (b.words - a.words).terms.values())
+    return (
+        a.over == b.over
+        and b.runs <= a.runs
+        and all(c >= 0 for c in (b.words - a.words).terms.values())
+    )

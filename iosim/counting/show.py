@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from iosim.counting.closed import moved
-from iosim.counting.numbers import OnInts
+from iosim.counting.integers import OnInts
 from iosim.program.ir import (
     Alloc,
     Free,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from iosim.counting.closed import Clip, Poly, Trips
+from iosim.counting.poly import Clip, Poly, Trips, names_of
+from iosim.program.ir import Affine
 
 
 def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
@@ -18,11 +19,16 @@ def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
     Args:
         holds: hold → its axis; a hold is at most its axis.
     """
-    return all(
-        _positive(words.slope(atom), holds)
-        for atom in words.atoms()
-        if atom == tile or (isinstance(atom, Clip) and atom.step == tile)
-    )
+    for atom in words.atoms():
+        if isinstance(atom, Clip) and isinstance(atom.length, Affine):
+            touched = atom.step == tile
+        else:
+            if atom != tile and tile in names_of(atom):
+                return False  # of a length that follows a tile nothing is proved
+            touched = atom == tile
+        if touched and not _positive(words.slope(atom), holds):
+            return False
+    return True
 
 
 def falls_with(words: Poly, name: str, holds: Mapping[str, str]) -> bool:
@@ -32,13 +38,15 @@ def falls_with(words: Poly, name: str, holds: Mapping[str, str]) -> bool:
         if atom == name:
             if not all(c < 0 for c in _at_least_once(slope, holds).terms.values()):
                 return False
-        elif isinstance(atom, (Trips, Clip)):
+        elif isinstance(atom, (Trips, Clip)) and isinstance(atom.length, Affine):
             signs = {c > 0 for n, c in atom.length.terms if n == name}
             if atom.step == name:
                 signs.add(isinstance(atom, Clip))
             # The atom falls as the name grows, so what multiplies it must be positive.
             if True in signs or (signs and not _positive(slope, holds)):
                 return False
+        elif name in names_of(atom):
+            return False  # of a sum over tiles nothing is proved
     return True
 
 

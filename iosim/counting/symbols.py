@@ -5,16 +5,18 @@ The rule that closes loops lives in `iosim.counting.closed`; here its polynomial
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import sympy
 
-from iosim.counting.closed import Atom, Clip, Trips, close, highest
+from iosim.counting.closed import Level, close, highest
+from iosim.counting.poly import Atom, Clip, Part, Sum, Trips
 from iosim.counts import Counts, Key
 from iosim.errors import InputError
-from iosim.program.ir import Affine, Program
+from iosim.program.ir import Affine, Edge, Name, Program, Span, Tile
 from iosim.program.walk import bind
 
 
@@ -29,13 +31,24 @@ def sym(name: str, least: int = 1) -> sympy.Symbol:
     return sympy.Symbol(name, integer=True, **assumption)
 
 
-class _Symbols:
-    """Atom → its sympy expression, for one program."""
+class MaxOver(sympy.Expr):  # type: ignore[misc]
+    """The largest value of an expression over t = a … b; args are the expression and (t, a, b)."""
 
-    def __init__(self, program: Program) -> None:
+
+class _Symbols:
+    """Atom → its sympy expression, for one program.
+
+    Args:
+        open_: the edges of the tiles of open loops.
+    """
+
+    def __init__(self, program: Program, open_: Mapping[Edge, Any] | None = None) -> None:
+        self.program, self.open = program, dict(open_ or {})
         self._least = {p.name: p.least for p in program.params}
 
-    def name(self, name: str) -> sympy.Symbol:
+    def name(self, name: Name) -> Any:
+        if isinstance(name, Edge):
+            return self.open[name]
         return sym(name, self._least.get(name, 1))
 
     def affine(self, value: Affine) -> Any:
@@ -43,15 +56,64 @@ class _Symbols:
         return sympy.Integer(value.const) + sympy.Add(*terms)
 
     def __call__(self, atom: Atom) -> Any:
-        if isinstance(atom, Trips):
-            return sympy.ceiling(self.affine(atom.length) / self.name(atom.step))
-        if isinstance(atom, Clip):
-            length = self.affine(atom.length)
-            return sympy.Min(length, self.name(atom.step), evaluate=False)
-        return self.name(str(atom))
+        match atom:
+            case str():
+                return self.name(atom)
+            case Trips(length, step):
+                return sympy.ceiling(self.affine(length) / self.name(step))
+            case Part(span, step):
+                start, stop = self._ends(span)
+                return (
+                    stop - start
+                    if step is None
+                    else sympy.ceiling((stop - start) / self.name(step))
+                )
+            case Clip(length, step):
+                return sympy.Min(self._length(length), self.name(step), evaluate=False)
+            case Sum(tile, span, step, factors):
+                inner, limits = self._inside(tile, span, step)
+                return sympy.Sum(sympy.Mul(*map(inner, factors)), limits)
+            case Tile():
+                return self.open[Edge(atom, "stop")] - self.open[Edge(atom, "start")]
+            case _:
+                assert_never(atom)
 
-    def where(self, words: Any, length: Affine) -> Any:
-        return sympy.Piecewise((words, self.affine(length) > 0), (0, True))
+    def _length(self, length: Affine | Part) -> Any:
+        return self(length) if isinstance(length, Part) else self.affine(length)
+
+    def _ends(self, span: Span) -> tuple[Any, Any]:
+        """Where a span lies, cut at its axis."""
+        start, stop = self.affine(span.start), self.affine(span.stop)
+        if not span.edges:
+            return start, stop
+        start = sympy.Min(sympy.Max(start, 0), self.name(span.axis))
+        return start, sympy.Max(start, sympy.Min(stop, self.name(span.axis)))
+
+    def _inside(self, tile: Tile, span: Span, step: str | None) -> tuple[_Symbols, Any]:
+        """The reading inside a loop, and the range of the loop's number."""
+        start, stop = self._ends(span)
+        by = sympy.Integer(1) if step is None else self.name(step)
+        number = sympy.Symbol(tile.var, integer=True, nonnegative=True)
+        first = start + number * by
+        last = first + 1 if step is None else sympy.Min(first + by, stop)
+        edges = {Edge(tile, "start"): first, Edge(tile, "stop"): last}
+        trips = sympy.ceiling((stop - start) / by)
+        return _Symbols(self.program, self.open | edges), (number, 0, trips - 1)
+
+    def most(self, level: Level) -> Any:
+        inner, limits = self, []
+        for loop in level.over:
+            inner, limit = inner._inside(loop.tile, loop.span, loop.step)
+            limits.append(limit)
+        words = functools.reduce(
+            inner.where, level.conditions, sympy.sympify(level.words.evaluate(inner))
+        )
+        for limit in reversed(limits):
+            words = MaxOver(words, sympy.Tuple(*limit))
+        return words
+
+    def where(self, words: Any, length: Affine | Part) -> Any:
+        return sympy.Piecewise((words, self._length(length) > 0), (0, True))
 
     def largest(self, words: Sequence[Any]) -> Any:
         return sympy.Max(*words, evaluate=False) if len(words) > 1 else sum(words)
@@ -97,8 +159,8 @@ class Formula:
         # after the other still free, and reason about them each time.
         symbols = _Symbols(self.program)
         at = {symbols.name(name): sympy.Integer(value) for name, value in env.items()}
-        counts = Counts.of({key: _int(e.xreplace(at)) for key, e in self.words.items()})
-        return counts, _int(self.peak_words.xreplace(at))
+        counts = Counts.of({key: _number(e, at) for key, e in self.words.items()})
+        return counts, _number(self.peak_words, at)
 
 
 def count(program: Program) -> Formula:
@@ -108,9 +170,7 @@ def count(program: Program) -> Formula:
     """
     closed, symbols = close(program), _Symbols(program)
     words = {key: sympy.sympify(poly.evaluate(symbols)) for key, poly in closed.counts.items()}
-    peak_words = highest(
-        ((v.words.evaluate(symbols), sorted(v.runs, key=str)) for v in closed.peak), symbols
-    )
+    peak_words = highest(closed.peak, symbols)
     # That sizes are positive integers is an assumption of the symbols themselves.
     bounds = [symbols.name(p.name) <= symbols.name(p.axis) for p in program.params]
     return Formula(program, words, sympy.sympify(peak_words), tuple(bounds))
@@ -121,8 +181,24 @@ def peak(program: Program) -> Any:
     return count(program).peak_words
 
 
-def _int(expr: Any) -> int:
-    value = expr if expr.is_Integer else sympy.simplify(expr)
+def _number(expr: Any, at: Mapping[Any, Any]) -> int:
+    """The value of an expression; sums and maxima over tiles are taken a tile at a time."""
+    value = _unrolled(expr, at)
+    value = value if value.is_Integer else sympy.simplify(value)
     if not value.is_Integer:
         raise InputError(f"{expr} is not a number: bind every size and tile")
     return int(value)
+
+
+def _unrolled(expr: Any, at: Mapping[Any, Any]) -> Any:
+    if isinstance(expr, (sympy.Sum, MaxOver)):
+        body, *inner, (number, first, last) = expr.args
+        body = expr.func(body, *inner) if inner else body  # sympy joins sums of sums
+        rows = range(int(_unrolled(first, at)), int(_unrolled(last, at)) + 1)
+        values = [_unrolled(body, {**at, number: sympy.Integer(k)}) for k in rows]
+        return (
+            sympy.Add(*values) if isinstance(expr, sympy.Sum) else max(values, default=sympy.S(0))
+        )
+    if expr.has(sympy.Sum, MaxOver):
+        return expr.func(*(_unrolled(x, at) for x in expr.args))
+    return expr.xreplace(dict(at))

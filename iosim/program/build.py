@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from iosim.errors import ProgramError, closest
 from iosim.problem import Problem, Tensor
@@ -15,6 +16,7 @@ from iosim.program.check import check
 from iosim.program.ir import (
     Affine,
     Alloc,
+    Edge,
     Free,
     Index,
     Load,
@@ -98,33 +100,34 @@ class Builder:
 
     # -- loops ----------------------------------------------------------------------------
 
-    def grid(self, axis: str, step: str | None = None) -> Iterator[Tile]:
-        """Independent iterations: backends may run them in parallel."""
-        return self._loop(axis, step, Affine(), Affine.of(self._axis(axis)), parallel=True)
+    def grid(
+        self, axis: str, step: str | None = None, start: Bound = 0, stop: Bound | None = None
+    ) -> Iterator[Tile]:
+        """Independent iterations: backends may run them in parallel.  Bounds are as for `span`."""
+        span = self.span(axis, start, stop)
+        return self._loop(axis, step, span.start, span.stop, parallel=True)
 
     def tiles(
-        self, axis: str, step: str, start: str | int = 0, stop: str | int | None = None
+        self, axis: str, step: str, start: Bound = 0, stop: Bound | None = None
     ) -> Iterator[Tile]:
-        """Iterations in order, over ``start <= p < stop`` (the whole axis by default)."""
+        """Iterations in order, over ``start <= p < stop`` (the whole axis by default).
+
+        Bounds are as for `span`.
+        """
         if step is None:
             raise ProgramError(f"tiles over {axis} need a step: declare it with tile_sizes()")
         span = self.span(axis, start, stop)
         return self._loop(axis, step, span.start, span.stop, parallel=False)
 
-    def span(self, axis: str, start: str | int = 0, stop: str | int | None = None) -> Span:
-        """A fixed part of an axis, to load or allocate; bind() checks that it lies inside."""
-        known = self._axes | set(self._params)
-        for bound in (start, stop):
-            if isinstance(bound, str):
-                if bound not in known:
-                    raise ProgramError(f"unknown size {bound!r} in a span: {closest(bound, known)}")
-            elif isinstance(bound, bool) or not isinstance(bound, (int, type(None))):
-                raise ProgramError(
-                    f"{_said(bound)} bounds a span of {axis}: give the name of a size or a whole "
-                    "number"
-                )
-        end = Affine.of(self._axis(axis) if stop is None else stop)
-        return Span(axis, Affine.of(start), end)
+    def span(self, axis: str, start: Bound = 0, stop: Bound | None = None) -> Span:
+        """A part of an axis, to load or allocate.
+
+        A bound is a whole number, a size, or affine in sizes and the edges of open tiles
+        (``i.stop - 1``).  bind() checks that a fixed span lies inside its axis; one that names
+        edges is cut at the ends of its axis.
+        """
+        return Span(self._axis(axis), self._bound(axis, start),
+                    self._bound(axis, axis if stop is None else stop))  # fmt: skip
 
     def _loop(
         self, axis: str, step: str | None, start: Affine, stop: Affine, *, parallel: bool
@@ -235,6 +238,22 @@ class Builder:
 
     # -- helpers --------------------------------------------------------------------------
 
+    def _bound(self, axis: str, bound: Bound) -> Affine:
+        """A bound as an affine expression of names that are known here."""
+        if isinstance(bound, bool) or not isinstance(bound, (str, int, Affine)):
+            raise ProgramError(
+                f"{_said(bound)} bounds a span of {axis}: give a size, a whole number, or an edge "
+                "of an open tile (i.start, i.stop)"
+            )
+        value = Affine.of(bound)
+        known = self._axes | set(self._params)
+        for name, _ in value.terms:
+            if isinstance(name, Edge) and name.tile not in self._open:
+                raise ProgramError(f"{name} is used outside loop {name.tile}: move the use inside")
+            if isinstance(name, str) and name not in known:
+                raise ProgramError(f"unknown size {name!r} in a span: {closest(name, known)}")
+        return value
+
     def _declare(self, param: Param) -> str:
         if param.name in self._params or param.name in self._axes:
             raise ProgramError(f"tile size {param.name!r} has the name of another size: choose one")
@@ -270,8 +289,9 @@ class Builder:
                     f"{tensor} has axes {self._tensors[tensor].axes}, indexed by {axes}"
                 )
         for x in where:
-            if isinstance(x, Tile) and x not in self._open:
-                raise ProgramError(f"tile {x} is used outside its loop: move the use inside")
+            used = [x] if isinstance(x, Tile) else [edge.tile for edge in x.edges]
+            if gone := [tile for tile in used if tile not in self._open]:
+                raise ProgramError(f"tile {gone[0]} is used outside its loop: move the use inside")
         return where
 
     def _new(self, name: str, where: tuple[Index, ...]) -> Buffer:
@@ -305,6 +325,9 @@ class Builder:
         )
         check(program)
         return program
+
+
+Bound: TypeAlias = Affine | str | int
 
 
 def _said(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 from iosim.errors import ProgramError
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store, Tile, nodes
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Span, Store, Tile, nodes
 from iosim.program.ops import OPS
 
 
@@ -43,11 +43,15 @@ def _check_scopes(program: Program, body: tuple[Node, ...], open_: tuple[Tile, .
     for node in body:
         if isinstance(node, Loop):
             _check_step(program, node, open_)
+            if gone := [edge for edge in node.span.edges if edge.tile not in open_]:
+                raise ProgramError(f"{gone[0]} is used outside loop {gone[0].tile}: move it inside")
             _check_scopes(program, node.body, (*open_, node.tile))
             continue
         used: list[Tile] = []
         if isinstance(node, (Load, Store, Alloc)):
             used = [x for x in node.index if isinstance(x, Tile)]
+            spans = [x for x in node.index if isinstance(x, Span)]
+            used += [edge.tile for span in spans for edge in span.edges]
         elif isinstance(node, Op):
             used = [ref.part for ref in node.operands if ref.part is not None]
         for tile in used:

@@ -11,44 +11,89 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from iosim.counts import Key
 from iosim.problem import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
-    """``const + Σ coefficient·name``, the only arithmetic that a loop bound may use.
+class Edge:
+    """An end of an open tile: its first position, or the one after its last."""
 
-    Names are axes and parameters.  Causal and sliding-window schedules will also need the start
-    of an outer tile here; nothing in the shape of this class forbids it.
+    tile: Tile
+    end: Literal["start", "stop"]
+
+    def __str__(self) -> str:
+        return f"{self.tile}.{self.end}"
+
+
+Name: TypeAlias = str | Edge
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``const + Σ coefficient·name``, the only arithmetic that a bound may use.
+
+    Names are axes, parameters, and the edges of open tiles (`Tile.start`, `Tile.stop`).  Sums,
+    differences and whole multiples are affine again; names and numbers are lifted:
+
+    >>> i = Tile("i", "N")
+    >>> print(i.stop + "N_k" - 3)
+    N_k + i.stop - 3
     """
 
     const: int = 0
-    terms: tuple[tuple[str, int], ...] = ()
+    terms: tuple[tuple[Name, int], ...] = ()
 
     @classmethod
-    def of(cls, value: Affine | str | int) -> Affine:
+    def of(cls, value: Affine | Edge | str | int) -> Affine:
         """Lift a name or a number."""
         if isinstance(value, Affine):
             return value
         return cls(const=value) if isinstance(value, int) else cls(terms=((value, 1),))
 
-    def __sub__(self, other: Affine) -> Affine:
+    def __add__(self, other: Affine | str | int) -> Affine:
+        other = Affine.of(other)
         terms = dict(self.terms)
         for name, coefficient in other.terms:
-            terms[name] = terms.get(name, 0) - coefficient
-        kept = tuple(sorted((n, c) for n, c in terms.items() if c))
-        return Affine(self.const - other.const, kept)
+            terms[name] = terms.get(name, 0) + coefficient
+        kept = sorted(((n, c) for n, c in terms.items() if c), key=lambda term: str(term[0]))
+        return Affine(self.const + other.const, tuple(kept))
 
-    def at(self, env: Mapping[str, int]) -> int:
-        """The value where `env` gives every name."""
+    __radd__ = __add__
+
+    def __mul__(self, factor: int) -> Affine:
+        return Affine(self.const * factor, tuple((n, c * factor) for n, c in self.terms if factor))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Affine:
+        return self * -1
+
+    def __sub__(self, other: Affine | str | int) -> Affine:
+        return self + -Affine.of(other)
+
+    def __rsub__(self, other: str | int) -> Affine:
+        return Affine.of(other) - self
+
+    @property
+    def edges(self) -> frozenset[Edge]:
+        """The edges of tiles that it names."""
+        return frozenset(name for name, _ in self.terms if isinstance(name, Edge))
+
+    @property
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """The terms of axes and parameters."""
+        return tuple((name, c) for name, c in self.terms if isinstance(name, str))
+
+    def at(self, env: Mapping[Any, Any]) -> Any:
+        """The value where `env` gives every name, a number or an array."""
         return self.const + sum(c * env[name] for name, c in self.terms)
 
     def __str__(self) -> str:
-        positive_first = sorted(self.terms, key=lambda term: (term[1] < 0, term[0]))
-        parts = [name if c == 1 else f"-{name}" if c == -1 else f"{c}*{name}"
+        positive_first = sorted(self.terms, key=lambda term: (term[1] < 0, str(term[0])))
+        parts = [f"{name}" if c == 1 else f"-{name}" if c == -1 else f"{c}*{name}"
                  for name, c in positive_first]  # fmt: skip
         if self.const or not parts:
             parts.append(str(self.const))
@@ -57,7 +102,11 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A fixed part of an axis: positions ``start <= p < stop``."""
+    """A part of an axis: positions ``start <= p < stop``.
+
+    A fixed span lies inside its axis, which binding checks.  One that names edges of open tiles is
+    cut at the ends of its axis, and empty where nothing is left.
+    """
 
     axis: str
     start: Affine
@@ -69,8 +118,13 @@ class Span:
         return self.start == Affine() and self.stop == Affine.of(self.axis)
 
     @property
+    def edges(self) -> frozenset[Edge]:
+        """The edges of open tiles that it depends on; none where it is fixed."""
+        return self.start.edges | self.stop.edges
+
+    @property
     def length(self) -> Affine:
-        """``stop - start``."""
+        """``stop - start``, of a fixed span."""
         return self.stop - self.start
 
     def __str__(self) -> str:
@@ -87,6 +141,16 @@ class Tile:
     var: str
     axis: str
     point: bool = False
+
+    @property
+    def start(self) -> Affine:
+        """Its first position, as a bound."""
+        return Affine.of(Edge(self, "start"))
+
+    @property
+    def stop(self) -> Affine:
+        """The position after its last, as a bound."""
+        return Affine.of(Edge(self, "stop"))
 
     def __str__(self) -> str:
         return self.var

@@ -1,16 +1,17 @@
-"""What the names of a program may be bound to: axes, tile parameters, and the spans they bound.
+"""The one place that resolves the names of a program: axes, tile parameters, spans and loops.
 
 `bind` asks for one instance, `iosim.counting.numbers` for columns of many.  Both ask here, so that
-an instance and a row of a column are clipped and refused alike.
+an instance and a row of a column are clipped and refused alike.  Whatever runs over tiles asks
+`resolved` where a span lies and `tiles` what a loop's iterations cover.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
-from iosim.program.ir import Alloc, Load, Loop, Program, Span, Store, nodes
+from iosim.program.ir import Alloc, Edge, Load, Loop, Program, Span, Store, Tile, nodes
 
 
 @functools.lru_cache(maxsize=256)
@@ -31,6 +32,64 @@ def spans(program: Program) -> tuple[Span, ...]:
     return tuple(s for s in found if not s.whole)
 
 
+@functools.lru_cache(maxsize=256)
+def named_tiles(program: Program) -> frozenset[Tile]:
+    """The tiles whose edges some span names: iterations of their loops may differ in shape."""
+    return frozenset(edge.tile for span in spans(program) for edge in span.edges)
+
+
+def fixed_spans(program: Program) -> tuple[Span, ...]:
+    """Those of `spans` that name no edge of a tile, so that binding decides where they lie."""
+    return tuple(s for s in spans(program) if not s.edges)
+
+
+# Name → number; a `Name` is a string, or the edge of an open tile.
+Env: TypeAlias = Mapping[Any, int]
+Range: TypeAlias = tuple[int, int]
+
+
+def resolved(span: Span, env: Env) -> Range:
+    """The concrete ``(start, stop)`` of a span.
+
+    Args:
+        env: name → number; the edges of open tiles too (`inside`), where the span names them.
+    """
+    start, stop = span.start.at(env), span.stop.at(env)
+    if not span.edges:
+        return start, stop
+    start = min(max(start, 0), env[span.axis])
+    return start, max(start, min(stop, env[span.axis]))
+
+
+def step(loop: Loop, env: Env) -> int:
+    """How far an iteration advances; a loop without a step visits single positions."""
+    return 1 if loop.step is None else env[loop.step]
+
+
+def trips(loop: Loop, env: Env) -> int:
+    """How many iterations a loop has."""
+    start, stop = resolved(loop.span, env)
+    return -(-(stop - start) // step(loop, env))
+
+
+def tiles(loop: Loop, env: Env) -> Iterator[Range]:
+    """The range that each iteration of a loop covers; the last one may be short."""
+    start, stop = resolved(loop.span, env)
+    by = step(loop, env)
+    for at in range(start, stop, by):
+        yield at, min(at + by, stop)
+
+
+def inside(env: Env, tile: Tile, at: Range) -> dict[Any, int]:
+    """The environment inside an iteration of the loop of a tile."""
+    return {**env, Edge(tile, "start"): at[0], Edge(tile, "stop"): at[1]}
+
+
+def covered(tile: Tile, env: Env) -> Range:
+    """What an open tile covers."""
+    return env[Edge(tile, "start")], env[Edge(tile, "stop")]
+
+
 def clipped(
     program: Program, env: Mapping[str, Any], smaller: Callable[[Any, Any], Any]
 ) -> dict[str, Any]:
@@ -46,13 +105,13 @@ def clipped(
 
 
 def misplaced(program: Program, env: Mapping[str, Any], ever: Callable[[Any], Any]) -> Span | None:
-    """The first span that doesn't lie inside its axis, or None.
+    """The first fixed span that doesn't lie inside its axis, or None.
 
     Args:
         env: name → number or array; spans with a name that is missing are passed over.
         ever: whether a condition holds anywhere.
     """
-    for span in spans(program):
+    for span in fixed_spans(program):
         if {name for end in (span.start, span.stop) for name, _ in end.terms} <= env.keys():
             start, stop = span.start.at(env), span.stop.at(env)
             if ever((start < 0) | (start > stop) | (stop > env[span.axis])):

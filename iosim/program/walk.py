@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from iosim.counts import Direction
 from iosim.errors import InputError, closest
 from iosim.problem import check_size
-from iosim.program.ir import Index, Load, Loop, Node, Program, Span, Store, Tile
-from iosim.program.space import axes, clipped, misplaced
-
-Range = tuple[int, int]
+from iosim.program.ir import (
+    Alloc,
+    Free,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Program,
+    Span,
+    Store,
+    Tile,
+)
+from iosim.program.space import (
+    Env,
+    Range,
+    axes,
+    clipped,
+    covered,
+    inside,
+    misplaced,
+    resolved,
+    tiles,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +51,8 @@ class Instance:
         return dict(self.values)
 
     def span(self, span: Span) -> Range:
-        """The concrete ``(start, stop)`` of a span."""
-        env = self.env
-        return span.start.at(env), span.stop.at(env)
+        """The concrete ``(start, stop)`` of a fixed span."""
+        return resolved(span, self.env)
 
 
 def _checked(
@@ -93,26 +113,24 @@ class Transfer:
 
 def walk(instance: Instance) -> Iterator[Transfer]:
     """Every transfer in program order, one tile at a time."""
-    yield from _walk(instance, instance.program.body, {})
+    yield from _walk(instance.program.body, instance.env)
 
 
-def _walk(
-    instance: Instance, body: tuple[Node, ...], open_: dict[Tile, Range]
-) -> Iterator[Transfer]:
+def _walk(body: tuple[Node, ...], env: Env) -> Iterator[Transfer]:
     for node in body:
-        if isinstance(node, Loop):
-            start, stop = instance.span(node.span)
-            step = 1 if node.step is None else instance.env[node.step]
-            for at in range(start, stop, step):
-                here = {**open_, node.tile: (at, min(at + step, stop))}
-                yield from _walk(instance, node.body, here)
-        elif isinstance(node, Load):
-            yield Transfer("load", node.tensor, _ranges(instance, node.index, open_))
-        elif isinstance(node, Store):
-            yield Transfer("store", node.tensor, _ranges(instance, node.index, open_))
+        match node:
+            case Loop():
+                for at in tiles(node, env):
+                    yield from _walk(node.body, inside(env, node.tile, at))
+            case Load():
+                yield Transfer("load", node.tensor, _ranges(node.index, env))
+            case Store():
+                yield Transfer("store", node.tensor, _ranges(node.index, env))
+            case Alloc() | Free() | Op():
+                pass
+            case _:
+                assert_never(node)
 
 
-def _ranges(
-    instance: Instance, index: tuple[Index, ...], open_: Mapping[Tile, Range]
-) -> tuple[Range, ...]:
-    return tuple(open_[x] if isinstance(x, Tile) else instance.span(x) for x in index)
+def _ranges(index: tuple[Index, ...], env: Env) -> tuple[Range, ...]:
+    return tuple(covered(x, env) if isinstance(x, Tile) else resolved(x, env) for x in index)

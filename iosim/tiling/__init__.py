@@ -17,7 +17,7 @@ from iosim.counting import numbers
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, check_size
 from iosim.program.ir import Program
-from iosim.program.space import spans
+from iosim.program.space import fixed_spans
 from iosim.program.walk import bind
 from iosim.tiling.boxes import NEVER
 from iosim.tiling.candidates import Candidates, candidates_of
@@ -151,7 +151,9 @@ def smallest_capacity(
 
 def _never_valid(program: Program, asked: Mapping[str, Any], lattice: Lattice) -> str:
     """That no tiling is valid, and why."""
-    parts = ", ".join(f"{s.axis}[{s}]" for s in spans(program) if not always_valid(program, s))
+    parts = ", ".join(
+        f"{s.axis}[{s}]" for s in fixed_spans(program) if not always_valid(program, s)
+    )
     at = ", ".join(f"{name} = {value:,}" for name, value in asked.items())
     where = " on this lattice" if lattice != "all" else ""
     return (

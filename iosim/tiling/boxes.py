@@ -77,12 +77,12 @@ class Constraints:
         self, needed: Collection[Affine], candidates: Mapping[str, Candidates], base: Where
     ) -> None:
         self.candidates = candidates
-        names = {name for value in needed for name, _ in value.terms}
+        names = {name for value in needed for name, _ in value.sizes}
         self.free = [name for name in candidates if name in names]
         self.needed = [
             (
-                value.const + sum(c * base[x] for x, c in value.terms if x not in candidates),
-                {x: c for x, c in value.terms if x in candidates},
+                value.const + sum(c * base[x] for x, c in value.sizes if x not in candidates),
+                {x: c for x, c in value.sizes if x in candidates},
             )
             for value in needed
         ]

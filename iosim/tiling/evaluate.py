@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from iosim.counting.closed import Clip, Monomial, Poly, highest
+from iosim.counting.closed import highest
 from iosim.counting.numbers import OnArrays
+from iosim.counting.poly import Clip, Monomial, Poly
+from iosim.program.ir import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Candidates, Ints
 from iosim.tiling.plan import Plan, depends
@@ -45,8 +47,12 @@ class Points:
         return env | {k: self.value(k, v, at) for k, v in positions.items()}
 
     def on(self, env: Where, high: Where | None = None) -> OnArrays:
-        """Atoms on the values at the corners of boxes."""
+        """Atoms on the values at a point, or from below at the corners of boxes."""
         return OnArrays(env, high, valid=not self.plan.constraints)
+
+    def above(self, high: Where, low: Where) -> OnArrays:
+        """Atoms from above at the corners of boxes."""
+        return OnArrays(high, low, valid=not self.plan.constraints, upper=True)
 
     def terms(self, poly: Poly, free: Collection[str]) -> Terms:
         """A polynomial whose values change from call to call only with the free names."""
@@ -62,13 +68,16 @@ class Peak:
 
     def __init__(self, points: Points, free: Collection[str]) -> None:
         self.points = points
-        self.levels = [(points.terms(v.words, free), v.runs) for v in points.plan.levels]
+        self.levels = points.plan.levels
+        # Of levels over iterations there are no terms: the readings find the largest.
+        self.terms = [points.terms(Poly() if v.over else v.words, free) for v in self.levels]
 
     def __call__(self, at: Ints, low: Where, high: Where) -> Any:
         """From the values at the corners of boxes."""
-        least, most = self.points.on(low, high), self.points.on(high, low)
-        levels = ((terms(at, least, most), runs) for terms, runs in self.levels)
-        return np.broadcast_to(np.asarray(highest(levels, least), self.points.dtype), at.shape)
+        least, most = self.points.on(low, high), self.points.above(high, low)
+        words = (terms(at, least, most) for terms in self.terms)
+        top = highest(self.levels, least, words)
+        return np.broadcast_to(np.asarray(top, self.points.dtype), at.shape)
 
 
 class Reach:
@@ -95,7 +104,7 @@ class Reach:
 
     def _divide(self, at: Ints, low: Where, high: Where) -> Ints:
         cap, extent = self.points.M[at], self.candidates.extent[at]
-        least, most = self.points.on(low, high), self.points.on(high, low)
+        least, most = self.points.on(low, high), self.points.above(high, low)
         room: Any = extent
         assert self.lines is not None
         for line, (base, slope) in zip(self.lines, self.terms, strict=True):
@@ -104,7 +113,7 @@ class Reach:
             if line.atom is not None:
                 each = slope(at, least, most)
                 here = np.where(each > 0, (cap - held) // np.maximum(each, 1), extent)
-                if isinstance(line.atom, Clip):
+                if isinstance(line.atom, Clip) and isinstance(line.atom.length, Affine):
                     here = np.where(here >= least.length(line.atom.length), extent, here)
             here = np.where(held <= cap, here, -1)
             for length in line.runs:

@@ -21,10 +21,11 @@ import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from iosim.counting.closed import Atom, Level, Nest, Poly, close
+from iosim.counting.closed import Level, Nest, close
+from iosim.counting.poly import Atom, Poly
 from iosim.counting.signs import falls_with, rises_with
 from iosim.program.ir import Affine, Param, Program, Span
-from iosim.program.space import spans
+from iosim.program.space import fixed_spans
 
 
 def depends(atom: Atom, names: Collection[str]) -> bool:
@@ -91,7 +92,7 @@ def plans(program: Program, given: frozenset[str]) -> tuple[Plan, ...]:
     free = [p for p in program.params if p.name not in given]
     axis_of = {p.name: p.axis for p in program.params if p.least == 0}
     parts = [_Part(frozenset(_names(nest)), nest) for nest in close(program).nests]
-    needed = dict.fromkeys(c for span in spans(program) for c in _constraints(program, span))
+    needed = dict.fromkeys(c for span in fixed_spans(program) for c in _constraints(program, span))
     parts += [_Part(frozenset(Poly.of(c).names()), constraint=c) for c in needed]
     return tuple(
         _plan(group, [p.name for p in free if any(p.name in part.names for part in group)], axis_of)
@@ -114,7 +115,7 @@ def _constraints(program: Program, span: Span) -> list[Affine]:
 def _never_negative(value: Affine, params: Mapping[str, Param]) -> bool:
     """Whether the ranges of the parameters imply it: from its least, and up to its axis."""
     least, axes = value.const, dict[str, int]()
-    for name, c in value.terms:
+    for name, c in value.sizes:
         if name in params and c > 0:
             least += c * params[name].least
         else:
@@ -131,9 +132,11 @@ def _plan(parts: list[_Part], free: list[str], axis_of: dict[str, str]) -> Plan:
     steps = [k for k in free if k not in axis_of]
     # A tile that bounds a part of an axis also decides which loops run, and what is valid.
     lengths = {*needed, *(length for v in levels for length in v.runs)}
-    bounds = {name for length in lengths for name, _ in length.terms}
+    bounds = {name for length in lengths for name in Poly.of(length).names()}
     rises = {
-        k: k not in bounds and all(rises_with(v.words, k, axis_of) for v in levels) for k in steps
+        k: k not in bounds
+        and all(k not in v.names if v.over else rises_with(v.words, k, axis_of) for v in levels)
+        for k in steps
     }
     falls = {k: falls_with(total, k, axis_of) for k in free}
     spare = tuple(k for k in steps if rises[k] and k not in total.names())
@@ -148,8 +151,7 @@ def _plan(parts: list[_Part], free: list[str], axis_of: dict[str, str]) -> Plan:
 
 
 def _names(nest: Nest) -> set[str]:
-    polys = [nest.total, *(p for v in nest.peak for p in (v.words, *map(Poly.of, v.runs)))]
-    return set().union(*(poly.names() for poly in polys))
+    return nest.total.names().union(*(v.names for v in nest.peak))
 
 
 def _groups(parts: Iterable[_Part], params: Collection[str]) -> list[list[_Part]]:
@@ -165,13 +167,16 @@ def _lines(levels: tuple[Level, ...], tile: str) -> tuple[Line, ...] | None:
     """Occupancies as lines in a tile that they rise with; None where one isn't linear."""
     found = []
     for level in levels:
+        if level.over:
+            return None
         atoms = [a for a in level.words.atoms() if depends(a, {tile})]
         if len(atoms) > 1 or any(m.count(a) > 1 for a in atoms for m in level.words.terms):
             return None
+        runs = frozenset(x for x in level.runs if isinstance(x, Affine))  # of no open loop
         atom = atoms[0] if atoms else None
         if atom is None:
-            found.append(Line(level.words, Poly(), None, level.runs))
+            found.append(Line(level.words, Poly(), None, runs))
             continue
         slope = level.words.slope(atom)
-        found.append(Line(level.words - Poly.of(atom) * slope, slope, atom, level.runs))
+        found.append(Line(level.words - Poly.of(atom) * slope, slope, atom, runs))
     return tuple(found)

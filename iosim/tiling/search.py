@@ -167,7 +167,7 @@ class Search:
         if self.plan.falls:
             bound = self.total(at, self.points.on(upper))
         else:
-            bound = self.total(at, self.points.on(lower, upper), self.points.on(upper, lower))
+            bound = self.total(at, self.points.on(lower, upper), self.points.above(upper, lower))
         bound = np.broadcast_to(np.asarray(bound, self.points.dtype), at.shape)
         rows = np.flatnonzero(hopeful & best.may_improve(boxes, bound))
 

@@ -41,6 +41,7 @@ from iosim.program.ir import (
     nodes,
 )
 from iosim.program.ops import OPS
+from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 
 __all__ = ["EmitError", "Emitted", "InStep", "Kernel", "emit"]
@@ -104,6 +105,11 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     Raises EmitError, naming the cause: an operation without a template, a buffer that is cut
     unevenly, a block that is too large, or a nest that cannot run in step.
     """
+    if named := sorted(map(str, named_tiles(instance.program))):
+        raise EmitError(
+            f"{instance.program.name} has spans that follow the edges of tile {named[0]}, which "
+            "have no GPU form yet: count or simulate it"
+        )
     bodies = nests(instance)
     stem = re.sub(r"\W", "_", instance.program.name)
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from iosim.counts import Key
 from iosim.problem import Tensor, word_bytes
 from iosim.program.ir import Load, Loop, Node, Span, Store
-from iosim.program.walk import Instance, Range
+from iosim.program.space import Range
+from iosim.program.walk import Instance
 
 SECTOR = 32  # bytes, the unit in which an NVIDIA GPU moves data between the SM and L2
 PAD = 16  # words: a whole sector of the narrowest type that is emitted, fp16

@@ -1,0 +1,219 @@
+"""Loops and buffers bounded by the edges of outer tiles."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from strategies import dependent_schedules
+
+import iosim
+from iosim.counting import symbols
+from iosim.errors import ProgramError
+from iosim.gpu import EmitError, emit
+from iosim.problem import Tensor
+from iosim.program.check import check as check_program
+from iosim.program.ir import (
+    Affine,
+    Alloc,
+    Edge,
+    Free,
+    Load,
+    Loop,
+    Param,
+    Program,
+    Span,
+    Store,
+    Tile,
+)
+
+
+def by_walking(program: Any, sizes: dict[str, int], tiles: dict[str, int]) -> tuple[Any, int]:
+    """Words and peak from a walk that shares no code with iosim: position by position."""
+    env: dict[Any, int] = sizes | {p.name: min(tiles[p.name], sizes[p.axis])
+                                   for p in program.params}  # fmt: skip
+    moved: Counter[Any] = Counter()
+    held: dict[str, int] = {}
+    peak = 0
+
+    def value(affine: Any, at: dict[Any, int]) -> int:
+        return affine.const + sum(c * at[name] for name, c in affine.terms)
+
+    def positions(x: Any, at: dict[Any, int]) -> list[int]:
+        if isinstance(x, Tile):
+            return list(range(at[Edge(x, "start")], at[Edge(x, "stop")]))
+        low, high = value(x.start, at), value(x.stop, at)
+        return [p for p in range(at[x.axis]) if low <= p < high]
+
+    def run(body: Any, at: dict[Any, int]) -> None:
+        nonlocal peak
+        for node in body:
+            if isinstance(node, Loop):
+                rest = positions(node.span, at)
+                by = 1 if node.step is None else at[node.step]
+                while rest:
+                    mine, rest = rest[:by], rest[by:]
+                    edges = {
+                        Edge(node.tile, "start"): mine[0],
+                        Edge(node.tile, "stop"): mine[-1] + 1,
+                    }
+                    run(node.body, at | edges)
+            elif isinstance(node, Free):
+                del held[node.buffer]
+            elif isinstance(node, (Load, Store, Alloc)):
+                words = 1
+                for x in node.index:
+                    words *= len(positions(x, at))
+                if not isinstance(node, Alloc):
+                    moved["load" if isinstance(node, Load) else "store", node.tensor] += words
+                if not isinstance(node, Store):
+                    held[node.buffer] = words
+                    peak = max(peak, sum(held.values()))
+
+    run(program.body, env)
+    return moved, peak
+
+
+def check(case: Any) -> None:
+    program, sizes, tiles = case
+    moved, top = by_walking(program, sizes, tiles)
+    instance = iosim.bind(program, sizes, tiles)
+    counts = iosim.count(instance)
+    assert {k: v for k, v in counts if v} == {k: v for k, v in moved.items() if v}
+    assert iosim.peak(instance) == top
+    hbm = {"A": np.ones((sizes["n"], sizes["m"])), "B": np.zeros((sizes["n"], sizes["m"]))}
+    run = iosim.simulate(instance, iosim.Machine(max(1, top)), hbm)
+    assert (run.counts, run.peak_words) == (counts, top)
+    many = iosim.count_many(program, sizes | tiles)
+    assert {key: int(words) for key, words in many.items()} == dict(counts)
+    assert int(iosim.peak_many(program, sizes | tiles)) == top
+
+
+@settings(max_examples=250, deadline=None)
+@given(dependent_schedules())
+def test_dependent_loops_are_counted_alike(case: Any) -> None:
+    check(case)
+
+
+@settings(max_examples=40, deadline=None)
+@given(dependent_schedules())
+def test_the_formula_says_the_same(case: Any) -> None:
+    program, sizes, tiles = case
+    instance = iosim.bind(program, sizes, tiles)
+    try:
+        want = iosim.count(instance), iosim.peak(instance)
+    except ProgramError:
+        return
+    assert symbols.count(program).at(sizes, tiles) == want
+
+
+@pytest.mark.slow
+@settings(max_examples=4000, deadline=None)
+@given(dependent_schedules(most=40))
+def test_dependent_loops_are_counted_alike_at_length(case: Any) -> None:
+    check(case)
+
+
+def causal(b: iosim.Builder) -> None:
+    """FlashAttention-2 in which rows i see columns up to their own last."""
+    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+    for h in b.grid("heads"):
+        for i in b.grid("N", B_r):
+            q = b.load("Q", h, i, "d")
+            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
+            for j in b.tiles("N", B_c, stop=i.stop):
+                k, v = b.load("K", h, j, "d"), b.load("V", h, j, "d")
+                s = b.zeros("s", i, j)
+                b.op("matmul_nt", s, q, k)
+                b.op("online_softmax", o, m, l, s, v)
+                b.free(k, v, s)
+            b.op("finish", o, l)
+            b.store(o, "O", h, i, "d")
+            b.free(q, o, m, l)
+
+
+def by_trying(program: Any, sizes: dict[str, int], M: int) -> tuple[int, int] | None:
+    """The fewest words of any tiling within M, and the least peak of all, by walking each."""
+    best, least = None, None
+    axes = {p.name: p for p in program.params}
+    ranges = [range(p.least, sizes[p.axis] + 1) for p in axes.values()]
+    for values in itertools.product(*ranges):
+        moved, peak = by_walking(program, sizes, dict(zip(axes, values, strict=True)))
+        least = peak if least is None else min(least, peak)
+        words = sum(moved.values())
+        if peak <= M:
+            best = words if best is None else min(best, words)
+    assert least is not None
+    return (best, least) if best is not None else None
+
+
+@pytest.mark.parametrize("N", [1, 2, 7, 10, 13])
+def test_a_prefix_is_tiled_like_brute_force(N: int) -> None:
+    """More rows may move more words here: N = 10, B_r 5 to 6 takes K from 15 rows to 16."""
+    program = iosim.build("causal", iosim.Attention, causal)
+    problem = iosim.Attention(N, 2)
+    for M in (10, 12, 17, 26, 40, 77, 200):
+        want = by_trying(program, problem.sizes, M)
+        if want is None:
+            with pytest.raises(iosim.CapacityError):
+                iosim.optimal_tiles(program, problem, M)
+            continue
+        best = iosim.optimal_tiles(program, problem, M)
+        assert (best.total_words, iosim.smallest_capacity(program, problem)) == want
+
+
+def test_words_are_not_monotone_where_a_span_follows_a_tile() -> None:
+    program = iosim.build("causal", iosim.Attention, causal)
+    sizes = iosim.Attention(10, 1).sizes
+    rows = [iosim.count(iosim.bind(program, sizes, {"B_r": B, "B_c": 1}))["load", "K"]
+            for B in (5, 6)]  # fmt: skip
+    assert rows == [15, 16]
+
+
+def test_a_prefix_is_counted_as_fast_as_a_square() -> None:
+    """Sizes of 2**40 are counted by the same few sums."""
+    program = iosim.build("causal", iosim.Attention, causal)
+    N, B_r = 2**40 - 1, 1000
+    counts = iosim.count(iosim.bind(program, {"N": N, "d": 1, "heads": 1}, {"B_r": B_r, "B_c": 7}))
+    full, short = divmod(N, B_r)
+    assert counts["load", "K"] == B_r * full * (full + 1) // 2 + N * (short > 0)
+
+
+def test_what_has_no_gpu_form_is_said_in_one_line() -> None:
+    program = iosim.build("causal", iosim.Attention, causal)
+    instance = iosim.bind(program, iosim.Attention(9, 4).sizes, {"B_r": 2, "B_c": 2})
+    with pytest.raises(EmitError, match="causal has spans that follow the edges of tile i"):
+        emit(instance)
+
+
+@pytest.mark.parametrize("where", ["load", "loop"])
+def test_an_edge_is_used_inside_its_loop(where: str) -> None:
+    def schedule(b: iosim.Builder) -> None:
+        B, C = b.tile_sizes("N", "B", "C")
+        for h in b.grid("heads"):
+            for i in b.grid("N", B):
+                stop = i.stop
+            if where == "load":
+                b.free(b.load("K", h, b.span("N", 0, stop), "d"))
+            for j in b.tiles("N", C, stop=stop):
+                b.free(b.load("K", h, j, "d"))
+
+    with pytest.raises(ProgramError, match=r"i\.stop is used outside loop i: move the use inside"):
+        iosim.build("outside", iosim.Attention, schedule)
+
+
+def test_trees_written_by_hand_use_edges_inside_too() -> None:
+    i, j = Tile("i", "n"), Tile("j", "n")
+    n, zero = Affine.of("n"), Affine()
+    tensors = (Tensor("X", ("n",)), Tensor("Y", ("n",)))
+    inner = Loop(j, Span("n", zero, i.stop), "B", False, ())
+    for body in ((inner,), (Load("x", "X", (Span("n", zero, i.stop),)), Free("x"))):
+        program = Program("hand", "copy", (Param("B", "n"),), tensors, body)
+        with pytest.raises(ProgramError, match="is used outside"):
+            check_program(program)
+    check_program(Program("hand", "copy", (Param("B", "n"),), tensors,
+                          (Loop(i, Span("n", zero, n), "B", False, (inner,)),)))  # fmt: skip
