@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 import iosim
 from experiments import schedule_search as family
 from iosim import units
-from iosim.bounds import CLASSES
+from iosim.bounds import BOUNDS, CLASSES, best_lower_bound_many
 from iosim.checks import tightness
+from iosim.counting.numbers import count_many
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention
+from iosim.tiling import optimal_tiles_many
 
 N = 2**18
 
@@ -30,7 +32,10 @@ def memory_sizes(low: float, high: float, by: float = 1.13) -> list[int]:
 
 
 def worst(d: int, low: float, high: float, klass: str) -> float:
-    return max(tightness.tightness(Attention(N, d), M, klass).gap for M in memory_sizes(low, high))
+    Ms = memory_sizes(low, high)
+    points = tightness.sweep(N, [d], Ms, klass)
+    assert len(points) == len(Ms)
+    return max(point.gap for point in points)
 
 
 @pytest.mark.parametrize("d", [64, 128])
@@ -53,9 +58,55 @@ class TestBars:
         assert worst(d, 64, N * d // 16, "trees") <= 1.85
 
 
-@settings(max_examples=300)
+def every_count(sizes: dict[str, Any], M: Any) -> dict[str, tuple[Any, Any]]:
+    """Words of each schedule with its optimal tiles, and where it runs, at many points."""
+    counts = {}
+    for entry in iosim.all_algorithms("attention"):
+        tiles, found = optimal_tiles_many(entry.program, sizes, M)
+        moved = count_many(entry.program, sizes | tiles)
+        counts[entry.name] = sum(moved.values()), found
+    return counts
+
+
+def test_no_schedule_moves_less_than_any_bound() -> None:
+    """Random points, and all of the smallest; every schedule against every bound of a class."""
+    rng = np.random.default_rng(0)
+    small = np.array(list(itertools.product((1, 2, 3, 5), (1, 2, 3), (1, 2), range(3, 15)))).T
+    drawn = np.exp(rng.uniform(0, np.log([[401], [41], [4], [20001]]), (4, 3000))).astype(int)
+    *axes, M = np.concatenate([small, np.maximum(drawn, [[1], [1], [1], [3]])], axis=1)
+    sizes = dict(zip(("N", "d", "heads"), axes, strict=True))
+    counts = every_count(sizes, M)
+    best = np.min([np.where(found, words, 2**62) for words, found in counts.values()], axis=0)
+    checked = 0
+    for b in BOUNDS.values():
+        if (b.problem, b.kind, b.strength) == ("attention", "lower", "exact"):
+            assert b.everywhere
+            checked += 1
+            low = b.curve(**sizes, M=M)
+            for name, (words, found) in counts.items():
+                assert (low <= words)[found].all(), (b.name, name)
+    assert checked >= len(CLASSES) + 4
+    # The record of a point is what the arrays say of it.
+    for k in rng.integers(0, len(M), 40):
+        problem = Attention(*(int(v[k]) for v in axes))
+        for klass in CLASSES:
+            point = tightness.tightness(problem, int(M[k]), klass)
+            assert point.gap >= 1, point
+            assert point.best.words == best[k]
+            assert counts[point.best.algorithm][0][k] == best[k]
+            assert {row.name for row in point.bounds} == {
+                b.name for b in BOUNDS.values()
+                if b.problem == "attention" and b.kind == "lower" and b.strength == "exact"
+                and CLASSES[klass] in b.classes
+            }  # fmt: skip
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
 @given(st.integers(1, 400), st.integers(1, 40), st.integers(1, 3), st.integers(3, 20000))
-def test_no_schedule_moves_less_than_any_bound(n: int, d: int, heads: int, M: int) -> None:
+def test_no_schedule_moves_less_than_any_bound_one_by_one(
+    n: int, d: int, heads: int, M: int
+) -> None:
     problem = Attention(n, d, heads)
     for klass in CLASSES:
         point = tightness.tightness(problem, M, klass)
@@ -69,6 +120,16 @@ def test_no_schedule_moves_less_than_any_bound(n: int, d: int, heads: int, M: in
             assert all((row.words or 0) <= words for row in point.bounds)
 
 
+def test_a_sweep_is_its_points() -> None:
+    """Searched together, and one by one; a point where no schedule runs is left out."""
+    Ms = [2, 3, 40, 700, 5000]
+    for klass in CLASSES:
+        found = tightness.sweep(100, [3, 16], Ms, klass, heads=2)
+        assert found == [
+            tightness.tightness(Attention(100, d, 2), M, klass) for d in (3, 16) for M in Ms[1:]
+        ]
+
+
 def test_a_bound_that_is_a_tenth_too_high_is_caught() -> None:
     """At 8d² the gap is below 1.1: the same check, with the constant 4.4 instead of 4, fails."""
     point = tightness.tightness(Attention(N, 128), 8 * 128**2)
@@ -78,17 +139,18 @@ def test_a_bound_that_is_a_tenth_too_high_is_caught() -> None:
 
 @pytest.mark.parametrize("klass", CLASSES)
 def test_bounds_are_monotone(klass: str) -> None:
-    def bound(n: int, d: int, M: int) -> float:
-        return tightness.tightness(Attention(n, d), M, klass).binding.words or 0.0
+    def bound(N: Any, d: Any, M: Any) -> Any:
+        N, d, heads, M = np.broadcast_arrays(N, d, 1, M)
+        return best_lower_bound_many("attention", {"N": N, "d": d, "heads": heads}, M, klass)[0]
 
     for d in (16, 64):
-        line = [bound(4096, d, M) for M in memory_sizes(64, 4096 * d)]
-        assert all(a >= b for a, b in itertools.pairwise(line))
+        assert (np.diff(bound(4096, d, memory_sizes(64, 4096 * d))) <= 0).all()
+        assert (np.diff(bound(4096, d, memory_sizes(64, 4096 * d, 1.001))) <= 0).all()
     for M in (100, 1000, 10_000):
-        over_n = [bound(n, 32, M) for n in (64, 128, 500, 501, 2000)]
-        over_d = [bound(2000, d, M) for d in (4, 8, 31, 32, 100)]
-        assert over_n == sorted(over_n)
-        assert over_d == sorted(over_d)
+        assert (np.diff(bound([64, 128, 500, 501, 2000], 32, M)) >= 0).all()
+        assert (np.diff(bound(np.arange(1, 3000), 32, M)) >= 0).all()
+        assert (np.diff(bound(2000, [4, 8, 31, 32, 100], M)) >= 0).all()
+        assert (np.diff(bound(2000, np.arange(1, 200), M)) >= 0).all()
 
 
 def test_unknown_class() -> None:

@@ -57,6 +57,7 @@ __all__ = [
     "bound_class",
     "bounds_for",
     "exact_lower_bounds",
+    "size_names",
     "sym",
 ]
 
@@ -137,27 +138,34 @@ def bounds_for(problem: Problem, M: int) -> tuple[BoundRow, ...]:
     Rows come in catalogue order; words count loads plus stores.  Raises InputError for an M that
     is no size.
     """
-    rows = []
-    for b in BOUNDS.values():
-        if b.problem == problem.kind:
-            reason = b.why_not(problem, M)
-            words = None if reason else b.words(problem, M)
-            rows.append(
-                BoundRow(
-                    name=b.name,
-                    kind=b.kind,
-                    strength=b.strength,
-                    words=words,
-                    applies=reason is None,
-                    reason=reason,
-                    covers=b.covers,
-                    classes=b.classes,
-                    validity=b.validity,
-                    source=b.source,
-                    proof=b.proof,
-                )
-            )
-    return tuple(rows)
+    return tuple(_row(b, problem, M) for b in BOUNDS.values() if b.problem == problem.kind)
+
+
+def _row(b: Bound, problem: Problem, M: int) -> BoundRow:
+    reason = b.why_not(problem, M)
+    return BoundRow(
+        name=b.name,
+        kind=b.kind,
+        strength=b.strength,
+        words=None if reason else b.words(problem, M),
+        applies=reason is None,
+        reason=reason,
+        covers=b.covers,
+        classes=b.classes,
+        validity=b.validity,
+        source=b.source,
+        proof=b.proof,
+    )
+
+
+def _exact_lower(kind: str, klass: BoundClass | str) -> list[Bound]:
+    """The exact lower bounds for a kind of problem that cover a class."""
+    chosen = bound_class(klass)
+    return [
+        b
+        for b in BOUNDS.values()
+        if (b.problem, b.kind, b.strength) == (kind, "lower", "exact") and chosen in b.classes
+    ]
 
 
 def exact_lower_bounds(
@@ -167,13 +175,8 @@ def exact_lower_bounds(
 
     `klass` is a class or its name.  Raises InputError for an unknown class.
     """
-    chosen = bound_class(klass)
-    return tuple(
-        row
-        for row in bounds_for(problem, M)
-        if (row.kind, row.strength, row.applies) == ("lower", "exact", True)
-        and chosen in row.classes
-    )
+    rows = (_row(b, problem, M) for b in _exact_lower(problem.kind, klass))
+    return tuple(row for row in rows if row.applies)
 
 
 def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once") -> BestBound:
@@ -208,12 +211,7 @@ def best_lower_bound_many(
     >>> best_lower_bound_many("copy", {"n": np.array([3, 5])}, np.array([1, 1]))
     (array([ 6., 10.]), ['copy-lower', 'copy-lower'])
     """
-    axes, chosen = size_names(kind), bound_class(klass)
-    known = [
-        b
-        for b in BOUNDS.values()
-        if (b.problem, b.kind, b.strength) == (kind, "lower", "exact") and chosen in b.classes
-    ]
+    axes, known = size_names(kind), _exact_lower(kind, klass)
     # Words are never negative: -1 stands where a bound doesn't apply.
     words = np.full((max(1, len(known)), len(M)), -1.0)
     for k, b in enumerate(known):

@@ -13,11 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from iosim.algorithms import all_algorithms
-from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds
+from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds, size_names
+from iosim.counting.numbers import count
 from iosim.errors import CapacityError
-from iosim.problem import Attention
-from iosim.tiling import optimal_tiles, smallest_capacity
+from iosim.problem import Attention, check_size
+from iosim.program.walk import bind
+from iosim.tiling import optimal_tiles_many, smallest_capacity
 
 # What ``iosim tightness --out`` writes.
 FILES = ("tightness.csv", "tightness.png", "tightness.svg")
@@ -69,17 +73,30 @@ def best_schedule(problem: Attention, M: int) -> BestSchedule:
 
     Raises CapacityError where none runs, with the smallest M in which one does.
     """
-    found: list[BestSchedule] = []
-    for entry in all_algorithms("attention"):
-        try:
-            tiling = optimal_tiles(entry.program, problem, M)
-        except CapacityError:
-            continue
-        found.append(BestSchedule(entry.name, tiling.tiles, tiling.total_words))
-    if not found:
+    (best,) = _best_schedules([(problem, M)])
+    if best is None:
         least = min(smallest_capacity(a.program, problem) for a in all_algorithms("attention"))
         raise CapacityError(f"no schedule runs in M = {M} words: use M >= {least}")
-    return min(found, key=lambda b: b.words)
+    return best
+
+
+def _best_schedules(points: Sequence[tuple[Attention, int]]) -> list[BestSchedule | None]:
+    """The best schedule at each point, all points searched together; None where none runs."""
+    M = np.array([check_size("M", M) for _, M in points], np.int64)
+    sizes = {
+        x: np.array([getattr(p, x) for p, _ in points], np.int64) for x in size_names("attention")
+    }
+    best: list[BestSchedule | None] = [None] * len(points)
+    for entry in all_algorithms("attention"):
+        tiles, found = optimal_tiles_many(entry.program, sizes, M)
+        for k in np.flatnonzero(found):
+            chosen = {name: int(values[k]) for name, values in tiles.items()}
+            words = count(bind(entry.program, points[int(k)][0].sizes, chosen)).total_words
+            before = best[k]
+            # Of equally good ones the first that is registered.
+            if before is None or words < before.words:
+                best[k] = BestSchedule(entry.name, chosen, words)
+    return best
 
 
 def tightness(problem: Attention, M: int, klass: BoundClass | str = "once") -> Tightness:
@@ -95,15 +112,15 @@ def tightness(problem: Attention, M: int, klass: BoundClass | str = "once") -> T
 def sweep(
     N: int, ds: Sequence[int], Ms: Iterable[int], klass: BoundClass | str = "once", heads: int = 1
 ) -> list[Tightness]:
-    """`tightness` for several d and M; points where no schedule runs are left out."""
-    found = []
-    for d in ds:
-        for M in Ms:
-            try:
-                found.append(tightness(Attention(N, d, heads), M, klass))
-            except CapacityError:
-                continue
-    return found
+    """`tightness` for several d and M, M running fastest; points where none runs are left out."""
+    chosen = bound_class(klass)
+    Ms = list(Ms)
+    points = [(Attention(N, d, heads), M) for d in ds for M in Ms]
+    return [
+        Tightness(problem, M, chosen, best, exact_lower_bounds(problem, M, chosen))
+        for (problem, M), best in zip(points, _best_schedules(points), strict=True)
+        if best is not None
+    ]
 
 
 def table(points: Iterable[Tightness]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from iosim.bounds import CLASSES
 from iosim.cli import options as opt
 from iosim.errors import InputError
 from iosim.units import parse_int, parse_range
@@ -46,8 +47,8 @@ def bounds(M: str | None, sizes: opt.Sizes, dtype: str | None, as_json: bool) ->
     "--class",
     "klass",
     default="once",
-    help="algorithms covered by the bound: once (every score computed once), recompute "
-    "(scores may be computed again), trees (sums in any order and shape)",
+    help="algorithms covered by the bound: "
+    + ", ".join(f"{klass.name} ({klass.says})" for klass in CLASSES.values()),
 )
 @opt.path("--out", "write tightness.csv and a figure here")
 @opt.dtype
