@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import iosim
 from iosim.bounds import bound
 from iosim.checks import tightness
+from iosim.counting.numbers import count_many
 from iosim.output import table
 from iosim.problem import Attention
+from iosim.tiling import optimal_tiles_many
 
 IMG = Path(__file__).parent.parent / "docs" / "img"
 
@@ -21,21 +24,31 @@ def test_the_table_of_the_main_job() -> None:
     assert {r["name"] for r in rows if r["kind"] == "run"} == {
         a.name for a in iosim.all_algorithms("attention")
     }  # fmt: skip
-    for r in rows:
-        problem = Attention(r["N"], r["d"], r["heads"])
-        if r["kind"] in ("run", "formula"):
-            program = iosim.algorithm(r["name"]).program
-            words = iosim.optimal_tiles(program, problem, r["M_words"]).total_words
-            assert r["total_words"] == words, r
+    assert {(r["N"], r["d"], r["heads"]) for r in rows} == {(1024, 64, 1)}
+    sizes = {"N": 1024, "d": 64, "heads": 1}
+    for name in dict.fromkeys(r["name"] for r in rows):
+        mine = [r for r in rows if r["name"] == name]
+        M = np.array([r["M_words"] for r in mine])
+        said = np.array([r["total_words"] for r in mine])
+        if mine[0]["kind"] in ("run", "formula"):
+            program = iosim.algorithm(name).program
+            tiles, found = optimal_tiles_many(program, sizes, M)
+            assert found.all()
+            moved = sum(count_many(program, sizes | tiles).values())
+            assert (said == moved).all(), name
         else:
-            words = bound(r["name"]).words(problem, r["M_words"])
-            assert r["total_words"] == pytest.approx(words, rel=1e-9, abs=1e-3), r
+            assert all(bound(name).applies(Attention(**sizes), int(m)) for m in M)
+            assert said == pytest.approx(bound(name).curve(**sizes, M=M), rel=1e-9, abs=1e-3), name
 
 
 def test_the_table_of_gaps() -> None:
     rows = table.read_csv(IMG / "tightness.csv")
     assert {r["d"] for r in rows} == {32, 64, 128}
-    for r in rows[::4]:
-        point = tightness.tightness(Attention(r["N"], r["d"]), r["M_words"], r["class"])
-        assert r["best_words"] == point.best.words
-        assert r["gap"] == pytest.approx(point.gap, abs=1e-6)
+    for d in (32, 64, 128):
+        mine = [r for r in rows if r["d"] == d]
+        assert {(r["N"], r["class"], r["heads"]) for r in mine} == {(2**18, "once", 1)}
+        points = tightness.sweep(2**18, [d], [r["M_words"] for r in mine])
+        for r, point in zip(mine, points, strict=True):
+            assert (r["best_words"], r["best_algorithm"]) == (
+                point.best.words, point.best.algorithm)  # fmt: skip
+            assert r["gap"] == pytest.approx(point.gap, abs=1e-6)

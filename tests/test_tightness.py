@@ -72,8 +72,11 @@ def test_no_schedule_moves_less_than_any_bound() -> None:
     """Random points, and all of the smallest; every schedule against every bound of a class."""
     rng = np.random.default_rng(0)
     small = np.array(list(itertools.product((1, 2, 3, 5), (1, 2, 3), (1, 2), range(3, 15)))).T
-    drawn = np.exp(rng.uniform(0, np.log([[401], [41], [4], [20001]]), (4, 3000))).astype(int)
-    *axes, M = np.concatenate([small, np.maximum(drawn, [[1], [1], [1], [3]])], axis=1)
+    drawn = np.exp(rng.uniform(0, np.log([[401], [41], [4], [20001]]), (4, 1200))).astype(int)
+    large = [(N, d, 1, M) for d in (32, 64, 128) for M in memory_sizes(64, N * d // 8, 1.4)]
+    *axes, M = np.concatenate(
+        [small, np.maximum(drawn, [[1], [1], [1], [3]]), np.array(large).T], axis=1
+    )
     sizes = dict(zip(("N", "d", "heads"), axes, strict=True))
     counts = every_count(sizes, M)
     best = np.min([np.where(found, words, 2**62) for words, found in counts.values()], axis=0)
@@ -86,8 +89,11 @@ def test_no_schedule_moves_less_than_any_bound() -> None:
             for name, (words, found) in counts.items():
                 assert (low <= words)[found].all(), (b.name, name)
     assert checked >= len(CLASSES) + 4
+    # The check has teeth: a bound a tenth larger would be above some count.
+    once = BOUNDS["constant-tight-once"].curve(**sizes, M=M)
+    assert (1.1 * once > best)[best > 5 * axes[0] * axes[1] * axes[2]].any()
     # The record of a point is what the arrays say of it.
-    for k in rng.integers(0, len(M), 40):
+    for k in rng.integers(0, len(M), 12):
         problem = Attention(*(int(v[k]) for v in axes))
         for klass in CLASSES:
             point = tightness.tightness(problem, int(M[k]), klass)

@@ -88,6 +88,10 @@ def _accounting(seed: int, count: int, kind: str) -> tuple[int, int]:
     return seen, free
 
 
+def _scope(count: int, seen: int, free: int, seed: int) -> str:
+    return f"{count} random executions, H ≤ 3, {seen} segments, {free} free starts, seed {seed}"
+
+
 @step(
     "accounting-once",
     how="sampled",
@@ -95,8 +99,8 @@ def _accounting(seed: int, count: int, kind: str) -> tuple[int, int]:
 )
 def accounting_once() -> str:
     """Executions simulated word by word, cut at random lengths."""
-    seen, free = _accounting(1, 600, "once")
-    return f"600 random executions, H ≤ 3, {seen} segments, {free} free starts, seed 1"
+    seen, free = _accounting(1, constants.EXECUTIONS, "once")
+    return _scope(constants.EXECUTIONS, seen, free, 1)
 
 
 @step(
@@ -106,8 +110,8 @@ def accounting_once() -> str:
 )
 def accounting_recompute() -> str:
     """The same where a score may be dropped rather than stored."""
-    seen, free = _accounting(2, 600, "recompute")
-    return f"600 random executions, H ≤ 3, {seen} segments, {free} free starts, seed 2"
+    seen, free = _accounting(2, constants.EXECUTIONS, "recompute")
+    return _scope(constants.EXECUTIONS, seen, free, 2)
 
 
 @step(
@@ -117,8 +121,8 @@ def accounting_recompute() -> str:
 )
 def trees() -> str:
     """Sums by random trees, results in words of their own or over operands."""
-    seen, free = _accounting(6, 800, "trees")
-    return f"800 random executions, H ≤ 3, {seen} segments, {free} free starts, seed 6"
+    seen, free = _accounting(6, constants.TREE_EXECUTIONS, "trees")
+    return _scope(constants.TREE_EXECUTIONS, seen, free, 6)
 
 
 def _overlapping_lives() -> int:

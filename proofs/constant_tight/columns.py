@@ -83,7 +83,7 @@ def sharpened_loomis_whitney() -> str:
 def sharpened_larger() -> str:
     """Unions of boxes come closest to equality."""
     rng = random.Random(3)
-    for _ in range(1500):
+    for _ in range(constants.SETS):
         n, d = rng.randint(2, 8), rng.randint(1, 8)
         products: set[tuple[int, int, int]] = set()
         for _ in range(rng.randint(1, 3)):
@@ -93,4 +93,4 @@ def sharpened_larger() -> str:
         if rng.random() < 0.3:
             products -= set(rng.sample(sorted(products), rng.randint(0, len(products) // 3)))
         _sharp_on(products, d, rng.choice([0, 0, rng.randint(0, 9)]))
-    return "1500 sets on grids up to 8 × 8 × 8, seed 3"
+    return f"{constants.SETS} sets on grids up to 8 × 8 × 8, seed 3"

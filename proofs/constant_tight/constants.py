@@ -13,3 +13,11 @@ ONCE: tuple[Fraction, Fraction] = (Fraction(11, 100), Fraction(36, 100))
 RECOMPUTE: tuple[Fraction, Fraction] = (Fraction(8, 5), Fraction(1, 25))
 # Section 7, remark: a sum made in J stays costs at least STAY·J − 1 transfers.
 STAY = 2
+
+# How many random cases the sampled steps draw.
+EXECUTIONS = 600
+TREE_EXECUTIONS = 800
+SETS = 1500
+SHAPES = 400
+SEARCHES = 30
+CERTIFICATES = 300

@@ -274,7 +274,7 @@ def caps_against_shapes() -> str:
     """Random and extreme sizes; equality is approached, so that a smaller cap would be noticed."""
     rng = np.random.default_rng(4)
     closest = {"once": 0.0, "recompute": 0.0}
-    for _ in range(400):
+    for _ in range(constants.SHAPES):
         x = 10 ** rng.uniform(-3, 2)
         s = x * rng.uniform(0.4, 3)
         m1, m2 = rng.uniform(0, 1.2), rng.choice([0.0, rng.uniform(0, 0.8)])
@@ -309,4 +309,4 @@ def caps_against_shapes() -> str:
             closest[klass] = max(closest[klass], ratio)
             require(ratio <= 1 + 1e-9, f"{klass}: x = {x}, s = {s}: {ratio} of the cap")
     require(min(closest.values()) > 0.9, f"the shapes tried reach only {closest} of the caps")
-    return "400 points, 6000 shapes each, seed 4"
+    return f"{constants.SHAPES} points, 6000 shapes each, seed 4"

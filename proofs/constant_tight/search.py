@@ -72,13 +72,14 @@ def caps_against_search() -> str:
     """Random multistart with shrinking moves; it comes close, so that the caps are sharp."""
     rng = np.random.default_rng(7)
     least = {"once": 1.0, "recompute": 1.0}
-    for x in 10 ** rng.uniform(-2.5, 1.5, 30):
+    for x in 10 ** rng.uniform(-2.5, 1.5, constants.SEARCHES):
         for klass in least:
             ratio = _climb(klass, float(x), rng)
             least[klass] = min(least[klass], ratio)
             require(ratio <= 1 + 1e-9, f"{klass}: x = {x}: the search finds {ratio} of the cap")
     require(min(least.values()) > 0.97, f"the search reaches only {least} of the caps")
-    return f"30 points, 300 starts each, seed 7: at least {min(least.values()):.4f} of the cap"
+    near = min(least.values())
+    return f"{constants.SEARCHES} points, 300 starts each, seed 7: at least {near:.4f} of the cap"
 
 
 @step(
@@ -89,7 +90,7 @@ def caps_against_search() -> str:
 def evaluator() -> str:
     """Each certificate's cap dominates its faces at rational points, and its words follow."""
     rng = random.Random(5)
-    for _ in range(300):
+    for _ in range(constants.CERTIFICATES):
         klass = rng.choice(["once", "recompute"])
         N, d = rng.randint(1, 2**18), rng.randint(1, 256)
         M = max(3, round(d * d * 10 ** rng.uniform(-3, 1)))
@@ -112,4 +113,4 @@ def evaluator() -> str:
                     paid = (T - P * P) * P / 2 + m2 * P * P
                     require(paid <= cap * (1 + Fraction(1, 10**10)), f"{proof}: face paid")
             require((2 - m1) * T * T / 16 <= cap * (1 + Fraction(1, 10**10)), f"{proof}: inside")
-    return "300 certificates, seed 5"
+    return f"{constants.CERTIFICATES} certificates, seed 5"
