@@ -9,7 +9,7 @@ with no lane dimensions at all; it is what the batched run is tested against.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,10 @@ from iosim.program.ops import OPS
 from iosim.program.walk import Instance
 
 Array = NDArray[np.float64]
+
+
+# How many words of one buffer are processed at once.
+LANES = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +98,16 @@ class _State:
     named: frozenset[Tile] = frozenset()  # tiles whose edges bound spans
     used: int = 0
     peak: int = 0
+    tick: Callable[[int], object] | None = None
 
 
 def simulate(
-    instance: Instance, machine: Machine, hbm: Mapping[str, Array], *, lanes: int = 2**18
+    instance: Instance,
+    machine: Machine,
+    hbm: Mapping[str, Array],
+    *,
+    lanes: int = LANES,
+    tick: Callable[[int], object] | None = None,
 ) -> Run:
     """Run a bound program on real numbers.
 
@@ -106,6 +116,7 @@ def simulate(
         machine: the fast memory.
         hbm: the inputs by name, float64, of the shapes that the program's tensors have.
         lanes: how many words of one buffer may be processed at once (1: strictly in order).
+        tick: called now and then with the words moved so far.
 
     Raises:
         InputError: an input is missing or has the wrong shape.
@@ -143,7 +154,15 @@ def simulate(
             memory[tensor.name] = np.full(shape, np.nan)
     words = dict.fromkeys(program.keys(), 0)
     state = _State(
-        instance, machine.M, lanes, memory, env, words, stored, named=space.named_tiles(program)
+        instance,
+        machine.M,
+        lanes,
+        memory,
+        env,
+        words,
+        stored,
+        named=space.named_tiles(program),
+        tick=tick,
     )
     _body(state, program.body, "program")
     outputs = {x: a for x, a in memory.items() if x in stored or x not in hbm}
@@ -159,6 +178,8 @@ def _real(name: str, array: Any) -> Array:
 
 
 def _body(s: _State, body: tuple[Node, ...], scope: str) -> None:
+    if s.tick is not None:
+        s.tick(sum(s.words.values()))
     before = set(s.arrays)
     for node in body:
         if isinstance(node, Loop):

@@ -6,14 +6,21 @@ says how many of them make a word.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from iosim.counts import Counts, Key
 from iosim.errors import InputError
-from iosim.problem import Tensor, check_size, word_bytes
+from iosim.problem import LARGEST_SIZE, Tensor, check_size, word_bytes
 
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+# The most values that one axis may have, and that a range may take to make.
+LONGEST_AXIS = 2**24
+# More digits than any size has; Python itself refuses to read a number of 4,300.
+MOST_DIGITS = 100
+# Characters of what was typed that a message repeats.
+MOST_SHOWN = 80
 _STEP = re.compile(r"(x|\+)([0-9]+(?:\.[0-9]+)?)")
 # Thousands are grouped in threes or not at all, so that 1,0,2,4 is no number.
 _NUMBER = r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
@@ -28,8 +35,25 @@ def parse_int(name: str, text: str, least: int = 1) -> int:
 
 def _digits(name: str, text: str) -> int:
     if not _INTEGER.fullmatch(text.strip()):
-        raise InputError(f"{name} must be a whole number, got {text!r}: give an integer")
-    return int(text.replace(",", "").replace("_", ""))
+        raise InputError(f"{name} must be a whole number, got {_quoted(text)}: give an integer")
+    return _number(name, text.strip())
+
+
+def _number(name: str, text: str) -> int:
+    """Digits to an integer, unless there are so many that no size can be meant."""
+    digits = text.replace(",", "").replace("_", "")
+    if len(digits) > MOST_DIGITS:
+        raise InputError(
+            f"{name} has {len(digits):,} digits: choose a size inside 1..{LARGEST_SIZE} (2**40)"
+        )
+    return int(digits)
+
+
+def _quoted(text: str) -> str:
+    """What was typed, or the beginning of what is too long for a line."""
+    if len(text) <= MOST_SHOWN:
+        return repr(text)
+    return f"{text[:MOST_SHOWN]!r} and so on, {len(text):,} characters"
 
 
 def parse_words(name: str, text: str, dtype: str | None = None) -> int:
@@ -43,12 +67,12 @@ def parse_words(name: str, text: str, dtype: str | None = None) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise InputError(
-            f"{name} = {text!r} is not a size: give words (24576, 1Mi) or bytes (96KiB, 1MB)"
+            f"{name} = {_quoted(text)} is not a size: give words (24576, 1Mi) or bytes (96KiB, 1MB)"
         )
-    number = int(match[1].replace(",", "").replace("_", "")) * _PREFIX[match[2]]
+    number = _number(name, match[1]) * _PREFIX[match[2]]
     if match[3]:
         if dtype is None:
-            raise InputError(f"{name} = {text!r} is in bytes: add --dtype (fp16, fp32, …)")
+            raise InputError(f"{name} = {_quoted(text)} is in bytes: add --dtype (fp16, fp32, …)")
         number //= word_bytes(dtype)
     return check_size(name, number)
 
@@ -74,10 +98,11 @@ def parse_tiles(text: str) -> dict[str, int]:
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
             raise InputError(
-                f"tiles {text!r} is neither auto, nor the name of a rule, nor like B_r=64,B_c=64"
+                f"tiles {_quoted(text)} is neither auto, nor the name of a rule, nor like "
+                "B_r=64,B_c=64"
             )
         if name.strip() in tiles:
-            raise InputError(f"tiles {text!r} gives {name.strip()} twice: give it once")
+            raise InputError(f"tiles {_quoted(text)} gives {name.strip()} twice: give it once")
         tiles[name.strip()] = _digits(name.strip(), value.strip())
     return tiles
 
@@ -86,27 +111,59 @@ def parse_range(name: str, text: str, dtype: str | None = None) -> list[int]:
     """Sizes as a list or a range: ``64,128``, ``256:1Mi:x2`` (factors), ``10:50:+10`` (steps).
 
     Ranges include their end where they meet it.  Raises InputError for anything else, also for a
-    factor that is not above 1, and for an empty range.
+    factor that is not above 1, for an empty range, and, before any value is made, for more than
+    `LONGEST_AXIS` of them.
     """
     found: set[int] = set()
+    ranges: list[tuple[int, int, str, float]] = []
     for part in text.split(","):
         if re.match(r"\s*0[0-9]", part):
-            raise InputError(f"{name} = {text!r} is a list: write thousands as 4096 or 4_096")
+            raise InputError(
+                f"{name} = {_quoted(text)} is a list: write thousands as 4096 or 4_096"
+            )
         pieces = part.split(":")
         if len(pieces) == 1:
             found.add(parse_words(name, part, dtype))
             continue
         match = _STEP.fullmatch(pieces[2]) if len(pieces) == 3 else None
         if match is None:
-            raise InputError(f"{name} = {part!r} is not a range: write it like 256:65536:x2")
+            raise InputError(f"{name} = {_quoted(part)} is not a range: write it like 256:65536:x2")
         low, high = (parse_words(name, x, dtype) for x in pieces[:2])
         if low > high:
-            raise InputError(f"{name} = {part!r} is empty: {low} is above {high}")
+            raise InputError(f"{name} = {_quoted(part)} is empty: {low} is above {high}")
         by = float(match[2])
         if by <= (1 if match[1] == "x" else 0):
-            raise InputError(f"{name} = {part!r} does not advance: take a larger step")
-        value: float = low
-        while round(value) <= high:
-            found.add(round(value))
-            value = value * by if match[1] == "x" else value + by
+            raise InputError(f"{name} = {_quoted(part)} does not advance: take a larger step")
+        ranges.append((low, high, match[1], by))
+    steps = sum(_steps(*each) for each in ranges)
+    if steps > LONGEST_AXIS:
+        raise InputError(
+            f"{name} = {_quoted(text)} takes {_many(steps)} steps, more than {LONGEST_AXIS:,}: "
+            "take a larger step"
+        )
+    found.update(*(_values(*each) for each in ranges))
     return sorted(found)
+
+
+def _steps(low: int, high: int, way: str, by: float) -> int:
+    """How many steps `_values` takes, to one more or less."""
+    above = high + 0.5 - low  # values are rounded, so those up to half above the end count
+    steps = math.log1p(above / low) / math.log(by) if way == "x" else above / by
+    return 1 + math.floor(min(steps, 1e300))
+
+
+def _values(low: int, high: int, way: str, by: float) -> Iterable[int]:
+    if way == "+" and by.is_integer():
+        return range(low, high + 1, int(by))
+    return _rounded(low, high, way, by)
+
+
+def _rounded(low: int, high: int, way: str, by: float) -> Iterator[int]:
+    value: float = low
+    while value < math.inf and round(value) <= high:
+        yield round(value)
+        value = value * by if way == "x" else value + by
+
+
+def _many(steps: int) -> str:
+    return f"{steps:,}" if steps < 10**15 else f"more than {10**15:,}"

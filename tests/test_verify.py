@@ -11,7 +11,7 @@ import pytest
 
 import iosim
 import iosim.bounds
-from iosim.checks import verify
+from iosim.checks import inputs, verify
 from iosim.counts import Counts
 from iosim.output import table
 from iosim.problem import Attention
@@ -155,7 +155,7 @@ def test_the_given_arrays_and_sizes_are_what_runs(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     arrays = {x: rng.standard_normal((3, 10, 4)) for x in "QKV"}
     np.savez(tmp_path / "in.npz", **arrays)
-    problem, hbm = verify.read_inputs(tmp_path / "in.npz")
+    problem, hbm = inputs.read_inputs(tmp_path / "in.npz")
     assert problem == Attention(10, 4, 3)
     assert all((hbm[x] == arrays[x]).all() for x in "QKV")
     seen: list[Any] = []
@@ -174,7 +174,7 @@ def test_the_given_arrays_and_sizes_are_what_runs(tmp_path: Path) -> None:
     arrays["Q"][0, 0, 0] = np.inf
     np.savez(tmp_path / "inf.npz", **arrays)
     with pytest.raises(iosim.InputError, match="NaN or infinite"):
-        verify.read_inputs(tmp_path / "inf.npz")
+        inputs.read_inputs(tmp_path / "inf.npz")
 
 
 def test_a_wrong_output_fails(monkeypatch: pytest.MonkeyPatch) -> None:

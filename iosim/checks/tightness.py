@@ -9,7 +9,7 @@ Every registered schedule is in all three classes, so a gap of 1 would close the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ from iosim.tiling import optimal_tiles_many, smallest_capacity
 
 # What ``iosim tightness --out`` writes.
 FILES = ("tightness.csv", "tightness.png", "tightness.svg")
+# Points whose tiles are searched together, between two reports of progress.
+TOGETHER = 512
 
 
 @dataclass(frozen=True)
@@ -110,17 +112,31 @@ def tightness(problem: Attention, M: int, klass: BoundClass | str = "once") -> T
 
 
 def sweep(
-    N: int, ds: Sequence[int], Ms: Iterable[int], klass: BoundClass | str = "once", heads: int = 1
+    N: int,
+    ds: Sequence[int],
+    Ms: Iterable[int],
+    klass: BoundClass | str = "once",
+    heads: int = 1,
+    tick: Callable[[int, int], object] = lambda done, of: None,
 ) -> list[Tightness]:
-    """`tightness` for several d and M, M running fastest; points where none runs are left out."""
+    """`tightness` for several d and M, M running fastest; points where none runs are left out.
+
+    `tick` is called as ``tick(done, of)`` while points finish.
+    """
     chosen = bound_class(klass)
     Ms = list(Ms)
     points = [(Attention(N, d, heads), M) for d in ds for M in Ms]
-    return [
-        Tightness(problem, M, chosen, best, exact_lower_bounds(problem, M, chosen))
-        for (problem, M), best in zip(points, _best_schedules(points), strict=True)
-        if best is not None
-    ]
+    found: list[Tightness] = []
+    for first in range(0, len(points), TOGETHER):
+        some = points[first : first + TOGETHER]
+        for done, ((problem, M), best) in enumerate(
+            zip(some, _best_schedules(some), strict=True), start=first + 1
+        ):
+            if best is not None:
+                rows = exact_lower_bounds(problem, M, chosen)
+                found.append(Tightness(problem, M, chosen, best, rows))
+            tick(done, len(points))
+    return found
 
 
 def table(points: Iterable[Tightness]) -> list[dict[str, Any]]:

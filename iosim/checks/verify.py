@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ import numpy as np
 from iosim.algorithms import algorithm, all_algorithms
 from iosim.counting.numbers import count, peak
 from iosim.counts import Counts
-from iosim.engines import LARGEST_TENSOR
 from iosim.errors import InputError
 from iosim.machine import Array, Machine, simulate
 from iosim.problem import Attention, max_error
@@ -32,6 +30,9 @@ from iosim.tiling import optimal_tiles, smallest_capacity
 # Blocked float64 sums of N terms differ from the reference by a few ulps; 1e-9 is far from both
 # that and from any wrong answer.
 TOLERANCE = 1e-9
+
+# The largest S that the reference makes, in words: 2 GiB of float64.
+LARGEST_SCORES = 2**28
 
 # Rounding to whole tiles bends a measured power law; a wrong exponent is off by 1/2.
 SLOPE_TOLERANCE = 0.12
@@ -191,9 +192,9 @@ def verify(
             f"use M >= {least}"
         )
     largest = problem.heads * problem.N * max(problem.N, problem.d)
-    if largest > LARGEST_TENSOR:
+    if largest > LARGEST_SCORES:
         raise InputError(
-            f"verifying needs S of {largest} words, more than {LARGEST_TENSOR}: choose a smaller N "
+            f"verifying needs S of {largest} words, more than {LARGEST_SCORES}: choose a smaller N "
             "or fewer heads, or use iosim count, which needs no run"
         )
     data = dict(problem.random() if hbm is None else hbm)
@@ -339,53 +340,3 @@ def table(report: Report) -> list[dict[str, Any]]:
                 rows.append({"kind": bound.kind, "name": bound.name, **base, "M_words": M,
                              "total_words": round(bound.words, 3)})  # fmt: skip
     return rows
-
-
-def read_inputs(path: str | os.PathLike[str]) -> tuple[Attention, dict[str, Array]]:
-    """Read Q, K and V, each (N, d) or (heads, N, d), from an .npz file.
-
-    Raises InputError where the file is unreadable, an array is missing, of another shape than Q,
-    not real numbers, or holds NaN or infinity.
-    """
-    try:
-        file = np.load(Path(path), allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise InputError(
-                f"{str(path)!r} is a single array: save all three with "
-                "numpy.savez(path, Q=Q, K=K, V=V)"
-            )
-        with file:
-            arrays = {name: file[name] for name in file.files}
-    except (InputError, OSError) as error:
-        raise (
-            error
-            if isinstance(error, InputError)
-            else InputError(f"cannot read {str(path)!r} as .npz: {error.strerror or error}")
-        ) from error
-    except Exception as error:  # a broken archive raises nearly anything, zipfile.BadZipFile too
-        raise InputError(
-            f"{str(path)!r} is not an .npz file ({type(error).__name__}): "
-            "save it with numpy.savez(path, Q=Q, K=K, V=V)"
-        ) from error
-    if missing := [x for x in "QKV" if x not in arrays]:
-        raise InputError(
-            f"{str(path)!r} has no array {', '.join(missing)} (it has "
-            f"{', '.join(arrays) or 'none'}): save it with numpy.savez(path, Q=Q, K=K, V=V)"
-        )
-    hbm: dict[str, Array] = {}
-    for x in "QKV":
-        array = arrays[x]
-        if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
-            raise InputError(f"{x} is of dtype {array.dtype}: give real numbers")
-        if array.ndim not in (2, 3) or 0 in array.shape:
-            raise InputError(f"{x} has shape {array.shape}: give (N, d) or (heads, N, d)")
-        if array.shape != arrays["Q"].shape:
-            raise InputError(
-                f"{x} has shape {array.shape} and Q {arrays['Q'].shape}: make them equal"
-            )
-        full = np.asarray(array, np.float64)
-        if bad := int(np.size(full) - np.count_nonzero(np.isfinite(full))):
-            raise InputError(f"{x} holds {bad} values that are NaN or infinite: clean it first")
-        hbm[x] = full if full.ndim == 3 else full[None]
-    heads, N, d = hbm["Q"].shape
-    return Attention(N, d, heads), hbm

@@ -8,6 +8,7 @@ import click
 
 from iosim.bounds import CLASSES
 from iosim.cli import options as opt
+from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.units import parse_int, parse_range
 
@@ -72,10 +73,12 @@ def tightness(
     ds = parse_range("d", d)
     if out is not None:
         table.out_dir(out, keep=False, files=best.FILES)
-    points = best.sweep(
-        parse_int("N", N), ds, parse_range("M", M, dtype), klass,
-        parse_int("heads", sizes.get("heads", "1")),
-    )  # fmt: skip
+    with watching() as show:
+        points = best.sweep(
+            parse_int("N", N), ds, parse_range("M", M, dtype), klass,
+            parse_int("heads", sizes.get("heads", "1")),
+            tick=lambda done, of: show(part_done(done, of, "points")),
+        )  # fmt: skip
     if not points:
         # Say why as a single point does: with the smallest M that works.
         from iosim.problem import Attention

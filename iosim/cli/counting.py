@@ -10,6 +10,7 @@ import click
 
 from iosim.algorithms import Algorithm, algorithm, all_algorithms
 from iosim.cli import options as opt
+from iosim.cli.watching import part_done, watching
 from iosim.counting.numbers import peak
 from iosim.counting.show import show as listing
 from iosim.engines import engine as find_engine
@@ -92,13 +93,18 @@ def count(
     """Count the words that one schedule moves."""
     found = algorithm(algo)
     problem = opt.problem_from(found.problem.kind, sizes)
-    run = find_engine(engine).one
+    chosen_engine = find_engine(engine)
     size_of = {t.name: word_bytes(dtype, t.wide) for t in found.program.tensors} if dtype else {}
     words = opt.words_from(M, dtype)
     choice = choose_tiles(found, problem, words, tiles)
     opt.remark(choice.remark)
 
-    counts, top = run(choice.instance, problem, max(words, peak(choice.instance)))
+    opt.remark(chosen_engine.cost(choice.instance))
+    with watching() as show_line:
+        counts, top = chosen_engine.one(
+            choice.instance, problem, max(words, peak(choice.instance)),
+            tick=lambda done, of: show_line(part_done(done, of, "words")),
+        )  # fmt: skip
     result: dict[str, Any] = {
         "algorithm": algo, "engine": engine, "problem": problem.sizes, "M": words,
         "tiles": choice.tiles, "load_words": counts.load_words, "store_words": counts.store_words,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iosim.cli import options as opt
+from iosim.cli.watching import watching
 from iosim.errors import InputError
 from iosim.units import parse_int, parse_range
 
@@ -49,9 +48,9 @@ def optimal(
     dag = _dag(what, sizes, sums or ("vertex" if partial else "chain"), sums, softmax, partial)
     found = []
     for words in Ms:
-        with _Progress() as progress:
+        with watching() as show_line:
             found.append(optimum(dag, words, recompute, partial, _seconds(seconds),
-                                 progress=progress))  # fmt: skip
+                                 progress=lambda known: show_line(_known(known))))  # fmt: skip
         if not as_json:
             _print(found[-1], show)
         if found[-1].stopped == "interrupted":
@@ -125,32 +124,10 @@ def _within_reach(
     return build(at)
 
 
-class _Progress:
-    """Best so far and proved so far, on stderr while somebody watches."""
-
-    def __init__(self) -> None:
-        self.watched = sys.stderr.isatty()
-        self.began = self.last = time.monotonic()
-        self.width = 0
-
-    def __enter__(self) -> Callable[[Known], None]:
-        return self.tell
-
-    def tell(self, known: Known) -> None:
-        now = time.monotonic()
-        if not self.watched or now - self.last < 0.2:
-            return
-        self.last = now
-        text = (
-            f"best {known.cost}, proved {known.lower_bound}, {known.states:,} states, "
-            f"{now - self.began:.0f} s"
-        )
-        print("\r" + text.ljust(self.width), end="", file=sys.stderr, flush=True)
-        self.width = len(text)
-
-    def __exit__(self, *_: object) -> None:
-        if self.width:
-            print("\r" + " " * self.width + "\r", end="", file=sys.stderr, flush=True)
+def _known(known: Known) -> Callable[[float], str]:
+    return lambda seconds: (
+        f"best {known.cost}, proved {known.lower_bound}, {known.states:,} states, {seconds:.0f} s"
+    )
 
 
 def _print(found: Optimum, show: bool) -> None:

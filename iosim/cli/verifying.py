@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from iosim.cli import options as opt
+from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.problem import Attention
 from iosim.problem import model as known
@@ -34,13 +35,14 @@ def verify(
     Exit code 1 if a check fails.
     """
     from iosim.checks import verify as main_job
+    from iosim.checks.inputs import read_inputs
     from iosim.output import plot, table
 
     hbm: Mapping[str, Any] | None = None
     given = {name: parse_int(name, text) for name, text in sizes.items()}
     base = known(model)
     if input is not None:
-        problem, hbm = main_job.read_inputs(input)
+        problem, hbm = read_inputs(input)
         for name, value in given.items():
             if value != problem.sizes[name]:
                 raise InputError(
@@ -50,17 +52,12 @@ def verify(
         problem = Attention(**{"N": base.N, "d": base.d, **given})
     memories = None if M is None else parse_range("M", M, dtype)
     where = table.out_dir(out, keep=False, files=main_job.FILES)
-    from rich.console import Console
-    from rich.progress import Progress
-
-    screen = Console(stderr=True)
-    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as progress:
-        task = progress.add_task("running schedules", total=None)
+    with watching() as show:
         report = main_job.verify(
             problem, sizes=memories, hbm=hbm, workers=workers or None,
-            tick=lambda done, of: progress.update(task, completed=done, total=of),
+            tick=lambda done, of: show(part_done(done, of, "runs")),
         )  # fmt: skip
-        progress.update(task, description="drawing", total=None)
+        show(lambda seconds: "drawing")
         made = table.publish(where, lambda part: plot.with_table(
             part / main_job.FILES[0], main_job.table(report), plot.plot_words))  # fmt: skip
     if as_json:

@@ -26,14 +26,13 @@ from iosim.errors import InputError, closest
 from iosim.revision import REVISION
 from iosim.sweep.engines import rows_per_shard
 from iosim.sweep.task import Task, program_hash
-from iosim.units import parse_range
+from iosim.units import LONGEST_AXIS, parse_range
 
 Ints = NDArray[np.int64]
 
 SIZES = ("N", "d", "heads", "m", "n", "k")
 OPTIONS = ("algo", *SIZES, "M", "dtype", "tiles", "engine", "feasible", "shard_rows")
 EXPLICIT = "explicit"
-LONGEST_AXIS = 2**24
 
 
 @dataclass(frozen=True)

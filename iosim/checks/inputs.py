@@ -1,0 +1,86 @@
+"""Q, K and V from a file, checked before they are unpacked."""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+
+import numpy as np
+
+from iosim.errors import InputError
+from iosim.machine import Array
+from iosim.problem import Attention
+
+# The most bytes of Q, K and V as float64 that are read from a file: 4 GiB.
+LARGEST_INPUT = 2**32
+
+
+def read_inputs(path: str | os.PathLike[str]) -> tuple[Attention, dict[str, Array]]:
+    """Read Q, K and V, each (N, d) or (heads, N, d), from an .npz file.
+
+    Shapes and dtypes are read first, and checked before anything is unpacked.  Raises InputError
+    where the file is unreadable, an array is missing, of another shape than Q, too large, not real
+    numbers, or holds NaN or infinity.
+    """
+    advice = "save it with numpy.savez(path, Q=Q, K=K, V=V)"
+    try:
+        with open(path, "rb") as file:
+            if file.read(6) == b"\x93NUMPY":
+                raise InputError(
+                    f"{str(path)!r} is a single array: save all three with "
+                    "numpy.savez(path, Q=Q, K=K, V=V)"
+                )
+        with zipfile.ZipFile(path) as archive:
+            _check_headers(path, archive, advice)
+        with np.load(path, allow_pickle=False) as arrays:
+            hbm = {x: np.asarray(arrays[x], np.float64) for x in "QKV"}
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r} as .npz: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise InputError(
+            f"{str(path)!r} is too large for this memory: choose a smaller N"
+        ) from error
+    except Exception as error:  # a broken archive raises nearly anything, zipfile.BadZipFile too
+        raise InputError(
+            f"{str(path)!r} is not an .npz file ({type(error).__name__}): {advice}"
+        ) from error
+    for x, full in hbm.items():
+        if bad := int(np.size(full) - np.count_nonzero(np.isfinite(full))):
+            raise InputError(f"{x} holds {bad} values that are NaN or infinite: clean it first")
+    hbm = {x: full if full.ndim == 3 else full[None] for x, full in hbm.items()}
+    heads, N, d = hbm["Q"].shape
+    return Attention(N, d, heads), hbm
+
+
+def _check_headers(path: str | os.PathLike[str], archive: zipfile.ZipFile, advice: str) -> None:
+    """Raise InputError for arrays that cannot be Q, K and V; reads a few bytes of each."""
+    there = [name.removesuffix(".npy") for name in archive.namelist()]
+    if missing := [x for x in "QKV" if x not in there]:
+        raise InputError(
+            f"{str(path)!r} has no array {', '.join(missing)} (it has "
+            f"{', '.join(there) or 'none'}): {advice}"
+        )
+    shapes: dict[str, tuple[int, ...]] = {}
+    for x in "QKV":
+        with archive.open(f"{x}.npy") as file:
+            version = np.lib.format.read_magic(file)
+            read = {(1, 0): np.lib.format.read_array_header_1_0,
+                    (2, 0): np.lib.format.read_array_header_2_0}.get(version)  # fmt: skip
+            if read is None:
+                raise InputError(f"{x} has fields with names: give real numbers")
+            shapes[x], _, dtype = read(file)
+        if dtype.kind not in "iuf":
+            raise InputError(f"{x} is of dtype {dtype}: give real numbers")
+        if len(shapes[x]) not in (2, 3) or 0 in shapes[x]:
+            raise InputError(f"{x} has shape {shapes[x]}: give (N, d) or (heads, N, d)")
+        if shapes[x] != shapes["Q"]:
+            raise InputError(f"{x} has shape {shapes[x]} and Q {shapes['Q']}: make them equal")
+    need = 3 * 8 * math.prod(shapes["Q"])
+    if need > LARGEST_INPUT:
+        raise InputError(
+            f"{str(path)!r} is too large: Q, K and V of shape {shapes['Q']} take "
+            f"{need / 2**30:,.1f} GiB, more than {LARGEST_INPUT / 2**30:g} GiB; choose a smaller N"
+        )
