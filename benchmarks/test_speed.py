@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import iosim
+from iosim.problem import size_names
 
 COLD = {
     "python -c pass": ["-c", "pass"],
@@ -49,7 +50,7 @@ def test_cold_start(benchmark: Any, what: str) -> None:
 def test_a_million_points_target_2s(benchmark: Any, name: str) -> None:
     algorithm = iosim.algorithm(name)
     rng = np.random.default_rng(0)
-    columns = {n: rng.integers(1, 4096, 10**6) for n in algorithm.problem._names()}
+    columns = {n: rng.integers(1, 4096, 10**6) for n in size_names(algorithm.problem)}
     columns |= {p.name: rng.integers(1, 300, 10**6) for p in algorithm.program.params}
 
     def count() -> Any:

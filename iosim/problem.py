@@ -1,13 +1,15 @@
-"""Problems: what is to be computed, its tensors in HBM, and a float64 reference.
+"""Problems: what is to be computed, its axes, its tensors in HBM, and a float64 reference.
 
-A problem knows nothing of schedules.  Its sizes bind the axes of any program written for it.
+A problem knows nothing of schedules.  Its sizes bind the axes of any program written for it.  An
+axis is declared once, as a field of its problem; the builder, the commands, sweeps and bounds read
+names, defaults and words of help from there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -41,12 +43,40 @@ class Tensor:
     wide: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of a problem.
+
+    Attributes:
+        name: of its size, and of the axis in a program.
+        says: what it is, for help.
+        letters: what tiles along it are called, in this order.
+        default: its size where none is given; None: one must be given.
+    """
+
+    name: str
+    says: str
+    letters: str = ""
+    default: int | None = None
+
+
+def axis(says: str, letters: str = "", default: int | None = None) -> Any:
+    """Declare a field of a problem as an axis; arguments as for `Axis`."""
+    told = {"says": says, "letters": letters}
+    return field(metadata=told) if default is None else field(default=default, metadata=told)
+
+
 class Problem(Protocol):
-    """What a program computes: sizes, tensors, inputs and a float64 reference."""
+    """What a program computes: axes, sizes, tensors, inputs and a float64 reference."""
 
     kind: ClassVar[str]
     inputs: ClassVar[tuple[Tensor, ...]]
     outputs: ClassVar[tuple[Tensor, ...]]
+
+    @classmethod
+    def axes(cls) -> tuple[Axis, ...]:
+        """The axes, in the order in which people say them."""
+        ...
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -67,28 +97,37 @@ class Problem(Protocol):
         ...
 
 
-class _Sized:
-    """Shared by the problems below: sizes are their dataclass fields, checked once."""
+def size_names(problem: type[Problem] | type[BaseProblem]) -> tuple[str, ...]:
+    """Names of a problem's sizes, in the order in which people say them."""
+    return tuple(axis.name for axis in problem.axes())
+
+
+class BaseProblem:
+    """What problems share: a frozen dataclass whose fields are axes, with sizes checked once."""
 
     inputs: ClassVar[tuple[Tensor, ...]]
 
     def __post_init__(self) -> None:
-        for name in self._names():
+        for name in size_names(type(self)):
             object.__setattr__(self, name, check_size(name, getattr(self, name)))
 
     @property
     def sizes(self) -> dict[str, int]:
         """Axis name → extent."""
-        return {name: getattr(self, name) for name in self._names()}
+        return {name: getattr(self, name) for name in size_names(type(self))}
+
+    @classmethod
+    def axes(cls) -> tuple[Axis, ...]:
+        """The axes, in the order in which people say them."""
+        return tuple(
+            Axis(f.name, default=None if f.default is MISSING else f.default, **f.metadata)
+            for f in fields(cls)  # type: ignore[arg-type]
+        )
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Any:
         """The instance to set beside attention of these sizes; InputError where there is none."""
         raise InputError(f"{cls.__name__} has no size to set beside attention: bind() it instead")
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [f.name for f in fields(cls)]  # type: ignore[arg-type]
 
     def random(self, seed: int = 0) -> dict[str, Array]:
         """Standard normal inputs, float64."""
@@ -98,16 +137,16 @@ class _Sized:
 
 
 @dataclass(frozen=True)
-class Attention(_Sized):
+class Attention(BaseProblem):
     """O = softmax(QKᵀ)V for `heads` independent heads (batch × heads).
 
     Shapes: Q, K, V, O are (heads, N, d).  There is no 1/√d: whoever wants it scales Q, which
     moves no words.  Raises InputError for sizes that are not integers in 1..2**40.
     """
 
-    N: int
-    d: int
-    heads: int = 1
+    N: int = axis("sequence length", letters="ij")
+    d: int = axis("head dimension", letters="xy")
+    heads: int = axis("batch × heads", letters="h", default=1)
 
     kind: ClassVar[str] = "attention"
     inputs: ClassVar[tuple[Tensor, ...]] = tuple(Tensor(x, ("heads", "N", "d")) for x in "QKV")
@@ -132,12 +171,12 @@ class Attention(_Sized):
 
 
 @dataclass(frozen=True)
-class MatMul(_Sized):
+class MatMul(BaseProblem):
     """C = AB with A (m, k), B (k, n), C (m, n)."""
 
-    m: int
-    n: int
-    k: int
+    m: int = axis("rows of C", letters="i")
+    n: int = axis("columns of C", letters="ij")
+    k: int = axis("inner size of a matrix product", letters="x")
 
     kind: ClassVar[str] = "matmul"
     inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("A", ("m", "k")), Tensor("B", ("k", "n")))
@@ -154,10 +193,10 @@ class MatMul(_Sized):
 
 
 @dataclass(frozen=True)
-class Copy(_Sized):
+class Copy(BaseProblem):
     """Y = X, vectors of n words: the smallest problem there is."""
 
-    n: int
+    n: int = axis("length of a vector", letters="ij")
 
     kind: ClassVar[str] = "copy"
     inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("X", ("n",)),)
@@ -183,6 +222,22 @@ MODELS: dict[str, tuple[Attention, str]] = {
     "llama3-8b": (Attention(8192, 128, 32), "Llama 3 2024, 32 query heads of 128, context 8192"),
     "llama3-70b": (Attention(8192, 128, 64), "Llama 3 2024, 64 query heads of 128, context 8192"),
 }
+
+
+def every_axis() -> dict[str, Axis]:
+    """The axes of all registered problems by name; of those that share a name, one with all words.
+
+    >>> every_axis()["n"].says
+    'columns of C, or length of a vector'
+    """
+    found: dict[str, Axis] = {}
+    for problem in PROBLEMS.values():
+        for one in problem.axes():
+            before = found.get(one.name)
+            says = one.says if before is None else f"{before.says}, or {one.says}"
+            found[one.name] = replace(one, says=says)
+    return found
+
 
 WORD_BYTES: dict[str, int] = {
     "fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,

@@ -9,18 +9,19 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 import iosim
+from iosim import problem as problem_module
 from iosim.algorithms import Algorithm
-from iosim.problem import Tensor, _Sized
+from iosim.problem import BaseProblem, Tensor, size_names
 
 MOST_CELLS = 4000
 
 
 @dataclass(frozen=True)
-class Square(_Sized):
+class Square(BaseProblem):
     """B = A, both (n, m): something to index."""
 
-    n: int
-    m: int
+    n: int = problem_module.axis("rows", letters="ij")
+    m: int = problem_module.axis("columns", letters="xy")
 
     kind: ClassVar[str] = "square"
     inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("A", ("n", "m")),)
@@ -35,7 +36,7 @@ def algorithms(problem: str | None = None) -> st.SearchStrategy[Algorithm]:
 @st.composite
 def problems(draw: st.DrawFn, cls: type[Any], most: int = 11) -> Any:
     """A small problem; sizes are often ragged against any tile."""
-    names = cls._names()
+    names = size_names(cls)
     return cls(**{n: draw(st.integers(1, 3 if n == "heads" else most), label=n) for n in names})
 
 

@@ -16,6 +16,7 @@ from strategies import bound_programs, random_schedules
 
 import iosim
 from iosim.counting import symbols
+from iosim.problem import size_names
 from iosim.trace import tally
 
 FORMULAS = {a.name: symbols.count(a.program) for a in iosim.all_algorithms()}
@@ -69,7 +70,7 @@ def test_every_count_agrees_at_length(case: Any) -> None:
 @pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
 def test_one_word_tiles_and_whole_tiles(name: str) -> None:
     algorithm = iosim.algorithm(name)
-    sizes = {n: 2 if n == "heads" else 5 for n in algorithm.problem._names()}
+    sizes = {n: 2 if n == "heads" else 5 for n in size_names(algorithm.problem)}
     problem = algorithm.problem(**sizes)
     params = algorithm.program.params
     check_agreement(algorithm, problem, {p.name: p.least for p in params})
@@ -80,7 +81,9 @@ def test_one_word_tiles_and_whole_tiles(name: str) -> None:
 def test_the_agreement_check_can_fail(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tiles in the oracle, another formula, or a machine that miscounts: each is caught."""
     algorithm = iosim.algorithm(name)
-    problem = algorithm.problem(**{n: 1 if n == "heads" else 5 for n in algorithm.problem._names()})
+    problem = algorithm.problem(
+        **{n: 1 if n == "heads" else 5 for n in size_names(algorithm.problem)}
+    )
     tiles = {p.name: 2 for p in algorithm.program.params}
     check_agreement(algorithm, problem, tiles)
     wrong = tiles | {algorithm.program.params[0].name: 3}
@@ -145,7 +148,7 @@ def test_scores_of_ten_thousand_are_safe(name: str) -> None:
 def test_time_to_count_does_not_grow_with_the_sizes(name: str) -> None:
     """Astronomical sizes are counted as easily as small ones: nothing walks the tiles."""
     algorithm = iosim.algorithm(name)
-    sizes = dict.fromkeys(algorithm.problem._names(), 2**40 - 1)
+    sizes = dict.fromkeys(size_names(algorithm.problem), 2**40 - 1)
     tiles = {p.name: 64 for p in algorithm.program.params}
     instance = iosim.bind(algorithm.program, algorithm.problem(**sizes).sizes, tiles)
     counts, _ = FORMULAS[name].at(sizes, tiles)

@@ -31,7 +31,7 @@ from iosim.bounds import (
     exact_lower_bounds,
     sym,
 )
-from iosim.bounds.base import Bound, size_names
+from iosim.bounds.base import Bound, axis_names
 from iosim.bounds.unified import EXACT_FROM
 from iosim.counting.numbers import count_many
 from iosim.errors import InputError
@@ -99,7 +99,7 @@ def test_rational_where_no_root_is_involved() -> None:
 @pytest.mark.parametrize("b", CLOSED, ids=lambda b: b.name)
 def test_expression_curve_and_words_agree(b: Bound) -> None:
     make = {"attention": Attention, "matmul": MatMul, "copy": Copy}[b.problem]
-    names = size_names(b.problem)
+    names = axis_names(b.problem)
     points = list(itertools.product((3, 40, 96), repeat=len(names)))
     for point, M in itertools.product(points, (16, 130, 2000)):
         problem = make(**dict(zip(names, point, strict=True)))
@@ -115,7 +115,7 @@ def test_expression_curve_and_words_agree(b: Bound) -> None:
 
 @pytest.mark.parametrize("b", CLOSED, ids=lambda b: b.name)
 def test_expressions_use_the_shared_symbols(b: Bound) -> None:
-    allowed = {sym(name) for name in (*size_names(b.problem), "M")}
+    allowed = {sym(name) for name in (*axis_names(b.problem), "M")}
     assert b.expression.free_symbols <= allowed
     assert isinstance(b.expression, sympy.Expr)
 
@@ -192,7 +192,7 @@ def worst_ratio() -> float:
     largest = {"N": 60, "d": 24, "heads": 2, "n": 50}
     for entry in iosim.all_algorithms():
         kind, program = entry.problem.kind, entry.program
-        sizes = {x: rng.integers(1, largest.get(x, 40) + 1, n) for x in size_names(kind)}
+        sizes = {x: rng.integers(1, largest.get(x, 40) + 1, n) for x in axis_names(kind)}
         M = (5 * 1.15 ** rng.integers(0, 51, n)).astype(np.int64)
         tiles, found = optimal_tiles_many(program, sizes, M)
         words = sum(count_many(program, sizes | tiles).values())
@@ -260,7 +260,7 @@ def test_a_class_is_said_once() -> None:
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_many_points_are_single_points(kind: str, klass: str) -> None:
     rng = np.random.default_rng(3)
-    sizes = {x: rng.integers(1, 400, 150) for x in size_names(kind)}
+    sizes = {x: rng.integers(1, 400, 150) for x in axis_names(kind)}
     M = rng.integers(1, 3000, 150)
     words, names = best_lower_bound_many(kind, sizes, M, klass)
     assert words.shape == (150,)

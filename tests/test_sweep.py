@@ -25,7 +25,7 @@ from iosim.bounds import Bound, best_lower_bound, best_lower_bound_many
 from iosim.engines import ENGINES, Engine
 from iosim.errors import CapacityError, InputError, IosimError
 from iosim.output import provenance
-from iosim.problem import PROBLEMS
+from iosim.problem import PROBLEMS, size_names
 from iosim.program.canonical import canonical
 from iosim.sweep import (
     Folder,
@@ -109,7 +109,7 @@ def test_a_row_is_what_counting_that_point_alone_gives(
 ) -> None:
     entry = iosim.algorithm(name)
     how = how if how in entry.rules else "auto"
-    sizes = dict(zip(entry.problem._names(), (N, d, heads), strict=False))
+    sizes = dict(zip(size_names(entry.problem), (N, d, heads), strict=False))
     sweep = Sweep.of(algo=name, M=M, tiles=how, **sizes)
     (row,) = compute(sweep, 0).table.to_pylist()
     problem = entry.problem(**sizes)
@@ -419,7 +419,7 @@ def test_bounds_in_arrays_are_those_of_the_catalogue(
 ) -> None:
     """Curves where all bounds of a kind are closed forms, point by point where one isn't."""
     rng = np.random.default_rng(2)
-    sizes = {x: rng.integers(1, 400, 200) for x in PROBLEMS[kind]._names()}
+    sizes = {x: rng.integers(1, 400, 200) for x in size_names(PROBLEMS[kind])}
     M = rng.integers(1, 3000, 200)
     words, names = best_lower_bound_many(kind, sizes, M)
     monkeypatch.setattr(Bound, "everywhere", False)

@@ -23,7 +23,7 @@ import iosim
 from iosim.counting.closed import close
 from iosim.counting.signs import falls_with, rises_with
 from iosim.errors import CapacityError, InputError
-from iosim.problem import Attention
+from iosim.problem import Attention, size_names
 from iosim.program.build import Builder
 from iosim.tiling import candidates
 from iosim.tiling.plan import plans
@@ -145,7 +145,7 @@ def test_larger_tiles_move_no_more_and_take_no_less(case: Any) -> None:
 
 def test_every_point_of_the_plane_for_the_facts() -> None:
     for algorithm in iosim.all_algorithms():
-        sizes = {n: 1 if n == "heads" else 3 for n in algorithm.problem._names()}
+        sizes = {n: 1 if n == "heads" else 3 for n in size_names(algorithm.problem)}
         params = algorithm.program.params
         spans = [range(p.least, 4) for p in params]
         grid = np.meshgrid(*[np.array(s) for s in spans], indexing="ij")
@@ -250,7 +250,7 @@ def test_equal_to_a_brute_force_that_shares_no_code(name: str) -> None:
     params = algorithm.program.params
     side = 3 if len(params) <= 4 else 2
     problem = algorithm.problem(
-        **{n: 1 if n == "heads" else side for n in algorithm.problem._names()}
+        **{n: 1 if n == "heads" else side for n in size_names(algorithm.problem)}
     )
     hbm = {k: v.tolist() for k, v in problem.random().items()}
     runs = []
@@ -524,7 +524,7 @@ def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> No
     algorithm = iosim.algorithm(name)
     rng = np.random.default_rng(1)
     points = 150
-    sizes = {x: rng.integers(1, 3000, points) for x in algorithm.problem._names()}
+    sizes = {x: rng.integers(1, 3000, points) for x in size_names(algorithm.problem)}
     some = rng.choice(points, 4, replace=False)
     for x in sizes:
         sizes[x][some] = 2**30  # beyond 64 bits

@@ -37,8 +37,8 @@ from iosim.bounds.base import (
     BoundClass,
     Floats,
     Ints,
+    axis_names,
     bound_class,
-    size_names,
     sym,
 )
 from iosim.errors import InputError, closest
@@ -51,13 +51,13 @@ __all__ = [
     "Bound",
     "BoundClass",
     "BoundRow",
+    "axis_names",
     "best_lower_bound",
     "best_lower_bound_many",
     "bound",
     "bound_class",
     "bounds_for",
     "exact_lower_bounds",
-    "size_names",
     "sym",
 ]
 
@@ -211,7 +211,7 @@ def best_lower_bound_many(
     >>> best_lower_bound_many("copy", {"n": np.array([3, 5])}, np.array([1, 1]))
     (array([ 6., 10.]), ['copy-lower', 'copy-lower'])
     """
-    axes, known = size_names(kind), _exact_lower(kind, klass)
+    axes, known = axis_names(kind), _exact_lower(kind, klass)
     # Words are never negative: -1 stands where a bound doesn't apply.
     words = np.full((max(1, len(known)), len(M)), -1.0)
     for k, b in enumerate(known):

@@ -12,7 +12,7 @@ import abc
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.errors import InputError, closest
-from iosim.problem import PROBLEMS, Problem, check_size
+from iosim.problem import PROBLEMS, Problem, check_size, size_names
 
 Kind = Literal["lower", "upper"]
 Strength = Literal["exact", "asymptotic"]
@@ -65,18 +65,19 @@ def bound_class(klass: BoundClass | str) -> BoundClass:
     return CLASSES[klass]
 
 
-def size_names(kind: str) -> tuple[str, ...]:
+def axis_names(kind: str) -> tuple[str, ...]:
     """Names of a problem's sizes, in the order in which people say them: N, d, heads.
 
     Raises InputError for an unknown kind of problem.
     """
     if kind not in PROBLEMS:
         raise InputError(f"unknown problem {kind!r}: {closest(kind, PROBLEMS)}")
-    return tuple(f.name for f in fields(PROBLEMS[kind]))
+    return size_names(PROBLEMS[kind])
 
 
 def _default_sizes(kind: str) -> dict[str, int]:
-    return {f.name: f.default for f in fields(PROBLEMS[kind]) if f.default is not MISSING}
+    axes = PROBLEMS[kind].axes()
+    return {axis.name: axis.default for axis in axes if axis.default is not None}
 
 
 @functools.cache
@@ -279,7 +280,7 @@ class Bound:
 
         Not clipped at 0, as `words` is.  Imports sympy.
         """
-        return self.formula(Symbolic((*size_names(self.problem), "M")))
+        return self.formula(Symbolic((*axis_names(self.problem), "M")))
 
     @property
     def everywhere(self) -> bool:
@@ -335,7 +336,7 @@ class Bound:
         a size is missing.
         """
         sizes = _default_sizes(self.problem) | sizes
-        need = {*size_names(self.problem), "M"}
+        need = {*axis_names(self.problem), "M"}
         if set(sizes) != need:
             raise InputError(f"{self.name} needs {sorted(need)}, got {sorted(sizes)}: give each")
         shape = np.broadcast_shapes(*(np.shape(v) for v in sizes.values()))

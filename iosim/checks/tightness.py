@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from iosim.algorithms import all_algorithms
-from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds, size_names
+from iosim.bounds import BoundClass, BoundRow, axis_names, bound_class, exact_lower_bounds
 from iosim.counting.numbers import count
 from iosim.errors import CapacityError
 from iosim.problem import Attention, check_size
@@ -86,7 +86,7 @@ def _best_schedules(points: Sequence[tuple[Attention, int]]) -> list[BestSchedul
     """The best schedule at each point, all points searched together; None where none runs."""
     M = np.array([check_size("M", M) for _, M in points], np.int64)
     sizes = {
-        x: np.array([getattr(p, x) for p, _ in points], np.int64) for x in size_names("attention")
+        x: np.array([getattr(p, x) for p, _ in points], np.int64) for x in axis_names("attention")
     }
     best: list[BestSchedule | None] = [None] * len(points)
     for entry in all_algorithms("attention"):

@@ -22,10 +22,7 @@ def bounds(M: str | None, sizes: opt.Sizes, dtype: str | None, as_json: bool) ->
     """List upper and lower bounds on the words that any schedule moves."""
     from iosim.bounds import bounds_for
 
-    if sizes.keys() & {"N", "d", "heads"} and sizes.keys() & {"m", "n", "k"}:
-        raise InputError("sizes of two problems: give --N --d (attention) or --m --n --k (matmul)")
-    kind = "matmul" if sizes.keys() & {"m", "k"} else "copy" if "n" in sizes else "attention"
-    problem = opt.problem_from(kind, sizes)
+    problem = opt.problem_from(opt.kind_of(sizes), sizes)
     found = bounds_for(problem, opt.words_from(M, dtype))
     if as_json:
         opt.print_json([b.as_dict() for b in found])

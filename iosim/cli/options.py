@@ -19,7 +19,7 @@ import click
 from iosim.cli.layout import layout
 from iosim.errors import InputError
 from iosim.output.table import target
-from iosim.problem import PROBLEMS
+from iosim.problem import PROBLEMS, every_axis, size_names
 from iosim.units import parse_int, parse_words
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,14 +29,7 @@ Sizes = Mapping[str, str]
 WIDTH = 140
 
 # The sizes of all problems: name → help.  Sizes are text so that a bad one is one line of ours.
-SIZES = {
-    "N": "sequence length",
-    "d": "head dimension",
-    "heads": "batch × heads",
-    "m": "rows of C (matmul)",
-    "n": "columns of C, or a length",
-    "k": "inner size (matmul)",
-}
+SIZES = {name: axis.says for name, axis in every_axis().items()}
 
 
 def sizes(*names: str, metavar: str = "INT", **other: str) -> Callable[[F], F]:
@@ -116,16 +109,35 @@ as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 def problem_from(kind: str, given: Sizes) -> Any:
     """A problem of one kind from typed sizes."""
     cls = PROBLEMS[kind]
-    need = cls._names()
+    need = size_names(cls)
     numbers = {name: parse_int(name, text) for name, text in given.items()}
     for name in numbers:
         if name not in need:
             raise InputError(f"{kind} has no size {name}: give {', '.join('--' + x for x in need)}")
-    missing = [x for x in need if x not in numbers and x != "heads"]
+    missing = [x.name for x in cls.axes() if x.name not in numbers and x.default is None]
     if missing:
         them = "it" if len(missing) == 1 else "them"
         raise InputError(f"{kind} needs {', '.join('--' + x for x in missing)}: give {them}")
     return cls(**numbers)
+
+
+def kind_of(given: Sizes) -> str:
+    """The kind of problem that typed sizes are of: one with all of them, and none missing if any.
+
+    Raises InputError where no problem has all of them.
+    """
+    kinds = [kind for kind, cls in PROBLEMS.items() if given.keys() <= set(size_names(cls))]
+    if not kinds:
+        known = ", or ".join(
+            f"{' '.join('--' + x for x in size_names(cls))} ({kind})"
+            for kind, cls in PROBLEMS.items()
+        )
+        raise InputError(f"sizes of two problems: give {known}")
+
+    def complete(kind: str) -> bool:
+        return all(x.default is not None or x.name in given for x in PROBLEMS[kind].axes())
+
+    return next(filter(complete, kinds), kinds[0])
 
 
 def words_from(M: str | None, dtype: str | None) -> int:

@@ -33,9 +33,6 @@ from iosim.program.ir import (
 )  # fmt: skip
 from iosim.program.ops import OPS
 
-# The letters that people write: i, j for rows of Q and K, x, y for columns, h for a head.
-_LETTERS = {"heads": "h", "N": "ij", "d": "xy", "m": "i", "n": "ij", "k": "x"}
-
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
@@ -73,6 +70,7 @@ class Builder:
     def __init__(self, problem: type[Problem]) -> None:
         self._tensors = {t.name: t for t in (*problem.inputs, *problem.outputs)}
         self._axes = {axis for t in self._tensors.values() for axis in t.axes}
+        self._letters = {axis.name: axis.letters for axis in problem.axes()}
         self._params: dict[str, Param] = {}
         self._blocks: list[list[Node]] = [[]]
         self._scopes: list[dict[str, Buffer]] = [{}]
@@ -144,7 +142,7 @@ class Builder:
                     "step with tile_sizes()"
                 )
         taken = {t.var for t in self._open}
-        letters = [*_LETTERS.get(axis, ""), *(f"{axis}{k}" for k in range(len(taken) + 1))]
+        letters = [*self._letters.get(axis, ""), *(f"{axis}{k}" for k in range(len(taken) + 1))]
         tile = Tile(next(v for v in letters if v not in taken), axis, point=step is None)
         self._open.append(tile)
         self._blocks.append([])

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from iosim.algorithms import algorithm
 from iosim.engines import engine as find_engine
 from iosim.errors import InputError, closest
+from iosim.problem import every_axis, size_names
 from iosim.revision import REVISION
 from iosim.sweep.engines import rows_per_shard
 from iosim.sweep.task import Task, program_hash
@@ -30,8 +31,7 @@ from iosim.units import LONGEST_AXIS, parse_range
 
 Ints = NDArray[np.int64]
 
-SIZES = ("N", "d", "heads", "m", "n", "k")
-OPTIONS = ("algo", *SIZES, "M", "dtype", "tiles", "engine", "feasible", "shard_rows")
+OPTIONS = ("algo", "M", "dtype", "tiles", "engine", "feasible", "shard_rows")
 EXPLICIT = "explicit"
 
 
@@ -119,21 +119,25 @@ class Sweep:
         """
         import iosim
 
-        for name in options:
-            if name not in OPTIONS:
-                raise InputError(f"a sweep has no option {name!r}: {closest(name, OPTIONS)}")
         text = {
             k: _text(k, v) for k, v in options.items()
             if v is not None and k not in ("feasible", "shard_rows")
         }  # fmt: skip
         names = tuple(dict.fromkeys(x.strip() for x in text.get("algo", "").split(",")))
+        # Axes of registered problems, and of those that these algorithms bring.
+        axes = [x for name in names if name for x in size_names(algorithm(name).problem)]
+        known = list(dict.fromkeys([*every_axis(), *axes]))
+        for name in options:
+            if name not in (*OPTIONS, *known):
+                every = closest(name, (*OPTIONS, *known))
+                raise InputError(f"a sweep has no option {name!r}: {every}")
         if not any(names):
             raise InputError("the grid is empty: name an algorithm, like --algo flash2")
         if "M" not in text:
             raise InputError("M is missing: give --M, like 256:1Mi:x2")
         sweep = cls(
             algorithms=names,
-            sizes=tuple((k, text[k]) for k in SIZES if k in text),
+            sizes=tuple((k, text[k]) for k in known if k in text),
             M=text["M"],
             tiles=text.get("tiles", "auto"),
             engine=text.get("engine", "formula"),
@@ -270,9 +274,10 @@ def _named(sweep: Sweep) -> tuple[Block, ...]:
     found = []
     for name in sweep.algorithms:
         entry = algorithm(name)
-        names = tuple(entry.problem._names())
+        names = size_names(entry.problem)
         given = dict(sweep.sizes)
-        axes = [(x, _axis(x, given.get(x, "1"))) for x in names]
+        axes = [(x.name, _axis(x.name, given.get(x.name, str(x.default))))
+                for x in entry.problem.axes()]  # fmt: skip
         axes.append(("M", _axis("M", sweep.M, sweep.dtype)))
         least = {p.name: p.least for p in entry.program.params}
         axes += [(x, _tile_axis(x, t, least[x])) for x, t in tile_ranges(name, sweep.tiles)]
@@ -340,9 +345,9 @@ def _check_sizes(sweep: Sweep) -> None:
     problems = {name: algorithm(name).problem for name in sweep.algorithms}
     given = {name for name, _ in sweep.sizes}
     for name, problem in problems.items():
-        missing = [x for x in problem._names() if x not in given and x != "heads"]
+        missing = [x.name for x in problem.axes() if x.name not in given and x.default is None]
         if missing:
             raise InputError(f"{name} needs {', '.join('--' + x for x in missing)}: give it")
-    used = {x for problem in problems.values() for x in problem._names()}
+    used = {x for problem in problems.values() for x in size_names(problem)}
     for name in given - used:
         raise InputError(f"no algorithm of the sweep has a size {name}: leave --{name} out")
