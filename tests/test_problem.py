@@ -1,0 +1,37 @@
+"""How an output is held against the reference: relative to the largest value, at least to 1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from iosim.problem import max_error
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "error"),
+    [
+        # Large values: relative to the largest of them, whatever its sign and place.
+        ([100.0, 4.0], [100.0, 5.0], 1 / 100),
+        ([101.0, 5.0], [100.0, 5.0], 1 / 100),
+        ([3.0, -200.0], [2.0, -200.0], 1 / 200),
+        # Small ones: absolute.
+        ([0.25, 0.0], [0.125, 0.0], 0.125),
+        ([0.5], [0.0], 0.5),
+        ([1.0], [1.5], 0.5 / 1.5),
+        ([7.0, -8.0], [7.0, -8.0], 0.0),
+        # What can't be compared.
+        ([np.nan, 1.0], [1.0, 1.0], np.inf),
+        ([1.0, 1.0, 1.0], [1.0, 1.0], np.inf),
+        ([[1.0, 1.0]], [1.0, 1.0], np.inf),
+    ],
+)
+def test_the_scale_of_an_error(got: list[float], want: list[float], error: float) -> None:
+    assert max_error({"O": np.array(got)}, {"O": np.array(want)}) == pytest.approx(error, rel=1e-15)
+
+
+def test_each_output_has_its_own_scale() -> None:
+    want = {"A": np.array([1000.0]), "B": np.array([2.0])}
+    assert max_error({"A": np.array([1001.0]), "B": np.array([2.0])}, want) == 1 / 1000
+    assert max_error({"A": np.array([1001.0]), "B": np.array([2.5])}, want) == 1 / 4
+    assert max_error({"A": np.array([1500.0]), "B": np.array([2.5])}, want) == 1 / 2
