@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from iosim.checks.exponents import fit_exponent
 from iosim.output.plot import MARKERS, STYLE, pyplot, save
 from iosim.output.table import read_csv
 
@@ -52,12 +53,11 @@ def slopes(rows: Rows) -> Rows:
             y = np.array([r["KV_words"] for r in mine], np.float64)
             if small:  # what is not moved per tile: S once out
                 y = np.array([r["total_words"] - r["N"] ** 2 for r in mine], np.float64)
-            terms = [np.ones_like(M), np.log(M)] + ([M**-0.5] if small else [])
-            fit = np.linalg.lstsq(np.stack(terms, axis=1), np.log(y), rcond=None)[0][1]
+            fit = fit_exponent(M, y, edges=small)
             found.append({
                 "algorithm": name, "d": d, "M_from_words": int(M.min()),
                 "M_to_words": int(M.max()), "points": len(mine), "expected": expected,
-                "fitted": digits(float(fit), 4),
+                "fitted": digits(fit.value, 4),
             })  # fmt: skip
     return found
 

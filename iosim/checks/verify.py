@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from iosim.algorithms import algorithm, all_algorithms
+from iosim.checks.exponents import fit_exponent
 from iosim.counting.numbers import count, peak
 from iosim.counts import Counts
 from iosim.errors import InputError
@@ -66,13 +67,17 @@ class Point:
 
 @dataclass(frozen=True)
 class Slope:
-    """A fitted exponent of M, and what it should be.  `fitted` is None with too few points."""
+    """A fitted exponent of M, its standard error, and what it should be.
+
+    `fitted` and `error` are None with too few points.
+    """
 
     algorithm: str
     side: str
     expected: float
     fitted: float | None
     points: int
+    error: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -268,9 +273,8 @@ def fit_slope(name: str, problem: Attention, points: Iterable[Point]) -> Slope:
         return Slope(name, BELOW if small else ABOVE, expected, None, len(M))
     at = {p.M: sum(p.counts[k] for k in moving) for p in chosen}
     words = np.array([at[int(m)] for m in M], np.float64)
-    terms = [np.ones_like(M), np.log(M)] + ([M**-0.5] if small else [])
-    fitted = np.linalg.lstsq(np.stack(terms, axis=1), np.log(words), rcond=None)[0][1]
-    return Slope(name, BELOW if small else ABOVE, expected, float(fitted), len(M))
+    fit = fit_exponent(M, words, edges=small)
+    return Slope(name, BELOW if small else ABOVE, expected, fit.value, len(M), fit.error)
 
 
 def _check_upper(problem: Attention, points: Sequence[Point]) -> list[str]:

@@ -75,7 +75,9 @@ def verify(
         ],
     )  # fmt: skip
     for s in report.slopes:
-        fit = "too few points" if s.fitted is None else f"{s.fitted:+.3f} over {s.points} points"
+        fit = "too few points"
+        if s.fitted is not None:
+            fit = f"{s.fitted:+.3f} ± {s.error:.3f} over {s.points} points"
         click.echo(f"exponent of M, {s.algorithm}, {s.side}: {fit} (expected {s.expected:+.1f})")
     click.echo(f"wrote {', '.join(map(str, made))}")
     for failure in report.failures:
