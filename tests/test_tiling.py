@@ -20,26 +20,34 @@ from oracle import SCHEDULES, Memory
 from strategies import random_schedules, searchable
 
 import iosim
-from iosim.counting.closed import close
+from iosim.counting.closed import close, highest
+from iosim.counting.numbers import OnArrays
 from iosim.counting.signs import falls_with, rises_with
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention, size_names
 from iosim.program.build import Builder
 from iosim.tiling import candidates
+from iosim.tiling.evaluate import RealBound
 from iosim.tiling.plan import plans
+from iosim.tiling.search import Search
 
 
 def brute_force(
     algorithm: Any, problem: Any, M: int, ranges: dict[str, Any] | None = None
 ) -> int | None:
     """The least words over all tiles that fit, by trying every one."""
+    words, peaks = every_tiling(algorithm, problem, ranges)
+    return int(words[peaks <= M].min()) if (peaks <= M).any() else None
+
+
+def every_tiling(algorithm: Any, problem: Any, ranges: dict[str, Any] | None = None) -> Any:
+    """The words that every tiling moves, and those it holds."""
     params = algorithm.program.params
     spans = [(ranges or {}).get(p.name, range(p.least, problem.sizes[p.axis] + 1)) for p in params]
     grid = np.meshgrid(*[np.array(list(s)) for s in spans], indexing="ij")
     columns = problem.sizes | {p.name: g.ravel() for p, g in zip(params, grid, strict=True)}
-    words = sum(iosim.count_many(algorithm.program, columns).values())
-    fits = iosim.peak_many(algorithm.program, columns) <= M
-    return int(words[fits].min()) if fits.any() else None
+    words: Any = sum(iosim.count_many(algorithm.program, columns).values())
+    return words, iosim.peak_many(algorithm.program, columns)
 
 
 @pytest.mark.parametrize("n", [*range(1, 130), 1023, 1024, 1025, 2500, 4096])
@@ -453,12 +461,13 @@ def test_schedules_that_break_the_usual_facts(schedule: Any) -> None:
     """The search assumes nothing that it hasn't proved for the program at hand."""
     program = iosim.build(schedule.__name__, Attention, schedule)
     entry = dataclasses.replace(iosim.algorithm("flash2"), name="user", schedule=schedule)
-    for N, d, M in itertools.product((1, 2, 5, 8), (1, 3, 7), (*range(1, 40), 60, 96)):
+    for N, d in itertools.product((1, 2, 5, 8), (1, 3, 7)):
         problem = Attention(N, d)
-        best = brute_force(entry, problem, M)
+        words, peaks = every_tiling(entry, problem)
         least = iosim.smallest_capacity(program, problem)
-        assert (best is None) == (least > M), (N, d, M)
-        if best is not None:
+        assert least == peaks.min()
+        for M in (m for m in (*range(1, 40), 60, 96) if m >= least):
+            best = words[peaks <= M].min()
             found = iosim.optimal_tiles(program, problem, M)
             assert (found.total_words, found.peak_words <= M) == (best, True), (N, d, M)
 
@@ -550,8 +559,8 @@ def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> No
             assert {x: int(v[k]) for x, v in tiles.items()} == want.tiles
 
 
-def test_a_crowd_of_points_is_answered_like_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With so many boxes, searches dive first and cut more finely."""
+def test_many_points_are_answered_like_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With so many boxes, searches start from guesses and cut boxes more finely."""
     monkeypatch.setattr("iosim.tiling.search._FEW", 0)
     for algorithm in iosim.all_algorithms("attention"):
         M = np.arange(1, 150)
@@ -560,9 +569,102 @@ def test_a_crowd_of_points_is_answered_like_brute_force(monkeypatch: pytest.Monk
         words: Any = sum(iosim.count_many(algorithm.program, problem.sizes | tiles).values())
         fits = iosim.peak_many(algorithm.program, problem.sizes | tiles) <= M
         assert (fits | ~found).all()
+        every, peaks = every_tiling(algorithm, problem)
         for k in range(len(M)):
-            best = brute_force(algorithm, problem, int(M[k]))
-            assert best == (words[k] if found[k] else None)
+            fitting = every[peaks <= M[k]]
+            assert (fitting.min() if len(fitting) else None) == (words[k] if found[k] else None)
+
+
+def check_real_bound(program: Any, sizes: dict[str, int], M: int, seed: int) -> float:
+    """Hold the bound on real numbers against all that random boxes contain.
+
+    Returns the largest share of what a box moves at least that its bound reaches.
+    """
+    reached = 0.0
+    rng = np.random.default_rng(seed)
+    for plan in plans(program, frozenset()):
+        for solved in (k for k, form in plan.relaxed.items() if form is not None):
+            axes = {p.name: p for p in program.params}
+            base = {x: np.array([v]) for x, v in sizes.items()}
+            ranges = {
+                x: candidates.candidates_of(program, p, base[p.axis], "all")
+                for x, p in axes.items()
+            }
+            search = Search(plan, solved, ranges, base, np.array([M]))
+            bound, at = search.relaxed, np.zeros(1, np.int64)
+            assert bound is not None
+            for _ in range(25):
+                ends = {x: np.sort(rng.integers(0, ranges[x].count[0], 2)) for x in search.boxed}
+                low, high = ({x: v[k : k + 1] for x, v in ends.items()} for k in (0, 1))
+                grid = np.meshgrid(
+                    *(ranges[x].clipped(np.arange(a, b + 1), 0) for x, (a, b) in ends.items()),
+                    ranges[solved].clipped(np.arange(ranges[solved].count[0]), 0), indexing="ij",
+                )  # fmt: skip
+                values = {x: g.ravel() for x, g in zip([*ends, solved], grid, strict=True)}
+                least = {x: p.least for x, p in axes.items()}
+                columns: Any = sizes | least | values
+                env = OnArrays({x: np.asarray(v) for x, v in columns.items()})
+                held = highest(plan.levels, env)
+                fits = np.broadcast_to(held <= M, grid[0].size)
+                words = np.broadcast_to(plan.total.evaluate(env), fits.shape)
+                cap = int(rng.choice(words))
+                corners = search.points.values(at, low), search.points.values(at, high)
+                found, first, last = bound(at, *corners, np.array([cap]))
+                assert not fits.any() or found[0] <= words[fits].min(), (ends, M)
+                if fits.any():
+                    reached = max(reached, found[0] / words[fits].min())
+                x = values[bound.tile][fits & (words <= cap)]
+                assert ((first <= x) & (x <= last)).all(), (ends, M, cap)
+    return reached
+
+
+REAL = [("small_cache", Attention(23, 9, 2)), ("matmul", iosim.MatMul(13, 8, 17))]
+
+
+@pytest.mark.parametrize(("name", "problem"), REAL)
+@pytest.mark.parametrize("M", [6, 11, 30, 77, 200, 900])
+def test_no_box_moves_less_than_the_bound_on_real_numbers(
+    name: str, problem: Any, M: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iosim.tiling.search._FEW", 0)
+    program = iosim.algorithm(name).program
+    reached = max(check_real_bound(program, problem.sizes, M, seed) for seed in range(4))
+    assert reached > 0.5 or M == 6
+
+
+def test_a_bound_that_is_too_large_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check above can fail: with a little less memory, and with a tile cut off."""
+    monkeypatch.setattr("iosim.tiling.search._FEW", 0)
+    program, sizes = iosim.algorithm("small_cache").program, Attention(23, 9, 2).sizes
+    usual = RealBound._at_ends
+
+    def scaled(words: float, last: float) -> Any:
+        def at_ends(self: Any, *args: Any) -> Any:
+            found = usual(self, *args)
+            return found[0] * words, found[1], found[2], found[3] * last
+
+        return at_ends
+
+    for factors in ((1.2, 1.0), (1.0, 0.8)):
+        monkeypatch.setattr(RealBound, "_at_ends", scaled(*factors))
+        with pytest.raises(AssertionError):
+            max(check_real_bound(program, sizes, 77, seed) for seed in range(20))
+
+
+def test_where_the_bound_on_real_numbers_is_used() -> None:
+    """Where two tiles share the room, with holds that don't fall beside them; nowhere else."""
+    used = {
+        a.name: [plan.searched for plan in plans(a.program, frozenset())
+                 if any(plan.relaxed.values())]
+        for a in iosim.all_algorithms()
+    }  # fmt: skip
+    pairs = ("W1", "B_r1", "B_c1")
+    assert {k: v for k, v in used.items() if v} == {
+        "naive": [pairs, ("B_r3", "B_d3")],
+        "small_cache": [pairs, ("B_r2", "B_d2")],
+        "spill_rows": [pairs],
+        "matmul": [("B_m", "B_n")],
+    }
 
 
 @pytest.mark.parametrize("n", [2**40, 2**40 - 1, 2**38 + 1, (2**19 + 1) ** 2 + 1, 963761198400])

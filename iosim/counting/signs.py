@@ -26,7 +26,7 @@ def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
             if atom != tile and tile in names_of(atom):
                 return False  # of a length that follows a tile nothing is proved
             touched = atom == tile
-        if touched and not _positive(words.slope(atom), holds):
+        if touched and not never_negative(words.slope(atom), holds):
             return False
     return True
 
@@ -43,15 +43,19 @@ def falls_with(words: Poly, name: str, holds: Mapping[str, str]) -> bool:
             if atom.step == name:
                 signs.add(isinstance(atom, Clip))
             # The atom falls as the name grows, so what multiplies it must be positive.
-            if True in signs or (signs and not _positive(slope, holds)):
+            if True in signs or (signs and not never_negative(slope, holds)):
                 return False
         elif name in names_of(atom):
             return False  # of a sum over tiles nothing is proved
     return True
 
 
-def _positive(poly: Poly, holds: Mapping[str, str]) -> bool:
-    """Whether no term is negative once each axis is its hold plus a rest (so d − W ≥ 0)."""
+def never_negative(poly: Poly, holds: Mapping[str, str]) -> bool:
+    """Whether no term is negative once each axis is its hold plus a rest (so d − W ≥ 0).
+
+    Args:
+        holds: as for `rises_with`.
+    """
     for hold, axis in holds.items():
         poly = poly.replace(axis, Poly.of(hold) + Poly.of(f"{axis} − {hold}"))
     return all(c > 0 for c in poly.terms.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -13,7 +15,14 @@ from iosim.counting.poly import Clip, Monomial, Poly
 from iosim.program.ir import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Candidates, Ints
-from iosim.tiling.plan import Plan, depends
+from iosim.tiling.lines import depends
+from iosim.tiling.plan import Plan
+from iosim.tiling.relax import Relaxation
+
+# More than what rounding in float64 can add.
+_ROUNDING = 1e-12
+# More than what it can add to the root of a difference.
+_MARGIN = 1e-5
 
 
 class Points:
@@ -54,9 +63,10 @@ class Points:
         """Atoms from above at the corners of boxes."""
         return OnArrays(high, low, valid=not self.plan.constraints, upper=True)
 
-    def terms(self, poly: Poly, free: Collection[str]) -> Terms:
+    def terms(self, poly: Poly, free: Collection[str], real: bool = False) -> Terms:
         """A polynomial whose values change from call to call only with the free names."""
-        return Terms(poly, free, self.on(self.base))
+        base = {k: np.asarray(v, np.float64) for k, v in self.base.items()} if real else self.base
+        return Terms(poly, free, self.on(base))
 
 
 class Peak:
@@ -130,6 +140,105 @@ class Reach:
             good = peak(at, {**low, **mine}, {**high, **mine}) <= self.points.M[at]
             first, last = np.where(good, middle, first), np.where(good, last, middle - 1)
         return first
+
+
+class RealBound:
+    """The bound of a relaxation at some points."""
+
+    def __init__(self, points: Points, relaxation: Relaxation) -> None:
+        self.points, self.tile, self.holds = points, relaxation.tile, relaxation.holds
+        self.memory = _even(points.M.astype(np.float64))
+        names: set[str] = {*points.plan.searched, *(_end(W) for W in self.holds)}
+
+        def terms(poly: Poly) -> Any:
+            for W in self.holds:
+                poly = poly.replace(W, Poly.of(_end(W)))
+            return points.terms(poly, names, real=True)
+
+        self.rest, self.a, self.c = map(terms, (relaxation.rest, relaxation.a, relaxation.c))
+        self.capacities = [
+            ([terms(poly) for poly in (x.r, x.t, x.p, x.q)], x.runs) for x in relaxation.capacities
+        ]
+
+    def __call__(self, at: Ints, low: Where, high: Where, most: Ints) -> tuple[Ints, Any, Any]:
+        """Words that boxes move at least, and between which x they may move at most so many.
+
+        Args:
+            low, high: the values at the corners of the boxes.
+            most: words, for each box.
+        """
+        cap = most * (1 + _ROUNDING)
+        parts = [self._at_ends(at, low, high, ends, cap) for ends in self._ends(low, high)]
+        words, _, first, last = (
+            functools.reduce(choose, values)
+            for choose, values in zip(
+                (np.minimum, np.minimum, np.minimum, np.maximum),
+                zip(*parts, strict=True),
+                strict=True,
+            )
+        )
+        words = np.ceil(words * (1 - _ROUNDING))
+        words = np.where(words < 2.0**62, words, 2.0**62).astype(np.int64)
+        return words, first, last
+
+    def best_tile(self, at: Ints, low: Where, high: Where) -> tuple[Any, Any]:
+        """The bound at the lower ends of the holds, and the x where it is least."""
+        words, x, _, _ = self._at_ends(at, low, high, next(iter(self._ends(low, high))), np.inf)
+        return words, x
+
+    def _ends(self, low: Where, high: Where) -> Any:
+        for corner in itertools.product(*((low[W], high[W]) for W in self.holds)):
+            yield {_end(W): value for W, value in zip(self.holds, corner, strict=True)}
+
+    def _at_ends(
+        self, at: Ints, low: Where, high: Where, ends: Where, cap: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """The bound at one end of every hold, its x, and between which x it is at most a cap."""
+        least, most = (
+            self.points.on({**low, **ends}, high),
+            self.points.above({**high, **ends}, low),
+        )
+        rest, a, c = (terms(at, least, most) for terms in (self.rest, self.a, self.c))
+        r: Any = 0.0
+        t: Any = 0.0
+        p: Any = 0.0
+        q: Any = 0.0
+        for polys, runs in self.capacities:
+            values = [terms(at, least, most) for terms in polys]
+            if not runs:
+                r, t, p, q = values
+                continue
+            here: Any = True
+            for length in runs:
+                here = here & (least.length(length) > 0)
+            r, t, p, q = (
+                np.where(here, new, old) for new, old in zip(values, (r, t, p, q), strict=True)
+            )
+        memory = take(self.memory, at)
+        room = memory - r
+        with np.errstate(all="ignore"):
+            # Where it is least.
+            start = low[self.tile]
+            x = room / (t + np.sqrt(c * (q * room + t * p) / a))
+            x = np.fmin(np.fmax(x, start), high[self.tile])
+            left = room - t * x
+            # With nothing left, c is 0 or the box takes too much.
+            words = rest + a / x + np.where(left > 0, c * (p + q * x) / left, 0)
+            over = room - t * start < -_ROUNDING * memory
+            # At most the cap: square·x² + linear·x + a·room ≤ 0.
+            save = cap - rest
+            square, linear = c * q + save * t, c * p - a * t - save * room
+            root = linear * linear * (1 + _ROUNDING) - 4 * square * a * room
+            span = np.sqrt(np.maximum(root, 0)) - linear
+            none = over | (save < 0) | (root < 0) | (linear > 0)
+            first = np.where(none, np.inf, 2 * a * room / span * (1 - _MARGIN))
+            last = np.where(none, -np.inf, span / (2 * square) * (1 + _MARGIN))
+        return np.where(over, np.inf, words), x, first, last
+
+
+def _end(hold: str) -> str:
+    """The name of a hold's value at an end of a box."""
+    return f"{hold}, at an end"
 
 
 class Terms:

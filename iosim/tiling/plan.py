@@ -22,30 +22,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from iosim.counting.closed import Level, Nest, close
-from iosim.counting.poly import Atom, Poly
+from iosim.counting.poly import Poly
 from iosim.counting.signs import falls_with, rises_with
 from iosim.program.ir import Affine, Param, Program, Span
 from iosim.program.space import fixed_spans
-
-
-def depends(atom: Atom, names: Collection[str]) -> bool:
-    """Whether an atom changes with any of these names."""
-    return not Poly.of(atom).names().isdisjoint(names)
-
-
-@dataclass(frozen=True)
-class Line:
-    """An occupancy that is linear in a tile: base + slope·min(length, tile).
-
-    Attributes:
-        atom: the tile, clipped or as it is; None where the occupancy doesn't depend on it.
-        runs: lengths of the loops that must not be empty for it.
-    """
-
-    base: Poly
-    slope: Poly
-    atom: Atom | None
-    runs: frozenset[Affine]
+from iosim.tiling.lines import Line, lines
+from iosim.tiling.relax import Relaxation, relaxation
 
 
 @dataclass(frozen=True)
@@ -63,6 +45,7 @@ class Plan:
         holds: those of `searched` that are holds.
         falls: no parameter moves more as it grows.
         lines: the levels as lines in a tile that is spare or solvable; None where they aren't.
+        relaxed: solvable tile → a bound on real numbers, or None.
     """
 
     total: Poly
@@ -75,6 +58,7 @@ class Plan:
     holds: tuple[str, ...]
     falls: bool
     lines: Mapping[str, tuple[Line, ...] | None]
+    relaxed: Mapping[str, Relaxation | None]
 
 
 @dataclass(frozen=True)
@@ -143,10 +127,13 @@ def _plan(parts: list[_Part], free: list[str], axis_of: dict[str, str]) -> Plan:
     holds = [k for k in free if k in axis_of]
     searched = [k for k in steps if k not in spare]
     solvable = tuple(k for k in searched if rises[k] and falls[k])
+    searched = [*holds, *searched]
+    linear = {k: lines(levels, k) for k in (*spare, *solvable)}
     return Plan(
-        total=total, levels=levels, constraints=needed, searched=(*holds, *searched), spare=spare,
+        total=total, levels=levels, constraints=needed, searched=tuple(searched), spare=spare,
         solvable=solvable, lowest=frozenset(k for k in steps if rises[k]), holds=tuple(holds),
-        falls=all(falls.values()), lines={k: _lines(levels, k) for k in (*spare, *solvable)},
+        falls=all(falls.values()), lines=linear,
+        relaxed={k: relaxation(total, linear[k] or (), k, searched, axis_of) for k in solvable},
     )  # fmt: skip
 
 
@@ -161,22 +148,3 @@ def _groups(parts: Iterable[_Part], params: Collection[str]) -> list[list[_Part]
         kin = [g for g in groups if any(other.names & mine for other in g)]
         groups = [g for g in groups if g not in kin] + [[n for g in kin for n in g] + [part]]
     return groups
-
-
-def _lines(levels: tuple[Level, ...], tile: str) -> tuple[Line, ...] | None:
-    """Occupancies as lines in a tile that they rise with; None where one isn't linear."""
-    found = []
-    for level in levels:
-        if level.over:
-            return None
-        atoms = [a for a in level.words.atoms() if depends(a, {tile})]
-        if len(atoms) > 1 or any(m.count(a) > 1 for a in atoms for m in level.words.terms):
-            return None
-        runs = frozenset(x for x in level.runs if isinstance(x, Affine))  # of no open loop
-        atom = atoms[0] if atoms else None
-        if atom is None:
-            found.append(Line(level.words, Poly(), None, runs))
-            continue
-        slope = level.words.slope(atom)
-        found.append(Line(level.words - Poly.of(atom) * slope, slope, atom, runs))
-    return tuple(found)

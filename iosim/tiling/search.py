@@ -2,8 +2,9 @@
 
 A box is a range of positions for every parameter that is branched on.  Interval arithmetic on the
 closed form bounds it from below: it is dropped when what it holds at least is more than M, or when
-what it moves at least cannot beat the best found at its point.  The boxes of all points are cut and
-judged together, so that a million points cost little more than their arithmetic.
+what it moves at least cannot beat the best found at its point.  Where two tiles are searched, a
+bound on real numbers (`relax`) also cuts boxes to the tiles that can.  The boxes of all points are
+cut and judged together, so that a million points cost little more than their arithmetic.
 
 Of tiles that move equally many words, those at the first positions win, compared parameter by
 parameter: the answer at a point does not depend on the points beside it.
@@ -29,11 +30,13 @@ from iosim.tiling.boxes import (
     take,
 )
 from iosim.tiling.candidates import Candidates, Ints
-from iosim.tiling.evaluate import Peak, Points, Reach
+from iosim.tiling.evaluate import Peak, Points, Reach, RealBound
 from iosim.tiling.plan import Plan
 
 # Boxes are cut into this many parts: where there are few, larger array operations pay.
 _PARTS_OF_FEW, _PARTS, _FEW = 16, 3, 64
+# Tiles that are tried first at every point.
+_GUESSES = 8
 
 
 class Search:
@@ -64,8 +67,13 @@ class Search:
         self.total = self.points.terms(plan.total, plan.searched)
         self.peak = Peak(self.points, plan.searched)
         self.constraints = Constraints(plan.constraints, candidates, base)
+        self.relaxed: RealBound | None = None
         if solved is not None:
             self.solver = Reach(self.points, solved, self.boxed)
+            form = plan.relaxed[solved]
+            # With few points, its Python costs more than the boxes that it saves.
+            if form is not None and dtype is not object and len(M) > _FEW:
+                self.relaxed = RealBound(self.points, form)
 
     def least_peak(self) -> Any:
         """The fewest words that any valid tiles hold, at every point; NEVER where none is valid."""
@@ -85,10 +93,15 @@ class Search:
     def run(self) -> tuple[dict[str, Ints], Bools]:
         """The positions of the cheapest tiles that fit, and where there are any."""
         best = Best(len(self.M), self.boxed, self.points.dtype)
-        if len(self.M) > _FEW and len(self.boxed) > 1:
+        if (len(self.M) > _FEW and len(self.boxed) > 1) or self.relaxed is not None:
             # The optimum tends to hold all or nothing.  Starting from good tiles halves the work.
-            for held in (False, True):
-                self._dive(self._everything(self.boxed, held), best)
+            ends = (False, True) if self.plan.holds else (False,)
+            starts = [self._everything(self.boxed, held) for held in ends]
+            if self.relaxed is not None:
+                self._guess(self.relaxed, starts, best)
+            else:
+                for start in starts:
+                    self._dive(start, best)
         boxes = self._everything(self.boxed)
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
@@ -150,6 +163,48 @@ class Search:
             first = first_least(boxes[0], bound)
             boxes = self._cut(keep(boxes, first[divisible(boxes)[first]]))
 
+    def _guess(self, relaxed: RealBound, starts: list[Boxes], best: Best) -> None:
+        """Learn some tiles around those at which the bound on real numbers is least."""
+        name = relaxed.tile
+        each, least = self.candidates[name], np.full(len(self.M), np.inf)
+        at, near, _ = starts[0]
+        for at, low, high in starts:
+            lower, upper = self.points.values(at, low), self.points.values(at, high)
+            words, real = relaxed.best_tile(at, lower, upper)
+            first = each.floor(np.nan_to_num(real, posinf=0.0).astype(np.int64), at)
+            better = words < least
+            least = np.where(better, words, least)
+            near = {k: np.where(better, v, near[k]) for k, v in (low | {name: first}).items()}
+        at = np.repeat(at, _GUESSES)
+        here = {k: np.repeat(v, _GUESSES) for k, v in near.items()}
+        around = here[name] + np.tile(np.arange(_GUESSES) - _GUESSES // 2 + 1, len(self.M))
+        here[name] = np.clip(around, 0, each.count[at] - 1)
+        self._look((at, here, here), best)
+
+    def _relax(
+        self,
+        relaxed: RealBound,
+        boxes: Boxes,
+        lower: dict[str, Any],
+        upper: dict[str, Any],
+        best: Best,
+    ) -> tuple[Boxes, dict[str, Any], dict[str, Any], Ints]:
+        """Drop and cut boxes by the bound on real numbers, and return it."""
+        at, low, high = boxes
+        name = relaxed.tile
+        words, first, last = relaxed(at, lower, upper, best.words[at])
+        each = self.candidates[name]
+        start = np.clip(np.ceil(first) - 1, -1, each.extent[at]).astype(np.int64)
+        stop = np.clip(np.floor(last), -1, each.extent[at]).astype(np.int64)
+        low = low | {name: np.maximum(low[name], each.floor(start, at) + 1)}
+        high = high | {name: np.minimum(high[name], each.floor(stop, at))}
+        rows = np.flatnonzero(best.may_improve(boxes, words) & (low[name] <= high[name]))
+        at, low, high = boxes = keep((at, low, high), rows)
+        lower, upper = ({k: take(v, rows) for k, v in values.items()} for values in (lower, upper))
+        lower[name] = self.points.value(name, low[name], at)
+        upper[name] = self.points.value(name, high[name], at)
+        return boxes, lower, upper, words[rows]
+
     def _look(self, boxes: Boxes, best: Best) -> tuple[Boxes, Any]:
         """Drop hopeless boxes and learn the lower corners of the others.
 
@@ -157,7 +212,13 @@ class Search:
         """
         at, low, high = boxes = self.constraints.narrow(boxes)
         lower, upper = self.points.values(at, low), self.points.values(at, high)
-        most = lower if self.cornered else upper
+        least: Any = 0
+        single = all(low[k] is high[k] for k in low)
+        if self.relaxed is not None and not single:
+            boxes, lower, upper, least = self._relax(self.relaxed, boxes, lower, upper, best)
+            at, low, high = boxes
+        cornered = self.cornered or single
+        most = lower if cornered else upper
         if self.solved is None:
             hopeful = self.peak(at, lower, most) <= self.M[at]
         else:
@@ -168,7 +229,7 @@ class Search:
             bound = self.total(at, self.points.on(upper))
         else:
             bound = self.total(at, self.points.on(lower, upper), self.points.above(upper, lower))
-        bound = np.broadcast_to(np.asarray(bound, self.points.dtype), at.shape)
+        bound = np.maximum(np.broadcast_to(np.asarray(bound, self.points.dtype), at.shape), least)
         rows = np.flatnonzero(hopeful & best.may_improve(boxes, bound))
 
         at, low, high = boxes = keep(boxes, rows)
@@ -176,7 +237,7 @@ class Search:
         if self.solved is None:
             fit = self.peak(at, lower, lower) <= self.M[at]
         else:
-            room = room[rows] if self.cornered else self.solver(at, lower, lower)
+            room = room[rows] if cornered else self.solver(at, lower, lower)
             fit = room >= 0
             lower[self.solved] = self.points.value(self.solved, np.maximum(room, 0), at)
         words = np.broadcast_to(

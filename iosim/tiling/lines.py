@@ -1,0 +1,49 @@
+"""Occupancies as lines in one tile."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from iosim.counting.closed import Level
+from iosim.counting.poly import Atom, Poly
+from iosim.program.ir import Affine
+
+
+def depends(atom: Atom, names: Collection[str]) -> bool:
+    """Whether an atom changes with any of these names."""
+    return not Poly.of(atom).names().isdisjoint(names)
+
+
+@dataclass(frozen=True)
+class Line:
+    """An occupancy that is linear in a tile: base + slope·min(length, tile).
+
+    Attributes:
+        atom: the tile, clipped or as it is; None where the occupancy doesn't depend on it.
+        runs: lengths of the loops that must not be empty for it.
+    """
+
+    base: Poly
+    slope: Poly
+    atom: Atom | None
+    runs: frozenset[Affine]
+
+
+def lines(levels: tuple[Level, ...], tile: str) -> tuple[Line, ...] | None:
+    """Occupancies as lines in a tile that they rise with; None where one isn't linear."""
+    found = []
+    for level in levels:
+        if level.over:
+            return None
+        atoms = [a for a in level.words.atoms() if depends(a, {tile})]
+        if len(atoms) > 1 or any(m.count(a) > 1 for a in atoms for m in level.words.terms):
+            return None
+        runs = frozenset(x for x in level.runs if isinstance(x, Affine))  # of no open loop
+        atom = atoms[0] if atoms else None
+        if atom is None:
+            found.append(Line(level.words, Poly(), None, runs))
+            continue
+        slope = level.words.slope(atom)
+        found.append(Line(level.words - Poly.of(atom) * slope, slope, atom, runs))
+    return tuple(found)
