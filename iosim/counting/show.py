@@ -15,8 +15,8 @@ from iosim.program.ir import (
     Node,
     Op,
     Program,
-    Span,
     Store,
+    Tile,
     dims,
 )
 from iosim.program.ops import OPS
@@ -77,12 +77,15 @@ def _list(index: tuple[Index, ...]) -> str:
 
 def _moved(node: Load | Store, outer: tuple[Loop, ...], env: Mapping[str, int] | None) -> str:
     """What one execution moves, and all of them."""
-    one = "·".join(
-        f"({x.length})" if isinstance(x, Span) and " " in str(x.length)
-        else str(x.length) if isinstance(x, Span) else f"|{x}|"
-        for x in dims(node.index)
-    )  # fmt: skip
+    one = "·".join(map(_one, dims(node.index)))
     total = moved(node, outer)
     if env is None:
         return f"# {one or '1'} words, in all {total}"
     return f"# {one or '1'} words, in all {int(total.evaluate(OnInts(env))):,}"
+
+
+def _one(x: Index) -> str:
+    """The extent of one index."""
+    if isinstance(x, Tile) or x.edges:
+        return f"|{x}|"
+    return f"({x.length})" if " " in str(x.length) else str(x.length)
