@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import types
+
 import pytest
 
 from iosim import cli
+from iosim.cli import gpu as commands
+from iosim.gpu.reports import REPORTS, replay, runner
+from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
+from iosim.gpu.run import profiler, worker
 
 
 def _main(monkeypatch, capsys, *args):
@@ -43,3 +51,31 @@ def test_emit_and_replay_print(monkeypatch, capsys):
     assert code == 0
     assert "def flash2(" in out.out
     assert "wait_for_all" in out.out
+
+
+def test_a_report_takes_one_record_and_one_line(monkeypatch, tmp_path, capsys):
+    """A report that the command line has never heard of: its command, its worker, its replay."""
+
+    def table(folder):
+        rows = json.loads((folder / "sum.json").read_text())["rows"]
+        return ReportTable(rows, f"{len(rows)} sums", rows[0]["sum"] == 5)
+
+    module = types.ModuleType("of_a_newcomer")
+    module.REPORT = GpuReport(
+        name="sums",
+        plan=lambda given: (WorkerRun("add", list(given.values()), "asked.json", "sum.json"),),
+        tasks={"add": lambda asked, out: {"rows": [{"sum": sum(asked)}]}},
+        table=table,
+        options=(ReportOption("left", "2", "one", int), ReportOption("right", "3", "other", int)),
+    )
+    monkeypatch.setitem(sys.modules, "of_a_newcomer", module)
+    monkeypatch.setitem(REPORTS, "sums", ("of_a_newcomer", "Add two numbers."))
+    monkeypatch.setattr(runner, "torch_module", lambda: None)
+    monkeypatch.setattr(profiler, "work", lambda *args: worker.main(*map(str, args)))
+    command = commands.sums
+    assert command.help == "Add two numbers."
+    command.main(["--out", str(tmp_path)], standalone_mode=False)
+    assert "1 sums" in capsys.readouterr().out
+    assert command.main(["--left", "4", "--out", str(tmp_path)], standalone_mode=False) == 1
+    (saved,) = replay(tmp_path)
+    assert (saved.report.name, saved.table.rows, saved.table.good) == ("sums", [{"sum": 7}], False)

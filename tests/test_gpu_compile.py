@@ -22,13 +22,13 @@ warnings.simplefilter("ignore")
 import triton
 from triton.backends.compiler import GPUTarget
 from iosim.gpu.run.job import Job
-from iosim.gpu.run.launch import load
+from iosim.gpu.run.launch import load_kernels
 
 types = {"fp16": "*fp16", "bf16": "*bf16", "fp32": "*fp32"}
 for line in sys.stdin:
     job = Job(**json.loads(line))
     emitted, program = job.emitted(), job.instance.program
-    functions = load(emitted)
+    functions = load_kernels(emitted)
     for kernel in emitted.kernels:
         wide = [program.tensor(t).wide for t in kernel.tensors]
         signature = {f"{t}_ptr": types["fp32" if w else job.dtype]

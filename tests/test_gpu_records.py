@@ -19,6 +19,7 @@ from iosim.gpu.reports.dram import IN_STEP_TOLERANCE
 from iosim.gpu.run import profiler
 from iosim.output import provenance
 from iosim.output.table import write_csv
+from iosim.problem import _Sized
 from iosim.units import bytes_of
 
 GPUS = Path(__file__).parent.parent / "experiments" / "data" / "gpu"
@@ -103,7 +104,7 @@ def test_a_change_in_the_model_is_caught(monkeypatch):
         return counts + iosim.Counts((counts.items[0][0], 1))
 
     monkeypatch.setattr(validate, "count", one_word_more)
-    with pytest.raises(GpuError, match="cannot be believed"):
+    with pytest.raises(GpuError, match="the counters are wrong"):
         _validate(RECORDED / "validate-dtypes")
 
 
@@ -254,6 +255,27 @@ def test_a_failed_job_is_a_row_not_a_crash(tmp_path):
     table = _validate(folder)
     assert not table.good
     assert table.rows[2]["failed"].startswith("out of device memory")
+
+
+def test_an_algorithm_is_validated_where_it_is_meant_to_be_used():
+    """`small_cache` is published for M < d², and the record says so, not the sweep."""
+    jobs = validate.validate_jobs(("small_cache", "flash1"), (128,), (8192, 16384), (1024,))
+    assert [(job.algorithm, job.M) for job in jobs] == [
+        ("small_cache", 8192), ("flash1", 8192), ("flash1", 16384),
+    ]  # fmt: skip
+    regime = iosim.algorithm("small_cache").regime
+    assert regime.says == "M < d²"
+    assert [regime.holds(iosim.Attention(9, 4), M) for M in (15, 16)] == [True, False]
+
+
+def test_a_problem_without_a_size_beside_attention_is_refused():
+    class Sums(_Sized):
+        pass
+
+    with pytest.raises(iosim.InputError, match="Sums has no size to set beside attention"):
+        Sums.beside_attention(4, 4, 4)
+    assert iosim.MatMul.beside_attention(64, 16, 2) == iosim.MatMul(64, 64, 16)
+    assert iosim.Copy.beside_attention(64, 16, 2) == iosim.Copy(1024)
 
 
 def test_sector_bytes_are_never_less_than_the_model():

@@ -113,11 +113,11 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     bodies = nests(instance)
     stem = re.sub(r"\W", "_", instance.program.name)
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]
-    parts = [_Nest(instance, n, b, in_step, clock) for n, b in zip(names, bodies, strict=True)]
+    found = [_Nest(instance, n, b, in_step, clock) for n, b in zip(names, bodies, strict=True)]
     sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
     head = HEADER.format(name=instance.program.name, sizes=sizes, timer=TIMER if clock else "")
-    texts = [head, *([GATE] if in_step else []), *(part.text for part in parts)]
-    return Emitted(instance, "\n\n".join(texts), tuple(part.kernel for part in parts))
+    texts = [head, *([GATE] if in_step else []), *(nest.text for nest in found)]
+    return Emitted(instance, "\n\n".join(texts), tuple(nest.kernel for nest in found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,9 +127,12 @@ def read_report(path: Path, boundaries: Iterable[str]) -> list[list[KernelTraffi
     counter that is missing, is not a number or is not in base units.
     """
     try:
-        rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+        text = path.read_text(encoding="utf-8")
+        rows = list(csv.DictReader(io.StringIO(text)))
     except (OSError, ValueError, csv.Error) as error:
         raise GpuError(f"cannot read {path} as a table: {error}") from None
+    if not text.endswith("\n"):
+        raise GpuError(f"{path} ends within a line: it is cut off")
     if len(rows) < 2 or "Kernel Name" not in rows[0]:
         raise GpuError(f"{path} is not a report of ncu --csv --page raw: record it again")
     units, *launches = rows

@@ -32,8 +32,8 @@ from iosim.gpu.run.memory import check_dtype
 from iosim.problem import word_bytes
 
 SPEC, MEASURED, PROFILED = "spec.json", "measured.json", "profiled.json"
-REPORT, PROVENANCE = "report.csv", "provenance.json"
-FILES = (SPEC, MEASURED, PROFILED, REPORT, PROVENANCE)
+COUNTERS, PROVENANCE = "report.csv", "provenance.json"
+FILES = (SPEC, MEASURED, PROFILED, COUNTERS, PROVENANCE)
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def read_record(folder: Path, boundaries: Iterable[str], *, needed: bool = True)
             _check_measured(job, row)
     profiled: tuple[Profiled, ...] = ()
     launches: list[tuple[KernelTraffic, ...]] = [() for _ in jobs]
-    if needed or (folder / REPORT).exists():
+    if needed or (folder / COUNTERS).exists():
         profiled = _read_profiled(folder, len(jobs))
         launches = _read_launches(folder, emitted, profiled, boundaries)
     return Record(folder, jobs, tuple(emitted), measured, profiled, tuple(launches), provenance)
@@ -201,7 +201,7 @@ def _check_measured(job: Job, row: Measured) -> None:
     if row.time_s <= 0 or any(k.time_s <= 0 for k in row.kernels):
         raise GpuError(f"time_s is {row.time_s}: no run takes that long")
     if not row.failed and not row.kernels:
-        raise GpuError("it has no kernels, and no word on why")
+        raise GpuError("it has no kernels and does not say why")
 
 
 def _read_profiled(folder: Path, jobs: int) -> tuple[Profiled, ...]:
@@ -221,7 +221,7 @@ def _read_launches(
     profiled: tuple[Profiled, ...],
     boundaries: Iterable[str],
 ) -> list[tuple[KernelTraffic, ...]]:
-    path = folder / REPORT
+    path = folder / COUNTERS
     seen = [row.job for row in profiled if not row.failed]
     groups = read_report(path, boundaries)
     if len(groups) != len(seen):

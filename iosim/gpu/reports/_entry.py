@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.gpu.errors import GpuError
 from iosim.gpu.records import record
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.run import tasks
@@ -121,7 +120,7 @@ def job_runs(
     asked = {"jobs": [job.as_dict() for job in (gate_job(), *jobs)]}
     measure = WorkerRun("measure", asked, record.SPEC, record.MEASURED)
     profile = WorkerRun(
-        "profile", asked, record.SPEC, record.PROFILED, record.REPORT, boundaries, needed
+        "profile", asked, record.SPEC, record.PROFILED, record.COUNTERS, boundaries, needed
     )
     return (measure, profile) if counters else (measure,)
 
@@ -129,12 +128,3 @@ def job_runs(
 def integers(name: str) -> Callable[[str], tuple[int, ...]]:
     """Reads a list of sizes, in the order in which they are typed."""
     return lambda text: tuple(parse_int(name, part.strip()) for part in text.split(","))
-
-
-def check_gate(gate_load: int, loaded: int, stored: int) -> None:
-    """Raise GpuError if the counters get the copy of known size wrong: bytes in, read, written."""
-    if (loaded, stored) != (gate_load, gate_load):
-        raise GpuError(
-            f"the counters cannot be believed: a copy of {gate_load} bytes showed {loaded} read "
-            f"and {stored} written; is another program running?"
-        )

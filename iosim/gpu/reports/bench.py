@@ -37,7 +37,7 @@ def heads(N: int, d: int) -> int:
 
 
 def candidates(d: int, M: int, N: int = TUNED_AT) -> list[Job]:
-    """Every flash2 kernel within M words that is worth timing.
+    """The flash2 kernels within M words that are timed: those of large tiles where some fit.
 
     Raises InputError if none fits.
     """
@@ -55,7 +55,7 @@ def candidates(d: int, M: int, N: int = TUNED_AT) -> list[Job]:
         raise InputError(
             f"M = {M} words holds no 16 x 16 tile of {ALGORITHM} at d = {d}: use M >= {least}"
         )
-    # Small tiles only waste time where large ones fit.
+    # Where large tiles fit, small ones are slower and take as long to tune.
     large = [job for job in fit if min(job.tiles.values()) >= 32 and job.tiles["B_r"] >= 64]
     return large or fit
 
@@ -143,16 +143,16 @@ def _timed(job: Job) -> float:
 
 def _interleaved(torch: Any, runs: dict[str, Any]) -> tuple[dict[str, float], int]:
     """Median seconds of each, taken in turn so that clocks and heat are shared."""
-    alive, times = dict(runs), {name: [float("nan")] for name in runs}
+    left, times = dict(runs), {name: [float("nan")] for name in runs}
     for name, go in runs.items():
         try:
             go()
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
-            del alive[name]
+            del left[name]
     rounds, spent = 0, 0.0
     while rounds < 10 or (spent < 1.0 and rounds < 60):
-        for name, go in alive.items():
+        for name, go in left.items():
             start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
             go()

@@ -17,8 +17,9 @@ from iosim.counting.numbers import count, peak
 from iosim.counts import Direction, Key
 from iosim.errors import CapacityError, InputError
 from iosim.gpu.emitter import layout
+from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import BOUNDARIES, Moved, moved_at
-from iosim.gpu.records.record import Record, naming, read_record
+from iosim.gpu.records.record import COUNTERS, Record, naming, read_record
 from iosim.gpu.reports import _axes
 from iosim.gpu.reports._entry import (
     JOB_TASKS,
@@ -26,7 +27,6 @@ from iosim.gpu.reports._entry import (
     ReportOption,
     ReportTable,
     WorkerRun,
-    check_gate,
     integers,
     job_runs,
 )
@@ -153,8 +153,12 @@ def validate_rows(record: Record) -> list[ValidateRow]:
         with naming(f"{record.folder}, job {at}"):
             found.append(_row(record, at))
     gate = found[0]
-    if gate.sram_load >= 0:
-        check_gate(gate.model_load, gate.sram_load, gate.sram_store)
+    if gate.sram_load >= 0 and gate.difference_load | gate.difference_store:
+        raise GpuError(
+            f"{record.folder / COUNTERS}: the counters are wrong: a copy of "
+            f"{gate.model_load} bytes showed {gate.sram_load} read and {gate.sram_store} written; "
+            "was another program running?"
+        )
     return found
 
 

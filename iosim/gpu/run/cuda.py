@@ -53,6 +53,7 @@ class Cuda:
 
     def __init__(self, job: Job) -> None:
         self.torch, self.job = torch_module(), job
+        self.check = _CHECKS.get(job.problem.kind, _Check())
         self.resources: dict[str, Resources] = {}
         self.dtypes = {
             "fp16": self.torch.float16, "bf16": self.torch.bfloat16, "fp32": self.torch.float32,
@@ -127,8 +128,7 @@ class Cuda:
             if t.name in inputs:
                 view = self.window(found[t.name], t.name)
                 view.copy_(torch.randn(view.shape, generator=generator, device="cuda"))
-                if t.name == "Q":  # the usual scale of scores; it moves no words
-                    view.mul_(self.job.sizes["d"] ** -0.5)
+                view.mul_(self.check.scale(t.name, self.job.sizes))
         return found
 
     def window(self, flat: Any, name: str) -> Any:
@@ -139,14 +139,21 @@ class Cuda:
         )
 
     def error(self, memory: dict[str, Any]) -> float:
-        """Largest |got − want| / max(1, max|want|) over outputs, against float64 on the GPU.
+        """Largest |got − want| / max(1, max|want|) over outputs, against float64.
 
         Of long attention outputs 256 evenly spaced rows of every head are compared.
         """
-        x = {t.name: self.window(memory[t.name], t.name).double() for t in self.job.problem.inputs}
+        problem = self.job.problem
+        x = {t.name: self.window(memory[t.name], t.name).double() for t in problem.inputs}
+        on_gpu = self.check.want
+        elsewhere = {} if on_gpu else problem.reference({n: v.cpu().numpy() for n, v in x.items()})
         worst = 0.0
-        for t in self.job.problem.outputs:
-            got, want = _reference(self.torch, x, self.window(memory[t.name], t.name))
+        for t in problem.outputs:
+            got = self.window(memory[t.name], t.name)
+            if on_gpu:
+                got, want = on_gpu(self.torch, x, got)
+            else:
+                want = self.torch.from_numpy(elsewhere[t.name]).to(got.device)
             scale = max(1.0, float(want.abs().max()))
             error = float((got.double() - want).abs().max()) / scale
             worst = max(worst, error if error == error else float("inf"))
@@ -170,13 +177,33 @@ def _resources(compiled: Any, warps: int, stages: int) -> Resources:
     return Resources(compiled.n_regs, compiled.n_spills, compiled.metadata.shared, warps, stages)
 
 
-def _reference(torch: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
-    """The rows of `got` to compare, and the textbook formula for them in float64."""
-    if "A" in x:
-        return got, x["A"] @ x["B"]
-    if "X" in x:
-        return got, x["X"]
+def _attention(torch: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
     heads, N, _ = got.shape
     rows = torch.arange(0, N, max(1, N // 256) if N > 8192 else 1, device=got.device)
     found = [torch.softmax(x["Q"][h, rows] @ x["K"][h].T, dim=-1) @ x["V"][h] for h in range(heads)]
     return got[:, rows], torch.stack(found)
+
+
+def _product(torch: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
+    return got, x["A"] @ x["B"]
+
+
+@dataclass(frozen=True)
+class _Check:
+    """How outputs of one kind of problem are checked.
+
+    Attributes:
+        scale: an input's name and the sizes → the factor on its random numbers.
+        want: torch, the inputs in float64 and an output → the part of it that is compared, and
+            the textbook formula for that part; None takes the problem's own reference, in NumPy.
+    """
+
+    scale: Callable[[str, dict[str, int]], float] = lambda name, sizes: 1.0
+    want: Callable[[Any, dict[str, Any], Any], tuple[Any, Any]] | None = None
+
+
+_CHECKS = {
+    # Q over √d gives scores of the usual size; it moves no words.
+    "attention": _Check(lambda name, sizes: sizes["d"] ** -0.5 if name == "Q" else 1.0, _attention),
+    "matmul": _Check(want=_product),
+}

@@ -1,7 +1,7 @@
 """The same kernels on a CPU, in Triton's interpreter, with NumPy arrays: no PyTorch needed.
 
-The interpreter asks of an argument only what `Memory` answers.  It stores bf16 as 16-bit integers
-and would multiply those; `_dot` widens them first, which is what the hardware does.
+The interpreter asks of an argument only what `HostArray` answers.  It stores bf16 as 16-bit
+integers and would multiply those; `_dot` widens them first, which is what the hardware does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from iosim.errors import IosimError
 from iosim.gpu.emitter.kernels import Emitted, Kernel
-from iosim.gpu.run.launch import Outcome, run
+from iosim.gpu.run.launch import Outcome, run_once
 
 _NUMPY: dict[str, Any] = {
     "fp16": np.float16, "bf16": np.uint16, "fp32": np.float32, "int32": np.int32, "int64": np.int64,
@@ -30,7 +30,7 @@ class InterpreterError(IosimError):
     """Triton is missing, or was imported before the interpreter was switched on."""
 
 
-class Memory:
+class HostArray:
     """A NumPy array with the few attributes that the interpreter asks of a tensor."""
 
     def __init__(self, array: NDArray[Any], dtype: str) -> None:
@@ -41,17 +41,17 @@ class Memory:
         return self.array.ctypes.data
 
     # The interpreter copies tensors to the host and back; these are on the host already.
-    def untyped_storage(self) -> Memory:
+    def untyped_storage(self) -> HostArray:
         """The memory itself."""
         return self
 
     cpu = untyped_storage
 
-    def new_empty(self, *_: Any, **__: Any) -> Memory:
+    def new_empty(self, *_: Any, **__: Any) -> HostArray:
         """A handle to fill with `set_`."""
         return self
 
-    def set_(self, *_: Any) -> Memory:
+    def set_(self, *_: Any) -> HostArray:
         """Stay where it is."""
         return self
 
@@ -74,19 +74,19 @@ class Memory:
 class Interpreter:
     """A `Device` that is this CPU."""
 
-    def put(self, flat: NDArray[np.float32], dtype: str) -> Memory:
+    def put(self, flat: NDArray[np.float32], dtype: str) -> HostArray:
         """Round to `dtype`, to nearest even."""
-        return Memory(to_bf16(flat) if dtype == "bf16" else flat.astype(_NUMPY[dtype]), dtype)
+        return HostArray(to_bf16(flat) if dtype == "bf16" else flat.astype(_NUMPY[dtype]), dtype)
 
-    def get(self, buffer: Memory, dtype: str) -> NDArray[Any]:
+    def get(self, buffer: HostArray, dtype: str) -> NDArray[Any]:
         """Widen to float64."""
         if dtype == "bf16":
             return from_bf16(buffer.array).astype(np.float64)
         return buffer.array.astype(np.int64 if dtype.startswith("int") else np.float64)
 
-    def zeros(self, n: int, dtype: str) -> Memory:
+    def zeros(self, n: int, dtype: str) -> HostArray:
         """Zeros of an integer type."""
-        return Memory(np.zeros(n, _NUMPY[dtype]), dtype)
+        return HostArray(np.zeros(n, _NUMPY[dtype]), dtype)
 
     def launch(self, kernel: Kernel, function: Any, pointers: list[Any], count: bool) -> None:
         """Run one program instance after another."""
@@ -107,7 +107,7 @@ def interpret(
     Raises InterpreterError where Triton is missing or already imported in compiled mode.
     """
     switch_on()
-    return run(emitted, inputs, dtype, Interpreter(), count=count)
+    return run_once(emitted, inputs, dtype, Interpreter(), count=count)
 
 
 def switch_on() -> None:

@@ -66,5 +66,5 @@ class Job:
 
 
 def gate_job() -> Job:
-    """The copy of known size that counters must get right before they are believed."""
+    """The copy of known size, which the counters must get right for a record to be taken."""
     return Job("copy", {"n": 2**26}, {"B": 8192}, "fp16")

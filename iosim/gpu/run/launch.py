@@ -33,7 +33,7 @@ class Outcome:
     counts: Counts | None
 
 
-def load(emitted: Emitted) -> dict[str, Any]:
+def load_kernels(emitted: Emitted) -> dict[str, Any]:
     """Execute the emitted text; returns the kernels by name.
 
     Triton reads a kernel's text back through `inspect`, so the text is given a file name that
@@ -61,7 +61,7 @@ def prepare(
     emitted: Emitted, memory: Mapping[str, Any], device: Device, *, count: bool
 ) -> list[Prepared]:
     """Give every kernel its memory; launch them in order, each after the one before has ended."""
-    functions = load(emitted)
+    functions = load_kernels(emitted)
     found = []
     for kernel in emitted.kernels:
         words = device.zeros(kernel.grid * len(kernel.keys) if count else 1, "int64")
@@ -85,7 +85,7 @@ def counted(emitted: Emitted, prepared: list[Prepared], device: Device) -> Count
     return Counts.of(total)
 
 
-def run(
+def run_once(
     emitted: Emitted,
     inputs: Mapping[str, NDArray[Any]],
     dtype: str,

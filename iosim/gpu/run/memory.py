@@ -1,4 +1,4 @@
-"""HBM as the kernels see it: padded, typed, poisoned; on the host or on a GPU.
+"""HBM as the kernels see it: padded and typed, NaN where nothing is; on the host or on a GPU.
 
 A run allocates every tensor of the program with padded rows (`gpu.emitter.layout`), copies the
 inputs in, and fills all the rest (scratch, outputs and padding) with NaN, so that a wrong mask or

@@ -21,7 +21,7 @@ from iosim.errors import IosimError
 from iosim.gpu.records.record import KernelUse, Measured, Profiled, as_plain
 from iosim.gpu.run.cuda import Cuda, torch_module
 from iosim.gpu.run.job import Job
-from iosim.gpu.run.launch import counted, load, prepare
+from iosim.gpu.run.launch import counted, load_kernels, prepare
 
 
 def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _compile(task: tuple[dict[str, Any], int]) -> None:
     job = Job(**task[0])
     emitted = job.emitted()
     kernel = emitted.kernels[task[1]]
-    function = load(emitted)[kernel.name]
+    function = load_kernels(emitted)[kernel.name]
     dtypes = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
     program = job.instance.program
     args = [torch.float32 if program.tensor(t).wide else dtypes[job.dtype] for t in kernel.tensors]
