@@ -19,7 +19,7 @@ from iosim.gpu.reports.dram import IN_STEP_TOLERANCE
 from iosim.gpu.run import profiler
 from iosim.output import provenance
 from iosim.output.table import write_csv
-from iosim.problem import _Sized
+from iosim.problem import BaseProblem
 from iosim.units import bytes_of
 
 GPUS = Path(__file__).parent.parent / "experiments" / "data" / "gpu"
@@ -269,7 +269,7 @@ def test_an_algorithm_is_validated_where_it_is_meant_to_be_used():
 
 
 def test_a_problem_without_a_size_beside_attention_is_refused():
-    class Sums(_Sized):
+    class Sums(BaseProblem):
         pass
 
     with pytest.raises(iosim.InputError, match="Sums has no size to set beside attention"):
