@@ -341,7 +341,7 @@ BAD = ("--N", "64", "--d", "8", "--M", "999", "--workers", "1")
 def test_bad_input_is_one_line_and_exit_2(
     words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iosim.sweep.executors.PATIENCE_S", 0.5)
+    monkeypatch.setattr("iosim.sweep.clusters.PATIENCE_S", 0.5)
     done = iosim_(*words, cwd=tmp_path)
     assert done.returncode == 2, done.stdout
     assert message in done.stderr

@@ -21,7 +21,7 @@ import pytest
 from test_sweep import SMALL, swept, table
 
 from iosim.errors import IosimError
-from iosim.sweep import Folder, Sweep, collect, processes
+from iosim.sweep import Folder, Sweep, collect, dask, processes
 from iosim.sweep import executors as ex
 from iosim.sweep.collecting import _Todo
 
@@ -206,7 +206,7 @@ def test_interrupting_ends_workers_at_once(want: list[dict[str, Any]], tmp_path:
 def test_killing_dask_workers(want: list[dict[str, Any]], tmp_path: Path) -> None:
     store = Folder.declare(tmp_path / "s", Sweep.of(**MANY))
     killed = 0
-    with ex.dask("local", 2) as pool:
+    with dask("local", 2) as pool:
 
         def assassin(report: Any) -> None:
             nonlocal killed

@@ -13,9 +13,10 @@ True
 
 from __future__ import annotations
 
+from iosim.sweep.clusters import dask
 from iosim.sweep.collecting import Collected, collect
 from iosim.sweep.database import answered, query
-from iosim.sweep.executors import Pool, dask, processes, serial
+from iosim.sweep.executors import Pool, processes, serial
 from iosim.sweep.folder import Folder
 from iosim.sweep.grid import Sweep
 from iosim.sweep.table import combine, export_csv

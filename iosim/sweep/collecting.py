@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
+import iosim
 from iosim.engines import engine
-from iosim.errors import IosimError
+from iosim.errors import InputError, IosimError
 from iosim.output.provenance import this_command
+from iosim.revision import REVISION
 from iosim.sweep.executors import Pool, serial
 from iosim.sweep.folder import Broken, Folder
 from iosim.sweep.grid import Sweep
@@ -20,6 +22,8 @@ from iosim.sweep.work import Done, compute
 
 # Executors may break this often in a row without a shard done in between.
 BREAKS = 8
+# Seconds without a shard after which a pool is asked whether it is still there.
+POLL_S = 10.0
 
 
 @dataclass
@@ -76,16 +80,13 @@ def collect(
         command: for the provenance.
 
     Raises:
-        InputError: the directory was made by another version, or a count cannot be made.
+        InputError: the directory was made by another version or revision, or a count cannot be
+            made.
         IosimError: the disk refuses, or workers keep dying.  What was done stays done.
     """
     start = time.perf_counter()
     sweep = folder.sweep
-    if sweep.id != folder.manifest["id"]:
-        raise IosimError(
-            f"{str(folder.path)!r} was made with other schedules (iosim {sweep.version}): "
-            "sweep into a new directory"
-        )
+    _check_made_by_this(folder)
     pool = (pool or serial()).upto(sweep.shards)
     report = Collected(sweep.points, pool=pool.name, workers=pool.width)
     barren = 0
@@ -99,6 +100,8 @@ def collect(
         before = report.shards
         while broke := _round(folder, pool, executor, todo, report, tick):
             report.breaks += 1
+            if why := pool.gone():
+                raise IosimError(why)
             barren = 0 if report.shards > before else barren + 1
             before = report.shards
             if barren == BREAKS:
@@ -113,6 +116,26 @@ def collect(
         executor.shutdown()
     report.wall_s = pool.start_s + time.perf_counter() - start
     return report
+
+
+def _check_made_by_this(folder: Folder) -> None:
+    """Raise InputError unless this very iosim would give the rows of a folder."""
+    sweep = folder.sweep
+    made, now = (
+        f"iosim {version}, revision {revision}"
+        for version, revision in (
+            (sweep.version, sweep.revision), (iosim.__version__, REVISION),
+        )
+    )  # fmt: skip
+    if made != now:
+        raise InputError(
+            f"{str(folder.path)!r} was made by {made}, and this is {now}: sweep into a new "
+            "directory, or carry on with that one"
+        )
+    if sweep.id != folder.manifest["id"]:
+        raise InputError(
+            f"{str(folder.path)!r} was made with other schedules: sweep into a new directory"
+        )
 
 
 @contextlib.contextmanager
@@ -210,7 +233,10 @@ def _round(
                     flying[executor.submit(compute, sweep, number)] = number
             if not flying:
                 return None
-            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+            done = wait(flying, timeout=POLL_S, return_when=FIRST_COMPLETED).done
+            if not done and (why := pool.gone()):
+                raise IosimError(why)
+            for future in done:
                 number = flying.pop(future)
                 found = future.result()
                 if found.table is not None:

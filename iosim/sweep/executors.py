@@ -1,26 +1,23 @@
-"""Who computes shards: this process, processes of this machine, or a Dask cluster.
+"""Who computes shards: this process, or processes of this machine (`iosim.sweep.clusters`: Dask).
 
 A `Pool` makes an executor with the interface of `concurrent.futures`; any other one works too.
 """
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.errors import InputError, IosimError
-from iosim.sweep.need import distributed
+from iosim.errors import InputError
 
-PATIENCE_S = 5.0
+MOST_WORKERS = 4096
 THREADS = "/proc/self/task"
 
 # One of Arrow's allocators would keep a thread, and a process that has several is not forked.
@@ -37,6 +34,7 @@ class Pool:
         make: a fresh executor; called again after `lost`.
         lost: what a future raises when its worker died: the shard is worth another try.
         shares_disk: its workers reach the store's directory, and write their shards themselves.
+        gone: why it will never compute again, in words, or None; asked while nothing comes back.
         start_s: seconds that its workers took to start before there was this pool.
         fewer: the same pool with that many workers, for a sweep of fewer shards.
     """
@@ -46,6 +44,7 @@ class Pool:
     make: Callable[[], Executor]
     lost: tuple[type[BaseException], ...] = (BrokenExecutor,)
     shares_disk: bool = True
+    gone: Callable[[], str | None] = lambda: None
     start_s: float = 0.0
     fewer: Callable[[int], Pool] | None = None
 
@@ -72,13 +71,21 @@ def serial() -> Pool:
     return Pool("this process", 1, SerialExecutor)
 
 
+def width_of(workers: int) -> int:
+    """How many workers are meant, 0 being one per core.  Raises InputError for too many."""
+    if not 0 <= workers <= MOST_WORKERS:
+        raise InputError(f"{workers} workers: give 0 (one per core) to {MOST_WORKERS}")
+    return workers or os.cpu_count() or 1
+
+
 def processes(workers: int = 0) -> Pool:
     """Processes of this machine; 0 for one per core.
 
     They are forked from this process while it has a single thread, in milliseconds.  Otherwise a
-    clean server forks them, which first imports everything anew: some half a second.
+    clean server forks them, which first imports everything anew: some half a second.  Raises
+    InputError for more than `MOST_WORKERS`.
     """
-    width = workers or os.cpu_count() or 1
+    width = width_of(workers)
 
     def make() -> Executor:
         alone = _alone()
@@ -156,76 +163,3 @@ def _follow_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextlib.contextmanager
-def dask(address: str, workers: int = 0) -> Iterator[Pool]:
-    """A Dask cluster: a scheduler's address, or ``local`` for one that is started here.
-
-    Raises InputError where no scheduler answers.
-    """
-    start = time.perf_counter()
-    dd = distributed()
-    _quiet()
-    with contextlib.ExitStack() as stack:
-        if address == "local":
-            try:
-                cluster = dd.LocalCluster(
-                    n_workers=workers or os.cpu_count() or 1, threads_per_worker=1,
-                    processes=True, dashboard_address=None,
-                )  # fmt: skip
-            except (RuntimeError, OSError, TimeoutError) as error:
-                raise IosimError(f"Dask cannot start its workers ({error})") from error
-            where: Any = stack.enter_context(cluster)
-        else:
-            where = address
-        try:
-            client = stack.enter_context(dd.Client(where, timeout=PATIENCE_S))
-        except (OSError, ValueError, TimeoutError) as error:
-            raise InputError(
-                f"no Dask scheduler answers at {address!r} within {PATIENCE_S:.0f} s: start one "
-                "with dask scheduler, or use --dask local"
-            ) from error
-        if address != "local":
-            try:
-                client.wait_for_workers(1, timeout=4 * PATIENCE_S)
-            except TimeoutError as error:
-                raise InputError(
-                    f"the Dask scheduler at {address!r} has no workers: start some with "
-                    f"dask worker {address}"
-                ) from error
-        threads = sum(client.nthreads().values())
-        yield Pool(
-            f"Dask, {threads} workers", threads, lambda: _Dask(client), _lost(dd),
-            shares_disk=address == "local", start_s=time.perf_counter() - start,
-        )  # fmt: skip
-
-
-class _Dask(Executor):
-    """Dask's own executor, whose calls are never answered from memory."""
-
-    def __init__(self, client: Any) -> None:
-        self._inner = client.get_executor(pure=False)
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Hand a call to the cluster."""
-        future: Future[Any] = self._inner.submit(fn, *args, **kwargs)
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let go of the executor, not of the cluster."""
-        self._inner.shutdown(wait=wait)
-
-
-def _lost(dd: Any) -> tuple[type[BaseException], ...]:
-    import concurrent.futures
-
-    return (dd.KilledWorker, BrokenExecutor, concurrent.futures.CancelledError)
-
-
-def _quiet() -> None:
-    import logging
-
-    for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler",
-                 "distributed.core", "distributed.comm"):  # fmt: skip
-        logging.getLogger(name).setLevel(logging.CRITICAL)
