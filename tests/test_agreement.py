@@ -16,6 +16,7 @@ from strategies import bound_programs, random_schedules
 
 import iosim
 from iosim.counting import symbols
+from iosim.machine import places
 from iosim.problem import size_names
 from iosim.trace import tally
 
@@ -97,7 +98,7 @@ def test_the_agreement_check_can_fail(name: str, monkeypatch: pytest.MonkeyPatch
     with pytest.raises((AssertionError, iosim.InputError)):
         check_agreement(algorithm, problem, tiles)
     monkeypatch.undo()
-    monkeypatch.setattr(iosim.machine, "_words", lambda s, index: 1)
+    monkeypatch.setattr(places, "words_of", lambda s, index: 1)
     with pytest.raises(AssertionError):
         check_agreement(algorithm, problem, tiles)
 

@@ -9,8 +9,7 @@ import zipfile
 import numpy as np
 
 from iosim.errors import InputError
-from iosim.machine import Array
-from iosim.problem import Attention
+from iosim.problem import Array, Attention
 
 # The most bytes of Q, K and V as float64 that are read from a file: 4 GiB.
 LARGEST_INPUT = 2**32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import assert_never
 
 from iosim.counting.closed import moved
 from iosim.counting.integers import OnInts
@@ -45,24 +46,27 @@ def _lines(
 ) -> Iterator[tuple[str, str]]:
     pad = "  " * depth
     for node in body:
-        if isinstance(node, Loop):
-            kind = "grid" if node.parallel else "for"
-            over = node.span.axis if node.span.whole else f"{node.span.axis}[{node.span}]"
-            step = "" if node.step is None else f" by {node.step}"
-            yield f"{pad}{kind} {node.tile} in {over}{step}:", ""
-            yield from _lines(node.body, depth + 1, (*outer, node), env)
-        elif isinstance(node, Load):
-            code = f"{pad}load  {node.buffer} ← {node.tensor}[{_list(node.index)}]"
-            yield code, _moved(node, outer, env)
-        elif isinstance(node, Store):
-            code = f"{pad}store {node.tensor}[{_list(node.index)}] ← {node.buffer}"
-            yield code, _moved(node, outer, env)
-        elif isinstance(node, Alloc):
-            yield f"{pad}alloc {node.buffer}[{_list(node.index)}]", ""
-        elif isinstance(node, Free):
-            yield f"{pad}free  {node.buffer}", ""
-        else:
-            yield f"{pad}{_op(node)}", ""
+        match node:
+            case Loop():
+                kind = "grid" if node.parallel else "for"
+                over = node.span.axis if node.span.whole else f"{node.span.axis}[{node.span}]"
+                step = "" if node.step is None else f" by {node.step}"
+                yield f"{pad}{kind} {node.tile} in {over}{step}:", ""
+                yield from _lines(node.body, depth + 1, (*outer, node), env)
+            case Load():
+                code = f"{pad}load  {node.buffer} ← {node.tensor}[{_list(node.index)}]"
+                yield code, _moved(node, outer, env)
+            case Store():
+                code = f"{pad}store {node.tensor}[{_list(node.index)}] ← {node.buffer}"
+                yield code, _moved(node, outer, env)
+            case Alloc():
+                yield f"{pad}alloc {node.buffer}[{_list(node.index)}]", ""
+            case Free():
+                yield f"{pad}free  {node.buffer}", ""
+            case Op():
+                yield f"{pad}{_op(node)}", ""
+            case _:
+                assert_never(node)
 
 
 def _op(node: Op) -> str:

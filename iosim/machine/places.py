@@ -1,0 +1,148 @@
+"""Where things are while a schedule runs: open tiles, and the lanes of loops that run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.counts import Key
+from iosim.program import space
+from iosim.program.ir import Alloc, Index, Load, Loop, Node, Span, Store, Tile, dims
+from iosim.program.walk import Instance
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Where a group of iterations of one loop is: `count` tiles of `extent` from `start` on."""
+
+    start: int
+    count: int
+    extent: int
+
+
+@dataclass
+class State:
+    """A run: what is resident, what has moved, and where every open loop is."""
+
+    instance: Instance
+    M: int
+    lanes: int
+    hbm: dict[str, Array]
+    env: dict[str, int]
+    words: dict[Key, int]
+    stored: set[str]
+    where: dict[Tile, Lanes] = field(default_factory=dict)
+    batch: list[Tile] = field(default_factory=list)  # open loops that run as lanes
+    arrays: dict[str, Array] = field(default_factory=dict)
+    index: dict[str, tuple[Index, ...]] = field(default_factory=dict)
+    size: dict[str, int] = field(default_factory=dict)
+    spans: dict[Span, tuple[int, int]] = field(default_factory=dict)  # asked for all the time
+    named: frozenset[Tile] = frozenset()  # tiles whose edges bound spans
+    used: int = 0
+    peak: int = 0
+    tick: Callable[[int], object] | None = None
+
+
+def groups(s: State, loop: Loop, start: int, stop: int, step: int) -> Iterator[Lanes]:
+    """Split a grid loop into groups of equal tiles, as many at once as `lanes` allows."""
+    outside = 1
+    for tile in s.batch[:-1]:
+        outside *= s.where[tile].count
+    buffer = max((widest(s, n, loop.tile, step) for n in loop.body), default=1)
+    most = max(1, s.lanes // (outside * buffer))
+    full = (stop - start) // step
+    for first in range(0, full, most):
+        yield Lanes(start + first * step, min(most, full - first), step)
+    if start + full * step < stop:
+        yield Lanes(start + full * step, 1, stop - start - full * step)
+
+
+def widest(s: State, node: Node, tile: Tile, step: int) -> int:
+    """The words of the largest buffer that one iteration makes itself."""
+    if isinstance(node, Loop):
+        return max((widest(s, n, tile, step) for n in node.body), default=1)
+    if not isinstance(node, (Load, Alloc)):
+        return 1
+    words = 1
+    for x in dims(node.index):
+        if isinstance(x, Span):
+            if any(edge.tile not in s.where for edge in x.edges):
+                words *= s.env[x.axis]
+                continue
+            a, b = resolved(s, x)
+            words *= b - a
+        elif x == tile:
+            words *= step
+        elif x in s.where:
+            words *= s.where[x].extent
+    return max(words, 1)
+
+
+def resolved(s: State, span: Span) -> tuple[int, int]:
+    """Where a span lies, in the open tiles."""
+    if span.edges:
+        env: dict[Any, int] = dict(s.env)
+        for edge in span.edges:
+            here = s.where[edge.tile]
+            env = space.inside(env, edge.tile, (here.start, here.start + here.extent))
+        return space.resolved(span, env)
+    found = s.spans.get(span)
+    if found is None:
+        found = s.spans[span] = s.instance.span(span)
+    return found
+
+
+def extent(s: State, x: Index) -> int:
+    """The extent of one index."""
+    if isinstance(x, Tile):
+        return s.where[x].extent
+    start, stop = resolved(s, x)
+    return stop - start
+
+
+def words_of(s: State, index: tuple[Index, ...]) -> int:
+    """The words of a buffer, or of a transfer, in one lane."""
+    words = 1
+    for x in dims(index):
+        words *= extent(s, x)
+    return words
+
+
+def lane_view(s: State, node: Load | Store) -> Array:
+    """``tensor[index]`` as a view: a dimension per lane loop (1 where it isn't indexed), then the
+    tile's own."""
+    cut: list[slice] = []
+    shape: list[int] = []
+    lane_at: dict[Tile, int] = {}
+    own: list[int] = []
+    for x in node.index:
+        if isinstance(x, Span):
+            start, stop = resolved(s, x)
+            cut.append(slice(start, stop))
+            own.append(len(shape))
+            shape.append(stop - start)
+            continue
+        here = s.where[x]
+        cut.append(slice(here.start, here.start + here.count * here.extent))
+        if x in s.batch:
+            lane_at[x] = len(shape)
+            shape.append(here.count)
+        if not x.point:
+            own.append(len(shape))
+            shape.append(here.extent)
+        elif x not in s.batch:
+            own.append(-1 - len(shape))  # a point of a sequential loop: dropped below
+            shape.append(1)
+    view = s.hbm[node.tensor][tuple(cut)].reshape(shape)
+    drop = [-1 - k for k in own if k < 0]
+    order = [lane_at[t] for t in s.batch if t in lane_at] + [k for k in own if k >= 0]
+    view = view.transpose(order + drop)
+    view = view.reshape(view.shape[: len(order)]) if drop else view
+    # With the dots, a view of a single word is an array, too.
+    return view[(*(slice(None) if t in lane_at else None for t in s.batch), ...)]
