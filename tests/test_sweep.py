@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,6 +40,7 @@ from iosim.sweep import (
     query,
     serial,
 )
+from iosim.sweep.grid import OPTIONS
 from iosim.sweep.work import compute
 from iosim.tiling.rules import choose_tiles
 
@@ -387,6 +389,56 @@ def test_bad_files(tmp_path: Path) -> None:
     assert "as TOML" in iosim_("sweep", "--config", "a.toml", "--out", "x", cwd=tmp_path).stderr
     done = iosim_("sweep", "--config", "b.toml", "--out", "x", cwd=tmp_path)
     assert "no option 'algos': did you mean 'algo'?" in done.stderr
+
+
+ODD = [
+    "'x'", "nan", "inf", "1.5", "true", "[]", "-5", "0", "{}", "{a = 1}", "[[]]", "['', '']",
+    "[true]", "1979-05-27", "''", "' '", "','", "'1:2:+0'", "9999999999999999999999", "'%s'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*OPTIONS, "cls", "self", "version"])
+def test_odd_values_in_a_file_are_one_line(name: str, tmp_path: Path) -> None:
+    """Each is refused, or means what it says."""
+    base = {"algo": "'flash2'", "N": "64", "d": "8", "M": "999"}
+    refused: list[str] = []
+    for value in ODD:
+        lines = [f"{k} = {v}" for k, v in (base | {name: value}).items()]
+        (tmp_path / "s.toml").write_text("\n".join(lines))
+        try:
+            sweep = Sweep.from_toml(tmp_path / "s.toml")
+            assert sweep.points == sweep.shard(0).points > 0
+            assert name == "feasible"
+            assert value == "true"
+        except InputError as error:
+            refused.append(str(error))
+    assert len(refused) >= len(ODD) - 1
+    assert all("\n" not in said and len(said) < 300 for said in refused)
+
+
+@pytest.mark.parametrize("name", [o for o in OPTIONS if o != "engine"])
+def test_integers_that_cannot_be_written(name: str) -> None:
+    with pytest.raises(InputError):
+        Sweep.of(**{"algo": "flash2", "N": 64, "d": 8, "M": 99, name: 10**5000})
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "no", tmp_path / "pipe", "a\0b"):
+        with pytest.raises(InputError, match="as TOML: there is no such file"):
+            Sweep.from_toml(path)
+    for text in ("[" * 10**5, "a = " + "[" * 10**5, "a = " + "9" * 5000, "\0", "N = 1\nN = 2"):
+        (tmp_path / "s.toml").write_text(text)
+        with pytest.raises(InputError, match=r"cannot read .* as TOML"):
+            Sweep.from_toml(tmp_path / "s.toml")
+
+
+def test_more_workers_than_there_can_be() -> None:
+    for workers in (-1, 4097, 10**30):
+        with pytest.raises(InputError, match=r"workers: give 0 \(one per core\) to 4096"):
+            processes(workers)
+        with pytest.raises(InputError, match="workers: give"), dask("local", workers):
+            pass
 
 
 def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

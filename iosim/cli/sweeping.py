@@ -85,7 +85,10 @@ def collect(path: Path, workers: int, dask: str | None, csv: Path | None, as_jso
 @csv
 @opt.as_json
 def combine(paths: Sequence[Path], out: Path, csv: Path | None, as_json: bool) -> None:
-    """Merge the rows of several sweeps into one directory, each task once."""
+    """Merge the rows of several sweeps into one directory, each task once.
+
+    Rows that are there stay as they are; a broken shard is named, and nothing is written.
+    """
     from iosim.sweep import combine as merge
     from iosim.sweep import export_csv
 

@@ -160,7 +160,7 @@ class Sweep:
         """
         try:
             if not Path(path).is_file():
-                raise InputError(f"cannot read {str(path)!r} as TOML: it is not a file")
+                raise InputError(f"cannot read {str(path)!r} as TOML: there is no such file")
             found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)
@@ -247,12 +247,18 @@ def _text(name: str, value: Any) -> str:
         return ",".join(_text(name, x) for x in value)
     if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)):
         raise InputError(f"{name} = {value!r} is no value: give text, whole numbers, or a list")
-    return str(value)
+    return value if isinstance(value, str) else _shown(int(value))
+
+
+def _shown(value: object) -> str:
+    """A value as text; Python writes no integer of thousands of digits."""
+    huge = isinstance(value, int) and value.bit_length() > 128
+    return "an integer of more than 128 bits" if huge else repr(value)
 
 
 def _bool(value: Any) -> bool:
     if not (value is None or isinstance(value, bool)):
-        raise InputError(f"feasible = {value!r} is neither true nor false: write one of them")
+        raise InputError(f"feasible = {_shown(value)} is neither true nor false: write one of them")
     return bool(value)
 
 
@@ -262,7 +268,7 @@ def _rows(value: Any) -> int:
         return 0
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_AXIS:
         raise InputError(
-            f"shard_rows = {value!r} is no number of points: give a whole number from 1 to "
+            f"shard_rows = {_shown(value)} is no number of points: give a whole number from 1 to "
             f"{LONGEST_AXIS}"
         )
     return value
