@@ -93,29 +93,29 @@ def test_a_planted_error_is_caught(
 
 
 def wrong_counts(module: ModuleType) -> None:
-    honest = module.square_tiling
-    module.square_tiling = lambda N, d, M: honest(N, d, M) + 1  # type: ignore[attr-defined]
+    original = module.square_tiling
+    module.square_tiling = lambda N, d, M: original(N, d, M) + 1  # type: ignore[attr-defined]
 
 
 def wrong_vandermonde(module: ModuleType) -> None:
     """q = N: the last row repeats the first power's pattern of another, so rows depend."""
-    honest = module.vandermonde
-    module.vandermonde = lambda N, d, q: honest(N - 1, d, q) + honest(1, d, q)  # type: ignore[attr-defined]
+    original = module.vandermonde
+    module.vandermonde = lambda N, d, q: original(N - 1, d, q) + original(1, d, q)  # type: ignore[attr-defined]
 
 
-def lying_alice(module: ModuleType) -> None:
+def wrong_products(module: ModuleType) -> None:
     """Every product in the true run is one too large, so Bob's entries are not QKᵀ's."""
-    honest: Callable[..., None] = module.Bob.do
+    original: Callable[..., None] = module.Bob.do
 
     def do(self: Any, kind: str, what: tuple[Any, ...]) -> None:
-        honest(self, kind, what)
+        original(self, kind, what)
         if kind == "fma":
             self.memory["S", what[0], what[1]] += 1
 
     module.Bob.do = do  # type: ignore[attr-defined]
 
 
-def lazy_pebbles(module: ModuleType) -> None:
+def unchecked_moves(module: ModuleType) -> None:
     """Computes without loading: no parents are required."""
     module.Dag.least = 0  # type: ignore[attr-defined]
     module.dominates = lambda dag, D, part: False  # type: ignore[attr-defined]
@@ -127,8 +127,8 @@ def lazy_pebbles(module: ModuleType) -> None:
         ("upper_bounds", wrong_counts, "catalogue-counts"),
         ("compression", wrong_vandermonde, "vandermonde"),
         ("compression", wrong_vandermonde, "messages-by-counting"),
-        ("compression", lying_alice, "protocol"),
-        ("hong_kung", lazy_pebbles, "wasteful-calculations"),
+        ("compression", wrong_products, "protocol"),
+        ("hong_kung", unchecked_moves, "wasteful-calculations"),
     ],
 )
 def test_a_planted_bug_is_caught(
@@ -190,12 +190,12 @@ def test_failures_become_results() -> None:
 
 
 def test_without_z3_a_step_is_not_run_and_never_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = builtins.__import__
+    original = builtins.__import__
 
     def no_z3(name: str, *rest: Any, **more: Any) -> Any:
         if name == "z3":
             raise ModuleNotFoundError("No module named 'z3'", name="z3")
-        return honest(name, *rest, **more)
+        return original(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", no_z3)
     proof._z3.cache_clear()

@@ -89,7 +89,7 @@ def test_no_schedule_moves_less_than_any_bound() -> None:
             for name, (words, found) in counts.items():
                 assert (low <= words)[found].all(), (b.name, name)
     assert checked >= len(CLASSES) + 4
-    # The check has teeth: a bound a tenth larger would be above some count.
+    # The check could fail: a bound a tenth larger would be above some count.
     once = BOUNDS["constant-tight-once"].curve(**sizes, M=M)
     assert (1.1 * once > best)[best > 5 * axes[0] * axes[1] * axes[2]].any()
     # The record of a point is what the arrays say of it.

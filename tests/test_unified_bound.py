@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import random
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments import multiplier_search
 from iosim.bounds import unified
 from iosim.bounds.unified import CLASSES, certificate, lower_bound, lower_bound_many
 from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap
@@ -183,6 +185,17 @@ def test_any_multipliers_are_valid() -> None:
     assert (words / np.maximum(again, 1)).min() < 1.2
 
 
+@pytest.mark.parametrize("one", multiplier_search.SEARCHES, ids=lambda one: one.name)
+def test_the_stored_multipliers_can_hardly_be_better(one: multiplier_search.Searched) -> None:
+    for root in (0.3, 0.99, 1.4):
+        stored, best = multiplier_search.compare(one, root, starts=1)
+        assert 0.9998 * best <= stored <= best * (1 + 1e-12)
+    # The search would notice poorer ones.
+    poor = dataclasses.replace(one, stored=lambda x: [0.8 * v for v in one.stored(x)])
+    stored, best = multiplier_search.compare(poor, 0.99, starts=1)
+    assert stored < 0.99 * best
+
+
 def test_queries_and_keys_of_different_numbers() -> None:
     for klass in CLASSES:
         assert lower_bound(500, 8, 100, keys=500, klass=klass) == lower_bound(
@@ -230,7 +243,7 @@ def test_below_random_executions(classes: tuple[str, ...], drop: float, count: i
     for klass in classes:
         bound = lower_bound_many(*seen[:, :3].T, klass=klass)
         assert (bound <= seen[:, 3]).all()
-        # The check has teeth: some are near the bound where it is not the compulsory one.
+        # The check could fail: some are near the bound where it is not the compulsory one.
         near = seen[:, 3] / bound
         assert near[bound > 4 * seen[:, 0] * seen[:, 1]].min() < (3 if drop == 0.0 else 4)
 
@@ -328,8 +341,8 @@ def test_a_wrong_constant_is_caught(klass: str) -> None:
 
 def test_a_wrong_cap_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Caps too small by a quarter contradict schedules just below the exact range."""
-    honest = unified.once_cap
-    monkeypatch.setattr(unified, "once_cap", lambda *a: 0.75 * honest(*a))
+    original = unified.once_cap
+    monkeypatch.setattr(unified, "once_cap", lambda *a: 0.75 * original(*a))
     with pytest.raises(AssertionError):
         test_below_every_family_on_large_shapes(128)
 
@@ -373,14 +386,14 @@ TAMPERED = [
     ),
     ("tree_executions", "tree_segments", lambda parts: parts[:1] + parts[2:], "trees"),
     ("tree_executions", "execute_trees", lambda log: log[: len(log) // 2], "trees"),
-    ("tree_executions", "tree_segments", lambda parts: [lame(s) for s in parts], "trees"),
+    ("tree_executions", "tree_segments", lambda parts: [nothing_held(s) for s in parts], "trees"),
     ("caps", "once_cap", lambda c: 0.98 * c, "caps-against-search"),
     ("caps", "recompute_cap", lambda c: 0.98 * c, "caps-against-search"),
     ("unified", "certificate", lambda c: type(c)(*c_fields(c)), "evaluator"),
 ]
 
 
-def lame(segment):
+def nothing_held(segment):
     """Free starts that do not outlive their segment."""
     segment.held = set()
     return segment
@@ -397,8 +410,8 @@ def test_the_proof_notices_tampering(
     module = load_theorem("constant_tight")
     places = {"caps": unified.caps, "unified": unified}
     target = places[where] if where in places else getattr(module.accounting, where)
-    honest = getattr(target, name)
-    monkeypatch.setattr(target, name, lambda *a, **k: spoil(honest(*a, **k)))
+    original = getattr(target, name)
+    monkeypatch.setattr(target, name, lambda *a, **k: spoil(original(*a, **k)))
     (one,) = (s for s in steps(module) if s.name == noticing)
     assert run_step("constant_tight", one).status == "failed"
 

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class BoundClass:
-    """A class of attention algorithms, of which a lower bound may speak.
+    """A class of attention algorithms, that a lower bound may cover.
 
     Attributes:
         name: what ``--class`` and the tables call it.
@@ -241,7 +241,7 @@ class Bound:
     problem
         "attention", "matmul" or "copy".
     covers
-        the algorithms it speaks of: for a lower bound all of them, for an upper bound the one
+        the algorithms it holds for: for a lower bound all of them, for an upper bound the one
         that attains it.
     formula
         the words, as a function of `Terms`.
@@ -258,7 +258,7 @@ class Bound:
         arrays of one shape → words, a float64 array of that shape.
     classes
         the classes that a lower bound covers: all of them for one in print, none for an upper
-        bound, which speaks of a single algorithm.
+        bound, which is the count of a single algorithm.
     """
 
     name: str
@@ -309,7 +309,7 @@ class Bound:
     def exact(self, problem: Problem, M: int) -> Fraction | float:
         """The words, as a Fraction where no irrational root or logarithm is involved.
 
-        A lower bound that comes out negative says nothing, and is given as 0.  Raises InputError
+        A lower bound that comes out negative is given as 0.  Raises InputError
         where the bound does not apply: it is never extrapolated.
         """
         sizes = self._sizes(problem, M)

@@ -2,9 +2,9 @@
 
 Saha and Ye store each score when it is first completed, at N² further transfers, and so turn an
 attention algorithm into one for QKᵀ.  With Hong and Kung's bound that is Ω(N²d/√M); with the tight
-one, 2N²d/√M − 2M − N².  Since the tight bound's proof counts loads only (the fresh accumulators,
-N² of them, are the loads that it grants) of Q, K and scores, the Nd loads of V and the Nd stores
-of O come on top; and since fast memory is empty at first, only M is lost instead of 2M.  Operands
+one, 2N²d/√M − 2M − N².  Since the tight bound's proof counts only loads of Q, K and scores
+(less one for each of the N² accumulators, which start empty), the Nd loads of V and the Nd stores
+of O are added; and since fast memory is empty at first, only M is lost instead of 2M.  Operands
 and results are distinct words of fast memory; only accumulation is in place.
 """
 

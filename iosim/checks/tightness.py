@@ -4,7 +4,8 @@ The numerator is the exact count of the best registered schedule with its optima
 denominator the largest lower bound with explicit constants that covers the chosen class of
 algorithms, one of `iosim.bounds.CLASSES`.
 
-Every registered schedule is in all three classes, so a gap of 1 would close the question.
+Every registered schedule is in all three classes, so at a gap of 1 both the schedule and the
+bound would be optimal.
 """
 
 from __future__ import annotations

@@ -18,9 +18,10 @@ transfer and no eviction, and
 
 * they complete an output that nothing reads, or
 * their sum is dirty already, or
-* a dirty operand dies: the result can take its place in any later schedule, move by move, or
-* two operands die: whenever both are out, their loads pay for the result's store and load; of one
-  that dies the same holds if the sum was resident and clean: it and the operand are two values.
+* a dirty operand has no further use: the result can take its place in any later schedule, or
+* two operands have no further use: a schedule that evicts both pays two loads, as many transfers
+  as the store and the load of the result; the same holds for one such operand and a sum that was
+  resident and clean.
 """
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ def _again(x: Expander, s: States, slack: int) -> Children:
     hold = x.reads[op] | target
     over = popcount(r | hold) - x.M
     missing = popcount(x.reads[op] & ~r)
-    # With a place to spare a value made from red ones costs nothing, not even when it goes again.
+    # With a free place, a value made from red ones costs nothing, and neither does deleting it.
     keep = _only_first(rows, (over <= 0) & (missing == 0), len(s))
     rows, op, blue, r = rows[keep], op[keep], blue[keep], r[keep]
     target, hold, over, missing = target[keep], hold[keep], over[keep], missing[keep]

@@ -43,7 +43,7 @@ def subsets(cand: Words, size: Ints) -> tuple[Ints, Words]:
     while len(rows):
         parts = []
         while len(rows):
-            # The lowest candidate is taken, or skipped for good if enough are left without it.
+            # The lowest candidate is taken, or left out if enough are left without it.
             low = lowest(rest)
             rest = rest ^ low
             parts.append((rows, rest, chosen | low, left - 1))

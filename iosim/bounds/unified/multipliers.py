@@ -1,7 +1,8 @@
 """Segment lengths and multipliers, found by a numeric search and stored: any choice is valid.
 
-A poor choice can weaken the bound, never falsify it: Theorem 1 holds for all of them.  The tables
+A poor choice makes the bound weaker, never wrong: Theorem 1 holds for all of them.  The tables
 are over √(M/d²), in which the best choice is nearly straight, and are interpolated.
+`python -m experiments.multiplier_search` searches for better ones.
 """
 
 from __future__ import annotations
