@@ -226,6 +226,24 @@ def test_command_line(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
 
 
+def test_the_class_has_one_key_and_one_help() -> None:
+    """`class` names classes in both commands' JSON, and what a bound covers is told in prose."""
+    from test_cli import ok
+
+    sizes = ("--N", "1024", "--d", "64", "--M", "4096", "--json")
+    rows = {row["name"]: row for row in json.loads(ok("bounds", *sizes))}
+    assert rows["compulsory"]["class"] == list(CLASSES)
+    assert rows["saha-ye-attained"]["class"] == []
+    for name, klass in CLASSES.items():
+        row = rows[f"constant-tight-{name}"]
+        assert (row["class"], row["covers"]) == ([name], klass.says)
+        point = json.loads(ok("tightness", *sizes, "--class", name))
+        assert point["class"] == name
+        assert point["bounds"] == [rows[b["name"]] for b in point["bounds"]]
+    told = " ".join(ok("tightness", "--help").split())
+    assert all(f"{name} ({klass.says})" in told for name, klass in CLASSES.items())
+
+
 def test_prove_command_line() -> None:
     from test_cli import iosim_, ok
 
