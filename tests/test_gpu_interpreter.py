@@ -78,7 +78,7 @@ def test_narrow_types(name, dtype):
 def test_the_tiles_that_a_capacity_gives(name, share):
     """Whatever is registered runs with the tiles that the search chooses, from the least M on."""
     entry = iosim.algorithm(name)
-    problem = entry.problem.beside_attention(50, 24, 2)
+    problem = entry.problem.beside_attention(40, 24, 1)  # ragged along both axes
     least = iosim.smallest_capacity(entry.program, problem, lattice="pow2")
     tiles = gpu_tiles(entry.program, problem, int(least * share)).tiles
     _check(name, problem, tiles, "fp32")

@@ -31,7 +31,7 @@ TUNED_AT = 4096
 TOKENS = 16384  # batch × N, as in the FlashAttention papers; heads × d is 2048
 
 
-def heads(N: int, d: int) -> int:
+def _heads(N: int, d: int) -> int:
     """Batch × heads: 16,384 tokens of 2,048 numbers, and one sequence where N is longer."""
     return max(1, TOKENS // N) * (2048 // d)
 
@@ -45,7 +45,7 @@ def candidates(d: int, M: int, N: int = TUNED_AT) -> list[Job]:
     for B_r, B_c in itertools.product((16, 32, 64, 128), (16, 32, 64, 128)):
         for warps, stages in itertools.product((4, 8), (2, 3, 4)):
             job = Job(
-                ALGORITHM, {"N": N, "d": d, "heads": heads(N, d)}, {"B_r": B_r, "B_c": B_c},
+                ALGORITHM, {"N": N, "d": d, "heads": _heads(N, d)}, {"B_r": B_r, "B_c": B_c},
                 M=M, warps=warps, stages=stages, extra={"time_only": 1},
             )  # fmt: skip
             found.append((job, peak(job.instance)))
@@ -82,7 +82,7 @@ class BenchRow:
     launches: int  # timed, per median
 
 
-def flops(N: int, d: int, heads: int) -> float:
+def _flops(N: int, d: int, heads: int) -> float:
     """Multiplications and additions of the two products."""
     return 4.0 * N * N * d * heads
 
@@ -100,7 +100,7 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     for d in asked["head_sizes"]:
         best = min(candidates(d, asked["M"]), key=_timed)
         for N in asked["lengths"]:
-            sizes = {"N": N, "d": d, "heads": heads(N, d)}
+            sizes = {"N": N, "d": d, "heads": _heads(N, d)}
             job = Job(ALGORITHM, sizes, best.tiles, M=best.M, warps=best.warps, stages=best.stages)
             device = Cuda(job)
             memory = device.tensors()
@@ -115,7 +115,7 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
                 "standard": functools.partial(standard, q, k, v),
             }
             times, launches = _interleaved(torch, runs)
-            rate = {n: flops(N, d, sizes["heads"]) / t / 1e12 for n, t in times.items()}
+            rate = {n: _flops(N, d, sizes["heads"]) / t / 1e12 for n, t in times.items()}
             row = BenchRow(
                 N, d, sizes["heads"], best.M, f"B_c={best.tiles['B_c']} B_r={best.tiles['B_r']}",
                 best.warps, device.resources[kernel.kernel.name].stages,

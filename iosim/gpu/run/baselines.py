@@ -9,8 +9,6 @@ from typing import Any
 from iosim.gpu.run.cuda import torch_module
 from iosim.gpu.run.tasks import watch
 
-VARIANTS = ("standard", "standard_masked", "fused")
-
 
 def forward(torch: Any, variant: str) -> Callable[[Any, Any, Any], Any]:
     """Attention of (heads, N, d) tensors; Q is scaled already.
@@ -36,7 +34,7 @@ def forward(torch: Any, variant: str) -> Callable[[Any, Any, Any], Any]:
     return {"standard": standard, "standard_masked": standard_masked, "fused": fused}[variant]
 
 
-def inputs(torch: Any, heads: int, N: int, d: int, grad: bool = False) -> list[Any]:
+def _inputs(torch: Any, heads: int, N: int, d: int, grad: bool = False) -> list[Any]:
     """Random fp16 Q (over √d), K and V of shape (heads, N, d)."""
     generator = torch.Generator("cuda").manual_seed(0)
     found = [torch.randn(heads, N, d, generator=generator, device="cuda").half() for _ in range(3)]
@@ -48,7 +46,7 @@ def profile_variants(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     """Run every variant's forward pass, or forward and backward, where the profiler sees it."""
     torch = torch_module()
     for variant, backward in asked["runs"]:
-        q, k, v = inputs(torch, asked["heads"], asked["N"], asked["d"], grad=backward)
+        q, k, v = _inputs(torch, asked["heads"], asked["N"], asked["d"], grad=backward)
         attend = forward(torch, variant)
 
         def go(attend: Any = attend, x: Any = (q, k, v), backward: bool = backward) -> None:
