@@ -15,9 +15,10 @@ that needs them is called.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # not imported: typing takes longer to import than the rest of this file
 if TYPE_CHECKING:
+    from typing import Any
+
     from iosim.algorithms import ALGORITHMS, algorithm, all_algorithms
     from iosim.algorithms._entry import Algorithm
     from iosim.counting.numbers import count, count_many, peak, peak_many

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import pytest
 
 import iosim
 from iosim import cli
+from iosim.cli.commands import COMMANDS
 
 
 @dataclass
@@ -32,7 +34,7 @@ def iosim_(*words: str, cwd: Path | None = None) -> Done:
     """Run the command line in this process: what it prints and the code it exits with."""
     out, err = io.StringIO(), io.StringIO()
     argv, sys.argv = sys.argv, ["iosim", *words]
-    here = Path.cwd()
+    here, before = Path.cwd(), signal.getsignal(signal.SIGINT)
     try:
         os.chdir(cwd or here)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -42,6 +44,7 @@ def iosim_(*words: str, cwd: Path | None = None) -> Done:
     finally:
         sys.argv = argv
         os.chdir(here)
+        signal.signal(signal.SIGINT, before)
     raise AssertionError("main() returned")
 
 
@@ -319,7 +322,7 @@ def test_version() -> None:
     assert ok("--version") == f"iosim {iosim.__version__}\n"
 
 
-def entries(among: Any = cli.COMMANDS, before: tuple[str, ...] = ()) -> Any:
+def entries(among: Any = COMMANDS, before: tuple[str, ...] = ()) -> Any:
     """Every command of the registry: words, place, line of help."""
     for name, (first, second) in among.items():
         if isinstance(second, dict):

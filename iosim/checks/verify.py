@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 import math
+import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -219,9 +221,15 @@ def verify(
             processes, initializer=_adopt, initargs=(problem, data, want)
         ) as p:
             # Small memories take longest: first, so that no worker is left with one at the end.
-            for point in p.map(_work, sorted(jobs, key=lambda job: job[1])):
-                points.append(point)
-                tick(len(points), len(jobs))
+            try:
+                for point in p.map(_work, sorted(jobs, key=lambda job: job[1])):
+                    points.append(point)
+                    tick(len(points), len(jobs))
+            except BaseException:
+                p.shutdown(wait=False, cancel_futures=True)
+                for worker in multiprocessing.active_children():
+                    worker.terminate()  # a run may take a minute yet
+                raise
     order = [a.name for a in all_algorithms("attention")]
     points.sort(key=lambda p: (order.index(p.algorithm), p.M))
     slopes = tuple(fit_slope(name, problem, points) for name in order if algorithm(name).exponent)
@@ -239,7 +247,9 @@ _shared: list[Any] = []
 
 
 def _adopt(problem: Attention, hbm: Mapping[str, Array], want: Mapping[str, Array]) -> None:
-    """Give a worker the inputs once instead of with every job."""
+    """Give a worker the inputs once instead of with every job; interrupts are its parent's."""
+    if multiprocessing.parent_process() is not None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     _shared[:] = [problem, hbm, want]
 
 

@@ -1,114 +1,68 @@
 """The command line: parses, calls, prints.  What it prints as JSON is meant for scripts.
 
-Each command is a line of the registry below: where it is, and its line of help.  So neither
-``iosim --help`` nor one command imports what the others need.
+This module imports next to nothing: an interrupt is one line from its first statement on.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from typing import NoReturn
 
-from iosim.errors import IosimError
-from iosim.gpu.reports import REPORTS
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
-# Name → (where the command is, the first line of its help).  Beside a group stand its commands.
-Entry = tuple[str, str]
-COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
-    "algorithms": ("iosim.cli.counting:algorithms", "List the algorithms."),
-    "show": (
-        "iosim.cli.counting:show",
-        "Print a schedule as pseudo-code with the words that each load and store moves.",
-    ),
-    "count": ("iosim.cli.counting:count", "Count the words that one schedule moves."),
-    "tiles": (
-        "iosim.cli.counting:tiles",
-        "Find the tile sizes that move the fewest words in M.",
-    ),
-    "bounds": (
-        "iosim.cli.bounding:bounds",
-        "List upper and lower bounds on the words that any schedule moves.",
-    ),
-    "tightness": (
-        "iosim.cli.bounding:tightness",
-        "Hold the best schedule against the largest proven lower bound: how far from optimal?",
-    ),
-    "prove": (
-        "iosim.cli.bounding:prove",
-        "Run the machine-checked steps of the proofs, and say how far each was checked.",
-    ),
-    "verify": (
-        "iosim.cli.verifying:verify",
-        "Run every attention schedule over a sweep of M, and check every number against every "
-        "other.",
-    ),
-    "plot": ("iosim.cli.verifying:plot", "Draw the figure of a table."),
-    "sweep": (
-        "iosim.cli.sweeping:sweep",
-        "Count a grid of points into a directory of Parquet shards.",
-    ),
-    "collect": (
-        "iosim.cli.sweeping:collect",
-        "Carry on with the sweep of a directory: check its shards, redo broken ones, add missing "
-        "ones.",
-    ),
-    "combine": (
-        "iosim.cli.sweeping:combine",
-        "Merge the rows of several sweeps into one directory, each task once.",
-    ),
-    "query": (
-        "iosim.cli.sweeping:query",
-        "Ask the rows of one or more directories in SQL (DuckDB); the table is called rows.",
-    ),
-    "reproduce": (
-        "iosim.cli.sweeping:reproduce",
-        "Run experiments from scratch and say whether the committed numbers come out again.",
-    ),
-    "optimal": (
-        "iosim.cli.pebbling:optimal",
-        "Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.",
-    ),
-    "gpu": (
-        "The same programs on a GPU: emitted as Triton, run, and counted by the hardware.",
-        {
-            "emit": ("iosim.cli.gpu:emit", "Print the Triton source of a program."),
-            **{name: (f"iosim.cli.gpu:{name}", line) for name, (_, line) in REPORTS.items()},
-            "replay": (
-                "iosim.cli.gpu:replay",
-                "Tables from saved reports, with today's model and no GPU.",
-            ),
-            "figure": (
-                "iosim.cli.gpu:figure",
-                "Predicted against measured at both boundaries, from saved reports.",
-            ),
-        },
-    ),
-}
+# Exit codes beside 0, and 1 for a check that failed.
+INPUT, BUG, INTERRUPTED, NOBODY_READS = 2, 70, 130, 141
 
 
 def main() -> NoReturn:
-    """Entry point: one line on stderr and exit code 2 for whatever the user can mend."""
+    """Entry point: whatever goes wrong is one line on stderr, and an exit code that says what.
+
+    IOSIM_DEBUG=1 in the environment shows the traceback as well.
+    """
+    # First of all, since an interrupt may come at any time; the rest is imported under it.
+    interrupted = []
+
+    def interrupt(*_: object) -> None:
+        interrupted.append(True)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    said = ""
     try:
-        from iosim.cli.registry import UsageError, run
+        _streams()
+        from iosim.cli.commands import COMMANDS
+        from iosim.cli.registry import run
 
         code = run(COMMANDS, sys.argv[1:])
         sys.stdout.flush()
-    except IosimError as error:
-        _fail(f"{error}", 2)
-    except UsageError as error:
-        _fail(f"{error.format_message().rstrip('.')} (see iosim --help)", 2)
-    except MemoryError as error:
-        _fail(f"out of memory ({error}): choose smaller sizes", 2)
-    except OSError as error:
-        # The interpreter would try to flush it again, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _fail(f"cannot write the output ({error.strerror}): send it elsewhere", 2)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
+    except BaseException as error:
+        # Extension modules turn an interrupt of their import into errors of all kinds.
+        found = KeyboardInterrupt() if interrupted else error
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        from iosim.cli.failures import explain
+
+        code, said = explain(found)
+    if code == INTERRUPTED:
+        said = "interrupted"
+    # From here on an interrupt ends the process without a word, as the interpreter shuts down.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if said:
+        print(f"iosim: {said}", file=sys.stderr)
     sys.exit(code)
 
 
-def _fail(said: str, code: int) -> NoReturn:
-    print(f"iosim: {said}", file=sys.stderr)
-    sys.exit(code)
+def _streams() -> None:
+    """Standard streams that can be written: closed ones lead nowhere, and any text is printable."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8"))
+        if hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="backslashreplace")

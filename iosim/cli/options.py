@@ -25,6 +25,8 @@ from iosim.units import parse_int, parse_words
 F = TypeVar("F", bound=Callable[..., Any])
 Sizes = Mapping[str, str]
 
+# Of processes; more are a slip of the finger.
+MOST_WORKERS = 1024
 # The width of a table where nobody watches.
 WIDTH = 140
 
@@ -96,7 +98,7 @@ def path(name: str, help: str, **attributes: Any) -> Callable[[F], F]:
 
 def workers(help: str) -> Callable[[F], F]:
     """``--workers``, 0 by default."""
-    return click.option("--workers", type=click.IntRange(min=0), default=0, help=help)
+    return click.option("--workers", type=click.IntRange(0, MOST_WORKERS), default=0, help=help)
 
 
 algo = click.argument("algo")
@@ -154,7 +156,9 @@ def print_json(value: Any) -> None:
 
 def json_text(value: Any, indent: int | None = 2) -> str:
     """A value as JSON: what is neither finite nor a number is null, dates and the like are text."""
-    return json.dumps(_finite(value), indent=indent, ensure_ascii=False, default=_plain)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    ascii_only = not encoding.lower().startswith("utf")
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=ascii_only, default=_plain)
 
 
 def _finite(value: Any) -> Any:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from click import ClickException as UsageError
 
-__all__ = ["Lazy", "UsageError", "run"]
+CODES = (
+    "Exit codes: 0 done, 1 a check failed, 2 input that cannot be used, 70 a bug of iosim "
+    "(IOSIM_DEBUG=1 shows where), 130 interrupted, 141 nobody reads the output."
+)
 
 
 class Lazy(click.Group):
@@ -57,7 +59,7 @@ def version() -> str:
 def run(entries: Mapping[str, tuple[str, Any]], args: Sequence[str]) -> int:
     """Run what the arguments name; returns the exit code.
 
-    Raises `UsageError` where the arguments are malformed, and whatever the command raises.
+    Raises click.ClickException where the arguments are malformed, and whatever the command raises.
     """
     if list(args) == ["--version"]:
         click.echo(version())
@@ -66,6 +68,7 @@ def run(entries: Mapping[str, tuple[str, Any]], args: Sequence[str]) -> int:
         "iosim", entries, "The I/O of attention: written once, run, counted, bounded, proved, "
         "measured.",
     )  # fmt: skip
+    top.epilog = CODES
     try:
         with top.make_context("iosim", list(args)) as ctx:
             top.invoke(ctx)

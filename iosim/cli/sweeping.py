@@ -11,6 +11,7 @@ import click
 
 from iosim.cli import options as opt
 from iosim.errors import InputError
+from iosim.units import LONGEST_AXIS
 
 if TYPE_CHECKING:
     from iosim.sweep import Collected, Folder, Pool
@@ -35,7 +36,7 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @click.option("--engine", help="formula, simulate, …")
 @click.option("--feasible", is_flag=True, help="only points that fit M")
 @opt.path("--config", "a TOML file of these options")
-@click.option("--shard-rows", type=click.IntRange(min=1), help="points in a shard")
+@click.option("--shard-rows", type=click.IntRange(1, LONGEST_AXIS), help="points in a shard")
 @workers
 @dask
 @csv

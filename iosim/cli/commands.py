@@ -1,0 +1,81 @@
+"""The registry of commands: where each is, and its line of help.
+
+So neither ``iosim --help`` nor one command imports what the others need.
+"""
+
+from __future__ import annotations
+
+from iosim.gpu.reports import REPORTS
+
+# Name → (where the command is, the first line of its help).  Beside a group stand its commands.
+Entry = tuple[str, str]
+COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
+    "algorithms": ("iosim.cli.counting:algorithms", "List the algorithms."),
+    "show": (
+        "iosim.cli.counting:show",
+        "Print a schedule as pseudo-code with the words that each load and store moves.",
+    ),
+    "count": ("iosim.cli.counting:count", "Count the words that one schedule moves."),
+    "tiles": (
+        "iosim.cli.counting:tiles",
+        "Find the tile sizes that move the fewest words in M.",
+    ),
+    "bounds": (
+        "iosim.cli.bounding:bounds",
+        "List upper and lower bounds on the words that any schedule moves.",
+    ),
+    "tightness": (
+        "iosim.cli.bounding:tightness",
+        "Hold the best schedule against the largest proven lower bound: how far from optimal?",
+    ),
+    "prove": (
+        "iosim.cli.bounding:prove",
+        "Run the machine-checked steps of the proofs, and say how far each was checked.",
+    ),
+    "verify": (
+        "iosim.cli.verifying:verify",
+        "Run every attention schedule over a sweep of M, and check every number against every "
+        "other.",
+    ),
+    "plot": ("iosim.cli.verifying:plot", "Draw the figure of a table."),
+    "sweep": (
+        "iosim.cli.sweeping:sweep",
+        "Count a grid of points into a directory of Parquet shards.",
+    ),
+    "collect": (
+        "iosim.cli.sweeping:collect",
+        "Carry on with the sweep of a directory: check its shards, redo broken ones, add missing "
+        "ones.",
+    ),
+    "combine": (
+        "iosim.cli.sweeping:combine",
+        "Merge the rows of several sweeps into one directory, each task once.",
+    ),
+    "query": (
+        "iosim.cli.sweeping:query",
+        "Ask the rows of one or more directories in SQL (DuckDB); the table is called rows.",
+    ),
+    "reproduce": (
+        "iosim.cli.sweeping:reproduce",
+        "Run experiments from scratch and say whether the committed numbers come out again.",
+    ),
+    "optimal": (
+        "iosim.cli.pebbling:optimal",
+        "Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.",
+    ),
+    "gpu": (
+        "The same programs on a GPU: emitted as Triton, run, and counted by the hardware.",
+        {
+            "emit": ("iosim.cli.gpu:emit", "Print the Triton source of a program."),
+            **{name: (f"iosim.cli.gpu:{name}", line) for name, (_, line) in REPORTS.items()},
+            "replay": (
+                "iosim.cli.gpu:replay",
+                "Tables from saved reports, with today's model and no GPU.",
+            ),
+            "figure": (
+                "iosim.cli.gpu:figure",
+                "Predicted against measured at both boundaries, from saved reports.",
+            ),
+        },
+    ),
+}

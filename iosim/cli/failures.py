@@ -1,0 +1,60 @@
+"""What ends a command, in a line and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import traceback
+
+import click
+
+from iosim.cli import BUG, INPUT, INTERRUPTED, NOBODY_READS
+from iosim.errors import IosimError
+
+# Characters of a message; what is typed may be of any length.
+MOST = 2000
+# What the operating system says of an output that cannot be written.
+_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, errno.EFBIG)
+
+
+def explain(error: BaseException) -> tuple[int, str]:
+    """The exit code and the line for an error; no line where nobody would read it."""
+    if os.environ.get("IOSIM_DEBUG", "") not in ("", "0"):
+        traceback.print_exception(error)
+    if isinstance(error, SystemExit):
+        return (error.code if isinstance(error.code, int) else INPUT if error.code else 0), ""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, "interrupted"
+    if isinstance(error, IosimError):
+        return INPUT, _line(str(error))
+    if isinstance(error, click.ClickException):
+        return INPUT, f"{_line(error.format_message()).rstrip('.')} (see iosim --help)"
+    if isinstance(error, MemoryError):
+        return INPUT, _line(f"out of memory ({error}): choose smaller sizes")
+    if isinstance(error, OSError) and error.filename is None:
+        if error.errno == errno.EPIPE:
+            _silence()
+            return NOBODY_READS, ""
+        if error.errno in _OUTPUT:
+            _silence()
+            return INPUT, f"cannot write the output ({error.strerror}): send it elsewhere"
+    if isinstance(error, OSError):
+        where = f"{os.fspath(error.filename)!r}" if error.filename else "the system"
+        return INPUT, _line(f"{where}: {error.strerror or error}: mend it and try again")
+    return BUG, (
+        _line(f"this is a bug of iosim: {type(error).__name__}: {error}")
+        + "; please report it with the command and what IOSIM_DEBUG=1 shows"
+    )
+
+
+def _line(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MOST else f"{text[:MOST]} and so on"
+
+
+def _silence() -> None:
+    """Send what is still buffered nowhere: the interpreter would try again, and complain."""
+    with contextlib.suppress(OSError, ValueError):  # it may be no real file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
