@@ -81,7 +81,7 @@ def test_a_million_by_the_papers_rule_on_two_cores_target_30s(
 
 @pytest.mark.parametrize("sizes", OPTIMAL)
 @pytest.mark.parametrize("name", [a.name for a in all_algorithms("attention")])
-def test_a_million_optimal_tiles_on_two_cores_target_30s(
+def test_a_million_optimal_tiles_on_two_cores_target_20s(
     benchmark: Any, tmp_path: Path, name: str, sizes: str
 ) -> None:
     options = OPTIMAL[sizes] | {"algo": name}

@@ -55,6 +55,11 @@ class Points:
         env = {k: take(v, at) for k, v in self.base.items()}
         return env | {k: self.value(k, v, at) for k, v in positions.items()}
 
+    def corners(self, at: Ints, low: Where, high: Where) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The values at both corners of boxes; they share what is the same at both."""
+        lower = self.values(at, low)
+        return lower, lower | {k: self.value(k, v, at) for k, v in high.items()}
+
     def on(self, env: Where, high: Where | None = None) -> OnArrays:
         """Atoms on the values at a point, or from below at the corners of boxes."""
         return OnArrays(env, high, valid=not self.plan.constraints)

@@ -169,7 +169,7 @@ class Search:
         each, least = self.candidates[name], np.full(len(self.M), np.inf)
         at, near, _ = starts[0]
         for at, low, high in starts:
-            lower, upper = self.points.values(at, low), self.points.values(at, high)
+            lower, upper = self.points.corners(at, low, high)
             words, real = relaxed.best_tile(at, lower, upper)
             first = each.floor(np.nan_to_num(real, posinf=0.0).astype(np.int64), at)
             better = words < least
@@ -200,7 +200,9 @@ class Search:
         high = high | {name: np.minimum(high[name], each.floor(stop, at))}
         rows = np.flatnonzero(best.may_improve(boxes, words) & (low[name] <= high[name]))
         at, low, high = boxes = keep((at, low, high), rows)
-        lower, upper = ({k: take(v, rows) for k, v in values.items()} for values in (lower, upper))
+        some = {k: take(v, rows) for k, v in lower.items()}
+        upper = {k: some[k] if v is lower[k] else take(v, rows) for k, v in upper.items()}
+        lower = some
         lower[name] = self.points.value(name, low[name], at)
         upper[name] = self.points.value(name, high[name], at)
         return boxes, lower, upper, words[rows]
@@ -211,7 +213,7 @@ class Search:
         Returns them, and what they move at least.
         """
         at, low, high = boxes = self.constraints.narrow(boxes)
-        lower, upper = self.points.values(at, low), self.points.values(at, high)
+        lower, upper = self.points.corners(at, low, high)
         least: Any = 0
         single = all(low[k] is high[k] for k in low)
         if self.relaxed is not None and not single:
