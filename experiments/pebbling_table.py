@@ -35,8 +35,8 @@ from . import DATA, told, whole
 
 
 @dataclass(frozen=True)
-class Game:
-    """One game of the table.
+class Variant:
+    """One game of the table: a variant of the pebble game, and how its graphs are made.
 
     Attributes:
         name: its column.
@@ -59,26 +59,26 @@ class Game:
 
 _ONCE, _RECOMPUTE, _TREES = (CLASSES[name] for name in ("once", "recompute", "trees"))
 
-GAMES: dict[str, Game] = {
+GAMES: dict[str, Variant] = {
     game.name: game
     for game in (
-        Game(
+        Variant(
             "words",
             "Attention as the lower bounds and iosim's machine count it: sums are accumulators, "
             "products are consumed on the fly, exponentials, row sums and quotients take no word.  "
             "For matrix products, which have none of these, `partial` is the same.",
             sums="vertex", softmax="free", recompute=False, partial=True, classes=(_ONCE,),
         ),
-        Game(
+        Variant(
             "partial", "The same with row sums and quotients as vertices.",
             sums="vertex", softmax="fused", recompute=False, partial=True, classes=(_ONCE,),
         ),
-        Game(
+        Variant(
             "chain",
             "Every product, partial sum and quotient is a vertex of its own, computed once.",
             sums="chain", softmax="fused", recompute=False, partial=False, classes=(_TREES,),
         ),
-        Game(
+        Variant(
             "recompute", "The same, and values may be computed again.",
             sums="chain", softmax="fused", recompute=True, partial=False,
             classes=(_TREES, _RECOMPUTE),
@@ -97,13 +97,13 @@ INSTANCES: tuple[tuple[Problem, tuple[str, ...]], ...] = (
 )
 
 # The graph of each kind of problem; attention of one head.
-GRAPHS: dict[str, Callable[[Mapping[str, int], Game], Dag]] = {
+GRAPHS: dict[str, Callable[[Mapping[str, int], Variant], Dag]] = {
     "matmul": lambda x, game: matmul(x["m"], x["n"], x["k"], game.sums),
     "attention": lambda x, game: attention(x["N"], x["d"], game.sums, game.softmax),
 }
 
 
-def graph(problem: Problem, game: Game) -> Dag:
+def graph(problem: Problem, game: Variant) -> Dag:
     """The graph on which a game of the table is played."""
     return GRAPHS[problem.kind](problem.sizes, game)
 
@@ -119,7 +119,7 @@ def named(problem: Problem, M: int) -> dict[str, int]:
     return found
 
 
-def lower_bound(problem: Problem, M: int, game: Game) -> tuple[float, str]:
+def lower_bound(problem: Problem, M: int, game: Variant) -> tuple[float, str]:
     """The largest exact lower bound that holds for a game, and its name."""
     first, *others = game.classes
     found = {
@@ -132,7 +132,7 @@ def lower_bound(problem: Problem, M: int, game: Game) -> tuple[float, str]:
 
 
 def rows(
-    problem: Problem, game: Game, seconds: float, memory: float = 4 * 2**30
+    problem: Problem, game: Variant, seconds: float, memory: float = 4 * 2**30
 ) -> Iterator[dict[str, Any]]:
     """The rows of one game on one instance."""
     dag = graph(problem, game)

@@ -28,7 +28,7 @@ def _counted(t: Any) -> Any:
     return t.heads * (2 * t.N * t.d + 2 * t.N * t.d * t.ceil(t.N / a))
 
 
-SOURCE = "Lu, Long, Chen, Han & Sun (AttenIO), ASPLOS 2026, Algorithm 1"
+_SOURCE = "Lu, Long, Chen, Han & Sun (AttenIO), ASPLOS 2026, Algorithm 1"
 
 CLOSED = Bound(
     name="attenio-closed-form",
@@ -38,7 +38,7 @@ CLOSED = Bound(
     covers="Q/O-stationary tiles of (M − d)/(2d + 4) rows, not rounded",
     formula=lambda t: t.heads * (2 * t.N * t.d + 4 * t.N**2 * t.d * (t.d + 2) / (t.M - t.d)),
     validity="3d + 4 ≤ M ≤ d + N(2d + 4); exact only where the tile is whole and divides N",
-    source=f"{SOURCE} and Equation 15",
+    source=f"{_SOURCE} and Equation 15",
     outside=_closed_outside,
     proof="upper_bounds",
     classes=(),
@@ -52,7 +52,7 @@ COUNTED = Bound(
     covers="Q/O-stationary tiles of a = ⌊(M − d)/(2d + 4)⌋ rows, K and V streamed by the row",
     formula=_counted,
     validity="M ≥ 3d + 4",
-    source=f"{SOURCE}, every load and store counted",
+    source=f"{_SOURCE}, every load and store counted",
     outside=_outside,
     proof="upper_bounds",
     classes=(),

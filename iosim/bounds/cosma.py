@@ -36,13 +36,6 @@ PRINTED = Bound(
 )
 
 
-def tile(M: int) -> int:
-    """The largest a with a² + a + 1 ≤ M: the side of the square C tile; 0 if M < 3."""
-    import math
-
-    return max(0, (math.isqrt(4 * M - 3) - 1) // 2)
-
-
 def _tiled(t: Any) -> Any:
     # a² + a + 1 ≤ M  ⇔  2a + 1 ≤ √(4M − 3): the floor of a half-integer away from rounding.
     a = t.floor((t.sqrt(4 * t.M - 3) - 1) / 2)

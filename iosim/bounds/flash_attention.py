@@ -19,7 +19,7 @@ def _outside(t: Any) -> str | None:
     return None
 
 
-SOURCE = "Dao, Fu, Ermon, Rudra & Ré, arXiv 2205.14135 (NeurIPS 2022)"
+_SOURCE = "Dao, Fu, Ermon, Rudra & Ré, arXiv 2205.14135 (NeurIPS 2022)"
 
 STANDARD = Bound(
     name="standard-attention",
@@ -29,7 +29,7 @@ STANDARD = Bound(
     covers="standard attention: QKᵀ and its softmax go through slow memory",
     formula=lambda t: t.heads * (t.N * t.d + t.N**2),
     validity="Θ(·), d ≤ M ≤ Nd as stated; the products need N²d/√M more where M < d²",
-    source=f"{SOURCE}, Theorem 2",
+    source=f"{_SOURCE}, Theorem 2",
     outside=_outside,
     classes=(),
 )
@@ -42,7 +42,7 @@ FLASH = Bound(
     covers="FlashAttention (Algorithm 1 of the paper)",
     formula=lambda t: t.heads * t.N**2 * t.d**2 / t.M,
     validity="Θ(·), d ≤ M ≤ Nd",
-    source=f"{SOURCE}, Theorem 2",
+    source=f"{_SOURCE}, Theorem 2",
     outside=_outside,
     proof="upper_bounds",
     classes=(),
@@ -56,6 +56,6 @@ PROPOSITION = Bound(
     covers="any exact algorithm, but only 'not o(·) for all M at once': it is proved at M = Θ(Nd)",
     formula=lambda t: t.heads * t.N**2 * t.d**2 / t.M,
     validity="d ≤ M ≤ Nd",
-    source=f"{SOURCE}, Proposition 3",
+    source=f"{_SOURCE}, Proposition 3",
     outside=_outside,
 )

@@ -26,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import CLASSES, BoundClass, bound_class
-from iosim.bounds.base import Floats as Array
+from iosim.bounds.base import CLASSES, BoundClass, Floats, bound_class
 from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap
 from iosim.bounds.unified.multipliers import once, recompute
 from iosim.errors import InputError
@@ -59,17 +58,17 @@ class Certificate:
 
 
 # Segment length, multipliers, weight, cap.
-_Numbers = tuple[Array, tuple[Array, ...], Array, Array]
+_Numbers = tuple[Floats, tuple[Floats, ...], Floats, Floats]
 
 
-def _once(x: Array, M: Array, square: Array) -> _Numbers:
+def _once(x: Floats, M: Floats, square: Floats) -> _Numbers:
     """The numbers of Theorem 1 at x = M/d² where every score is computed once."""
     ratio, m1, m2 = once(x)
     S = np.maximum(1.0, np.rint(ratio * M))
     return S, (m1, m2), 2 - m1, once_cap(x, S / square, m1, m2)
 
 
-def _recompute(x: Array, M: Array, square: Array) -> _Numbers:
+def _recompute(x: Floats, M: Floats, square: Floats) -> _Numbers:
     """The same where scores may be computed again."""
     ratio, a0, m1, m2 = recompute(x)
     S = np.maximum(1.0, np.rint(ratio * M))
@@ -89,7 +88,7 @@ class _Theorem:
             Lemma 8.
     """
 
-    numbers: Callable[[Array, Array, Array], _Numbers]
+    numbers: Callable[[Floats, Floats, Floats], _Numbers]
     exact_from: float
     within: str | None = None
 
@@ -102,7 +101,7 @@ _THEOREMS: dict[str, _Theorem] = {
 EXACT_FROM: dict[str, float] = {name: t.exact_from for name, t in _THEOREMS.items()}
 
 
-def _bound(theorem: _Theorem, pairs: Array, d: Array, M: Array) -> Array:
+def _bound(theorem: _Theorem, pairs: Floats, d: Floats, M: Floats) -> Floats:
     """Theorems 1 and 2 for one class alone; 0 where one segment may do all."""
     square = d * d
     x = M / square
@@ -113,7 +112,7 @@ def _bound(theorem: _Theorem, pairs: Array, d: Array, M: Array) -> Array:
     return np.where(x >= theorem.exact_from, _SAFE_EXACT * (4 * pairs / x), words)
 
 
-def _best(theorem: _Theorem, N: Array, d: Array, M: Array, H: Array, keys: Array) -> Array:
+def _best(theorem: _Theorem, N: Floats, d: Floats, M: Floats, H: Floats, keys: Floats) -> Floats:
     """The class's bound, that of the class around it, and the compulsory words."""
     pairs = H * N * keys
     words = _bound(theorem, pairs, d, M)
@@ -145,7 +144,7 @@ def lower_bound(
 
 def lower_bound_many(
     N: Any, d: Any, M: Any, *, heads: Any = 1, klass: BoundClass | str = "once", keys: Any = None
-) -> Array:
+) -> Floats:
     """`lower_bound` at many points: integer arrays (or integers) that broadcast → float64 array.
 
     Raises InputError for entries outside 1..2**40, for arrays that are not of integers or do not

@@ -14,14 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from iosim.bounds.base import Floats
 
 _NEWTON_STEPS = 16
 
 
-def _peak(a3: Any, a2: Any, a1: Any, lo: Any, hi: Any) -> Array:
+def _peak(a3: Any, a2: Any, a1: Any, lo: Any, hi: Any) -> Floats:
     """max of a3·P³ + a2·P² + a1·P over lo ≤ P ≤ hi, with a3 ≤ 0 ≤ a1; −inf where lo > hi.
 
     The derivative's roots have product a1/3a3 ≤ 0, so at most one is positive: a maximum.
@@ -39,7 +38,7 @@ def _peak(a3: Any, a2: Any, a1: Any, lo: Any, hi: Any) -> Array:
     return np.where(lo <= hi, best, -np.inf)
 
 
-def _ridge(k: Any, a: Any, b: Any, e: Any, lo: Any, hi: Any) -> Array:
+def _ridge(k: Any, a: Any, b: Any, e: Any, lo: Any, hi: Any) -> Floats:
     """max of f(u) = k·u − a·u² + b/u² + e/u over lo ≤ u ≤ hi, with b, e ≥ 0 and lo > 0.
 
     f′ is concave on u > 0, so f has at most one inner maximum, at the larger root of f′.  Newton
@@ -71,14 +70,14 @@ def _ridge(k: Any, a: Any, b: Any, e: Any, lo: Any, hi: Any) -> Array:
     return np.where(lo <= hi, np.maximum(ends, inner), -np.inf)
 
 
-def _top(*families: Any) -> Array:
+def _top(*families: Any) -> Floats:
     best = np.asarray(families[0], dtype=np.float64)
     for family in families[1:]:
         best = np.maximum(best, family)
     return best
 
 
-def once_cap(x: Any, s: Any, m1: Any, m2: Any) -> Array:
+def once_cap(x: Any, s: Any, m1: Any, m2: Any) -> Floats:
     """Upper bound on E + F − m1·(y + C) + m2·(n_paid − y) over all segments; 0 ≤ m1 ≤ 2, m2 ≥ 0.
 
     Class `once`, Lemma 6: the five faces are pairs wholly inside only; none wholly inside and no
@@ -97,13 +96,13 @@ def once_cap(x: Any, s: Any, m1: Any, m2: Any) -> Array:
     return _top(inside, paid, free, full - (m1 + 2 * m2) * x, mixed - (m1 / 2 + m2) * x)
 
 
-def largest_m2(x: Any, s: Any, a0: Any, m1: Any) -> Array:
+def largest_m2(x: Any, s: Any, a0: Any, m1: Any) -> Floats:
     """The largest m2 that `recompute_cap` allows: two faces are convex up to it; m1 ≤ 2 − a0."""
     slope = a0 + (2 - a0) * (np.sqrt(4 + x + s) - 2) / 2
     return np.asarray(np.minimum(slope, 2 - a0 - m1))
 
 
-def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any) -> Array:
+def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any) -> Floats:
     """Upper bound on (a0 + m1)E + (2 − a0)F − m1·(y + C) + m2·(n_paid − y) over all segments.
 
     Class `recompute`, Lemma 7; a0 ≥ 0, 0 ≤ m1 ≤ 2 − a0, 0 ≤ m2 ≤ largest_m2.  Four groups of faces:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from iosim.bounds.base import Floats
 
 # √(M/d²), segment ÷ M, m1 ÷ √(M/d²), m2.
 _ONCE: tuple[tuple[float, ...], ...] = (
@@ -77,19 +76,19 @@ _RECOMPUTE: tuple[tuple[float, ...], ...] = (
 )  # fmt: skip
 
 
-def _read(table: tuple[tuple[float, ...], ...], at: Any) -> list[Array]:
+def _read(table: tuple[tuple[float, ...], ...], at: Any) -> list[Floats]:
     columns = np.array(table).T
     return [np.interp(at, columns[0], column) for column in columns[1:]]
 
 
-def once(x: Any) -> tuple[Array, Array, Array]:
+def once(x: Any) -> tuple[Floats, Floats, Floats]:
     """Segment ÷ M, m1, m2 for the class `once` at x = M/d²."""
     root = np.sqrt(x)
     ratio, m1, m2 = _read(_ONCE, root)
     return ratio, m1 * np.minimum(root, _ONCE[-1][0]), m2
 
 
-def recompute(x: Any) -> tuple[Array, Array, Array, Array]:
+def recompute(x: Any) -> tuple[Floats, Floats, Floats, Floats]:
     """Segment ÷ M, a0, m1, m2 for the class `recompute` at x = M/d²."""
     root = np.sqrt(x)
     ratio, a0, m1, m2 = _read(_RECOMPUTE, root)
