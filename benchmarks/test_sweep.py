@@ -149,3 +149,37 @@ def test_memory_does_not_grow_with_the_grid(benchmark: Any, tmp_path: Path) -> N
     print(f"\n{small[0]:,} points: {small[1]} MiB; {large[0]:,} points: {large[1]} MiB")
     assert large[0] > 10 * small[0]
     assert large[1] < 1.5 * small[1]
+
+
+def test_memory_of_combine_and_query_does_not_grow_with_the_rows(
+    benchmark: Any, tmp_path: Path
+) -> None:
+    """Largest resident size of the commands over n rows; DuckDB gets 1 GiB, and spills the rest."""
+
+    def mib(name: str, *words: str) -> int:
+        code = """if True:
+            import resource, subprocess, sys
+            subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+            print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
+        """
+        command = [sys.executable, "-m", "iosim", *words]
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command], capture_output=True, text=True, check=True
+        )
+        print(f"\n{name}: {int(done.stdout)} MiB", end="")
+        return int(done.stdout)
+
+    def both(name: str, d: str) -> tuple[int, int]:
+        folder, out = tmp_path / name, tmp_path / f"combined {name}"
+        sweep = Sweep.of(**MILLION | {"d": d})
+        collect(Folder.declare(folder, sweep), processes(2))
+        rows = f"{sweep.points:,} rows"
+        return (
+            mib(f"combine, {rows}", "combine", str(folder), "--out", str(out)),
+            mib(f"query --json, {rows}", "query", "SELECT * FROM rows", str(folder), "--json"),
+        )
+
+    both("small", "64")
+    combining, asking = benchmark.pedantic(lambda: both("large", "64:176:+8"), rounds=1)
+    assert combining < 2048
+    assert asking < 1024

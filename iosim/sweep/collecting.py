@@ -89,7 +89,7 @@ def collect(
     _check_made_by_this(folder)
     pool = (pool or serial()).upto(sweep.shards)
     report = Collected(sweep.points, pool=pool.name, workers=pool.width)
-    barren = 0
+    failures = 0
     with contextlib.ExitStack() as made:
         executor = made.enter_context(_made(pool))  # first: workers start while shards are checked
         sound, report.broken = folder.sound()
@@ -102,9 +102,9 @@ def collect(
             report.breaks += 1
             if why := pool.gone():
                 raise IosimError(why)
-            barren = 0 if report.shards > before else barren + 1
+            failures = 0 if report.shards > before else failures + 1
             before = report.shards
-            if barren == BREAKS:
+            if failures == BREAKS:
                 raise IosimError(
                     f"{pool.name}: workers died {BREAKS} times in a row ({broke}): give them more "
                     "memory, or fewer --workers; rows reported done are safe"
@@ -155,7 +155,7 @@ class _Todo:
     Attributes:
         sweep: whose they are.
         missing: their numbers; shuffled here.
-        few: of so many last ones the longest is next, so that no worker waits long for another.
+        few: of this many last ones the longest goes first, so that workers end together.
         finished: those that are there now.
         pace: of each algorithm, as its last shard had it: seconds for one unit of `size`.
     """
