@@ -81,7 +81,7 @@ def test_a_long_question(sql: str, tmp_path: Path) -> None:
 def test_combining(tmp_path: Path) -> None:
     """It carries on where it was, and leaves no part."""
     grid = {"algo": "flash2", "N": "1024:65536:x2", "tiles": "B_r=1:1024:x2,B_c=1:1024:x2",
-            "M": "256:1Mi:x1.02", "shard_rows": 40_000}  # fmt: skip
+            "M": "256:1Mi:x1.06", "shard_rows": 40_000}  # fmt: skip
     many = sum(collect(Folder.declare(tmp_path / d, Sweep.of(**grid, d=d))).rows for d in "48")
     merging = started("combine", "4", "8", "--out", "c", cwd=tmp_path)
     assert interrupted(merging, loaded(merging, "_duckdb")) in [HALTED, (0, "")]
