@@ -77,6 +77,10 @@ class _AnyPath(click.ParamType[Path]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if not os.fspath(value):
             raise InputError(f"{param.opts[0] if param else 'a path'} is empty: name one")
+        try:
+            os.fspath(value).encode()
+        except UnicodeEncodeError:  # Arrow and DuckDB take no other names
+            raise InputError(f"{os.fspath(value)!r} is no UTF-8 text: use another name") from None
         return Path(value)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.gpu.reports import REPORTS, SavedReport, gpu_report
+from iosim.output.plot import pyplot, save
 
 
 def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
@@ -22,16 +23,17 @@ def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
     if missing := [report.name for report in reports if report.name not in rows]:
         raise InputError(f"the figure needs the records {', '.join(missing)}: record them")
     panels = [(panel, rows[report.name]) for report in reports for panel in report.panels]
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {stem} ({error.strerror}): choose another") from error
+    plt = pyplot()
     style: Any = {
         "axes.spines.top": False,
         "axes.spines.right": False,
         "legend.frameon": False,
         "font.size": 9,
+        "savefig.dpi": 150,
         "svg.hashsalt": "iosim",
     }
     with plt.rc_context(style):
@@ -39,13 +41,4 @@ def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
         for at, (panel, own) in zip(axes, panels, strict=True):
             panel(at, own)
         figure.tight_layout()
-        paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
-        try:
-            stem.parent.mkdir(parents=True, exist_ok=True)
-            for path in paths:
-                meta = {"Date": None} if path.suffix == ".svg" else {}
-                figure.savefig(path, dpi=150, metadata=meta)
-        except OSError as error:
-            raise InputError(f"cannot write {stem} ({error.strerror}): choose another") from error
-        plt.close(figure)
-    return paths
+        return save(figure, stem)
