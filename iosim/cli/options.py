@@ -18,7 +18,6 @@ import click
 
 from iosim.cli.layout import layout
 from iosim.errors import InputError
-from iosim.output.table import target
 from iosim.problem import PROBLEMS, every_axis, size_names
 from iosim.units import parse_int, parse_words
 
@@ -88,6 +87,8 @@ class _File(_AnyPath):
     """The path of a file to be written, checked before anything else is done."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from iosim.output.table import target
+
         found = super().convert(value, param, ctx)
         return target(os.fspath(value) if str(value).endswith(os.sep) else found)
 
