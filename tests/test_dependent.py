@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import dependent_schedules
+from strategies import Square, dependent_schedules
 
 import iosim
 from iosim.counting import symbols
@@ -217,3 +218,65 @@ def test_trees_written_by_hand_use_edges_inside_too() -> None:
             check_program(program)
     check_program(Program("hand", "copy", (Param("B", "n"),), tensors,
                           (Loop(i, Span("n", zero, n), "B", False, (inner,)),)))  # fmt: skip
+
+
+ENDS: dict[str, Callable[[Any, str], tuple[Any, Any]]] = {
+    "prefix": lambda i, n: (0, i.stop),
+    "suffix": lambda i, n: (i.start, n),
+    "window": lambda i, n: (i.start - 3, i.stop + 2),
+    "falling": lambda i, n: (0, -2 * i.start + n),
+    "rising": lambda i, n: (-3 * i.start + n, n),
+    "late": lambda i, n: (0, 3 * i.start - 20),
+}
+
+
+@pytest.mark.parametrize("rows", ENDS)
+@pytest.mark.parametrize("columns", ENDS)
+def test_the_peak_may_be_anywhere(rows: str, columns: str) -> None:
+    """A buffer of two spans that follow a tile, and an inner loop over a third that does."""
+
+    def block(b: iosim.Builder) -> None:
+        (B,) = b.tile_sizes("n", "B")
+        (C,) = b.tile_sizes("m", "C")
+        for i in b.tiles("n", B):
+            held = b.load(
+                "A", b.span("n", *ENDS[rows](i, "n")), b.span("m", *ENDS[columns](i, "m"))
+            )
+            for j in b.tiles("m", C, *ENDS[rows](i, "m")):
+                b.free(b.load("A", b.span("n", *ENDS[columns](i, "n")), j, name="y"))
+            b.free(held)
+
+    program = iosim.build("block", Square, block)
+    for n, m, B, C in (
+        (12, 12, 1, 1),
+        (31, 17, 2, 3),
+        (25, 40, 3, 7),
+        (40, 40, 1, 5),
+        (9, 30, 4, 2),
+    ):
+        sizes, tiles = {"n": n, "m": m}, {"B": B, "C": C}
+        moved, top = by_walking(program, sizes, tiles)
+        instance = iosim.bind(program, sizes, tiles)
+        assert {k: v for k, v in iosim.count(instance) if v} == {
+            k: v for k, v in moved.items() if v
+        }
+        assert iosim.peak(instance) == top
+
+
+def test_a_tile_that_follows_a_tile_that_follows_a_tile() -> None:
+    """Three levels are walked, the short last tiles too."""
+
+    def nested(b: iosim.Builder) -> None:
+        B, C = b.tile_sizes("n", "B", "C")
+        for i in b.tiles("n", B):
+            for j in b.tiles("n", C, stop=i.stop):
+                for k in b.tiles("n", B, start=j.start, stop=i.stop):
+                    b.free(b.load("A", k, b.span("m", 0, j.stop)))
+
+    program = iosim.build("nested", Square, nested)
+    for n, B, C in ((7, 2, 3), (10, 4, 3), (11, 3, 2)):
+        sizes, tiles = {"n": n, "m": 9}, {"B": B, "C": C}
+        moved, top = by_walking(program, sizes, tiles)
+        instance = iosim.bind(program, sizes, tiles)
+        assert iosim.count(instance)["load", "A"] == moved["load", "A"]
+        assert iosim.peak(instance) == top
