@@ -137,34 +137,74 @@ def causal(b: iosim.Builder) -> None:
             b.free(q, o, m, l)
 
 
-def by_trying(program: Any, sizes: dict[str, int], M: int) -> tuple[int, int] | None:
-    """The fewest words of any tiling within M, and the least peak of all, by walking each."""
-    best, least = None, None
-    axes = {p.name: p for p in program.params}
-    ranges = [range(p.least, sizes[p.axis] + 1) for p in axes.values()]
+def columns_first(b: iosim.Builder) -> None:
+    """The same scores with K and V outside: columns j are seen by rows from their own first on."""
+    B_c, B_r = b.tile_sizes("N", "B_c", "B_r")
+    for h in b.grid("heads"):
+        for j in b.tiles("N", B_c):
+            k, v = b.load("K", h, j, "d"), b.load("V", h, j, "d")
+            for i in b.grid("N", B_r, start=j.start):
+                q, o = b.load("Q", h, i, "d"), b.load("O", h, i, "d")
+                s = b.zeros("s", i, j)
+                b.op("matmul_nt", s, q, k)
+                b.op("matmul_nn", o, s, v)
+                b.store(o, "O", h, i, "d")
+                b.free(q, o, s)
+            b.free(k, v)
+
+
+def by_trying(program: Any, sizes: dict[str, int], M: int) -> tuple[int | None, int]:
+    """The fewest words of any tiling within M, and the least peak of all, by counting each."""
+    found = []
+    ranges = [range(p.least, sizes[p.axis] + 1) for p in program.params]
     for values in itertools.product(*ranges):
-        moved, peak = by_walking(program, sizes, dict(zip(axes, values, strict=True)))
-        least = peak if least is None else min(least, peak)
-        words = sum(moved.values())
-        if peak <= M:
-            best = words if best is None else min(best, words)
-    assert least is not None
-    return (best, least) if best is not None else None
+        tiles = {p.name: value for p, value in zip(program.params, values, strict=True)}
+        instance = iosim.bind(program, sizes, tiles)
+        found.append((iosim.count(instance).total_words, iosim.peak(instance)))
+    return min((w for w, p in found if p <= M), default=None), min(p for _, p in found)
 
 
-@pytest.mark.parametrize("N", [1, 2, 7, 10, 13])
-def test_a_prefix_is_tiled_like_brute_force(N: int) -> None:
-    """More rows may move more words here: N = 10, B_r 5 to 6 takes K from 15 rows to 16."""
-    program = iosim.build("causal", iosim.Attention, causal)
+@pytest.mark.parametrize("schedule", [causal, columns_first])
+@pytest.mark.parametrize("N", [1, 2, 10, 17, 24])
+def test_what_follows_tiles_is_tiled_like_brute_force(schedule: Any, N: int) -> None:
+    """Larger tiles may move more words here, so nothing may be taken for granted."""
+    program = iosim.build(schedule.__name__, iosim.Attention, schedule)
     problem = iosim.Attention(N, 2)
-    for M in (10, 12, 17, 26, 40, 77, 200):
-        want = by_trying(program, problem.sizes, M)
-        if want is None:
+    for M in (10, 13, 17, 26, 33, 40, 58, 77, 101, 200):
+        words, least = by_trying(program, problem.sizes, M)
+        if words is None:
             with pytest.raises(iosim.CapacityError):
                 iosim.optimal_tiles(program, problem, M)
             continue
         best = iosim.optimal_tiles(program, problem, M)
-        assert (best.total_words, iosim.smallest_capacity(program, problem)) == want
+        assert (best.total_words, iosim.smallest_capacity(program, problem)) == (words, least)
+
+
+@pytest.mark.parametrize("schedule", [causal, columns_first])
+@pytest.mark.parametrize("lanes", [1, 2**18])
+def test_grid_loops_that_others_follow_run_one_by_one(schedule: Any, lanes: int) -> None:
+    program = iosim.build(schedule.__name__, iosim.Attention, schedule)
+    problem = iosim.Attention(11, 3, 2)
+    for B_r, B_c in ((3, 2), (4, 4), (11, 5)):
+        tiles = {"B_r": B_r, "B_c": B_c}
+        moved, top = by_walking(program, problem.sizes, tiles)
+        hbm = problem.random() | {"O": np.zeros((2, 11, 3))}
+        instance = iosim.bind(program, problem.sizes, tiles)
+        run = iosim.simulate(instance, iosim.Machine(top), hbm, lanes=lanes)
+        assert dict(run.counts) == dict(moved)
+        assert run.peak_words == top
+
+
+def test_loops_of_one_name_and_other_steps_have_peaks_of_their_own() -> None:
+    def twice(b: iosim.Builder) -> None:
+        for B in b.tile_sizes("n", "B", "C"):
+            for i in b.tiles("n", B):
+                b.free(b.load("A", i, b.span("m", 0, i.stop)))
+
+    program = iosim.build("twice", Square, twice)
+    for B, C in ((2, 7), (7, 2)):
+        instance = iosim.bind(program, {"n": 20, "m": 30}, {"B": B, "C": C})
+        assert iosim.peak(instance) == by_walking(program, {"n": 20, "m": 30}, {"B": B, "C": C})[1]
 
 
 def test_words_are_not_monotone_where_a_span_follows_a_tile() -> None:

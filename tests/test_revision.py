@@ -80,10 +80,10 @@ def test_a_change_is_seen() -> None:
 @pytest.mark.parametrize("name", ["flash2", "small_cache"])
 def test_a_changed_tie_break_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles that move as many words, but others: one more or less in a hundredth of the rows."""
-    from iosim.sweep import work
+    from iosim.tiling import rules
 
     before = digest(name)
-    search = work.optimal_tiles_many
+    search = rules.optimal_tiles_many
 
     def other(program: Any, columns: Any, M: Any) -> Any:
         tiles, found = search(program, columns, M)
@@ -91,5 +91,5 @@ def test_a_changed_tie_break_is_seen(name: str, monkeypatch: pytest.MonkeyPatch)
         tiles[last][::101] = tiles[last][::101] + 1
         return tiles, found
 
-    monkeypatch.setattr(work, "optimal_tiles_many", other)
+    monkeypatch.setattr(rules, "optimal_tiles_many", other)
     assert digest(name) != before

@@ -26,7 +26,7 @@ from iosim.counting.signs import falls_with, rises_with
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention, size_names
 from iosim.program.build import Builder
-from iosim.tiling import candidates
+from iosim.tiling import candidates, rules
 from iosim.tiling.evaluate import RealBound
 from iosim.tiling.plan import plans
 from iosim.tiling.search import Search
@@ -774,3 +774,31 @@ def test_the_matmul_calibrator_is_near_its_known_optimum() -> None:
         found = iosim.optimal_tiles(program, iosim.MatMul(n, n, n), M)
         assert found.total_words == 2 * n**3 // B + n * n
         assert found.total_words < (2 * n**3 / M**0.5 + n * n) * (1 + 1.5 / B)
+
+
+def test_every_rule_chooses_alike_at_one_point_and_at_many() -> None:
+    """Rules of all algorithms and published ones; unknown ones are named with those there are."""
+    rng = np.random.default_rng(5)
+    for entry in iosim.all_algorithms():
+        names = size_names(entry.problem)
+        columns = {x: rng.integers(1, 3 if x == "heads" else 90, 12) for x in names}
+        M = rng.integers(300, 20_000, 12)
+        for how in (*rules.RULES, *entry.rules):
+            used, found, _ = rules.choose_many(entry, how, columns, M)
+            for k in range(12):
+                problem = entry.problem(**{x: int(v[k]) for x, v in columns.items()})
+                if not found[k]:
+                    with pytest.raises(CapacityError):
+                        rules.choose_tiles(entry, problem, int(M[k]), how)
+                    continue
+                tiles = rules.choose_tiles(entry, problem, int(M[k]), how).tiles
+                assert tiles == {x: int(v[k]) for x, v in used.items()}, (entry.name, how)
+
+
+def test_tiles_for_a_gpu_are_powers_of_two() -> None:
+    tiles = rules.choose_tiles(iosim.algorithm("flash2"), Attention(512, 64), 40_000, "gpu").tiles
+    assert all(B & (B - 1) == 0 and B >= 16 for B in tiles.values())
+    with pytest.raises(
+        InputError, match="copy has no tile rule 'paper': .*use auto, gpu or values"
+    ):
+        rules.choose_tiles(iosim.algorithm("copy"), iosim.Copy(9), 9, "paper")

@@ -82,7 +82,11 @@ def _with_tiles(found: Algorithm, tiles: Mapping[str, int]) -> str:
 @opt.algo
 @opt.memory()
 @opt.sizes()
-@click.option("--tiles", default="auto", help="auto, B_r=64,B_c=64, or a paper's rule: paper")
+@click.option(
+    "--tiles",
+    default="auto",
+    help="auto, gpu (powers of two), a paper's rule: paper, or B_r=64,B_c=64",
+)
 @click.option("--engine", default="formula", help="formula or simulate")
 @opt.dtype
 @opt.as_json

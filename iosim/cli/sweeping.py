@@ -32,7 +32,7 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @opt.sizes(metavar="RANGE", N="1024:65536:x2", d="64,128", n="columns of C", k="inner size")
 @opt.memory("256:1Mi:x1.2", metavar="RANGE")
 @opt.dtype
-@click.option("--tiles", help="auto, paper, or like B_r=16:256:x2,B_c=64")
+@click.option("--tiles", help="auto, gpu, paper, or like B_r=16:256:x2,B_c=64")
 @click.option("--engine", help="formula, simulate, …")
 @click.option("--feasible", is_flag=True, help="only points that fit M")
 @opt.path("--config", "a TOML file of these options")

@@ -13,24 +13,30 @@ from iosim.counting.numbers import peak_many
 from iosim.counts import Key
 from iosim.engines import engine
 from iosim.program.walk import bind
+from iosim.tiling.rules import rule_of
 
 Ints = NDArray[np.int64]
 Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]
 
 
-# Points in a shard: where arrays count, where they choose tiles as well, and where every point may
-# take seconds.  A shard costs some 10 ms besides, under 5% of each.
-ROWS_MANY, ROWS_CHOSEN, ROWS_ONE = 2**16, 2**13, 16
+# Points in a shard: where arrays count, where they choose tiles as well, where tiles are chosen
+# point by point, and where every point may take seconds.  A shard costs some 10 ms besides, under
+# 5% of each.
+ROWS_MANY, ROWS_CHOSEN, ROWS_ASKED, ROWS_ONE = 2**16, 2**13, 2**8, 16
 
 
 def rows_per_shard(engine_name: str, name: str, tiles: str) -> int:
     """How many points are worth a shard."""
     if engine(engine_name).many is None:
         return ROWS_ONE
-    given = tiles in algorithm(name).rules or all(
-        f"{p.name}=" in tiles for p in algorithm(name).program.params
-    )
-    return ROWS_MANY if given else ROWS_CHOSEN
+    entry = algorithm(name)
+    if "=" in tiles:
+        given = all(f"{p.name}=" in tiles for p in entry.program.params)
+        return ROWS_MANY if given else ROWS_CHOSEN
+    rule = rule_of(entry, tiles)
+    if rule.exceeds:
+        return ROWS_MANY  # a published formula costs nothing
+    return ROWS_CHOSEN if rule.many else ROWS_ASKED
 
 
 def count_columns(

@@ -27,6 +27,7 @@ from iosim.problem import every_axis, size_names
 from iosim.revision import REVISION
 from iosim.sweep.engines import rows_per_shard
 from iosim.sweep.task import Task, program_hash
+from iosim.tiling.rules import rule_of
 from iosim.units import LONGEST_AXIS, parse_range
 
 Ints = NDArray[np.int64]
@@ -318,17 +319,12 @@ def _tile_axis(name: str, text: str, least: int) -> tuple[int, ...]:
 def tile_ranges(name: str, tiles: str) -> tuple[tuple[str, str], ...]:
     """``B_r=16:256:x2,B_c=32,64`` → ``(("B_r", "16:256:x2"), ("B_c", "32,64"))``.
 
-    Empty for ``auto`` and for the rules that the algorithm has.  Raises InputError for other
+    Empty for rules.  Raises InputError for other
     names, and for tiles that the algorithm hasn't.
     """
     entry = algorithm(name)
     if "=" not in tiles:
-        if tiles != "auto" and tiles not in entry.rules:
-            known = ["auto", *entry.rules]
-            raise InputError(
-                f"{name} has no tile rule {tiles!r}: {closest(tiles, known)}, "
-                "or values like B_r=64 or B_r=16:256:x2"
-            )
+        rule_of(entry, tiles)
         return ()
     found: dict[str, str] = {}
     last = ""

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.algorithms import Algorithm, algorithm
+from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound_many
-from iosim.errors import CapacityError
 from iosim.sweep.engines import count_columns
-from iosim.sweep.grid import EXPLICIT, Block, Shard, Sweep, asked
+from iosim.sweep.grid import EXPLICIT, Shard, Sweep, asked
 from iosim.sweep.need import pyarrow
 from iosim.sweep.task import hashes, head_text, program_hash
-from iosim.tiling import optimal_tiles_many
+from iosim.tiling.rules import choose_many
 
 Ints = NDArray[np.int64]
 Columns = dict[str, Ints]
@@ -85,7 +84,7 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
     entry = algorithm(block.name)
     columns = block.columns(shard.start, shard.stop)
     M = columns.pop("M")
-    used, found, searching = _tiles(sweep, entry, block, columns, M)
+    used, found, searching = choose_many(entry, sweep.tiles, columns, M)
     sizes = {x: columns[x] for x in block.sizes}
     # Rows without tiles are left out of the count and get nulls.
     rows = np.flatnonzero(found)
@@ -142,33 +141,6 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
             value = value.cast(field.type) if len(value) else pa.nulls(0, field.type)
         arrays.append(value)
     return pa.Table.from_arrays(arrays, schema=fields)
-
-
-def _tiles(
-    sweep: Sweep, entry: Algorithm, block: Block, columns: Columns, M: Ints
-) -> tuple[Columns, NDArray[np.bool_], NDArray[np.float64]]:
-    """Tiles as they are used, whether there are any, and the seconds it took to find them."""
-    params = entry.program.params
-    n = len(M)
-    used = {p.name: columns.get(p.name, np.zeros(n, np.int64)) for p in params}
-    found, seconds = np.ones(n, bool), np.zeros(n)
-    rule = entry.rules.get(sweep.tiles)
-    if rule is not None:
-        for k in range(n):
-            start = time.perf_counter()
-            problem = entry.problem(**{x: int(columns[x][k]) for x in block.sizes})
-            try:
-                for x, value in rule(problem, int(M[k])).items():
-                    used[x][k] = value
-            except CapacityError:
-                found[k] = False
-            seconds[k] = time.perf_counter() - start
-    elif not used.keys() <= columns.keys():
-        start = time.perf_counter()
-        used, found = optimal_tiles_many(entry.program, columns, M)
-        seconds += (time.perf_counter() - start) / max(1, n)
-    # Tiles that are all given are counted whether they fit or not.
-    return {p.name: np.minimum(used[p.name], columns[p.axis]) for p in params}, found, seconds
 
 
 def _bounds(kind: str, sizes: Mapping[str, Ints], M: Ints) -> Lower:

@@ -1,16 +1,78 @@
-"""Choosing tiles by the name of a rule or by value: what the command line and sweeps share."""
+"""Choosing tiles by the name of a rule or by value: what the command line and sweeps share.
+
+A rule that every algorithm has is a line of `RULES`; an algorithm brings its published ones itself.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from iosim.algorithms import Algorithm, all_algorithms
 from iosim.counting.numbers import peak
-from iosim.errors import InputError
+from iosim.errors import CapacityError, InputError
+from iosim.problem import size_names
 from iosim.program.walk import Instance, bind
-from iosim.tiling import Lattice, optimal_tiles
+from iosim.tiling import optimal_tiles, optimal_tiles_many
+from iosim.tiling.gpu import gpu_tiles
 from iosim.units import parse_tiles
+
+Ints = NDArray[np.int64]
+Many = Callable[[Algorithm, Mapping[str, Any], Ints], tuple[dict[str, Ints], NDArray[np.bool_]]]
+
+
+@dataclass(frozen=True)
+class TileRule:
+    """A way to choose all tiles of an algorithm.
+
+    Attributes:
+        name: how it is asked for.
+        one: ``(algorithm, problem, M)`` → tiles; raises CapacityError where none fit.
+        many: ``(algorithm, columns, M)`` → tiles in arrays, and where there are any; None where
+            points are asked for one by one.
+        exceeds: its tiles may need more than M, which is said in a remark.
+    """
+
+    name: str
+    one: Callable[[Algorithm, Any, int], dict[str, int]]
+    many: Many | None = None
+    exceeds: bool = False
+
+
+RULES: dict[str, TileRule] = {
+    rule.name: rule
+    for rule in (
+        TileRule(
+            "auto",
+            lambda a, problem, M: optimal_tiles(a.program, problem, M).tiles,
+            lambda a, columns, M: optimal_tiles_many(a.program, columns, M),
+        ),
+        TileRule("gpu", lambda a, problem, M: gpu_tiles(a.program, problem, M).tiles),
+    )
+}
+
+
+def rule_of(algorithm: Algorithm, name: str) -> TileRule:
+    """A rule of all algorithms, or one that was published for this one.
+
+    Raises InputError for an unknown name, with those there are.
+    """
+    if name in RULES:
+        return RULES[name]
+    if name in algorithm.rules:
+        published = algorithm.rules[name]
+        return TileRule(name, lambda _, problem, M: published(problem, M), exceeds=True)
+    having = [a.name for a in all_algorithms() if name in a.rules]
+    where = f"{' and '.join(having)} have it; here " if having else ""
+    known = ", ".join([*RULES, *algorithm.rules])
+    raise InputError(
+        f"{algorithm.name} has no tile rule {name!r}: {where}use {known} or values like B_r=64"
+    )
 
 
 @dataclass(frozen=True)
@@ -22,14 +84,13 @@ class Choice:
     remark: str = ""
 
 
-def choose_tiles(
-    algorithm: Algorithm, problem: Any, M: int, how: str = "auto", lattice: Lattice = "all"
-) -> Choice:
+def choose_tiles(algorithm: Algorithm, problem: Any, M: int, how: str = "auto") -> Choice:
     """Tiles by name or by value.
 
     Args:
-        how: ``auto`` (the optimum), the name of one of the algorithm's published rules
-            (``paper``), or values (``B_r=64,B_c=64``; parameters left out are chosen optimally).
+        how: ``auto`` (the optimum), ``gpu`` (powers of two), the name of one of the algorithm's
+            published rules (``paper``), or values (``B_r=64,B_c=64``; parameters left out are
+            chosen optimally).
 
     Raises:
         CapacityError: the tiles don't fit, or none would; the smallest M that works is named.
@@ -39,34 +100,68 @@ def choose_tiles(
     leave out the small buffers) the choice says so in its remark instead of raising.
     """
     program = algorithm.program
-    if how in algorithm.rules:
-        tiles = algorithm.rules[how](problem, M)
-        instance = bind(program, problem.sizes, tiles)
+    if "=" not in how:
+        rule = rule_of(algorithm, how)
+        instance = bind(program, problem.sizes, rule.one(algorithm, problem, M))
         need = peak(instance)
-        remark = (
-            f"the {how} tiles of {algorithm.name} hold {need} words, {need / M:.2f} M: the "
-            "published rule leaves some buffers out"
+        if not rule.exceeds or need <= M:
+            return Choice(instance, _clipped(instance))
+        return Choice(
+            instance,
+            _clipped(instance),
+            (
+                f"the {how} tiles of {algorithm.name} hold {need} words, {need / M:.2f} M: the "
+                "published rule leaves some buffers out"
+            ),
         )
-        return Choice(instance, _kept(instance), remark if need > M else "")
-    if "=" not in how and how != "auto":
-        having = [a.name for a in all_algorithms() if how in a.rules]
-        where = f"{' and '.join(having)} have it; here " if having else ""
-        known = ", ".join(["auto", *algorithm.rules])
-        raise InputError(
-            f"{algorithm.name} has no tile rule {how!r}: {where}use {known} or values like B_r=64"
-        )
-    fixed = {} if how == "auto" else parse_tiles(how)
+    fixed = parse_tiles(how)
     if set(fixed) == {p.name for p in program.params}:
         # Nothing is left to choose: no search, whatever the sizes.
         instance = bind(program, problem.sizes, fixed)
         if peak(instance) <= M:
-            return Choice(instance, _kept(instance))
-    best = optimal_tiles(program, problem, M, lattice=lattice, fixed=fixed)
+            return Choice(instance, _clipped(instance))
+    best = optimal_tiles(program, problem, M, fixed=fixed)
     instance = bind(program, problem.sizes, best.tiles)
-    return Choice(instance, _kept(instance))
+    return Choice(instance, _clipped(instance))
 
 
-def _kept(instance: Instance) -> dict[str, int]:
+def _clipped(instance: Instance) -> dict[str, int]:
     """Tiles as they are used: clipped to their axis."""
     env = instance.env
     return {p.name: env[p.name] for p in instance.program.params}
+
+
+def choose_many(
+    algorithm: Algorithm, how: str, columns: Mapping[str, Any], M: Ints
+) -> tuple[dict[str, Ints], NDArray[np.bool_], NDArray[np.float64]]:
+    """Tiles at many points, clipped to their axes.
+
+    Args:
+        how: the name of a rule, or values, which the columns hold then.
+        columns: an int64 array for every size, and for each tile that is given.
+
+    Returns:
+        ``{parameter: values}``, where there are any tiles, and the seconds that each point took.
+    """
+    params, n = algorithm.program.params, len(M)
+    used = {p.name: columns.get(p.name, np.zeros(n, np.int64)) for p in params}
+    found, seconds = np.ones(n, bool), np.zeros(n)
+    rule = RULES["auto"] if "=" in how else rule_of(algorithm, how)
+    start = time.perf_counter()
+    if used.keys() <= columns.keys():
+        pass  # tiles that are all given are taken whether they fit or not
+    elif rule.many is not None:
+        used, found = rule.many(algorithm, columns, M)
+        seconds += (time.perf_counter() - start) / max(1, n)
+    else:
+        names = size_names(algorithm.problem)
+        for k in range(n):
+            start = time.perf_counter()
+            problem = algorithm.problem(**{x: int(columns[x][k]) for x in names})
+            try:
+                for name, value in rule.one(algorithm, problem, int(M[k])).items():
+                    used[name][k] = value
+            except CapacityError:
+                found[k] = False
+            seconds[k] = time.perf_counter() - start
+    return {p.name: np.minimum(used[p.name], columns[p.axis]) for p in params}, found, seconds
