@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
+import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,3 +72,28 @@ def test_hashes_are_the_same_in_every_process() -> None:
         for seed in ("1", "2")
     }  # fmt: skip
     assert said == {f"{[digest(a.program) for a in iosim.all_algorithms()]}\n"}
+
+
+def test_a_program_from_another_process_is_the_same_key() -> None:
+    """Hashes of strings differ there, and a program keeps its own once it is taken."""
+    code = (
+        "import sys, pickle, iosim; program = iosim.algorithm('flash2').program; "
+        "sys.stdout.buffer.write(pickle.dumps((hash(program), program)))"
+    )
+    program = iosim.algorithm("flash2").program
+    elsewhere = set()
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True, check=True,
+        )  # fmt: skip
+        value, other = pickle.loads(done.stdout)
+        elsewhere.add(value)
+        assert other == program
+        assert hash(other) == hash(program)
+        assert {program: 1}[other] == 1
+    assert len(elsewhere) == 2
+    renamed = dataclasses.replace(program, name="other")
+    assert hash(renamed) != hash(program)
+    assert copy.deepcopy(program) == program
+    assert repr(copy.copy(program)) == repr(program)

@@ -9,6 +9,7 @@ numbers only when it is walked.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -241,15 +242,29 @@ class Param:
     least: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
-    """A schedule: what it computes, its tile parameters, its tensors, and the tree."""
+    """A schedule: what it computes, its tile parameters, its tensors, and the tree.
+
+    Its hash is taken once: tables of programs are asked at every `bind` and count.
+    """
 
     name: str
     problem: str
     params: tuple[Param, ...]
     tensors: tuple[Tensor, ...]
     body: tuple[Node, ...]
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.problem, self.params, self.tensors, self.body))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Program], tuple[Any, ...]]:
+        """A copy in another process takes its own hash: those of strings differ there."""
+        return Program, (self.name, self.problem, self.params, self.tensors, self.body)
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""
