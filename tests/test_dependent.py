@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from strategies import Square, dependent_schedules
 
 import iosim
 from iosim.counting import symbols
+from iosim.counting.arrays import OnArrays
+from iosim.counting.closed import close, highest
 from iosim.errors import ProgramError
 from iosim.gpu import EmitError, emit
 from iosim.problem import Tensor
@@ -100,7 +103,7 @@ def test_dependent_loops_are_counted_alike(case: Any) -> None:
     check(case)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(dependent_schedules())
 def test_the_formula_says_the_same(case: Any) -> None:
     program, sizes, tiles = case
@@ -165,12 +168,12 @@ def by_trying(program: Any, sizes: dict[str, int], M: int) -> tuple[int | None, 
 
 
 @pytest.mark.parametrize("schedule", [causal, columns_first])
-@pytest.mark.parametrize("N", [1, 2, 10, 17, 24])
+@pytest.mark.parametrize("N", [1, 2, 10, 17])
 def test_what_follows_tiles_is_tiled_like_brute_force(schedule: Any, N: int) -> None:
     """Larger tiles may move more words here, so nothing may be taken for granted."""
     program = iosim.build(schedule.__name__, iosim.Attention, schedule)
     problem = iosim.Attention(N, 2)
-    for M in (10, 13, 17, 26, 33, 40, 58, 77, 101, 200):
+    for M in (10, 17, 33, 58, 101, 200):
         words, least = by_trying(program, problem.sizes, M)
         if words is None:
             with pytest.raises(iosim.CapacityError):
@@ -320,3 +323,55 @@ def test_a_tile_that_follows_a_tile_that_follows_a_tile() -> None:
         instance = iosim.bind(program, sizes, tiles)
         assert iosim.count(instance)["load", "A"] == moved["load", "A"]
         assert iosim.peak(instance) == top
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.6, 0.8, 0.95])
+def test_a_box_of_many_tiles_may_move_least_inside(share: float) -> None:
+    """B_r = 301 of N = 600 moves more than 300 does, and 599 more than either."""
+    program = iosim.build("causal", iosim.Attention, causal)
+    problem = iosim.Attention(600, 1)
+
+    def at(B_r: int) -> iosim.Instance:
+        return iosim.bind(program, problem.sizes, {"B_r": B_r, "B_c": 1})
+
+    M = iosim.peak(at(round(share * 600)))
+    words = [iosim.count(at(B)).total_words for B in range(1, 601) if iosim.peak(at(B)) <= M]
+    assert iosim.optimal_tiles(program, problem, M).total_words == min(words)
+    assert words[-1] > min(words) or share == 0.3 or share == 0.5
+
+
+def windowed(b: iosim.Builder) -> None:
+    """Rows see the columns around them; a block of K of the window stays resident."""
+    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+    for h in b.grid("heads"):
+        for i in b.grid("N", B_r):
+            kept = b.load("K", h, b.span("N", i.start - 4, i.stop + 2), "d", name="kept")
+            for j in b.tiles("N", B_c, start=i.start - 4, stop=i.stop + 2):
+                v = b.load("V", h, j, "d")
+                b.free(b.alloc("s", i, j), v)
+            b.free(kept)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([causal, columns_first, windowed]),
+    st.integers(1, 30),
+    st.tuples(*[st.integers(1, 30)] * 4),
+)
+def test_bounds_of_boxes_are_below_everything_inside(
+    schedule: Any, N: int, ends: tuple[int, int, int, int]
+) -> None:
+    program = iosim.build(schedule.__name__, iosim.Attention, schedule)
+    sizes = {"N": N, "d": 3, "heads": 2}
+    boxes = [sorted(min(x, N) for x in ends[k : k + 2]) for k in (0, 2)]
+    low, high = ({k: np.array([v]) for k, v in sizes.items()} for _ in range(2))
+    for name, (a, b) in zip(("B_r", "B_c"), boxes, strict=True):
+        low[name], high[name] = np.array([a]), np.array([b])
+    reading = OnArrays(low, high)
+    closed = close(program)
+    words = sum(int(p.evaluate(reading)[0]) for p in closed.counts.values())
+    top = int(np.ravel(highest(closed.peak, reading))[0])
+    for B_r, B_c in itertools.product(*(range(a, b + 1) for a, b in boxes)):
+        instance = iosim.bind(program, sizes, {"B_r": B_r, "B_c": B_c})
+        assert words <= iosim.count(instance).total_words
+        assert top <= iosim.peak(instance)

@@ -20,8 +20,8 @@ from oracle import SCHEDULES, Memory
 from strategies import random_schedules, searchable
 
 import iosim
+from iosim.counting.arrays import OnArrays
 from iosim.counting.closed import close, highest
-from iosim.counting.numbers import OnArrays
 from iosim.counting.signs import falls_with, rises_with
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention, size_names

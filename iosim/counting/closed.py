@@ -61,10 +61,14 @@ class Level:
     def names(self) -> frozenset[str]:
         """Every size and parameter that it depends on."""
         atoms = {*self.words.atoms(), *(x for x in self.runs if isinstance(x, Part))}
-        atoms |= {Part(loop.span, loop.step) for loop in self.over}
         polys = [Poly.of(x) for x in self.runs if isinstance(x, Affine)]
         closed = (names_of(x) for x in atoms if not isinstance(x, Tile))
-        return frozenset().union(*closed, *(poly.names() for poly in polys))
+        return self.loop_names.union(*closed, *(poly.names() for poly in polys))
+
+    @functools.cached_property
+    def loop_names(self) -> frozenset[str]:
+        """Those that `over` depends on: which iterations there are."""
+        return frozenset().union(*(names_of(Part(x.span, x.step)) for x in self.over))
 
     @functools.cached_property
     def conditions(self) -> tuple[Affine | Part, ...]:

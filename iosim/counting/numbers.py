@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.counting.closed import Level, close, highest
+from iosim.counting.arrays import AtMost, OnArrays
+from iosim.counting.closed import close, highest
 from iosim.counting.integers import OnInts
-from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips
+from iosim.counting.poly import Poly
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE
-from iosim.program.ir import Affine, Program, Span, Tile
+from iosim.program.ir import Program
 from iosim.program.space import axes, clipped, misplaced
 from iosim.program.walk import Instance
 
@@ -79,37 +78,8 @@ def magnitude(poly: Poly, columns: Mapping[str, Any]) -> Any:
     Args:
         columns: name → array.
     """
-    value = _Most({name: np.asarray(v, np.float64) for name, v in columns.items()})
+    value = AtMost({name: np.asarray(v, np.float64) for name, v in columns.items()})
     return np.asarray(Poly({m: abs(c) for m, c in poly.terms.items()}).evaluate(value), np.float64)
-
-
-class _Most:
-    """Atom → what it is at most; what follows a tile is taken for its whole axis.
-
-    Args:
-        env, low: the upper and the lower corner of a box; a single point by default.
-    """
-
-    def __init__(self, env: Mapping[str, Any], low: Mapping[str, Any] | None = None) -> None:
-        self.env, self.low = env, env if low is None else low
-        self.exact = OnArrays(env)
-
-    def __call__(self, atom: Atom) -> Any:
-        match atom:
-            case Part(span, step):
-                return self.env[span.axis] if step is None else self._trips(span, step)
-            case Clip(Part(), step):
-                return self.env[step]
-            case Sum(_, span, step, factors):
-                return math.prod(map(self, factors), start=self._trips(span, step))
-            case Tile():
-                return self.env[atom.axis]
-            case _:
-                return self.exact(atom)
-
-    def _trips(self, span: Span, step: str | None) -> Any:
-        length = self.env[span.axis]
-        return length if step is None else -(-length // self.low[step])
 
 
 def _guard(columns: Mapping[str, NDArray[Any]], polys: Iterable[Poly]) -> None:
@@ -157,75 +127,3 @@ def check_columns(
             f"{program.name} uses {span.axis}[{span}], which does not lie inside for some rows"
         )
     return clean
-
-
-class OnArrays:
-    """Atom → its values; a `Reading` in arrays that computes each trip count once.
-
-    With `high`, the values are bounds from below over the box whose corners are `env` and `high`:
-    what is subtracted in a length (the W of d − W), and the step of a trip count, come from there.
-    With `upper`, `env` is the upper corner, and they are bounds from above.
-    Where not all of a box is `valid`, lengths below 0, of spans that end before they start, are 0.
-    """
-
-    def __init__(
-        self,
-        env: Mapping[str, Any],
-        high: Mapping[str, Any] | None = None,
-        valid: bool = True,
-        upper: bool = False,
-    ) -> None:
-        self.env, self.high, self.valid = env, env if high is None else high, valid
-        self.upper = upper
-        self._seen: dict[Atom, Any] = {}
-
-    def length(self, value: Affine) -> Any:
-        """An affine expression."""
-        total: Any = value.const
-        for name, c in value.sizes:
-            x = self.high[name] if c < 0 else self.env[name]
-            total = total + (x if c == 1 else c * x)
-        return total
-
-    def __call__(self, atom: Atom) -> Any:
-        """The values of an atom."""
-        if isinstance(atom, str):
-            return self.env[atom]
-        if atom not in self._seen:
-            if isinstance(atom, Sum):
-                self._seen[atom] = self._each(lambda at: at(atom), _Most(self.env, self.high)(atom))
-                return self._seen[atom]
-            assert isinstance(atom, (Trips, Clip)), f"{atom} is open: close its loop first"
-            assert isinstance(atom.length, Affine), f"{atom} follows a tile"
-            length = self.length(atom.length)
-            if not self.valid:
-                length = np.maximum(length, 0)
-            if isinstance(atom, Trips):
-                self._seen[atom] = -(-length // self.high[atom.step])
-            else:
-                self._seen[atom] = np.minimum(length, self.env[atom.step])
-        return self._seen[atom]
-
-    def _each(self, one: Callable[[OnInts], int], most: Any) -> Any:
-        """What has no form in arrays, a point at a time; over a box, it is from 0 to `most`."""
-        if self.high is not self.env:
-            return most if self.upper else 0
-        names = list(self.env)
-        columns = np.broadcast_arrays(*(self.env[name] for name in names))
-        rows = zip(*(column.ravel().tolist() for column in columns), strict=True)
-        found = [one(OnInts(dict(zip(names, row, strict=True)))) for row in rows]
-        return np.array(found, columns[0].dtype).reshape(columns[0].shape)
-
-    def most(self, level: Level) -> Any:
-        """The largest occupancy of a level over all iterations of its loops."""
-        positive = Poly({m: c for m, c in level.words.terms.items() if c > 0})
-        return self._each(lambda at: at.most(level), positive.evaluate(_Most(self.env, self.high)))
-
-    def where(self, words: Any, length: Affine | Part) -> Any:
-        """Words, or 0 where the loop of this length is empty."""
-        assert isinstance(length, Affine), f"{length} follows a tile"
-        return words * (self.length(length) > 0)
-
-    def largest(self, words: Sequence[Any]) -> Any:
-        """The largest at every point, or 0 for none."""
-        return functools.reduce(np.maximum, words, 0)

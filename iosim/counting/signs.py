@@ -20,11 +20,13 @@ def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
         holds: hold → its axis; a hold is at most its axis.
     """
     for atom in words.atoms():
-        if isinstance(atom, Clip) and isinstance(atom.length, Affine):
+        if isinstance(atom, Clip) and (
+            isinstance(atom.length, Affine) or tile not in names_of(atom.length)
+        ):
             touched = atom.step == tile
+        elif atom != tile and tile in names_of(atom):
+            return False  # of a length that follows a tile nothing is proved
         else:
-            if atom != tile and tile in names_of(atom):
-                return False  # of a length that follows a tile nothing is proved
             touched = atom == tile
         if touched and not never_negative(words.slope(atom), holds):
             return False

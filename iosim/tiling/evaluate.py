@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from iosim.counting.arrays import OnArrays
 from iosim.counting.closed import highest
-from iosim.counting.numbers import OnArrays
 from iosim.counting.poly import Clip, Monomial, Poly
 from iosim.program.ir import Affine
 from iosim.tiling.boxes import Where, take
@@ -142,7 +142,10 @@ class Reach:
         while np.any(first < last):
             middle = (first + last + 1) // 2
             mine = {self.name: self.points.value(self.name, np.maximum(middle, 0), at)}
-            good = peak(at, {**low, **mine}, {**high, **mine}) <= self.points.M[at]
+            lower = {**low, **mine}
+            # A point stays one: readings are exact there.
+            upper = lower if high is low else {**high, **mine}
+            good = peak(at, lower, upper) <= self.points.M[at]
             first, last = np.where(good, middle, first), np.where(good, last, middle - 1)
         return first
 

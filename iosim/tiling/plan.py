@@ -119,7 +119,7 @@ def _plan(parts: list[_Part], free: list[str], axis_of: dict[str, str]) -> Plan:
     bounds = {name for length in lengths for name in Poly.of(length).names()}
     rises = {
         k: k not in bounds
-        and all(k not in v.names if v.over else rises_with(v.words, k, axis_of) for v in levels)
+        and all(k not in v.loop_names and rises_with(v.words, k, axis_of) for v in levels)
         for k in steps
     }
     falls = {k: falls_with(total, k, axis_of) for k in free}

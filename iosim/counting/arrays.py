@@ -1,0 +1,250 @@
+"""Closed forms of many instances at once, in arrays: exact at points, or bounds over boxes.
+
+What follows a tile has no form in arrays.  At points it is evaluated one by one.  Over a box of
+tile sizes it is bounded: from above by whole axes, and from below by single positions.  A tile
+covers its positions, and a span that grows with its tile covers the spans of these positions.  So
+a length summed over tiles is at least the length summed over positions, divided by the largest
+tile; and the most that an iteration holds is at least what the first one does.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from iosim.counting.closed import Level
+from iosim.counting.integers import OnInts
+from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, names_of
+from iosim.program.ir import Affine, Edge, Loop, Span, Tile
+
+Columns = Mapping[str, Any]
+
+
+class OnArrays:
+    """Atom → its values; a `Reading` in arrays that computes each trip count once.
+
+    With `high`, the values are bounds from below over the box whose corners are `env` and `high`:
+    what is subtracted in a length (the W of d − W), and the step of a trip count, come from there.
+    With `upper`, `env` is the upper corner, and they are bounds from above.
+    Where not all of a box is `valid`, lengths below 0, of spans that end before they start, are 0.
+    """
+
+    def __init__(
+        self,
+        env: Mapping[str, Any],
+        high: Mapping[str, Any] | None = None,
+        valid: bool = True,
+        upper: bool = False,
+    ) -> None:
+        self.env, self.high, self.valid = env, env if high is None else high, valid
+        self.upper = upper
+        self._seen: dict[Atom, Any] = {}
+
+    def length(self, value: Affine) -> Any:
+        """An affine expression."""
+        total: Any = value.const
+        for name, c in value.sizes:
+            x = self.high[name] if c < 0 else self.env[name]
+            total = total + (x if c == 1 else c * x)
+        return total
+
+    def __call__(self, atom: Atom) -> Any:
+        """The values of an atom."""
+        if isinstance(atom, str):
+            return self.env[atom]
+        if atom not in self._seen:
+            if isinstance(atom, Sum):
+                self._seen[atom] = self._sum(atom)
+                return self._seen[atom]
+            assert isinstance(atom, (Trips, Clip)), f"{atom} is open: close its loop first"
+            assert isinstance(atom.length, Affine), f"{atom} follows a tile"
+            length = self.length(atom.length)
+            if not self.valid:
+                length = np.maximum(length, 0)
+            if isinstance(atom, Trips):
+                self._seen[atom] = -(-length // self.high[atom.step])
+            else:
+                self._seen[atom] = np.minimum(length, self.env[atom.step])
+        return self._seen[atom]
+
+    def _sum(self, atom: Sum) -> Any:
+        if self.high is self.env:
+            return self._each(lambda at: at(atom))
+        if self.upper:
+            return AtMost(self.env, self.high)(atom)
+        return least_sum(atom, self.env, self.high)
+
+    def most(self, level: Level) -> Any:
+        """The largest occupancy of a level over all iterations of its loops."""
+        if self.high is self.env:
+            return self._each(lambda at: at.most(level))
+        assert not self.upper, "peaks are bounded from below only"
+        return least_level(level, self.env, self.high)
+
+    def _each(self, one: Callable[[OnInts], int]) -> Any:
+        """What has no form in arrays, a point at a time."""
+        names = list(self.env)
+        columns = np.broadcast_arrays(*(self.env[name] for name in names))
+        rows = zip(*(column.ravel().tolist() for column in columns), strict=True)
+        found = [one(OnInts(dict(zip(names, row, strict=True)))) for row in rows]
+        return np.array(found, columns[0].dtype).reshape(columns[0].shape)
+
+    def where(self, words: Any, length: Affine | Part) -> Any:
+        """Words, or 0 where the loop of this length is empty."""
+        assert isinstance(length, Affine), f"{length} follows a tile"
+        return words * (self.length(length) > 0)
+
+    def largest(self, words: Sequence[Any]) -> Any:
+        """The largest at every point, or 0 for none."""
+        return functools.reduce(np.maximum, words, 0)
+
+
+class AtMost:
+    """Atom → what it is at most; what follows a tile is taken for its whole axis.
+
+    Args:
+        env, low: the upper and the lower corner of a box; a single point by default.
+    """
+
+    def __init__(self, env: Columns, low: Columns | None = None) -> None:
+        self.env, self.low = env, env if low is None else low
+        self.exact = OnArrays(env)
+
+    def __call__(self, atom: Atom) -> Any:
+        """The bound of an atom."""
+        match atom:
+            case Part(span, step):
+                return self.env[span.axis] if step is None else self._trips(span, step)
+            case Clip(Part(), step):
+                return self.env[step]
+            case Sum(_, span, step, factors):
+                return math.prod(map(self, factors), start=self._trips(span, step))
+            case Tile():
+                return self.env[atom.axis]
+            case _:
+                return self.exact(atom)
+
+    def _trips(self, span: Span, step: str | None) -> Any:
+        length = self.env[span.axis]
+        return length if step is None else -(-length // self.low[step])
+
+
+class _AtLeast:
+    """Atom → what it is at least in the first tile of a loop, over a box.
+
+    Args:
+        first, extent: the tile's first position, and the extent that it has at least.
+    """
+
+    def __init__(self, loop: Loop, low: Columns, high: Columns, first: Any, extent: Any) -> None:
+        self.tile, self.low, self.high, self.extent = loop.tile, low, high, extent
+        self.exact = OnArrays(low, high)
+        last = first + np.maximum(extent, 1) - 1
+        self.places = [(at, at + 1) for at in (first, last)]
+
+    def __call__(self, atom: Atom) -> Any:
+        """The bound of an atom."""
+        match atom:
+            case Tile() if atom == self.tile:
+                return self.extent
+            case Part(span, None):
+                return self.length(span)
+            case Clip(Part(span, None), step):
+                return np.minimum(self.length(span), self.low[step])
+            case Tile() | Part() | Sum():
+                return 0
+            case _:
+                return self.exact(atom)
+
+    def length(self, span: Span) -> Any:
+        """Of a span that follows the tile, by two of the tile's positions."""
+        if not _covers(span, self.tile) or not _fixed(names_of(Part(span)), self.low, self.high):
+            return 0
+        found: Any = 0
+        for start, stop in self.places:
+            env: dict[Any, Any] = dict(self.low)
+            env |= {Edge(self.tile, "start"): start, Edge(self.tile, "stop"): stop}
+            extent = self.low[span.axis]
+            ends = (np.clip(x.at(env), 0, extent) for x in (span.start, span.stop))
+            low, high = ends
+            found = np.maximum(found, high - low)
+        return found
+
+
+def least_level(level: Level, low: Columns, high: Columns) -> Any:
+    """The largest occupancy of a level over its iterations, from below over a box."""
+    if len(level.over) > 1 or level.over[0].span.edges:
+        return 0
+    (loop,) = level.over
+    exact = OnArrays(low, high)
+    length = exact.length(loop.span.length)
+    extent = np.minimum(length, 1 if loop.step is None else low[loop.step])
+    if not _fixed({name for name, _ in loop.span.start.sizes}, low, high):
+        return 0
+    value = _AtLeast(loop, low, high, loop.span.start.at(low), extent)
+    positive = Poly({m: c for m, c in level.words.terms.items() if c > 0})
+    negative = Poly({m: -c for m, c in level.words.terms.items() if c < 0})
+    words = positive.evaluate(value) - negative.evaluate(AtMost(high, low))
+    for run in level.conditions:
+        here = value(run) if isinstance(run, Part) else exact.length(run)
+        words = words * (np.asarray(here) > 0)
+    return np.maximum(words * (np.asarray(extent) > 0), 0)
+
+
+def least_sum(atom: Sum, low: Columns, high: Columns) -> Any:
+    """A sum over tiles from below, over a box: the sum over positions, divided by the steps."""
+    parts = [x for x in atom.factors if isinstance(x, Part)]
+    tiles = sum(isinstance(x, Tile) for x in atom.factors)
+    places = Sum(atom.tile, atom.span, None, tuple(Part(x.span) for x in parts))
+    names = tuple(sorted(names_of(places)))
+    if (
+        len(parts) + tiles < len(atom.factors)
+        or atom.span.edges
+        or not all(_covers(x.span, atom.tile) for x in parts)
+        or not _fixed(names, low, high)
+    ):
+        return 0
+    total = _by_rows(places, names, low)
+    steps = [x.step for x in parts] + ([] if tiles else [atom.step])
+    for step in steps:
+        if step is not None:
+            total = -(-total // high[step])
+    return total
+
+
+def _covers(span: Span, tile: Tile) -> bool:
+    """Whether a span of a tile covers the spans of all its positions."""
+
+    def moves(value: Affine, end: str) -> int:
+        return sum(c for name, c in value.terms if isinstance(name, Edge) and name.end == end)
+
+    edges = {edge.tile for edge in span.edges}
+    return (
+        edges == {tile}
+        and moves(span.start, "start") >= 0 >= moves(span.start, "stop")
+        and moves(span.stop, "stop") >= 0 >= moves(span.stop, "start")
+    )
+
+
+def _fixed(names: Collection[str], low: Columns, high: Columns) -> bool:
+    """Whether a box is a single point in these names."""
+    return all(low[x] is high[x] or np.array_equal(low[x], high[x]) for x in names)
+
+
+def _by_rows(atom: Sum, names: tuple[str, ...], env: Columns) -> Any:
+    """An atom at many points, once for each of the different ones."""
+    columns = np.broadcast_arrays(*(np.asarray(env[name]) for name in names))
+    rows = np.stack([column.ravel() for column in columns], axis=1)
+    few, at = np.unique(rows.astype(np.int64), axis=0, return_inverse=True)
+    values = [_at_point(atom, names, tuple(row)) for row in few.tolist()]
+    dtype = columns[0].dtype if max(values, default=0) < 2**62 else object
+    return np.array(values, dtype)[at.ravel()].reshape(columns[0].shape)
+
+
+@functools.lru_cache(maxsize=4096)
+def _at_point(atom: Sum, names: tuple[str, ...], row: tuple[int, ...]) -> int:
+    return OnInts(dict(zip(names, row, strict=True)))(atom)
