@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import io
 import pkgutil
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 from types import ModuleType
 
@@ -142,6 +144,95 @@ def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
         if not target.startswith("http"):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def written(path: Path) -> str:
+    """What a file says in words: all of a document; comments and strings of Python."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return text
+    kinds = {k for k, name in tokenize.tok_name.items() if name in ("COMMENT", "STRING")}
+    kinds |= {k for k, name in tokenize.tok_name.items() if name.startswith("FSTRING")}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return "\n".join(t.string for t in tokens if t.type in kinds)
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    # From a wheel, both folders are inside the package.
+    parts = re.sub(r"^iosim\.(?=(experiments|proofs)\b)", "", name).split(".")
+    for k in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:k]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[k:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+FOLDERS = ("iosim", "docs", "experiments", "proofs", "tests", "benchmarks")
+FILES = [p.relative_to(ROOT) for folder in FOLDERS for p in (ROOT / folder).rglob("*")]
+
+
+def dead_names(text: str) -> list[str]:
+    """Dotted names, and names of files and folders of the repository, that lead nowhere."""
+    dotted = set(re.findall(r"\b(?:iosim|experiments)(?:\.[A-Za-z_]\w*)+", text))
+    dotted -= {x for x in dotted if x.endswith((".md", ".py"))}
+    roots = set(re.findall(rf"(?<![\w/.-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w", text))
+    roots = {re.sub(r"^iosim/(?=experiments|proofs)", "", x) for x in roots}
+    # A name in backticks may be relative to a folder of the repository: `ir.py`, `program/ir.py`.
+    files = {x.rstrip("/") for x in re.findall(r"`([\w./-]+\.(?:py|md))`", text)}
+    ends = {str(p)[-len(x) - 1 :] for p in FILES for x in files} | {str(p) for p in FILES}
+    dead = {x for x in dotted if not exists(x)}
+    dead |= {x for x in roots if not list((ROOT / x).parent.glob((ROOT / x).name + "*"))}
+    dead |= {x for x in files if not {x, f"/{x}"} & ends and not (ROOT / x).exists()}
+    return sorted(dead)
+
+
+def test_names_of_modules_and_files_lead_somewhere() -> None:
+    """In documents, docstrings, comments and messages.  The changelog has names of old versions."""
+    pages = [*DOCUMENTS, ROOT / "experiments/README.md", *sorted((ROOT / "proofs").glob("*.md"))]
+    pages += [ROOT / p for p in FILES if p.suffix == ".py"]
+    dead = {f"{p.relative_to(ROOT)}: {x}" for p in pages for x in dead_names(written(p))}
+    assert not dead
+
+
+def test_dead_names_are_found() -> None:
+    # in pieces, so that the test above does not find them here
+    text = "`iosim" + ".symbolic.count`, `iosim" + "/gpu/nothing.py`, `no_such_file" + ".py`"
+    assert len(dead_names(text)) == 3
+    assert not dead_names("`iosim.counting.symbols.count`, `iosim/gpu/l2.py`, `l2.py`, `gpu/l2.py`")
+
+
+def test_the_map_of_the_design_is_complete() -> None:
+    """Every module and package of iosim is on the map in docs/design.md, and nothing else."""
+    page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    block = next(x for x in re.findall(r"```\n(.*?)```", page, re.S) if x.startswith("iosim/\n"))
+    lines = [re.match(r"( *)(.*?)(?:  .*)?$", x) for x in block.splitlines()[1:]]
+    shown: set[str] = set()
+    folder = ""
+    for line in lines:
+        assert line is not None
+        names = line[2].split()
+        if line[1] == "":
+            break  # the folders beside the package
+        if len(line[1]) == 2:
+            folder = names[0] if len(names) == 1 and names[0].endswith("/") else ""
+        shown |= {x if len(line[1]) == 2 else folder + x for x in names}
+    package = ROOT / "iosim"
+    top = {
+        p.name + "/" * p.is_dir() for p in package.iterdir() if not p.name.startswith(("_", "."))
+    }
+    assert top - {"py.typed"} == {x for x in shown if "/" not in x.rstrip("/")}
+    assert all((package / x).exists() for x in shown)
+    for folder in ("program", "counting", "tiling"):
+        inside = {f"{folder}/{p.name}" for p in (package / folder).glob("*.py")}
+        assert inside - {f"{folder}/__init__.py"} == {x for x in shown if x.startswith(folder + "/")
+                                                      and x.endswith(".py")}  # fmt: skip
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
