@@ -1,4 +1,4 @@
-"""FlashAttention's published HBM traffic beside the model and an H200's counters.
+"""FlashAttention's published HBM traffic (L2↔DRAM) beside the model and an H200's counters.
 
 Dao et al. 2022, Figure 2, left, p. 6: N = 1024, d = 64, 16 heads, batch 64, forward and backward on
 an A100.  Standard attention: 40.3 GB and 41.7 ms in arXiv:2205.14135v2 (23 June 2022, the last

@@ -1,4 +1,4 @@
-"""Real models on real machines: HBM bytes, arithmetic intensity and place on the roofline.
+"""Real models on real machines: bytes moved, arithmetic intensity and place on the roofline.
 
 The attention of one layer, batch 1, forward, not causal, fp16: GPT-2, BERT-large, Llama-3 8B and
 70B (every query head with keys and values of its own) on V100, A100, H100, H200 and B200.  M is an

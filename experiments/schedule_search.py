@@ -3,7 +3,7 @@
 A member says which operands stay, which stream and which spill, in what order the loops run, and
 whether d is chunked.  Each is a `Program` like any other: its optimal tiles are found, its words
 counted to the word, and the best members are kept as named algorithms (`flash2_chunked`,
-`spill_rows`).  `python -m experiments.schedule_search` prints who wins where.
+`spill_rows`).  `python -m experiments.schedule_search` prints which is best at each d and M.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _feasible(problem: Attention, M: int) -> Iterator[tuple[Member, Tiling]]:
 
 
 def main() -> None:
-    """Print who wins at each d and M, and by how much."""
+    """Print which schedule is best at each d and M, and by how much."""
     for d in (64, 128):
         for part in (0.02, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 4, 16):
             problem, M = Attention(2**18, d), round(part * d * d)

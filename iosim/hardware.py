@@ -1,4 +1,4 @@
-"""Machines: what an SM holds, what the chip holds, how fast HBM and arithmetic are.
+"""Machines: what an SM holds, what the chip holds, how fast HBM (L2↔DRAM) and arithmetic are.
 
 Every number is the vendor's own, or what the driver of such a board reports, with its source, for
 the SXM form of each GPU; KiB and MiB are binary, GB and TFLOP/s decimal.  FLOP/s are dense (no
@@ -34,7 +34,7 @@ class Gpu:
             Memory/L1/Texture Cache"); that is not taken off.
         register_bytes: the register file of an SM.
         l2_bytes: the L2 cache of the chip.
-        hbm_bytes_per_s: peak HBM bandwidth.
+        hbm_bytes_per_s: peak bandwidth of HBM, between L2 and DRAM.
         flop_per_s: peak dense tensor-core arithmetic, fp16 or bf16 inputs.
         source: where each number is from.
     """
@@ -61,7 +61,7 @@ class Gpu:
 
     @property
     def ridge(self) -> float:
-        """FLOP per HBM byte above which arithmetic is the limit."""
+        """FLOP per byte between L2 and DRAM above which arithmetic is the limit."""
         return self.flop_per_s / self.hbm_bytes_per_s
 
 

@@ -225,7 +225,7 @@ MODELS: dict[str, tuple[Attention, str]] = {
 
 
 def every_axis() -> dict[str, Axis]:
-    """The axes of all registered problems by name; of those that share a name, one with all words.
+    """All axes of registered problems by name; those that share a name are one, with all help.
 
     >>> every_axis()["n"].says
     'columns of C, or length of a vector'

@@ -64,7 +64,7 @@ def searchable(draw: st.DrawFn) -> tuple[Algorithm, Any, int]:
 
 @st.composite
 def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
-    """A schedule that nobody would write: nested loops, parts of axes, buffers of any shape.
+    """A random schedule: nested loops, parts of axes, buffers of any shape.
 
     It loads, reserves, stores and frees, and computes nothing: what it tests is counting.
 

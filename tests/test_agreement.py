@@ -1,4 +1,4 @@
-"""The test that matters most: five ways to count one schedule, and they agree to the word.
+"""Five ways to count one schedule agree to the word.
 
 Simulated = symbolic = integer formula = sum of the transfer stream = a hand-written oracle, for
 every algorithm, tile and shape that hypothesis finds; and the outputs are right.
@@ -147,7 +147,7 @@ def test_scores_of_ten_thousand_are_safe(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
 def test_time_to_count_does_not_grow_with_the_sizes(name: str) -> None:
-    """Astronomical sizes are counted as easily as small ones: nothing walks the tiles."""
+    """Sizes of 2**40 are counted as quickly as small ones: nothing walks the tiles."""
     algorithm = iosim.algorithm(name)
     sizes = dict.fromkeys(size_names(algorithm.problem), 2**40 - 1)
     tiles = {p.name: 64 for p in algorithm.program.params}
@@ -160,7 +160,7 @@ def test_time_to_count_does_not_grow_with_the_sizes(name: str) -> None:
 @settings(max_examples=250, deadline=None)
 @given(random_schedules())
 def test_random_schedules_are_counted_alike(case: Any) -> None:
-    """Schedules with no purpose: any nesting, any part of any axis, one tile size used twice."""
+    """Random schedules: any nesting, any part of any axis, one tile size used twice."""
     program, sizes, tiles = case
     instance = iosim.bind(program, sizes, tiles)
     closed, top = iosim.count(instance), iosim.peak(instance)

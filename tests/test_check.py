@@ -1,4 +1,4 @@
-"""What makes a grid loop honest: each rule refuses its own race, and nothing less is refused."""
+"""Grid loops whose iterations depend on each other are refused, each by its rule; no others."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_storing_a_shared_buffer_does_not_make_it_private() -> None:
 
 
 def test_a_store_does_not_change_what_is_resident() -> None:
-    """A loaded buffer is a copy in fast memory, not a window on HBM."""
+    """A loaded buffer is a copy in fast memory: a later store doesn't change it."""
 
     def schedule(b: Builder) -> None:
         x = b.load("X", "n")

@@ -54,7 +54,7 @@ def test_emit_and_replay_print(monkeypatch, capsys):
 
 
 def test_a_report_takes_one_record_and_one_line(monkeypatch, tmp_path, capsys):
-    """A report that the command line has never heard of: its command, its worker, its replay."""
+    """A report that is registered by the test: its command, its worker, its replay."""
 
     def table(folder):
         rows = json.loads((folder / "sum.json").read_text())["rows"]

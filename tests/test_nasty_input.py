@@ -1,4 +1,4 @@
-"""Values that nobody should type: every outcome is a known exit code and at most one line."""
+"""Malformed values for every option: every outcome is a known exit code and at most one line."""
 
 from __future__ import annotations
 

@@ -472,7 +472,7 @@ def test_a_new_algorithm_takes_a_few_lines() -> None:
 
 
 def test_ragged_tiles_are_what_makes_counting_hard() -> None:
-    """A count that pretends all tiles are full is wrong on most shapes; ours is not."""
+    """A count that pretends all tiles are full is wrong on most shapes."""
     program = iosim.algorithm("flash2").program
     wrong = 0
     for N, B in itertools.product(range(2, 12), range(2, 6)):

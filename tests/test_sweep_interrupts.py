@@ -93,7 +93,7 @@ def test_combining(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["starting", "counting"])
 def test_a_cluster_of_ones_own(moment: str, tmp_path: Path) -> None:
-    """Workers hear it too, and say nothing."""
+    """Workers get it too, and print nothing."""
     driver = started("sweep", *SLOW, "--out", "s", "--dask", "local", "--workers", "2",
                      cwd=tmp_path)  # fmt: skip
     seen: dict[str, Callable[[], object]] = {

@@ -1,4 +1,4 @@
-"""Sweeps that are killed, starved of disk, damaged and shared: nothing lost, nothing twice."""
+"""Sweeps that are killed, out of disk space, damaged and shared: nothing lost, nothing twice."""
 
 from __future__ import annotations
 
@@ -177,8 +177,8 @@ def test_killing_forked_workers(rounds: int, want: list[dict[str, Any]], tmp_pat
             for pid in below[: rng.randint(0, 2)]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        said, complaint = driver.communicate()
-        assert driver.returncode == 0, complaint
+        said, errors = driver.communicate()
+        assert driver.returncode == 0, errors
         died += json.loads(said)["restarts"]
         assert table(Folder.open(path)) == want
     assert died

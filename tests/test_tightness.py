@@ -166,8 +166,8 @@ def test_unknown_class() -> None:
         tightness.best_schedule(Attention(9, 9), 2)
 
 
-def test_named_winners_are_the_family_s_best() -> None:
-    """The search's winners are registered, as the very same programs."""
+def test_named_schedules_are_the_best_of_the_family() -> None:
+    """The best schedules of the search are registered, as the very same programs."""
     named = {entry.program.body for entry in iosim.all_algorithms("attention")}
     for d, part in itertools.product((64, 128), (0.02, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 4, 16)):
         problem, M = Attention(N, d), round(part * d * d)

@@ -475,7 +475,7 @@ def test_schedules_that_break_the_usual_facts(schedule: Any) -> None:
 @settings(max_examples=150, deadline=None)
 @given(random_schedules(), st.sampled_from([0, 64]))
 def test_random_schedules_get_their_optimum(case: Any, few: int) -> None:
-    """Schedules with no purpose, for which any of the usual facts may fail; every tile tried."""
+    """Random schedules, for which any of the usual facts may fail; every tile tried."""
     program, sizes, _ = case
     sizes = {axis: min(extent, 3) for axis, extent in sizes.items()}
     used = {p.name for plan in plans(program, frozenset()) for p in program.params

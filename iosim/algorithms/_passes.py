@@ -39,7 +39,7 @@ def scores(b: Builder) -> None:
 def attend(
     b: Builder, h: Tile, i: Tile, j: Tile, q: Buffer, o: Buffer, m: Buffer, l: Buffer
 ) -> None:
-    """Rows i attend to the whole rows j of K and V, which come and go."""
+    """Rows i attend to the whole rows j of K and V, which are loaded and freed."""
     k = b.load("K", h, j, "d")
     s = b.zeros("s", i, j)
     b.op("matmul_nt", s, q, k)

@@ -89,7 +89,7 @@ class Slope:
 
 @dataclass(frozen=True)
 class Report:
-    """All that one verification saw."""
+    """The results of one verification."""
 
     problem: Attention
     points: tuple[Point, ...]
@@ -104,7 +104,7 @@ class Report:
 
 @functools.lru_cache(maxsize=16)
 def _formula(name: str) -> Any:
-    from iosim.counting import symbols  # sympy takes half a second to import
+    from iosim.counting import symbols  # sympy is slow to import
 
     return symbols.count(algorithm(name).program)
 

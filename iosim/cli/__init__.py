@@ -55,7 +55,7 @@ def main() -> NoReturn:
 
 
 def _streams() -> None:
-    """Standard streams that can be written: closed ones lead nowhere, and any text is printable."""
+    """Streams that can be written: closed ones go to os.devnull, and any text is printable."""
     for number in range(3):
         try:
             os.fstat(number)

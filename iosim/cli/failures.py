@@ -20,7 +20,7 @@ _OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, errno.EFBIG)
 
 
 def explain(error: BaseException) -> tuple[int, str]:
-    """The exit code and the line for an error; no line where nobody would read it."""
+    """The exit code and the line for an error; no line where the reader of the output is gone."""
     if os.environ.get("IOSIM_DEBUG", "") not in ("", "0"):
         traceback.print_exception(error)
     if isinstance(error, SystemExit):
@@ -55,6 +55,6 @@ def _line(text: str) -> str:
 
 
 def _silence() -> None:
-    """Send what is still buffered nowhere: the interpreter would try again, and complain."""
+    """Discard what is still buffered: at exit the interpreter would try to write it again."""
     with contextlib.suppress(OSError, ValueError):  # it may be no real file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -24,12 +24,12 @@ from iosim.units import parse_int, parse_words
 F = TypeVar("F", bound=Callable[..., Any])
 Sizes = Mapping[str, str]
 
-# Of processes; more are a slip of the finger.
+# The most processes that ``--workers`` takes; more are taken for a typing error.
 MOST_WORKERS = 1024
-# The width of a table where nobody watches.
+# The width of a table where the output is no terminal.
 WIDTH = 140
 
-# The sizes of all problems: name → help.  Sizes are text so that a bad one is one line of ours.
+# The sizes of all problems: name → help.  Sizes are text, so that iosim itself refuses bad ones.
 SIZES = {name: axis.says for name, axis in every_axis().items()}
 
 

@@ -37,7 +37,7 @@ def optimal(
 ) -> None:  # fmt: skip
     """Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.
 
-    Small graphs only: all M of 2×2×2 matmul take a second, attention with N = 3, d = 1 a few.
+    For small graphs, like those of a 2×2×2 matmul, or of attention with N = 3, d = 1.
     When the time is up, or on Ctrl-C, what is known is printed: a schedule and a lower bound.
     """
     from iosim.pebbling import optimum

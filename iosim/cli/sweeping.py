@@ -48,7 +48,7 @@ def sweep(
 ) -> None:  # fmt: skip
     """Count a grid of points into a directory of Parquet shards.
 
-    Killed, it loses at most the shards in the making; the same command carries on.
+    If it is killed, only shards that are not finished are lost; the same command carries on.
     """
     from iosim.sweep import Folder, Sweep
 

@@ -1,4 +1,4 @@
-"""Progress for a person: one line on stderr, written over, and nothing where nobody watches."""
+"""Progress: one line on stderr, written over, and nothing where that is no terminal."""
 
 from __future__ import annotations
 

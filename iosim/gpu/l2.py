@@ -37,7 +37,7 @@ from iosim.program.walk import Instance
 from iosim.units import bytes_of
 
 # Programs in step all want the same piece, so it is kept in both halves of L2 (measured:
-# experiments/data/gpu, where 33.6 MB swept in step by all SMs do not fit in 60 MB).
+# experiments/data/gpu, where 33.6 MB swept in step by all SMs do not fit in 60 MiB).
 L2_SHARE = 0.5
 
 

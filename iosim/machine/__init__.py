@@ -55,7 +55,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Run:
-    """What a simulation saw.
+    """The result of a simulation.
 
     Attributes:
         counts: words moved, by direction and tensor.

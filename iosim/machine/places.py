@@ -42,7 +42,7 @@ class State:
     arrays: dict[str, Array] = field(default_factory=dict)
     index: dict[str, tuple[Index, ...]] = field(default_factory=dict)
     size: dict[str, int] = field(default_factory=dict)
-    spans: dict[Span, tuple[int, int]] = field(default_factory=dict)  # asked for all the time
+    spans: dict[Span, tuple[int, int]] = field(default_factory=dict)  # needed for every transfer
     named: frozenset[Tile] = frozenset()  # tiles whose edges bound spans
     used: int = 0
     peak: int = 0

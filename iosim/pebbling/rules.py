@@ -68,7 +68,7 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
     if (size := search_size(dag, partial)) > WIDTH:
         raise InputError(
             f"{dag.name} is far beyond reach: {size} vertices to decide on; the search takes "
-            f"{WIDTH} at most, and finishes in a minute for about 20 to 40"
+            f"{WIDTH} at most"
         )
     needed = [v for v in dag.vertices if v in dag.needed]
     gone = dag.fused if partial else frozenset()

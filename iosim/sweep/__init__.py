@@ -1,4 +1,4 @@
-"""Sweeps: a grid declared in a few lines, counted on all cores, kept through anything.
+"""Sweeps: a grid declared in a few lines, counted on all cores, kept when processes are killed.
 
 `Sweep` declares a grid; `Folder` is the directory that it fills, shard by shard; `collect` fills it
 with any executor; `combine`, `export_csv` and `query` read it.  Parquet, DuckDB and Dask come with

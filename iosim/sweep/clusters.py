@@ -56,7 +56,7 @@ def dask(address: str, workers: int = 0) -> Iterator[Pool]:
 
 def _local(dd: Any, width: int) -> Any:
     try:
-        with _deaf_children():
+        with _without_interrupts():
             return dd.LocalCluster(
                 n_workers=width, threads_per_worker=1, processes=True, dashboard_address=":0",
                 silence_logs=logging.CRITICAL,
@@ -104,7 +104,7 @@ async def _ping(client: Any) -> None:
 
 
 class _Dask(Executor):
-    """Dask's own executor, whose calls are never answered from memory."""
+    """Dask's own executor, which computes equal calls each time."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -119,17 +119,17 @@ class _Dask(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let go of the executor, not of the cluster."""
+        """Close the executor, not the cluster."""
         if self._client.status == "running":
             with contextlib.suppress(Exception):
                 self._inner.shutdown(wait=wait)
 
 
 @contextlib.contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes and threads that are started in here don't hear Ctrl-C, which is for this one.
+def _without_interrupts() -> Iterator[None]:
+    """Processes and threads that are started in here get no Ctrl-C, which is for this process.
 
-    They inherit the mask of this thread.  An interrupt meanwhile is heard at the end.
+    They inherit the mask of this thread.  An interrupt meanwhile comes at the end.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(
         signal, "pthread_sigmask"

@@ -82,7 +82,7 @@ def collect(
     Raises:
         InputError: the directory was made by another version or revision, or a count cannot be
             made.
-        IosimError: the disk refuses, or workers keep dying.  What was done stays done.
+        IosimError: the disk refuses, or workers died several times in a row.  Finished shards stay.
     """
     start = time.perf_counter()
     sweep = folder.sweep
@@ -111,8 +111,8 @@ def collect(
                 )
             made.close()
             executor = made.enter_context(_made(pool))
-        # Nothing is flying, so workers end at once.  Waiting for it counts; without, their threads
-        # here could still be at it when the interpreter ends, and keep the next pool from forking.
+        # No call is under way, so workers end at once.  That is waited for, and timed: threads that
+        # still run when the interpreter ends would keep the next pool from forking.
         executor.shutdown()
     report.wall_s = pool.start_s + time.perf_counter() - start
     return report
@@ -144,7 +144,7 @@ def _made(pool: Pool) -> Iterator[Executor]:
     try:
         yield executor
     finally:
-        # Leave nothing behind: what was not started never will be.
+        # Calls that have not started are cancelled.
         executor.shutdown(wait=False, cancel_futures=True)
 
 
@@ -155,7 +155,8 @@ class _Todo:
     Attributes:
         sweep: whose they are.
         missing: their numbers; shuffled here.
-        few: of this many last ones the longest goes first, so that workers end together.
+        few: when no more than this many are left, the longest goes first, so that workers end
+            at about the same time.
         finished: those that are there now.
         pace: of each algorithm, as its last shard had it: seconds for one unit of `size`.
     """
@@ -175,7 +176,7 @@ class _Todo:
             yield left.pop()
         last = {k: self.size(k) for k in left}
         while last:
-            # Of whose pace nothing is known comes first.
+            # A shard whose algorithm has no known pace comes first.
             longest = max(last, key=lambda k: self.pace.get(last[k][0], math.inf) * last[k][1])
             del last[longest]
             yield longest
@@ -214,12 +215,12 @@ def _round(
     tick: Callable[[Collected], object],
 ) -> str | None:
     """Work until all is finished, or the executor breaks; then says how."""
-    flying: dict[Future[Done], int] = {}
+    running: dict[Future[Done], int] = {}
     sweep, hand, numbers = todo.sweep, folder.slim(), iter(todo)
     try:
         while True:
             # Two for each worker: the next one is there when it is done with this one.
-            while len(flying) < (2 * pool.width if pool.width > 1 else 1):
+            while len(running) < (2 * pool.width if pool.width > 1 else 1):
                 number = next(numbers, None)
                 if number is None:
                     break
@@ -228,16 +229,16 @@ def _round(
                     report.found += sweep.shard(number).points
                     continue
                 if pool.shares_disk:
-                    flying[executor.submit(_fill, hand, sweep, number)] = number
+                    running[executor.submit(_fill, hand, sweep, number)] = number
                 else:
-                    flying[executor.submit(compute, sweep, number)] = number
-            if not flying:
+                    running[executor.submit(compute, sweep, number)] = number
+            if not running:
                 return None
-            done = wait(flying, timeout=POLL_S, return_when=FIRST_COMPLETED).done
+            done = wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED).done
             if not done and (why := pool.gone()):
                 raise IosimError(why)
             for future in done:
-                number = flying.pop(future)
+                number = running.pop(future)
                 found = future.result()
                 if found.table is not None:
                     folder.write_shard(number, found.table)
@@ -250,5 +251,5 @@ def _round(
     except pool.lost as error:
         return next(iter(str(error).splitlines()), "") or type(error).__name__
     finally:
-        for future in flying:
+        for future in running:
             future.cancel()

@@ -26,7 +26,7 @@ T = TypeVar("T")
 VIEW = "rows"
 MEMORY = "1GiB"
 BATCH_ROWS = 2**16
-# Seconds that an interrupted question has to end.
+# Seconds that an interrupted query has to end.
 PATIENCE_S = 5.0
 
 
@@ -203,7 +203,7 @@ def interruptible(db: Any, call: Callable[[], T]) -> T:
     try:
         done.wait()
     except KeyboardInterrupt:
-        for _ in range(int(PATIENCE_S / 0.05)):  # one that comes before work begins is not heard
+        for _ in range(int(PATIENCE_S / 0.05)):  # before the query runs it has no effect
             db.interrupt()
             if done.wait(0.05):
                 break

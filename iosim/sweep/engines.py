@@ -20,8 +20,8 @@ Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]
 
 
 # Points in a shard: where arrays count, where they choose tiles as well, where tiles are chosen
-# point by point, and where every point may take seconds.  A shard costs some 10 ms besides, under
-# 5% of each.
+# point by point, and where every point may take seconds.  Shards are large enough that what each
+# costs besides is small: `benchmarks/test_sweep.py` measures it.
 ROWS_MANY, ROWS_CHOSEN, ROWS_ASKED, ROWS_ONE = 2**16, 2**13, 2**8, 16
 
 

@@ -81,8 +81,8 @@ def width_of(workers: int) -> int:
 def processes(workers: int = 0) -> Pool:
     """Processes of this machine; 0 for one per core.
 
-    They are forked from this process while it has a single thread, in milliseconds.  Otherwise a
-    clean server forks them, which first imports everything anew: some half a second.  Raises
+    They are forked from this process while it has a single thread, which is quick.  Otherwise a
+    clean server forks them, which first imports everything anew.  Raises
     InputError for more than `MOST_WORKERS`.
     """
     width = width_of(workers)
@@ -136,21 +136,21 @@ class _Processes(ProcessPoolExecutor):
 
 
 def _run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call in a worker: an interrupt ends it, once what it was writing is cleared away."""
-    heard = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
-    if heard:
+    """Call in a worker: an interrupt ends it, once the file that it was writing is removed."""
+    default = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    if default:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return fn(*args, **kwargs)
     except KeyboardInterrupt:
         os._exit(1)
     finally:
-        if heard:
+        if default:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _follow_parent() -> None:
-    """End this worker when the process that started it is gone, however it went."""
+    """End this worker when the process that started it is gone, for whatever reason."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)  # while idle: no handler of that process

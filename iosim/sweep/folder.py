@@ -263,7 +263,7 @@ class Folder:
     def sound(self, tick: Callable[[], object] = lambda: None) -> tuple[set[int], list[Broken]]:
         """Check all shards and set the broken ones aside: the numbers of the sound ones.
 
-        Also sweeps away parts that a crash left more than an hour ago.
+        Also removes parts that a crash left more than an hour ago.
         """
         with writing(self.path):
             (self.path / "rows").mkdir(exist_ok=True)

@@ -2,7 +2,7 @@
 
 Parquet's own checksums cover pages, not the footer that says what they mean.  So each shard's
 metadata holds the SHA-256 of all of the file's bytes, read with its own digits as zeros.  It is
-written before the shard is renamed into place, and moves with the bytes that it speaks of: two
+written before the shard is renamed into place, and is part of the file: two
 collectors that write the same shard each leave one that is whole.
 """
 

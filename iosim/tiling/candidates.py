@@ -91,7 +91,7 @@ class DistinctTrips(Candidates):
 
     def value(self, position: Any, at: Any) -> Any:
         """Small ones are their position + 1, large ones have few trips."""
-        # In float64 division is exact after rounding down, below 2**52, and twice as fast.
+        # In float64 division is exact after rounding down, below 2**52, and faster.
         trips = np.maximum(self.count[at] - position, 1)
         large = (self._last[at] / trips).astype(np.int64) + 1
         return np.where(position < self._root[at], position + 1, large)

@@ -94,7 +94,7 @@ class Search:
         """The positions of the cheapest tiles that fit, and where there are any."""
         best = Best(len(self.M), self.boxed, self.points.dtype)
         if (len(self.M) > _FEW and len(self.boxed) > 1) or self.relaxed is not None:
-            # The optimum tends to hold all or nothing.  Starting from good tiles halves the work.
+            # The optimum tends to hold all or nothing.  Starting from good tiles saves work.
             ends = (False, True) if self.plan.holds else (False,)
             starts = [self._everything(self.boxed, held) for held in ends]
             if self.relaxed is not None:
@@ -131,8 +131,8 @@ class Search:
         """Cut every box along one side, into parts that differ by at most one.
 
         That is the side which is longest, divided by the root of all its positions.  The longest
-        side itself would leave 64 holds uncut beside 10⁶ tiles, and take seconds at N = 10¹²; the
-        longest share of all positions takes a third more where N is usual.
+        side itself would leave a short side uncut beside a very long one, which is slow where N is
+        huge; the largest share of all positions is slower where N is usual.
         """
         at, low, high = boxes
         if not low or not len(at):

@@ -1,4 +1,4 @@
-"""How tensors lie in HBM on the GPU, and which 32-byte sectors a transfer touches.
+"""How tensors lie in the GPU's memory, and which 32-byte sectors a transfer touches.
 
 The model counts words; the hardware counts sectors.  The two agree to the byte when every row of
 a tile starts on a sector and fills whole ones, so rows are padded to `PAD` words.  A ragged edge
@@ -43,7 +43,7 @@ def strides(tensor: Tensor, instance: Instance) -> tuple[int, ...]:
 
 
 def allocation(tensor: Tensor, instance: Instance) -> int:
-    """Words that the tensor takes in HBM, padding included."""
+    """Words that the tensor takes in memory, padding included."""
     return strides(tensor, instance)[0] * max(
         instance.env[tensor.axes[0]], PAD if len(tensor.axes) == 1 else 1
     )

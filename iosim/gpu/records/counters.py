@@ -82,7 +82,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class KernelTraffic:
-    """One kernel launch as the hardware saw it, at every boundary that was read."""
+    """What the counters say of one kernel launch, at every boundary that was read."""
 
     kernel: str
     moved: tuple[Moved, ...]

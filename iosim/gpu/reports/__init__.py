@@ -33,7 +33,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     ),
     "paper": (
         "iosim.gpu.reports.paper",
-        "The FlashAttention paper's HBM traffic, repeated with DRAM counters.",
+        "The FlashAttention paper's HBM traffic (L2↔DRAM), measured again.",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The FlashAttention paper's comparison of HBM traffic, repeated with DRAM counters.
+"""The FlashAttention paper's comparison of HBM traffic (L2↔DRAM), measured again.
 
 Dao et al. 2022, Figure 2 (table): GPT-2 medium's attention, N 1024, d 64, 16 heads, batch 64,
 forward and backward on an A100: 40.3 GB for standard attention (arXiv v2; 35.3 in the NeurIPS

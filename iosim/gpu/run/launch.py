@@ -22,7 +22,7 @@ _serial = itertools.count()
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left behind.
+    """The result of a run.
 
     Attributes:
         outputs: every tensor that is not an input, float64, padding removed.

@@ -1,8 +1,8 @@
-"""HBM as the kernels see it: padded and typed, NaN where nothing is; on the host or on a GPU.
+"""Tensors in the GPU's memory: padded and typed, NaN where nothing is; on the host or on a GPU.
 
-A run allocates every tensor of the program with padded rows (`gpu.emitter.layout`), copies the
-inputs in, and fills all the rest (scratch, outputs and padding) with NaN, so that a wrong mask or
-an unwritten element shows in the output.
+A run allocates every tensor of the program with padded rows (`iosim.gpu.emitter.layout`), copies
+the inputs in, and fills all the rest (scratch, outputs and padding) with NaN, so that a wrong mask
+or an unwritten element shows in the output.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Device(Protocol):
 
 
 def dtype_of(tensor: Tensor, dtype: str) -> str:
-    """Statistics are fp32 in HBM whatever the data is."""
+    """Statistics are fp32 whatever the data is."""
     return "fp32" if tensor.wide else dtype
 
 
