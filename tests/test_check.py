@@ -242,7 +242,8 @@ def test_every_operation_reads_and_changes_what_it_says(name: str) -> None:
     rng = np.random.default_rng(0)
     shapes = [[LETTERS[c] for c in d] if d != "*" else [3, 4] for d in spec.dims]
     operands = [rng.uniform(0.5, 2, shape) for shape in shapes]
-    out = spec.numpy(*operands)
+    scalars = [1] * len(spec.scalars)
+    out = spec.numpy(*operands, *scalars)
     assert len(out) == len(spec.writes)
     for position, new in zip(spec.writes, out, strict=True):
         assert new.shape == operands[position].shape
@@ -251,7 +252,7 @@ def test_every_operation_reads_and_changes_what_it_says(name: str) -> None:
         other = [x.copy() for x in operands]
         other[position] = operand + rng.uniform(0.1, 0.3, operand.shape)
         changed = any(
-            not np.allclose(a, b) for a, b in zip(out, spec.numpy(*other), strict=True)
+            not np.allclose(a, b) for a, b in zip(out, spec.numpy(*other, *scalars), strict=True)
         )  # fmt: skip
         assert changed == (position in spec.reads), (name, position)
 
@@ -263,13 +264,15 @@ def test_every_operation_reduces_what_it_says(name: str) -> None:
     rng = np.random.default_rng(3)
     dims = ["ij" if d == "*" else d for d in spec.dims]
     operands = [rng.uniform(0.5, 2, [LETTERS[c] for c in d]) for d in dims]
-    whole = spec.numpy(*operands)
+    scalars = [9] * len(spec.scalars)  # no mask, which knows positions
+    whole = spec.numpy(*operands, *scalars)
     for letter in sorted(set("".join(dims))):
 
         def first(x: Any, d: str, letter: str = letter) -> Any:
             return np.take(x, [0], axis=d.index(letter)) if letter in d else x
 
-        slices = spec.numpy(*(first(x, d) for x, d in zip(operands, dims, strict=True)))
+        parts = (first(x, d) for x, d in zip(operands, dims, strict=True))
+        slices = spec.numpy(*parts, *scalars)
         same = all(
             np.allclose(first(a, dims[k]), b)
             for a, b, k in zip(whole, slices, spec.writes, strict=True)
@@ -286,7 +289,9 @@ def test_empty_extents_that_are_not_reduced_are_no_trouble(name: str) -> None:
     for letter in sorted(set("".join(dims)) - set(spec.over)):
         shapes = [[0 if c == letter else LETTERS[c] for c in d] for d in dims]
         operands = [rng.uniform(0.5, 2, shape) for shape in shapes]
-        for k, new in zip(spec.writes, spec.numpy(*operands), strict=True):
+        for k, new in zip(
+            spec.writes, spec.numpy(*operands, *[1] * len(spec.scalars)), strict=True
+        ):
             assert list(new.shape) == shapes[k]
             assert np.isfinite(new).all() or name == "lowest"
 

@@ -104,7 +104,7 @@ def test_every_operation_means_the_same_in_triton_and_numpy(name):
                         b.load(f"T{k}", *(tile[y] for y in dims), name=f"b{k}")
                         for k, dims in enumerate(letters)
                     ]
-                    b.op(name, *operands)
+                    b.op(name, *operands, **dict.fromkeys(spec.scalars, i.start - j.start + 3))
                     for k in spec.writes:
                         b.store(operands[k], f"R{k}", *(tile[y] for y in letters[k]))
                     b.free(*operands)
@@ -115,7 +115,7 @@ def test_every_operation_means_the_same_in_triton_and_numpy(name):
     rng = np.random.default_rng(5)
     values = [rng.uniform(0.5, 2, [size[x] for x in dims]) for dims in letters]
     outcome = interpret(emit(instance), {f"T{k}": v for k, v in enumerate(values)})
-    for k, want in zip(spec.writes, spec.numpy(*values), strict=True):
+    for k, want in zip(spec.writes, spec.numpy(*values, *[3] * len(spec.scalars)), strict=True):
         np.testing.assert_allclose(outcome.outputs[f"R{k}"], want, rtol=2e-5)
 
 

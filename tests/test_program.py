@@ -418,7 +418,7 @@ def test_names_of_sizes_are_checked() -> None:
 
     with pytest.raises(ProgramError, match="tile size 'n' has the name of another size"):
         trace(clash, Copy)
-    with pytest.raises(ProgramError, match="unknown size 'Q' in a span: known: n"):
+    with pytest.raises(ProgramError, match="unknown size 'Q' in a span of n: known: n"):
         trace(typo, Copy)
 
 

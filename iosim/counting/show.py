@@ -72,6 +72,8 @@ def _lines(
 def _op(node: Op) -> str:
     says = OPS[node.name].says
     operands = ", ".join(map(str, node.operands))
+    names = OPS[node.name].scalars
+    operands += "".join(f", {x} = {v}" for x, v in zip(names, node.scalars, strict=True))
     return f"{node.name}({operands})  ▷ {says}" if len(says) < 16 else f"{node.name}({operands})"
 
 

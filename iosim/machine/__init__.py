@@ -128,7 +128,7 @@ def simulate(
         env,
         words,
         stored,
-        named=space.named_tiles(program),
+        named=space.named_tiles(program) | space.placed_tiles(program),
         tick=tick,
     )
     _body(state, program.body, "program")
@@ -291,7 +291,8 @@ def _op(s: State, node: Op) -> None:
     extents = _extents(node, values, len(s.batch))
     if any(extents[letter] == 0 for letter in spec.over):
         return  # an empty hold: nothing to take in
-    for position, new in zip(spec.writes, spec.numpy(*values), strict=True):
+    scalars = (places.value(s, x) for x in node.scalars)
+    for position, new in zip(spec.writes, spec.numpy(*values, *scalars), strict=True):
         ref, cut = node.operands[position], cuts[position]
         if ref.part is None:
             s.arrays[ref.buffer] = np.asarray(new)  # of single words NumPy makes scalars

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from iosim.counts import Key
 from iosim.program import space
-from iosim.program.ir import Alloc, Index, Load, Loop, Node, Span, Store, Tile, dims
+from iosim.program.ir import Affine, Alloc, Edge, Index, Load, Loop, Node, Span, Store, Tile, dims
 from iosim.program.walk import Instance
 
 Array = NDArray[np.float64]
@@ -87,15 +87,24 @@ def widest(s: State, node: Node, tile: Tile, step: int) -> int:
 def resolved(s: State, span: Span) -> tuple[int, int]:
     """Where a span lies, in the open tiles."""
     if span.edges:
-        env: dict[Any, int] = dict(s.env)
-        for edge in span.edges:
-            here = s.where[edge.tile]
-            env = space.inside(env, edge.tile, (here.start, here.start + here.extent))
-        return space.resolved(span, env)
+        return space.resolved(span, _inside(s, span.edges))
     found = s.spans.get(span)
     if found is None:
         found = s.spans[span] = s.instance.span(span)
     return found
+
+
+def value(s: State, affine: Affine) -> int:
+    """The value of an affine expression, in the open tiles."""
+    return int(affine.at(_inside(s, affine.edges)))
+
+
+def _inside(s: State, edges: frozenset[Edge]) -> dict[Any, int]:
+    env: dict[Any, int] = dict(s.env)
+    for edge in edges:
+        here = s.where[edge.tile]
+        env = space.inside(env, edge.tile, (here.start, here.start + here.extent))
+    return env
 
 
 def extent(s: State, x: Index) -> int:

@@ -124,8 +124,9 @@ class Builder:
         (``i.stop - 1``).  bind() checks that a fixed span lies inside its axis; one that names
         edges is cut at the ends of its axis.
         """
-        return Span(self._axis(axis), self._bound(axis, start),
-                    self._bound(axis, axis if stop is None else stop))  # fmt: skip
+        what = f"a span of {self._axis(axis)}"
+        end = axis if stop is None else stop
+        return Span(axis, self._bound(what, start), self._bound(what, end))
 
     def _loop(
         self, axis: str, step: str | None, start: Affine, stop: Affine, *, parallel: bool
@@ -205,8 +206,11 @@ class Builder:
             del self._scopes[-1][buffer.name]
             self._emit(Free(buffer.name))
 
-    def op(self, name: str, *operands: Buffer) -> None:
-        """Apply an operation of `OPS`; shapes are checked against its index letters."""
+    def op(self, name: str, *operands: Buffer, **scalars: Bound) -> None:
+        """Apply an operation of `OPS`; shapes are checked against its index letters.
+
+        Scalars are what the operation's record names, and like bounds: ``a=i.start - j.start``.
+        """
         if name not in OPS:
             raise ProgramError(f"unknown operation {name!r}: {closest(name, OPS)}")
         spec = OPS[name]
@@ -232,15 +236,20 @@ class Builder:
                         f"{name}: dimension {letter!r} is {bound[letter]} and {index} "
                         f"(in {buffer.name}): the extents must agree"
                     )
-        self._emit(Op(name, tuple(Ref(b.name, b.part) for b in operands)))
+        if set(scalars) != set(spec.scalars):
+            wanted = ", ".join(f"{x}=" for x in spec.scalars) or "none"
+            got = ", ".join(f"{x}=" for x in scalars) or "none"
+            raise ProgramError(f"{name} takes the scalars {wanted}, got {got}: give exactly those")
+        values = tuple(self._bound(f"{name}'s {x}", scalars[x]) for x in spec.scalars)
+        self._emit(Op(name, tuple(Ref(b.name, b.part) for b in operands), values))
 
     # -- helpers --------------------------------------------------------------------------
 
-    def _bound(self, axis: str, bound: Bound) -> Affine:
+    def _bound(self, what: str, bound: Bound) -> Affine:
         """A bound as an affine expression of names that are known here."""
         if isinstance(bound, bool) or not isinstance(bound, (str, int, Affine)):
             raise ProgramError(
-                f"{_said(bound)} bounds a span of {axis}: give a size, a whole number, or an edge "
+                f"{_said(bound)} bounds {what}: give a size, a whole number, or an edge "
                 "of an open tile (i.start, i.stop)"
             )
         value = Affine.of(bound)
@@ -249,7 +258,7 @@ class Builder:
             if isinstance(name, Edge) and name.tile not in self._open:
                 raise ProgramError(f"{name} is used outside loop {name.tile}: move the use inside")
             if isinstance(name, str) and name not in known:
-                raise ProgramError(f"unknown size {name!r} in a span: {closest(name, known)}")
+                raise ProgramError(f"unknown size {name!r} in {what}: {closest(name, known)}")
         return value
 
     def _declare(self, param: Param) -> str:

@@ -54,6 +54,7 @@ def _check_scopes(program: Program, body: tuple[Node, ...], open_: tuple[Tile, .
             used += [edge.tile for span in spans for edge in span.edges]
         elif isinstance(node, Op):
             used = [ref.part for ref in node.operands if ref.part is not None]
+            used += [edge.tile for value in node.scalars for edge in value.edges]
         for tile in used:
             if tile not in open_:
                 raise ProgramError(f"tile {tile} is used outside its loop: move the use inside")
@@ -79,6 +80,8 @@ def _check_step(program: Program, loop: Loop, open_: tuple[Tile, ...]) -> None:
 def _check_op(op: Op) -> None:
     if op.name not in OPS:
         raise ProgramError(f"unknown operation {op.name!r}")
+    if len(op.scalars) != len(OPS[op.name].scalars):
+        raise ProgramError(f"{op.name} takes {len(OPS[op.name].scalars)} scalars: give them")
     names = [ref.buffer for ref in op.operands]
     for position in OPS[op.name].writes:
         if names.count(names[position]) > 1:

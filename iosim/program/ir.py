@@ -220,10 +220,14 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """Arithmetic on resident buffers: `name` is a key of `iosim.program.ops.OPS`."""
+    """Arithmetic on resident buffers: `name` is a key of `iosim.program.ops.OPS`.
+
+    `scalars` are whole numbers that it takes besides: where its tiles are, for a mask.
+    """
 
     name: str
     operands: tuple[Ref, ...]
+    scalars: tuple[Affine, ...] = ()
 
 
 Node: TypeAlias = Loop | Load | Store | Alloc | Free | Op

@@ -26,9 +26,11 @@ class OpSpec:
         dims: a string of index letters per operand, equal letters meaning equal extents;
             ``"*"`` takes any shape.
         reads, writes: positions of the operands whose old value matters, and that change.
-        numpy: the meaning; its parameters name the operands.
+        numpy: the meaning; its parameters name the operands, then the scalars.
+        scalars: names of the whole numbers that it takes, affine in sizes and edges of tiles.
         triton: the same on block values, as text that `iosim.gpu.emitter` fills in: ``{s}`` is the
-            operand s, ``{s.shape}`` its block shape.  None: the operation has no GPU form.
+            operand s, ``{s.shape}`` its block shape, ``{a}`` the scalar a.  None: the operation
+            has no GPU form.
         over: index letters that the operation sums or takes a maximum over.  Where one of their
             extents is 0 there is nothing to take in, and every operand stays as it is; an empty
             extent of any other letter only makes some operands empty.
@@ -44,6 +46,7 @@ class OpSpec:
     triton: str | None = None
     over: str = ""
     lowest: str = ""
+    scalars: tuple[str, ...] = ()
 
 
 def _dot(a: Array, b: Array) -> Array:
@@ -61,8 +64,10 @@ def _online(m: Array, l: Array, s: Array) -> tuple[Array, Array, Array, Array]:
     Milakov and Gimelshein 2018, arXiv 1805.02867, Algorithm 3.
     """
     top = np.maximum(m, s.max(axis=-1))
-    p = np.exp(s - top[..., None])
-    shrink = np.exp(m - top)
+    # A row that has seen no column yet has −inf at the top, and weights of 0.
+    safe = np.where(np.isneginf(top), 0.0, top)
+    p = np.exp(s - safe[..., None])
+    shrink = np.exp(m - safe)
     return top, l * shrink + p.sum(axis=-1), p, shrink
 
 
@@ -84,6 +89,14 @@ def _online_mean(o: Array, m: Array, l: Array, s: Array, v: Array) -> tuple[Arra
 def _online_weights(o: Array, m: Array, l: Array, s: Array) -> tuple[Array, ...]:
     top, total, p, shrink = _online(m, l, s)
     return o * shrink[..., None], top, total, p
+
+
+def _mask_after(s: Array, a: int) -> tuple[Array]:
+    rows, columns = s.shape[-2:]
+    if a >= columns - 1:
+        return (s.copy(),)  # every row sees every column
+    after = np.arange(columns) - np.arange(rows)[:, None] > a
+    return (np.where(after, -np.inf, s),)
 
 
 # Shared by the softmax family: `_online` above, on tiles.  exp2 is the one that hardware has.
@@ -160,6 +173,13 @@ OPS: dict[str, OpSpec] = {
         numpy=lambda s, m, l: (np.exp(s - m[..., None]) / l[..., None],),
         triton="{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / {l}[:, None]",
         lowest="s",
+    ),
+    "mask_after": OpSpec(
+        says="s[r, c] = −inf where c − r > a: columns after row r + a are not seen",
+        dims=("ij",), reads=(0,), writes=(0,), scalars=("a",),
+        numpy=_mask_after,
+        triton="{s} = tl.where(tl.arange(0, {s.columns})[None, :] "
+        '- tl.arange(0, {s.rows})[:, None] > {a}, float("-inf"), {s})',
     ),
     "finish": OpSpec(
         says="o = o / l",

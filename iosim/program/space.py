@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from iosim.program.ir import Alloc, Edge, Load, Loop, Program, Span, Store, Tile, nodes
+from iosim.program.ir import Alloc, Edge, Load, Loop, Op, Program, Span, Store, Tile, nodes
 
 
 @functools.lru_cache(maxsize=256)
@@ -36,6 +36,13 @@ def spans(program: Program) -> tuple[Span, ...]:
 def named_tiles(program: Program) -> frozenset[Tile]:
     """The tiles whose edges some span names: iterations of their loops may differ in shape."""
     return frozenset(edge.tile for span in spans(program) for edge in span.edges)
+
+
+@functools.lru_cache(maxsize=256)
+def placed_tiles(program: Program) -> frozenset[Tile]:
+    """The tiles whose edges an operation takes: iterations of their loops differ in a number."""
+    ops = (node for node in nodes(program.body) if isinstance(node, Op))
+    return frozenset(edge.tile for op in ops for value in op.scalars for edge in value.edges)
 
 
 def fixed_spans(program: Program) -> tuple[Span, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
-from iosim.program.ir import Index, Load, Loop, Span, Store, Tile, dims
+from iosim.program.ir import Affine, Index, Load, Loop, Span, Store, Tile, dims
 from iosim.program.walk import Instance
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
@@ -63,6 +63,18 @@ class Blocks:
         if self.side(tile) != step and self.trips(loop) > 1:
             ok = f"({iota} < {step}) & ({ok})"
         say(f"{tile.var}_in = {ok}")
+
+    def number(self, value: Affine) -> str:
+        """An affine expression in the open tiles, as text."""
+        found = str(value.const + sum(c * self.instance.env[name] for name, c in value.sizes))
+        for edge in sorted(value.edges, key=str):
+            loop, at = self.loops[edge.tile], self._at[edge.tile]
+            if edge.end == "stop":
+                _, stop = self.instance.span(loop.span)
+                at = f"min({at} + {self.step(loop)}, {stop})"
+            moves = dict(value.terms)[edge]
+            found += f" + {moves} * ({at})" if moves != 1 else f" + {at}"
+        return f"({found})"
 
     def side(self, x: Index) -> int:
         """The side of the block that holds an index's positions."""

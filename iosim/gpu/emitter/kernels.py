@@ -130,6 +130,9 @@ class _Operand:
     def __str__(self) -> str:
         return self.name
 
+    rows = property(lambda self: self.shape.strip("[]").split(", ")[0])
+    columns = property(lambda self: self.shape.strip("[]").split(", ")[-1])
+
 
 class _Nest:
     """Emits one kernel.  State: the lines so far, the open tiles, and the buffers."""
@@ -346,7 +349,10 @@ class _Nest:
                 f"operation {node.name!r} has no Triton template: add one to its record in "
                 "iosim.program.ops.OPS"
             )
-        letters = dict(zip(inspect.signature(spec.numpy).parameters, node.operands, strict=True))
+        named = list(inspect.signature(spec.numpy).parameters)[: len(node.operands)]
+        letters = dict(zip(named, node.operands, strict=True))
+        scalars = zip(spec.scalars, node.scalars, strict=True)
+        numbers = {x: self.tiles.number(value) for x, value in scalars}
         cut = {x for x, ref in letters.items() if ref.part is None and ref.buffer in self.cuts}
         empty = {x for x, ref in letters.items() if ref == NOTHING}
         whole = {x: self._operand(ref, 0) for x, ref in letters.items() if x not in empty}
@@ -355,12 +361,12 @@ class _Nest:
                 self._fill(ref, whole[letter].name)
         for line, split in lines(spec, cut, empty):
             if not split:
-                self._say(line.format(**whole))
+                self._say(line.format(**whole, **numbers))
                 continue
             loop = self.cuts[letters[min(split)].buffer]
             for k in range(self.tiles.trips(loop)):
                 piece = {x: self._operand(letters[x], k) for x in split}
-                self._say(line.format(**{**whole, **piece}))
+                self._say(line.format(**{**whole, **piece}, **numbers))
 
     def _operand(self, ref: Ref, part: int) -> _Operand:
         at = part if ref.part is None else self.part[ref.part]
