@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import json
@@ -14,6 +15,7 @@ from typing import Any
 
 import iosim
 from iosim.counting.show import show
+from iosim.errors import ProgramError
 from iosim.program.canonical import canonical, digest
 
 
@@ -32,7 +34,8 @@ def changed(value: Any) -> Iterator[Any]:
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             for other in changed(getattr(value, field.name)):
-                yield dataclasses.replace(value, **{field.name: other})  # type: ignore[type-var]
+                with contextlib.suppress(ProgramError, ValueError):  # not every bound is one
+                    yield dataclasses.replace(value, **{field.name: other})  # type: ignore[type-var]
     elif isinstance(value, tuple):
         for k, x in enumerate(value):
             yield (*value[:k], *value[k + 1 :])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from iosim.problem import Attention, Copy
 from iosim.program.build import Builder
 from iosim.program.ir import (
     Affine,
+    Edge,
     Free,
     Load,
     Loop,
@@ -212,6 +214,43 @@ def broken_bool_bound(b: Builder) -> None:
         b.free(b.load("X", i))
 
 
+def broken_edge_bound(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.tiles("n", B):
+        for _ in b.tiles("n", B, stop=i.stop + 2.5):  # type: ignore[operator]
+            pass
+
+
+def broken_edge_name(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.tiles("n", B):
+        for _ in b.tiles("n", B, stop=i.stop + None):  # type: ignore[operator]
+            pass
+
+
+def broken_edge_factor(b: Builder) -> None:
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.tiles("n", B):
+        for _ in b.tiles("n", B, start=i.start * 0.5):  # type: ignore[operator]
+            pass
+
+
+def broken_handle(b: Builder) -> None:
+    """Another buffer has the name of one that was freed."""
+    old = b.load("X", "n")
+    b.free(old)
+    b.load("X", b.span("n", 0, 1))
+    b.store(old, "Y", "n")
+
+
+def broken_buffer_name(b: Builder) -> None:
+    b.load("X", "n", name="x y")
+
+
+def broken_parameter_name(b: Builder) -> None:
+    b.tile_sizes("n", "B=r")
+
+
 def broken_index(b: Builder) -> None:
     b.free(b.load("X", 3))  # type: ignore[arg-type]
 
@@ -241,6 +280,12 @@ def broken_buffer(b: Builder) -> None:
         (broken_tile_bound, "tile i bounds a span of n: give a size, a whole number, or an edge"),
         (broken_float_bound, "2.5 bounds a span of n: give a size, a whole number"),
         (broken_bool_bound, "True bounds a span of n"),
+        (broken_edge_bound, "2.5 in a bound: give a whole number"),
+        (broken_edge_name, "None in a bound: give a size, a whole number, or an edge"),
+        (broken_edge_factor, "i.start times 0.5 in a bound: give a whole number"),
+        (broken_handle, "x is used after it was freed: load it again"),
+        (broken_buffer_name, "'x y' is no name: give letters, digits and _, like x0"),
+        (broken_parameter_name, "'B=r' is no name"),
         (broken_index, "X is indexed by 3: give a tile, an axis, or b.span"),
         (broken_names, "3 is no axis: give its name, like 'n'"),
         (broken_tensor_name, "3 is no tensor: give its name"),
@@ -353,6 +398,57 @@ def test_the_closing_rule_on_a_part_of_an_axis(n: int, B: int, C: int, W: int) -
     assert counts["load", "X"] == sum(map(len, tiles))
     assert counts["load", "Y"] == n * len(tiles)
     assert iosim.peak(instance) == max((len(t) + n for t in tiles), default=0)
+
+
+@given(st.integers(1, 9), st.integers(0, 9), st.booleans())
+def test_a_loop_over_positions_of_an_empty_part_holds_nothing(n: int, W: int, all_: bool) -> None:
+    """A level of the peak counts where its loop runs, whether or not the loop has a step."""
+
+    def schedule(b: Builder) -> None:
+        W_ = b.hold("n", "W")
+        for i in b.grid("n", None, W_):
+            x = b.load("X", "n" if all_ else i)
+            b.free(x)
+
+    program = trace(schedule, Copy)
+    W = min(W, n)
+    instance = iosim.bind(program, {"n": n}, {"W": W})
+    words = n if all_ else 1
+    run = iosim.simulate(instance, iosim.Machine(words), Copy(n).random())
+    assert iosim.count(instance) == run.counts
+    assert iosim.count(instance).total_words == words * (n - W)
+    assert iosim.peak(instance) == run.peak_words == (words if n > W else 0)
+
+
+def test_a_program_that_moves_nothing_is_shown() -> None:
+    def schedule(b: Builder) -> None:
+        b.free(b.zeros("x", "n"))
+
+    assert (
+        iosim.show(trace(schedule, Copy))
+        == """\
+test(n; )
+  alloc x[:]
+  zero(x)  ▷ x = 0
+  free  x
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Affine(2.5), "2.5 in a bound"),  # type: ignore[arg-type]
+        (lambda: Affine(True), "True in a bound"),
+        (lambda: Affine(0, (("n", 0.5),)), "0.5 in a bound"),  # type: ignore[arg-type]
+        (lambda: Affine(0, (("n", 1), ("n", 1))), "a bound names n twice"),
+        (lambda: Affine(0, ((3, 1),)), "3 in a bound"),  # type: ignore[arg-type]
+        (lambda: Edge(Tile("i", "n"), "middle"), "'middle' is no end of tile i"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_bound_written_by_hand_is_one_that_can_be_counted(make: Any, message: str) -> None:
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        make()
 
 
 def test_affine_prints_and_evaluates() -> None:

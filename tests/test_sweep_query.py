@@ -50,6 +50,18 @@ def test_the_name_of_a_folder_changes_no_row(name: str, beside: Path, tmp_path: 
     assert found == sorted(want, key=lambda r: r["hash"])
 
 
+@pytest.mark.parametrize("name", ["s3:", "file:", "a:/b", "./N=7"])
+def test_a_relative_name_is_no_address(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    want = table(swept(Path(name), **GIVEN))
+    combine([name], "out:")
+    for folders in ([name], ["out:"], [name, "out:"]):
+        assert query("SELECT * FROM rows", folders).num_rows == len(want)
+    assert export_csv([name], "s.csv") == len(want)
+
+
 def test_rows_come_in_the_grids_order(tmp_path: Path) -> None:
     folder = swept(tmp_path / "s", **GIVEN | {"M": "16:4Ki:+8", "shard_rows": 500})
     found = query("SELECT hash FROM rows", [folder.path])["hash"].to_pylist()

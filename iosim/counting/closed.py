@@ -215,7 +215,7 @@ def _occupy(
                 inner = runs
                 if node.span.edges:
                     inner = runs | {Part(node.span)}
-                elif node.step is not None and not node.span.whole:
+                elif not node.span.whole:
                     inner = runs | {node.span.length}
                 scope: list[Level] = []
                 _occupy(node.body, live, inner, scope)

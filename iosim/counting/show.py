@@ -37,7 +37,7 @@ def show(program: Program, instance: Instance | None = None) -> str:
         sizes = ", ".join(f"{name} = {value:,}" for name, value in instance.values)
         lines.append((f"  with {sizes}", ""))
     lines += list(_lines(program.body, 1, (), None if instance is None else instance.env))
-    width = min(max(len(code) for code, note in lines if note) + 2, 60)
+    width = min(max((len(code) for code, note in lines if note), default=0) + 2, 60)
     return "\n".join(f"{code:<{width}}{note}".rstrip() for code, note in lines) + "\n"
 
 

@@ -6,8 +6,9 @@ cannot depend on data; in exchange one trace serves every size and every backend
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from iosim.errors import ProgramError, closest
@@ -36,11 +37,15 @@ from iosim.program.ops import OPS
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A handle on a resident buffer; ``q[x]`` is the part of it that the tile x covers."""
+    """A handle on a resident buffer; ``q[x]`` is the part of it that the tile x covers.
+
+    `serial` tells it from another buffer that has its name once it is freed.
+    """
 
     name: str
     index: tuple[Index, ...]
     part: Tile | None = None
+    serial: int = 0
 
     def __getitem__(self, part: Tile) -> Buffer:
         if not isinstance(part, Tile):
@@ -61,7 +66,7 @@ class Buffer:
                 "already, and a part must be cut from a fixed span"
             )
         index = tuple(part if x.axis == part.axis else x for x in self.index)
-        return Buffer(self.name, index, part)
+        return replace(self, index=index, part=part)
 
 
 class Builder:
@@ -75,6 +80,7 @@ class Builder:
         self._blocks: list[list[Node]] = [[]]
         self._scopes: list[dict[str, Buffer]] = [{}]
         self._open: list[Tile] = []
+        self._made = 0  # buffers so far
         self._abandoned = False
 
     # -- declarations ---------------------------------------------------------------------
@@ -92,7 +98,7 @@ class Builder:
 
     def scratch(self, name: str, *axes: str, wide: bool = False) -> None:
         """Declare an intermediate tensor in HBM; `wide` marks a statistic kept in fp32."""
-        if name in self._tensors:
+        if _named(name) in self._tensors:
             raise ProgramError(f"tensor {name!r} is declared twice: choose another name")
         self._tensors[name] = Tensor(name, tuple(map(self._axis, axes)), wide)
 
@@ -262,7 +268,7 @@ class Builder:
         return value
 
     def _declare(self, param: Param) -> str:
-        if param.name in self._params or param.name in self._axes:
+        if _named(param.name) in self._params or param.name in self._axes:
             raise ProgramError(f"tile size {param.name!r} has the name of another size: choose one")
         self._params[param.name] = param
         return param.name
@@ -302,16 +308,18 @@ class Builder:
         return where
 
     def _new(self, name: str, where: tuple[Index, ...]) -> Buffer:
-        if any(name in scope for scope in self._scopes):
+        if any(_named(name) in scope for scope in self._scopes):
             raise ProgramError(f"buffer {name!r} is already resident: free it or choose a name")
-        buffer = Buffer(name, dims(where))
+        self._made += 1
+        buffer = Buffer(name, dims(where), serial=self._made)
         self._scopes[-1][name] = buffer
         return buffer
 
     def _resident(self, buffer: Buffer) -> None:
         if not isinstance(buffer, Buffer):
             raise ProgramError(f"{buffer!r} is no buffer: load or allocate one")
-        if not any(buffer.name in scope for scope in self._scopes):
+        there = [scope[buffer.name] for scope in self._scopes if buffer.name in scope]
+        if not there or there[0].serial != buffer.serial:
             raise ProgramError(f"{buffer.name} is used after it was freed: load it again")
 
     def finish(self, name: str, problem: type[Problem]) -> Program:
@@ -335,6 +343,13 @@ class Builder:
 
 
 Bound: TypeAlias = Affine | str | int
+
+
+def _named(name: str) -> str:
+    """A name that listings, options and kernels can hold.  Raises ProgramError for others."""
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise ProgramError(f"{name!r} is no name: give letters, digits and _, like x0")
+    return name
 
 
 def _said(value: object) -> str:

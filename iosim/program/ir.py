@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from iosim.counts import Key
+from iosim.errors import ProgramError
 from iosim.problem import Tensor
 
 
@@ -24,6 +25,10 @@ class Edge:
 
     tile: Tile
     end: Literal["start", "stop"]
+
+    def __post_init__(self) -> None:
+        if self.end not in ("start", "stop"):
+            raise ProgramError(f"{self.end!r} is no end of tile {self.tile}: give start or stop")
 
     def __str__(self) -> str:
         return f"{self.tile}.{self.end}"
@@ -42,17 +47,36 @@ class Affine:
     >>> i = Tile("i", "N")
     >>> print(i.stop + "N_k" - 3)
     N_k + i.stop - 3
+
+    Raises ProgramError for other numbers, other names, or one that is named twice.
     """
 
     const: int = 0
     terms: tuple[tuple[Name, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        for value in (self.const, *(c for _, c in self.terms)):
+            if type(value) is not int:
+                raise ProgramError(f"{value!r} in a bound: give a whole number")
+        names = [name for name, _ in self.terms]
+        for name in names:
+            if not isinstance(name, (str, Edge)):
+                raise ProgramError(
+                    f"{name!r} in a bound: give a size, a whole number, or an edge of an open tile "
+                    "(i.start, i.stop)"
+                )
+        if len(set(names)) < len(names):
+            twice = next(x for k, x in enumerate(names) if x in names[:k])
+            raise ProgramError(f"a bound names {twice} twice: add its coefficients up")
 
     @classmethod
     def of(cls, value: Affine | Edge | str | int) -> Affine:
         """Lift a name or a number."""
         if isinstance(value, Affine):
             return value
-        return cls(const=value) if isinstance(value, int) else cls(terms=((value, 1),))
+        if isinstance(value, (int, float)):
+            return cls(const=value)
+        return cls(terms=((value, 1),))
 
     def __add__(self, other: Affine | str | int) -> Affine:
         other = Affine.of(other)
@@ -65,6 +89,8 @@ class Affine:
     __radd__ = __add__
 
     def __mul__(self, factor: int) -> Affine:
+        if type(factor) is not int:
+            raise ProgramError(f"{self} times {factor!r} in a bound: give a whole number")
         return Affine(self.const * factor, tuple((n, c * factor) for n, c in self.terms if factor))
 
     __rmul__ = __mul__

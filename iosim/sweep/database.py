@@ -134,7 +134,8 @@ def dataset(folders: Sequence[Folder]) -> Any:
         raise InputError(f"no rows in {where}: run iosim collect first")
     schemas = [s.schema for k, s in enumerate(shards) if not k or s.schema != shards[k - 1].schema]
     return ds.FileSystemDataset.from_paths(
-        [str(shard.path) for shard in shards], schema=pa.unify_schemas(schemas),
+        # Whole paths only: Arrow takes a relative name like a:/b for an address.
+        [str(shard.path.absolute()) for shard in shards], schema=pa.unify_schemas(schemas),
         format=ds.ParquetFileFormat(), filesystem=fs.LocalFileSystem(),
     )  # fmt: skip
 
