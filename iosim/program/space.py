@@ -87,6 +87,23 @@ def tiles(loop: Loop, env: Env) -> Iterator[Range]:
         yield at, min(at + by, stop)
 
 
+def cases(span: Span, loops: Mapping[Tile, Loop], env: Env) -> Iterator[Range]:
+    """Where a span lies, in every iteration of the loops whose tiles it names.
+
+    Args:
+        loops: the loop of each of these tiles, and of the tiles that their spans name.
+    """
+    named = [tile for edge in span.edges if (tile := edge.tile) in loops]
+    open_ = next((tile for tile in named if Edge(tile, "start") not in env), None)
+    if open_ is None:
+        yield resolved(span, env)
+        return
+    for start, stop in cases(loops[open_].span, loops, env):
+        by = step(loops[open_], env)
+        for at in range(start, stop, by):
+            yield from cases(span, loops, inside(env, open_, (at, min(at + by, stop))))
+
+
 def inside(env: Env, tile: Tile, at: Range) -> dict[Any, int]:
     """The environment inside an iteration of the loop of a tile."""
     return {**env, Edge(tile, "start"): at[0], Edge(tile, "stop"): at[1]}

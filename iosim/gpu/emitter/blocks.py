@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
+from iosim.program import space
 from iosim.program.ir import Affine, Index, Load, Loop, Span, Store, Tile, dims
 from iosim.program.walk import Instance
 
@@ -40,26 +41,52 @@ class Blocks:
         self.header: dict[str, str] = {}
         self.loops: dict[Tile, Loop] = {}
         self._at: dict[Tile, str] = {}  # where a tile starts: a variable or a number
+        self._found: dict[tuple[object, ...], list[tuple[int, int]]] = {}
 
     def trips(self, loop: Loop) -> int:
-        """Iterations of a loop."""
-        start, stop = self.instance.span(loop.span)
-        return -(-(stop - start) // self.step(loop))
+        """Iterations of a loop; of one that follows an outer tile, the most."""
+        return max(-(-(stop - start) // self.step(loop)) for start, stop in self._cases(loop))
 
     def step(self, loop: Loop) -> int:
         """Positions per iteration."""
-        return 1 if loop.step is None else self.instance.env[loop.step]
+        return space.step(loop, self.instance.env)
 
-    def open(self, loop: Loop, at: str, say: Callable[[str], None]) -> None:
-        """Enter a loop whose tile starts at `at`; a tile that may be ragged gets a mask."""
+    def _cases(self, x: Span | Loop) -> list[tuple[int, int]]:
+        """Where a span lies: once, or in every iteration of the loops that it follows."""
+        loops = {**self.loops, x.tile: x} if isinstance(x, Loop) else self.loops
+        span = x.span if isinstance(x, Loop) else x
+        key = (span, *(id(loops[edge.tile]) for edge in sorted(span.edges, key=str)))
+        if key not in self._found:
+            found = set(space.cases(span, loops, self.instance.env))
+            self._found[key] = sorted(found) or [(0, 0)]
+        return self._found[key]
+
+    def bounds(self, loop: Loop, say: Callable[[str], None]) -> tuple[str, str]:
+        """The first position of a loop and the one after its last, as text."""
+        if not loop.span.edges:
+            first, last = self.instance.span(loop.span)
+            return str(first), str(last)
+        extent, var = self.instance.env[loop.span.axis], loop.tile.var
+        say(f"{var}_start = min(max({self.number(loop.span.start)}, 0), {extent})")
+        say(f"{var}_stop = min({self.number(loop.span.stop)}, {extent})")
+        return f"{var}_start", f"{var}_stop"
+
+    def open(
+        self, loop: Loop, at: str, say: Callable[[str], None], stop: str | None = None
+    ) -> None:
+        """Enter a loop whose tile starts at `at`; a tile that may be ragged gets a mask.
+
+        Args:
+            stop: the position after the loop's last; by default it is a number.
+        """
         tile = loop.tile
         self._at[tile] = at
         self.loops[tile] = loop
         if tile.point or not self._masked(tile):
             return
-        _, stop = self.instance.span(loop.span)
+        last = str(self.instance.span(loop.span)[1]) if stop is None else stop
         iota, step = self._iota(self.side(tile)), self.step(loop)
-        ok = f"{add(at, iota)} < {stop}"
+        ok = f"{add(at, iota)} < {last}"
         if self.side(tile) != step and self.trips(loop) > 1:
             ok = f"({iota} < {step}) & ({ok})"
         say(f"{tile.var}_in = {ok}")
@@ -70,8 +97,9 @@ class Blocks:
         for edge in sorted(value.edges, key=str):
             loop, at = self.loops[edge.tile], self._at[edge.tile]
             if edge.end == "stop":
-                _, stop = self.instance.span(loop.span)
-                at = f"min({at} + {self.step(loop)}, {stop})"
+                fixed = not loop.span.edges
+                last = self._cases(loop)[0][1] if fixed else f"{loop.tile.var}_stop"
+                at = f"min({at} + {self.step(loop)}, {last})"
             moves = dict(value.terms)[edge]
             found += f" + {moves} * ({at})" if moves != 1 else f" + {at}"
         return f"({found})"
@@ -81,8 +109,8 @@ class Blocks:
         if isinstance(x, Span):
             start, stop = self.instance.span(x)
             return side(stop - start)
-        start, stop = self.instance.span(self.loops[x].span)
-        return side(min(stop - start, self.step(self.loops[x])))
+        longest = max(stop - start for start, stop in self._cases(self.loops[x]))
+        return side(min(longest, self.step(self.loops[x])))
 
     def shape(self, own: tuple[Index, ...]) -> str:
         """The block's shape, as Python text."""
@@ -137,9 +165,9 @@ class Blocks:
             start, stop = self.instance.span(x)
             return self.side(x) != stop - start
         # Only the last tile of a loop can be shorter than the first.
-        start, stop = self.instance.span(self.loops[x].span)
         step, block = self.step(self.loops[x]), self.side(x)
-        return min(step, stop - start) != block or (stop - start) % step != 0
+        lengths = [stop - start for start, stop in self._cases(self.loops[x])]
+        return any(n and (min(step, n) != block or n % step != 0) for n in lengths)
 
     def _span_mask(self, x: Span) -> str:
         start, stop = self.instance.span(x)
@@ -149,8 +177,8 @@ class Blocks:
 
     def _odd(self, x: Index) -> bool:
         """Whether a masked edge cuts a 16-byte vector of the narrowest type."""
-        stop = self.instance.span(x if isinstance(x, Span) else self.loops[x].span)[1]
-        return self._masked(x) and stop % 8 != 0
+        stops = (stop for _, stop in self._cases(x if isinstance(x, Span) else self.loops[x]))
+        return self._masked(x) and any(stop % 8 for stop in stops)
 
     def _iota(self, block: int, loose: bool = False) -> str:
         if not loose:

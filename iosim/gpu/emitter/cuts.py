@@ -36,6 +36,11 @@ def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
             if ref.part is None:
                 continue
             loop = loops[ref.part]
+            if loop.span.edges:
+                raise EmitError(
+                    f"{ref}: loop {ref.part} follows an outer tile, so its parts are not known "
+                    "before the kernel runs: cut by a loop with fixed bounds"
+                )
             if (trips := Blocks(instance).trips(loop)) > MOST_PARTS:
                 raise EmitError(
                     f"{ref} makes {trips} blocks of {ref.buffer} and a kernel takes at most "

@@ -24,7 +24,7 @@ from iosim.counts import Key
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
 from iosim.gpu.emitter.cuts import cut_index, lines, parts
 from iosim.gpu.emitter.layout import ranges
-from iosim.gpu.emitter.nests import NOTHING, Body, chain, nests, touched
+from iosim.gpu.emitter.nests import NOTHING, Body, chain, check_buffers, nests, touched
 from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER
 from iosim.problem import check_size
 from iosim.program.ir import (
@@ -41,7 +41,6 @@ from iosim.program.ir import (
     nodes,
 )
 from iosim.program.ops import OPS
-from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 
 __all__ = ["EmitError", "Emitted", "InStep", "Kernel", "emit"]
@@ -105,11 +104,7 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     Raises EmitError, naming the cause: an operation without a template, a buffer that is cut
     unevenly, a block that is too large, or a nest that cannot run in step.
     """
-    if named := sorted(map(str, named_tiles(instance.program))):
-        raise EmitError(
-            f"{instance.program.name} has spans that follow the edges of tile {named[0]}, which "
-            "have no GPU form yet: count or simulate it"
-        )
+    check_buffers(instance)
     bodies = nests(instance)
     stem = re.sub(r"\W", "_", instance.program.name)
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]
@@ -257,9 +252,9 @@ class _Nest:
             stored |= touched((node,), Store)
 
     def _loop(self, loop: Loop, gated: bool) -> None:
-        start, stop = self.instance.span(loop.span)
         unrolled = loop in self.cuts.values()
-        if (self.tiles.trips(loop) == 1 or unrolled) and not gated:
+        once = not loop.span.edges and self.tiles.trips(loop) == 1
+        if (once or unrolled) and not gated:
             for k, (at, _) in enumerate(ranges(self.instance, loop)):
                 self.part[loop.tile] = k
                 self.tiles.open(loop, str(at), self._say)
@@ -267,18 +262,21 @@ class _Nest:
             del self.part[loop.tile]
             return
         depth, var, step = self.depth, loop.tile.var, self.tiles.step(loop)
-        first, last = (str(start), str(stop)) if not gated else self._gate(start, stop, step)
+        first, last = self._gate(loop) if gated else self.tiles.bounds(loop, self._say)
         self._say(f"for {var} in range({first}, {last}, {step}):")
         self.depth += 1
-        self.tiles.open(loop, var, self._say)
+        self.tiles.open(loop, var, self._say, last if loop.span.edges else None)
         self._body(loop.body)
         if not loop.parallel and touched(loop.body, Load) & touched(loop.body, Store):
             self._say("tl.debug_barrier()  # the next iteration reads what this one stored")
         self.depth = depth
 
-    def _gate(self, start: int, stop: int, step: int) -> tuple[str, str]:
+    def _gate(self, loop: Loop) -> tuple[str, str]:
         """Split a sweep into stretches with a gate before each; returns the stretch's bounds."""
         assert self.in_step is not None
+        if loop.span.edges:
+            raise EmitError(f"loop {loop.tile} follows an outer tile: emit it without in_step")
+        (start, stop), step = self.instance.span(loop.span), self.tiles.step(loop)
         stretch = self.in_step.every * step
         gates = -(-(stop - start) // stretch)
         self._say(f"for sweep in range(0, {gates}):")

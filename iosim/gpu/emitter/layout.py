@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from iosim.counts import Key
 from iosim.problem import Tensor, word_bytes
 from iosim.program.ir import Load, Loop, Node, Span, Store
-from iosim.program.space import Range
-from iosim.program.walk import Instance
+from iosim.program.space import Range, named_tiles
+from iosim.program.walk import Instance, walk
 
 SECTOR = 32  # bytes, the unit in which an NVIDIA GPU moves data between the SM and L2
 PAD = 16  # words: a whole sector of the narrowest type that is emitted, fp16
@@ -57,7 +58,22 @@ def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> 
     read and write.
     """
     total: dict[Key, int] = {}
+    if named_tiles(instance.program):
+        return _walked_sectors(instance, dtype, nests)
     for key, sectors in _sectors(instance, dtype, instance.program.body[nests], ()):
+        total[key] = total.get(key, 0) + sectors * SECTOR
+    return total
+
+
+def _walked_sectors(instance: Instance, dtype: str, nests: slice) -> dict[Key, int]:
+    """`sector_bytes` transfer by transfer, where loops follow outer tiles."""
+    program = replace(instance.program, body=instance.program.body[nests])
+    total: dict[Key, int] = {}
+    for t in walk(Instance(program, instance.values)):
+        word = word_bytes(dtype, program.tensor(t.tensor).wide)
+        *rows, last = t.ranges
+        sectors = math.prod(stop - start for start, stop in rows) * _run(last, word)
+        key = (t.direction, t.tensor)
         total[key] = total.get(key, 0) + sectors * SECTOR
     return total
 

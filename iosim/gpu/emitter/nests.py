@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from iosim.gpu.emitter.blocks import EmitError
 from iosim.program.ir import Alloc, Index, Load, Loop, Node, Op, Ref, Span, Store, dims, nodes
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
@@ -85,8 +86,8 @@ def _has_no_words(instance: Instance, own: tuple[Index, ...]) -> bool:
 
 
 def _empty(instance: Instance, x: Index) -> bool:
-    if not isinstance(x, Span):
-        return False  # loops without iterations are gone
+    if not isinstance(x, Span) or x.edges:
+        return False  # loops without iterations are gone; what follows a tile may be empty at times
     start, stop = instance.span(x)
     return start == stop
 
@@ -94,7 +95,9 @@ def _empty(instance: Instance, x: Index) -> bool:
 def chain(body: Body) -> tuple[tuple[Loop, ...], Body]:
     """The grid loops that hold nothing but one another, outermost first, and what they hold."""
     found: list[Loop] = []
-    while len(body) == 1 and isinstance(body[0], Loop) and body[0].parallel:
+    while (
+        len(body) == 1 and isinstance(body[0], Loop) and body[0].parallel and not body[0].span.edges
+    ):
         found.append(body[0])
         body = body[0].body
     return tuple(found), body
@@ -103,3 +106,14 @@ def chain(body: Body) -> tuple[tuple[Loop, ...], Body]:
 def touched(body: Body, kind: type[Load] | type[Store]) -> set[str]:
     """The tensors that a body loads, or stores."""
     return {n.tensor for n in nodes(body) if isinstance(n, kind)}
+
+
+def check_buffers(instance: Instance) -> None:
+    """Raise EmitError for a buffer whose extent follows a tile."""
+    for node in nodes(instance.program.body):
+        for x in node.index if isinstance(node, (Load, Store, Alloc)) else ():
+            if isinstance(x, Span) and x.edges:
+                raise EmitError(
+                    f"{instance.program.name} has a buffer over {x.axis}[{x}], which follows a "
+                    "tile and has no block of one size: use a loop over it"
+                )
