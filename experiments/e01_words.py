@@ -90,7 +90,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         figure, panels = plt.subplots(1, 3, figsize=(12.5, 4.7), sharey=True)
         for axes, d in zip(panels, DS, strict=True):
             _panel(axes, [r for r in rows if r["d"] == d], d)
-        panels[0].set_ylabel("HBM traffic, loads + stores (words)")
+        panels[0].set_ylabel("words moved in the model, loads + stores")
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=9)
         figure.suptitle(f"One head of attention, N = {N:,}: exact counts with optimal tiles")

@@ -99,6 +99,8 @@ MARKS = {
     "iosim's formula": ("o", PALETTE[0], 8), "measured, H200": ("X", PALETTE[3], 7.5),
     "compulsory": ("|", PALETTE[6], 18),
 }  # fmt: skip
+# What the legend says where it is not the source alone.
+BOUNDARY = {"iosim's formula": "iosim's formula, SM ↔ L2"}
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:
@@ -113,11 +115,11 @@ def draw(folder: Path, stem: Path) -> list[Path]:
                 axes.plot(r["hbm_gb"], -y, **_look(r["source"]))
             _label(axes, mine, -y)
         for source in MARKS:
-            axes.plot([], [], **_look(source), label=source)
+            axes.plot([], [], **_look(source), label=BOUNDARY.get(source, source))
         axes.set_yticks([-y for y in range(len(LINES))], [text for *_, text in LINES])
         axes.set(
             xscale="log", ylim=(-len(LINES) + 0.4, 0.7), xlim=(0.3, 80),
-            xlabel="HBM traffic, reads + writes (GB = 10⁹ bytes, fp16)",
+            xlabel="bytes read + written (GB = 10⁹, fp16) at L2 ↔ DRAM; formulas at SM ↔ L2",
             title="GPT-2 medium's attention: N = 1,024, d = 64, 16 heads, batch 64",
         )  # fmt: skip
         ticks = (0.5, 1, 2, 5, 10, 20, 50)

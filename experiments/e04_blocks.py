@@ -89,7 +89,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             _marks(axes, [r for r in points if r["algorithm"] == name])
             axes.set_title(titles[name])
         panels[0].set_ylabel("B_c, rows of K and V in a block")
-        bar = figure.colorbar(shown, ax=panels[1], label="HBM traffic (words)")
+        bar = figure.colorbar(shown, ax=panels[1], label="words moved in the model")
         ticks = [t for t in (1e6, 3e6, 1e7, 3e7, 1e8) if t < max(words)]
         bar.set_ticks(ticks, labels=[_power(t) for t in ticks])
         bar.ax.minorticks_off()

@@ -84,7 +84,7 @@ def _upper(axes: Any, rows: Rows) -> None:
 
 def _lower(axes: Any, rows: Rows) -> None:
     kinds = ((True, "programs kept in step", "o", PALETTE[0]),
-             (False, "left to themselves", "s", PALETTE[1]))  # fmt: skip
+             (False, "plain launches", "s", PALETTE[1]))  # fmt: skip
     for in_step, label, mark, colour in kinds:
         mine = [r for r in rows if r["in_step"] == in_step]
         axes.plot(
@@ -97,11 +97,11 @@ def _lower(axes: Any, rows: Rows) -> None:
                 axes.plot([r["predicted_read_bytes"]] * 2,
                           [r["drift_least_bytes"], r["drift_most_bytes"]], color=colour,
                           linewidth=3, alpha=0.3, solid_capstyle="butt")  # fmt: skip
-    axes.plot([], [], color=PALETTE[1], linewidth=3, alpha=0.3, label="what their drift explains")
+    axes.plot([], [], color=PALETTE[1], linewidth=3, alpha=0.3, label="explained by their drift")
     every = [r["predicted_read_bytes"] for r in rows]
     _equal(axes, min(every), max(every))
     worst = max(abs(r["ratio"] - 1) for r in rows if r["in_step"])
-    axes.set(title=f"DRAM reads: in step within {worst:.2%} of the model",
+    axes.set(title=f"L2 ↔ DRAM, reads: in step within {worst:.2%} of the model",
              xlabel="the wave model's bytes", ylabel="bytes counted by the hardware")  # fmt: skip
     axes.legend(loc="upper left")
 

@@ -2,7 +2,8 @@
 
 The attention of one layer, batch 1, forward, not causal, fp16: GPT-2, BERT-large, Llama-3 8B and
 70B (every query head with keys and values of its own) on V100, A100, H100, H200 and B200.  M is an
-SM's shared memory: each thread block alone, no help from L2; the compulsory traffic is the other
+SM's shared memory: each thread block alone.  The model's bytes at SM↔L2 are set beside the bandwidth
+of L2↔DRAM, as if L2 served nothing; the compulsory traffic, where L2 serves all else, is the other
 end.  A multiply-add is 2 FLOP; exponentials are not counted.
 """
 
@@ -86,12 +87,14 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         for axes, machine in zip(panels, machines, strict=False):
             _roofline(axes, machine, [r for r in rows if r["gpu"] == machine["gpu"]])
         for axes in (*panels[3:5], panels[2]):
-            axes.set_xlabel("arithmetic intensity (FLOP per HBM byte)")
+            axes.set_xlabel("arithmetic intensity (FLOP per byte at SM ↔ L2)")
         panels[2].tick_params(labelbottom=True)
         for axes in (panels[0], panels[3]):
             axes.set_ylabel("attainable TFLOP/s, fp16")
         _legend(panels[5])
-        figure.suptitle("Attention of one layer on the roofline, M = shared memory of one SM")
+        figure.suptitle(
+            "Attention of one layer, M = shared memory of one SM, as if L2 served nothing"
+        )
         figure.tight_layout()
         return save(figure, stem)
 
@@ -130,7 +133,7 @@ def _legend(axes: Any) -> None:
                   label="compulsory traffic only" if name == "compulsory" else name)  # fmt: skip
     for k, text in enumerate(NAMES.values()):
         axes.plot([], [], MARKERS[k], color="grey", markersize=8, label=text)
-    axes.plot([], [], color="black", label="roofline: HBM speed, then peak")
+    axes.plot([], [], color="black", label="roofline: HBM bandwidth (L2 ↔ DRAM),\nthen peak")
     axes.legend(loc="center", fontsize=10, ncols=1)
 
 

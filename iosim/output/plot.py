@@ -52,7 +52,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
     rows = read_csv(table, ("kind", "name"), ("N", "d", "M_words", "total_words"))
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots()
+        figure, axes = plt.subplots(figsize=(8.6, 4.6), layout="constrained")
         names = list(dict.fromkeys(r["name"] for r in rows if r["kind"] in ("run", "formula")))
         for k, name in enumerate(names):
             colour = PALETTE[k % len(PALETTE)]
@@ -82,12 +82,14 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
                           xytext=(4, 0), textcoords="offset points", color="grey")  # fmt: skip
         axes.set(
             xscale="log", yscale="log", xlabel="fast memory M (words)",
-            ylabel="HBM traffic, loads + stores (words)",
+            ylabel="words moved in the model, loads + stores",
             title=f"Attention, N = {rows[0]['N']:,}, d = {rows[0]['d']}: words moved against M",
         )  # fmt: skip
         low = min([*best.values(), *moved])
         axes.set_ylim(bottom=low / 1.6)
-        axes.legend(ncols=1, loc="upper right", title="lines: formulas; points: runs")
+        # Beside the axes, where it hides no line.
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0),
+                    title="lines: formulas; points: runs")  # fmt: skip
         return save(figure, stem)
 
 
