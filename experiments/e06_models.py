@@ -2,7 +2,7 @@
 
 The attention of one layer, batch 1, forward, not causal, fp16: GPT-2, BERT-large, Llama-3 8B and
 70B (every query head with keys and values of its own) on V100, A100, H100, H200 and B200.  M is an
-SM's shared memory: each thread block alone.  The model's bytes at SM↔L2 are set beside the bandwidth
+SM's shared memory: each thread block alone.  The bytes at SM↔L2 are set beside the bandwidth
 of L2↔DRAM, as if L2 served nothing; the compulsory traffic, where L2 serves all else, is the other
 end.  A multiply-add is 2 FLOP; exponentials are not counted.
 """
