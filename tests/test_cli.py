@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def iosim_(*words: str, cwd: Path | None = None) -> Done:
     """Run the command line in this process: what it prints and the code it exits with."""
     out, err = io.StringIO(), io.StringIO()
     argv, sys.argv = sys.argv, ["iosim", *words]
-    here, before = Path.cwd(), signal.getsignal(signal.SIGINT)
+    here, before, hook = Path.cwd(), signal.getsignal(signal.SIGINT), threading.excepthook
     try:
         os.chdir(cwd or here)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -45,6 +46,7 @@ def iosim_(*words: str, cwd: Path | None = None) -> Done:
         sys.argv = argv
         os.chdir(here)
         signal.signal(signal.SIGINT, before)
+        threading.excepthook = hook
     raise AssertionError("main() returned")
 
 

@@ -39,7 +39,7 @@ ATTENTION = {
 }  # fmt: skip
 
 # (N, d, heads): whole tiles; ragged in sectors; ragged to the word, in both axes; below one tile.
-SIZES = [(64, 32, 2), (72, 32, 1), (45, 40, 2), (7, 16, 1)]
+SIZES = [(64, 32, 1), (40, 32, 1), (37, 24, 2), (7, 16, 1)]
 
 CASES = [
     *((name, iosim.Attention(*size), tiles)

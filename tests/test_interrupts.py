@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from test_cli import iosim_
 
+from iosim import cli
 from iosim.cli import counting
 
 COMMANDS = (
@@ -111,6 +113,51 @@ def test_an_interrupt_during_any_import_is_one_line(
         assert {x.name for x in tmp_path.iterdir()} in ({"t.csv"}, {"t.csv", "t.png", "t.svg"})
 
 
+def test_an_interrupt_during_a_callback_is_not_lost(tmp_path: Path) -> None:
+    """Python ignores what a weak reference's callback raises, and says so at length."""
+    code = (
+        "import os, signal, sys, time, weakref\n"
+        "from iosim import cli\n"
+        "from iosim.cli import registry\n"
+        "class Thing: pass\n"
+        "def run(*_):\n"
+        "    thing = Thing()\n"
+        "    seen = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT))\n"
+        "    del thing\n"
+        "    time.sleep(30)\n"
+        "    return 0\n"
+        "registry.run = run\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=20
+    )
+    assert (done.returncode, done.stderr) == (130, "iosim: interrupted\n")
+
+
+def test_what_threads_say_after_an_interrupt_is_not_printed(tmp_path: Path) -> None:
+    """The thread of a pool may find its workers gone, and its tasks cancelled."""
+    code = (
+        "import threading, time\n"
+        "from iosim import cli\n"
+        "from iosim.cli import registry\n"
+        "def late():\n"
+        "    time.sleep(0.5)\n"
+        "    raise ValueError('cancelled')\n"
+        "def run(*_):\n"
+        "    threading.Thread(target=late).start()\n"
+        "    raise {error}\n"
+        "registry.run = run\n"
+        "cli.main()\n"
+    )
+    for error, said in (("KeyboardInterrupt", False), ("ZeroDivisionError", True)):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(error=error)], capture_output=True, text=True
+        )
+        assert ("cancelled" in done.stderr) == said
+        assert (done.stderr == "iosim: interrupted\n") == (not said)
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupted_verification_is_one_line_and_writes_nothing(
     workers: str, tmp_path: Path
@@ -133,7 +180,7 @@ PRINTING = (
 
 
 @pytest.mark.parametrize("words", PRINTING)
-def test_a_reader_that_goes_away_is_no_error(words: str, tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
     command = [sys.executable, "-m", "iosim", *words.split()]
     ours, theirs = os.pipe()
     os.close(ours)
@@ -143,28 +190,66 @@ def test_a_reader_that_goes_away_is_no_error(words: str, tmp_path: Path) -> None
     assert "iosim:" not in gone.stderr
     assert "Traceback" not in gone.stderr
     assert "rror" not in gone.stderr
-    for closed in (">&-", ">&- 2>&-", "<&- >&-"):
-        done = subprocess.run(
-            ["sh", "-c", f'"$@" {closed}', "sh", *command], stderr=subprocess.PIPE, text=True
-        )
-        assert done.returncode == 0
-        assert "Traceback" not in done.stderr
+
+
+# One of each way to print: help, a table, JSON, a listing.
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&-"])
+@pytest.mark.parametrize(
+    "words",
+    [words if words in ("gpu --help", "algorithms", "algorithms --json", "show flash2")
+     else pytest.param(words, marks=pytest.mark.slow) for words in PRINTING],
+)  # fmt: skip
+def test_outputs_that_are_closed_are_no_error(words: str, closed: str) -> None:
+    command = [sys.executable, "-m", "iosim", *words.split()]
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *command], stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
+WORDY = ["algorithms", "algorithms --json", "show naive", "--help", "gpu --help", "count é"]
+
+
+def check_escaped(words: str, encoding: str, code: int, out: bytes) -> None:
+    assert code == (2 if words == "count é" else 0)
+    if words == "algorithms --json":
+        rows = json.loads(out.decode(encoding))
+        assert any("√" in row["cost"] for row in rows)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437", "utf-8"])
-@pytest.mark.parametrize(
-    "words", ["algorithms", "algorithms --json", "show naive", "--help", "gpu --help", "count é"]
-)
-def test_an_output_that_lacks_characters_gets_them_escaped(words: str, encoding: str) -> None:
+@pytest.mark.parametrize("words", WORDY)
+def test_an_output_that_lacks_characters_gets_them_escaped(
+    words: str, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process, with streams as strict as those that Python makes."""
+    out, err = io.BytesIO(), io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding))
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(err, encoding))
+    monkeypatch.setattr(sys, "argv", ["iosim", *words.split()])
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    sys.stderr.flush()
+    assert b"Traceback" not in err.getvalue()
+    check_escaped(words, encoding, int(stop.value.code or 0), out.getvalue())
+
+
+@pytest.mark.parametrize(("words", "encoding"), [
+    ("algorithms --json", "ascii"), ("show naive", "cp437"), ("--help", "latin-1"),
+    ("count é", "ascii"),
+])  # fmt: skip
+def test_a_process_whose_output_lacks_characters(words: str, encoding: str) -> None:
     env = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run(
         [sys.executable, "-m", "iosim", *words.split()], capture_output=True, env=env
     )
-    assert done.returncode == (2 if words == "count é" else 0)
     assert b"Traceback" not in done.stderr
-    if words == "algorithms --json":
-        rows = json.loads(done.stdout.decode(encoding))
-        assert any("√" in row["cost"] for row in rows)
+    check_escaped(words, encoding, done.returncode, done.stdout)
 
 
 def test_a_bug_is_one_line_with_the_way_to_report_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from test_cli import Done, iosim_
 
 from experiments.pebbling_table import GAMES, START, STOP, lower_bound, markdown
 from iosim import pebbling
@@ -320,10 +321,8 @@ def test_progress_is_told() -> None:
 # --- the command line ----------------------------------------------------------------------------
 
 
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "iosim", "optimal", *words], capture_output=True, text=True
-    )
+def command(*words: str) -> Done:
+    return iosim_("optimal", *words)
 
 
 def test_json_has_its_keys() -> None:

@@ -18,8 +18,9 @@ from test_sweep import GIVEN, swept
 
 from iosim.sweep import Folder, Sweep, collect
 
+# Minutes of work, in shards of less than a second.
 SLOW = ["--algo", "small_cache", "--N", "512", "--d", "64", "--M", "1Ki:8Ki:x1.002",
-        "--engine", "simulate"]  # fmt: skip
+        "--engine", "simulate", "--shard-rows", "4"]  # fmt: skip
 HALTED = (130, "iosim: interrupted\n")
 
 

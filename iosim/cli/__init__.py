@@ -29,6 +29,15 @@ def main() -> NoReturn:
         interrupted.append(True)
         raise KeyboardInterrupt
 
+    def unraisable(what: sys.UnraisableHookArgs) -> None:
+        # Python drops an interrupt in a callback or a finaliser: it is raised a moment later.
+        if what.exc_type is not KeyboardInterrupt:
+            usual(what)
+        elif hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, interrupt)
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+    usual, sys.unraisablehook = sys.unraisablehook, unraisable
     signal.signal(signal.SIGINT, interrupt)
     said = ""
     try:
@@ -42,13 +51,20 @@ def main() -> NoReturn:
         # Extension modules turn an interrupt of their import into errors of all kinds.
         found = KeyboardInterrupt() if interrupted else error
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
         from iosim.cli.failures import explain
 
         code, said = explain(found)
     if code == INTERRUPTED:
         said = "interrupted"
+        # Threads that wait for workers find them gone, and what they waited for called off.
+        import threading
+
+        threading.excepthook = lambda _: None
     # From here on an interrupt ends the process without a word, as the interpreter shuts down.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.unraisablehook = usual
     if said:
         print(f"iosim: {said}", file=sys.stderr)
     sys.exit(code)
