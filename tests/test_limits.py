@@ -237,7 +237,7 @@ def test_the_limit_of_a_file_is_exact(tmp_path: Path, monkeypatch: pytest.Monkey
         inputs.read_inputs(path)
 
 
-def test_headers_that_lie(tmp_path: Path) -> None:
+def test_headers_that_say_something_wrong(tmp_path: Path) -> None:
     for name, shape, dtype, said in (
         ("short", (2**20, 8), "<f8", "is not an .npz file"),
         ("object", (8, 8), "|O", "Q is of dtype object: give real numbers"),
