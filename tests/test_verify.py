@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,18 @@ def test_processes_give_the_same_report() -> None:
     sizes = [30, 64, 200, 1000]
     alone = verify.verify(SMALL, sizes=sizes, workers=1)
     assert verify.verify(SMALL, sizes=sizes, workers=2) == alone
+
+
+def test_an_interrupt_ends_the_workers_without_a_word() -> None:
+    """Nor does the executor's thread raise; whether it did in one attempt was a matter of luck."""
+
+    def interrupt(done: int, of: int) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(8):
+        with pytest.raises(KeyboardInterrupt):
+            verify.verify(SMALL, workers=2, tick=interrupt)
+        assert not multiprocessing.active_children()
 
 
 def test_the_exponents_at_a_size_where_they_show() -> None:

@@ -222,13 +222,15 @@ def verify(
         ) as p:
             # Small memories take longest: first, so that no worker is left with one at the end.
             try:
-                for point in p.map(_work, sorted(jobs, key=lambda job: job[1])):
-                    points.append(point)
+                runs = [p.submit(_work, job) for job in sorted(jobs, key=lambda job: job[1])]
+                for run in runs:
+                    points.append(run.result())
                     tick(len(points), len(jobs))
             except BaseException:
-                p.shutdown(wait=False, cancel_futures=True)
+                # A run may take a minute yet.  None is cancelled: the executor's thread, which
+                # sees the workers end, fails on runs that are (in Python 3.11).
                 for worker in multiprocessing.active_children():
-                    worker.terminate()  # a run may take a minute yet
+                    worker.terminate()
                 raise
     order = [a.name for a in all_algorithms("attention")]
     points.sort(key=lambda p: (order.index(p.algorithm), p.M))
