@@ -7,6 +7,8 @@ print it as it is and exit with code 2.  Anything else that escapes is a bug.
 from __future__ import annotations
 
 import difflib
+import shlex
+import sys
 from collections.abc import Iterable
 
 
@@ -34,8 +36,14 @@ class LeakError(IosimError):
     """A buffer is still resident where its scope ends."""
 
 
+def install(extra: str) -> str:
+    """The command that installs an extra for the very Python that is running."""
+    return f"{shlex.quote(sys.executable)} -m pip install 'iosim[{extra}]'"
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """Return a clause that names the nearest known name, or all of them where none is near."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    by_small = {known.lower(): known for known in names}
+    near = difflib.get_close_matches(name.lower(), by_small, n=1, cutoff=0.5)
+    return f"did you mean {by_small[near[0]]!r}?" if near else f"known: {', '.join(names)}"

@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -203,7 +204,12 @@ def test_bounds_json() -> None:
          "flash2 needs at least 3360 words on this lattice and M is 999: use M >= 3360"),
         (("show", "flash2", "--tiles", "B_q=3"), "flash2 has no tile size 'B_q': did you mean"),
         (("show", "flash2", "--N", "9"), "add --tiles"),
-        (("shw",), "No such command 'shw'"),
+        (("shw",), "No such command 'shw' (see iosim --help)"),
+        (("tiles", "flash2", "--tiles", "auto"), "No such option '--tiles'"),
+        (("tiles", "flash2", "--tiles", "auto"), "(see iosim tiles --help)"),
+        (("tiles",), "Missing argument 'ALGO' (see iosim tiles --help)"),
+        (("gpu", "emti"), "(see iosim gpu --help)"),
+        (("count", "FLASH2", *GPT2), "unknown algorithm 'FLASH2': did you mean 'flash2'?"),
         (("plot", "missing.csv"), "cannot read 'missing.csv' as a table"),
         (("verify", "--input", "missing.npz"), "cannot read 'missing.npz' as .npz"),
         (("verify", "--model", "gpt5"), "unknown model 'gpt5'"),
@@ -322,6 +328,21 @@ def test_a_full_disk_is_one_line() -> None:
 
 def test_version() -> None:
     assert ok("--version") == f"iosim {iosim.__version__}\n"
+    assert "--version  Show the version and exit." in ok("--help")
+    assert "--version" not in ok("gpu", "--help")
+
+
+def test_a_step_that_is_not_run_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what it lacks, with a command that installs it here, and not how it is checked."""
+    monkeypatch.setattr("iosim.checks.proof._z3", lambda: importlib.import_module("no_such_solver"))
+    done = iosim_("prove", "saha_ye_large")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    where = next(k for k, line in enumerate(lines) if line.startswith("  not run segments"))
+    assert lines[where + 1].strip().startswith(
+        f"needs no_such_solver: {shlex.quote(sys.executable)} -m pip install 'iosim[proofs]' ("
+    )  # fmt: skip
+    assert "proved for all values: all reals 0 ≤ t" in done.stdout
 
 
 def entries(among: Any = COMMANDS, before: tuple[str, ...] = ()) -> Any:

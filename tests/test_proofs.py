@@ -14,7 +14,7 @@ import pytest
 
 import iosim.checks.proof as proof
 from iosim.checks.proof import load_theorem, run, run_step, statement, step, steps, theorems
-from iosim.errors import InputError, IosimError
+from iosim.errors import InputError, IosimError, install
 
 pytest.importorskip("z3")
 
@@ -202,7 +202,7 @@ def test_without_z3_a_step_is_not_run_and_never_passed(monkeypatch: pytest.Monke
     results = {r.step: r for r in run("saha_ye_large")}
     proof._z3.cache_clear()
     assert results["segments"].status == "not run"
-    assert results["segments"].detail == "needs z3: install iosim[proofs]"
+    assert results["segments"].detail == f"needs z3: {install('proofs')}"
     assert results["convexity"].status == "passed"
 
 

@@ -33,7 +33,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from iosim.checks.shipped import shipped
-from iosim.errors import InputError, IosimError, closest
+from iosim.errors import InputError, IosimError, closest, install
 
 How = Literal["proved", "exhaustive", "sampled"]
 Status = Literal["passed", "failed", "not run"]
@@ -177,7 +177,7 @@ def run_step(theorem: str, one: Step) -> StepResult:
             status, scope = "failed", None
     except ModuleNotFoundError as error:
         status = "not run"
-        detail = f"needs {error.name}: install iosim[proofs]"
+        detail = f"needs {error.name}: {install('proofs')}"
     except Exception as error:
         status = "failed"
         detail = f"{type(error).__name__}: {error}".strip().splitlines()[0]

@@ -128,10 +128,9 @@ def prove(theorem: str | None, as_json: bool) -> None:
             continue
         click.echo(f"{name}")
         for r in found:
-            how = proof.HOW[r.how]
-            what = r.scope if r.status == "passed" else r.detail
+            what = f"{proof.HOW[r.how]}: {r.scope}" if r.status == "passed" else r.detail
             click.echo(f"  {r.status:7} {r.step}: {r.says}")
-            click.echo(f"          {how}: {what} ({r.seconds:.1f} s)")
+            click.echo(f"          {what} ({r.seconds:.1f} s)")
     bad = [r for r in results if r.status != "passed"]
     failed = sum(r.status == "failed" for r in bad)
     if as_json:

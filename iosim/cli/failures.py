@@ -30,7 +30,8 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, IosimError):
         return INPUT, _line(str(error))
     if isinstance(error, click.ClickException):
-        return INPUT, f"{_line(error.format_message()).rstrip('.')} (see iosim --help)"
+        where = getattr(getattr(error, "ctx", None), "command_path", "iosim")
+        return INPUT, f"{_line(error.format_message()).rstrip('.')} (see {where} --help)"
     if isinstance(error, MemoryError):
         return INPUT, _line(f"out of memory ({error}): choose smaller sizes")
     if isinstance(error, OSError) and error.filename is None:

@@ -56,19 +56,32 @@ def version() -> str:
     return f"iosim {iosim.__version__}"
 
 
+def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(version())
+        ctx.exit()
+
+
 def run(entries: Mapping[str, tuple[str, Any]], args: Sequence[str]) -> int:
     """Run what the arguments name; returns the exit code.
 
     Raises click.ClickException where the arguments are malformed, and whatever the command raises.
     """
-    if list(args) == ["--version"]:
-        click.echo(version())
-        return 0
     top = Lazy(
         "iosim", entries, "The I/O of attention: written once, run, counted, bounded, proved, "
         "measured.",
     )  # fmt: skip
     top.epilog = CODES
+    top.params.append(
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_say_version,
+            help="Show the version and exit.",
+        )
+    )
     try:
         with top.make_context("iosim", list(args)) as ctx:
             top.invoke(ctx)

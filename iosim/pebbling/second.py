@@ -7,7 +7,7 @@ was red in the step before, is loaded in it, or is computed in it.  Needs ortool
 
 from __future__ import annotations
 
-from iosim.errors import InputError
+from iosim.errors import InputError, install
 from iosim.pebbling.dag import Dag
 
 
@@ -19,7 +19,7 @@ def cp_sat(dag: Dag, M: int, seconds: float = 60.0, workers: int = 2) -> tuple[i
     try:
         from ortools.sat.python import cp_model
     except ImportError:
-        raise InputError("the second opinion needs ortools: pip install 'iosim[optimal]'") from None
+        raise InputError(f"the second opinion needs ortools: {install('optimal')}") from None
     if dag.least_memory() > M:
         raise InputError(f"M = {M} is too small for {dag.name}: use M >= {dag.least_memory()}")
     model = cp_model.CpModel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from iosim.errors import IosimError
+from iosim.errors import IosimError, install
 
 
 def need(name: str) -> Any:
@@ -13,9 +13,7 @@ def need(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise IosimError(
-            f"sweeps need {error.name}: install it with pip install 'iosim[sweep]'"
-        ) from None
+        raise IosimError(f"sweeps need {error.name}: install it with {install('sweep')}") from None
 
 
 def pyarrow() -> Any:

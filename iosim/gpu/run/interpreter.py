@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import IosimError
+from iosim.errors import IosimError, install
 from iosim.gpu.emitter.kernels import Emitted, Kernel
 from iosim.gpu.run.launch import Outcome, run_once
 
@@ -123,7 +123,7 @@ def switch_on() -> None:
         from triton.runtime import interpreter
     except ImportError as error:
         raise InterpreterError(
-            f"the interpreter needs the triton package ({error}): pip install 'iosim[gpu]'"
+            f"the interpreter needs the triton package ({error}): {install('gpu')}"
         ) from None
     builder = interpreter.InterpreterBuilder
     if builder.create_dot is not _dot:
