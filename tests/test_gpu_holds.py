@@ -186,3 +186,75 @@ def test_a_line_that_needs_an_empty_operand_is_refused(monkeypatch, line):
     with pytest.raises(EmitError, match="is empty: choose a larger hold"):
         emit(_bound(_columns, "online_softmax", 0)[1])
     emit(_bound(_columns, "online_softmax", 5)[1])
+
+
+def _against_the_machine(schedule, problem, tiles):
+    program = iosim.build("edges", iosim.Attention, schedule)
+    instance = iosim.bind(program, problem.sizes, tiles)
+    inputs = problem.random(seed=3)
+    strict = iosim.simulate(instance, iosim.Machine(iosim.peak(instance)), inputs)
+    outcome = interpret(emit(instance), inputs)
+    assert outcome.counts == strict.counts
+    np.testing.assert_allclose(outcome.outputs["O"], strict.outputs["O"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_scores_that_a_maximum_was_taken_of_may_be_multiplied(swept):
+    """Beyond a ragged edge they read -inf for the one and 0 for the other, in loops too."""
+
+    def schedule(b):
+        (B_r, B_c), (B_d,) = b.tile_sizes("N", "B_r", "B_c"), b.tile_sizes("d", "B_d")
+        for h in b.grid("heads"):
+            for i in b.grid("N", B_r):
+                m, l, o = b.lowest("m", i), b.zeros("l", i), b.zeros("o", i, "d")
+                for j in b.tiles("N", B_c):
+                    s, v = b.zeros("s", i, j), b.load("V", h, j, "d")
+                    for x in b.tiles("d", B_d):
+                        q, k = b.load("Q", h, i, x), b.load("K", h, j, x)
+                        b.op("matmul_nt", s, q, k)
+                        b.free(q, k)
+                        if swept:  # the next iteration sees what this one left
+                            b.op("matmul_nn", o, s, v)
+                            b.op("row_stats", m, l, s)
+                    if not swept:
+                        b.op("row_stats", m, l, s)
+                        b.op("matmul_nn", o, s, v)
+                    b.free(s, v)
+                b.op("finish", o, l)
+                b.store(o, "O", h, i, "d")
+                b.free(o, m, l)
+
+    _against_the_machine(schedule, iosim.Attention(19, 32, 1), {"B_r": 16, "B_c": 16, "B_d": 16})
+
+
+def test_a_buffer_may_be_cut_in_two_places():
+    """Held rows first, then the others: both loops over columns cut o, and both are unrolled."""
+
+    def schedule(b):
+        (B_r, B_c), (B_d,) = b.tile_sizes("N", "B_r", "B_c"), b.tile_sizes("d", "B_d")
+        W = b.hold("N", "W")
+
+        def take(h, i, j, o, m, l):
+            q, k, s = b.load("Q", h, i, "d"), b.load("K", h, j, "d"), b.zeros("s", i, j)
+            b.op("matmul_nt", s, q, k)
+            b.free(q, k)
+            for x in b.tiles("d", B_d):
+                v = b.load("V", h, j, x)
+                b.op("matmul_nn", o[x], s, v)
+                b.free(v)
+            b.op("row_stats", m, l, s)
+            b.free(s)
+
+        for h in b.grid("heads"):
+            for i in b.grid("N", B_r):
+                m, l, o = b.lowest("m", i), b.zeros("l", i), b.zeros("o", i, "d")
+                take(h, i, b.span("N", 0, W), o, m, l)
+                for j in b.tiles("N", B_c, W):
+                    take(h, i, j, o, m, l)
+                b.op("finish", o, l)
+                b.store(o, "O", h, i, "d")
+                b.free(o, m, l)
+
+    for W in (0, 5, 40):
+        tiles = {"B_r": 16, "B_c": 16, "B_d": 16, "W": W}
+        _against_the_machine(schedule, iosim.Attention(40, 32, 1), tiles)

@@ -66,6 +66,12 @@ def _ops(body: Nodes, loops: dict[Tile, Loop]) -> Iterator[tuple[Op, dict[Tile, 
             yield node, loops
 
 
+def cuts(loop: Loop) -> bool:
+    """Whether an operation in the loop takes the part of a buffer that its tile covers."""
+    ops = (n for n in nodes(loop.body) if isinstance(n, Op))
+    return any(ref.part == loop.tile for op in ops for ref in op.operands)
+
+
 def cut_index(index: tuple[Index, ...], loop: Loop) -> tuple[Index, ...]:
     """The index of one part: the loop's tile in place of the span that it cuts."""
     return tuple(loop.tile if x.axis == loop.tile.axis else x for x in index)

@@ -16,13 +16,13 @@ same column blocks.
 
 from __future__ import annotations
 
-import inspect
 import re
 from dataclasses import dataclass, replace
 
 from iosim.counts import Key
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
-from iosim.gpu.emitter.cuts import cut_index, lines, parts
+from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
+from iosim.gpu.emitter.edges import Edges, operand_names
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.nests import NOTHING, Body, chain, check_buffers, nests, touched
 from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER
@@ -142,6 +142,7 @@ class _Nest:
         self.buffers: dict[str, tuple[Index, ...]] = {}
         self.cuts = parts(instance, body)
         self.part: dict[Tile, int] = {}  # which part an unrolled loop is at
+        self.edges = Edges()
         self.loaded = {n.buffer for n in nodes(body) if isinstance(n, Load)}
         self.block, self.least = 1, LARGEST_BLOCK
         loads, stores = touched(body, Load), touched(body, Store)
@@ -252,15 +253,15 @@ class _Nest:
             stored |= touched((node,), Store)
 
     def _loop(self, loop: Loop, gated: bool) -> None:
-        unrolled = loop in self.cuts.values()
         once = not loop.span.edges and self.tiles.trips(loop) == 1
-        if (once or unrolled) and not gated:
+        if (once or cuts(loop)) and not gated:
             for k, (at, _) in enumerate(ranges(self.instance, loop)):
                 self.part[loop.tile] = k
                 self.tiles.open(loop, str(at), self._say)
                 self._body(loop.body)
             del self.part[loop.tile]
             return
+        self.edges.enter(loop, self._name)
         depth, var, step = self.depth, loop.tile.var, self.tiles.step(loop)
         first, last = self._gate(loop) if gated else self.tiles.bounds(loop, self._say)
         self._say(f"for {var} in range({first}, {last}, {step}):")
@@ -313,6 +314,7 @@ class _Nest:
         if not isinstance(node, Store):
             self.block = max(self.block, self.tiles.size(buffer, own))
             self.buffers[node.buffer] = own
+            self.edges.made(self._name(buffer))
         if isinstance(node, Load):
             self._load(node, own, self._name(buffer))
         elif isinstance(node, Store):
@@ -347,16 +349,16 @@ class _Nest:
                 f"operation {node.name!r} has no Triton template: add one to its record in "
                 "iosim.program.ops.OPS"
             )
-        named = list(inspect.signature(spec.numpy).parameters)[: len(node.operands)]
+        named = operand_names(spec, len(node.operands))
         letters = dict(zip(named, node.operands, strict=True))
         scalars = zip(spec.scalars, node.scalars, strict=True)
         numbers = {x: self.tiles.number(value) for x, value in scalars}
         cut = {x for x, ref in letters.items() if ref.part is None and ref.buffer in self.cuts}
         empty = {x for x, ref in letters.items() if ref == NOTHING}
         whole = {x: self._operand(ref, 0) for x, ref in letters.items() if x not in empty}
-        for letter, ref in letters.items():
-            if letter in spec.lowest and letter not in cut | empty:
-                self._fill(ref, whole[letter].name)
+        blocks = {x: operand.name for x, operand in whole.items() if x not in cut}
+        for x, value in self.edges.before(node, blocks):
+            self._fill(letters[x], blocks[x], value)
         for line, split in lines(spec, cut, empty):
             if not split:
                 self._say(line.format(**whole, **numbers))
@@ -371,13 +373,13 @@ class _Nest:
         shape = self.tiles.shape(self.buffers[ref.buffer])
         return _Operand(self._name(self._part(ref.buffer, at)), shape)
 
-    def _fill(self, ref: Ref, name: str) -> None:
-        """What lies beyond a ragged edge must not be a row's maximum, nor add to its sum."""
+    def _fill(self, ref: Ref, name: str, value: str) -> None:
+        """Beyond a ragged edge, nothing may be a row's maximum, nor add to a sum."""
         own = self.buffers[ref.buffer]
         if edge := self.tiles.mask(own[-1:]):
             edge = f"{edge}[None, :]" if len(own) == 2 else edge
             wide = f"{name}.to(tl.float32)" if ref.buffer in self.loaded else name
-            self._say(f'{name} = tl.where({edge}, {wide}, float("-inf"))')
+            self._say(f"{name} = tl.where({edge}, {wide}, {value})")
 
     def _part(self, buffer: str, k: int) -> str:
         loop = self.cuts.get(buffer)

@@ -1,0 +1,59 @@
+"""What blocks read beyond a ragged edge: 0, except where a row's maximum was taken of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+
+from iosim.program.ir import Alloc, Load, Loop, Op, nodes
+from iosim.program.ops import OPS, OpSpec
+
+LOWEST, ZERO = 'float("-inf")', "0.0"
+
+
+def operand_names(spec: OpSpec, operands: int) -> list[str]:
+    """The names of an operation's operands, which its template and its NumPy form share."""
+    return list(inspect.signature(spec.numpy).parameters)[:operands]
+
+
+class Edges:
+    """The blocks that read −inf beyond a ragged edge at this place of the text."""
+
+    def __init__(self) -> None:
+        self._low: set[str] = set()
+
+    def made(self, block: str) -> None:
+        """A block is made anew."""
+        self._low.discard(block)
+
+    def enter(self, loop: Loop, name: Callable[[str], str]) -> None:
+        """A loop begins; of blocks made outside, an iteration finds what the last one left.
+
+        Args:
+            name: buffer → block.
+        """
+        made = {n.buffer for n in nodes(loop.body) if isinstance(n, (Load, Alloc))}
+        for op in (n for n in nodes(loop.body) if isinstance(n, Op)):
+            spec = OPS[op.name]
+            for k, letter in enumerate(operand_names(spec, len(op.operands))):
+                buffer = op.operands[k].buffer
+                if letter in spec.lowest and k not in spec.writes and buffer not in made:
+                    self._low.add(name(buffer))
+
+    def before(self, op: Op, blocks: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """What operands must be filled with beyond their edges: pairs of operand and value.
+
+        Args:
+            blocks: operand → block.
+        """
+        spec = OPS[op.name]
+        written = {operand_names(spec, len(op.operands))[k] for k in spec.writes}
+        for letter, block in blocks.items():
+            if letter in spec.lowest:
+                yield letter, LOWEST
+            elif spec.over and block in self._low:
+                yield letter, ZERO
+            if letter in spec.lowest and letter not in written:
+                self._low.add(block)
+            elif letter in spec.lowest or spec.over:
+                self._low.discard(block)
