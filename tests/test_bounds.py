@@ -243,7 +243,7 @@ def test_unknown_class() -> None:
 
 
 def test_a_class_is_said_once() -> None:
-    """A record or its name, as one likes; the catalogue's prose is the record's sentence."""
+    """A class is given as a record or by name; the catalogue's prose is the record's sentence."""
     for name, klass in CLASSES.items():
         assert klass.name == name
         assert bound_class(name) is bound_class(klass) is klass

@@ -108,14 +108,14 @@ def test_whole_records_are_good(records, report):
 @pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("report", REPORTS)
 def test_json_of_wrong_types(records, tmp_path, report, every):
-    """Each key and item of each file in turn is replaced by each kind of junk, or left out."""
+    """Each key and item of each file in turn gets each kind of wrong value, or is left out."""
     folder, said = Path(shutil.copytree(records[report], tmp_path / report)), set()
     for path in sorted(folder.glob("*.json")):
         text = path.read_text()
         data = json.loads(text)
         cases = list(itertools.product(_places(data), JUNK))
         cases += [((), junk) for junk in JUNK[1:]] + [((), {**data, "more": 1})]
-        # A short run takes some, which meet each kind of junk in other places.
+        # A short run takes some, which meet each kind of wrong value in other places.
         for place, junk in cases[::every]:
             path.write_text(json.dumps(_changed(data, place, junk) if place else junk))
             try:

@@ -247,6 +247,15 @@ def test_the_map_of_the_design_is_complete() -> None:
                                                       and x.endswith(".py")}  # fmt: skip
 
 
+def test_the_registries_of_the_page_on_adding_are_where_it_says() -> None:
+    text = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|.*\| in `([A-Z]+)`, `([\w/.]+)` \|$", text, re.M)
+    assert len(rows) >= 9
+    for name, path in rows:
+        module = importlib.import_module(re.sub(r"(/__init__)?\.py$", "", path).replace("/", "."))
+        assert isinstance(getattr(module, name), dict | tuple), name
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
 def test_shell_sessions_in_documents_are_true(path: Path) -> None:
     """A ```console block shows a command after ``$`` and exactly what it prints."""

@@ -40,7 +40,7 @@ def worst(d: int, low: float, high: float, klass: str) -> float:
 
 @pytest.mark.parametrize("d", [64, 128])
 class TestBars:
-    """The promises of `iosim tightness` at N = 2**18."""
+    """The gaps that `iosim tightness` must not exceed at N = 2**18."""
 
     def test_once_from_four_d2(self, d: int) -> None:
         assert worst(d, 4 * d * d, N * d // 64, "once") <= 1.05

@@ -70,7 +70,7 @@ def test_both_commands_work_from_a_wheel(wheel: zipfile.ZipFile, tmp_path: Path)
 def test_a_folder_inside_the_package_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside an installed package may lie somebody else's `experiments`."""
+    """Beside an installed package may lie another `experiments`."""
     package = tmp_path / "iosim"
     (tmp_path / "proofs").mkdir()
     monkeypatch.setattr(shipped, "PACKAGE", package)

@@ -208,7 +208,7 @@ class Search:
         return boxes, lower, upper, words[rows]
 
     def _look(self, boxes: Boxes, best: Best) -> tuple[Boxes, Any]:
-        """Drop hopeless boxes and learn the lower corners of the others.
+        """Drop boxes that can't beat the best found, and learn the lower corners of the others.
 
         Returns them, and what they move at least.
         """
