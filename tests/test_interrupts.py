@@ -114,7 +114,7 @@ def test_an_interrupt_during_any_import_is_one_line(
 
 
 def test_an_interrupt_during_a_callback_is_not_lost(tmp_path: Path) -> None:
-    """Python ignores what a weak reference's callback raises, and says so at length."""
+    """Python ignores what a weak reference's callback raises, and prints a traceback."""
     code = (
         "import os, signal, sys, time, weakref\n"
         "from iosim import cli\n"

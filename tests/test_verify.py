@@ -46,7 +46,7 @@ def test_processes_give_the_same_report() -> None:
 
 
 def test_an_interrupt_ends_the_workers_without_a_word() -> None:
-    """Nor does the executor's thread raise; whether it did in one attempt was a matter of luck."""
+    """Nor does the executor's thread raise, which it would not do in every run."""
 
     def interrupt(done: int, of: int) -> None:
         raise KeyboardInterrupt

@@ -58,7 +58,7 @@ def main() -> NoReturn:
         code, said = explain(found)
     if code == INTERRUPTED:
         said = "interrupted"
-        # Threads that wait for workers find them gone, and what they waited for called off.
+        # Threads that wait for workers find them ended, and their calls cancelled.
         import threading
 
         threading.excepthook = lambda _: None
