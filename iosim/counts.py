@@ -39,8 +39,7 @@ class Counts:
         return iter(self.items)
 
     def __getitem__(self, key: Key) -> int:
-        if key[0] not in ("load", "store"):
-            raise KeyError(f"{key[0]!r} is no direction: load or store")
+        _check_direction(key[0])
         return dict(self.items).get(key, 0)
 
     def __add__(self, other: Counts) -> Counts:
@@ -55,7 +54,8 @@ class Counts:
         return f"Counts({', '.join(map(repr, self.items))})"
 
     def by_tensor(self, direction: Direction) -> dict[str, int]:
-        """Return ``{tensor: words}`` of one direction."""
+        """Return ``{tensor: words}`` of one direction; KeyError where it is none."""
+        _check_direction(direction)
         return {tensor: words for (way, tensor), words in self.items if way == direction}
 
     @property
@@ -72,3 +72,8 @@ class Counts:
     def total_words(self) -> int:
         """Words moved in either direction."""
         return self.load_words + self.store_words
+
+
+def _check_direction(direction: str) -> None:
+    if direction not in ("load", "store"):
+        raise KeyError(f"{direction!r} is no direction: load or store")

@@ -118,10 +118,20 @@ class BaseProblem:
 
     @classmethod
     def axes(cls) -> tuple[Axis, ...]:
-        """The axes, in the order in which people say them."""
+        """The axes, in the order in which people say them.
+
+        Raises InputError where a field is no axis.
+        """
+        found = fields(cls)  # type: ignore[arg-type]
+        for f in found:
+            if "says" not in f.metadata:
+                raise InputError(
+                    f"{cls.__name__}.{f.name} is no axis: declare it as "
+                    f"{f.name}: int = axis('what it counts'), or as a ClassVar"
+                )
         return tuple(
             Axis(f.name, default=None if f.default is MISSING else f.default, **f.metadata)
-            for f in fields(cls)  # type: ignore[arg-type]
+            for f in found
         )
 
     @classmethod

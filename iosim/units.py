@@ -24,19 +24,22 @@ MOST_SHOWN = 80
 _STEP = re.compile(r"(x|\+)([0-9]+(?:\.[0-9]+)?)")
 # Thousands are grouped in threes or not at all, so that 1,0,2,4 is no number.
 _NUMBER = r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
-_INTEGER = re.compile(_NUMBER)
-_SIZE = re.compile(rf"({_NUMBER})\s*(Ki|Mi|Gi|K|M|G|)(B|)")
+_INTEGER = re.compile(rf"({_NUMBER})\s*(Ki|Mi|Gi|K|M|G|)")
+_SIZE = re.compile(rf"{_INTEGER.pattern}(B|)")
 
 
 def parse_int(name: str, text: str, least: int = 1) -> int:
-    """A whole number as typed: ``4096``, ``4_096`` or ``4,096``."""
+    """A whole number as typed: ``4096``, ``4_096``, ``4,096`` or ``4Ki``."""
     return check_size(name, _digits(name, text), least)
 
 
 def _digits(name: str, text: str) -> int:
-    if not _INTEGER.fullmatch(text.strip()):
-        raise InputError(f"{name} must be a whole number, got {_quoted(text)}: give an integer")
-    return _number(name, text.strip())
+    match = _INTEGER.fullmatch(text.strip())
+    if match is None:
+        raise InputError(
+            f"{name} must be a whole number, got {_quoted(text)}: give an integer (4096, 4Ki)"
+        )
+    return _number(name, match[1]) * _PREFIX[match[2]]
 
 
 def _number(name: str, text: str) -> int:

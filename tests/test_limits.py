@@ -101,6 +101,22 @@ def test_the_longest_range(monkeypatch: pytest.MonkeyPatch) -> None:
             units.parse_range("M", text)
 
 
+def test_a_size_means_the_same_in_every_command() -> None:
+    for text, size in (
+        ("4096", 4096),
+        ("4_096", 4096),
+        ("4,096", 4096),
+        ("4Ki", 4096),
+        ("5K", 5000),
+    ):
+        assert units.parse_int("N", text) == size
+        assert units.parse_words("N", text) == size
+    assert units.parse_tiles("B_r=1Ki,B_c=2") == {"B_r": 1024, "B_c": 2}
+    for text in ("4KiB", "Ki", "4Pi", "1.5Ki", "1e3"):
+        with pytest.raises(InputError, match="must be a whole number"):
+            units.parse_int("N", text)
+
+
 def test_ranges_of_any_step_end() -> None:
     assert units.parse_range("M", f"3:9:x{'9' * 400}") == [3]
     assert units.parse_range("M", f"3:9:+{'9' * 400}") == [3]

@@ -152,6 +152,10 @@ def test_inputs_are_checked() -> None:
         iosim.optimal_tiles(program, iosim.Attention(4, 4), 9)
     with pytest.raises(KeyError, match="is no direction"):
         iosim.count(instance)["laod", "X"]  # type: ignore[index]
+    with pytest.raises(KeyError, match="is no direction"):
+        iosim.count(instance).by_tensor("loads")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="show takes a program, got Instance"):
+        iosim.show(instance)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("array", [np.ones(4, complex), np.array(list("abcd")), [None] * 4])

@@ -1,11 +1,39 @@
-"""How an output is held against the reference: relative to the largest value, at least to 1."""
+"""Problems that are declared wrongly; how an output is held against the reference."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from iosim.problem import max_error
+import iosim
+from iosim.errors import InputError, IosimError
+from iosim.problem import BaseProblem, Tensor, axis, max_error
+
+
+def test_a_field_or_a_tensor_that_names_no_axis_is_one_line() -> None:
+    @dataclass(frozen=True)
+    class Plain(BaseProblem):
+        n: int
+        kind: ClassVar[str] = "plain"
+        inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("X", ("n",)),)
+        outputs: ClassVar[tuple[Tensor, ...]] = ()
+
+    @dataclass(frozen=True)
+    class Misspelt(Plain):
+        n: int = axis("entries")
+        inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("X", ("m",)),)
+
+    with pytest.raises(InputError, match=r"Plain\.n is no axis: declare it as n: int = axis"):
+        Plain(3)
+    for problem, said in (
+        (Plain, r"Plain\.n is no axis"),
+        (Misspelt, "tensor X has an axis 'm' that Misspelt doesn't have: known: n"),
+    ):
+        with pytest.raises(IosimError, match=said):
+            iosim.build("none", problem, lambda b: None)
 
 
 @pytest.mark.parametrize(

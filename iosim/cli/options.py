@@ -75,7 +75,9 @@ class _AnyPath(click.ParamType[Path]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if not os.fspath(value):
-            raise InputError(f"{param.opts[0] if param else 'a path'} is empty: name one")
+            name = param.opts[0] if param else "path"
+            what = name if name.startswith("-") else f"the name of the {name}"
+            raise InputError(f"{what} is empty: name one")
         try:
             os.fspath(value).encode()
         except UnicodeEncodeError:  # Arrow and DuckDB take no other names

@@ -88,8 +88,8 @@ def _dag(
     if not need:
         if sums is not None:
             raise InputError("--sums is for matmul and attention: mark sums in the file itself")
-        if not Path(what).exists():
-            raise InputError(f"{what} is neither matmul, attention nor a file: give one of them")
+        if not what or not Path(what).exists():
+            raise InputError(f"{what!r} is neither matmul, attention nor a file: give one of them")
         return from_file(Path(what))
     missing = [x for x in need if x not in sizes]
     if missing:

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from iosim.counting.closed import moved
 from iosim.counting.integers import OnInts
+from iosim.errors import InputError
 from iosim.program.ir import (
     Alloc,
     Free,
@@ -28,8 +29,13 @@ def show(program: Program, instance: Instance | None = None) -> str:
     """Print a program; with an instance, also the words that each transfer moves in all.
 
     Beside every load and store stands what one execution moves (``|i|`` is the extent of tile i),
-    then what all its executions move together.
+    then what all its executions move together.  Raises InputError for what is no program.
     """
+    if not isinstance(program, Program):
+        raise InputError(
+            f"show takes a program, got {type(program).__name__}: give it first, as in "
+            "show(program, instance)"
+        )
     params = ", ".join(p.name for p in program.params)
     axes = dict.fromkeys(axis for t in program.tensors for axis in t.axes)
     lines = [(f"{program.name}({', '.join(axes)}; {params})", "")]

@@ -160,7 +160,10 @@ def read_csv(
                     raise InputError(f"{str(path)!r}, line {reader.line_num}: too many cells")
                 rows.append({str(k): _value(v) for k, v in row.items()})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"cannot read {str(path)!r} as a table: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(
+            f"cannot read {str(path)!r} as a table ({why}): give a CSV file that iosim wrote"
+        ) from error
     if missing := [name for name in (*needs, *numbers) if name not in columns]:
         raise InputError(
             f"{str(path)!r} has no column {', '.join(missing)}: give a table that iosim wrote"

@@ -170,7 +170,8 @@ def from_file(path: Path) -> Dag:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"cannot read {str(path)!r} ({why}): give a file of edges") from None
     return _from_json(path, text) if text.lstrip().startswith("{") else _from_lines(path, text)
 
 

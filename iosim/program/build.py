@@ -76,6 +76,13 @@ class Builder:
         self._tensors = {t.name: t for t in (*problem.inputs, *problem.outputs)}
         self._axes = {axis for t in self._tensors.values() for axis in t.axes}
         self._letters = {axis.name: axis.letters for axis in problem.axes()}
+        for tensor in self._tensors.values():
+            for axis in tensor.axes:
+                if axis not in self._letters:
+                    raise ProgramError(
+                        f"tensor {tensor.name} has an axis {axis!r} that {problem.__name__} "
+                        f"doesn't have: {closest(axis, self._letters)}"
+                    )
         self._params: dict[str, Param] = {}
         self._blocks: list[list[Node]] = [[]]
         self._scopes: list[dict[str, Buffer]] = [{}]

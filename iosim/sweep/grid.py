@@ -161,7 +161,8 @@ class Sweep:
         """
         try:
             if not Path(path).is_file():
-                raise InputError(f"cannot read {str(path)!r} as TOML: there is no such file")
+                what = "it is no file" if Path(path).exists() else "there is no such file"
+                raise InputError(f"cannot read {str(path)!r} as TOML: {what}")
             found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)

@@ -52,9 +52,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
                 f"{str(folder)!r} has lost its {MANIFEST}: the iosim sweep command that filled it "
                 "writes it again and keeps the shards"
             ) from None
-        raise InputError(
-            f"{str(folder)!r} holds no sweep: give a directory that iosim sweep wrote"
-        ) from None
+        what = "holds no sweep" if folder.is_dir() else "is no directory, so it holds no sweep"
+        raise InputError(f"{str(folder)!r} {what}: give one that iosim sweep wrote") from None
     except OSError as error:
         raise IosimError(f"cannot read {str(file)!r} ({error.strerror})") from error
     except (ValueError, RecursionError, Damaged) as error:
