@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from test_cli import ok
 
 import iosim
+from iosim.cli import gpu
 from iosim.gpu.emitter import layout
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import Moved, anonymous, moved_at, read_report
@@ -22,16 +25,35 @@ from iosim.output.table import write_csv
 from iosim.problem import BaseProblem
 from iosim.units import bytes_of
 
-GPUS = Path(__file__).parent.parent / "experiments" / "data" / "gpu"
+ROOT = Path(__file__).parent.parent
+GPUS = ROOT / "experiments" / "data" / "gpu"
 RECORDED = GPUS / "h200"
 MACHINES = ["h200", "h100"]
 KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper"]
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_every_record_meets_its_bar_with_todays_model(machine, tmp_path):
-    """One replay, since it takes seconds, for all that is asked of its tables."""
-    saved = {one.folder.name: one.table for one in replay(GPUS / machine)}
+REPLAYED = {f"iosim gpu replay experiments/data/gpu/{machine}": machine for machine in MACHINES}
+
+
+def sessions(path: Path) -> list[tuple[str, str]]:
+    """Commands of a document's ```console blocks, and what each is said to print."""
+    blocks = re.findall(r"```console\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
+    parts = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.M)[1:]]
+    return [(command, want) for command, _, want in (part.partition("\n") for part in parts)]
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+@pytest.mark.parametrize("command", REPLAYED)
+def test_every_record_meets_its_bar_with_todays_model(command, tmp_path, monkeypatch):
+    """One replay, since it takes seconds, for its tables and for what the document shows."""
+    machine, tables = REPLAYED[command], []
+    monkeypatch.setattr(gpu, "replay_all", lambda folder: tables.extend(replay(folder)) or tables)
+    (want,) = {want for said, want in sessions(ROOT / "docs" / "gpu.md") if said == command}
+    assert lines(ok(*command.split()[1:], cwd=ROOT)) == lines(want)
+    saved = {one.folder.name: one.table for one in tables}
     assert set(saved) == set(KINDS)
     assert {name.split("-")[0] for name in saved} == set(REPORTS)
     for name, table in saved.items():

@@ -91,7 +91,7 @@ def kill_drivers(path: Path, times: int, rng: random.Random, *more: str) -> int:
     return died
 
 
-@pytest.mark.parametrize("times", [12, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [8, pytest.param(60, marks=pytest.mark.slow)])
 def test_killing_the_driver(times: int, want: list[dict[str, Any]], tmp_path: Path) -> None:
     path = tmp_path / "s"
     died = kill_drivers(path, times, random.Random(times), "--workers", "1")
@@ -161,7 +161,7 @@ def _is_worker(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_killing_forked_workers(rounds: int, want: list[dict[str, Any]], tmp_path: Path) -> None:
     """At random moments, from outside; those that replace them come from the server."""
     rng = random.Random(rounds)
@@ -446,7 +446,7 @@ def test_two_collectors_on_one_directory(
 def test_two_collectors_and_a_killer(want: list[dict[str, Any]], tmp_path: Path) -> None:
     path = tmp_path / "s"
     rng = random.Random(3)
-    for _ in range(4):
+    for _ in range(3):
         both = [start(path, "--workers", "1") for _ in range(2)]
         time.sleep(rng.uniform(0.3, 1.2))
         both[0].kill()

@@ -532,7 +532,7 @@ def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> No
     """Same tiles, ties and spare ones included, whatever stands beside a point."""
     algorithm = iosim.algorithm(name)
     rng = np.random.default_rng(1)
-    points = 150
+    points = 80
     sizes = {x: rng.integers(1, 3000, points) for x in size_names(algorithm.problem)}
     some = rng.choice(points, 4, replace=False)
     for x in sizes:
