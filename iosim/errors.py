@@ -45,5 +45,5 @@ def closest(name: str, known: Iterable[str]) -> str:
     """Return a clause that names the nearest known name, or all of them where none is near."""
     names = sorted(known)
     by_small = {known.lower(): known for known in names}
-    near = difflib.get_close_matches(name.lower(), by_small, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name).lower(), by_small, n=1, cutoff=0.5)
     return f"did you mean {by_small[near[0]]!r}?" if near else f"known: {', '.join(names)}"

@@ -278,6 +278,6 @@ def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
         if np.shape(got[name]) != ref.shape:
             return math.inf
         scale = max(1.0, float(np.max(np.abs(ref))))
-        error = float(np.max(np.abs(np.asarray(got[name], np.float64) - ref))) / scale
+        error = float(np.max(np.abs(np.asarray(got[name]) - ref))) / scale
         worst = max(worst, math.inf if math.isnan(error) else error)
     return worst

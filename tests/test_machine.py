@@ -175,6 +175,23 @@ def test_misuse_is_one_line() -> None:
         iosim.simulate(program, iosim.Machine(9), hbm)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"simulate takes a machine, got 1000: give Machine\(M\)"):
         iosim.simulate(instance, 1000, hbm)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="bind takes sizes by name, got Copy: give a dict"):
+        iosim.bind(program, Copy(4), {"B": 2})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="bind takes tiles by name, got list"):
+        iosim.bind(program, {"n": 4}, [2])  # type: ignore[arg-type]
+    algorithm: Any = iosim.algorithm("copy")
+    with pytest.raises(InputError, match=r"for a program, got Algorithm: pass its \.program"):
+        iosim.optimal_tiles(algorithm, Copy(4), 9)
+    with pytest.raises(InputError, match="for a program, got Algorithm"):
+        iosim.smallest_capacity(algorithm, Copy(4))
+    with pytest.raises(InputError, match="for a problem, got dict"):
+        iosim.optimal_tiles(program, {"n": 4}, 9)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="show takes a program, got Algorithm"):
+        iosim.show(algorithm)
+    with pytest.raises(InputError, match="show takes an instance, got int"):
+        iosim.show(program, 3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="unknown algorithm 3"):
+        iosim.algorithm(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="lanes must be a whole number"):
         iosim.simulate(instance, iosim.Machine(9), hbm, lanes=1.5)  # type: ignore[arg-type]
 

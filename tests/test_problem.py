@@ -58,6 +58,10 @@ def test_the_scale_of_an_error(got: list[float], want: list[float], error: float
     assert max_error({"O": np.array(got)}, {"O": np.array(want)}) == pytest.approx(error, rel=1e-15)
 
 
+def test_an_imaginary_part_is_an_error() -> None:
+    assert max_error({"O": np.array([3 + 4j])}, {"O": np.array([3.0])}) == 4 / 3
+
+
 def test_each_output_has_its_own_scale() -> None:
     want = {"A": np.array([1000.0]), "B": np.array([2.0])}
     assert max_error({"A": np.array([1001.0]), "B": np.array([2.0])}, want) == 1 / 1000

@@ -297,7 +297,7 @@ def broken_buffer(b: Builder) -> None:
         (broken_outside, "tile i is used outside its loop"),
         (broken_axis, "unknown axis 'm': known: n"),
         (broken_step, "'B' is not a tile size along n: declare it with tile_sizes()"),
-        (broken_tensor, "unknown tensor 'x': known: X, Y"),
+        (broken_tensor, "unknown tensor 'x': did you mean 'X'?"),
         (broken_op, "unknown operation 'zer': did you mean 'zero'?"),
         (broken_arity, "zero takes 1 operands, got 2"),
         (broken_race, "grid loop i is not parallel: Y is stored inside"),

@@ -19,7 +19,7 @@ from test_sweep import GIVEN, SMALL, swept, table
 from iosim.errors import InputError, IosimError
 from iosim.sweep import Folder, collect, combine, export_csv, query
 from iosim.sweep.manifest import MANIFEST
-from iosim.sweep.seal import KEY
+from iosim.sweep.seal import BLANK, KEY, seal
 
 COUNT = "SELECT count(*) AS n, sum(total_words)::BIGINT AS w, min(gap) AS g FROM rows"
 
@@ -41,6 +41,23 @@ def readers(folder: Folder, out: Path) -> list[Callable[[], Any]]:
         lambda: export_csv([folder.path], out / "c.csv"),
         folder.count_rows,
     ]
+
+
+def test_a_sealed_shard_that_is_not_the_sweeps_is_refused(whole: Folder, tmp_path: Path) -> None:
+    """Its checksum is right, and yet it has other columns or rows than it should."""
+    folder = copied(whole, tmp_path / "s")
+    rows = next(folder.tables())
+    tags = {"sweep": folder.manifest["id"], "shard": "0"}
+    folder.write(0, rows.drop_columns(["gap"]), tags)
+    with pytest.raises(IosimError, match="it has other columns than its sweep"):
+        query(COUNT, [folder.path])
+    path = folder.shard_path(0)
+    told = {**tags, "rows": len(rows) + 1, KEY: BLANK}
+    pq.write_table(rows.replace_schema_metadata({b"iosim": json.dumps(told).encode()}), path)
+    seal(path)
+    with pytest.raises(IosimError, match=f"it has {len(rows)} rows instead of {len(rows) + 1}"):
+        query(COUNT, [folder.path])
+    assert len(folder.sound()[1]) == 1
 
 
 @pytest.mark.parametrize("flips", [400, pytest.param(3500, marks=pytest.mark.slow)])

@@ -36,6 +36,8 @@ def show(program: Program, instance: Instance | None = None) -> str:
             f"show takes a program, got {type(program).__name__}: give it first, as in "
             "show(program, instance)"
         )
+    if not isinstance(instance, Instance | None):
+        raise InputError(f"show takes an instance, got {type(instance).__name__}: bind() it first")
     params = ", ".join(p.name for p in program.params)
     axes = dict.fromkeys(axis for t in program.tensors for axis in t.axes)
     lines = [(f"{program.name}({', '.join(axes)}; {params})", "")]

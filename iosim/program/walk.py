@@ -84,6 +84,12 @@ def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -
     """
     if not isinstance(program, Program):
         raise InputError(f"bind takes a program, got {type(program).__name__}: pass its .program")
+    for what, given in (("sizes", sizes), ("tiles", tiles)):
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"bind takes {what} by name, got {type(given).__name__}: give a dict, like "
+                "problem.sizes"
+            )
     env = _checked(program, tiles, sizes)
     if span := misplaced(program, env, bool):
         raise InputError(

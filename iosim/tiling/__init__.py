@@ -74,6 +74,7 @@ def optimal_tiles(
         InputError: a fixed parameter is unknown or out of range, or no tiling is valid.
     """
     check_size("M", M)
+    _check_given(program, problem)
     kind = getattr(problem, "kind", program.problem)
     if kind != program.problem:
         raise InputError(f"{program.name} solves {program.problem}, not {kind}: choose another")
@@ -162,8 +163,18 @@ def _never_valid(program: Program, asked: Mapping[str, Any], lattice: Lattice) -
     )
 
 
+def _check_given(program: Program, problem: Sized) -> None:
+    if not isinstance(program, Program):
+        raise InputError(
+            f"tiles are chosen for a program, got {type(program).__name__}: pass its .program"
+        )
+    if not hasattr(problem, "sizes"):
+        raise InputError(f"tiles are chosen for a problem, got {type(problem).__name__}: give one")
+
+
 def _one(program: Program, problem: Sized, fixed: Mapping[str, int] | None) -> dict[str, Any]:
     """The columns of one point."""
+    _check_given(program, problem)
     params = {p.name: p for p in program.params}
     for name, value in (fixed or {}).items():
         if name not in params:
