@@ -226,6 +226,15 @@ def test_command_line(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
 
 
+def test_a_large_ratio_is_written_out() -> None:
+    from test_cli import ok
+
+    text = ok("tightness", "--N", "262144", "--d", "32", "--M", "64,2Mi")
+    assert "0.0625" in text
+    assert "2,048" in text
+    assert "e+" not in text
+
+
 def test_the_class_has_one_key_and_one_help() -> None:
     """`class` names classes in both commands' JSON, and what a bound covers is told in prose."""
     from test_cli import ok

@@ -92,7 +92,7 @@ def tightness(
     opt.print_table(
         ["d", "M", "M/d²", "best schedule", "words", "binding lower bound", "bound words", "gap"],
         [
-            [p.problem.d, p.M, f"{p.M / p.problem.d**2:.3g}", p.best.algorithm, p.best.words,
+            [p.problem.d, p.M, _ratio(p.M / p.problem.d**2), p.best.algorithm, p.best.words,
              p.binding.name, f"{p.binding.words or 0:,.0f}", f"{p.gap:.3f}"]
             for p in points
         ],
@@ -107,6 +107,10 @@ def tightness(
         )
     if out is not None:
         click.echo(f"wrote {', '.join(map(str, made))}")
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 @click.command()

@@ -110,7 +110,8 @@ def workers(help: str) -> Callable[[F], F]:
 
 algo = click.argument("algo")
 dtype = click.option(
-    "--dtype", help="fp16, bf16, fp32, …: reads M in bytes, and count prints bytes"
+    "--dtype",
+    help="fp16, bf16, fp32, …: what a word is, for M in bytes (96KiB); count prints bytes",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 
