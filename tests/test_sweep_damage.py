@@ -60,6 +60,16 @@ def test_a_sealed_shard_that_is_not_the_sweeps_is_refused(whole: Folder, tmp_pat
     assert len(folder.sound()[1]) == 1
 
 
+def test_a_shard_of_another_sweep_is_refused(whole: Folder, tmp_path: Path) -> None:
+    """It has the right name, columns and checksum."""
+    folder = copied(whole, tmp_path / "s")
+    other = swept(tmp_path / "t", **GIVEN | {"d": "16"})
+    shutil.copyfile(other.shard_path(0), folder.shard_path(0))
+    for read in readers(folder, tmp_path):
+        with pytest.raises(IosimError, match="it belongs to another sweep or place"):
+            read()
+
+
 @pytest.mark.parametrize("flips", [400, pytest.param(3500, marks=pytest.mark.slow)])
 def test_no_flipped_bit_is_read(flips: int, whole: Folder, tmp_path: Path) -> None:
     """One bit at a time over a whole shard: every one is named, none answers."""
