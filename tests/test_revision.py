@@ -24,17 +24,22 @@ GRIDS: dict[str, dict[str, Any]] = {
     "copy": {"n": "1,7,64,1000"},
 }
 MEMORY = "1:64Ki:x1.6"
+LARGE: dict[str, dict[str, Any]] = {
+    "attention": {"N": "65537,1Mi", "d": "64,200", "heads": "16", "M": "64Ki:16Mi:x9"},
+    "matmul": {"m": "65537", "n": "1Mi", "k": "4099", "M": "64Ki:16Mi:x9"},
+    "copy": {"n": "65537,1Mi", "M": "64Ki:16Mi:x9"},
+}
 # What says who made a row, or how long it took.
 LEFT_OUT = ("hash", "program", "version", "revision", "time_s")
 
 
-def digest(name: str) -> str:
+def digest(name: str, grids: dict[str, dict[str, Any]] = GRIDS) -> str:
     """Of every row of a schedule's battery: tiles, counts, peaks, bounds; floats to 9 digits."""
     entry = iosim.algorithm(name)
     seen = hashlib.sha256()
     for tiles in ("auto", *entry.rules):
         sweep = Sweep.of(
-            algo=name, M=MEMORY, tiles=tiles, shard_rows=10_000, **GRIDS[entry.problem.kind]
+            algo=name, tiles=tiles, shard_rows=10_000, **{"M": MEMORY} | grids[entry.problem.kind]
         )
         for number in range(sweep.shards):
             for row in compute(sweep, number).table.drop_columns(list(LEFT_OUT)).to_pylist():
@@ -59,6 +64,7 @@ def verdict(found: dict[str, str], golden: dict[str, Any]) -> str:
 def test_answers_change_with_the_revision_only(request: pytest.FixtureRequest) -> None:
     assert {p.kind for p in PROBLEMS.values()} == set(GRIDS)
     found = {name: digest(name) for name in iosim.ALGORITHMS}
+    found |= {f"{name}, large": digest(name, LARGE) for name in iosim.ALGORITHMS}
     golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {"revision": 0, "answers": {}}
     said = verdict(found, golden)
     if request.config.getoption("--update-golden") and "raise REVISION" not in said:
@@ -93,3 +99,19 @@ def test_a_changed_tie_break_is_seen(name: str, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(rules, "optimal_tiles_many", other)
     assert digest(name) != before
+
+
+@pytest.mark.parametrize("name", ["flash2", "spill_rows"])
+def test_a_change_at_large_sizes_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from iosim.tiling import rules
+
+    before = digest(name, LARGE)
+    search = rules.optimal_tiles_many
+
+    def other(program: Any, columns: Any, M: Any) -> Any:
+        tiles, found = search(program, columns, M)
+        tiles[program.params[0].name][(columns["N"] > 1000) & (M > 2**20)] -= 1
+        return tiles, found
+
+    monkeypatch.setattr(rules, "optimal_tiles_many", other)
+    assert digest(name, LARGE) != before
