@@ -94,14 +94,14 @@ class Search:
         """The positions of the cheapest tiles that fit, and where there are any."""
         best = Best(len(self.M), self.boxed, self.points.dtype)
         if (len(self.M) > _FEW and len(self.boxed) > 1) or self.relaxed is not None:
-            # The optimum tends to hold all or nothing.  Starting from good tiles saves work.
+            # The optimum tends to hold all or nothing.  Starting from good tiles saves work: where
+            # N is large a guess alone leaves three times as many boxes as a dive after it.
             ends = (False, True) if self.plan.holds else (False,)
             starts = [self._everything(self.boxed, held) for held in ends]
             if self.relaxed is not None:
                 self._guess(self.relaxed, starts, best)
-            else:
-                for start in starts:
-                    self._dive(start, best)
+            for start in starts:
+                self._dive(start, best)
         boxes = self._everything(self.boxed)
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
