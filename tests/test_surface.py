@@ -326,3 +326,13 @@ def test_counts_are_values() -> None:
         a.items = ()  # type: ignore[misc]
     with pytest.raises(TypeError):
         a + 1  # type: ignore[operator]
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    where: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "iosim").rglob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert len(where) > 100
+    assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}

@@ -68,10 +68,10 @@ class Points:
         """Atoms from above at the corners of boxes."""
         return OnArrays(high, low, valid=not self.plan.constraints, upper=True)
 
-    def terms(self, poly: Poly, free: Collection[str], real: bool = False) -> Terms:
+    def terms(self, poly: Poly, free: Collection[str], real: bool = False) -> PointwisePoly:
         """A polynomial whose values change from call to call only with the free names."""
         base = {k: np.asarray(v, np.float64) for k, v in self.base.items()} if real else self.base
-        return Terms(poly, free, self.on(base))
+        return PointwisePoly(poly, free, self.on(base))
 
 
 class Peak:
@@ -249,7 +249,7 @@ def _end(hold: str) -> str:
     return f"{hold}, at an end"
 
 
-class Terms:
+class PointwisePoly:
     """A polynomial in the free names, with a coefficient for every point."""
 
     def __init__(self, poly: Poly, free: Collection[str], base: OnArrays) -> None:

@@ -16,7 +16,7 @@ def depends(atom: Atom, names: Collection[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Line:
+class OccupancyLine:
     """An occupancy that is linear in a tile: base + slope·min(length, tile).
 
     Attributes:
@@ -30,7 +30,7 @@ class Line:
     runs: frozenset[Affine]
 
 
-def lines(levels: tuple[Level, ...], tile: str) -> tuple[Line, ...] | None:
+def lines(levels: tuple[Level, ...], tile: str) -> tuple[OccupancyLine, ...] | None:
     """Occupancies as lines in a tile that they rise with; None where one isn't linear."""
     found = []
     for level in levels:
@@ -42,8 +42,8 @@ def lines(levels: tuple[Level, ...], tile: str) -> tuple[Line, ...] | None:
         runs = frozenset(x for x in level.runs if isinstance(x, Affine))  # of no open loop
         atom = atoms[0] if atoms else None
         if atom is None:
-            found.append(Line(level.words, Poly(), None, runs))
+            found.append(OccupancyLine(level.words, Poly(), None, runs))
             continue
         slope = level.words.slope(atom)
-        found.append(Line(level.words - Poly.of(atom) * slope, slope, atom, runs))
+        found.append(OccupancyLine(level.words - Poly.of(atom) * slope, slope, atom, runs))
     return tuple(found)

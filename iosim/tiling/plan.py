@@ -26,7 +26,7 @@ from iosim.counting.poly import Poly
 from iosim.counting.signs import falls_with, rises_with
 from iosim.program.ir import Affine, Param, Program, Span
 from iosim.program.space import fixed_spans
-from iosim.tiling.lines import Line, lines
+from iosim.tiling.lines import OccupancyLine, lines
 from iosim.tiling.relax import Relaxation, relaxation
 
 
@@ -57,7 +57,7 @@ class Plan:
     lowest: frozenset[str]
     holds: tuple[str, ...]
     falls: bool
-    lines: Mapping[str, tuple[Line, ...] | None]
+    lines: Mapping[str, tuple[OccupancyLine, ...] | None]
     relaxed: Mapping[str, Relaxation | None]
 
 

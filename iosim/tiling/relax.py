@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from iosim.counting.poly import Atom, Clip, Poly, Trips
 from iosim.counting.signs import never_negative
 from iosim.program.ir import Affine
-from iosim.tiling.lines import Line, depends
+from iosim.tiling.lines import OccupancyLine, depends
 
 _MOST_HOLDS = 2
 
@@ -67,7 +67,7 @@ class Relaxation:
 
 def relaxation(
     total: Poly,
-    lines: Sequence[Line],
+    lines: Sequence[OccupancyLine],
     solved: str,
     searched: Sequence[str],
     axis_of: Mapping[str, str],
@@ -120,7 +120,7 @@ def _split(words: Poly, tile: str, searched: Collection[str]) -> tuple[Poly, Pol
     return factor * Poly.of(atom.length), words - factor * Poly.of(atom)
 
 
-def _capacity(line: Line, tile: str, axis_of: Mapping[str, str]) -> Capacity | None:
+def _capacity(line: OccupancyLine, tile: str, axis_of: Mapping[str, str]) -> Capacity | None:
     """A line as a capacity, where it is linear in x and no factor is negative."""
     atoms = [x for poly in (line.base, line.slope) for x in poly.atoms() if depends(x, {tile})]
     if any(atom != tile for atom in atoms) or any(_changes(x, {tile}) for x in line.runs):
