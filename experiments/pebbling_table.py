@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from iosim.errors import CapacityError
 from iosim.output import provenance
 from iosim.output.table import out_dir, publish, write_csv
 from iosim.pebbling.dag import Dag
-from iosim.pebbling.graphs import attention, matmul
+from iosim.pebbling.graphs import KINDS
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.solve import optimum
 from iosim.problem import Attention, MatMul, Problem
@@ -96,16 +96,10 @@ INSTANCES: tuple[tuple[Problem, tuple[str, ...]], ...] = (
     (Attention(4, 1), ("words",)),
 )
 
-# The graph of each kind of problem; attention of one head.
-GRAPHS: dict[str, Callable[[Mapping[str, int], Variant], Dag]] = {
-    "matmul": lambda x, game: matmul(x["m"], x["n"], x["k"], game.sums),
-    "attention": lambda x, game: attention(x["N"], x["d"], game.sums, game.softmax),
-}
-
 
 def graph(problem: Problem, game: Variant) -> Dag:
     """The graph on which a game of the table is played."""
-    return GRAPHS[problem.kind](problem.sizes, game)
+    return KINDS[problem.kind].make(problem.sizes, game.sums, game.softmax)
 
 
 def named(problem: Problem, M: int) -> dict[str, int]:

@@ -76,32 +76,31 @@ def _dag(
     what: str, sizes: opt.Sizes, style: str, sums: str | None, softmax: str | None,
     partial: bool,
 ) -> Dag:  # fmt: skip
-    from iosim.pebbling import attention, from_file, matmul
+    from iosim.pebbling import from_file
+    from iosim.pebbling.graphs import KINDS
 
-    need = {"matmul": ("m", "n", "k"), "attention": ("N", "d")}.get(what, ())
+    kind = KINDS.get(what)
+    need = () if kind is None else kind.sizes
     for name in sizes:
         if name not in need:
             wanted = ", ".join("--" + x for x in need) or "no size"
             raise InputError(f"{what} has no size {name}: give {wanted}")
-    if softmax is not None and what != "attention":
-        raise InputError(f"--softmax is for attention, not {what}: leave it out")
-    if not need:
+    if softmax is not None and not (kind and kind.softmax):
+        having = " and ".join(name for name, each in KINDS.items() if each.softmax)
+        raise InputError(f"--softmax is for {having}, not {what}: leave it out")
+    if kind is None:
         if sums is not None:
-            raise InputError("--sums is for matmul and attention: mark sums in the file itself")
+            raise InputError(f"--sums is for {' and '.join(KINDS)}: mark sums in the file itself")
         if not what or not Path(what).exists():
-            raise InputError(f"{what!r} is neither matmul, attention nor a file: give one of them")
+            raise InputError(f"{what!r} is neither {', '.join(KINDS)} nor a file: give one of them")
         return from_file(Path(what))
     missing = [x for x in need if x not in sizes]
     if missing:
         raise InputError(f"{what} needs {', '.join('--' + x for x in missing)}: give them")
     given = {x: parse_int(x, sizes[x]) for x in need}
 
-    def build(at: Mapping[str, int]) -> Dag:
-        if what == "matmul":
-            return matmul(at["m"], at["n"], at["k"], style)
-        return attention(at["N"], at["d"], style, softmax or "fused")
-
-    return _within_reach(what, given, build, partial)
+    make = kind.make
+    return _within_reach(what, given, lambda at: make(at, style, softmax or "fused"), partial)
 
 
 def _within_reach(

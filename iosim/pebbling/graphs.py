@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 from iosim.errors import InputError, closest
 from iosim.pebbling.dag import Dag
 from iosim.problem import check_size
@@ -150,3 +153,26 @@ def butterfly(k: int) -> Dag:
         for i in range(n):
             preds[f"x{rank + 1},{i}"] = (f"x{rank},{i}", f"x{rank},{i ^ (1 << rank)}")
     return Dag(f"butterfly n={n}", preds)
+
+
+@dataclass(frozen=True)
+class GraphKind:
+    """Graphs that are made from sizes.
+
+    Attributes:
+        sizes: what they need.
+        make: ``(sizes, sums, softmax)`` → graph.
+        softmax: whether there is one to choose.
+    """
+
+    sizes: tuple[str, ...]
+    make: Callable[[Mapping[str, int], str, str], Dag]
+    softmax: bool = False
+
+
+KINDS: dict[str, GraphKind] = {
+    "matmul": GraphKind(("m", "n", "k"), lambda x, sums, _: matmul(x["m"], x["n"], x["k"], sums)),
+    "attention": GraphKind(
+        ("N", "d"), lambda x, sums, softmax: attention(x["N"], x["d"], sums, softmax), softmax=True
+    ),
+}
