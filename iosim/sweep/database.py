@@ -188,7 +188,6 @@ def interruptible(db: Any, call: Callable[[], T]) -> T:
 
     DuckDB looks for no signal while it works, so it works in a thread of its own.
     """
-    done = threading.Event()
     result: list[T] = []
     failed: list[BaseException] = []
 
@@ -197,17 +196,18 @@ def interruptible(db: Any, call: Callable[[], T]) -> T:
             result.append(call())
         except BaseException as error:
             failed.append(error)
-        finally:
-            done.set()
 
-    threading.Thread(target=work, daemon=True).start()
+    thread = threading.Thread(target=work, daemon=True)
     try:
-        done.wait()
+        thread.start()
+        thread.join()
     except KeyboardInterrupt:
+        # The process must not end while the thread is inside DuckDB, which would abort it.
         for _ in range(int(PATIENCE_S / 0.05)):  # before the query runs it has no effect
             db.interrupt()
-            if done.wait(0.05):
+            if thread.ident is None or not thread.is_alive():
                 break
+            thread.join(0.05)
         raise
     if failed:
         raise failed[0]
