@@ -105,7 +105,7 @@ def test_dependent_loops_are_counted_alike(case: Any) -> None:
     check(case)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(dependent_schedules())
 def test_the_formula_says_the_same(case: Any) -> None:
     program, sizes, tiles = case

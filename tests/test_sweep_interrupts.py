@@ -71,7 +71,9 @@ LONG = [
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks at a process's libraries")
-@pytest.mark.parametrize("sql", LONG)
+@pytest.mark.parametrize(
+    "sql", [LONG[0], *(pytest.param(sql, marks=pytest.mark.slow) for sql in LONG[1:])]
+)
 def test_a_long_question(sql: str, tmp_path: Path) -> None:
     swept(tmp_path / "s", **GIVEN)
     asking = started("query", sql, "s", "--json", cwd=tmp_path)
