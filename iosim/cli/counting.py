@@ -19,7 +19,7 @@ from iosim.problem import check_size, word_bytes
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles
 from iosim.tiling.rules import choose_tiles
-from iosim.units import parse_tiles
+from iosim.units import bytes_of, parse_tiles
 
 
 @click.command()
@@ -98,7 +98,8 @@ def count(
     found = algorithm(algo)
     problem = opt.problem_from(found.problem.kind, sizes)
     chosen_engine = find_engine(engine)
-    size_of = {t.name: word_bytes(dtype, t.wide) for t in found.program.tensors} if dtype else {}
+    if dtype:
+        word_bytes(dtype)  # an unknown one is said before anything is counted
     words = opt.words_from(M, dtype)
     choice = choose_tiles(found, problem, words, tiles)
     opt.remark(choice.remark)
@@ -117,7 +118,7 @@ def count(
     }  # fmt: skip
     if dtype:
         result["dtype"] = dtype
-        result["total_bytes"] = sum(moved * size_of[tensor] for (_, tensor), moved in counts)
+        result["total_bytes"] = sum(bytes_of(counts, found.program.tensors, dtype).values())
     if as_json:
         opt.print_json(result)
         return
