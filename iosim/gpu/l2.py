@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ from iosim.gpu.emitter.kernels import EmitError
 from iosim.gpu.emitter.nests import Body, chain, nests, touched
 from iosim.gpu.run.job import Job
 from iosim.problem import word_bytes
-from iosim.program.ir import Load, Loop, Span, Store
+from iosim.program.ir import Alloc, Free, Load, Loop, Op, Span, Store, Tile
 from iosim.program.walk import Instance
 from iosim.units import bytes_of
 
@@ -81,10 +82,15 @@ def wave_bytes(job: Job, resident: int) -> int:
 
 def _loads(body: Body, outer: tuple[Loop, ...]) -> Iterator[tuple[Load, tuple[Loop, ...]]]:
     for node in body:
-        if isinstance(node, Load):
-            yield node, outer
-        elif isinstance(node, Loop):
-            yield from _loads(node.body, (*outer, node))
+        match node:
+            case Load():
+                yield node, outer
+            case Loop():
+                yield from _loads(node.body, (*outer, node))
+            case Store() | Alloc() | Free() | Op():
+                pass
+            case _:
+                assert_never(node)
 
 
 def _extents(
@@ -112,9 +118,14 @@ def _inner_words(instance: Instance, load: Load, outer: tuple[Loop, ...]) -> int
         start, stop = instance.span(loop.span)
         words *= stop - start if loop.tile in load.index else blocks.trips(loop)
     for x in load.index:
-        if isinstance(x, Span):
-            start, stop = instance.span(x)
-            words *= stop - start
+        match x:
+            case Span():
+                start, stop = instance.span(x)
+                words *= stop - start
+            case Tile():
+                pass  # its loop was taken above, or is one of the launch
+            case _:
+                assert_never(x)
     return words
 
 

@@ -7,9 +7,23 @@ and the iterations of grid loops are independent.
 from __future__ import annotations
 
 import functools
+from typing import assert_never
 
 from iosim.errors import ProgramError
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Span, Store, Tile, nodes
+from iosim.program.ir import (
+    Alloc,
+    Free,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Program,
+    Span,
+    Store,
+    Tile,
+    nodes,
+)
 from iosim.program.ops import OPS
 
 
@@ -27,37 +41,63 @@ def check(program: Program) -> None:
     """
     _check_scopes(program, program.body, ())
     for node in nodes(program.body):
-        if isinstance(node, (Load, Store, Alloc)):
-            tiles = [x for x in node.index if isinstance(x, Tile)]
-            if len(set(tiles)) < len(tiles):
-                what = node.buffer if isinstance(node, Alloc) else node.tensor
-                raise ProgramError(f"{what} is indexed by one tile twice: use two loops")
-        elif isinstance(node, Op):
-            _check_op(node)
-        elif isinstance(node, Loop) and node.parallel:
-            _check_grid(node)
+        match node:
+            case Load() | Store():
+                _check_index(node.tensor, node.index)
+            case Alloc():
+                _check_index(node.buffer, node.index)
+            case Op():
+                _check_op(node)
+            case Loop():
+                if node.parallel:
+                    _check_grid(node)
+            case Free():
+                pass
+            case _:
+                assert_never(node)
+
+
+def _check_index(what: str, index: tuple[Index, ...]) -> None:
+    tiles = [x for x in index if isinstance(x, Tile)]
+    if len(set(tiles)) < len(tiles):
+        raise ProgramError(f"{what} is indexed by one tile twice: use two loops")
 
 
 def _check_scopes(program: Program, body: tuple[Node, ...], open_: tuple[Tile, ...]) -> None:
     """Every loop advances, and every tile belongs to a loop around its use."""
     for node in body:
-        if isinstance(node, Loop):
-            _check_step(program, node, open_)
-            if gone := [edge for edge in node.span.edges if edge.tile not in open_]:
-                raise ProgramError(f"{gone[0]} is used outside loop {gone[0].tile}: move it inside")
-            _check_scopes(program, node.body, (*open_, node.tile))
-            continue
         used: list[Tile] = []
-        if isinstance(node, (Load, Store, Alloc)):
-            used = [x for x in node.index if isinstance(x, Tile)]
-            spans = [x for x in node.index if isinstance(x, Span)]
-            used += [edge.tile for span in spans for edge in span.edges]
-        elif isinstance(node, Op):
-            used = [ref.part for ref in node.operands if ref.part is not None]
-            used += [edge.tile for value in node.scalars for edge in value.edges]
+        match node:
+            case Loop():
+                _check_step(program, node, open_)
+                if gone := [edge for edge in node.span.edges if edge.tile not in open_]:
+                    raise ProgramError(
+                        f"{gone[0]} is used outside loop {gone[0].tile}: move it inside"
+                    )
+                _check_scopes(program, node.body, (*open_, node.tile))
+            case Load() | Store() | Alloc():
+                used = [tile for x in node.index for tile in _tiles(x)]
+            case Op():
+                used = [ref.part for ref in node.operands if ref.part is not None]
+                used += [edge.tile for value in node.scalars for edge in value.edges]
+            case Free():
+                pass
+            case _:
+                assert_never(node)
         for tile in used:
             if tile not in open_:
                 raise ProgramError(f"tile {tile} is used outside its loop: move the use inside")
+
+
+def _tiles(x: Index) -> list[Tile]:
+    """The tiles that an index needs to be open."""
+    match x:
+        case Tile():
+            return [x]
+        case Span():
+            return [edge.tile for edge in x.edges]
+        case _:
+            assert_never(x)
 
 
 def _check_step(program: Program, loop: Loop, open_: tuple[Tile, ...]) -> None:
@@ -93,33 +133,42 @@ def _check_op(op: Op) -> None:
 def _check_grid(loop: Loop) -> None:
     inside = list(nodes(loop.body))
     places = {n.tensor: _place(n, loop.tile) for n in inside if isinstance(n, Store)}
-    for node in inside:
-        if isinstance(node, (Load, Store)) and node.tensor in places:
-            place = _place(node, loop.tile)
-            if place is None or place != places[node.tensor]:
-                raise ProgramError(
-                    f"grid loop {loop.tile} is not parallel: {node.tensor} is stored inside and "
-                    f"must always be indexed by {loop.tile} in one place"
-                )
     made = {n.buffer for n in inside if isinstance(n, (Load, Alloc))}
     for node in inside:
-        if isinstance(node, Free) and node.buffer not in made:
-            raise ProgramError(
-                f"grid loop {loop.tile} is not parallel: it frees {node.buffer}, made outside"
-            )
-        if isinstance(node, Op):
-            changed = [node.operands[position] for position in OPS[node.name].writes]
-            for ref in changed:
-                if ref.buffer not in made:
+        match node:
+            case Load() | Store():
+                place = _place(node, loop.tile)
+                if node.tensor in places and (place is None or place != places[node.tensor]):
                     raise ProgramError(
-                        f"grid loop {loop.tile} is not parallel: {node.name} changes {ref}, "
-                        "which outlives an iteration"
+                        f"grid loop {loop.tile} is not parallel: {node.tensor} is stored inside "
+                        f"and must always be indexed by {loop.tile} in one place"
                     )
-            if any(ref.part == loop.tile for ref in node.operands):
-                raise ProgramError(
-                    f"grid loop {loop.tile} cuts a part of a buffer: a part is cut by a "
-                    "sequential loop (tiles)"
-                )
+            case Free():
+                if node.buffer not in made:
+                    raise ProgramError(
+                        f"grid loop {loop.tile} is not parallel: it frees {node.buffer}, made "
+                        "outside"
+                    )
+            case Op():
+                _check_grid_op(loop, node, made)
+            case Alloc() | Loop():
+                pass
+            case _:
+                assert_never(node)
+
+
+def _check_grid_op(loop: Loop, op: Op, made: set[str]) -> None:
+    for position in OPS[op.name].writes:
+        if op.operands[position].buffer not in made:
+            raise ProgramError(
+                f"grid loop {loop.tile} is not parallel: {op.name} changes "
+                f"{op.operands[position]}, which outlives an iteration"
+            )
+    if any(ref.part == loop.tile for ref in op.operands):
+        raise ProgramError(
+            f"grid loop {loop.tile} cuts a part of a buffer: a part is cut by a sequential loop "
+            "(tiles)"
+        )
 
 
 def _place(node: Load | Store, tile: Tile) -> int | None:

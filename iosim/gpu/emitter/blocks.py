@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import assert_never
 
 from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
@@ -106,11 +107,15 @@ class Blocks:
 
     def side(self, x: Index) -> int:
         """The side of the block that holds an index's positions."""
-        if isinstance(x, Span):
-            start, stop = self.instance.span(x)
-            return side(stop - start)
-        longest = max(stop - start for start, stop in self._cases(self.loops[x]))
-        return side(min(longest, self.step(self.loops[x])))
+        match x:
+            case Span():
+                start, stop = self.instance.span(x)
+                return side(stop - start)
+            case Tile():
+                longest = max(stop - start for start, stop in self._cases(self.loops[x]))
+                return side(min(longest, self.step(self.loops[x])))
+            case _:
+                assert_never(x)
 
     def shape(self, own: tuple[Index, ...]) -> str:
         """The block's shape, as Python text."""
@@ -133,7 +138,7 @@ class Blocks:
         found = []
         for k, x in enumerate(own):
             if self._masked(x):
-                ok = f"{x.var}_in" if isinstance(x, Tile) else self._span_mask(x)
+                ok = self._in(x)
                 found.append(ok if len(own) < 2 else f"{ok}[{'None, :' if k else ':, None'}]")
         return " & ".join(found)
 
@@ -146,7 +151,7 @@ class Blocks:
         own = dims(node.index)
         steps = layout.strides(tensor, self.instance)
         for x, stride in zip(node.index, steps, strict=True):
-            at = self._at[x] if isinstance(x, Tile) else str(self.instance.span(x)[0])
+            at = self._start(x)
             if at.isdigit():
                 base = add(base, str(int(at) * stride))
             else:
@@ -160,14 +165,38 @@ class Blocks:
             return base
         return f"{base} + ({' + '.join(inner)})" if len(inner) > 1 else f"{base} + {inner[0]}"
 
+    def _start(self, x: Index) -> str:
+        """Where an index starts: a number or a variable."""
+        match x:
+            case Span():
+                return str(self.instance.span(x)[0])
+            case Tile():
+                return self._at[x]
+            case _:
+                assert_never(x)
+
+    def _in(self, x: Index) -> str:
+        """The name of the mask along an index."""
+        match x:
+            case Span():
+                return self._span_mask(x)
+            case Tile():
+                return f"{x.var}_in"
+            case _:
+                assert_never(x)
+
     def _masked(self, x: Index) -> bool:
-        if isinstance(x, Span):
-            start, stop = self.instance.span(x)
-            return self.side(x) != stop - start
-        # Only the last tile of a loop can be shorter than the first.
-        step, block = self.step(self.loops[x]), self.side(x)
-        lengths = [stop - start for start, stop in self._cases(self.loops[x])]
-        return any(n and (min(step, n) != block or n % step != 0) for n in lengths)
+        match x:
+            case Span():
+                start, stop = self.instance.span(x)
+                return self.side(x) != stop - start
+            case Tile():
+                # Only the last tile of a loop can be shorter than the first.
+                step, block = self.step(self.loops[x]), self.side(x)
+                lengths = [stop - start for start, stop in self._cases(self.loops[x])]
+                return any(n and (min(step, n) != block or n % step != 0) for n in lengths)
+            case _:
+                assert_never(x)
 
     def _span_mask(self, x: Span) -> str:
         start, stop = self.instance.span(x)

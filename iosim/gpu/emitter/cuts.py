@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import assert_never
 
 from iosim.gpu.emitter.blocks import Blocks, EmitError
 from iosim.gpu.emitter.layout import ranges
-from iosim.program.ir import Alloc, Index, Load, Loop, Op, Span, Tile, nodes
+from iosim.program.ir import Alloc, Free, Index, Load, Loop, Node, Op, Span, Store, Tile, nodes
 from iosim.program.ops import OpSpec
 from iosim.program.walk import Instance
 
-Nodes = tuple[object, ...]
+Nodes = tuple[Node, ...]
 MOST_PARTS = 2**12  # blocks of one buffer, each with lines of its own in the text
 
 
@@ -25,10 +26,7 @@ def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
     Raises EmitError unless the loop covers the buffer, and every loop that cuts it cuts it alike.
     """
     spans = {
-        n.buffer: n.index
-        for top in body
-        for n in nodes((top,))  # type: ignore[arg-type]
-        if isinstance(n, (Load, Alloc))
+        n.buffer: n.index for top in body for n in nodes((top,)) if isinstance(n, (Load, Alloc))
     }
     found: dict[str, Loop] = {}
     for op, loops in _ops(body, {}):
@@ -60,10 +58,15 @@ def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
 
 def _ops(body: Nodes, loops: dict[Tile, Loop]) -> Iterator[tuple[Op, dict[Tile, Loop]]]:
     for node in body:
-        if isinstance(node, Loop):
-            yield from _ops(node.body, {**loops, node.tile: node})
-        elif isinstance(node, Op):
-            yield node, loops
+        match node:
+            case Loop():
+                yield from _ops(node.body, {**loops, node.tile: node})
+            case Op():
+                yield node, loops
+            case Load() | Store() | Alloc() | Free():
+                pass
+            case _:
+                assert_never(node)
 
 
 def cuts(loop: Loop) -> bool:

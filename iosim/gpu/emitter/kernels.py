@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from iosim.counts import Key
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
@@ -242,14 +243,17 @@ class _Nest:
             if touched((node,), Load) & stored:
                 self._say("tl.debug_barrier()")
                 stored.clear()
-            if isinstance(node, Loop):
-                self._loop(node, node is gated)
-            elif isinstance(node, Op):
-                self._op(node)
-            elif isinstance(node, (Load, Store, Alloc)):
-                self._each_part(node)
-            else:
-                assert isinstance(node, Free)
+            match node:
+                case Loop():
+                    self._loop(node, node is gated)
+                case Op():
+                    self._op(node)
+                case Load() | Store() | Alloc():
+                    self._each_part(node)
+                case Free():
+                    pass  # a block lives in registers: the compiler sees where it ends
+                case _:
+                    assert_never(node)
             stored |= touched((node,), Store)
 
     def _loop(self, loop: Loop, gated: bool) -> None:
@@ -311,17 +315,24 @@ class _Nest:
 
     def _one(self, node: Load | Store | Alloc, buffer: str) -> None:
         own = dims(node.index)
-        if not isinstance(node, Store):
-            self.block = max(self.block, self.tiles.size(buffer, own))
-            self.buffers[node.buffer] = own
-            self.edges.made(self._name(buffer))
-        if isinstance(node, Load):
-            self._load(node, own, self._name(buffer))
-        elif isinstance(node, Store):
-            at, ok = self.tiles.pointer(node), self.tiles.mask(own)
-            value = f"{self._name(buffer)}.to({node.tensor}_ptr.dtype.element_ty)"
-            self._say(f"tl.store({at}, {value}{f', mask={ok}' if ok else ''})")
-            self._count(("store", node.tensor), own)
+        match node:
+            case Load():
+                self._made(node, own, buffer)
+                self._load(node, own, self._name(buffer))
+            case Alloc():
+                self._made(node, own, buffer)
+            case Store():
+                at, ok = self.tiles.pointer(node), self.tiles.mask(own)
+                value = f"{self._name(buffer)}.to({node.tensor}_ptr.dtype.element_ty)"
+                self._say(f"tl.store({at}, {value}{f', mask={ok}' if ok else ''})")
+                self._count(("store", node.tensor), own)
+            case _:
+                assert_never(node)
+
+    def _made(self, node: Load | Alloc, own: tuple[Index, ...], buffer: str) -> None:
+        self.block = max(self.block, self.tiles.size(buffer, own))
+        self.buffers[node.buffer] = own
+        self.edges.made(self._name(buffer))
 
     def _load(self, node: Load, own: tuple[Index, ...], name: str) -> None:
         at, ok = self.tiles.pointer(node), self.tiles.mask(own)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import assert_never
 
 from iosim.counts import Key
 from iosim.problem import Tensor, word_bytes
-from iosim.program.ir import Load, Loop, Node, Span, Store
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Span, Store, Tile
 from iosim.program.space import Range, named_tiles
 from iosim.program.walk import Instance, walk
 
@@ -82,10 +83,15 @@ def _sectors(
     instance: Instance, dtype: str, body: tuple[Node, ...], outer: tuple[Loop, ...]
 ) -> Iterator[tuple[Key, int]]:
     for node in body:
-        if isinstance(node, Loop):
-            yield from _sectors(instance, dtype, node.body, (*outer, node))
-        elif isinstance(node, (Load, Store)):
-            yield _key(node), _transfer(instance, dtype, node, outer)
+        match node:
+            case Loop():
+                yield from _sectors(instance, dtype, node.body, (*outer, node))
+            case Load() | Store():
+                yield _key(node), _transfer(instance, dtype, node, outer)
+            case Alloc() | Free() | Op():
+                pass
+            case _:
+                assert_never(node)
 
 
 def _key(node: Load | Store) -> Key:
@@ -107,9 +113,14 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
         else:
             n *= -(-(stop - start) // step)
     for x in node.index:
-        if isinstance(x, Span):
-            span = instance.span(x)
-            n *= _run(span, word) if x is last else span[1] - span[0]
+        match x:
+            case Span():
+                span = instance.span(x)
+                n *= _run(span, word) if x is last else span[1] - span[0]
+            case Tile():
+                pass  # its loop was taken above
+            case _:
+                assert_never(x)
     return n
 
 

@@ -10,9 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import assert_never
 
 from iosim.gpu.emitter.blocks import EmitError
-from iosim.program.ir import Alloc, Index, Load, Loop, Node, Op, Ref, Span, Store, dims, nodes
+from iosim.program.ir import (
+    Alloc,
+    Free,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Ref,
+    Span,
+    Store,
+    Tile,
+    dims,
+    nodes,
+)
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
 
@@ -44,17 +59,23 @@ def prune(instance: Instance, body: Body, shapes: Shapes | None = None) -> Body:
     found = dict(shapes or {})
     kept: list[Node] = []
     for node in body:
-        if isinstance(node, Loop):
-            if not _empty(instance, node.span) and (inside := prune(instance, node.body, found)):
-                kept.append(replace(node, body=inside))
-        elif isinstance(node, Op):
-            if (op := _pruned_op(instance, node, found)) is not None:
-                kept.append(op)
-        else:
-            if isinstance(node, (Load, Alloc)):
+        match node:
+            case Loop():
+                empty = _empty(instance, node.span)
+                if not empty and (inside := prune(instance, node.body, found)):
+                    kept.append(replace(node, body=inside))
+            case Op():
+                if (op := _pruned_op(instance, node, found)) is not None:
+                    kept.append(op)
+            case Load() | Alloc():
                 found[node.buffer] = dims(node.index)
-            if not _has_no_words(instance, found[node.buffer]):
-                kept.append(node)
+                if not _has_no_words(instance, found[node.buffer]):
+                    kept.append(node)
+            case Store() | Free():
+                if not _has_no_words(instance, found[node.buffer]):
+                    kept.append(node)
+            case _:
+                assert_never(node)
     return tuple(kept)
 
 
@@ -86,10 +107,16 @@ def _has_no_words(instance: Instance, own: tuple[Index, ...]) -> bool:
 
 
 def _empty(instance: Instance, x: Index) -> bool:
-    if not isinstance(x, Span) or x.edges:
-        return False  # loops without iterations are gone; what follows a tile may be empty at times
-    start, stop = instance.span(x)
-    return start == stop
+    match x:
+        case Tile():
+            return False  # loops without iterations are gone
+        case Span():
+            if x.edges:
+                return False  # what follows a tile may be empty at times
+            start, stop = instance.span(x)
+            return start == stop
+        case _:
+            assert_never(x)
 
 
 def chain(body: Body) -> tuple[tuple[Loop, ...], Body]:
