@@ -30,7 +30,7 @@ def test_a_field_or_a_tensor_that_names_no_axis_is_one_line() -> None:
         Plain(3)
     for problem, said in (
         (Plain, r"Plain\.n is no axis"),
-        (Misspelt, "tensor X has an axis 'm' that Misspelt doesn't have: known: n"),
+        (Misspelt, "tensor X has an axis 'm' that problem plain doesn't have: known: n"),
     ):
         with pytest.raises(IosimError, match=said):
             iosim.build("none", problem, lambda b: None)

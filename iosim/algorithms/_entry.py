@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from iosim.errors import InputError
+from iosim.problem import Form, Problem
 from iosim.program.build import Builder, build
 from iosim.program.ir import Program
 
@@ -44,6 +46,7 @@ class Algorithm:
             published rules leave out the small buffers.
         attains: the name of the exact upper bound (`iosim.bounds`) that is this schedule's
             published count; the optimal tiles must move no more.
+        lacks: names of the problem's options that the schedule doesn't support.
         exponent: of M in the words it moves, where the schedule is meant: −1 for M ≥ d², −1/2 for
             M < d²; 0 where none is claimed.
         regime: where it is meant to be used; sweeps over hardware leave other points out.
@@ -57,10 +60,50 @@ class Algorithm:
     source: str
     rules: Mapping[str, Rule] = field(default_factory=dict)
     attains: str = ""
+    lacks: tuple[str, ...] = ()
     exponent: float = 0.0
     regime: Regime = ANYWHERE
 
     @functools.cached_property
     def program(self) -> Program:
-        """The schedule, traced once."""
-        return build(self.name, self.problem, self.schedule)
+        """The schedule for problems without options, traced once."""
+        return self.program_for(self.problem.plain_form())
+
+    def program_for(self, problem: Problem | Form) -> Program:
+        """The schedule for a problem, or for all problems of one form; each is traced once.
+
+        Raises InputError for a problem of another kind, and for options that it doesn't support.
+
+        >>> from iosim.algorithms import algorithm
+        >>> from iosim.problem import Attention
+        >>> algorithm("flash2").program_for(Attention(64, 8, causal=True)).limits
+        ()
+        """
+        form = problem if isinstance(problem, Form) else problem.form
+        if form not in self._programs:
+            if form.kind != self.problem.kind:
+                raise InputError(
+                    f"{self.name} solves {self.problem.kind}, not {form.kind}: choose a schedule "
+                    f"for {form.kind}"
+                )
+            if not self.supports(form):
+                raise InputError(self._refusal(form))
+            self._programs[form] = build(self.name, form, self.schedule)
+        return self._programs[form]
+
+    def supports(self, form: Form) -> bool:
+        """Whether the schedule can be traced for a form."""
+        return form.kind == self.problem.kind and not set(form.options) & set(self.lacks)
+
+    def _refusal(self, form: Form) -> str:
+        """Which options are not supported, and by whom they are."""
+        from iosim.algorithms import all_algorithms
+
+        lacking = " and ".join(x for x in form.options if x in self.lacks)
+        others = [a.name for a in all_algorithms(form.kind) if a.supports(form)]
+        choice = f"choose {' or '.join(others)}" if others else "no schedule supports these options"
+        return f"{self.name} does not support {lacking}: {choice}"
+
+    @functools.cached_property
+    def _programs(self) -> dict[Form, Program]:
+        return {}

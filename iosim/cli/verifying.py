@@ -49,7 +49,8 @@ def verify(
                     f"--{name} is {value} and {input} has {problem.sizes[name]}: leave --{name} out"
                 )
     else:
-        problem = Attention(**{"N": base.N, "d": base.d, **given})
+        told: dict[str, Any] = {"N": base.N, "d": base.d, **given}
+        problem = Attention(**told)
     memories = None if M is None else parse_range("M", M, dtype)
     where = table.out_dir(out, keep=False, files=main_job.FILES)
     with watching() as show:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from iosim.errors import ProgramError, closest
-from iosim.problem import Problem, Tensor
+from iosim.problem import Form, Problem, Tensor
 from iosim.program.check import check
 from iosim.program.ir import (
     Affine,
@@ -72,15 +72,16 @@ class Buffer:
 class Builder:
     """Records a schedule; every method appends one node (see `iosim.program.ir`)."""
 
-    def __init__(self, problem: type[Problem]) -> None:
-        self._tensors = {t.name: t for t in (*problem.inputs, *problem.outputs)}
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self._tensors = {t.name: t for t in (*form.inputs, *form.outputs)}
         self._axes = {axis for t in self._tensors.values() for axis in t.axes}
-        self._letters = {axis.name: axis.letters for axis in problem.axes()}
+        self._letters = {axis.name: axis.letters for axis in form.axes}
         for tensor in self._tensors.values():
             for axis in tensor.axes:
                 if axis not in self._letters:
                     raise ProgramError(
-                        f"tensor {tensor.name} has an axis {axis!r} that {problem.__name__} "
+                        f"tensor {tensor.name} has an axis {axis!r} that problem {form.kind} "
                         f"doesn't have: {closest(axis, self._letters)}"
                     )
         self._params: dict[str, Param] = {}
@@ -266,7 +267,7 @@ class Builder:
                 "of an open tile (i.start, i.stop)"
             )
         value = Affine.of(bound)
-        known = self._axes | set(self._params)
+        known = self._axes | set(self._params) | set(self.form.limits)
         for name, _ in value.terms:
             if isinstance(name, Edge) and name.tile not in self._open:
                 raise ProgramError(f"{name} is used outside loop {name.tile}: move the use inside")
@@ -275,7 +276,7 @@ class Builder:
         return value
 
     def _declare(self, param: Param) -> str:
-        if _named(param.name) in self._params or param.name in self._axes:
+        if _named(param.name) in self._params or param.name in {*self._axes, *self.form.limits}:
             raise ProgramError(f"tile size {param.name!r} has the name of another size: choose one")
         self._params[param.name] = param
         return param.name
@@ -329,7 +330,7 @@ class Builder:
         if not there or there[0].serial != buffer.serial:
             raise ProgramError(f"{buffer.name} is used after it was freed: load it again")
 
-    def finish(self, name: str, problem: type[Problem]) -> Program:
+    def finish(self, name: str) -> Program:
         """Close the trace."""
         if self._abandoned:
             raise ProgramError(
@@ -340,10 +341,11 @@ class Builder:
             raise ProgramError(f"{', '.join(self._scopes[0])} not freed at the end: free them")
         program = Program(
             name=name,
-            problem=problem.kind,
+            problem=self.form.kind,
             params=tuple(self._params.values()),
             tensors=tuple(self._tensors.values()),
             body=tuple(self._blocks[0]),
+            limits=self.form.limits,
         )
         check(program)
         return program
@@ -363,8 +365,11 @@ def _said(value: object) -> str:
     return f"tile {value}" if isinstance(value, Tile) else repr(value)
 
 
-def build(name: str, problem: type[Problem], schedule: Callable[[Builder], None]) -> Program:
-    """Trace `schedule` once.  Raises ProgramError for whatever is malformed."""
-    builder = Builder(problem)
+def build(name: str, problem: type[Problem] | Form, schedule: Callable[[Builder], None]) -> Program:
+    """Trace `schedule` once, for a form of problems; a class stands for its plain form.
+
+    Raises ProgramError for whatever is malformed.
+    """
+    builder = Builder(problem if isinstance(problem, Form) else problem.plain_form())
     schedule(builder)
-    return builder.finish(name, problem)
+    return builder.finish(name)

@@ -14,6 +14,9 @@ from typing import Any
 
 from iosim.program.ir import Program
 
+# Fields that the language got later; at their default, they say nothing.
+_LATER = ("limits", "within", "derived")
+
 
 def canonical(program: Program) -> str:
     """A program as one line of JSON: each record an object with its ``type`` and its fields.
@@ -36,7 +39,12 @@ def digest(program: Program) -> str:
 
 def _data(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        told = {f.name: _data(getattr(value, f.name)) for f in fields(value)}
+        # What a program doesn't use is left out, so that its text stays when the language grows.
+        told = {
+            f.name: _data(getattr(value, f.name))
+            for f in fields(value)
+            if f.name not in _LATER or getattr(value, f.name) != f.default
+        }
         return told | {"type": type(value).__name__}
     if isinstance(value, tuple):
         return [_data(x) for x in value]

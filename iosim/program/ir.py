@@ -276,6 +276,8 @@ class Param:
 class Program:
     """A schedule: what it computes, its tile parameters, its tensors, and the tree.
 
+    `limits` are sizes that are no axes and may be 0: how far a window reaches.
+
     Its hash is taken once: tables of programs are asked at every `bind` and count.
     """
 
@@ -284,17 +286,19 @@ class Program:
     params: tuple[Param, ...]
     tensors: tuple[Tensor, ...]
     body: tuple[Node, ...]
+    limits: tuple[str, ...] = ()
 
     @functools.cached_property
     def _hash(self) -> int:
-        return hash((self.name, self.problem, self.params, self.tensors, self.body))
+        return hash((self.name, self.problem, self.params, self.tensors, self.body, self.limits))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Program], tuple[Any, ...]]:
         """A copy in another process takes its own hash: those of strings differ there."""
-        return Program, (self.name, self.problem, self.params, self.tensors, self.body)
+        fields = (self.name, self.problem, self.params, self.tensors, self.body, self.limits)
+        return Program, fields
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""

@@ -66,13 +66,13 @@ def _checked(
     missing = sorted(known - set(tiles))
     if missing:
         raise InputError(f"{program.name} needs the tile sizes {', '.join(missing)}: give them")
-    over = axes(program)
+    over = (*axes(program), *program.limits)
     if set(sizes) != set(over):
         raise InputError(
             f"{program.name} is over the sizes {', '.join(over)}, "
             f"got {', '.join(sorted(sizes)) or 'none'}: give exactly those"
         )
-    env = {axis: check_size(axis, sizes[axis]) for axis in over}
+    env = {x: check_size(x, sizes[x], least=0 if x in program.limits else 1) for x in over}
     env |= {p.name: check_size(p.name, tiles[p.name], least=p.least) for p in program.params}
     return clipped(program, env, min)
 

@@ -56,7 +56,7 @@ PASSES: dict[tuple[str, bool], tuple[float, int]] = {
 
 def paper_jobs(M: int = 65536) -> list[Job]:
     """The emitted forward passes."""
-    problem = Attention(**SIZES)
+    problem = Attention(SIZES["N"], SIZES["d"], SIZES["heads"])
     return [
         Job(name, SIZES, gpu_tiles(algorithm(name).program, problem, M).tiles, M=M)
         for name in ("naive", "flash2")

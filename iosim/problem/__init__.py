@@ -1,0 +1,120 @@
+"""Problems: what is to be computed, its axes, its tensors in HBM, and a float64 reference.
+
+A problem knows nothing of schedules.  Its sizes bind the axes of any program written for it.  One
+file each, one line each in `PROBLEMS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from iosim.errors import InputError, closest
+from iosim.problem.attention import Attention
+from iosim.problem.base import (
+    LARGEST_SIZE,
+    Array,
+    Axis,
+    BaseProblem,
+    Form,
+    Mask,
+    Option,
+    Problem,
+    Tensor,
+    axis,
+    check_size,
+    option,
+    size_names,
+)
+from iosim.problem.copy import Copy
+from iosim.problem.matmul import MatMul
+
+__all__ = [
+    "LARGEST_SIZE",
+    "MODELS",
+    "PROBLEMS",
+    "WORD_BYTES",
+    "Array",
+    "Attention",
+    "Axis",
+    "BaseProblem",
+    "Copy",
+    "Form",
+    "Mask",
+    "MatMul",
+    "Option",
+    "Problem",
+    "Tensor",
+    "axis",
+    "check_size",
+    "every_axis",
+    "max_error",
+    "model",
+    "option",
+    "size_names",
+    "word_bytes",
+]
+
+PROBLEMS: dict[str, type[Any]] = {p.kind: p for p in (Attention, MatMul, Copy)}
+
+# One head of each: (N, d, heads).  Sources: the models' published configurations.
+MODELS: dict[str, tuple[Attention, str]] = {
+    "gpt2": (Attention(1024, 64, 12), "Radford et al. 2019, 12 heads of 64, context 1024"),
+    "gpt2-medium": (Attention(1024, 64, 16), "Radford et al. 2019, 16 heads of 64, context 1024"),
+    "bert-large": (Attention(512, 64, 16), "Devlin et al. 2019, 16 heads of 64, context 512"),
+    "llama3-8b": (Attention(8192, 128, 32), "Llama 3 2024, 32 query heads of 128, context 8192"),
+    "llama3-70b": (Attention(8192, 128, 64), "Llama 3 2024, 64 query heads of 128, context 8192"),
+}
+
+
+def every_axis() -> dict[str, Axis]:
+    """All axes of registered problems by name; those that share a name are one, with all help.
+
+    >>> every_axis()["n"].says
+    'columns of C, or length of a vector'
+    """
+    found: dict[str, Axis] = {}
+    for problem in PROBLEMS.values():
+        for one in problem.axes():
+            before = found.get(one.name)
+            says = one.says if before is None else f"{before.says}, or {one.says}"
+            found[one.name] = replace(one, says=says)
+    return found
+
+
+WORD_BYTES: dict[str, int] = {
+    "fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,
+}  # fmt: skip
+
+
+def model(name: str) -> Attention:
+    """Return a named model's attention problem, or raise InputError with the nearest name."""
+    if name not in MODELS:
+        raise InputError(f"unknown model {name!r}: {closest(name, MODELS)}")
+    return MODELS[name][0]
+
+
+def word_bytes(dtype: str, wide: bool = False) -> int:
+    """Bytes of one word of `dtype`; statistics (`wide`) never have fewer than 4."""
+    if dtype not in WORD_BYTES:
+        raise InputError(f"unknown dtype {dtype!r}: {closest(dtype, WORD_BYTES)}")
+    return max(WORD_BYTES[dtype], 4) if wide else WORD_BYTES[dtype]
+
+
+def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
+    """Largest |got − want| / max(1, max|want|) over all outputs.
+
+    NaN counts as infinite, and so does a wrong shape.
+    """
+    worst = 0.0
+    for name, ref in want.items():
+        if np.shape(got[name]) != ref.shape:
+            return math.inf
+        scale = max(1.0, float(np.max(np.abs(ref))))
+        error = float(np.max(np.abs(np.asarray(got[name]) - ref))) / scale
+        worst = max(worst, math.inf if math.isnan(error) else error)
+    return worst

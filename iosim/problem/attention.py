@@ -1,0 +1,250 @@
+"""Attention, with what people vary: masks, keys of their own, heads that share keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from iosim.errors import InputError
+from iosim.problem.base import (
+    Array,
+    Axis,
+    BaseProblem,
+    Form,
+    Mask,
+    Tensor,
+    axis,
+    option,
+)
+
+LOWER_RIGHT, UPPER_LEFT = "lower right", "upper left"
+
+
+@dataclass(frozen=True, repr=False)
+class Attention(BaseProblem):
+    """O = softmax(QKᵀ)V for `heads` independent heads (batch × heads).
+
+    Shapes: Q is (heads, N, d), K (kv_heads, N_k, d), V (kv_heads, N_k, d_v), O (heads, N, d_v).
+    There is no 1/√d: whoever wants it scales Q, which moves no words.  Options that are left out
+    are as in dense self-attention: N_k = N, d_v = d, kv_heads = heads, and every row sees every
+    column.
+
+    Row i sees column j if ``i + shift − left ≤ j ≤ i + shift + right``, with ``window=(left,
+    right)`` and shift = N_k − N (aligned at the lower right, as FlashAttention's kernels since
+    2.1) or 0 (upper left, as PyTorch's ``is_causal``).  `causal` sets right to 0.  The first
+    `sinks` columns are seen however far to the left they are, but not beyond the right limit.
+    A row that sees nothing has an output of 0.
+
+    With `kv_heads` given, heads come in groups of heads/kv_heads neighbours, which share one head
+    of K and V; a program's Q and O are then (kv_heads, group, N, …), the same words in the same
+    order.
+
+    Raises InputError for sizes that are not integers in 1..2**40, limits below 0, and kv_heads
+    that does not divide heads.
+
+    >>> Attention(4096, 128, 32, kv_heads=8, causal=True).sizes
+    {'N': 4096, 'd': 128, 'kv_heads': 8, 'group': 4}
+    """
+
+    N: int = axis("sequence length", letters="ij")
+    d: int = axis("head dimension", letters="xy")
+    heads: int = axis("batch × heads", letters="h", default=1)
+    N_k: int | None = option("keys (default: N)", "size")
+    d_v: int | None = option("head dimension of V and O (default: d)", "size")
+    kv_heads: int | None = option("heads of K and V, a divisor of heads (default: heads)", "size")
+    causal: bool = option("a row sees no column after its own", "flag", default=False)
+    window: tuple[int | None, int | None] | None = option(
+        "columns that a row sees to the left and to the right of its own", "limits"
+    )
+    sinks: int = option("first columns, which a window doesn't hide", "count", default=0)
+    align: str = option(
+        "where the diagonal of a mask begins or ends", "choice", LOWER_RIGHT,
+        (LOWER_RIGHT, UPPER_LEFT),
+    )  # fmt: skip
+
+    kind: ClassVar[str] = "attention"
+    inputs: ClassVar[tuple[Tensor, ...]] = tuple(Tensor(x, ("heads", "N", "d")) for x in "QKV")
+    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("O", ("heads", "N", "d")),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise InputError(
+                f"kv_heads = {self.kv_heads} does not divide heads = {self.heads}: give a divisor"
+            )
+
+    @classmethod
+    def beside_attention(cls, N: int, d: int, heads: int) -> Attention:
+        """Attention of these sizes."""
+        return cls(N, d, heads)
+
+    @property
+    def keys(self) -> int:
+        """Columns of a score matrix: N_k, or N where it is not given."""
+        return self.N if self.N_k is None else self.N_k
+
+    @property
+    def values(self) -> int:
+        """Columns of V and O: d_v, or d where it is not given."""
+        return self.d if self.d_v is None else self.d_v
+
+    @property
+    def groups(self) -> int:
+        """Heads of K and V: kv_heads, or heads where it is not given."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def limits(self) -> tuple[int | None, int | None]:
+        """Columns that a row sees to its left and right; None: no limit."""
+        left, right = self.window or (None, None)
+        return left, 0 if self.causal else right
+
+    @property
+    def shift(self) -> int:
+        """The column that row 0 calls its own."""
+        return self.keys - self.N if self.align == LOWER_RIGHT else 0
+
+    @property
+    def form(self) -> Form:
+        """What a program for this problem is traced for."""
+        return _form(
+            self.N_k is not None, self.d_v is not None, self.kv_heads is not None, self.mask,
+            tuple(sorted(set(self.told) - {"N", "d", "heads"})),
+        )  # fmt: skip
+
+    @property
+    def mask(self) -> Mask | None:
+        """Which scores are needed, sizes apart; None for all."""
+        left, right = self.limits
+        if left is None and right is None:
+            return None
+        bound: Literal["limit", "causal"] | None = None if right is None else "limit"
+        return Mask(
+            left=left is not None,
+            right="causal" if self.causal else bound,
+            sinks=self.sinks > 0 and left is not None,
+            shift=self.N_k is not None and self.align == LOWER_RIGHT,
+        )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Name → extent, of all that a program of its form is bound to."""
+        left, right = self.limits
+        given = {
+            "N": self.N, "d": self.d, "heads": self.heads, "N_k": self.keys, "d_v": self.values,
+            "kv_heads": self.groups, "left": left, "right": right,
+            "sinks": min(self.sinks, self.keys),
+        }  # fmt: skip
+        return self.form.extents(given)
+
+    # -- which scores are needed ----------------------------------------------------------
+
+    @property
+    def pairs(self) -> int:
+        """Scores that are needed: pairs of a row and a column that it sees, over all heads."""
+        left, right = self.limits
+        N, K = self.N, self.keys
+        upto = N * K if right is None else _ramp(N, self.shift + right + 1, K)
+        if left is None:
+            return self.heads * upto
+        before = _ramp(N, self.shift - left, K)
+        sinks = _ramp(N, self.shift - left, min(self.sinks, K))
+        return self.heads * (upto - before + sinks)
+
+    @property
+    def rows_used(self) -> int:
+        """Rows of one head that see a column."""
+        left, right = self.limits
+        first = 0 if right is None else -self.shift - right  # the first that sees column 0
+        last = self.N  # rows from here on see nothing, unless there are sinks
+        if left is not None and not self.sinks:
+            last = self.keys - self.shift + left
+        return max(0, min(last, self.N) - max(first, 0))
+
+    @property
+    def columns_used(self) -> int:
+        """Columns that a row of one head sees."""
+        left, right = self.limits
+        K = self.keys
+        stop = K if right is None else min(K, max(0, self.N + self.shift + right))
+        start = 0 if left is None else min(stop, max(0, self.shift - left))
+        return stop - start + min(self.sinks, start)
+
+    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+        """The textbook formula in float64, a block of rows at a time to bound memory.
+
+        Q may be (heads, N, d), too, where a program's is (kv_heads, group, N, d); O is of the
+        program's shape.
+        """
+        Q = np.asarray(hbm["Q"], np.float64).reshape(self.heads, self.N, self.d)
+        K, V = (np.asarray(hbm[x], np.float64) for x in "KV")
+        O = np.empty((self.heads, self.N, self.values))
+        rows = max(1, 2**22 // self.keys)
+        for h in range(self.heads):
+            g = h * self.groups // self.heads
+            for i in range(0, self.N, rows):
+                S = Q[h, i : i + rows] @ K[g].T
+                hidden = ~self.seen(np.arange(i, i + len(S))[:, None], np.arange(self.keys))
+                S[np.broadcast_to(hidden, S.shape)] = -np.inf
+                top = S.max(axis=1, keepdims=True)
+                P = np.exp(S - np.where(np.isneginf(top), 0, top))
+                total = P.sum(axis=1, keepdims=True)
+                O[h, i : i + rows] = (P @ V[g]) / np.where(total == 0, 1, total)
+        sizes = self.sizes
+        return {"O": O.reshape([sizes[a] for a in self.form.tensor("O").axes])}
+
+    def seen(self, i: Any, j: Any) -> Any:
+        """Whether row i sees column j; numbers or arrays."""
+        left, right = self.limits
+        own = i + self.shift
+        ahead = True if right is None else j <= own + right
+        behind = True if left is None else (j >= own - left) | (j < self.sinks)
+        return np.logical_and(ahead, behind)
+
+
+def _ramp(n: int, c: int, top: int) -> int:
+    """Σ over i from 0 to n − 1 of i + c, cut to 0 … top."""
+    low = min(n, max(0, -c))  # up to here it is 0
+    high = min(n, max(low, top - c))  # from here on it is top
+    return (high - low) * (low + high - 1 + 2 * c) // 2 + (n - high) * top
+
+
+def _group(given: Mapping[str, Any]) -> Any:
+    return given["heads"] // given["kv_heads"]
+
+
+_AXES = {a.name: a for a in Attention.axes()}
+_KEYS = Axis("N_k", "keys", letters="j")
+_VALUES = Axis("d_v", "head dimension of V and O", letters="y")
+_KV_HEADS = Axis("kv_heads", "heads of K and V", letters="g")
+_GROUP = Axis("group", "heads that share one head of K and V", letters="u", of=_group)
+
+
+def _form(
+    keys: bool, values: bool, grouped: bool, mask: Mask | None, options: tuple[str, ...]
+) -> Form:
+    N, d, heads = _AXES["N"], _AXES["d"], _AXES["heads"]
+    K, e = _KEYS if keys else N, _VALUES if values else d
+    of_q, of_k = ((_KV_HEADS, _GROUP), (_KV_HEADS,)) if grouped else ((heads,), (heads,))
+    letters = "i" if keys else N.letters
+    axes = dict.fromkeys((replace(N, letters=letters), d, *of_q, *(_KEYS,) * keys, *(e,)))
+
+    def tensor(name: str, *of: Axis) -> Tensor:
+        return Tensor(name, tuple(a.name for a in of))
+
+    limits = () if mask is None else tuple(
+        name for name, used in (("left", mask.left), ("right", mask.right == "limit"),
+                                ("sinks", mask.sinks)) if used
+    )  # fmt: skip
+    return Form(
+        Attention.kind,
+        tuple(axes),
+        (tensor("Q", *of_q, N, d), tensor("K", *of_k, K, d), tensor("V", *of_k, K, e)),
+        (tensor("O", *of_q, N, e),),
+        options,
+        limits,
+        mask,
+    )

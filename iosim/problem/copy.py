@@ -1,0 +1,31 @@
+"""A copy: the smallest problem there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from iosim.problem.base import Array, BaseProblem, Tensor, axis
+
+
+@dataclass(frozen=True, repr=False)
+class Copy(BaseProblem):
+    """Y = X, vectors of n words: the smallest problem there is."""
+
+    n: int = axis("length of a vector", letters="ij")
+
+    kind: ClassVar[str] = "copy"
+    inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("X", ("n",)),)
+    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("Y", ("n",)),)
+
+    @classmethod
+    def beside_attention(cls, N: int, d: int, heads: int) -> Copy:
+        """As many words as one head of Q has: N·d."""
+        return cls(n=N * d)
+
+    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+        """X itself."""
+        return {"Y": np.asarray(hbm["X"], np.float64)}
