@@ -415,6 +415,18 @@ def test_a_window_in_a_kernel_counts_itself() -> None:
         assert outcome.counts == iosim.count(instance)
 
 
+def test_a_mask_takes_another_number_in_every_lane() -> None:
+    """Also where all lanes share one tile; word by word, from the record's own words."""
+    mask = iosim.program.ops.OPS["mask_after"].numpy
+    for lanes, a in (((1, 1), [[0], [9]]), ((2, 3), [[0, 5, -9]]), ((2, 1), [[1], [2]])):
+        s = np.arange(12.0 * np.prod(lanes)).reshape(*lanes, 3, 4)
+        (got,) = mask(s, np.array(a))
+        wide = np.broadcast_to(np.array(a), got.shape[:2])
+        for x, y, r, c in np.ndindex(*got.shape):
+            want = s[x % lanes[0], y % lanes[1], r, c] if c - r <= wide[x, y] else -np.inf
+            assert got[x, y, r, c] == want
+
+
 def test_scalars_are_checked() -> None:
     def schedule(scalars: dict[str, Any]) -> Callable[[iosim.Builder], None]:
         def trace(b: iosim.Builder) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +28,8 @@ class OpSpec:
             ``"*"`` takes any shape.
         reads, writes: positions of the operands whose old value matters, and that change.
         numpy: the meaning; its parameters name the operands, then the scalars.
-        scalars: names of the whole numbers that it takes, affine in sizes and edges of tiles.
+        scalars: names of the whole numbers that it takes, affine in sizes and edges of tiles.  In
+            `numpy` each is an int, or an array over the lane dimensions.
         triton: the same on block values, as text that `iosim.gpu.emitter` fills in: ``{s}`` is the
             operand s, ``{s.shape}`` its block shape, ``{a}`` the scalar a.  None: the operation
             has no GPU form.
@@ -91,12 +93,17 @@ def _online_weights(o: Array, m: Array, l: Array, s: Array) -> tuple[Array, ...]
     return o * shrink[..., None], top, total, p
 
 
-def _mask_after(s: Array, a: int) -> tuple[Array]:
+def _beyond(s: Array, a: int | Ints) -> Ints:
+    """c − r − a of every column c and row r; `a` may differ from lane to lane."""
     rows, columns = s.shape[-2:]
-    if a >= columns - 1:
+    apart: Ints = np.arange(columns) - np.arange(rows)[:, None] - np.asarray(a)[..., None, None]
+    return apart
+
+
+def _mask_after(s: Array, a: int | Ints) -> tuple[Array]:
+    if np.all(np.asarray(a) >= s.shape[-1] - 1):
         return (s.copy(),)  # every row sees every column
-    after = np.arange(columns) - np.arange(rows)[:, None] > a
-    return (np.where(after, -np.inf, s),)
+    return (np.where(_beyond(s, a) > 0, -np.inf, s),)
 
 
 # Shared by the softmax family: `_online` above, on tiles.  exp2 is the one that hardware has.

@@ -55,17 +55,24 @@ Env: TypeAlias = Mapping[Any, int]
 Range: TypeAlias = tuple[int, int]
 
 
-def resolved(span: Span, env: Env) -> Range:
+def resolved(
+    span: Span,
+    env: Mapping[Any, Any],
+    smaller: Callable[[Any, Any], Any] = min,
+    larger: Callable[[Any, Any], Any] = max,
+) -> tuple[Any, Any]:
     """The concrete ``(start, stop)`` of a span.
 
     Args:
-        env: name → number; the edges of open tiles too (`inside`), where the span names them.
+        env: name → number or array; the edges of open tiles too (`inside`), where the span names
+            them.
+        smaller, larger: the minimum and the maximum of two of these.
     """
     start, stop = span.start.at(env), span.stop.at(env)
     if not span.edges:
         return start, stop
-    start = min(max(start, 0), env[span.axis])
-    return start, max(start, min(stop, env[span.axis]))
+    start = smaller(larger(start, 0), env[span.axis])
+    return start, larger(start, smaller(stop, env[span.axis]))
 
 
 def step(loop: Loop, env: Env) -> int:
