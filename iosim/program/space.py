@@ -55,19 +55,22 @@ Env: TypeAlias = Mapping[Any, int]
 Range: TypeAlias = tuple[int, int]
 
 
-def resolved(
-    span: Span,
-    env: Mapping[Any, Any],
-    smaller: Callable[[Any, Any], Any] = min,
-    larger: Callable[[Any, Any], Any] = max,
-) -> tuple[Any, Any]:
+def resolved(span: Span, env: Env) -> Range:
     """The concrete ``(start, stop)`` of a span.
 
     Args:
-        env: name → number or array; the edges of open tiles too (`inside`), where the span names
-            them.
-        smaller, larger: the minimum and the maximum of two of these.
+        env: name → number; the edges of open tiles too (`inside`), where the span names them.
     """
+    return placed(span, env, min, max)
+
+
+def placed(
+    span: Span,
+    env: Mapping[Any, Any],
+    smaller: Callable[[Any, Any], Any],
+    larger: Callable[[Any, Any], Any],
+) -> tuple[Any, Any]:
+    """`resolved`, of numbers or arrays, of which `smaller` and `larger` give the ends of two."""
     start, stop = span.start.at(env), span.stop.at(env)
     if not span.edges:
         return start, stop
