@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from hypothesis import strategies as st
 
 import iosim
@@ -211,4 +213,68 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
     program = iosim.build("random", Square, schedule)
     sizes = {axis: draw(st.integers(1, most), label=axis) for axis in ("n", "m")}
     tiles = {p.name: draw(st.integers(p.least, most), label=p.name) for p in program.params}
+    return program, sizes, tiles
+
+
+@dataclass(frozen=True)
+class Cube(BaseProblem):
+    """B = A, both (n, m, k): axes that can be stacked."""
+
+    n: int = problem_module.axis("planes", letters="u")
+    m: int = problem_module.axis("rows", letters="ij")
+    k: int = problem_module.axis("columns", letters="x")
+
+    kind: ClassVar[str] = "cube"
+    inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("A", ("n", "m", "k")),)
+    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("B", ("n", "m", "k")),)
+
+    def reference(self, hbm: Mapping[str, Any]) -> dict[str, Any]:
+        """A itself."""
+        return {"B": np.asarray(hbm["A"], np.float64)}
+
+
+@st.composite
+def stacked_copies(draw: st.DrawFn, most: int = 7) -> tuple[Any, dict[str, int], dict[str, int]]:
+    """A copy in which each axis is tiled, whole, split in two or visited by point, and neighbours
+    that have an extent may be stacked; a loop on m may follow a tile of n."""
+    sizes = {x: draw(st.integers(1, most), label=x) for x in "nmk"}
+    kinds = {x: draw(st.sampled_from(["tile", "grid", "whole", "point"]), label=x) for x in "nmk"}
+    order = draw(st.permutations("nmk"))
+    follows = draw(st.booleans()) and kinds["n"] != "whole" and kinds["m"] in ("tile", "grid")
+    joins = draw(st.tuples(st.booleans(), st.booleans()))
+
+    def indices(b: iosim.Builder, axes: str, found: dict[str, Any]) -> Any:
+        if not axes:
+            yield found
+            return
+        axis, rest = axes[0], axes[1:]
+        if kinds[axis] == "whole":
+            yield from indices(b, rest, found | {axis: b.span(axis)})
+            return
+        stops = [found["n"].stop, None] if axis == "m" and follows and "n" in found else [None]
+        start: Any = 0
+        for stop in stops:
+            loop = {"tile": b.tiles, "grid": b.grid, "point": b.grid}[kinds[axis]]
+            step = None if kinds[axis] == "point" else f"B_{axis}"
+            for x in loop(axis, step, start, stop):
+                yield from indices(b, rest, found | {axis: x})
+            start = stop
+
+    def schedule(b: iosim.Builder) -> None:
+        for axis in "nmk":
+            b.tile_sizes(axis, f"B_{axis}")
+        for found in indices(b, "".join(order), {}):
+            index: list[Any] = [found["n"]]
+            for axis, join in zip("mk", joins, strict=True):
+                thin = kinds[axis] == "point" or getattr(index[-1], "point", False)
+                if join and not thin:
+                    index.append(b.stack(index.pop(), found[axis]))
+                else:
+                    index.append(found[axis])
+            a = b.load("A", *index)
+            b.store(a, "B", *index)
+            b.free(a)
+
+    program = iosim.build("stacked", Cube, schedule)
+    tiles = {p.name: draw(st.integers(1, most), label=p.name) for p in program.params}
     return program, sizes, tiles

@@ -39,6 +39,7 @@ from iosim.program.ir import (
     Span,
     Store,
     Tile,
+    unstacked,
 )  # fmt: skip
 
 
@@ -129,7 +130,7 @@ def _nest(body: tuple[Node, ...]) -> Nest:
 
 def _words(index: tuple[Index, ...], extent: Callable[[Tile], Poly]) -> Poly:
     words = Poly.of(1)
-    for x in index:
+    for x in unstacked(index):
         if isinstance(x, Span):
             words = words * _length(x)
         elif not x.point:

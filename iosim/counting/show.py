@@ -17,9 +17,11 @@ from iosim.program.ir import (
     Node,
     Op,
     Program,
+    Single,
     Store,
     Tile,
     dims,
+    unstacked,
 )
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
@@ -91,14 +93,14 @@ def _list(index: tuple[Index, ...]) -> str:
 
 def _moved(node: Load | Store, outer: tuple[Loop, ...], env: Mapping[str, int] | None) -> str:
     """What one execution moves, and all of them."""
-    one = "·".join(map(_one, dims(node.index)))
+    one = "·".join(map(_one, unstacked(dims(node.index))))
     total = moved(node, outer)
     if env is None:
         return f"# {one or '1'} words, in all {total}"
     return f"# {one or '1'} words, in all {int(total.evaluate(OnInts(env))):,}"
 
 
-def _one(x: Index) -> str:
+def _one(x: Single) -> str:
     """The extent of one index."""
     if isinstance(x, Tile) or x.edges:
         return f"|{x}|"

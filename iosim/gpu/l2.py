@@ -33,7 +33,7 @@ from iosim.gpu.emitter.kernels import EmitError
 from iosim.gpu.emitter.nests import Body, chain, nests, touched
 from iosim.gpu.run.job import Job
 from iosim.problem import word_bytes
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Span, Store, Tile
+from iosim.program.ir import Alloc, Free, Load, Loop, Op, Span, Store, Tile, unstacked
 from iosim.program.walk import Instance
 from iosim.units import bytes_of
 
@@ -70,7 +70,7 @@ def wave_bytes(job: Job, resident: int) -> int:
         items = math.prod(trips)
         for load, outer in _loads(inside, ()):
             tensor = instance.program.tensor(load.tensor)
-            own = [k for k, loop in enumerate(grid) if loop.tile in load.index]
+            own = [k for k, loop in enumerate(grid) if loop.tile in unstacked(load.index)]
             extents = _extents(instance, grid, own, items)
             words = _inner_words(instance, load, outer)
             for first in range(0, items, resident):
@@ -116,8 +116,8 @@ def _inner_words(instance: Instance, load: Load, outer: tuple[Loop, ...]) -> int
     words, blocks = 1, Blocks(instance)
     for loop in outer:
         start, stop = instance.span(loop.span)
-        words *= stop - start if loop.tile in load.index else blocks.trips(loop)
-    for x in load.index:
+        words *= stop - start if loop.tile in unstacked(load.index) else blocks.trips(loop)
+    for x in unstacked(load.index):
         match x:
             case Span():
                 start, stop = instance.span(x)
@@ -136,7 +136,7 @@ def swept_bytes(job: Job) -> int:
     grid, inside = chain(body)
     total = 0
     for load, outer in _loads(inside, ()):
-        if not any(loop.tile in load.index and not loop.tile.point for loop in grid):
+        if not any(loop.tile in unstacked(load.index) and not loop.tile.point for loop in grid):
             wide = instance.program.tensor(load.tensor).wide
             total += _inner_words(instance, load, outer) * word_bytes(job.dtype, wide)
     return total

@@ -229,7 +229,7 @@ def _load(s: State, node: Load) -> None:
     _count(s, "load", node)
     # A tensor that is also stored may change while the buffer is resident: copy it.
     # Inputs are views, and read-only.
-    view = places.lane_view(s, node)
+    view = places.joined(s, node.index, places.lane_view(s, node))
     view = view.copy() if node.tensor in s.stored else view.view()
     view.flags.writeable = False
     s.arrays[node.buffer] = view
@@ -241,10 +241,9 @@ def _store(s: State, node: Store) -> None:
     if s.index[node.buffer] != dims(node.index):
         raise ProgramError(f"store of {node.buffer} to {node.tensor}: the shapes differ")
     _count(s, "store", node)
-    view = places.lane_view(s, node)
-    view[...] = np.broadcast_to(s.arrays[node.buffer], np.broadcast_shapes(
-        view.shape, s.arrays[node.buffer].shape
-    ))  # fmt: skip
+    view, held = places.lane_view(s, node), s.arrays[node.buffer]
+    held = places.apart(s, node.index, held)
+    view[...] = np.broadcast_to(held, np.broadcast_shapes(view.shape, held.shape))
 
 
 def _cut(s: State, ref: Ref) -> tuple[Any, ...]:
@@ -264,6 +263,21 @@ def _cut(s: State, ref: Ref) -> tuple[Any, ...]:
         )
     cut = slice(here.start - low, here.start - low + here.extent)
     return (..., *([slice(None)] * at), cut, *([slice(None)] * (len(index) - at - 1)))
+
+
+def _meant(s: State, node: Op, values: Sequence[Array]) -> tuple[Array, ...]:
+    """The new values of the operands that an operation writes."""
+    spec = OPS[node.name]
+    scalars = (places.value(s, x) for x in node.scalars)
+    if not spec.placed:
+        return spec.numpy(*values, *scalars)
+    own = [
+        tuple(ref.part if ref.part and x.axis == ref.part.axis else x for x in s.index[ref.buffer])
+        for ref in node.operands
+    ]
+    placed = [places.by_place(s, x, value) for x, value in zip(own, values, strict=True)]
+    found = zip(spec.writes, spec.numpy(*placed, *scalars), strict=True)
+    return tuple(places.as_before(s, own[k], new) for k, new in found)
 
 
 def _extents(node: Op, values: Sequence[Array], lanes: int) -> dict[str, int]:
@@ -291,8 +305,7 @@ def _op(s: State, node: Op) -> None:
     extents = _extents(node, values, len(s.batch))
     if any(extents[letter] == 0 for letter in spec.over):
         return  # an empty hold: nothing to take in
-    scalars = (places.value(s, x) for x in node.scalars)
-    for position, new in zip(spec.writes, spec.numpy(*values, *scalars), strict=True):
+    for position, new in zip(spec.writes, _meant(s, node, values), strict=True):
         ref, cut = node.operands[position], cuts[position]
         if ref.part is None:
             s.arrays[ref.buffer] = np.asarray(new)  # of single words NumPy makes scalars

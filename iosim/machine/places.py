@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,21 @@ from numpy.typing import NDArray
 
 from iosim.counts import Key
 from iosim.program import space
-from iosim.program.ir import Affine, Alloc, Edge, Index, Load, Loop, Node, Span, Store, Tile, dims
+from iosim.program.ir import (
+    Affine,
+    Alloc,
+    Edge,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Span,
+    Stack,
+    Store,
+    Tile,
+    dims,
+    unstacked,
+)
 from iosim.program.walk import Instance
 
 Array = NDArray[np.float64]
@@ -70,7 +85,7 @@ def widest(s: State, node: Node, tile: Tile, step: int) -> int:
     if not isinstance(node, (Load, Alloc)):
         return 1
     words = 1
-    for x in dims(node.index):
+    for x in unstacked(dims(node.index)):
         if isinstance(x, Span):
             if any(edge.tile not in s.where for edge in x.edges):
                 words *= s.env[x.axis]
@@ -109,6 +124,8 @@ def _inside(s: State, edges: frozenset[Edge]) -> dict[Any, int]:
 
 def extent(s: State, x: Index) -> int:
     """The extent of one index."""
+    if isinstance(x, Stack):
+        return math.prod(extent(s, part) for part in x.parts)
     if isinstance(x, Tile):
         return s.where[x].extent
     start, stop = resolved(s, x)
@@ -125,12 +142,12 @@ def words_of(s: State, index: tuple[Index, ...]) -> int:
 
 def lane_view(s: State, node: Load | Store) -> Array:
     """``tensor[index]`` as a view: a dimension per lane loop (1 where it isn't indexed), then the
-    tile's own."""
+    tile's own, those of a stack one by one."""
     cut: list[slice] = []
     shape: list[int] = []
     lane_at: dict[Tile, int] = {}
     own: list[int] = []
-    for x in node.index:
+    for x in unstacked(node.index):
         if isinstance(x, Span):
             start, stop = resolved(s, x)
             cut.append(slice(start, stop))
@@ -155,3 +172,47 @@ def lane_view(s: State, node: Load | Store) -> Array:
     view = view.reshape(view.shape[: len(order)]) if drop else view
     # With the dots, a view of a single word is an array, too.
     return view[(*(slice(None) if t in lane_at else None for t in s.batch), ...)]
+
+
+def joined(s: State, index: tuple[Index, ...], array: Array) -> Array:
+    """An array with a dimension per axis, as a buffer: each stack is one dimension."""
+    if not any(isinstance(x, Stack) for x in index):
+        return array
+    own = tuple(extent(s, x) for x in dims(index))
+    return array.reshape(array.shape[: len(s.batch)] + own)
+
+
+def apart(s: State, index: tuple[Index, ...], array: Array) -> Array:
+    """A buffer with a dimension per axis: stacks are taken apart."""
+    if not any(isinstance(x, Stack) for x in index):
+        return array
+    own = tuple(extent(s, x) for x in unstacked(dims(index)))
+    return array.reshape(array.shape[: len(s.batch)] + own)
+
+
+def by_place(s: State, index: tuple[Index, ...], array: Array) -> Array:
+    """A buffer whose last dimensions are positions of one axis each.
+
+    Of a stack all dimensions but the last are moved ahead of the lanes; `as_before` is the way
+    back.
+    """
+    order = _places_last(s, index)
+    return apart(s, index, array).transpose(order)
+
+
+def as_before(s: State, index: tuple[Index, ...], array: Array) -> Array:
+    """What `by_place` took, back in the buffer's own shape."""
+    back = np.argsort(_places_last(s, index))
+    return joined(s, index, array.transpose(back))
+
+
+def _places_last(s: State, index: tuple[Index, ...]) -> list[int]:
+    lanes = len(s.batch)
+    first: list[int] = []
+    last: list[int] = []
+    for x in dims(index):
+        at = lanes + len(first) + len(last)
+        more = len(x.parts) - 1 if isinstance(x, Stack) else 0
+        first += range(at, at + more)
+        last.append(at + more)
+    return [*first, *range(lanes), *last]

@@ -27,10 +27,13 @@ from iosim.program.ir import (
     Param,
     Program,
     Ref,
+    Single,
     Span,
+    Stack,
     Store,
     Tile,
     dims,
+    unstacked,
 )  # fmt: skip
 from iosim.program.ops import OPS
 
@@ -141,6 +144,14 @@ class Builder:
         what = f"a span of {self._axis(axis)}"
         end = axis if stop is None else stop
         return Span(axis, self._bound(what, start), self._bound(what, end))
+
+    def stack(self, *index: Single | str) -> Stack:
+        """Indices of neighbouring axes of a tensor as one dimension of a buffer.
+
+        ``b.load("Q", g, b.stack("group", i), "d")`` is a matrix: below each other, for every
+        position of the first index, the rows of the second.  Its extent is the product of theirs.
+        """
+        return Stack(unstacked(self._index(index, None)))
 
     def _loop(
         self, axis: str, step: str | None, start: Affine, stop: Affine, *, parallel: bool
@@ -293,7 +304,7 @@ class Builder:
 
     def _index(self, index: tuple[Index | str, ...], tensor: str | None) -> tuple[Index, ...]:
         for x in index:
-            if not isinstance(x, (str, Span, Tile)):
+            if not isinstance(x, (str, Span, Tile, Stack)):
                 raise ProgramError(
                     f"{tensor or 'a buffer'} is indexed by {_said(x)}: give a tile, an axis, "
                     "or b.span(…)"
@@ -304,12 +315,12 @@ class Builder:
                 raise ProgramError(f"{tensor!r} is no tensor: give its name")
             if tensor not in self._tensors:
                 raise ProgramError(f"unknown tensor {tensor!r}: {closest(tensor, self._tensors)}")
-            axes = tuple(x.axis for x in where)
+            axes = tuple(x.axis for x in unstacked(where))
             if axes != self._tensors[tensor].axes:
                 raise ProgramError(
                     f"{tensor} has axes {self._tensors[tensor].axes}, indexed by {axes}"
                 )
-        for x in where:
+        for x in unstacked(where):
             used = [x] if isinstance(x, Tile) else [edge.tile for edge in x.edges]
             if gone := [tile for tile in used if tile not in self._open]:
                 raise ProgramError(f"tile {gone[0]} is used outside its loop: move the use inside")

@@ -20,9 +20,11 @@ from iosim.program.ir import (
     Op,
     Program,
     Span,
+    Stack,
     Store,
     Tile,
     nodes,
+    unstacked,
 )
 from iosim.program.ops import OPS
 
@@ -58,7 +60,7 @@ def check(program: Program) -> None:
 
 
 def _check_index(what: str, index: tuple[Index, ...]) -> None:
-    tiles = [x for x in index if isinstance(x, Tile)]
+    tiles = [x for x in unstacked(index) if isinstance(x, Tile)]
     if len(set(tiles)) < len(tiles):
         raise ProgramError(f"{what} is indexed by one tile twice: use two loops")
 
@@ -96,6 +98,8 @@ def _tiles(x: Index) -> list[Tile]:
             return [x]
         case Span():
             return [edge.tile for edge in x.edges]
+        case Stack():
+            return [tile for part in x.parts for tile in _tiles(part)]
         case _:
             assert_never(x)
 
@@ -172,4 +176,4 @@ def _check_grid_op(loop: Loop, op: Op, made: set[str]) -> None:
 
 
 def _place(node: Load | Store, tile: Tile) -> int | None:
-    return next((k for k, x in enumerate(node.index) if x == tile), None)
+    return next((k for k, x in enumerate(unstacked(node.index)) if x == tile), None)

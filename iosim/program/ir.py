@@ -183,7 +183,43 @@ class Tile:
         return self.var
 
 
-Index: TypeAlias = Span | Tile
+Single: TypeAlias = Span | Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Indices of neighbouring axes of a tensor that are one dimension of a buffer.
+
+    Its extent is the product of theirs; positions run over the parts in order, the last one
+    fastest.  Raises ProgramError for fewer than two parts, and for a part that has no extent of
+    its own.
+    """
+
+    parts: tuple[Single, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parts) < 2:
+            raise ProgramError(f"a stack of {len(self.parts)}: give two indices or more")
+        for x in self.parts:
+            if not isinstance(x, (Span, Tile)) or (isinstance(x, Tile) and x.point):
+                raise ProgramError(f"{x} in a stack has no extent: give tiles with steps and spans")
+
+    @property
+    def axis(self) -> str:
+        """The axes that it covers; never the name of an axis."""
+        return "×".join(x.axis for x in self.parts)
+
+    @property
+    def edges(self) -> frozenset[Edge]:
+        """The edges of open tiles that its spans depend on."""
+        return frozenset().union(*(x.edges for x in self.parts if isinstance(x, Span)))
+
+    def __str__(self) -> str:
+        texts = [str(x) for x in self.parts]
+        return "×".join(f"({t})" if ":" in t and t != ":" else t for t in texts)
+
+
+Index: TypeAlias = Single | Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +354,11 @@ class Program:
 def dims(index: tuple[Index, ...]) -> tuple[Index, ...]:
     """The indices that become dimensions of a buffer: all but points."""
     return tuple(x for x in index if not (isinstance(x, Tile) and x.point))
+
+
+def unstacked(index: tuple[Index, ...]) -> tuple[Single, ...]:
+    """One index for each axis of a tensor: stacks are taken apart."""
+    return tuple(y for x in index for y in (x.parts if isinstance(x, Stack) else (x,)))
 
 
 def nodes(body: tuple[Node, ...]) -> Iterator[Node]:

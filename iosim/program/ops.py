@@ -30,6 +30,9 @@ class OpSpec:
         numpy: the meaning; its parameters name the operands, then the scalars.
         scalars: names of the whole numbers that it takes, affine in sizes and edges of tiles.  In
             `numpy` each is an int, or an array over the lane dimensions.
+        placed: whether positions along an axis matter, as for a mask.  `numpy` then sees the
+            positions of one axis in each dimension: of rows that are stacked it gets the tile of
+            rows of each, as lanes.  In Triton ``{s.row}`` and ``{s.column}`` are positions.
         triton: the same on block values, as text that `iosim.gpu.emitter` fills in: ``{s}`` is the
             operand s, ``{s.shape}`` its block shape, ``{a}`` the scalar a.  None: the operation
             has no GPU form.
@@ -49,6 +52,7 @@ class OpSpec:
     over: str = ""
     lowest: str = ""
     scalars: tuple[str, ...] = ()
+    placed: bool = False
 
 
 def _dot(a: Array, b: Array) -> Array:
@@ -184,9 +188,10 @@ OPS: dict[str, OpSpec] = {
     "mask_after": OpSpec(
         says="s[r, c] = −inf where c − r > a: columns after row r + a are not seen",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",),
+        placed=True,
         numpy=_mask_after,
-        triton="{s} = tl.where(tl.arange(0, {s.columns})[None, :] "
-        '- tl.arange(0, {s.rows})[:, None] > {a}, float("-inf"), {s})',
+        triton="{s} = tl.where({s.column}[None, :] - {s.row}[:, None] > {a}, "
+        'float("-inf"), {s})',
     ),
     "finish": OpSpec(
         says="o = o / l",

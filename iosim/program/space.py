@@ -11,7 +11,19 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from iosim.program.ir import Alloc, Edge, Load, Loop, Op, Program, Span, Store, Tile, nodes
+from iosim.program.ir import (
+    Alloc,
+    Edge,
+    Load,
+    Loop,
+    Op,
+    Program,
+    Span,
+    Store,
+    Tile,
+    nodes,
+    unstacked,
+)
 
 
 @functools.lru_cache(maxsize=256)
@@ -28,7 +40,7 @@ def spans(program: Program) -> tuple[Span, ...]:
         if isinstance(node, Loop):
             found[node.span] = None
         elif isinstance(node, (Load, Store, Alloc)):
-            found |= dict.fromkeys(x for x in node.index if isinstance(x, Span))
+            found |= dict.fromkeys(x for x in unstacked(node.index) if isinstance(x, Span))
     return tuple(s for s in found if not s.whole)
 
 

@@ -21,6 +21,7 @@ from iosim.program.ir import (
     Span,
     Store,
     Tile,
+    unstacked,
 )
 from iosim.program.space import (
     Env,
@@ -139,4 +140,5 @@ def _walk(body: tuple[Node, ...], env: Env) -> Iterator[Transfer]:
 
 
 def _ranges(index: tuple[Index, ...], env: Env) -> tuple[Range, ...]:
-    return tuple(covered(x, env) if isinstance(x, Tile) else resolved(x, env) for x in index)
+    single = unstacked(index)
+    return tuple(covered(x, env) if isinstance(x, Tile) else resolved(x, env) for x in single)

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import assert_never
 
 from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
 from iosim.program import space
-from iosim.program.ir import Affine, Index, Load, Loop, Span, Store, Tile, dims
+from iosim.program.ir import (
+    Affine,
+    Alloc,
+    Index,
+    Load,
+    Loop,
+    Single,
+    Span,
+    Stack,
+    Store,
+    Tile,
+    dims,
+    nodes,
+    unstacked,
+)
 from iosim.program.walk import Instance
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
@@ -42,6 +58,7 @@ class Blocks:
         self.header: dict[str, str] = {}
         self.loops: dict[Tile, Loop] = {}
         self._at: dict[Tile, str] = {}  # where a tile starts: a variable or a number
+        self._last: dict[Tile, str] = {}  # the position after its loop's last
         self._found: dict[tuple[object, ...], list[tuple[int, int]]] = {}
 
     def trips(self, loop: Loop) -> int:
@@ -83,14 +100,20 @@ class Blocks:
         tile = loop.tile
         self._at[tile] = at
         self.loops[tile] = loop
-        if tile.point or not self._masked(tile):
+        self._last[tile] = str(self.instance.span(loop.span)[1]) if stop is None else stop
+        if tile.point or tile in self._only_stacked or not self._masked(tile):
             return
-        last = str(self.instance.span(loop.span)[1]) if stop is None else stop
-        iota, step = self._iota(self.side(tile)), self.step(loop)
-        ok = f"{add(at, iota)} < {last}"
-        if self.side(tile) != step and self.trips(loop) > 1:
-            ok = f"({iota} < {step}) & ({ok})"
-        say(f"{tile.var}_in = {ok}")
+        block = self.side(tile)
+        say(f"{self._in(tile)} = {self._inside(tile, block, self._iota(block))}")
+
+    @functools.cached_property
+    def _only_stacked(self) -> frozenset[Tile]:
+        """Tiles that are parts of stacks and no dimension of their own: each has its own masks."""
+        body = self.instance.program.body
+        kinds = (Load, Store, Alloc)
+        index = [x for node in nodes(body) if isinstance(node, kinds) for x in node.index]
+        stacked = {p for x in index if isinstance(x, Stack) for p in x.parts}
+        return frozenset(x for x in stacked - set(index) if isinstance(x, Tile))
 
     def number(self, value: Affine) -> str:
         """An affine expression in the open tiles, as text."""
@@ -108,14 +131,47 @@ class Blocks:
     def side(self, x: Index) -> int:
         """The side of the block that holds an index's positions."""
         match x:
-            case Span():
-                start, stop = self.instance.span(x)
-                return side(stop - start)
-            case Tile():
-                longest = max(stop - start for start, stop in self._cases(self.loops[x]))
-                return side(min(longest, self.step(self.loops[x])))
+            case Span() | Tile():
+                return side(self._longest(x))
+            case Stack():
+                return math.prod(self._sides(x))
             case _:
                 assert_never(x)
+
+    def _longest(self, x: Single) -> int:
+        """The most positions of an index."""
+        match x:
+            case Span():
+                start, stop = self.instance.span(x)
+                return stop - start
+            case Tile():
+                longest = max(stop - start for start, stop in self._cases(self.loops[x]))
+                return min(longest, self.step(self.loops[x]))
+            case _:
+                assert_never(x)
+
+    def _sides(self, x: Stack) -> list[int]:
+        """Of each part of a stack the power of two that holds it; their product is 16 or more."""
+        found = [1 << max(0, self._longest(part) - 1).bit_length() for part in x.parts]
+        found[0] = max(found[0], LEAST_SIDE // math.prod(found[1:]))
+        return found
+
+    def places(self, x: Index, *, loose: bool = False) -> list[tuple[Single, int, str]]:
+        """The axes of a dimension: of each its index, its side, and its positions as text."""
+        iota = self._iota(self.side(x), loose=loose)
+        if not isinstance(x, Stack):
+            return [(x, self.side(x), iota)]
+        sides = self._sides(x)
+        found: list[tuple[Single, int, str]] = []
+        for k, (part, n) in enumerate(zip(x.parts, sides, strict=True)):
+            below = math.prod(sides[k + 1 :])
+            text = iota if below == 1 else f"{iota} // {below}"
+            found.append((part, n, f"({text} % {n})" if k else f"({text})"))
+        return found
+
+    def position(self, x: Index) -> str:
+        """Positions along the last axis of a dimension, from its start on, as text."""
+        return self.places(x)[-1][-1]
 
     def shape(self, own: tuple[Index, ...]) -> str:
         """The block's shape, as Python text."""
@@ -150,22 +206,24 @@ class Blocks:
         inner: list[str] = []
         own = dims(node.index)
         steps = layout.strides(tensor, self.instance)
-        for x, stride in zip(node.index, steps, strict=True):
-            at = self._start(x)
+        along = dict(zip(unstacked(node.index), steps, strict=True))
+        for single, stride in along.items():
+            at = self._start(single)
             if at.isdigit():
                 base = add(base, str(int(at) * stride))
             else:
                 at = f"tl.cast({at}, tl.int64)" if far else at
                 base = add(base, at if stride == 1 else f"{at} * {stride}")
-            if x in own:
-                iota = self._iota(self.side(x), loose=x is node.index[-1] and self._odd(x))
-                at = iota if len(own) < 2 else f"{iota}[{'None, :' if inner else ':, None'}]"
-                inner.append(at if stride == 1 else f"{at} * {stride}")
+        for k, x in enumerate(own):
+            loose = x is node.index[-1] and self._odd(x)
+            for part, _, iota in self.places(x, loose=loose):
+                at = iota if len(own) < 2 else f"{iota}[{'None, :' if k else ':, None'}]"
+                inner.append(at if along[part] == 1 else f"{at} * {along[part]}")
         if not inner:
             return base
         return f"{base} + ({' + '.join(inner)})" if len(inner) > 1 else f"{base} + {inner[0]}"
 
-    def _start(self, x: Index) -> str:
+    def _start(self, x: Single) -> str:
         """Where an index starts: a number or a variable."""
         match x:
             case Span():
@@ -176,38 +234,80 @@ class Blocks:
                 assert_never(x)
 
     def _in(self, x: Index) -> str:
-        """The name of the mask along an index."""
+        """The mask along an index."""
         match x:
             case Span():
                 return self._span_mask(x)
             case Tile():
-                return f"{x.var}_in"
+                return f"{self._name(x)}_in"
+            case Stack():
+                return "_".join(self._name(part) for part in x.parts) + "_in"
+            case _:
+                assert_never(x)
+
+    def say_masks(self, own: tuple[Index, ...], say: Callable[[str], None]) -> None:
+        """Compute the masks of stacks, which `mask` names, from tiles that are open."""
+        for x in own:
+            if isinstance(x, Stack) and self._masked(x):
+                cut = (place for place in self.places(x) if self._cut(*place[:2]))
+                say(f"{self._in(x)} = {' & '.join(f'({self._inside(*place)})' for place in cut)}")
+
+    def _inside(self, x: Single, block: int, iota: str) -> str:
+        """Which positions `iota` of a block belong to an index, as text."""
+        match x:
+            case Span():
+                return f"{iota} < {self._longest(x)}"
+            case Tile():
+                step, ok = self.step(self.loops[x]), f"{add(self._at[x], iota)} < {self._last[x]}"
+                alone = block == step or self.trips(self.loops[x]) == 1
+                return ok if alone else f"({iota} < {step}) & ({ok})"
             case _:
                 assert_never(x)
 
     def _masked(self, x: Index) -> bool:
         match x:
+            case Span() | Tile():
+                return self._cut(x, self.side(x))
+            case Stack():
+                pairs = zip(x.parts, self._sides(x), strict=True)
+                return any(self._cut(part, n) for part, n in pairs)
+            case _:
+                assert_never(x)
+
+    def _cut(self, x: Single, block: int) -> bool:
+        """Whether a block of this side has positions beyond an index."""
+        match x:
             case Span():
-                start, stop = self.instance.span(x)
-                return self.side(x) != stop - start
+                return block != self._longest(x)
             case Tile():
                 # Only the last tile of a loop can be shorter than the first.
-                step, block = self.step(self.loops[x]), self.side(x)
+                step = self.step(self.loops[x])
                 lengths = [stop - start for start, stop in self._cases(self.loops[x])]
                 return any(n and (min(step, n) != block or n % step != 0) for n in lengths)
             case _:
                 assert_never(x)
 
     def _span_mask(self, x: Span) -> str:
-        start, stop = self.instance.span(x)
-        name = f"{x.axis}_in" if x.whole else f"{x.axis}_{start}_{stop}_in"
-        self.header.setdefault(name, f"{name} = {self._iota(self.side(x))} < {stop - start}")
+        name, block = f"{self._name(x)}_in", self.side(x)
+        self.header.setdefault(name, f"{name} = {self._inside(x, block, self._iota(block))}")
         return name
+
+    def _name(self, x: Single) -> str:
+        """What the mask of an index is called, without its ending."""
+        match x:
+            case Span():
+                start, stop = self.instance.span(x)
+                return x.axis if x.whole else f"{x.axis}_{start}_{stop}"
+            case Tile():
+                return x.var
+            case _:
+                assert_never(x)
 
     def _odd(self, x: Index) -> bool:
         """Whether a masked edge cuts a 16-byte vector of the narrowest type."""
-        stops = (stop for _, stop in self._cases(x if isinstance(x, Span) else self.loops[x]))
-        return self._masked(x) and any(stop % 8 for stop in stops)
+        last = x.parts[-1] if isinstance(x, Stack) else x
+        of = last if isinstance(last, Span) else self.loops[last]
+        return self._masked(x) and any(stop % 8 for _, stop in self._cases(of))
 
     def _iota(self, block: int, loose: bool = False) -> str:
         if not loose:

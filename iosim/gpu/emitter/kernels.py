@@ -118,10 +118,13 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """What a template may say about an operand: its name, and the shape of its block."""
+    """What a template may say about an operand: its name, the shape of its block, and where its
+    rows and columns are, from the start of their tiles on."""
 
     name: str
     shape: str
+    row: str = ""
+    column: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -315,6 +318,8 @@ class _Nest:
 
     def _one(self, node: Load | Store | Alloc, buffer: str) -> None:
         own = dims(node.index)
+        if not isinstance(node, Alloc):
+            self.tiles.say_masks(own, self._say)
         match node:
             case Load():
                 self._made(node, own, buffer)
@@ -366,7 +371,9 @@ class _Nest:
         numbers = {x: self.tiles.number(value) for x, value in scalars}
         cut = {x for x, ref in letters.items() if ref.part is None and ref.buffer in self.cuts}
         empty = {x for x, ref in letters.items() if ref == NOTHING}
-        whole = {x: self._operand(ref, 0) for x, ref in letters.items() if x not in empty}
+        whole = {
+            x: self._operand(ref, 0, spec.placed) for x, ref in letters.items() if x not in empty
+        }
         blocks = {x: operand.name for x, operand in whole.items() if x not in cut}
         for x, value in self.edges.before(node, blocks):
             self._fill(letters[x], blocks[x], value)
@@ -376,13 +383,14 @@ class _Nest:
                 continue
             loop = self.cuts[letters[min(split)].buffer]
             for k in range(self.tiles.trips(loop)):
-                piece = {x: self._operand(letters[x], k) for x in split}
+                piece = {x: self._operand(letters[x], k, spec.placed) for x in split}
                 self._say(line.format(**{**whole, **piece}, **numbers))
 
-    def _operand(self, ref: Ref, part: int) -> _Operand:
+    def _operand(self, ref: Ref, part: int, placed: bool) -> _Operand:
         at = part if ref.part is None else self.part[ref.part]
-        shape = self.tiles.shape(self.buffers[ref.buffer])
-        return _Operand(self._name(self._part(ref.buffer, at)), shape)
+        own = self.buffers[ref.buffer]
+        ends = (self.tiles.position(x) for x in (own[0], own[-1])) if placed else ()
+        return _Operand(self._name(self._part(ref.buffer, at)), self.tiles.shape(own), *ends)
 
     def _fill(self, ref: Ref, name: str, value: str) -> None:
         """Beyond a ragged edge, nothing may be a row's maximum, nor add to a sum."""

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from iosim.counts import Key
 from iosim.problem import Tensor, word_bytes
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Span, Store, Tile
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Span, Store, Tile, unstacked
 from iosim.program.space import Range, named_tiles
 from iosim.program.walk import Instance, walk
 
@@ -101,7 +101,7 @@ def _key(node: Load | Store) -> Key:
 def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[Loop, ...]) -> int:
     tensor = instance.program.tensor(node.tensor)
     word = word_bytes(dtype, tensor.wide)
-    *rows, last = node.index
+    *rows, last = index = unstacked(node.index)
     n = 1
     for loop in outer:
         start, stop = instance.span(loop.span)
@@ -112,7 +112,7 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
             n *= stop - start
         else:
             n *= -(-(stop - start) // step)
-    for x in node.index:
+    for x in index:
         match x:
             case Span():
                 span = instance.span(x)

@@ -23,10 +23,12 @@ from iosim.program.ir import (
     Op,
     Ref,
     Span,
+    Stack,
     Store,
     Tile,
     dims,
     nodes,
+    unstacked,
 )
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
@@ -115,6 +117,8 @@ def _empty(instance: Instance, x: Index) -> bool:
                 return False  # what follows a tile may be empty at times
             start, stop = instance.span(x)
             return start == stop
+        case Stack():
+            return _has_no_words(instance, x.parts)
         case _:
             assert_never(x)
 
@@ -138,7 +142,7 @@ def touched(body: Body, kind: type[Load] | type[Store]) -> set[str]:
 def check_buffers(instance: Instance) -> None:
     """Raise EmitError for a buffer whose extent follows a tile."""
     for node in nodes(instance.program.body):
-        for x in node.index if isinstance(node, (Load, Store, Alloc)) else ():
+        for x in unstacked(node.index) if isinstance(node, (Load, Store, Alloc)) else ():
             if isinstance(x, Span) and x.edges:
                 raise EmitError(
                     f"{instance.program.name} has a buffer over {x.axis}[{x}], which follows a "
