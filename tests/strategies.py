@@ -14,6 +14,7 @@ import iosim
 from iosim import problem as problem_module
 from iosim.algorithms import Algorithm
 from iosim.problem import BaseProblem, Tensor, size_names
+from iosim.program.ir import Affine
 
 MOST_CELLS = 4000
 
@@ -168,9 +169,14 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
         kind = seed.choice(["whole", "span", *["tile"] * 2 * bool(tiles)])
         if kind == "tile":
             return seed.choice(tiles)
-        return (
-            axis if kind == "whole" else b.span(axis, bound(b, open_, axis), bound(b, open_, axis))
-        )
+        ends = [bound(b, open_, axis), bound(b, open_, axis)]
+        return axis if kind == "whole" else span(b, axis, ends)
+
+    def span(b: Any, axis: str, ends: list[Any]) -> Any:
+        within = None
+        if b.span(axis, *ends).edges and seed.random() < 0.5:
+            within = tuple(seed.choice(["W", 0, 1, 5, axis, Affine.of(axis) - "W"]) for _ in "lh")
+        return b.span(axis, *ends, within=within)
 
     def fixed(x: Any) -> bool:
         """Whether binding may find it outside its axis: a span of plain names."""
@@ -195,11 +201,12 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
             else:
                 axis = seed.choice("nm")
                 ends = [bound(b, open_, axis), bound(b, open_, axis)]
+                within = span(b, axis, ends).within
                 if not b.span(axis, *ends).edges:
                     ends = [0, None]
                 step = seed.choice([x for x in steps if x != "B2" or axis == "m"][:3])
                 step = {"n": "Bn", "m": "Bm"}[axis] + step[1]
-                for tile in b.tiles(axis, step, *ends):
+                for tile in b.tiles(axis, step, *ends, within=within):
                     block(b, [*open_, tile], depth + 1, names)
         seed.shuffle(made)
         b.free(*made)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from causal import masked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Square, dependent_schedules
+from walking import agree, by_walking
 
 import iosim
 from iosim.counting import symbols
@@ -25,84 +25,20 @@ from iosim.problem import Tensor
 from iosim.program.check import check as check_program
 from iosim.program.ir import (
     Affine,
-    Alloc,
-    Edge,
     Free,
     Load,
     Loop,
     Param,
     Program,
     Span,
-    Store,
     Tile,
 )
-
-
-def by_walking(program: Any, sizes: dict[str, int], tiles: dict[str, int]) -> tuple[Any, int]:
-    """Words and peak from a walk that shares no code with iosim: position by position."""
-    env: dict[Any, int] = sizes | {p.name: min(tiles[p.name], sizes[p.axis])
-                                   for p in program.params}  # fmt: skip
-    moved: Counter[Any] = Counter()
-    held: dict[str, int] = {}
-    peak = 0
-
-    def value(affine: Any, at: dict[Any, int]) -> int:
-        return affine.const + sum(c * at[name] for name, c in affine.terms)
-
-    def positions(x: Any, at: dict[Any, int]) -> list[int]:
-        if isinstance(x, Tile):
-            return list(range(at[Edge(x, "start")], at[Edge(x, "stop")]))
-        low, high = value(x.start, at), value(x.stop, at)
-        return [p for p in range(at[x.axis]) if low <= p < high]
-
-    def run(body: Any, at: dict[Any, int]) -> None:
-        nonlocal peak
-        for node in body:
-            if isinstance(node, Loop):
-                rest = positions(node.span, at)
-                by = 1 if node.step is None else at[node.step]
-                while rest:
-                    mine, rest = rest[:by], rest[by:]
-                    edges = {
-                        Edge(node.tile, "start"): mine[0],
-                        Edge(node.tile, "stop"): mine[-1] + 1,
-                    }
-                    run(node.body, at | edges)
-            elif isinstance(node, Free):
-                del held[node.buffer]
-            elif isinstance(node, (Load, Store, Alloc)):
-                words = 1
-                for x in node.index:
-                    words *= len(positions(x, at))
-                if not isinstance(node, Alloc):
-                    moved["load" if isinstance(node, Load) else "store", node.tensor] += words
-                if not isinstance(node, Store):
-                    held[node.buffer] = words
-                    peak = max(peak, sum(held.values()))
-
-    run(program.body, env)
-    return moved, peak
-
-
-def check(case: Any) -> None:
-    program, sizes, tiles = case
-    moved, top = by_walking(program, sizes, tiles)
-    instance = iosim.bind(program, sizes, tiles)
-    counts = iosim.count(instance)
-    assert {k: v for k, v in counts if v} == {k: v for k, v in moved.items() if v}
-    assert iosim.peak(instance) == top
-    hbm = {"A": np.ones((sizes["n"], sizes["m"])), "B": np.zeros((sizes["n"], sizes["m"]))}
-    run = iosim.simulate(instance, iosim.Machine(max(1, top)), hbm)
-    assert (run.counts, run.peak_words) == (counts, top)
-    many = iosim.count_many(program, sizes | tiles)
-    assert {key: int(words) for key, words in many.items()} == dict(counts)
-    assert int(iosim.peak_many(program, sizes | tiles)) == top
 
 
 @settings(max_examples=250, deadline=None)
 @given(dependent_schedules())
 def test_dependent_loops_are_counted_alike(case: Any) -> None:
-    check(case)
+    agree(*case)
 
 
 @settings(max_examples=10, deadline=None)
@@ -121,7 +57,7 @@ def test_the_formula_says_the_same(case: Any) -> None:
 @settings(max_examples=4000, deadline=None)
 @given(dependent_schedules(most=40))
 def test_dependent_loops_are_counted_alike_at_length(case: Any) -> None:
-    check(case)
+    agree(*case)
 
 
 def causal(b: iosim.Builder) -> None:

@@ -20,6 +20,7 @@ from iosim.counting.closed import Level
 from iosim.counting.integers import OnInts
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, names_of
 from iosim.program.ir import Affine, Edge, Loop, Span, Tile
+from iosim.program.space import placed
 
 Columns = Mapping[str, Any]
 
@@ -168,10 +169,8 @@ class _AtLeast:
         for start, stop in self.places:
             env: dict[Any, Any] = dict(self.low)
             env |= {Edge(self.tile, "start"): start, Edge(self.tile, "stop"): stop}
-            extent = self.low[span.axis]
-            ends = (np.clip(x.at(env), 0, extent) for x in (span.start, span.stop))
-            low, high = ends
-            found = np.maximum(found, high - low)
+            first, last = placed(span, env, np.minimum, np.maximum)
+            found = np.maximum(found, last - first)
         return found
 
 

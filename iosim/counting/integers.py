@@ -17,7 +17,7 @@ from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, follows
 from iosim.counting.sums import Line, Stretch, over_tiles, pieces
 from iosim.errors import ProgramError
 from iosim.program.ir import Affine, Edge, Loop, Span, Tile
-from iosim.program.space import Env, Range, covered, inside, resolved
+from iosim.program.space import Env, Range, allowed, covered, inside, resolved
 
 # Tiles that are walked one by one, where a sum or a peak depends on a sum that depends on them.
 MOST_WALKED = 2**20
@@ -138,7 +138,7 @@ class _Tiles:
 
     def stretch(self, span: Span) -> Stretch:
         """A span's length along the full tiles."""
-        return Stretch(self._line(span.start), self._line(span.stop), self.env[span.axis])
+        return Stretch(self._line(span.start), self._line(span.stop), *allowed(span, self.env))
 
     def _line(self, value: Affine) -> Line:
         first = value.at(self.at(0))

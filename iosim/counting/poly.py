@@ -78,7 +78,7 @@ def names_of(atom: Atom) -> set[str]:
         case Trips(length, step):
             return {step, *_named(length)}
         case Part(span, step):
-            found = {span.axis, *_named(span.start), *_named(span.stop)}
+            found = {span.axis}.union(*map(_named, span.bounds))
             return found | ({step} if step else set())
         case Clip(Part() as length, step):
             return {step, *names_of(length)}

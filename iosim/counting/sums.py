@@ -55,21 +55,23 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A length along t: of start … stop, cut at an axis of 0 … extent."""
+    """A length along t: of start … stop, cut to low … high."""
 
     start: Line
     stop: Line
-    extent: int
+    low: int
+    high: int
 
     def __call__(self, t: int) -> int:
         """The length at t."""
-        low, high = (min(max(x(t), 0), self.extent) for x in (self.start, self.stop))
-        return max(high - low, 0)
+        start, stop = (min(max(x(t), self.low), self.high) for x in (self.start, self.stop))
+        return max(stop - start, 0)
 
     def cuts(self) -> Iterator[int]:
         """Where the length may stop being affine."""
         lines = (
-            self.start, self.start - self.extent, self.stop, self.stop - self.extent,
+            self.start - self.low, self.start - self.high,
+            self.stop - self.low, self.stop - self.high,
             self.stop - self.start,
         )  # fmt: skip
         yield from (t for line in lines if (t := line.turns()) is not None)

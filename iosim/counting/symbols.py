@@ -82,12 +82,17 @@ class _Symbols:
         return self(length) if isinstance(length, Part) else self.affine(length)
 
     def _ends(self, span: Span) -> tuple[Any, Any]:
-        """Where a span lies, cut at its axis."""
+        """Where a span lies, cut at its axis, or to what is within."""
         start, stop = self.affine(span.start), self.affine(span.stop)
         if not span.edges:
             return start, stop
-        start = sympy.Min(sympy.Max(start, 0), self.name(span.axis))
-        return start, sympy.Max(start, sympy.Min(stop, self.name(span.axis)))
+        low, high = sympy.Integer(0), self.name(span.axis)
+        if span.within is not None:
+            first, last = map(self.affine, span.within)
+            low = sympy.Min(sympy.Max(first, 0), high)
+            high = sympy.Max(low, sympy.Min(last, high))
+        start = sympy.Min(sympy.Max(start, low), high)
+        return start, sympy.Max(start, sympy.Min(stop, high))
 
     def _inside(self, tile: Tile, span: Span, step: str | None) -> tuple[_Symbols, Any]:
         """The reading inside a loop, and the range of the loop's number."""

@@ -116,14 +116,25 @@ class Builder:
     # -- loops ----------------------------------------------------------------------------
 
     def grid(
-        self, axis: str, step: str | None = None, start: Bound = 0, stop: Bound | None = None
+        self,
+        axis: str,
+        step: str | None = None,
+        start: Bound = 0,
+        stop: Bound | None = None,
+        *,
+        within: tuple[Bound, Bound] | None = None,
     ) -> Iterator[Tile]:
         """Independent iterations: backends may run them in parallel.  Bounds are as for `span`."""
-        span = self.span(axis, start, stop)
-        return self._loop(axis, step, span.start, span.stop, parallel=True)
+        return self._loop(self.span(axis, start, stop, within=within), step, parallel=True)
 
     def tiles(
-        self, axis: str, step: str, start: Bound = 0, stop: Bound | None = None
+        self,
+        axis: str,
+        step: str,
+        start: Bound = 0,
+        stop: Bound | None = None,
+        *,
+        within: tuple[Bound, Bound] | None = None,
     ) -> Iterator[Tile]:
         """Iterations in order, over ``start <= p < stop`` (the whole axis by default).
 
@@ -131,19 +142,29 @@ class Builder:
         """
         if step is None:
             raise ProgramError(f"tiles over {axis} need a step: declare it with tile_sizes()")
-        span = self.span(axis, start, stop)
-        return self._loop(axis, step, span.start, span.stop, parallel=False)
+        return self._loop(self.span(axis, start, stop, within=within), step, parallel=False)
 
-    def span(self, axis: str, start: Bound = 0, stop: Bound | None = None) -> Span:
+    def span(
+        self,
+        axis: str,
+        start: Bound = 0,
+        stop: Bound | None = None,
+        *,
+        within: tuple[Bound, Bound] | None = None,
+    ) -> Span:
         """A part of an axis, to load or allocate.
 
         A bound is a whole number, a size, or affine in sizes and the edges of open tiles
         (``i.stop - 1``).  bind() checks that a fixed span lies inside its axis; one that names
-        edges is cut at the ends of its axis.
+        edges is cut at the ends of its axis, and where two bounds `within` are given, also at
+        these; they name no edges.
         """
         what = f"a span of {self._axis(axis)}"
         end = axis if stop is None else stop
-        return Span(axis, self._bound(what, start), self._bound(what, end))
+        if not (within is None or (isinstance(within, tuple) and len(within) == 2)):
+            raise ProgramError(f"{what} is within {within!r}: give two bounds, (low, high)")
+        cut = within and (self._bound(what, within[0]), self._bound(what, within[1]))
+        return Span(axis, self._bound(what, start), self._bound(what, end), cut)
 
     def stack(self, *index: Single | str) -> Stack:
         """Indices of neighbouring axes of a tensor as one dimension of a buffer.
@@ -153,9 +174,8 @@ class Builder:
         """
         return Stack(unstacked(self._index(index, None)))
 
-    def _loop(
-        self, axis: str, step: str | None, start: Affine, stop: Affine, *, parallel: bool
-    ) -> Iterator[Tile]:
+    def _loop(self, span: Span, step: str | None, *, parallel: bool) -> Iterator[Tile]:
+        axis = span.axis
         if step is not None:
             param = self._params.get(step) if isinstance(step, str) else None
             if param is None or param.axis != axis:
@@ -185,7 +205,7 @@ class Builder:
             raise ProgramError(f"{', '.join(left)} not freed at the end of loop {tile}: free them")
         self._open.pop()
         body = tuple(self._blocks.pop())
-        self._emit(Loop(tile, Span(axis, start, stop), step, parallel, body))
+        self._emit(Loop(tile, span, step, parallel, body))
 
     # -- nodes ----------------------------------------------------------------------------
 

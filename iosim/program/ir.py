@@ -132,17 +132,44 @@ class Span:
     """A part of an axis: positions ``start <= p < stop``.
 
     A fixed span lies inside its axis, which binding checks.  One that names edges of open tiles is
-    cut at the ends of its axis, and empty where nothing is left.
+    cut at the ends of its axis, or to what `within` leaves of the axis, and empty where nothing is
+    left.
+
+    Attributes:
+        within: two fixed bounds, of sizes and parameters, for a span that names edges.
+
+    Raises ProgramError for a `within` that names edges, or of a span that names none.
     """
 
     axis: str
     start: Affine
     stop: Affine
+    within: tuple[Affine, Affine] | None = None
+
+    def __post_init__(self) -> None:
+        if self.within is None:
+            return
+        low, high = self.within
+        if moving := low.edges | high.edges:
+            edge = min(moving, key=str)
+            raise ProgramError(
+                f"{self.axis}[{self}] is within {edge}, which moves: give sizes and parameters"
+            )
+        if not self.edges:
+            raise ProgramError(
+                f"{self.axis}[{self}] names no edge of an open tile: write where it lies as its "
+                "start and stop, without within"
+            )
 
     @property
     def whole(self) -> bool:
         """Whether the span is the entire axis."""
         return self.start == Affine() and self.stop == Affine.of(self.axis)
+
+    @property
+    def bounds(self) -> tuple[Affine, ...]:
+        """Every expression that it is bounded by."""
+        return self.start, self.stop, *(self.within or ())
 
     @property
     def edges(self) -> frozenset[Edge]:
@@ -155,6 +182,8 @@ class Span:
         return self.stop - self.start
 
     def __str__(self) -> str:
+        if self.within is not None:
+            return f"{self.start}:{self.stop} within {self.within[0]}:{self.within[1]}"
         return ":" if self.whole else f"{self.start}:{self.stop}"
 
 

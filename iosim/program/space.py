@@ -86,8 +86,24 @@ def placed(
     start, stop = span.start.at(env), span.stop.at(env)
     if not span.edges:
         return start, stop
-    start = smaller(larger(start, 0), env[span.axis])
-    return start, larger(start, smaller(stop, env[span.axis]))
+    low, high = allowed(span, env, smaller, larger)
+    start = smaller(larger(start, low), high)
+    return start, larger(start, smaller(stop, high))
+
+
+def allowed(
+    span: Span,
+    env: Mapping[Any, Any],
+    smaller: Callable[[Any, Any], Any] = min,
+    larger: Callable[[Any, Any], Any] = max,
+) -> tuple[Any, Any]:
+    """Where a span that names edges may lie: in its axis, as far as that is `within`."""
+    extent = env[span.axis]
+    if span.within is None:
+        return 0, extent
+    low, high = (bound.at(env) for bound in span.within)
+    low = smaller(larger(low, 0), extent)
+    return low, larger(low, smaller(high, extent))
 
 
 def step(loop: Loop, env: Env) -> int:

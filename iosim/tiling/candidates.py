@@ -160,7 +160,7 @@ def candidates_of(program: Program, param: Param, extent: Ints, lattice: str) ->
     if lattice == "pow2":
         return AllOrNothing(extent) if hold else PowersOfTwo(extent)
     loops = [x for x in nodes(program.body) if isinstance(x, Loop) and x.step == param.name]
-    bounds = {name for s in spans(program) for end in (s.start, s.stop) for name, _ in end.sizes}
+    bounds = {name for s in spans(program) for end in s.bounds for name, _ in end.sizes}
     # Equal trips make equal tilings only over a whole axis, and where no span names the tile.
     named = named_tiles(program)
     if hold or param.name in bounds or not all(x.span.whole and x.tile not in named for x in loops):

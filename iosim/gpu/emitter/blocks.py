@@ -84,9 +84,9 @@ class Blocks:
         if not loop.span.edges:
             first, last = self.instance.span(loop.span)
             return str(first), str(last)
-        extent, var = self.instance.env[loop.span.axis], loop.tile.var
-        say(f"{var}_start = min(max({self.number(loop.span.start)}, 0), {extent})")
-        say(f"{var}_stop = min({self.number(loop.span.stop)}, {extent})")
+        (low, high), var = space.allowed(loop.span, self.instance.env), loop.tile.var
+        say(f"{var}_start = min(max({self.number(loop.span.start)}, {low}), {high})")
+        say(f"{var}_stop = min({self.number(loop.span.stop)}, {high})")
         return f"{var}_start", f"{var}_stop"
 
     def open(

@@ -1,0 +1,84 @@
+"""Programs counted in all ways, one of which is a walk over positions that shares no code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+import iosim
+from iosim.program.ir import Alloc, Edge, Free, Load, Loop, Store, Tile
+from iosim.trace import tally
+
+
+def by_walking(program: Any, sizes: dict[str, int], tiles: dict[str, int]) -> tuple[Any, int]:
+    """Words and peak from a walk that shares no code with iosim: position by position."""
+    env: dict[Any, int] = sizes | {p.name: min(tiles[p.name], sizes[p.axis])
+                                   for p in program.params}  # fmt: skip
+    moved: Counter[Any] = Counter()
+    held: dict[str, int] = {}
+    peak = 0
+
+    def value(affine: Any, at: dict[Any, int]) -> int:
+        return affine.const + sum(c * at[name] for name, c in affine.terms)
+
+    def positions(x: Any, at: dict[Any, int]) -> list[int]:
+        if isinstance(x, Tile):
+            return list(range(at[Edge(x, "start")], at[Edge(x, "stop")]))
+        low, high = value(x.start, at), value(x.stop, at)
+        first, last = (0, at[x.axis]) if x.within is None else (value(b, at) for b in x.within)
+        return [p for p in range(at[x.axis]) if low <= p < high and first <= p < last]
+
+    def run(body: Any, at: dict[Any, int]) -> None:
+        nonlocal peak
+        for node in body:
+            if isinstance(node, Loop):
+                rest = positions(node.span, at)
+                by = 1 if node.step is None else at[node.step]
+                while rest:
+                    mine, rest = rest[:by], rest[by:]
+                    edges = {
+                        Edge(node.tile, "start"): mine[0],
+                        Edge(node.tile, "stop"): mine[-1] + 1,
+                    }
+                    run(node.body, at | edges)
+            elif isinstance(node, Free):
+                del held[node.buffer]
+            elif isinstance(node, (Load, Store, Alloc)):
+                words = 1
+                for x in node.index:
+                    words *= len(positions(x, at))
+                if not isinstance(node, Alloc):
+                    moved["load" if isinstance(node, Load) else "store", node.tensor] += words
+                if not isinstance(node, Store):
+                    held[node.buffer] = words
+                    peak = max(peak, sum(held.values()))
+
+    run(program.body, env)
+    return moved, peak
+
+
+def agree(
+    program: Any, sizes: dict[str, int], tiles: dict[str, int], formula: Any = None
+) -> tuple[Any, int]:
+    """Words and peak, which are the same from the walk, the machine, its stream, and closed forms.
+
+    Args:
+        formula: the program's, in sympy; without it, that way is left out.
+    """
+    moved, top = by_walking(program, sizes, tiles)
+    instance = iosim.bind(program, sizes, tiles)
+    counts = iosim.count(instance)
+    assert {k: v for k, v in counts if v} == {k: v for k, v in moved.items() if v}
+    assert iosim.peak(instance) == top
+    hbm = {t.name: np.ones([sizes[axis] for axis in t.axes]) for t in program.tensors}
+    run = iosim.simulate(instance, iosim.Machine(max(1, top)), hbm)
+    assert (run.counts, run.peak_words) == (counts, top)
+    assert tally(instance) == counts
+    many = iosim.count_many(program, sizes | tiles)
+    assert {key: int(words) for key, words in many.items()} == dict(counts)
+    assert int(iosim.peak_many(program, sizes | tiles)) == top
+    if formula is not None:
+        assert formula.at(sizes, tiles) == (counts, top)
+    return counts, top
