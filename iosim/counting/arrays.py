@@ -62,8 +62,11 @@ class OnArrays:
                 self._seen[atom] = self._sum(atom)
                 return self._seen[atom]
             assert isinstance(atom, (Trips, Clip)), f"{atom} is open: close its loop first"
-            assert isinstance(atom.length, Affine), f"{atom} follows a tile"
-            length = self.length(atom.length)
+            if isinstance(atom.length, Clip):
+                length = self(atom.length)
+            else:
+                assert isinstance(atom.length, Affine), f"{atom} follows a tile"
+                length = self.length(atom.length)
             if not self.valid:
                 length = np.maximum(length, 0)
             if isinstance(atom, Trips):
@@ -120,7 +123,7 @@ class AtMost:
         match atom:
             case Part(span, step):
                 return self.env[span.axis] if step is None else self._trips(span, step)
-            case Clip(Part(), step):
+            case Clip(Part() | Tile() | Clip(), step):
                 return self.env[step]
             case Sum(_, span, step, factors):
                 return math.prod(map(self, factors), start=self._trips(span, step))
@@ -154,8 +157,8 @@ class _AtLeast:
                 return self.extent
             case Part(span, None):
                 return self.length(span)
-            case Clip(Part(span, None), step):
-                return np.minimum(self.length(span), self.low[step])
+            case Clip((Part() | Tile() | Clip()) as length, step):
+                return np.minimum(self(length), self.low[step])
             case Tile() | Part() | Sum():
                 return 0
             case _:

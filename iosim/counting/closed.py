@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, assert_never
 
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, follows, names_of
@@ -39,8 +39,10 @@ from iosim.program.ir import (
     Span,
     Store,
     Tile,
+    dims,
     unstacked,
 )  # fmt: skip
+from iosim.program.space import covers
 
 
 @dataclass(frozen=True)
@@ -119,26 +121,33 @@ def close(program: Program) -> Closed:
         groups = [program.body]
     else:
         groups = [(node,) for node in program.body]
-    return Closed(tuple(_nest(g) for g in groups), program.keys())
+    return Closed(tuple(_nest(program, g) for g in groups), program.keys())
 
 
-def _nest(body: tuple[Node, ...]) -> Nest:
+def _nest(program: Program, body: tuple[Node, ...]) -> Nest:
     levels: list[Level] = []
-    _occupy(body, {}, frozenset(), levels)
-    return Nest(_count(body), _prune(levels))
+    _occupy(body, {}, frozenset(), frozenset(p.name for p in program.params), levels)
+
+    def bound(words: Poly) -> Poly:
+        """Derived axes as what they are made of."""
+        for x in program.derived:
+            words = words.replace(x.name, Poly.of(Trips(Affine.of(x.of), x.step)))
+        return words
+
+    counts = {key: bound(words) for key, words in _count(body).items()}
+    return Nest(counts, _prune(replace(level, words=bound(level.words)) for level in levels))
 
 
 def _words(index: tuple[Index, ...], extent: Callable[[Tile], Poly]) -> Poly:
     words = Poly.of(1)
-    for x in unstacked(index):
-        if isinstance(x, Span):
-            words = words * _length(x)
-        elif not x.point:
-            words = words * extent(x)
+    for x in unstacked(dims(index)):
+        words = words * (_length(x) if isinstance(x, Span) else extent(x))
     return words
 
 
 def _length(span: Span) -> Poly:
+    if (tile := covers(span)) is not None:
+        return Poly.of(1 if tile.point else tile)
     return Poly.of(Part(span)) if span.edges else Poly.of(span.length)
 
 
@@ -201,6 +210,7 @@ def _occupy(
     body: tuple[Node, ...],
     live: dict[str, Poly],
     runs: frozenset[Affine | Part],
+    params: frozenset[str],
     out: list[Level],
 ) -> None:
     """Walk the program once, noting the occupancy after every allocation."""
@@ -214,21 +224,23 @@ def _occupy(
                 del live[node.buffer]
             case Loop():
                 inner = runs
-                if node.span.edges:
+                if covers(node.span) is not None:
+                    pass  # a tile is never empty
+                elif node.span.edges:
                     inner = runs | {Part(node.span)}
                 elif not node.span.whole:
                     inner = runs | {node.span.length}
                 scope: list[Level] = []
-                _occupy(node.body, live, inner, scope)
+                _occupy(node.body, live, inner, params, scope)
                 # Only here is it known how long a tile of this loop is.
-                out.extend(_leave(node, level) for level in scope)
+                out.extend(_leave(node, level, params) for level in scope)
             case Store() | Op():
                 pass
             case _:
                 assert_never(node)
 
 
-def _leave(loop: Loop, level: Level) -> Level:
+def _leave(loop: Loop, level: Level, params: frozenset[str]) -> Level:
     """A level of a loop's body, seen from outside.
 
     The first iteration has the largest extents, and occupancy grows with extents; where a span
@@ -239,10 +251,35 @@ def _leave(loop: Loop, level: Level) -> Level:
         return Level(level.words, level.runs, (loop, *level.over))
     if loop.step is None:
         return level
+    words = level.words
+    first = _first(loop, loop.step, params)
+    for atom in words.atoms():
+        if (new := _put(atom, loop.tile, first)) != atom:
+            words = words.replace(atom, Poly.of(new))
+    return Level(words, level.runs, level.over)
+
+
+def _first(loop: Loop, step: str, params: frozenset[str]) -> str | Clip:
+    """The extent of a loop's first tile."""
+    if (tile := covers(loop.span)) is not None:
+        return Clip(Affine(1) if tile.point else tile, step)
+    if loop.span.edges:
+        return Clip(Part(loop.span), step)
     # Parameters are clipped to their axis when bound, so a whole axis needs no minimum.
-    length = Part(loop.span) if loop.span.edges else loop.span.length
-    atom: Atom = loop.step if loop.span.whole else Clip(length, loop.step)
-    return Level(level.words.replace(loop.tile, Poly.of(atom)), level.runs, level.over)
+    return step if loop.span.whole and step in params else Clip(loop.span.length, step)
+
+
+def _put(atom: Atom, tile: Tile, extent: str | Clip) -> Atom:
+    """An atom with the extent of a tile in the tile's place."""
+    if atom == tile:
+        return extent
+    if not isinstance(atom, Clip) or not isinstance(atom.length, (Tile, Clip)):
+        return atom
+    if atom.length == tile:
+        return Clip(Affine.of(extent) if isinstance(extent, str) else extent, atom.step)
+    inner = _put(atom.length, tile, extent)
+    assert isinstance(inner, (Tile, Clip))
+    return Clip(inner, atom.step)
 
 
 class Reading(Protocol):

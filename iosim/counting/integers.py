@@ -53,8 +53,8 @@ class OnInts:
             case _:
                 assert_never(atom)
 
-    def _length(self, length: Affine | Part) -> int:
-        return self(length) if isinstance(length, Part) else int(length.at(self.env))
+    def _length(self, length: Affine | Part | Tile | Clip) -> int:
+        return int(length.at(self.env)) if isinstance(length, Affine) else self(length)
 
     def where(self, words: Any, length: Affine | Part) -> Any:
         """Words, or 0 where the loop of this length is empty."""
@@ -158,16 +158,19 @@ def _extremes(level: Level, loop: Loop, tiles: _Tiles) -> Iterator[int]:
     atoms = [x for x in (*level.words.atoms(), *level.runs) if isinstance(x, (Part, Clip))]
     cuts: set[int] = set()
     for atom in atoms:
-        part = atom.length if isinstance(atom, Clip) else atom
+        steps: list[str] = []
+        part: Affine | Part | Tile | Clip = atom
+        while isinstance(part, Clip):
+            steps, part = [*steps, part.step], part.length
         if not isinstance(part, Part) or not follows(part, loop.tile):
             continue
         stretch = tiles.stretch(part.span)
         here = set(stretch.cuts())
-        if isinstance(atom, Clip):
-            # Where the length passes the step that it is clipped to.
-            for first, past in pieces(tiles.full, set(here)):
-                slope = stretch(first + 1) - stretch(first) if past - first > 1 else 0
-                line = Line(stretch(first) - tiles.env[atom.step], slope)
+        for first, past in pieces(tiles.full, set(here)) if steps else ():
+            # Where the length passes a step that it is clipped to.
+            slope = stretch(first + 1) - stretch(first) if past - first > 1 else 0
+            for step in steps:
+                line = Line(stretch(first) - tiles.env[step], slope)
                 if (turn := line.turns()) is not None:
                     here.add(first + turn)
         cuts |= here

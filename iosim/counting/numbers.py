@@ -16,7 +16,7 @@ from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE
 from iosim.program.ir import Program
-from iosim.program.space import axes, clipped, misplaced
+from iosim.program.space import axes, clipped, misplaced, with_derived
 from iosim.program.walk import Instance
 
 IntArray = NDArray[np.int64]
@@ -126,4 +126,4 @@ def check_columns(
         raise InputError(
             f"{program.name} uses {span.axis}[{span}], which does not lie inside for some rows"
         )
-    return clean
+    return with_derived(program, clean)

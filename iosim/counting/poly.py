@@ -38,9 +38,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """min(length, step), the extent of a loop's first tile."""
+    """min(length, step), the extent of a loop's first tile.
 
-    length: Affine | Part
+    The length of a loop over an outer tile is that tile's, or what that tile is clipped to.
+    """
+
+    length: Affine | Part | Tile | Clip
     step: str
 
     def __str__(self) -> str:
@@ -84,6 +87,10 @@ def names_of(atom: Atom) -> set[str]:
             return {step, *names_of(length)}
         case Clip(Affine() as length, step):
             return {step, *_named(length)}
+        case Clip(Clip() as length, step):
+            return {step, *names_of(length)}
+        case Clip(Tile(), step):
+            return {step}
         case Sum(_, span, step, factors):
             found = names_of(Part(span, step))
             return found.union(*(names_of(x) for x in factors if not isinstance(x, Tile)))
@@ -102,7 +109,7 @@ def follows(atom: Atom, tile: Tile) -> bool:
             return atom == tile
         case Part(span):
             return any(edge.tile == tile for edge in span.edges)
-        case Clip(Part() as length):
+        case Clip((Part() | Clip()) as length):
             return follows(length, tile)
         case Sum(_, span, _, factors):
             return follows(Part(span), tile) or any(follows(x, tile) for x in factors)

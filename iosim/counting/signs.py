@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from iosim.counting.poly import Clip, Poly, Trips, names_of
-from iosim.program.ir import Affine
+from iosim.program.ir import Affine, Tile
 
 
 def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
@@ -20,10 +20,8 @@ def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
         holds: hold → its axis; a hold is at most its axis.
     """
     for atom in words.atoms():
-        if isinstance(atom, Clip) and (
-            isinstance(atom.length, Affine) or tile not in names_of(atom.length)
-        ):
-            touched = atom.step == tile
+        if isinstance(atom, Clip) and (touches := _clipped(atom, tile)) is not None:
+            touched = touches
         elif atom != tile and tile in names_of(atom):
             return False  # of a length that follows a tile nothing is proved
         else:
@@ -31,6 +29,20 @@ def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
         if touched and not never_negative(words.slope(atom), holds):
             return False
     return True
+
+
+def _clipped(atom: Clip, tile: str) -> bool | None:
+    """Whether a clipped extent rises with a tile or doesn't depend on it; None: not proved."""
+    match atom.length:
+        case Affine() as length:
+            signs = {c > 0 for name, c in length.sizes if name == tile}
+            return None if False in signs else atom.step == tile or True in signs
+        case Clip() as length:
+            inner = _clipped(length, tile)
+            return None if inner is None else inner or atom.step == tile
+        case length:
+            known = isinstance(length, Tile) or tile not in names_of(length)
+            return atom.step == tile if known else None
 
 
 def falls_with(words: Poly, name: str, holds: Mapping[str, str]) -> bool:

@@ -78,8 +78,8 @@ class _Symbols:
             case _:
                 assert_never(atom)
 
-    def _length(self, length: Affine | Part) -> Any:
-        return self(length) if isinstance(length, Part) else self.affine(length)
+    def _length(self, length: Affine | Part | Tile | Clip) -> Any:
+        return self.affine(length) if isinstance(length, Affine) else self(length)
 
     def _ends(self, span: Span) -> tuple[Any, Any]:
         """Where a span lies, cut at its axis, or to what is within."""

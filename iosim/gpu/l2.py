@@ -33,7 +33,21 @@ from iosim.gpu.emitter.kernels import EmitError
 from iosim.gpu.emitter.nests import Body, chain, nests, touched
 from iosim.gpu.run.job import Job
 from iosim.problem import word_bytes
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Span, Store, Tile, unstacked
+from iosim.program.ir import (
+    Alloc,
+    At,
+    Free,
+    Load,
+    Loop,
+    Number,
+    Op,
+    Span,
+    Store,
+    Tile,
+    Within,
+    dims,
+    unstacked,
+)
 from iosim.program.walk import Instance
 from iosim.units import bytes_of
 
@@ -116,13 +130,13 @@ def _inner_words(instance: Instance, load: Load, outer: tuple[Loop, ...]) -> int
     words, blocks = 1, Blocks(instance)
     for loop in outer:
         start, stop = instance.span(loop.span)
-        words *= stop - start if loop.tile in unstacked(load.index) else blocks.trips(loop)
+        words *= stop - start if loop.tile in unstacked(dims(load.index)) else blocks.trips(loop)
     for x in unstacked(load.index):
         match x:
             case Span():
                 start, stop = instance.span(x)
                 words *= stop - start
-            case Tile():
+            case Tile() | Number() | Within() | At():
                 pass  # its loop was taken above, or is one of the launch
             case _:
                 assert_never(x)

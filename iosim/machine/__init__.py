@@ -19,7 +19,7 @@ from iosim.counts import Counts, Direction
 from iosim.errors import CapacityError, InputError, LeakError, ProgramError, ResidencyError
 from iosim.machine import places
 from iosim.machine.places import Array, Lanes, State
-from iosim.problem import check_size
+from iosim.problem import check_positions, check_size
 from iosim.program import space
 from iosim.program.check import check
 from iosim.program.ir import (
@@ -86,7 +86,7 @@ def simulate(
         tick: called now and then with the words moved so far.
 
     Raises:
-        InputError: an input is missing or has the wrong shape.
+        InputError: an input is missing, has the wrong shape, or holds no positions where it should.
         CapacityError: a buffer does not fit beside what is resident.
         ResidencyError: a buffer is used that was freed, or never loaded.
         LeakError: a buffer is still resident where its scope ends.
@@ -119,6 +119,9 @@ def simulate(
                 )
         else:
             memory[tensor.name] = np.full(shape, np.nan)
+    for tensor in program.tensors:
+        if tensor.positions:
+            check_positions(tensor, memory[tensor.name], env[tensor.positions])
     words = dict.fromkeys(program.keys(), 0)
     state = State(
         instance,
@@ -179,8 +182,8 @@ def _loop(s: State, loop: Loop) -> None:
     name = f"loop {loop.tile}"
     # Lanes have buffers of one shape, so iterations that may differ run one after the other.
     if not loop.parallel or s.lanes == 1 or loop.tile in s.named:
-        for at in range(start, stop, step):
-            s.where[loop.tile] = Lanes(at, 1, min(step, stop - at))
+        for k, at in enumerate(range(start, stop, step)):
+            s.where[loop.tile] = Lanes(at, 1, min(step, stop - at), k)
             _body(s, loop.body, name)
         return
     s.batch.append(loop.tile)

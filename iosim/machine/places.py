@@ -5,25 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iosim.counts import Key
+from iosim.errors import ResidencyError
 from iosim.program import space
 from iosim.program.ir import (
     Affine,
     Alloc,
+    At,
+    Dim,
     Edge,
     Index,
     Load,
     Loop,
     Node,
+    Number,
     Span,
     Stack,
     Store,
     Tile,
+    Within,
     dims,
     unstacked,
 )
@@ -39,6 +44,7 @@ class Lanes:
     start: int
     count: int
     extent: int
+    number: int = 0  # of the first tile, in its loop
 
 
 @dataclass
@@ -55,7 +61,7 @@ class State:
     where: dict[Tile, Lanes] = field(default_factory=dict)
     batch: list[Tile] = field(default_factory=list)  # open loops that run as lanes
     arrays: dict[str, Array] = field(default_factory=dict)
-    index: dict[str, tuple[Index, ...]] = field(default_factory=dict)
+    index: dict[str, tuple[Dim, ...]] = field(default_factory=dict)
     size: dict[str, int] = field(default_factory=dict)
     spans: dict[Span, tuple[int, int]] = field(default_factory=dict)  # needed for every transfer
     named: frozenset[Tile] = frozenset()  # tiles whose edges bound spans
@@ -73,9 +79,9 @@ def groups(s: State, loop: Loop, start: int, stop: int, step: int) -> Iterator[L
     most = max(1, s.lanes // (outside * buffer))
     full = (stop - start) // step
     for first in range(0, full, most):
-        yield Lanes(start + first * step, min(most, full - first), step)
+        yield Lanes(start + first * step, min(most, full - first), step, first)
     if start + full * step < stop:
-        yield Lanes(start + full * step, 1, stop - start - full * step)
+        yield Lanes(start + full * step, 1, stop - start - full * step, full)
 
 
 def widest(s: State, node: Node, tile: Tile, step: int) -> int:
@@ -122,7 +128,7 @@ def _inside(s: State, edges: frozenset[Edge]) -> dict[Any, int]:
     return env
 
 
-def extent(s: State, x: Index) -> int:
+def extent(s: State, x: Dim) -> int:
     """The extent of one index."""
     if isinstance(x, Stack):
         return math.prod(extent(s, part) for part in x.parts)
@@ -142,36 +148,71 @@ def words_of(s: State, index: tuple[Index, ...]) -> int:
 
 def lane_view(s: State, node: Load | Store) -> Array:
     """``tensor[index]`` as a view: a dimension per lane loop (1 where it isn't indexed), then the
-    tile's own, those of a stack one by one."""
+    tile's own, those of a stack one by one.  Where a position is read from a buffer it is a copy.
+    """
     cut: list[slice] = []
     shape: list[int] = []
     lane_at: dict[Tile, int] = {}
     own: list[int] = []
-    for x in unstacked(node.index):
-        if isinstance(x, Span):
-            start, stop = resolved(s, x)
-            cut.append(slice(start, stop))
-            own.append(len(shape))
-            shape.append(stop - start)
-            continue
+    gathers: list[tuple[int, str]] = []
+
+    def one(x: Tile, start: int, extent: int, point: bool) -> None:
         here = s.where[x]
-        cut.append(slice(here.start, here.start + here.count * here.extent))
+        cut.append(slice(start, start + here.count * extent))
         if x in s.batch:
             lane_at[x] = len(shape)
             shape.append(here.count)
-        if not x.point:
+        if not point:
             own.append(len(shape))
-            shape.append(here.extent)
+            shape.append(extent)
         elif x not in s.batch:
             own.append(-1 - len(shape))  # a point of a sequential loop: dropped below
             shape.append(1)
+
+    def part(start: int, stop: int) -> None:
+        cut.append(slice(start, stop))
+        own.append(len(shape))
+        shape.append(stop - start)
+
+    for x in unstacked(node.index):
+        match x:
+            case Span():
+                part(*resolved(s, x))
+            case Tile():
+                one(x, s.where[x].start, s.where[x].extent, x.point)
+            case Number(tile):
+                one(tile, s.where[tile].number, 1, point=True)
+            case Within(tile):
+                part(0, s.where[tile].extent)
+            case At(buffer, axis):
+                cut.append(slice(None))
+                gathers.append((len(shape), buffer))
+                shape.append(s.env[axis])
+            case _:
+                assert_never(x)
     view = s.hbm[node.tensor][tuple(cut)].reshape(shape)
     drop = [-1 - k for k in own if k < 0]
-    order = [lane_at[t] for t in s.batch if t in lane_at] + [k for k in own if k >= 0]
+    far = [k for k, _ in gathers]
+    order = far + [lane_at[t] for t in s.batch if t in lane_at] + [k for k in own if k >= 0]
     view = view.transpose(order + drop)
     view = view.reshape(view.shape[: len(order)]) if drop else view
     # With the dots, a view of a single word is an array, too.
-    return view[(*(slice(None) if t in lane_at else None for t in s.batch), ...)]
+    lanes = (slice(None) if t in lane_at else None for t in s.batch)
+    view = view[(*(slice(None) for _ in far), *lanes, ...)]
+    return _gathered(s, view, gathers[0][1]) if gathers else view
+
+
+def _gathered(s: State, view: Array, buffer: str) -> Array:
+    """The positions of the first axis that a buffer holds, one in each lane."""
+    if buffer not in s.arrays:
+        raise ResidencyError(f"a position is read from {buffer}, which is not resident: load it")
+    at = s.arrays[buffer].astype(np.int64)
+    lanes = np.broadcast_shapes(at.shape, view.shape[1 : 1 + at.ndim])
+    others = (
+        np.arange(n if m > 1 else 1).reshape([-1 if k == j else 1 for j in range(len(lanes))])
+        for k, (n, m) in enumerate(zip(lanes, view.shape[1:], strict=False))
+    )
+    return np.asarray(view[(np.broadcast_to(at, lanes), *others)])
 
 
 def joined(s: State, index: tuple[Index, ...], array: Array) -> Array:

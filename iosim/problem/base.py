@@ -35,11 +35,44 @@ def check_size(name: str, value: object, least: int = 1) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor in HBM: its name, its axes, and whether it is a statistic kept in fp32."""
+    """A tensor in HBM.
+
+    Attributes:
+        wide: whether a word has 4 bytes at least: a statistic kept in fp32, or a position.
+        positions: the axis on which the tensor's words are positions; "" where they are numbers
+            to compute with.
+    """
 
     name: str
     axes: tuple[str, ...]
     wide: bool = False
+    positions: str = ""
+
+
+def check_positions(tensor: Tensor, words: Array, extent: int) -> None:
+    """Raise InputError unless every word of a tensor is a position on an axis of this extent."""
+    wrong = ~((words >= 0) & (words < extent) & (words == np.floor(words)))
+    if wrong.any():
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        raise InputError(
+            f"{tensor.name}[{', '.join(map(str, at))}] = {words[at]:g} is no position on "
+            f"{tensor.positions}: give whole numbers in 0..{extent - 1}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """An axis whose length follows from others: ⌈of/step⌉, the tiles of an axis.
+
+    `step` is a tile parameter or a size.
+    """
+
+    name: str
+    of: str
+    step: str
+
+    def __str__(self) -> str:
+        return f"{self.name} = ⌈{self.of}/{self.step}⌉"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +160,7 @@ class Form:
         options: names of the options that are in use, sorted.
         limits: further sizes, which bounds of loops may name; they may be 0.
         mask: which scores are needed, or None for all.
+        derived: axes of tensors whose lengths follow from those of others.
     """
 
     kind: str
@@ -136,6 +170,7 @@ class Form:
     options: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     mask: Mask | None = None
+    derived: tuple[Derived, ...] = ()
 
     @property
     def sizes(self) -> tuple[str, ...]:

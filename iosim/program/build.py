@@ -9,20 +9,23 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from iosim.errors import ProgramError, closest
-from iosim.problem import Form, Problem, Tensor
+from iosim.problem import Derived, Form, Problem, Tensor
 from iosim.program.check import check
 from iosim.program.ir import (
     Affine,
     Alloc,
+    At,
+    Dim,
     Edge,
     Free,
     Index,
     Load,
     Loop,
     Node,
+    Number,
     Op,
     Param,
     Program,
@@ -32,7 +35,9 @@ from iosim.program.ir import (
     Stack,
     Store,
     Tile,
+    Within,
     dims,
+    tiles_of,
     unstacked,
 )  # fmt: skip
 from iosim.program.ops import OPS
@@ -46,7 +51,7 @@ class Buffer:
     """
 
     name: str
-    index: tuple[Index, ...]
+    index: tuple[Dim, ...]
     part: Tile | None = None
     serial: int = 0
 
@@ -79,7 +84,9 @@ class Builder:
         self.form = form
         self._tensors = {t.name: t for t in (*form.inputs, *form.outputs)}
         self._axes = {axis for t in self._tensors.values() for axis in t.axes}
+        self._axes |= {axis for x in form.derived for axis in (x.of, x.step)}
         self._letters = {axis.name: axis.letters for axis in form.axes}
+        self._letters |= {x.name: "" for x in form.derived}
         for tensor in self._tensors.values():
             for axis in tensor.axes:
                 if axis not in self._letters:
@@ -88,6 +95,8 @@ class Builder:
                         f"doesn't have: {closest(axis, self._letters)}"
                     )
         self._params: dict[str, Param] = {}
+        self._derived = {x.name: x for x in form.derived}
+        self._steps: dict[Tile, str | None] = {}
         self._blocks: list[list[Node]] = [[]]
         self._scopes: list[dict[str, Buffer]] = [{}]
         self._open: list[Tile] = []
@@ -112,6 +121,23 @@ class Builder:
         if _named(name) in self._tensors:
             raise ProgramError(f"tensor {name!r} is declared twice: choose another name")
         self._tensors[name] = Tensor(name, tuple(map(self._axis, axes)), wide)
+
+    def split_axis(self, name: str, axis: str, step: str, letters: str = "") -> str:
+        """Declare an axis with a position for each tile of a loop over `axis` by `step`.
+
+        Its length, ⌈axis/step⌉, follows when the others are bound.  `number` gives the position
+        of a tile, and scratch may have the axis.
+
+        Args:
+            letters: what tiles of that step are called, if not as others of the axis.
+        """
+        if _named(name) in self._axes or name in self._params:
+            raise ProgramError(f"axis {name!r} has the name of another size: choose one")
+        self._check_step(self._axis(axis), step)
+        self._derived[name] = Derived(name, axis, step)
+        self._axes.add(name)
+        self._letters[step] = letters
+        return name
 
     # -- loops ----------------------------------------------------------------------------
 
@@ -144,6 +170,47 @@ class Builder:
             raise ProgramError(f"tiles over {axis} need a step: declare it with tile_sizes()")
         return self._loop(self.span(axis, start, stop, within=within), step, parallel=False)
 
+    def points(self, axis: str) -> Iterator[Tile]:
+        """Single positions of a whole axis, in order."""
+        span = self.span(axis)
+        return self._loop(span, None, parallel=False)
+
+    def number(self, tile: Tile, axis: str | None = None) -> Number:
+        """Which iteration of its loop a tile is, as a position on the axis that is made of them.
+
+        Args:
+            axis: a derived axis; needed where the tile's step makes several.
+        """
+        if not isinstance(tile, Tile) or tile not in self._open:
+            raise ProgramError(f"number of {_said(tile)}: give an open tile")
+        made = [x.name for x in self._derived.values()
+                if (x.of, x.step) == (tile.axis, self._steps[tile])]  # fmt: skip
+        if axis is None and len(made) == 1:
+            return Number(tile, made[0])
+        if axis is None or axis not in made:
+            have = f"have it: name one of {', '.join(made)}" if made else "has it: split_axis()"
+            raise ProgramError(
+                f"number of tile {tile}: no one axis of the tiles of {tile.axis} by "
+                f"{self._steps[tile] or 'single positions'} {have}"
+            )
+        return Number(tile, axis)
+
+    def within(self, tile: Tile, axis: str) -> Within:
+        """A tile counted from its own start, on an axis that is as long as its step."""
+        if not isinstance(tile, Tile) or tile not in self._open:
+            raise ProgramError(f"within {_said(tile)}: give an open tile")
+        return Within(tile, self._axis(axis))
+
+    def at(self, buffer: Buffer, axis: str) -> At:
+        """The position on an axis that a resident buffer of one word holds, which was loaded."""
+        self._resident(buffer)
+        if buffer.index:
+            raise ProgramError(
+                f"{buffer.name} has {len(buffer.index)} dimensions, and a position is one word: "
+                "load single positions"
+            )
+        return At(buffer.name, self._axis(axis))
+
     def span(
         self,
         axis: str,
@@ -172,25 +239,21 @@ class Builder:
         ``b.load("Q", g, b.stack("group", i), "d")`` is a matrix: below each other, for every
         position of the first index, the rows of the second.  Its extent is the product of theirs.
         """
-        return Stack(unstacked(self._index(index, None)))
+        parts = unstacked(self._index(index, None))
+        return Stack(cast("tuple[Single, ...]", parts))  # which refuses others
 
     def _loop(self, span: Span, step: str | None, *, parallel: bool) -> Iterator[Tile]:
         axis = span.axis
         if step is not None:
-            param = self._params.get(step) if isinstance(step, str) else None
-            if param is None or param.axis != axis:
-                raise ProgramError(
-                    f"{step!r} is not a tile size along {axis}: declare it with tile_sizes()"
-                )
-            if param.least == 0:
-                raise ProgramError(
-                    f"{step} is a hold, which may be 0, and no loop advances by 0: declare its "
-                    "step with tile_sizes()"
-                )
+            self._check_step(axis, step)
         taken = {t.var for t in self._open}
-        letters = [*self._letters.get(axis, ""), *(f"{axis}{k}" for k in range(len(taken) + 1))]
+        letters = [
+            *self._letters.get(step or "", ""), *self._letters.get(axis, ""),
+            *(f"{axis}{k}" for k in range(len(taken) + 1)),
+        ]  # fmt: skip
         tile = Tile(next(v for v in letters if v not in taken), axis, point=step is None)
         self._open.append(tile)
+        self._steps[tile] = step
         self._blocks.append([])
         self._scopes.append({})
         try:
@@ -206,6 +269,20 @@ class Builder:
         self._open.pop()
         body = tuple(self._blocks.pop())
         self._emit(Loop(tile, span, step, parallel, body))
+
+    def _check_step(self, axis: str, step: str) -> None:
+        param = self._params.get(step) if isinstance(step, str) else None
+        if param is None and step in self._axes - set(self._derived) and step != axis:
+            return  # a size
+        if param is None or param.axis != axis:
+            raise ProgramError(
+                f"{step!r} is not a tile size along {axis}: declare it with tile_sizes()"
+            )
+        if param.least == 0:
+            raise ProgramError(
+                f"{step} is a hold, which may be 0, and no loop advances by 0: declare its "
+                "step with tile_sizes()"
+            )
 
     # -- nodes ----------------------------------------------------------------------------
 
@@ -242,12 +319,6 @@ class Builder:
         self.op("lowest", buffer)
         return buffer
 
-    def low(self, name: str, *index: Index | str) -> Buffer:
-        """Reserve a buffer and fill it with −10³⁰, below every score and finite."""
-        buffer = self.alloc(name, *index)
-        self.op("low", buffer)
-        return buffer
-
     def free(self, *buffers: Buffer) -> None:
         """Give the words of buffers back, in the scope that made them."""
         for buffer in buffers:
@@ -267,7 +338,7 @@ class Builder:
         spec = OPS[name]
         if len(operands) != len(spec.dims):
             raise ProgramError(f"{name} takes {len(spec.dims)} operands, got {len(operands)}")
-        bound: dict[str, Index] = {}
+        bound: dict[str, Dim] = {}
         for letters, buffer in zip(spec.dims, operands, strict=True):
             self._resident(buffer)
             if buffer.part is not None and buffer.part not in self._open:
@@ -330,7 +401,7 @@ class Builder:
 
     def _index(self, index: tuple[Index | str, ...], tensor: str | None) -> tuple[Index, ...]:
         for x in index:
-            if not isinstance(x, (str, Span, Tile, Stack)):
+            if not isinstance(x, (str, Span, Tile, Stack, Number, Within, At)):
                 raise ProgramError(
                     f"{tensor or 'a buffer'} is indexed by {_said(x)}: give a tile, an axis, "
                     "or b.span(…)"
@@ -347,9 +418,10 @@ class Builder:
                     f"{tensor} has axes {self._tensors[tensor].axes}, indexed by {axes}"
                 )
         for x in unstacked(where):
-            used = [x] if isinstance(x, Tile) else [edge.tile for edge in x.edges]
-            if gone := [tile for tile in used if tile not in self._open]:
+            if gone := [tile for tile in tiles_of(x) if tile not in self._open]:
                 raise ProgramError(f"tile {gone[0]} is used outside its loop: move the use inside")
+            if isinstance(x, At) and not any(x.buffer in scope for scope in self._scopes):
+                raise ProgramError(f"{x} is used after {x.buffer} was freed: load it again")
         return where
 
     def _new(self, name: str, where: tuple[Index, ...]) -> Buffer:
@@ -383,6 +455,7 @@ class Builder:
             tensors=tuple(self._tensors.values()),
             body=tuple(self._blocks[0]),
             limits=self.form.limits,
+            derived=tuple(self._derived.values()),
         )
         check(program)
         return program

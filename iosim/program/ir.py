@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, assert_never, overload
 
 from iosim.counts import Key
 from iosim.errors import ProgramError
-from iosim.problem import Tensor
+from iosim.problem import Derived, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,46 @@ class Stack:
         return "×".join(f"({t})" if ":" in t and t != ":" else t for t in texts)
 
 
-Index: TypeAlias = Single | Stack
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Which iteration of its loop a tile is, from 0 on: a point on a derived axis."""
+
+    tile: Tile
+    axis: str
+
+    def __str__(self) -> str:
+        return f"#{self.tile}"
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A tile, counted from its own start, on an axis that is as long as the tile's step.
+
+    A buffer that it indexes has the tile itself as a dimension.
+    """
+
+    tile: Tile
+    axis: str
+
+    def __str__(self) -> str:
+        return f"0:|{self.tile}|"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The position that a resident buffer of one word holds: a point."""
+
+    buffer: str
+    axis: str
+
+    def __str__(self) -> str:
+        return f"@{self.buffer}"
+
+
+# What has an extent, or takes one axis of a tensor, or is a dimension of a buffer; and all of it.
+Plain: TypeAlias = Single | Number | Within | At
+Dim: TypeAlias = Single | Stack
+Index: TypeAlias = Plain | Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +380,8 @@ class Param:
 class Program:
     """A schedule: what it computes, its tile parameters, its tensors, and the tree.
 
-    `limits` are sizes that are no axes and may be 0: how far a window reaches.
+    `limits` are sizes that are no axes and may be 0: how far a window reaches.  `derived` are axes
+    whose lengths follow when the others are bound.
 
     Its hash is taken once: tables of programs are asked at every `bind` and count.
     """
@@ -352,18 +392,22 @@ class Program:
     tensors: tuple[Tensor, ...]
     body: tuple[Node, ...]
     limits: tuple[str, ...] = ()
+    derived: tuple[Derived, ...] = ()
+
+    @functools.cached_property
+    def _fields(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
 
     @functools.cached_property
     def _hash(self) -> int:
-        return hash((self.name, self.problem, self.params, self.tensors, self.body, self.limits))
+        return hash(self._fields)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Program], tuple[Any, ...]]:
         """A copy in another process takes its own hash: those of strings differ there."""
-        fields = (self.name, self.problem, self.params, self.tensors, self.body, self.limits)
-        return Program, fields
+        return Program, self._fields
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""
@@ -380,12 +424,48 @@ class Program:
         return tuple(sorted(found))
 
 
-def dims(index: tuple[Index, ...]) -> tuple[Index, ...]:
+def dim_of(x: Index) -> Dim | None:
+    """The dimension of a buffer that an index makes: none of a point."""
+    match x:
+        case Span() | Stack():
+            return x
+        case Tile():
+            return None if x.point else x
+        case Within(tile):
+            return tile
+        case Number() | At():
+            return None
+        case _:
+            assert_never(x)
+
+
+def dims(index: tuple[Index, ...]) -> tuple[Dim, ...]:
     """The indices that become dimensions of a buffer: all but points."""
-    return tuple(x for x in index if not (isinstance(x, Tile) and x.point))
+    return tuple(dim for x in index if (dim := dim_of(x)) is not None)
 
 
-def unstacked(index: tuple[Index, ...]) -> tuple[Single, ...]:
+def tiles_of(x: Index) -> tuple[Tile, ...]:
+    """The tiles that an index needs to be open."""
+    match x:
+        case Tile():
+            return (x,)
+        case Span():
+            return tuple(edge.tile for edge in x.edges)
+        case Stack(parts):
+            return tuple(tile for part in parts for tile in tiles_of(part))
+        case Number(tile) | Within(tile):
+            return (tile,)
+        case At():
+            return ()
+        case _:
+            assert_never(x)
+
+
+@overload
+def unstacked(index: tuple[Dim, ...]) -> tuple[Single, ...]: ...
+@overload
+def unstacked(index: tuple[Index, ...]) -> tuple[Plain, ...]: ...
+def unstacked(index: tuple[Index, ...]) -> tuple[Plain, ...]:
     """One index for each axis of a tensor: stacks are taken apart."""
     return tuple(y for x in index for y in (x.parts if isinstance(x, Stack) else (x,)))
 

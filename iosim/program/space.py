@@ -28,8 +28,21 @@ from iosim.program.ir import (
 
 @functools.lru_cache(maxsize=256)
 def axes(program: Program) -> tuple[str, ...]:
-    """Every axis of the program's tensors, sorted."""
-    return tuple(sorted({axis for tensor in program.tensors for axis in tensor.axes}))
+    """Every axis of the program's tensors and loops, sorted; derived axes apart."""
+    found = {axis for tensor in program.tensors for axis in tensor.axes}
+    found |= {node.span.axis for node in nodes(program.body) if isinstance(node, Loop)}
+    found |= {x for derived in program.derived for x in (derived.of, derived.step)}
+    found -= {derived.name for derived in program.derived}
+    return tuple(sorted(found - {p.name for p in program.params}))
+
+
+def with_derived(program: Program, env: Mapping[str, Any]) -> dict[str, Any]:
+    """The environment and the lengths of derived axes, of those whose step is there."""
+    return dict(env) | {
+        x.name: -(-env[x.of] // env[x.step])
+        for x in program.derived
+        if {x.of, x.step} <= env.keys()
+    }
 
 
 @functools.lru_cache(maxsize=256)
@@ -106,6 +119,14 @@ def allowed(
     return low, larger(low, smaller(high, extent))
 
 
+def covers(span: Span) -> Tile | None:
+    """The open tile that a span covers exactly, or None."""
+    for edge in span.edges:
+        if edge.tile.axis == span.axis and span == Span(span.axis, edge.tile.start, edge.tile.stop):
+            return edge.tile
+    return None
+
+
 def step(loop: Loop, env: Env) -> int:
     """How far an iteration advances; a loop without a step visits single positions."""
     return 1 if loop.step is None else env[loop.step]
@@ -145,6 +166,12 @@ def cases(span: Span, loops: Mapping[Tile, Loop], env: Env) -> Iterator[Range]:
 def inside(env: Env, tile: Tile, at: Range) -> dict[Any, int]:
     """The environment inside an iteration of the loop of a tile."""
     return {**env, Edge(tile, "start"): at[0], Edge(tile, "stop"): at[1]}
+
+
+def number(loop: Loop, env: Env) -> int:
+    """Which iteration of its loop is open."""
+    start, _ = resolved(loop.span, env)
+    return (env[Edge(loop.tile, "start")] - start) // step(loop, env)
 
 
 def covered(tile: Tile, env: Env) -> Range:

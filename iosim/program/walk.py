@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from iosim.counts import Direction
 from iosim.errors import InputError, closest
 from iosim.problem import check_size
 from iosim.program.ir import (
     Alloc,
+    At,
     Free,
     Index,
     Load,
     Loop,
     Node,
+    Number,
     Op,
+    Plain,
     Program,
     Span,
     Store,
     Tile,
+    Within,
     unstacked,
 )
 from iosim.program.space import (
@@ -31,8 +35,10 @@ from iosim.program.space import (
     covered,
     inside,
     misplaced,
+    number,
     resolved,
     tiles,
+    with_derived,
 )
 
 
@@ -75,7 +81,7 @@ def _checked(
         )
     env = {x: check_size(x, sizes[x], least=0 if x in program.limits else 1) for x in over}
     env |= {p.name: check_size(p.name, tiles[p.name], least=p.least) for p in program.params}
-    return clipped(program, env, min)
+    return with_derived(program, clipped(program, env, min))
 
 
 def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> Instance:
@@ -101,9 +107,16 @@ def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -
     return Instance(program, tuple(sorted(env.items())))
 
 
+# The range of a position that only the data tells.
+UNKNOWN = (-1, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One explicit load or store: the tensor and the box ``ranges`` of it that moves."""
+    """One explicit load or store: the tensor and the box ``ranges`` of it that moves.
+
+    A position that is read from a tensor is `UNKNOWN`: a range of one position, (−1, 0).
+    """
 
     direction: Direction
     tensor: str
@@ -120,25 +133,46 @@ class Transfer:
 
 def walk(instance: Instance) -> Iterator[Transfer]:
     """Every transfer in program order, one tile at a time."""
-    yield from _walk(instance.program.body, instance.env)
+    yield from _walk(instance.program.body, instance.env, {})
 
 
-def _walk(body: tuple[Node, ...], env: Env) -> Iterator[Transfer]:
+Loops: TypeAlias = Mapping[Tile, Loop]
+
+
+def _walk(body: tuple[Node, ...], env: Env, loops: Loops) -> Iterator[Transfer]:
     for node in body:
         match node:
             case Loop():
+                inner = {**loops, node.tile: node}
                 for at in tiles(node, env):
-                    yield from _walk(node.body, inside(env, node.tile, at))
+                    yield from _walk(node.body, inside(env, node.tile, at), inner)
             case Load():
-                yield Transfer("load", node.tensor, _ranges(node.index, env))
+                yield Transfer("load", node.tensor, _ranges(node.index, env, loops))
             case Store():
-                yield Transfer("store", node.tensor, _ranges(node.index, env))
+                yield Transfer("store", node.tensor, _ranges(node.index, env, loops))
             case Alloc() | Free() | Op():
                 pass
             case _:
                 assert_never(node)
 
 
-def _ranges(index: tuple[Index, ...], env: Env) -> tuple[Range, ...]:
-    single = unstacked(index)
-    return tuple(covered(x, env) if isinstance(x, Tile) else resolved(x, env) for x in single)
+def _ranges(index: tuple[Index, ...], env: Env, loops: Loops) -> tuple[Range, ...]:
+    return tuple(_range(x, env, loops) for x in unstacked(index))
+
+
+def _range(x: Plain, env: Env, loops: Loops) -> Range:
+    match x:
+        case Span():
+            return resolved(x, env)
+        case Tile():
+            return covered(x, env)
+        case Number(tile):
+            at = number(loops[tile], env)
+            return at, at + 1
+        case Within(tile):
+            start, stop = covered(tile, env)
+            return 0, stop - start
+        case At():
+            return UNKNOWN
+        case _:
+            assert_never(x)

@@ -128,8 +128,10 @@ class Reach:
             if line.atom is not None:
                 each = slope(at, least, most)
                 here = np.where(each > 0, (cap - held) // np.maximum(each, 1), extent)
-                if isinstance(line.atom, Clip) and isinstance(line.atom.length, Affine):
-                    here = np.where(here >= least.length(line.atom.length), extent, here)
+                if isinstance(line.atom, Clip):
+                    length = line.atom.length
+                    whole = least.length(length) if isinstance(length, Affine) else least(length)
+                    here = np.where(here >= whole, extent, here)
             here = np.where(held <= cap, here, -1)
             for length in line.runs:
                 here = np.where(least.length(length) > 0, here, extent)

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from iosim.counting.closed import Level
-from iosim.counting.poly import Atom, Poly
+from iosim.counting.poly import Atom, Clip, Poly
 from iosim.program.ir import Affine
 
 
-def depends(atom: Atom, names: Collection[str]) -> bool:
+def depends(atom: Atom | Affine, names: Collection[str]) -> bool:
     """Whether an atom changes with any of these names."""
     return not Poly.of(atom).names().isdisjoint(names)
 
@@ -45,5 +45,11 @@ def lines(levels: tuple[Level, ...], tile: str) -> tuple[OccupancyLine, ...] | N
             found.append(OccupancyLine(level.words, Poly(), None, runs))
             continue
         slope = level.words.slope(atom)
-        found.append(OccupancyLine(level.words - Poly.of(atom) * slope, slope, atom, runs))
+        base = level.words - Poly.of(atom) * slope
+        if isinstance(atom, Clip):
+            if isinstance(atom.length, Affine) and atom.length == Affine.of(tile):
+                atom = Clip(Affine.of(atom.step), tile)  # a minimum has no order
+            if atom.step != tile or depends(atom.length, {tile}):
+                return None
+        found.append(OccupancyLine(base, slope, atom, runs))
     return tuple(found)

@@ -13,14 +13,20 @@ from iosim.program import space
 from iosim.program.ir import (
     Affine,
     Alloc,
+    At,
+    Dim,
     Index,
     Load,
     Loop,
+    Number,
+    Plain,
     Single,
     Span,
     Stack,
     Store,
     Tile,
+    Within,
+    dim_of,
     dims,
     nodes,
     unstacked,
@@ -51,10 +57,11 @@ class Blocks:
     Attributes:
         header: name → line, the index vectors and masks that all of the kernel shares.
         loops: the loop of every tile that was opened.
+        names: buffer → what it is called in the kernel.
     """
 
-    def __init__(self, instance: Instance) -> None:
-        self.instance = instance
+    def __init__(self, instance: Instance, names: Callable[[str], str] = str) -> None:
+        self.instance, self.names = instance, names
         self.header: dict[str, str] = {}
         self.loops: dict[Tile, Loop] = {}
         self._at: dict[Tile, str] = {}  # where a tile starts: a variable or a number
@@ -128,7 +135,7 @@ class Blocks:
             found += f" + {moves} * ({at})" if moves != 1 else f" + {at}"
         return f"({found})"
 
-    def side(self, x: Index) -> int:
+    def side(self, x: Dim) -> int:
         """The side of the block that holds an index's positions."""
         match x:
             case Span() | Tile():
@@ -156,7 +163,7 @@ class Blocks:
         found[0] = max(found[0], LEAST_SIDE // math.prod(found[1:]))
         return found
 
-    def places(self, x: Index, *, loose: bool = False) -> list[tuple[Single, int, str]]:
+    def places(self, x: Dim, *, loose: bool = False) -> list[tuple[Single, int, str]]:
         """The axes of a dimension: of each its index, its side, and its positions as text."""
         iota = self._iota(self.side(x), loose=loose)
         if not isinstance(x, Stack):
@@ -169,15 +176,15 @@ class Blocks:
             found.append((part, n, f"({text} % {n})" if k else f"({text})"))
         return found
 
-    def position(self, x: Index) -> str:
+    def position(self, x: Dim) -> str:
         """Positions along the last axis of a dimension, from its start on, as text."""
         return self.places(x)[-1][-1]
 
-    def shape(self, own: tuple[Index, ...]) -> str:
+    def shape(self, own: tuple[Dim, ...]) -> str:
         """The block's shape, as Python text."""
         return f"[{', '.join(str(self.side(x)) for x in own)}]"
 
-    def size(self, buffer: str, own: tuple[Index, ...]) -> int:
+    def size(self, buffer: str, own: tuple[Dim, ...]) -> int:
         """Elements of a buffer's block; raises EmitError if Triton has no such block."""
         size = 1
         for x in own:
@@ -189,7 +196,7 @@ class Blocks:
             )
         return size
 
-    def mask(self, own: tuple[Index, ...]) -> str:
+    def mask(self, own: tuple[Dim, ...]) -> str:
         """The mask of a block, or an empty text where nothing is masked."""
         found = []
         for k, x in enumerate(own):
@@ -205,35 +212,55 @@ class Blocks:
         base = f"{node.tensor}_ptr"
         inner: list[str] = []
         own = dims(node.index)
-        steps = layout.strides(tensor, self.instance)
-        along = dict(zip(unstacked(node.index), steps, strict=True))
-        for single, stride in along.items():
-            at = self._start(single)
-            if at.isdigit():
-                base = add(base, str(int(at) * stride))
-            else:
-                at = f"tl.cast({at}, tl.int64)" if far else at
-                base = add(base, at if stride == 1 else f"{at} * {stride}")
-        for k, x in enumerate(own):
-            loose = x is node.index[-1] and self._odd(x)
-            for part, _, iota in self.places(x, loose=loose):
-                at = iota if len(own) < 2 else f"{iota}[{'None, :' if k else ':, None'}]"
-                inner.append(at if along[part] == 1 else f"{at} * {along[part]}")
+        steps = iter(layout.strides(tensor, self.instance))
+        axis = 0
+        for x in node.index:
+            along = [next(steps) for _ in unstacked((x,))]
+            for part, stride in zip(unstacked((x,)), along, strict=True):
+                at = self._start(part)
+                if at.isdigit():
+                    base = add(base, str(int(at) * stride))
+                else:
+                    at = f"tl.cast({at}, tl.int64)" if far else at
+                    base = add(base, at if stride == 1 else f"{at} * {stride}")
+            if (dim := dim_of(x)) is None:
+                continue
+            loose = x is node.index[-1] and self._odd(dim)
+            for (_, _, iota), stride in zip(self.places(dim, loose=loose), along, strict=True):
+                at = iota if len(own) < 2 else f"{iota}[{'None, :' if axis else ':, None'}]"
+                inner.append(at if stride == 1 else f"{at} * {stride}")
+            axis += 1
         if not inner:
             return base
         return f"{base} + ({' + '.join(inner)})" if len(inner) > 1 else f"{base} + {inner[0]}"
 
-    def _start(self, x: Single) -> str:
+    def _start(self, x: Plain) -> str:
         """Where an index starts: a number or a variable."""
         match x:
             case Span():
                 return str(self.instance.span(x)[0])
             case Tile():
                 return self._at[x]
+            case Number(tile):
+                return self._number(tile)
+            case Within():
+                return "0"
+            case At(buffer):
+                return self.names(buffer)
             case _:
                 assert_never(x)
 
-    def _in(self, x: Index) -> str:
+    def _number(self, tile: Tile) -> str:
+        """Which iteration of its loop a tile is."""
+        loop, at = self.loops[tile], self._at[tile]
+        start = f"{tile.var}_start" if loop.span.edges else str(self.instance.span(loop.span)[0])
+        step = self.step(loop)
+        if at.isdigit() and start.isdigit():
+            return str((int(at) - int(start)) // step)
+        at = at if start == "0" else f"({at} - {start})"
+        return at if step == 1 else f"({at} // {step})"
+
+    def _in(self, x: Dim) -> str:
         """The mask along an index."""
         match x:
             case Span():
@@ -264,7 +291,7 @@ class Blocks:
             case _:
                 assert_never(x)
 
-    def _masked(self, x: Index) -> bool:
+    def _masked(self, x: Dim) -> bool:
         match x:
             case Span() | Tile():
                 return self._cut(x, self.side(x))
@@ -303,7 +330,7 @@ class Blocks:
             case _:
                 assert_never(x)
 
-    def _odd(self, x: Index) -> bool:
+    def _odd(self, x: Dim) -> bool:
         """Whether a masked edge cuts a 16-byte vector of the narrowest type."""
         last = x.parts[-1] if isinstance(x, Stack) else x
         of = last if isinstance(last, Span) else self.loops[last]

@@ -30,8 +30,8 @@ from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER
 from iosim.problem import check_size
 from iosim.program.ir import (
     Alloc,
+    Dim,
     Free,
-    Index,
     Load,
     Loop,
     Op,
@@ -140,10 +140,10 @@ class _Nest:
         self, instance: Instance, name: str, body: Body, in_step: InStep | None, clock: bool
     ) -> None:
         self.instance, self.in_step, self.clock = instance, in_step, clock
-        self.tiles = Blocks(instance)
+        self.tiles = Blocks(instance, self._name)
         self.lines: list[str] = []
         self.depth = 1
-        self.buffers: dict[str, tuple[Index, ...]] = {}
+        self.buffers: dict[str, tuple[Dim, ...]] = {}
         self.cuts = parts(instance, body)
         self.part: dict[Tile, int] = {}  # which part an unrolled loop is at
         self.edges = Edges()
@@ -334,23 +334,24 @@ class _Nest:
             case _:
                 assert_never(node)
 
-    def _made(self, node: Load | Alloc, own: tuple[Index, ...], buffer: str) -> None:
+    def _made(self, node: Load | Alloc, own: tuple[Dim, ...], buffer: str) -> None:
         self.block = max(self.block, self.tiles.size(buffer, own))
         self.buffers[node.buffer] = own
         self.edges.made(self._name(buffer))
 
-    def _load(self, node: Load, own: tuple[Index, ...], name: str) -> None:
+    def _load(self, node: Load, own: tuple[Dim, ...], name: str) -> None:
         at, ok = self.tiles.pointer(node), self.tiles.mask(own)
         if len(own) == 1:
             side = self.tiles.side(own[0])
             ok = ok or f"tl.full([{side}], True, tl.int1)"
             self._say(f"{name} = load_vector({at}, {ok}, {side})")
         else:
-            self.least = min(self.least, self.tiles.size(node.buffer, own))
+            if own:
+                self.least = min(self.least, self.tiles.size(node.buffer, own))
             self._say(f"{name} = tl.load({at}{f', mask={ok}, other=0.0' if ok else ''})")
         self._count(("load", node.tensor), own)
 
-    def _count(self, key: Key, own: tuple[Index, ...]) -> None:
+    def _count(self, key: Key, own: tuple[Dim, ...]) -> None:
         sides = [self.tiles.side(x) for x in own]
         rows, columns = [*([1] * (2 - len(sides))), *sides]
         ok = self.tiles.mask(own)

@@ -16,7 +16,22 @@ from typing import assert_never
 
 from iosim.counts import Key
 from iosim.problem import Tensor, word_bytes
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Span, Store, Tile, unstacked
+from iosim.program.ir import (
+    Alloc,
+    At,
+    Free,
+    Load,
+    Loop,
+    Node,
+    Number,
+    Op,
+    Span,
+    Store,
+    Tile,
+    Within,
+    dims,
+    unstacked,
+)
 from iosim.program.space import Range, named_tiles
 from iosim.program.walk import Instance, walk
 
@@ -108,7 +123,10 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
         step = 1 if loop.step is None else instance.env[loop.step]
         if loop.tile == last:
             n *= _runs(start, stop, step, word)
-        elif loop.tile in rows:
+        elif isinstance(last, Within) and loop.tile == last.tile:
+            full, rest = divmod(stop - start, step)
+            n *= full * _run((0, step), word) + _run((0, rest), word)
+        elif loop.tile in dims(tuple(rows)):
             n *= stop - start
         else:
             n *= -(-(stop - start) // step)
@@ -117,8 +135,8 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
             case Span():
                 span = instance.span(x)
                 n *= _run(span, word) if x is last else span[1] - span[0]
-            case Tile():
-                pass  # its loop was taken above
+            case Tile() | Number() | Within() | At():
+                pass  # its loop was taken above, and a position is one
             case _:
                 assert_never(x)
     return n

@@ -15,8 +15,8 @@ from typing import assert_never
 from iosim.gpu.emitter.blocks import EmitError
 from iosim.program.ir import (
     Alloc,
+    Dim,
     Free,
-    Index,
     Load,
     Loop,
     Node,
@@ -34,7 +34,7 @@ from iosim.program.ops import OPS
 from iosim.program.walk import Instance
 
 Body = tuple[Node, ...]
-Shapes = Mapping[str, tuple[Index, ...]]
+Shapes = Mapping[str, tuple[Dim, ...]]
 
 NOTHING = Ref("")  # an operand without words
 
@@ -97,18 +97,18 @@ def _pruned_op(instance: Instance, node: Op, shapes: Shapes) -> Op | None:
     return replace(node, operands=tuple(NOTHING if none else ref for ref, none in pairs))
 
 
-def _shape(ref: Ref, shapes: Shapes) -> tuple[Index, ...]:
+def _shape(ref: Ref, shapes: Shapes) -> tuple[Dim, ...]:
     """An operand's indices: where a tile cuts the buffer, the tile."""
     if ref.part is None:
         return shapes[ref.buffer]
     return tuple(ref.part if x.axis == ref.part.axis else x for x in shapes[ref.buffer])
 
 
-def _has_no_words(instance: Instance, own: tuple[Index, ...]) -> bool:
+def _has_no_words(instance: Instance, own: tuple[Dim, ...]) -> bool:
     return any(_empty(instance, x) for x in own)
 
 
-def _empty(instance: Instance, x: Index) -> bool:
+def _empty(instance: Instance, x: Dim) -> bool:
     match x:
         case Tile():
             return False  # loops without iterations are gone

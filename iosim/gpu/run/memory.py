@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from iosim.errors import InputError
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import Kernel
-from iosim.problem import Tensor
+from iosim.problem import Tensor, check_positions
 from iosim.program.walk import Instance
 
 Array = NDArray[Any]
@@ -34,7 +34,7 @@ def check_dtype(dtype: str) -> str:
 class Device(Protocol):
     """What a run needs of a place to run: two implementations, NumPy and torch."""
 
-    def put(self, flat: NDArray[np.float32], dtype: str) -> Any:
+    def put(self, flat: NDArray[Any], dtype: str) -> Any:
         """Copy a flat array to the device as `dtype`."""
         ...
 
@@ -52,14 +52,23 @@ class Device(Protocol):
 
 
 def dtype_of(tensor: Tensor, dtype: str) -> str:
-    """Statistics are fp32 whatever the data is."""
+    """Statistics are fp32 and positions int32, whatever the data is."""
+    if tensor.positions:
+        return "int32"
     return "fp32" if tensor.wide else dtype
 
 
-def pack(tensor: Tensor, instance: Instance, data: Array | None) -> NDArray[np.float32]:
-    """Lay a tensor out flat with padded rows; what is not data is NaN."""
-    flat = np.full(layout.allocation(tensor, instance), np.nan, np.float32)
+def pack(tensor: Tensor, instance: Instance, data: Array | None) -> NDArray[Any]:
+    """Lay a tensor out flat with padded rows; what is not data is NaN, or no position.
+
+    Raises InputError for positions outside their axis.
+    """
+    size = layout.allocation(tensor, instance)
+    flat = np.full(size, -1 if tensor.positions else np.nan, np.float32)
     if data is not None:
+        if tensor.positions:
+            check_positions(tensor, np.asarray(data, float), instance.env[tensor.positions])
+            flat = flat.astype(np.int32)
         _window(flat, tensor, instance)[...] = data
     return flat
 
