@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -151,7 +151,8 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
 def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
     """A random schedule whose inner loops and buffers are bounded by the edges of outer tiles.
 
-    It loads, reserves, stores and frees over square tensors, and computes nothing.
+    It loads, reserves, stores and frees over square tensors, and computes nothing.  L is a limit: a
+    size that is no axis, and may be 0.
     """
     seed = draw(st.randoms(use_true_random=False))
     steps = ["B0", "B1", "B2"]
@@ -162,7 +163,7 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
             return seed.choice([0, extent])
         edge = seed.choice(open_)
         edge = seed.choice([edge.start, edge.stop]) * seed.choice([1, 1, 1, 1, 2, -1])
-        return edge + seed.choice([0, 0, 0, 1, -1, -3, extent, "W"]) - seed.choice([0, 0, 2])
+        return edge + seed.choice([0, 0, 0, 1, -1, -3, extent, "W", "L"]) - seed.choice([0, 0, 2])
 
     def part(b: Any, open_: list[Any], axis: str) -> Any:
         tiles = [t for t in open_ if t.axis == axis]
@@ -175,7 +176,9 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
     def span(b: Any, axis: str, ends: list[Any]) -> Any:
         within = None
         if b.span(axis, *ends).edges and seed.random() < 0.5:
-            within = tuple(seed.choice(["W", 0, 1, 5, axis, Affine.of(axis) - "W"]) for _ in "lh")
+            within = tuple(
+                seed.choice(["W", "L", 0, 1, 5, axis, Affine.of(axis) - "W"]) for _ in "lh"
+            )
         return b.span(axis, *ends, within=within)
 
     def fixed(x: Any) -> bool:
@@ -217,8 +220,9 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
         b.hold("n", "W")
         block(b, [], 0, [0])
 
-    program = iosim.build("random", Square, schedule)
+    program = iosim.build("random", replace(Square.plain_form(), limits=("L",)), schedule)
     sizes = {axis: draw(st.integers(1, most), label=axis) for axis in ("n", "m")}
+    sizes["L"] = draw(st.integers(0, most), label="L")
     tiles = {p.name: draw(st.integers(p.least, most), label=p.name) for p in program.params}
     return program, sizes, tiles
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import itertools
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -14,7 +16,9 @@ from walking import agree
 import iosim
 from iosim import problem as problem_module
 from iosim.counting import symbols
+from iosim.counting.closed import close
 from iosim.counting.show import show
+from iosim.counting.signs import falls_with
 from iosim.errors import ProgramError
 from iosim.gpu import emit, interpret
 from iosim.problem import BaseProblem, Tensor
@@ -44,10 +48,12 @@ def columns(b: iosim.Builder, span: Any, B_c: str) -> None:
         b.free(b.load("K", j, "d"), b.load("V", j, "d"))
 
 
-def window(b: iosim.Builder) -> None:
+def window(b: iosim.Builder, limit: bool = False) -> None:
     """Rows i see columns around the diagonal at the lower right, and the first ones always."""
     (B_r,), (B_c,) = b.tile_sizes("N", "B_r"), b.tile_sizes("N_k", "B_c")
-    left, right, sinks = (b.hold("N_k", name) for name in ("left", "right", "sinks"))
+    left, right, sinks = (
+        name if limit else b.hold("N_k", name) for name in ("left", "right", "sinks")
+    )
     for i in b.grid("N", B_r):
         q = b.load("Q", i, "d")
         stop = i.stop + "N_k" - "N" + right
@@ -106,6 +112,70 @@ def test_a_window_moves_what_its_rows_see() -> None:
     # Of fewer columns than sinks, all are seen; of more rows than columns, the first see nothing.
     counts, _ = agree(SCHEDULES["window"], {"N": 5, "N_k": 2, "d": 1}, tiles | {"sinks": 9})
     assert counts["load", "K"] == 1 + 2
+
+
+LIMITED = iosim.build(
+    "limited",
+    replace(Cross.plain_form(), limits=("left", "right", "sinks")),
+    functools.partial(window, limit=True),
+)
+
+
+@pytest.mark.parametrize("left", [0, 3])
+@pytest.mark.parametrize("right", [0, 2])
+@pytest.mark.parametrize("sinks", [0, 1, 9])
+def test_limits_are_sizes_that_may_be_0(left: int, right: int, sinks: int) -> None:
+    formula = symbols.count(LIMITED)
+    assert {str(x) for x in formula.total_words.free_symbols} >= set(LIMITED.limits)
+    limits = {"left": left, "right": right, "sinks": sinks}
+    for N, N_k in ((7, 7), (4, 9), (9, 4)):
+        shape, tiles = {"N": N, "N_k": N_k, "d": 2}, {"B_r": 3, "B_c": 2}
+        found = agree(LIMITED, shape | limits, tiles, formula)
+        # Parameters are clipped to their axis, which changes nothing here.
+        assert found == agree(SCHEDULES["window"], shape, tiles | limits)
+
+
+def test_columns_of_limits_are_checked() -> None:
+    columns = {"N": 4, "N_k": 4, "d": 1, "B_r": 2, "B_c": 2, "left": 1, "right": 0, "sinks": 0}
+    iosim.count_many(LIMITED, columns)
+    with pytest.raises(iosim.InputError, match="needs the columns left: give them"):
+        iosim.count_many(LIMITED, {k: v for k, v in columns.items() if k != "left"})
+    with pytest.raises(iosim.InputError, match=r"column right must hold integers in 0\.\."):
+        iosim.count_many(LIMITED, columns | {"right": -1})
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+@pytest.mark.parametrize("M", [36, 50, 200])
+def test_nothing_is_proved_of_a_limit_but_that_it_is_not_negative(size: int, M: int) -> None:
+    """Where a loop may not run, a hold may only cost; a part of size − 1 + W may not be."""
+
+    def schedule(b: iosim.Builder) -> None:
+        (B,), W = b.tile_sizes("N_k", "B"), b.hold("d", "W")
+        kept = b.load("K", "N_k", b.span("d", 0, W), name="kept")
+        for j in b.tiles("N_k", B, 0, "size"):
+            b.free(b.load("K", "N_k", b.span("d", W, "d")))
+            b.free(b.alloc("part", j, b.span("d", 0, Affine.of("size") - 1 + W)))
+        b.free(kept)
+
+    program = iosim.build("part", replace(Cross.plain_form(), limits=("size",)), schedule)
+    total = close(program).counts["load", "K"]
+    assert falls_with(total, "W", {"W": "d"})  # as it would if the loop always ran
+    assert not falls_with(total, "W", {"W": "d"}, program.limits)
+    sizes = {"N": 1, "N_k": 6, "d": 5, "size": size}
+
+    class Sizes:
+        pass
+
+    Sizes.sizes = sizes  # type: ignore[attr-defined]
+    found = []
+    for B, W in itertools.product(range(1, 7), range(6)):
+        if not 1 <= size + W <= 6:
+            continue  # the part of V would not lie inside
+        instance = iosim.bind(program, sizes, {"B": B, "W": W})
+        if iosim.peak(instance) <= M:
+            found.append(iosim.count(instance).total_words)
+    best = iosim.optimal_tiles(program, Sizes(), M)  # type: ignore[arg-type]
+    assert best.total_words == min(found)
 
 
 def test_a_within_that_is_empty_holds_nothing() -> None:

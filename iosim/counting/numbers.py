@@ -16,7 +16,7 @@ from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE
 from iosim.program.ir import Program
-from iosim.program.space import axes, clipped, misplaced, with_derived
+from iosim.program.space import clipped, leasts, misplaced, with_derived
 from iosim.program.walk import Instance
 
 IntArray = NDArray[np.int64]
@@ -107,7 +107,7 @@ def check_columns(
     Raises:
         InputError: a column is missing, unknown or out of range.
     """
-    lows = dict.fromkeys(axes(program), 1) | {p.name: p.least for p in program.params}
+    lows = leasts(program)
     if missing := sorted(set(lows) - set(columns) - set(free)):
         raise InputError(f"{program.name} needs the columns {', '.join(missing)}: give them")
     if unknown := sorted(set(columns) - set(lows)):

@@ -7,7 +7,7 @@ holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from iosim.counting.poly import Clip, Poly, Trips, names_of
 from iosim.program.ir import Affine, Tile
@@ -45,12 +45,18 @@ def _clipped(atom: Clip, tile: str) -> bool | None:
             return atom.step == tile if known else None
 
 
-def falls_with(words: Poly, name: str, holds: Mapping[str, str]) -> bool:
-    """Whether a count never rises as a tile or a hold grows; arguments as for `rises_with`."""
+def falls_with(
+    words: Poly, name: str, holds: Mapping[str, str], limits: Collection[str] = ()
+) -> bool:
+    """Whether a count never rises as a tile or a hold grows; arguments as for `rises_with`.
+
+    Args:
+        limits: sizes that may be 0.
+    """
     for atom in words.atoms():
         slope = words.slope(atom)
         if atom == name:
-            if not all(c < 0 for c in _at_least_once(slope, holds).terms.values()):
+            if not all(c < 0 for c in _at_least_once(slope, {*holds, *limits}).terms.values()):
                 return False
         elif isinstance(atom, (Trips, Clip)) and isinstance(atom.length, Affine):
             signs = {c > 0 for n, c in atom.length.terms if n == name}
@@ -75,11 +81,17 @@ def never_negative(poly: Poly, holds: Mapping[str, str]) -> bool:
     return all(c > 0 for c in poly.terms.values())
 
 
-def _at_least_once(poly: Poly, holds: Mapping[str, str]) -> Poly:
-    """Write the trips t of loops over a whole axis, which run at least once, as 1 + t'."""
+def _at_least_once(poly: Poly, zero: Collection[str]) -> Poly:
+    """Write the trips t of loops that run at least once as 1 + t'.
+
+    They are over a whole axis, or over a part that a tile size gives.
+
+    Args:
+        zero: names that may be 0.
+    """
     for atom in poly.atoms():
         if isinstance(atom, Trips) and atom.length.const == 0:
             names = [n for n, c in atom.length.terms if c == 1]
-            if len(atom.length.terms) == len(names) == 1 and names[0] not in holds:
+            if len(atom.length.terms) == len(names) == 1 and names[0] not in zero:
                 poly = poly.replace(atom, Poly.of(1) + Poly.of(f"{atom} − 1"))
     return poly

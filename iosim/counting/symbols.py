@@ -17,6 +17,7 @@ from iosim.counting.poly import Atom, Clip, Part, Sum, Trips
 from iosim.counts import Counts, Key
 from iosim.errors import InputError
 from iosim.program.ir import Affine, Edge, Name, Program, Span, Tile
+from iosim.program.space import leasts
 from iosim.program.walk import bind
 
 
@@ -44,12 +45,12 @@ class _Symbols:
 
     def __init__(self, program: Program, open_: Mapping[Edge, Any] | None = None) -> None:
         self.program, self.open = program, dict(open_ or {})
-        self._least = {p.name: p.least for p in program.params}
+        self._least = leasts(program)
 
     def name(self, name: Name) -> Any:
         if isinstance(name, Edge):
             return self.open[name]
-        return sym(name, self._least.get(name, 1))
+        return sym(name, self._least[name])
 
     def affine(self, value: Affine) -> Any:
         terms = (c * self.name(name) for name, c in value.terms)

@@ -46,6 +46,13 @@ def with_derived(program: Program, env: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=256)
+def leasts(program: Program) -> dict[str, int]:
+    """The least value of every axis, limit and tile parameter; limits may be 0."""
+    least = dict.fromkeys(axes(program), 1) | dict.fromkeys(program.limits, 0)
+    return least | {p.name: p.least for p in program.params}
+
+
+@functools.lru_cache(maxsize=256)
 def spans(program: Program) -> tuple[Span, ...]:
     """Every part of an axis that a program names, once each."""
     found: dict[Span, None] = {}

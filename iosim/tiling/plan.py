@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from iosim.counting.closed import Level, Nest, close
 from iosim.counting.poly import Poly
 from iosim.counting.signs import falls_with, rises_with
-from iosim.program.ir import Affine, Param, Program, Span
-from iosim.program.space import fixed_spans
+from iosim.program.ir import Affine, Program, Span
+from iosim.program.space import fixed_spans, leasts
 from iosim.tiling.lines import OccupancyLine, lines
 from iosim.tiling.relax import Relaxation, relaxation
 
@@ -79,7 +79,12 @@ def plans(program: Program, given: frozenset[str]) -> tuple[Plan, ...]:
     needed = dict.fromkeys(c for span in fixed_spans(program) for c in _constraints(program, span))
     parts += [_Part(frozenset(Poly.of(c).names()), constraint=c) for c in needed]
     return tuple(
-        _plan(group, [p.name for p in free if any(p.name in part.names for part in group)], axis_of)
+        _plan(
+            group,
+            [p.name for p in free if any(p.name in part.names for part in group)],
+            axis_of,
+            program.limits,
+        )
         for group in _groups(parts, {p.name for p in free})
     )
 
@@ -91,24 +96,29 @@ def always_valid(program: Program, span: Span) -> bool:
 
 def _constraints(program: Program, span: Span) -> list[Affine]:
     """What has to be at least 0 for a span to lie inside its axis, and may not be."""
-    params = {p.name: p for p in program.params}
     needed = (span.start, span.length, Affine.of(span.axis) - span.stop)
-    return [value for value in needed if not _never_negative(value, params)]
+    return [value for value in needed if not _never_negative(value, program)]
 
 
-def _never_negative(value: Affine, params: Mapping[str, Param]) -> bool:
-    """Whether the ranges of the parameters imply it: from its least, and up to its axis."""
-    least, axes = value.const, dict[str, int]()
+def _never_negative(value: Affine, program: Program) -> bool:
+    """Whether the ranges of names imply it: from their least, and parameters up to their axis."""
+    least, params = leasts(program), {p.name: p for p in program.params}
+    total, axes = value.const, dict[str, int]()
     for name, c in value.sizes:
-        if name in params and c > 0:
-            least += c * params[name].least
+        if name in params and c < 0:
+            axes[params[name].axis] = axes.get(params[name].axis, 0) + c
+        elif name in params or name in program.limits:
+            if c < 0:
+                return False
+            total += c * least[name]
         else:
-            axis = params[name].axis if name in params else name
-            axes[axis] = axes.get(axis, 0) + c
-    return all(c >= 0 for c in axes.values()) and least + sum(axes.values()) >= 0
+            axes[name] = axes.get(name, 0) + c
+    return all(c >= 0 for c in axes.values()) and total + sum(axes.values()) >= 0
 
 
-def _plan(parts: list[_Part], free: list[str], axis_of: dict[str, str]) -> Plan:
+def _plan(
+    parts: list[_Part], free: list[str], axis_of: dict[str, str], limits: Collection[str]
+) -> Plan:
     nests = [part.nest for part in parts if part.nest is not None]
     needed = tuple(part.constraint for part in parts if part.constraint is not None)
     total = sum((nest.total for nest in nests), Poly())
@@ -122,7 +132,7 @@ def _plan(parts: list[_Part], free: list[str], axis_of: dict[str, str]) -> Plan:
         and all(k not in v.loop_names and rises_with(v.words, k, axis_of) for v in levels)
         for k in steps
     }
-    falls = {k: falls_with(total, k, axis_of) for k in free}
+    falls = {k: falls_with(total, k, axis_of, limits) for k in free}
     spare = tuple(k for k in steps if rises[k] and k not in total.names())
     holds = [k for k in free if k in axis_of]
     searched = [k for k in steps if k not in spare]
