@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from iosim.algorithms._shape import (
+    Head,
+    Keys,
+    columns,
+    heads,
+    hide,
+    safe,
+    tile_sizes,
+    unseen,
+    values,
+)
 from iosim.program.build import Buffer, Builder
-from iosim.program.ir import Tile
+from iosim.program.ir import Index, Tile
+
+
+def statistics(b: Builder, i: Tile, x: Index | str) -> tuple[Buffer, Buffer, Buffer]:
+    """Empty accumulators for rows i: columns x of O, row maxima m, and row sums l."""
+    return b.zeros("o", i, x), unseen(b, i), b.zeros("l", i)
 
 
 def scores(b: Builder) -> None:
@@ -13,49 +29,52 @@ def scores(b: Builder) -> None:
     whole row of tiles; the other d − W1 are streamed with K, B_d1 columns at a time.  W1 = 0 is
     the usual blocked product (2N²d/√M loads with square tiles); W1 = d holds whole rows of Q
     (N²d²/M loads), which is better for M > d²/4.
+
+    Under a mask, scores that no row of a block sees are neither computed nor stored.
     """
-    B_r, B_c = b.tile_sizes("N", "B_r1", "B_c1")
+    B_r, B_c = tile_sizes(b, "B_r1", "B_c1")
     (B_d,) = b.tile_sizes("d", "B_d1")
     W = b.hold("d", "W1")
-    for h in b.grid("heads"):
+    for h in heads(b):
         for i in b.grid("N", B_r):
-            held = b.load("Q", h, i, b.span("d", 0, W), name="held")
-            for j in b.grid("N", B_c):
-                s = b.zeros("s", i, j)
+            held = b.load("Q", *h.q, i, b.span("d", 0, W), name="held")
+            for j in columns(b, i, B_c, parallel=True):
+                s = b.zeros("s", i, j.tile)
                 for x in b.tiles("d", B_d, 0, W):
-                    k = b.load("K", h, j, x)
+                    k = b.load("K", *h.k, j.tile, x)
                     b.op("matmul_nt", s, held[x], k)
                     b.free(k)
                 for x in b.tiles("d", B_d, W):
-                    q = b.load("Q", h, i, x)
-                    k = b.load("K", h, j, x)
+                    q = b.load("Q", *h.q, i, x)
+                    k = b.load("K", *h.k, j.tile, x)
                     b.op("matmul_nt", s, q, k)
                     b.free(q, k)
-                b.store(s, "S", h, i, j)
+                b.store(s, "S", *h.q, i, j.tile)
                 b.free(s)
             b.free(held)
 
 
 def attend(
-    b: Builder, h: Tile, i: Tile, j: Tile, q: Buffer, o: Buffer, m: Buffer, l: Buffer
+    b: Builder, h: Head, i: Tile, j: Keys, q: Buffer, o: Buffer, m: Buffer, l: Buffer
 ) -> None:
     """Rows i attend to the whole rows j of K and V, which are loaded and freed."""
-    k = b.load("K", h, j, "d")
-    s = b.zeros("s", i, j)
+    k = b.load("K", *h.k, j.tile, "d")
+    s = b.zeros("s", i, j.tile)
     b.op("matmul_nt", s, q, k)
     b.free(k)
-    v = b.load("V", h, j, "d")
+    hide(b, s, i, j)
+    v = b.load("V", *h.k, j.tile, values(b))
     b.op("online_softmax", o, m, l, s, v)
     b.free(v, s)
 
 
 def weigh_in_chunks(
-    b: Builder, h: Tile, j: Tile, B_d: str, o: Buffer, m: Buffer, l: Buffer, s: Buffer
+    b: Builder, h: Head, j: Keys, B_d: str, o: Buffer, m: Buffer, l: Buffer, s: Buffer
 ) -> None:
     """Turn scores s into weights and add those of rows j of V to o, B_d columns at a time."""
     b.op("online_weights", o, m, l, s)
-    for x in b.tiles("d", B_d):
-        v = b.load("V", h, j, x)
+    for x in b.tiles(values(b), B_d):
+        v = b.load("V", *h.k, j.tile, x)
         b.op("matmul_nn", o[x], s, v)
         b.free(v)
     b.free(s)
@@ -67,27 +86,31 @@ def fused_rows(b: Builder, *, hold_q: bool = True, chunked: bool = False) -> Non
     Args:
         hold_q: rows of Q stay too; otherwise they are streamed with K.
         chunked: K and V come B_d columns at a time instead of in whole rows, which takes d words
-            less and moves the same.
+            less and moves the same; V in steps of B_v where its rows are not as long as those
+            of K.
     """
-    (B_d,) = b.tile_sizes("d", "B_d") if chunked or not hold_q else ("",)
-    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
-    for h in b.grid("heads"):
+    chunks = chunked or not hold_q
+    (B_d,) = b.tile_sizes("d", "B_d") if chunks else ("",)
+    (B_v,) = b.tile_sizes(values(b), "B_v") if chunks and values(b) != "d" else (B_d,)
+    B_r, B_c = tile_sizes(b, "B_r", "B_c")
+    for h in heads(b):
         for i in b.grid("N", B_r):
-            held = [b.load("Q", h, i, "d")] if hold_q else []
-            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
-            for j in b.tiles("N", B_c):
-                if not B_d:
+            held = [b.load("Q", *h.q, i, "d")] if hold_q else []
+            o, m, l = statistics(b, i, values(b))
+            for j in columns(b, i, B_c):
+                if not chunks:
                     attend(b, h, i, j, held[0], o, m, l)
                     continue
-                s = b.zeros("s", i, j)
+                s = b.zeros("s", i, j.tile)
                 for x in b.tiles("d", B_d):
-                    own = [] if hold_q else [b.load("Q", h, i, x)]
-                    k = b.load("K", h, j, x)
+                    own = [] if hold_q else [b.load("Q", *h.q, i, x)]
+                    k = b.load("K", *h.k, j.tile, x)
                     b.op("matmul_nt", s, *(q[x] for q in held), *own, k)
                     b.free(k, *own)
-                weigh_in_chunks(b, h, j, B_d, o, m, l, s)
-            b.op("finish", o, l)
-            b.store(o, "O", h, i, "d")
+                hide(b, s, i, j)
+                weigh_in_chunks(b, h, j, B_v, o, m, l, s)
+            b.op(safe(b, "finish"), o, l)
+            b.store(o, "O", *h.q, i, values(b))
             b.free(*held, o, m, l)
 
 
@@ -96,32 +119,34 @@ def softmax_tiles(b: Builder) -> None:
 
     A row of scores is read once for each of the ⌈d/B_d2⌉ tiles beside it.
     """
-    B_r, B_c = b.tile_sizes("N", "B_r2", "B_c2")
-    (B_d,) = b.tile_sizes("d", "B_d2")
-    for h in b.grid("heads"):
+    B_r, B_c = tile_sizes(b, "B_r2", "B_c2")
+    (B_d,) = b.tile_sizes(values(b), "B_d2")
+    for h in heads(b):
         for i in b.grid("N", B_r):
-            for x in b.grid("d", B_d):
-                o, m, l = b.zeros("o", i, x), b.lowest("m", i), b.zeros("l", i)
-                for j in b.tiles("N", B_c):
-                    s = b.load("S", h, i, j)
-                    v = b.load("V", h, j, x)
+            for x in b.grid(values(b), B_d):
+                o, m, l = statistics(b, i, x)
+                for j in columns(b, i, B_c):
+                    s = b.load("S", *h.q, i, j.tile)
+                    hide(b, s, i, j)
+                    v = b.load("V", *h.k, j.tile, x)
                     b.op("online_softmax", o, m, l, s, v)
                     b.free(s, v)
-                b.op("finish", o, l)
-                b.store(o, "O", h, i, x)
+                b.op(safe(b, "finish"), o, l)
+                b.store(o, "O", *h.q, i, x)
                 b.free(o, m, l)
 
 
 def softmax_rows(b: Builder) -> None:
     """O = softmax(S)V in whole rows of O: scores are read once, V comes B_d2 columns at a time."""
-    (B_d,) = b.tile_sizes("d", "B_d2")
-    B_r, B_c = b.tile_sizes("N", "B_r2", "B_c2")
-    for h in b.grid("heads"):
+    (B_d,) = b.tile_sizes(values(b), "B_d2")
+    B_r, B_c = tile_sizes(b, "B_r2", "B_c2")
+    for h in heads(b):
         for i in b.grid("N", B_r):
-            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
-            for j in b.tiles("N", B_c):
-                s = b.load("S", h, i, j)
+            o, m, l = statistics(b, i, values(b))
+            for j in columns(b, i, B_c):
+                s = b.load("S", *h.q, i, j.tile)
+                hide(b, s, i, j)
                 weigh_in_chunks(b, h, j, B_d, o, m, l, s)
-            b.op("finish", o, l)
-            b.store(o, "O", h, i, "d")
+            b.op(safe(b, "finish"), o, l)
+            b.store(o, "O", *h.q, i, values(b))
             b.free(o, m, l)

@@ -11,39 +11,51 @@ Q is freed before O is loaded, which moves nothing more and takes B_r·d words l
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
+from iosim.algorithms._passes import statistics
+from iosim.algorithms._shape import (
+    heads,
+    hide,
+    key_tiles,
+    of_heads,
+    rows,
+    safe,
+    tile_sizes,
+    values,
+)
 from iosim.problem import Attention
 from iosim.program.build import Builder
 
 
 def schedule(b: Builder) -> None:
     """K/V blocks outside, rows of Q inside."""
-    b.scratch("m", "heads", "N", wide=True)
-    b.scratch("l", "heads", "N", wide=True)
-    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
-    for h in b.grid("heads"):
+    b.scratch("m", *of_heads(b), "N", wide=True)
+    b.scratch("l", *of_heads(b), "N", wide=True)
+    B_r, B_c = tile_sizes(b, "B_r", "B_c")
+    for h in heads(b):
         for i in b.grid("N", B_r):
-            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
-            b.store(o, "O", h, i, "d")
-            b.store(m, "m", h, i)
-            b.store(l, "l", h, i)
+            o, m, l = statistics(b, i, values(b))
+            b.store(o, "O", *h.q, i, values(b))
+            b.store(m, "m", *h.q, i)
+            b.store(l, "l", *h.q, i)
             b.free(o, m, l)
-        for j in b.tiles("N", B_c):
-            k = b.load("K", h, j, "d")
-            v = b.load("V", h, j, "d")
-            for i in b.grid("N", B_r):
-                q = b.load("Q", h, i, "d")
-                s = b.zeros("s", i, j)
+        for j in key_tiles(b, B_c):
+            k = b.load("K", *h.k, j.tile, "d")
+            v = b.load("V", *h.k, j.tile, values(b))
+            for i in rows(b, j, B_r):
+                q = b.load("Q", *h.q, i, "d")
+                s = b.zeros("s", i, j.tile)
                 b.op("matmul_nt", s, q, k)
                 b.free(q)
-                o = b.load("O", h, i, "d")
-                m = b.load("m", h, i)
-                l = b.load("l", h, i)
+                hide(b, s, i, j)
+                o = b.load("O", *h.q, i, values(b))
+                m = b.load("m", *h.q, i)
+                l = b.load("l", *h.q, i)
                 # O stays normalised after every block (line 12): no last pass is needed.
-                b.op("online_mean", o, m, l, s, v)
+                b.op(safe(b, "online_mean"), o, m, l, s, v)
                 b.free(s)
-                b.store(o, "O", h, i, "d")
-                b.store(m, "m", h, i)
-                b.store(l, "l", h, i)
+                b.store(o, "O", *h.q, i, values(b))
+                b.store(m, "m", *h.q, i)
+                b.store(l, "l", *h.q, i)
                 b.free(o, m, l)
             b.free(k, v)
 

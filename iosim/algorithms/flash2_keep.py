@@ -8,30 +8,32 @@ that the next smaller number of sweeps cannot use keep rows of K and V instead. 
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._passes import attend
+from iosim.algorithms._passes import attend, statistics
+from iosim.algorithms._shape import columns, heads, hide, keys, safe, tile_sizes, values
 from iosim.problem import Attention
 from iosim.program.build import Builder
 
 
 def schedule(b: Builder) -> None:
     """Rows of Q outside; of K and V, W rows stay and the others stream."""
-    W = b.hold("N", "W")
-    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
-    for h in b.grid("heads"):
-        kept_k = b.load("K", h, b.span("N", 0, W), "d", name="kept_k")
-        kept_v = b.load("V", h, b.span("N", 0, W), "d", name="kept_v")
+    W = b.hold(keys(b), "W")
+    B_r, B_c = tile_sizes(b, "B_r", "B_c")
+    for h in heads(b):
+        kept_k = b.load("K", *h.k, b.span(keys(b), 0, W), "d", name="kept_k")
+        kept_v = b.load("V", *h.k, b.span(keys(b), 0, W), values(b), name="kept_v")
         for i in b.grid("N", B_r):
-            q = b.load("Q", h, i, "d")
-            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
-            for j in b.tiles("N", B_c, 0, W):
-                s = b.zeros("s", i, j)
-                b.op("matmul_nt", s, q, kept_k[j])
-                b.op("online_softmax", o, m, l, s, kept_v[j])
+            q = b.load("Q", *h.q, i, "d")
+            o, m, l = statistics(b, i, values(b))
+            for j in columns(b, i, B_c, (0, W)):
+                s = b.zeros("s", i, j.tile)
+                b.op("matmul_nt", s, q, kept_k[j.tile])
+                hide(b, s, i, j)
+                b.op("online_softmax", o, m, l, s, kept_v[j.tile])
                 b.free(s)
-            for j in b.tiles("N", B_c, W):
+            for j in columns(b, i, B_c, (W, keys(b))):
                 attend(b, h, i, j, q, o, m, l)
-            b.op("finish", o, l)
-            b.store(o, "O", h, i, "d")
+            b.op(safe(b, "finish"), o, l)
+            b.store(o, "O", *h.q, i, values(b))
             b.free(q, o, m, l)
         b.free(kept_k, kept_v)
 
@@ -44,5 +46,6 @@ ALGORITHM = Algorithm(
     cost="4N²d²/M, without steps near M = Nd",
     source="iosim's schedule search, after Dao 2023, arXiv 2307.08691",
     attains="attenio",
+    lacks=("sinks", "window"),  # a window moves on from the first rows
     exponent=-1.0,
 )

@@ -15,14 +15,27 @@ from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
 from iosim.algorithms._passes import scores
+from iosim.algorithms._shape import (
+    columns,
+    heads,
+    hide,
+    hide_first,
+    keys,
+    of_heads,
+    safe,
+    seen,
+    tile_sizes,
+    unseen,
+    values,
+)
 from iosim.problem import Attention
 from iosim.program.build import Builder
 
 
 def schedule(b: Builder) -> None:
     """Three passes, each a nest of its own."""
-    b.scratch("S", "heads", "N", "N")
-    b.scratch("P", "heads", "N", "N")
+    b.scratch("S", *of_heads(b), "N", keys(b))
+    b.scratch("P", *of_heads(b), "N", keys(b))
     scores(b)
     softmax(b)
     weighted_sum(b)
@@ -30,42 +43,54 @@ def schedule(b: Builder) -> None:
 
 def softmax(b: Builder) -> None:
     """P = softmax(S), row by row."""
-    B_r, B_c = b.tile_sizes("N", "B_r2", "B_c2")
-    W = b.hold("N", "W2")
-    for h in b.grid("heads"):
+    B_r, B_c = tile_sizes(b, "B_r2", "B_c2")
+    mask = b.form.mask
+    # A window moves on from the first columns, so that holding them would not help.
+    W = 0 if mask is not None and mask.left else b.hold(keys(b), "W2")
+    rest = (W, keys(b)) if W else None
+    for h in heads(b):
         for i in b.grid("N", B_r):
-            m, l = b.lowest("m", i), b.zeros("l", i)
-            held = b.load("S", h, i, b.span("N", 0, W), name="held")
-            b.op("row_stats", m, l, held)
-            for j in b.tiles("N", B_c, W):
-                s = b.load("S", h, i, j)
+            m, l = unseen(b, i), b.zeros("l", i)
+            if W:
+                first = b.span(keys(b), 0, W)
+                if mask is not None:
+                    first = b.span(keys(b), *seen(b, i), within=(0, W))
+                held = b.load("S", *h.q, i, first, name="held")
+                hide_first(b, held, i)
+                b.op("row_stats", m, l, held)
+            for j in columns(b, i, B_c, rest):
+                s = b.load("S", *h.q, i, j.tile)
+                hide(b, s, i, j)
                 b.op("row_stats", m, l, s)
                 b.free(s)
-            b.op("normalise", held, m, l)
-            b.store(held, "P", h, i, b.span("N", 0, W))
-            b.free(held)
-            for j in b.tiles("N", B_c, W):
-                s = b.load("S", h, i, j)
-                b.op("normalise", s, m, l)
-                b.store(s, "P", h, i, j)
+            if W:
+                b.op(safe(b, "normalise"), held, m, l)
+                b.store(held, "P", *h.q, i, first)
+                b.free(held)
+            for j in columns(b, i, B_c, rest):
+                s = b.load("S", *h.q, i, j.tile)
+                hide(b, s, i, j)
+                b.op(safe(b, "normalise"), s, m, l)
+                b.store(s, "P", *h.q, i, j.tile)
                 b.free(s)
             b.free(m, l)
 
 
 def weighted_sum(b: Builder) -> None:
     """O = PV."""
-    B_r, B_c = b.tile_sizes("N", "B_r3", "B_c3")
-    (B_d,) = b.tile_sizes("d", "B_d3")
-    for h in b.grid("heads"):
+    B_r, B_c = tile_sizes(b, "B_r3", "B_c3")
+    (B_d,) = b.tile_sizes(values(b), "B_d3")
+    for h in heads(b):
         for i in b.grid("N", B_r):
-            for x in b.grid("d", B_d):
+            for x in b.grid(values(b), B_d):
                 o = b.zeros("o", i, x)
-                for j in b.tiles("N", B_c):
-                    p = b.load("P", h, i, j)
-                    v = b.load("V", h, j, x)
+                for j in columns(b, i, B_c):
+                    p = b.load("P", *h.q, i, j.tile)
+                    hide(b, p, i, j, by="drop")
+                    v = b.load("V", *h.k, j.tile, x)
                     b.op("matmul_nn", o, p, v)
                     b.free(p, v)
-                b.store(o, "O", h, i, x)
+                b.store(o, "O", *h.q, i, x)
                 b.free(o)
 
 

@@ -15,13 +15,14 @@ import math
 
 from iosim.algorithms._entry import Algorithm, Regime
 from iosim.algorithms._passes import scores, softmax_tiles
+from iosim.algorithms._shape import keys, of_heads
 from iosim.problem import Attention
 from iosim.program.build import Builder
 
 
 def schedule(b: Builder) -> None:
     """Two passes, each a nest of its own."""
-    b.scratch("S", "heads", "N", "N")
+    b.scratch("S", *of_heads(b), "N", keys(b))
     scores(b)
     softmax_tiles(b)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
 from iosim.algorithms._passes import scores, softmax_rows
+from iosim.algorithms._shape import keys, of_heads
 from iosim.problem import Attention
 from iosim.program.build import Builder
 
 
 def schedule(b: Builder) -> None:
     """Two passes, each a nest of its own."""
-    b.scratch("S", "heads", "N", "N")
+    b.scratch("S", *of_heads(b), "N", keys(b))
     scores(b)
     softmax_rows(b)
 

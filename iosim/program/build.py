@@ -319,6 +319,12 @@ class Builder:
         self.op("lowest", buffer)
         return buffer
 
+    def low(self, name: str, *index: Index | str) -> Buffer:
+        """Reserve a buffer and fill it with −10³⁰, below every score and finite."""
+        buffer = self.alloc(name, *index)
+        self.op("low", buffer)
+        return buffer
+
     def free(self, *buffers: Buffer) -> None:
         """Give the words of buffers back, in the scope that made them."""
         for buffer in buffers:

@@ -112,10 +112,15 @@ def _beyond(s: Array, a: int | Ints) -> Ints:
     return apart
 
 
-def _mask_after(s: Array, a: int | Ints) -> tuple[Array]:
-    if np.all(np.asarray(a) >= s.shape[-1] - 1):
-        return (s.copy(),)  # every row sees every column
-    return (np.where(_beyond(s, a) > 0, -np.inf, s),)
+def _seen(l: Array) -> Array:
+    """Row sums to divide by; 1 for rows that saw nothing, whose weights are all 0."""
+    return np.where(l == 0.0, 1.0, l)
+
+
+def _online_mean_seen(o: Array, m: Array, l: Array, s: Array, v: Array) -> tuple[Array, ...]:
+    top, total, p, shrink = _online(m, l, s)
+    mean = (o * (l * shrink)[..., None] + _dot(p, v)) / _seen(total)[..., None]
+    return mean, top, total, p
 
 
 # Shared by the softmax family: `_online` above, on tiles.  exp2 is the one that hardware has.
@@ -123,6 +128,8 @@ _ONLINE = """\
 _top = tl.maximum({m}, tl.max({s}, 1))
 _shrink = tl.exp2(({m} - _top) * LOG2E)
 """
+_HIDDEN = "{s} = tl.where({s.column}[None, :] - {s.row}[:, None] %s {a}, %s, {s})"
+_SEEN = "tl.where({l} == 0.0, 1.0, {l})[:, None]"
 # One multiply-add per element, for which the row maximum is scaled first.
 _EXP = "tl.exp2({s}.to(tl.float32) * LOG2E - (_top * LOG2E)[:, None])"
 _WEIGHTS = "{s} = " + _EXP + "\n"
@@ -195,11 +202,27 @@ OPS: dict[str, OpSpec] = {
     ),
     "mask_after": OpSpec(
         says="s[r, c] = −inf where c − r > a: columns after row r + a are not seen",
-        dims=("ij",), reads=(0,), writes=(0,), scalars=("a",),
-        placed=True,
-        numpy=_mask_after,
-        triton="{s} = tl.where({s.column}[None, :] - {s.row}[:, None] > {a}, "
-        'float("-inf"), {s})',
+        dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
+        numpy=lambda s, a: (np.where(_beyond(s, a) > 0, -np.inf, s),),
+        triton=_HIDDEN % (">", 'float("-inf")'),
+    ),
+    "mask_before": OpSpec(
+        says="s[r, c] = −inf where c − r < a: columns before row r + a are not seen",
+        dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
+        numpy=lambda s, a: (np.where(_beyond(s, a) < 0, -np.inf, s),),
+        triton=_HIDDEN % ("<", 'float("-inf")'),
+    ),
+    "drop_after": OpSpec(
+        says="s[r, c] = 0 where c − r > a",
+        dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
+        numpy=lambda s, a: (np.where(_beyond(s, a) > 0, 0.0, s),),
+        triton=_HIDDEN % (">", '0.0'),
+    ),
+    "drop_before": OpSpec(
+        says="s[r, c] = 0 where c − r < a",
+        dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
+        numpy=lambda s, a: (np.where(_beyond(s, a) < 0, 0.0, s),),
+        triton=_HIDDEN % ("<", '0.0'),
     ),
     "merge": OpSpec(
         says="m' = max(m, m2); l = l exp(m − m') + l2 exp(m2 − m'); "
@@ -218,5 +241,33 @@ OPS: dict[str, OpSpec] = {
         dims=("ix", "i"), reads=(0, 1), writes=(0,),
         numpy=lambda o, l: (o / l[..., None],),
         triton="{o} = {o} / {l}[:, None]",
+    ),
+    # Under a mask a row may have seen nothing, yet or at all.
+    "low": OpSpec(
+        says="x = −10³⁰: below every score, and finite",
+        dims=("*",), reads=(), writes=(0,),
+        numpy=lambda x: (np.full_like(x, -1e30),),
+        triton="{x} = tl.full({x.shape}, -1e30, tl.float32)",
+    ),
+    "online_mean_seen": OpSpec(
+        says="as online_mean; o = 0 in rows that have seen nothing",
+        dims=("ix", "i", "i", "ij", "jx"), reads=(0, 1, 2, 3, 4), writes=(0, 1, 2, 3), over="j",
+        numpy=_online_mean_seen,
+        triton=_ONLINE + _WEIGHTS + "{o} = " + _WEIGHTED % "{o} * ({l} * _shrink)[:, None]"
+        + "\n" + _SUM + "{o} = {o} / " + _SEEN + "\n{m} = _top",
+        lowest="s",
+    ),
+    "normalise_seen": OpSpec(
+        says="s = exp(s − m) / l; 0 where l = 0",
+        dims=("ij", "i", "i"), reads=(0, 1, 2), writes=(0,),
+        numpy=lambda s, m, l: (np.exp(s - m[..., None]) / _seen(l)[..., None],),
+        triton="{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / " + _SEEN,
+        lowest="s",
+    ),
+    "finish_seen": OpSpec(
+        says="o = o / l; 0 where l = 0",
+        dims=("ix", "i"), reads=(0, 1), writes=(0,),
+        numpy=lambda o, l: (o / _seen(l)[..., None],),
+        triton="{o} = {o} / " + _SEEN,
     ),
 }  # fmt: skip
