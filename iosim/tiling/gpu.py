@@ -7,25 +7,27 @@ import itertools
 from typing import Any
 
 from iosim.errors import CapacityError
-from iosim.program.ir import Loop, Param, Program, nodes
+from iosim.program.ir import Loop, Op, Param, Program, nodes
 from iosim.tiling import Tiling, optimal_tiles
 
 
 def gpu_tiles(program: Program, problem: Any, M: int) -> Tiling:
     """The tiles of powers of two (16 or more) that move the fewest words within M words.
 
+    A hold whose parts are known only when the kernel runs stays empty.
     A buffer that is used part by part becomes that many blocks, in an unrolled loop; of the
     tilings that move the fewest words, one that takes every hold in a single part is preferred.
 
     Raises CapacityError, with the smallest M that works, if nothing fits.
     """
+    empty = dict.fromkeys(_never_held(program), 0)
     try:
-        best = optimal_tiles(program, problem, M, lattice="pow2")
+        best = optimal_tiles(program, problem, M, lattice="pow2", fixed=empty)
     except CapacityError as error:
         raise CapacityError(f"{error}; a GPU tile has sides of at least 16") from None
-    holds = [p for p in program.params if p.least == 0]
+    holds = [p for p in program.params if p.least == 0 and p.name not in empty]
     for whole in itertools.product((False, True), repeat=len(holds)) if holds else ():
-        fixed: dict[str, int] = {}
+        fixed = dict(empty)
         for hold, full in zip(holds, whole, strict=True):
             fixed[hold.name] = problem.sizes[hold.axis] if full else 0
             if full:
@@ -35,6 +37,18 @@ def gpu_tiles(program: Program, problem: Any, M: int) -> Tiling:
             if found.total_words <= best.total_words:
                 best = found
     return best
+
+
+def _never_held(program: Program) -> set[str]:
+    """Holds whose parts are cut by a loop that follows another tile: no block is cut so."""
+    cut = {ref.part for op in nodes(program.body) if isinstance(op, Op) for ref in op.operands}
+    found = {
+        name
+        for loop in nodes(program.body)
+        if isinstance(loop, Loop) and loop.span.edges and loop.span.within and loop.tile in cut
+        for name, _ in loop.span.within[1].terms
+    }
+    return {p.name for p in program.params if p.least == 0 and p.name in found}
 
 
 def _over(program: Program, hold: Param) -> list[str]:

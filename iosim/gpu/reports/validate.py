@@ -7,6 +7,7 @@ own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import BOUNDARIES, Moved, moved_at
 from iosim.gpu.records.record import COUNTERS, Record, naming, read_record
 from iosim.gpu.reports import _axes
+from iosim.gpu.reports._cases import CASES, cases
 from iosim.gpu.reports._entry import (
     JOB_TASKS,
     GpuReport,
@@ -52,32 +54,33 @@ def validate_jobs(
     lengths: tuple[int, ...] = LENGTHS,
     dtypes: tuple[str, ...] = ("fp16",),
     heads: int = 2,
+    cases: tuple[str, ...] = ("dense",),
 ) -> list[Job]:
-    """Every algorithm × d × M × N for which tiles fit, in the algorithm's regime, each once."""
+    """Every algorithm × case × d × M × N for which tiles fit, in its regime, each once."""
     found: dict[tuple[Any, ...], Job] = {}
-    for dtype in dtypes:
-        for name in names:
-            entry = algorithm(name)
-            for d in head_sizes:
-                for M in capacities:
-                    for N in lengths:
-                        problem = entry.problem.beside_attention(N, d, heads)
-                        if not entry.regime.holds(problem, M):
-                            continue
-                        try:
-                            tiles = gpu_tiles(entry.program, problem, M).tiles
-                        except CapacityError:
-                            continue
-                        job = Job(name, problem.sizes, tiles, dtype, M)
-                        # A larger M may change nothing.
-                        values = (*sorted(job.sizes.items()), *sorted(tiles.items()))
-                        found.setdefault((dtype, name, values), job)
+    every = itertools.product(dtypes, names, cases, head_sizes, capacities, lengths)
+    for dtype, name, case, d, M, N in every:
+        entry = algorithm(name)
+        problem = CASES[case].problem(entry.problem, N, d, heads)
+        if problem is None or not entry.supports(problem.form):
+            continue
+        if not entry.regime.holds(problem, M):
+            continue
+        try:
+            tiles = gpu_tiles(entry.program_for(problem), problem, M).tiles
+        except CapacityError:
+            continue
+        job = Job.of(name, problem, tiles, dtype=dtype, M=M)
+        # A larger M may change nothing.
+        found.setdefault((dtype, name, problem, *sorted(tiles.items())), job)
     return list(found.values())
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     names, head_sizes, capacities = given["algorithms"], given["d"], given["M"]
-    jobs = validate_jobs(names, head_sizes, capacities, given["N"], given["dtype"])
+    jobs = validate_jobs(
+        names, head_sizes, capacities, given["N"], given["dtype"], cases=given["cases"]
+    )
     if not jobs:
         least = _smallest_capacity(names, head_sizes)
         raise InputError(
@@ -182,7 +185,7 @@ def _row(record: Record, at: int) -> ValidateRow:
     moved = model["load"] + model["store"]
     return ValidateRow(
         algorithm=job.algorithm,
-        sizes=_text(job.sizes),
+        sizes=_text({**job.sizes, **job.variant}),
         dtype=job.dtype,
         M_words=job.M,
         tiles=_text(job.tiles),
@@ -215,8 +218,15 @@ def _ways(table: Mapping[Key, int]) -> dict[Direction, int]:
     return {way: sum(n for (w, _), n in table.items() if w == way) for way in ways}
 
 
-def _text(numbers: Mapping[str, int]) -> str:
-    return " ".join(f"{name}={n}" for name, n in sorted(numbers.items()))
+def _text(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_plain(x)}" for name, x in sorted(values.items()))
+
+
+def _plain(value: Any) -> str:
+    """A value without blanks: a window is LEFT,RIGHT, with nothing where there is no limit."""
+    if isinstance(value, list):
+        return ",".join("" if x is None else str(x) for x in value)
+    return str(value).replace(" ", "-")
 
 
 def _summary(found: list[ValidateRow]) -> str:
@@ -283,6 +293,7 @@ REPORT = GpuReport(
         ReportOption("d", _joined(HEAD_SIZES), "head dimensions", integers("d")),
         ReportOption("M", _joined(CAPACITIES), "capacities in words", integers("M")),
         ReportOption("N", _joined(LENGTHS), "sequence lengths", integers("N")),
+        ReportOption("cases", "dense", f"{', '.join(CASES)}, or all", cases),
         ReportOption("dtype", "fp16", "fp16, bf16, fp32, or several", _dtypes),
         ReportOption("counters", True, "read hardware counters with ncu", bool),
     ),

@@ -120,7 +120,7 @@ class Cuda:
         """The job's tensors, flat: random inputs (Q over √d), NaN everywhere else."""
         torch, instance = self.torch, self.job.instance
         generator = torch.Generator("cuda").manual_seed(seed)
-        inputs = {t.name for t in self.job.problem.inputs}
+        inputs = {t.name for t in self.job.problem.form.inputs}
         found = {}
         for t in instance.program.tensors:
             size, kind = layout.allocation(t, instance), self.dtypes[dtype_of(t, self.job.dtype)]
@@ -144,14 +144,15 @@ class Cuda:
         Of long attention outputs 256 evenly spaced rows of every head are compared.
         """
         problem = self.job.problem
-        x = {t.name: self.window(memory[t.name], t.name).double() for t in problem.inputs}
+        form = problem.form
+        x = {t.name: self.window(memory[t.name], t.name).double() for t in form.inputs}
         on_gpu = self.check.want
         elsewhere = {} if on_gpu else problem.reference({n: v.cpu().numpy() for n, v in x.items()})
         worst = 0.0
-        for t in problem.outputs:
+        for t in form.outputs:
             got = self.window(memory[t.name], t.name)
             if on_gpu:
-                got, want = on_gpu(self.torch, x, got)
+                got, want = on_gpu(self.torch, problem, x, got)
             else:
                 want = self.torch.from_numpy(elsewhere[t.name]).to(got.device)
             scale = max(1.0, float(want.abs().max()))
@@ -177,14 +178,27 @@ def _resources(compiled: Any, warps: int, stages: int) -> Resources:
     return Resources(compiled.n_regs, compiled.n_spills, compiled.metadata.shared, warps, stages)
 
 
-def _attention(torch: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
-    heads, N, _ = got.shape
+def _attention(torch: Any, problem: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
+    N, heads, groups = problem.N, problem.heads, problem.groups
     rows = torch.arange(0, N, max(1, N // 256) if N > 8192 else 1, device=got.device)
-    found = [torch.softmax(x["Q"][h, rows] @ x["K"][h].T, dim=-1) @ x["V"][h] for h in range(heads)]
-    return got[:, rows], torch.stack(found)
+    Q = x["Q"].reshape(heads, N, -1)[:, rows]
+    left, right = problem.limits
+    apart = torch.arange(problem.keys, device=got.device) - (rows[:, None] + problem.shift)
+    hidden = torch.zeros_like(apart, dtype=torch.bool)
+    if right is not None:
+        hidden |= apart > right
+    if left is not None:
+        first = torch.arange(problem.keys, device=got.device) < problem.sinks
+        hidden |= (apart < -left) & ~first
+    found = []
+    for h in range(heads):
+        S = (Q[h] @ x["K"][h * groups // heads].T).masked_fill(hidden, -torch.inf)
+        P = torch.softmax(S, dim=-1).nan_to_num(0.0)  # rows that see nothing
+        found.append(P @ x["V"][h * groups // heads])
+    return got.reshape(heads, N, -1)[:, rows], torch.stack(found)
 
 
-def _product(torch: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
+def _product(torch: Any, problem: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
     return got, x["A"] @ x["B"]
 
 
@@ -194,12 +208,13 @@ class _Check:
 
     Attributes:
         scale: an input's name and the sizes → the factor on its random numbers.
-        want: torch, the inputs in float64 and an output → the part of it that is compared, and
-            the textbook formula for that part; None takes the problem's own reference, in NumPy.
+        want: torch, the problem, its inputs in float64 and an output → the part of it that is
+            compared, and the textbook formula for that part; None takes the problem's own
+            reference, in NumPy.
     """
 
     scale: Callable[[str, dict[str, int]], float] = lambda name, sizes: 1.0
-    want: Callable[[Any, dict[str, Any], Any], tuple[Any, Any]] | None = None
+    want: Callable[[Any, Any, dict[str, Any], Any], tuple[Any, Any]] | None = None
 
 
 _CHECKS = {

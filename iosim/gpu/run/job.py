@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from iosim.algorithms import algorithm
+from iosim.errors import InputError, closest
 from iosim.gpu.emitter.kernels import Emitted, InStep, Kernel, emit
+from iosim.problem import size_names
 from iosim.program.walk import Instance, bind
 
 
@@ -15,6 +17,8 @@ class Job:
     """One program at one size, with one choice of tiles.
 
     Attributes:
+        sizes: of the problem, as people say them.
+        variant: its options that are given, as JSON data.
         M: the fast memory that the tiles were chosen for, in words; 0 if they were given.
         programs, every: in step (`iosim.gpu.emitter.kernels.InStep`) if `programs` is not 0.
         warps, stages: of the compiler; 0 means the defaults below.
@@ -34,16 +38,43 @@ class Job:
     stages: int = 0
     clock: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
+    variant: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, algorithm: str, problem: Any, tiles: dict[str, int], **others: Any) -> Job:
+        """The job of a problem; the other arguments are fields."""
+        names = size_names(type(problem))
+        told = problem.told
+        sizes = {name: told[name] for name in names}
+        variant = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in told.items()
+            if name not in names
+        }
+        return cls(algorithm, sizes, tiles, variant=variant, **others)
 
     @property
     def instance(self) -> Instance:
         """The bound program."""
-        return bind(algorithm(self.algorithm).program, self.sizes, self.tiles)
+        problem = self.problem
+        program = algorithm(self.algorithm).program_for(problem)
+        return bind(program, problem.sizes, self.tiles)
 
     @property
     def problem(self) -> Any:
         """The problem that the program solves."""
-        return algorithm(self.algorithm).problem(**self.sizes)
+        made = algorithm(self.algorithm).problem
+        known = {option.name for option in made.options()}
+        if set(self.sizes) != set(size_names(made)):
+            raise InputError(
+                f"{self.algorithm} is over the sizes {', '.join(size_names(made))}, got "
+                f"{', '.join(self.sizes) or 'none'}: give exactly those"
+            )
+        if unknown := sorted(set(self.variant) - known):
+            raise InputError(
+                f"{made.kind} has no option {unknown[0]!r}: {closest(unknown[0], known)}"
+            )
+        return made(**self.sizes, **self.variant)
 
     def emitted(self) -> Emitted:
         """Its kernels."""

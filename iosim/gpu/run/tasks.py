@@ -44,7 +44,7 @@ def _measure(job: Job) -> Measured:
             for p in counting:
                 p.go()
             words = {" ".join(k): n for k, n in counted(emitted, counting, device)}
-            for t in job.problem.outputs:
+            for t in job.problem.form.outputs:
                 memory[t.name].fill_(float("nan"))
         kernels = prepare(emitted, memory, device, count=False)
         for p in kernels:
