@@ -33,6 +33,8 @@ class OpSpec:
         placed: whether positions along an axis matter, as for a mask.  `numpy` then sees the
             positions of one axis in each dimension: of rows that are stacked it gets the tile of
             rows of each, as lanes.  In Triton ``{s.row}`` and ``{s.column}`` are positions.
+        whole: of a mask with one scalar, rows and columns of its first operand → the least and the
+            most (None: no limit) of the scalar between which it changes nothing.
         triton: the same on block values, as text that `iosim.gpu.emitter` fills in: ``{s}`` is the
             operand s, ``{s.shape}`` its block shape, ``{a}`` the scalar a.  None: the operation
             has no GPU form.
@@ -53,6 +55,7 @@ class OpSpec:
     lowest: str = ""
     scalars: tuple[str, ...] = ()
     placed: bool = False
+    whole: Callable[[int, int], tuple[int | None, int | None]] | None = None
 
 
 def _dot(a: Array, b: Array) -> Array:
@@ -121,6 +124,14 @@ def _online_mean_seen(o: Array, m: Array, l: Array, s: Array, v: Array) -> tuple
     top, total, p, shrink = _online(m, l, s)
     mean = (o * (l * shrink)[..., None] + _dot(p, v)) / _seen(total)[..., None]
     return mean, top, total, p
+
+
+def _whole_after(rows: int, columns: int) -> tuple[int | None, int | None]:
+    return columns - 1, None
+
+
+def _whole_before(rows: int, columns: int) -> tuple[int | None, int | None]:
+    return None, 1 - rows
 
 
 # Shared by the softmax family: `_online` above, on tiles.  exp2 is the one that hardware has.
@@ -203,25 +214,25 @@ OPS: dict[str, OpSpec] = {
     "mask_after": OpSpec(
         says="s[r, c] = −inf where c − r > a: columns after row r + a are not seen",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
-        numpy=lambda s, a: (np.where(_beyond(s, a) > 0, -np.inf, s),),
+        numpy=lambda s, a: (np.where(_beyond(s, a) > 0, -np.inf, s),), whole=_whole_after,
         triton=_HIDDEN % (">", 'float("-inf")'),
     ),
     "mask_before": OpSpec(
         says="s[r, c] = −inf where c − r < a: columns before row r + a are not seen",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
-        numpy=lambda s, a: (np.where(_beyond(s, a) < 0, -np.inf, s),),
+        numpy=lambda s, a: (np.where(_beyond(s, a) < 0, -np.inf, s),), whole=_whole_before,
         triton=_HIDDEN % ("<", 'float("-inf")'),
     ),
     "drop_after": OpSpec(
         says="s[r, c] = 0 where c − r > a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
-        numpy=lambda s, a: (np.where(_beyond(s, a) > 0, 0.0, s),),
+        numpy=lambda s, a: (np.where(_beyond(s, a) > 0, 0.0, s),), whole=_whole_after,
         triton=_HIDDEN % (">", '0.0'),
     ),
     "drop_before": OpSpec(
         says="s[r, c] = 0 where c − r < a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
-        numpy=lambda s, a: (np.where(_beyond(s, a) < 0, 0.0, s),),
+        numpy=lambda s, a: (np.where(_beyond(s, a) < 0, 0.0, s),), whole=_whole_before,
         triton=_HIDDEN % ("<", '0.0'),
     ),
     "merge": OpSpec(

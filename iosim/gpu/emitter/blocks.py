@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
+from iosim.counts import Key
 from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
+from iosim.gpu.emitter.names import Names
 from iosim.program import space
 from iosim.program.ir import (
     Affine,
     Alloc,
     At,
     Dim,
+    Edge,
     Index,
     Load,
     Loop,
+    Node,
     Number,
     Plain,
     Single,
@@ -35,6 +39,7 @@ from iosim.program.walk import Instance
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
 LARGEST_BLOCK = 2**20  # elements: Triton's own limit
+_OF_TILES = ("_in", "_start", "_stop", "_from", "_to")  # what else a tile has a name for
 
 
 class EmitError(IosimError):
@@ -57,16 +62,44 @@ class Blocks:
     Attributes:
         header: name → line, the index vectors and masks that all of the kernel shares.
         loops: the loop of every tile that was opened.
-        names: buffer → what it is called in the kernel.
     """
 
-    def __init__(self, instance: Instance, names: Callable[[str], str] = str) -> None:
-        self.instance, self.names = instance, names
+    def __init__(self, instance: Instance, body: tuple[Node, ...] = ()) -> None:
+        self.instance = instance
         self.header: dict[str, str] = {}
         self.loops: dict[Tile, Loop] = {}
         self._at: dict[Tile, str] = {}  # where a tile starts: a variable or a number
         self._last: dict[Tile, str] = {}  # the position after its loop's last
+        self._full: set[Tile] = set()  # open tiles that are known not to be short
         self._found: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        self.names = Names()
+        for tensor in instance.program.tensors:
+            for kind in ("ptr", "load", "store"):
+                self._tensor(kind, tensor.name)
+        for node in nodes(body):
+            if isinstance(node, Loop):
+                self.var(node.tile)
+
+    def ptr(self, tensor: str) -> str:
+        """The name of the pointer to a tensor."""
+        return self._tensor("ptr", tensor)
+
+    def counter(self, key: Key) -> str:
+        """The name of the count of a tensor's words in one direction."""
+        return self._tensor(*key)
+
+    def _tensor(self, kind: str, tensor: str) -> str:
+        wanted = {"ptr": f"{tensor}_ptr", "load": f"loaded_{tensor}", "store": f"stored_{tensor}"}
+        return self.names.of((kind, tensor), wanted[kind])
+
+    def var(self, tile: Tile) -> str:
+        """The name of where a tile starts, in a loop; what else it has begins with that."""
+        return self.names.of(("tile", tile.var), tile.var, _OF_TILES)
+
+    def block(self, buffer: str, part: int | None = None) -> str:
+        """The name of the block that holds a buffer, or a part of one."""
+        wanted = buffer if part is None else f"{buffer}_{part}"
+        return self.names.of(("block", buffer, part), wanted)
 
     def trips(self, loop: Loop) -> int:
         """Iterations of a loop; of one that follows an outer tile, the most."""
@@ -76,9 +109,11 @@ class Blocks:
         """Positions per iteration."""
         return space.step(loop, self.instance.env)
 
-    def _cases(self, x: Span | Loop) -> list[tuple[int, int]]:
+    def _cases(
+        self, x: Span | Loop, loops: Mapping[Tile, Loop] | None = None
+    ) -> list[tuple[int, int]]:
         """Where a span lies: once, or in every iteration of the loops that it follows."""
-        loops = {**self.loops, x.tile: x} if isinstance(x, Loop) else self.loops
+        loops = self.loops if loops is None else loops
         span = x.span if isinstance(x, Loop) else x
         key = (span, *(id(loops[edge.tile]) for edge in sorted(span.edges, key=str)))
         if key not in self._found:
@@ -91,22 +126,29 @@ class Blocks:
         if not loop.span.edges:
             first, last = self.instance.span(loop.span)
             return str(first), str(last)
-        (low, high), var = space.allowed(loop.span, self.instance.env), loop.tile.var
+        (low, high), var = space.allowed(loop.span, self.instance.env), self.var(loop.tile)
         say(f"{var}_start = min(max({self.number(loop.span.start)}, {low}), {high})")
         say(f"{var}_stop = min({self.number(loop.span.stop)}, {high})")
         return f"{var}_start", f"{var}_stop"
 
     def open(
-        self, loop: Loop, at: str, say: Callable[[str], None], stop: str | None = None
+        self,
+        loop: Loop,
+        at: str,
+        say: Callable[[str], None],
+        stop: str | None = None,
+        full: bool = False,
     ) -> None:
         """Enter a loop whose tile starts at `at`; a tile that may be ragged gets a mask.
 
         Args:
             stop: the position after the loop's last; by default it is a number.
+            full: the tile is known not to be short here.
         """
         tile = loop.tile
         self._at[tile] = at
         self.loops[tile] = loop
+        (self._full.add if full else self._full.discard)(tile)
         self._last[tile] = str(self.instance.span(loop.span)[1]) if stop is None else stop
         if tile.point or tile in self._only_stacked or not self._masked(tile):
             return
@@ -122,18 +164,41 @@ class Blocks:
         stacked = {p for x in index if isinstance(x, Stack) for p in x.parts}
         return frozenset(x for x in stacked - set(index) if isinstance(x, Tile))
 
+    def short(self, loop: Loop) -> bool:
+        """Whether the last tile of a loop may be short, and no other is masked."""
+        self.loops[loop.tile] = loop
+        self._full.discard(loop.tile)
+        ragged = not loop.tile.point and self._masked(loop.tile)
+        return ragged and self.side(loop.tile) == self.step(loop)
+
     def number(self, value: Affine) -> str:
         """An affine expression in the open tiles, as text."""
-        found = str(value.const + sum(c * self.instance.env[name] for name, c in value.sizes))
-        for edge in sorted(value.edges, key=str):
-            loop, at = self.loops[edge.tile], self._at[edge.tile]
-            if edge.end == "stop":
-                fixed = not loop.span.edges
-                last = self._cases(loop)[0][1] if fixed else f"{loop.tile.var}_stop"
-                at = f"min({at} + {self.step(loop)}, {last})"
-            moves = dict(value.terms)[edge]
-            found += f" + {moves} * ({at})" if moves != 1 else f" + {at}"
-        return f"({found})"
+        const = value.const + sum(c * self.instance.env[name] for name, c in value.sizes)
+        found = ""
+        for edge, moves in ((x, c) for x, c in value.terms if isinstance(x, Edge)):
+            at = self._edge(edge)
+            if at.isdigit():
+                const += moves * int(at)
+                continue
+            text = at if abs(moves) == 1 else f"{abs(moves)} * {at}"
+            sign = "-" if moves < 0 else "+" if found else ""
+            found += f" {sign} {text}" if found else f"{sign}{text}"
+        if not found:
+            return str(const)
+        return found + (f" {'-' if const < 0 else '+'} {abs(const)}" if const else "")
+
+    def _edge(self, edge: Edge) -> str:
+        """Where an open tile starts, or the position after its last, as text."""
+        loop, at = self.loops[edge.tile], self._at[edge.tile]
+        if edge.end == "start":
+            return at
+        step = self.step(loop)
+        if loop.span.edges:
+            return f"min({at} + {step}, {self.var(loop.tile)}_stop)"
+        start, last = self.instance.span(loop.span)
+        if at.isdigit():
+            return str(min(int(at) + step, last))
+        return f"min({at} + {step}, {last})" if (last - start) % step else f"({at} + {step})"
 
     def side(self, x: Dim) -> int:
         """The side of the block that holds an index's positions."""
@@ -145,17 +210,25 @@ class Blocks:
             case _:
                 assert_never(x)
 
-    def _longest(self, x: Single) -> int:
-        """The most positions of an index."""
+    def _longest(self, x: Single, loops: Mapping[Tile, Loop] | None = None) -> int:
+        """The most positions of an index.
+
+        Args:
+            loops: the loop of every tile that it needs; by default of tiles that were opened.
+        """
+        loops = self.loops if loops is None else loops
         match x:
             case Span():
-                start, stop = self.instance.span(x)
-                return stop - start
+                return max(stop - start for start, stop in self._cases(x, loops))
             case Tile():
-                longest = max(stop - start for start, stop in self._cases(self.loops[x]))
-                return min(longest, self.step(self.loops[x]))
+                cases = self._cases(loops[x], loops)
+                return min(max(stop - start for start, stop in cases), self.step(loops[x]))
             case _:
                 assert_never(x)
+
+    def reach(self, x: Dim, loops: Mapping[Tile, Loop]) -> int:
+        """The most positions of an index along its last axis; arguments as for `_longest`."""
+        return self._longest(x.parts[-1] if isinstance(x, Stack) else x, loops)
 
     def _sides(self, x: Stack) -> list[int]:
         """Of each part of a stack the power of two that holds it; their product is 16 or more."""
@@ -209,7 +282,7 @@ class Blocks:
         """``tensor_ptr + where the tile starts + offsets within it``."""
         tensor = self.instance.program.tensor(node.tensor)
         far = layout.allocation(tensor, self.instance) >= 2**31
-        base = f"{node.tensor}_ptr"
+        base = self.ptr(node.tensor)
         inner: list[str] = []
         own = dims(node.index)
         steps = iter(layout.strides(tensor, self.instance))
@@ -246,14 +319,16 @@ class Blocks:
             case Within():
                 return "0"
             case At(buffer):
-                return self.names(buffer)
+                return self.block(buffer)
             case _:
                 assert_never(x)
 
     def _number(self, tile: Tile) -> str:
         """Which iteration of its loop a tile is."""
         loop, at = self.loops[tile], self._at[tile]
-        start = f"{tile.var}_start" if loop.span.edges else str(self.instance.span(loop.span)[0])
+        start = (
+            f"{self.var(tile)}_start" if loop.span.edges else str(self.instance.span(loop.span)[0])
+        )
         step = self.step(loop)
         if at.isdigit() and start.isdigit():
             return str((int(at) - int(start)) // step)
@@ -266,9 +341,10 @@ class Blocks:
             case Span():
                 return self._span_mask(x)
             case Tile():
-                return f"{self._name(x)}_in"
+                return f"{self.var(x)}_in"
             case Stack():
-                return "_".join(self._name(part) for part in x.parts) + "_in"
+                wanted = "_".join(self._name(part) for part in x.parts) + "_in"
+                return self.names.of(("stack", wanted), wanted)
             case _:
                 assert_never(x)
 
@@ -307,15 +383,18 @@ class Blocks:
             case Span():
                 return block != self._longest(x)
             case Tile():
-                # Only the last tile of a loop can be shorter than the first.
                 step = self.step(self.loops[x])
+                if x in self._full:
+                    return block != step
+                # Only the last tile of a loop can be shorter than the first.
                 lengths = [stop - start for start, stop in self._cases(self.loops[x])]
                 return any(n and (min(step, n) != block or n % step != 0) for n in lengths)
             case _:
                 assert_never(x)
 
     def _span_mask(self, x: Span) -> str:
-        name, block = f"{self._name(x)}_in", self.side(x)
+        wanted, block = f"{self._name(x)}_in", self.side(x)
+        name = self.names.of(("span", wanted), wanted)
         self.header.setdefault(name, f"{name} = {self._inside(x, block, self._iota(block))}")
         return name
 

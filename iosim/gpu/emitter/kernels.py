@@ -16,6 +16,7 @@ same column blocks.
 
 from __future__ import annotations
 
+import keyword
 import re
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -25,8 +26,10 @@ from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
 from iosim.gpu.emitter.edges import Edges, operand_names
 from iosim.gpu.emitter.layout import ranges
+from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import NOTHING, Body, chain, check_buffers, nests, touched
 from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER
+from iosim.gpu.emitter.whole import Portion, portions
 from iosim.problem import check_size
 from iosim.program.ir import (
     Alloc,
@@ -107,13 +110,20 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     """
     check_buffers(instance)
     bodies = nests(instance)
-    stem = re.sub(r"\W", "_", instance.program.name)
+    stem = Names().of("kernel", _stem(instance.program.name))
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]
     found = [_Nest(instance, n, b, in_step, clock) for n, b in zip(names, bodies, strict=True)]
     sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
-    head = HEADER.format(name=instance.program.name, sizes=sizes, timer=TIMER if clock else "")
+    title = instance.program.name.replace("\\", "/").replace('"', "'")
+    head = HEADER.format(name=title, sizes=sizes, timer=TIMER if clock else "")
     texts = [head, *([GATE] if in_step else []), *(nest.text for nest in found)]
     return Emitted(instance, "\n\n".join(texts), tuple(nest.kernel for nest in found))
+
+
+def _stem(name: str) -> str:
+    """A program's name as an identifier."""
+    found = re.sub(r"\W", "_", name)
+    return found if found.isidentifier() and not keyword.iskeyword(found) else f"_{found}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +150,8 @@ class _Nest:
         self, instance: Instance, name: str, body: Body, in_step: InStep | None, clock: bool
     ) -> None:
         self.instance, self.in_step, self.clock = instance, in_step, clock
-        self.tiles = Blocks(instance, self._name)
+        self.tiles = Blocks(instance, body)
+        self.idle: frozenset[Op] = frozenset()  # masks that change nothing here
         self.lines: list[str] = []
         self.depth = 1
         self.buffers: dict[str, tuple[Dim, ...]] = {}
@@ -177,7 +188,7 @@ class _Nest:
     # -- the frame ------------------------------------------------------------------------
 
     def _function(self, name: str) -> str:
-        pointers = [f"{t}_ptr" for t in self.tensors]
+        pointers = [self.tiles.ptr(t) for t in self.tensors]
         pointers += ["gate_ptr"] * (self.in_step is not None) + ["clock_ptr"] * self.clock
         row = f"words_ptr + tl.program_id(0) * {len(self.keys)}"
         return "\n".join([
@@ -185,10 +196,10 @@ class _Nest:
             f"def {name}({', '.join(pointers)}, words_ptr, COUNT: tl.constexpr):",
             *(f"    {line}" for line in self.tiles.header.values()),
             "    if COUNT:",
-            *(f"        {_counter(key)} = tl.full([], 0, tl.int64)" for key in self.keys),
+            *(f"        {self.tiles.counter(key)} = tl.full([], 0, tl.int64)" for key in self.keys),
             *self.lines,
             "    if COUNT:",
-            *(f"        tl.store({add(row, str(k))}, {_counter(key)})"
+            *(f"        tl.store({add(row, str(k))}, {self.tiles.counter(key)})"
               for k, key in enumerate(self.keys)),
             "",
         ])  # fmt: skip
@@ -227,8 +238,9 @@ class _Nest:
         if self.tiles.trips(loop) == 1:
             at = str(self.instance.span(loop.span)[0])
         else:
-            self._say(f"{loop.tile.var} = {at}")
-            at = loop.tile.var
+            name = self.tiles.var(loop.tile)
+            self._say(f"{name} = {at}")
+            at = name
         self.tiles.open(loop, at, self._say)
 
     def _tick(self, end: int) -> None:
@@ -250,7 +262,8 @@ class _Nest:
                 case Loop():
                     self._loop(node, node is gated)
                 case Op():
-                    self._op(node)
+                    if node not in self.idle:
+                        self._op(node)
                 case Load() | Store() | Alloc():
                     self._each_part(node)
                 case Free():
@@ -268,16 +281,30 @@ class _Nest:
                 self._body(loop.body)
             del self.part[loop.tile]
             return
-        self.edges.enter(loop, self._name)
-        depth, var, step = self.depth, loop.tile.var, self.tiles.step(loop)
-        first, last = self._gate(loop) if gated else self.tiles.bounds(loop, self._say)
-        self._say(f"for {var} in range({first}, {last}, {step}):")
+        depth = self.depth
+        if gated:
+            self._iterate(loop, Portion(*self._gate(loop)), None)
+        else:
+            first, last = self.tiles.bounds(loop, self._say)
+            lines, found = portions(loop, first, last, self.buffers, self.tiles)
+            for line in lines:
+                self._say(line)
+            for portion in found:
+                self._iterate(loop, portion, last if loop.span.edges else None)
+        self.depth = depth
+
+    def _iterate(self, loop: Loop, portion: Portion, stop: str | None) -> None:
+        """One loop in the text, over a portion of the iterations."""
+        depth, idle, var = self.depth, self.idle, self.tiles.var(loop.tile)
+        self.edges.enter(loop, self.tiles.block)
+        self._say(f"for {var} in range({portion.first}, {portion.last}, {self.tiles.step(loop)}):")
         self.depth += 1
-        self.tiles.open(loop, var, self._say, last if loop.span.edges else None)
+        self.idle |= portion.idle
+        self.tiles.open(loop, var, self._say, stop, portion.full)
         self._body(loop.body)
         if not loop.parallel and touched(loop.body, Load) & touched(loop.body, Store):
             self._say("tl.debug_barrier()  # the next iteration reads what this one stored")
-        self.depth = depth
+        self.depth, self.idle = depth, idle
 
     def _gate(self, loop: Loop) -> tuple[str, str]:
         """Split a sweep into stretches with a gate before each; returns the stretch's bounds."""
@@ -302,7 +329,7 @@ class _Nest:
     def _each_part(self, node: Load | Store | Alloc) -> None:
         """Make or move a buffer, part by part where it is cut."""
         if (loop := self.cuts.get(node.buffer)) is None:
-            self._one(node, node.buffer)
+            self._one(node, self._block(node.buffer, 0))
             return
         if loop.tile in self.part:
             raise EmitError(
@@ -314,30 +341,31 @@ class _Nest:
             self.tiles.loops[loop.tile] = loop
             if not isinstance(node, Alloc):
                 self.tiles.open(loop, str(at), self._say)
-            self._one(replace(node, index=index), self._part(node.buffer, k))
+            self._one(replace(node, index=index), self._block(node.buffer, k))
 
-    def _one(self, node: Load | Store | Alloc, buffer: str) -> None:
+    def _one(self, node: Load | Store | Alloc, block: str) -> None:
         own = dims(node.index)
         if not isinstance(node, Alloc):
             self.tiles.say_masks(own, self._say)
         match node:
             case Load():
-                self._made(node, own, buffer)
-                self._load(node, own, self._name(buffer))
+                self._made(node, own, block)
+                self._load(node, own, block)
             case Alloc():
-                self._made(node, own, buffer)
+                self._made(node, own, block)
             case Store():
                 at, ok = self.tiles.pointer(node), self.tiles.mask(own)
-                value = f"{self._name(buffer)}.to({node.tensor}_ptr.dtype.element_ty)"
+                ptr = self.tiles.ptr(node.tensor)
+                value = f"{block}.to({ptr}.dtype.element_ty)"
                 self._say(f"tl.store({at}, {value}{f', mask={ok}' if ok else ''})")
                 self._count(("store", node.tensor), own)
             case _:
                 assert_never(node)
 
-    def _made(self, node: Load | Alloc, own: tuple[Dim, ...], buffer: str) -> None:
-        self.block = max(self.block, self.tiles.size(buffer, own))
+    def _made(self, node: Load | Alloc, own: tuple[Dim, ...], block: str) -> None:
+        self.block = max(self.block, self.tiles.size(node.buffer, own))
         self.buffers[node.buffer] = own
-        self.edges.made(self._name(buffer))
+        self.edges.made(block)
 
     def _load(self, node: Load, own: tuple[Dim, ...], name: str) -> None:
         at, ok = self.tiles.pointer(node), self.tiles.mask(own)
@@ -357,7 +385,7 @@ class _Nest:
         ok = self.tiles.mask(own)
         ok = f"{ok}[None, :]" if ok and len(own) == 1 else ok
         words = f"unmasked({ok}, {rows}, {columns})" if ok else str(rows * columns)
-        self._say(f"if COUNT: {_counter(key)} += {words}")
+        self._say(f"if COUNT: {self.tiles.counter(key)} += {words}")
 
     def _op(self, node: Op) -> None:
         spec = OPS[node.name]
@@ -369,7 +397,7 @@ class _Nest:
         named = operand_names(spec, len(node.operands))
         letters = dict(zip(named, node.operands, strict=True))
         scalars = zip(spec.scalars, node.scalars, strict=True)
-        numbers = {x: self.tiles.number(value) for x, value in scalars}
+        numbers = {x: f"({self.tiles.number(value)})" for x, value in scalars}
         cut = {x for x, ref in letters.items() if ref.part is None and ref.buffer in self.cuts}
         empty = {x for x, ref in letters.items() if ref == NOTHING}
         whole = {
@@ -391,7 +419,7 @@ class _Nest:
         at = part if ref.part is None else self.part[ref.part]
         own = self.buffers[ref.buffer]
         ends = (self.tiles.position(x) for x in (own[0], own[-1])) if placed else ()
-        return _Operand(self._name(self._part(ref.buffer, at)), self.tiles.shape(own), *ends)
+        return _Operand(self._block(ref.buffer, at), self.tiles.shape(own), *ends)
 
     def _fill(self, ref: Ref, name: str, value: str) -> None:
         """Beyond a ragged edge, nothing may be a row's maximum, nor add to a sum."""
@@ -401,14 +429,8 @@ class _Nest:
             wide = f"{name}.to(tl.float32)" if ref.buffer in self.loaded else name
             self._say(f"{name} = tl.where({edge}, {wide}, {value})")
 
-    def _part(self, buffer: str, k: int) -> str:
+    def _block(self, buffer: str, k: int) -> str:
+        """The block that holds a buffer, or its part number `k` where it is cut."""
         loop = self.cuts.get(buffer)
-        return buffer if loop is None or self.tiles.trips(loop) == 1 else f"{buffer}_{k}"
-
-    def _name(self, buffer: str) -> str:
-        taken = {t.var for t in self.tiles.loops} | {"item", "wave", "sweep", "here", "tl"}
-        return f"{buffer}_" if buffer in taken else buffer
-
-
-def _counter(key: Key) -> str:
-    return f"{'loaded' if key[0] == 'load' else 'stored'}_{key[1]}"
+        whole = loop is None or self.tiles.trips(loop) == 1
+        return self.tiles.block(buffer, None if whole else k)

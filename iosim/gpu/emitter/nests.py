@@ -84,7 +84,7 @@ def prune(instance: Instance, body: Body, shapes: Shapes | None = None) -> Body:
 def _pruned_op(instance: Instance, node: Op, shapes: Shapes) -> Op | None:
     """The operation with `NOTHING` for its empty operands; None if it has nothing to do."""
     spec = OPS[node.name]
-    own = [_shape(ref, shapes) for ref in node.operands]
+    own = [shape_of(ref, shapes) for ref in node.operands]
     blank = [_has_no_words(instance, shape) for shape in own]
     # The builder sees to it that equal letters are equal indices.
     letters = {x: at for names, shape in zip(spec.dims, own, strict=True)
@@ -97,7 +97,7 @@ def _pruned_op(instance: Instance, node: Op, shapes: Shapes) -> Op | None:
     return replace(node, operands=tuple(NOTHING if none else ref for ref, none in pairs))
 
 
-def _shape(ref: Ref, shapes: Shapes) -> tuple[Dim, ...]:
+def shape_of(ref: Ref, shapes: Shapes) -> tuple[Dim, ...]:
     """An operand's indices: where a tile cuts the buffer, the tile."""
     if ref.part is None:
         return shapes[ref.buffer]

@@ -1,0 +1,274 @@
+"""Masks in emitted kernels: right outputs and counts, and no mask where a tile is whole."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import iosim
+from iosim.gpu import emit, interpret
+from iosim.program.ops import OPS
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+# Ragged along both axes; a shift either way; rows that see nothing, some of a tile and all of it.
+PROBLEMS = {
+    "causal": iosim.Attention(37, 24, 2, causal=True),
+    "whole": iosim.Attention(64, 16, causal=True),
+    "window": iosim.Attention(37, 16, window=(5, 3)),
+    "narrow": iosim.Attention(45, 16, window=(0, 0)),
+    "left": iosim.Attention(37, 16, window=(9, None)),
+    "right": iosim.Attention(37, 16, window=(None, 18)),
+    "sinks": iosim.Attention(50, 16, window=(7, 0), sinks=3),
+    "shifted": iosim.Attention(20, 16, N_k=45, causal=True),
+    "upper": iosim.Attention(20, 16, N_k=45, causal=True, align="upper left"),
+    "unseen": iosim.Attention(45, 16, N_k=20, causal=True),
+    "unseen window": iosim.Attention(53, 16, N_k=20, window=(3, 2), align="upper left"),
+    "groups": iosim.Attention(37, 24, 4, kv_heads=2, causal=True),
+}
+
+
+def check(algorithm, problem, tiles, dtype="fp32"):
+    """Output of the reference, counts of the model, and the machine's own output."""
+    instance = iosim.bind(algorithm.program_for(problem), problem.sizes, tiles)
+    hbm = problem.random(seed=1)
+    outcome = interpret(emit(instance), hbm, dtype)
+    got, want = {"O": outcome.outputs["O"]}, problem.reference(hbm)
+    assert iosim.max_error(got, want) < {"fp32": 3e-6, "fp16": 4e-3}[dtype]
+    assert outcome.counts == iosim.count(instance)
+    strict = iosim.simulate(instance, iosim.Machine(iosim.peak(instance)), hbm)
+    assert iosim.max_error(strict.outputs, want) < 1e-12
+
+
+def tiles_of(program, turn):
+    """Tiles of 16, 32 and 20 in turn: whole, and padded; holds empty, in between and whole."""
+    sides = itertools.cycle([(16, 32, 20), (32, 20, 16), (20, 16, 32)][turn])
+    return {p.name: next(sides) if p.least else (0, 7, 10**6)[turn] for p in program.params}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+@pytest.mark.parametrize(
+    "name", ["flash1", "flash2", "flash2_chunked", "small_cache", "spill_rows"]
+)
+def test_every_schedule_under_every_mask(name, case):
+    algorithm, problem = iosim.algorithm(name), PROBLEMS[case]
+    if set(algorithm.lacks) & set(problem.form.options):
+        pytest.skip(f"{name} does not support it, and says so")
+    turn = list(PROBLEMS).index(case) % 3
+    check(algorithm, problem, tiles_of(algorithm.program_for(problem), turn))
+
+
+@pytest.mark.parametrize("tiles", [(16, 16), (16, 32), (32, 16), (16, 20), (20, 16), (64, 16)])
+@pytest.mark.parametrize("case", ["causal", "window", "sinks", "shifted", "unseen window"])
+def test_tiles_of_every_kind(case, tiles):
+    algorithm, problem = iosim.algorithm("flash2"), PROBLEMS[case]
+    check(algorithm, problem, dict(zip(("B_r", "B_c"), tiles, strict=True)))
+    check(algorithm, problem, dict(zip(("B_r", "B_c"), tiles, strict=True)), "fp16")
+
+
+def ranges(text, at):
+    """The loops over columns in the text of a kernel: (first, last, step), and whether masked.
+
+    Args:
+        at: the values of names that are known.
+    """
+    lines = text.splitlines()
+    found = []
+    for k, line in enumerate(x.strip() for x in lines):
+        if line.startswith("j_"):
+            name, value = line.split(" = ", 1)
+            if "to_" not in value.replace("j_to", ""):
+                at[name] = eval(value, {}, at)
+        elif line.startswith("for j in "):
+            inside = itertools.takewhile(lambda x: x.startswith(" " * 8), lines[k + 1 :])
+            body = "\n".join(inside)
+            found.append((eval(line.removeprefix("for j in ").rstrip(":"), {}, at), body))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_tile_is_masked_where_a_row_does_not_see_all_of_it(seed):
+    """Against every pair of a row and a column; short tiles may be masked in any case."""
+    rng = np.random.default_rng(seed)
+    N, N_k = (int(x) for x in rng.integers(1, 200, 2))
+    window = tuple(None if rng.random() < 0.3 else int(rng.integers(0, 90)) for _ in range(2))
+    if window == (None, None):
+        window = (None, 0)
+    align = str(rng.choice(["upper left", "lower right"]))
+    problem = iosim.Attention(N, 16, N_k=N_k, window=window, align=align)
+    B_r, B_c = (int(x) for x in rng.choice([16, 32, 20, 64, 50], 2))
+    program = iosim.algorithm("flash2").program_for(problem)
+    instance = iosim.bind(program, problem.sizes, {"B_r": B_r, "B_c": B_c})
+    text = emit(instance).source
+    shift = N_k - N if align == "lower right" else 0
+    left, right = (10**6 if x is None else x for x in window)
+    B_r, B_c = min(B_r, N), min(B_c, N_k)
+    for i in range(0, N, B_r):
+        covered = []
+        for positions, body in ranges(text, {"i": i}):
+            for j in positions:
+                rows = np.arange(i, min(i + B_r, N))[:, None] + shift
+                columns = np.arange(j, min(j + B_c, N_k))[None, :]
+                whole = ((columns >= rows - left) & (columns <= rows + right)).all()
+                full = (rows.size, columns.size) == (B_r, B_c)
+                covered.append(j)
+                if " > (" in body or " < (" in body:
+                    assert not (whole and full), (i, j)
+                else:
+                    assert whole, (i, j)
+                    if B_c in (16, 32, 64):  # a block of another size is always masked
+                        assert columns.size == B_c
+                        assert "j_in" not in body
+        assert covered == sorted(set(covered))
+
+
+def test_the_text_of_a_causal_kernel_has_two_loops_and_the_first_has_no_mask():
+    problem = iosim.Attention(1000, 64, causal=True)
+    program = iosim.algorithm("flash2").program_for(problem)
+    text = emit(iosim.bind(program, problem.sizes, {"B_r": 64, "B_c": 32})).source
+    first, second = text.split("for j in ")[1:]
+    assert "tl.where" not in first
+    assert "mask=" not in first
+    assert "tl.where" in second
+    assert "mask=j_in" in second
+
+
+def test_what_an_operation_says_of_whole_tiles_holds():
+    """Every mask, at every number around its limits, against its meaning in NumPy."""
+    rng = np.random.default_rng(0)
+    masks = {name: spec for name, spec in OPS.items() if spec.whole}
+    assert set(masks) == {"mask_after", "mask_before", "drop_after", "drop_before"}
+    for spec in masks.values():
+        for rows, columns in itertools.product((1, 2, 5, 8), repeat=2):
+            s = rng.uniform(1, 2, (rows, columns))
+            least, most = spec.whole(rows, columns)
+            for a in range(-12, 13):
+                same = np.array_equal(spec.numpy(s, a)[0], s)
+                assert same == ((least is None or a >= least) and (most is None or a <= most))
+
+
+def test_a_loop_whose_mask_names_an_inner_tile_is_not_split():
+    """Its number isn't known where the loop begins; the inner loop is split."""
+
+    def schedule(b):
+        B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+        b.scratch("S", "heads", "N", "N")
+        for h in b.grid("heads"):
+            for i in b.tiles("N", B_r):
+                q = b.load("Q", h, i, "d")
+                for j in b.tiles("N", B_c, stop=i.stop):
+                    k, s = b.load("K", h, j, "d"), b.zeros("s", i, j)
+                    b.op("matmul_nt", s, q, k)
+                    b.op("drop_after", s, a=i.start - j.start)
+                    b.store(s, "S", h, i, j)
+                    b.free(k, s)
+                b.free(q)
+
+    program = iosim.build("scores", iosim.Attention, schedule)
+    problem = iosim.Attention(70, 16)
+    instance = iosim.bind(program, problem.sizes, {"B_r": 32, "B_c": 16})
+    source = emit(instance).source
+    assert source.count("for i in") == 1
+    assert source.count("for j in") == 2
+    hbm = problem.random()
+    outcome = interpret(emit(instance), hbm)
+    for i in range(70):
+        seen = hbm["K"][0, : i + 1] @ hbm["Q"][0, i]
+        np.testing.assert_allclose(outcome.outputs["S"][0, i, : i + 1], seen, rtol=1e-4, atol=1e-5)
+    assert outcome.counts == iosim.count(instance)
+
+
+# -- names ------------------------------------------------------------------------------------
+
+
+def named(names):
+    """Softmax attention whose buffers are called like what a kernel has names for."""
+
+    def schedule(b):
+        B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+        b.scratch(names["scratch"], "heads", "N", wide=True)
+        for h in b.grid("heads"):
+            for i in b.grid("N", B_r):
+                q = b.load("Q", h, i, "d", name=names["q"])
+                o, m, l = b.zeros(names["o"], i, "d"), b.lowest("m", i), b.zeros(names["l"], i)
+                for j in b.tiles("N", B_c, stop=i.stop):
+                    k, v = b.load("K", h, j, "d", name=names["k"]), b.load("V", h, j, "d")
+                    s = b.zeros(names["s"], i, j)
+                    b.op("matmul_nt", s, q, k)
+                    b.op("mask_after", s, a=i.start - j.start)
+                    b.op("online_softmax", o, m, l, s, v)
+                    b.free(k, v, s)
+                b.op("finish", o, l)
+                b.store(l, names["scratch"], h, i)
+                b.store(o, "O", h, i, "d")
+                b.free(q, o, m, l)
+
+    return schedule
+
+
+KERNELS_OWN = [
+    "to_16", "single_32", "item", "unmasked", "load_vector", "words_ptr", "COUNT", "tl", "triton",
+    "loaded_K", "stored_O", "Q_ptr", "i_in", "d_in", "j_start", "j_stop", "j_to", "j_from", "i",
+    "j", "h", "_top", "_shrink", "LOG2E", "min", "max", "range", "float", "kernel",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("own", KERNELS_OWN)
+@pytest.mark.parametrize("what", ["q", "k", "s", "o", "l"])
+def test_a_buffer_may_have_a_name_of_the_kernels_own(own, what):
+    usual = {"q": "q", "k": "k", "s": "s", "o": "o", "l": "l", "scratch": "L"}
+    program = iosim.build("kernel", iosim.Attention, named(usual | {what: own}))
+    problem = iosim.Attention(37, 24)
+    instance = iosim.bind(program, problem.sizes, {"B_r": 16, "B_c": 16})
+    hbm = problem.random()
+    outcome = interpret(emit(instance), hbm)
+    want = iosim.Attention(37, 24, causal=True).reference(hbm)
+    assert iosim.max_error({"O": outcome.outputs["O"]}, want) < 3e-6
+    assert outcome.counts == iosim.count(instance)
+
+
+@pytest.mark.parametrize("name", ["words", "gate", "clock", "K_ptr", "tl", "item"])
+@pytest.mark.parametrize(
+    "kernel", ["unmasked", "load vector", "load_vector", "tl", "2 passes", "class"]
+)
+def test_a_tensor_and_a_program_may_have_them_too(name, kernel):
+    usual = {"q": "q", "k": "k", "s": "s", "o": "o", "l": "l", "scratch": name}
+    program = iosim.build(kernel, iosim.Attention, named(usual))
+    problem = iosim.Attention(20, 16)
+    instance = iosim.bind(program, problem.sizes, {"B_r": 16, "B_c": 16})
+    outcome = interpret(emit(instance, clock=False), problem.random())
+    want = iosim.Attention(20, 16, causal=True).reference(problem.random())
+    assert iosim.max_error({"O": outcome.outputs["O"]}, want) < 3e-6
+    assert outcome.counts == iosim.count(instance)
+
+
+def test_a_part_and_a_buffer_that_is_called_like_it():
+    """o[x] becomes o_0, o_1, …, and here o_1 is a buffer of its own."""
+
+    def schedule(b):
+        (B_d,), (B_r, B_c) = b.tile_sizes("d", "B_d"), b.tile_sizes("N", "B_r", "B_c")
+        for h in b.grid("heads"):
+            for i in b.grid("N", B_r):
+                o = b.zeros("o", i, "d")
+                for j in b.tiles("N", B_c):
+                    q, k = b.load("Q", h, i, "d"), b.load("K", h, j, "d")
+                    s = b.zeros("o_1", i, j)
+                    b.op("matmul_nt", s, q, k)
+                    for x in b.tiles("d", B_d):
+                        v = b.load("V", h, j, x)
+                        b.op("matmul_nn", o[x], s, v)
+                        b.free(v)
+                    b.free(q, k, s)
+                b.store(o, "O", h, i, "d")
+                b.free(o)
+
+    program = iosim.build("parts", iosim.Attention, schedule)
+    problem = iosim.Attention(20, 40)
+    hbm = problem.random()
+    instance = iosim.bind(program, problem.sizes, {"B_d": 16, "B_r": 16, "B_c": 16})
+    run = iosim.simulate(instance, iosim.Machine(10**5), hbm)
+    outcome = interpret(emit(instance), hbm)
+    np.testing.assert_allclose(outcome.outputs["O"], run.outputs["O"], rtol=1e-4, atol=1e-4)
+    assert outcome.counts == run.counts
