@@ -50,7 +50,7 @@ class _Symbols:
     def name(self, name: Name) -> Any:
         if isinstance(name, Edge):
             return self.open[name]
-        return sym(name, self._least[name])
+        return sym(name, self._least.get(name, 1))
 
     def affine(self, value: Affine) -> Any:
         terms = (c * self.name(name) for name, c in value.terms)
