@@ -1,6 +1,6 @@
 """Closed forms of many instances at once, in arrays: exact at points, or bounds over boxes.
 
-What follows a tile has no form in arrays.  At points it is evaluated one by one.  Over a box of
+What follows a tile is added up by `iosim.counting.columns` at points.  Over a box of
 tile sizes it is bounded: from above by whole axes, and from below by single positions.  A tile
 covers its positions, and a span that grows with its tile covers the spans of these positions.  So
 a length summed over tiles is at least the length summed over positions, divided by the largest
@@ -16,13 +16,17 @@ from typing import Any
 
 import numpy as np
 
+from iosim.counting import columns
 from iosim.counting.closed import Level
 from iosim.counting.integers import OnInts
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, names_of
 from iosim.program.ir import Affine, Edge, Loop, Span, Tile
 from iosim.program.space import placed
 
-Columns = Mapping[str, Any]
+Columns = Mapping[Any, Any]  # name → array; inside a loop, its tile's edges too
+
+# Points at which sums over tiles are taken together: few enough for the caches.
+_AT_ONCE = 2**14
 
 
 class OnArrays:
@@ -36,8 +40,8 @@ class OnArrays:
 
     def __init__(
         self,
-        env: Mapping[str, Any],
-        high: Mapping[str, Any] | None = None,
+        env: Columns,
+        high: Columns | None = None,
         valid: bool = True,
         upper: bool = False,
     ) -> None:
@@ -61,8 +65,15 @@ class OnArrays:
             if isinstance(atom, Sum):
                 self._seen[atom] = self._sum(atom)
                 return self._seen[atom]
+            if isinstance(atom, Tile):
+                return self.env[Edge(atom, "stop")] - self.env[Edge(atom, "start")]
+            if isinstance(atom, Part):
+                start, stop = placed(atom.span, self.env, np.minimum, np.maximum)
+                return (
+                    stop - start if atom.step is None else -((start - stop) // self.env[atom.step])
+                )
             assert isinstance(atom, (Trips, Clip)), f"{atom} is open: close its loop first"
-            if isinstance(atom.length, Clip):
+            if isinstance(atom.length, (Clip, Part, Tile)):
                 length = self(atom.length)
             else:
                 assert isinstance(atom.length, Affine), f"{atom} follows a tile"
@@ -77,7 +88,9 @@ class OnArrays:
 
     def _sum(self, atom: Sum) -> Any:
         if self.high is self.env:
-            return self._each(lambda at: at(atom))
+            return self._many(
+                names_of(atom), functools.partial(columns.total, atom), lambda at: at(atom)
+            )
         if self.upper:
             return AtMost(self.env, self.high)(atom)
         return least_sum(atom, self.env, self.high)
@@ -85,17 +98,30 @@ class OnArrays:
     def most(self, level: Level) -> Any:
         """The largest occupancy of a level over all iterations of its loops."""
         if self.high is self.env:
-            return self._each(lambda at: at.most(level))
+            return self._many(
+                level.names, functools.partial(columns.most, level), lambda at: at.most(level)
+            )
         assert not self.upper, "peaks are bounded from below only"
         return least_level(level, self.env, self.high)
 
-    def _each(self, one: Callable[[OnInts], int]) -> Any:
-        """What has no form in arrays, a point at a time."""
-        names = list(self.env)
-        columns = np.broadcast_arrays(*(self.env[name] for name in names))
-        rows = zip(*(column.ravel().tolist() for column in columns), strict=True)
-        found = [one(OnInts(dict(zip(names, row, strict=True)))) for row in rows]
-        return np.array(found, columns[0].dtype).reshape(columns[0].shape)
+    def _many(
+        self, needed: Collection[str], many: Callable[..., Any], one: Callable[[OnInts], int]
+    ) -> Any:
+        """What follows a tile: in arrays, or a point at a time where that has no form."""
+        names = sorted(needed)
+        values = np.broadcast_arrays(*(self.env[name] for name in names))
+        dtype = np.result_type(*values)
+        flat = [np.asarray(x, dtype).ravel() for x in values]
+        found = [np.zeros(0, dtype)]
+        for k in range(0, len(flat[0]), _AT_ONCE):
+            here = [x[k : k + _AT_ONCE] for x in flat]
+            try:
+                found.append(many(dict(zip(names, here, strict=True)), OnArrays))
+            except columns.NoForm:
+                rows = zip(*(x.tolist() for x in here), strict=True)
+                each = [one(OnInts(dict(zip(names, row, strict=True)))) for row in rows]
+                found.append(np.array(each, dtype))
+        return np.concatenate(found).reshape(values[0].shape)
 
     def where(self, words: Any, length: Affine | Part) -> Any:
         """Words, or 0 where the loop of this length is empty."""
