@@ -151,7 +151,8 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
 def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
     """A random schedule whose inner loops and buffers are bounded by the edges of outer tiles.
 
-    It loads, reserves, stores and frees over square tensors, and computes nothing.  L is a limit: a
+    Loops are in order or grids.  It loads, reserves, masks, multiplies, stores and frees over
+    square tensors; buffers of outer loops change where no grid loop comes between.  L is a limit: a
     size that is no axis, and may be 0.
     """
     seed = draw(st.randoms(use_true_random=False))
@@ -185,22 +186,47 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
         """Whether binding may find it outside its axis: a span of plain names."""
         return not isinstance(x, str) and not hasattr(x, "var") and not x.edges
 
-    def block(b: Any, open_: list[Any], depth: int, names: list[int]) -> None:
+    def op(b: Any, open_: list[Any], spans: list[Any], mine: list[Any], name: str) -> None:
+        """Change one of the buffers that may change here."""
+        x = seed.choice(mine)
+        whole = {at.axis for at in x.index if hasattr(at, "whole") and at.whole}
+        cuts = [tile for tile, span in spans if tile.axis in whole or span in x.index]
+        alike = [y for y in mine if y.index[1] == x.index[1] and y.index[0] != x.index[0]]
+        if alike and seed.random() < 0.5:
+            y = seed.choice(alike)
+            s = b.zeros(f"s{name}", x.index[0], y.index[0])
+            b.op("matmul_nt", s, x, y)
+            b.op("mask_after", s, a=bound(b, open_, "n"))
+            b.op("matmul_nn", x, s, y)
+            b.free(s)
+        elif cuts:
+            b.op("mask_after", x[seed.choice(cuts)], a=bound(b, open_, "n"))
+        else:
+            b.op("mask_after", x, a=bound(b, open_, "m"))
+
+    def block(
+        b: Any, open_: list[Any], grids: list[Any], spans: list[Any], changes: list[Any],
+        depth: int, names: list[int],
+    ) -> None:  # fmt: skip
         made: list[Any] = []
         for _ in range(seed.randint(1, 3)):
             names[0] += 1
-            kind = seed.choice(["load", "alloc", "free", *["loop"] * 3 * (depth < 3)])
+            mine = [*changes, *made]
+            kind = seed.choice(["load", "alloc", "free", *["op"] * 2, *["loop"] * 3 * (depth < 3)])
             if kind == "free" and made:
                 b.free(made.pop(seed.randrange(len(made))))
-            elif kind in ("load", "alloc", "free"):
+            elif kind == "op" and mine:
+                op(b, open_, spans, mine, str(names[0]))
+            elif kind in ("load", "alloc", "free", "op"):
                 where = [part(b, open_, "n"), part(b, open_, "m")]
                 where = ["nm"[k] if fixed(x) else x for k, x in enumerate(where)]
                 if kind == "load":
                     made.append(b.load("A", *where, name=f"x{names[0]}"))
                 else:
-                    made.append(b.alloc(f"x{names[0]}", *where))
-                    if seed.random() < 0.5:
-                        b.store(made[-1], "B", *where)
+                    made.append(seed.choice([b.alloc, b.zeros])(f"x{names[0]}", *where))
+                # Whatever grid loops store is indexed by their tiles.
+                if seed.random() < 0.5 and all(tile in where for tile in grids):
+                    b.store(made[-1], "B", *where)
             else:
                 axis = seed.choice("nm")
                 ends = [bound(b, open_, axis), bound(b, open_, axis)]
@@ -209,8 +235,17 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
                     ends = [0, None]
                 step = seed.choice([x for x in steps if x != "B2" or axis == "m"][:3])
                 step = {"n": "Bn", "m": "Bm"}[axis] + step[1]
-                for tile in b.tiles(axis, step, *ends, within=within):
-                    block(b, [*open_, tile], depth + 1, names)
+                grid = seed.random() < 0.4
+                for tile in (b.grid if grid else b.tiles)(axis, step, *ends, within=within):
+                    inner = [*open_, tile]
+                    here = (tile, b.span(axis, *ends, within=within))
+                    if grid:
+                        block(b, inner, [*grids, tile], spans, [], depth + 1, names)
+                    else:
+                        block(b, inner, grids, [*spans, here], mine, depth + 1, names)
+        for x in made:
+            if seed.random() < 0.5 and all(tile in x.index for tile in grids):
+                b.store(x, "B", *x.index)
         seed.shuffle(made)
         b.free(*made)
 
@@ -218,7 +253,7 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
         b.tile_sizes("n", "Bn0", "Bn1", "Bn2")
         b.tile_sizes("m", "Bm0", "Bm1", "Bm2")
         b.hold("n", "W")
-        block(b, [], 0, [0])
+        block(b, [], [], [], [], 0, [0])
 
     program = iosim.build("random", replace(Square.plain_form(), limits=("L",)), schedule)
     sizes = {axis: draw(st.integers(1, most), label=axis) for axis in ("n", "m")}

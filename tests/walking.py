@@ -64,6 +64,9 @@ def agree(
 ) -> tuple[Any, int]:
     """Words and peak, which are the same from the walk, the machine, its stream, and closed forms.
 
+    What the machine computes is the same one iteration after the other and many at once.
+
+
     Args:
         formula: the program's, in sympy; without it, that way is left out.
     """
@@ -72,9 +75,18 @@ def agree(
     counts = iosim.count(instance)
     assert {k: v for k, v in counts if v} == {k: v for k, v in moved.items() if v}
     assert iosim.peak(instance) == top
-    hbm = {t.name: np.ones([sizes[axis] for axis in t.axes]) for t in program.tensors}
-    run = iosim.simulate(instance, iosim.Machine(max(1, top)), hbm)
-    assert (run.counts, run.peak_words) == (counts, top)
+    rng = np.random.default_rng(0)
+    shapes = {t.name: [sizes[axis] for axis in t.axes] for t in program.tensors}
+    hbm = {name: rng.integers(-3, 4, shape) * 1.0 for name, shape in shapes.items()}
+    with np.errstate(all="ignore"):
+        runs = [
+            iosim.simulate(instance, iosim.Machine(max(1, top)), hbm, lanes=lanes)
+            for lanes in (1, 17, 2**18)
+        ]
+    for run in runs:
+        assert (run.counts, run.peak_words) == (counts, top)
+        for name, one_by_one in runs[0].outputs.items():
+            np.testing.assert_allclose(run.outputs[name], one_by_one, rtol=1e-9)
     assert tally(instance) == counts
     many = iosim.count_many(program, sizes | tiles)
     assert {key: int(words) for key, words in many.items()} == dict(counts)

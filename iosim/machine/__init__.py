@@ -3,8 +3,9 @@
 Every operand must be resident, scratch memory starts as NaN, and holding more than M words
 raises.  Iterations of a grid loop are independent (`iosim.program.check` proves it for each
 program), so the machine runs many of them at once, each in a fast memory of its own: a buffer is
-an array whose leading *lane* dimensions number the iterations.  `lanes=1` runs them one by one,
-with no lane dimensions at all; it is what the batched run is tested against.
+an array whose leading *lane* dimensions number the iterations.  Those that differ in a shape run
+beside one another (`iosim.machine.ragged`).  `lanes=1` runs them one by one, with no lane
+dimensions at all; it is what the batched run is tested against.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 
 from iosim.counts import Counts, Direction
 from iosim.errors import CapacityError, InputError, LeakError, ProgramError, ResidencyError
-from iosim.machine import places
-from iosim.machine.places import Array, Lanes, State
+from iosim.machine import places, ragged
+from iosim.machine.places import Array, Lanes, Start, State
 from iosim.problem import check_positions, check_size
 from iosim.program import space
 from iosim.program.check import check
@@ -131,7 +132,7 @@ def simulate(
         env,
         words,
         stored,
-        named=space.named_tiles(program) | space.placed_tiles(program),
+        named=space.named_tiles(program),
         tick=tick,
     )
     _body(state, program.body, "program")
@@ -180,22 +181,37 @@ def _loop(s: State, loop: Loop) -> None:
     start, stop = places.resolved(s, loop.span)
     step = space.step(loop, s.env)
     name = f"loop {loop.tile}"
-    # Lanes have buffers of one shape, so iterations that may differ run one after the other.
-    if not loop.parallel or s.lanes == 1 or loop.tile in s.named:
-        for k, at in enumerate(range(start, stop, step)):
-            s.where[loop.tile] = Lanes(at, 1, min(step, stop - at), k)
-            _body(s, loop.body, name)
+    named = loop.tile in s.named
+    if not loop.parallel or s.lanes == 1 or (named and s.ragged is not None) or not (
+        isinstance(start, int) and isinstance(stop, int)
+    ):  # fmt: skip
+        for lanes, tiles in ragged.together(s, start, stop, step):
+            with ragged.only(s, lanes):
+                for at, extent, number in tiles:
+                    s.where[loop.tile] = Lanes(at, 1, extent, number)
+                    _alike(s, loop.body, name)
+        s.where.pop(loop.tile, None)
         return
     s.batch.append(loop.tile)
-    outer = dict(s.arrays)
-    for group in places.groups(s, loop, start, stop, step):
+    s.ragged = loop.tile if named else s.ragged
+    outer = s.arrays
+    for group in ragged.groups(s, loop, start, stop, step):
         s.where[loop.tile] = group
         # One more lane dimension, of length 1, for the buffers that iterations share.
         at = len(s.batch) - 1
         s.arrays = {k: np.expand_dims(a, at) for k, a in outer.items()}
-        _body(s, loop.body, name)
+        _alike(s, loop.body, name)
     s.arrays = outer
+    s.where.pop(loop.tile, None)
     s.batch.pop()
+    s.ragged = None if named else s.ragged
+
+
+def _alike(s: State, body: tuple[Node, ...], scope: str) -> None:
+    """Run a body for all lanes: at once, or those whose buffers have equal shapes."""
+    for lanes in ragged.alike(s, body):
+        with ragged.only(s, lanes):
+            _body(s, body, scope)
 
 
 def _reserve(s: State, buffer: str, index: tuple[Index, ...]) -> None:
@@ -230,12 +246,7 @@ def _count(s: State, direction: Direction, node: Load | Store) -> None:
 def _load(s: State, node: Load) -> None:
     _reserve(s, node.buffer, node.index)
     _count(s, "load", node)
-    # A tensor that is also stored may change while the buffer is resident: copy it.
-    # Inputs are views, and read-only.
-    view = places.joined(s, node.index, places.lane_view(s, node))
-    view = view.copy() if node.tensor in s.stored else view.view()
-    view.flags.writeable = False
-    s.arrays[node.buffer] = view
+    s.arrays[node.buffer] = places.read(s, node)
 
 
 def _store(s: State, node: Store) -> None:
@@ -244,28 +255,40 @@ def _store(s: State, node: Store) -> None:
     if s.index[node.buffer] != dims(node.index):
         raise ProgramError(f"store of {node.buffer} to {node.tensor}: the shapes differ")
     _count(s, "store", node)
-    view, held = places.lane_view(s, node), s.arrays[node.buffer]
-    held = places.apart(s, node.index, held)
-    view[...] = np.broadcast_to(held, np.broadcast_shapes(view.shape, held.shape))
+    places.write(s, node, s.arrays[node.buffer])
 
 
-def _cut(s: State, ref: Ref) -> tuple[Any, ...]:
-    """The slice of a buffer that a `Ref` with a part means."""
+def _offset(s: State, ref: Ref) -> tuple[int, Start]:
+    """The dimension along which a `Ref` is a part of its buffer, and where in it that starts."""
     index = s.index[ref.buffer]
     at = next(k for k, x in enumerate(index) if ref.part and x.axis == ref.part.axis)
     assert ref.part is not None
     base = index[at]
     if not isinstance(base, Span):
         raise ProgramError(f"{ref}: a part must be cut from a fixed span")
-    low, high = places.resolved(s, base)
-    here = s.where[ref.part]
-    if not low <= here.start <= here.start + here.extent <= high:
+    return at, places.starts(s, ref.part) - places.resolved(s, base)[0]
+
+
+def _cut(s: State, ref: Ref) -> tuple[Any, ...]:
+    """The slice of a buffer that a `Ref` with a part means."""
+    at, offset = _offset(s, ref)
+    first = places.one(offset)
+    assert ref.part is not None
+    assert isinstance(first, int)
+    index = s.index[ref.buffer]
+    extent, held = s.where[ref.part].extent, places.extent(s, index[at])
+    if not 0 <= first <= first + extent <= held:
+        start = int(np.min(places.starts(s, ref.part)))
         raise ResidencyError(
-            f"{ref} is {ref.part.axis}[{here.start}:{here.start + here.extent}], and {ref.buffer} "
-            f"holds {low}:{high}: load it first"
+            f"{ref} is {ref.part.axis}[{start}:{start + extent}], and {ref.buffer} "
+            f"holds {start - first}:{start - first + held}: load it first"
         )
-    cut = slice(here.start - low, here.start - low + here.extent)
-    return (..., *([slice(None)] * at), cut, *([slice(None)] * (len(index) - at - 1)))
+    return (
+        ...,
+        *([slice(None)] * at),
+        slice(first, first + extent),
+        *([slice(None)] * (len(index) - at - 1)),
+    )
 
 
 def _meant(s: State, node: Op, values: Sequence[Array]) -> tuple[Array, ...]:
@@ -299,10 +322,20 @@ def _extents(node: Op, values: Sequence[Array], lanes: int) -> dict[str, int]:
 
 
 def _op(s: State, node: Op) -> None:
-    spec = OPS[node.name]
     for ref in node.operands:
         if ref.buffer not in s.arrays:
             raise ResidencyError(f"{node.name} reads {ref.buffer}, which is not resident: load it")
+    parts = [r for r in node.operands if r.part is not None]
+    if not parts or s.ragged is None:
+        _apply(s, node)
+        return
+    for lanes in ragged.parted(s, [_offset(s, ref)[1] for ref in parts]):
+        with ragged.only(s, lanes):
+            _apply(s, node)
+
+
+def _apply(s: State, node: Op) -> None:
+    spec = OPS[node.name]
     cuts = [_cut(s, r) if r.part is not None else (...,) for r in node.operands]
     values = [s.arrays[r.buffer][c] for r, c in zip(node.operands, cuts, strict=True)]
     extents = _extents(node, values, len(s.batch))

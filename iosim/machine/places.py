@@ -1,11 +1,17 @@
-"""Where things are while a schedule runs: open tiles, and the lanes of loops that run at once."""
+"""Where things are while a schedule runs: open tiles, and the lanes of loops that run at once.
+
+Iterations run at once where their buffers have equal shapes.  Those of a grid loop whose tiles
+bound spans may differ: their loop is the *ragged* one, of which there is at most one at a time.
+Inside it the start of a span, or of a tile, may be an array with a number for each of its lanes;
+an extent is always one number, since `iosim.machine.ragged` parts the lanes that differ in one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,36 +21,45 @@ from iosim.errors import ResidencyError
 from iosim.program import space
 from iosim.program.ir import (
     Affine,
-    Alloc,
     At,
     Dim,
     Edge,
     Index,
     Load,
-    Loop,
-    Node,
     Number,
+    Plain,
     Span,
     Stack,
     Store,
     Tile,
     Within,
+    dim_of,
     dims,
     unstacked,
 )
 from iosim.program.walk import Instance
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# A position: one for all lanes, or one for each, in an array with a dimension for every lane loop.
+Start: TypeAlias = int | Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Where a group of iterations of one loop is: `count` tiles of `extent` from `start` on."""
+    """Where a group of iterations of one loop is.
 
-    start: int
+    `count` tiles of `extent` words: one after the other from `start` on, or, where that is an
+    array, one from each of its numbers on.  A loop that doesn't run as lanes has a count of 1;
+    its start is an array (over the lanes of the ragged loop) where they differ.  `number` is the
+    number of the first tile in its loop, or an array of all their numbers.
+    """
+
+    start: Start
     count: int
     extent: int
-    number: int = 0  # of the first tile, in its loop
+    number: Start = 0
 
 
 @dataclass
@@ -60,6 +75,7 @@ class State:
     stored: set[str]
     where: dict[Tile, Lanes] = field(default_factory=dict)
     batch: list[Tile] = field(default_factory=list)  # open loops that run as lanes
+    ragged: Tile | None = None  # the one of them whose edges bound spans
     arrays: dict[str, Array] = field(default_factory=dict)
     index: dict[str, tuple[Dim, ...]] = field(default_factory=dict)
     size: dict[str, int] = field(default_factory=dict)
@@ -70,72 +86,105 @@ class State:
     tick: Callable[[int], object] | None = None
 
 
-def groups(s: State, loop: Loop, start: int, stop: int, step: int) -> Iterator[Lanes]:
-    """Split a grid loop into groups of equal tiles, as many at once as `lanes` allows."""
-    outside = 1
-    for tile in s.batch[:-1]:
-        outside *= s.where[tile].count
-    buffer = max((widest(s, n, loop.tile, step) for n in loop.body), default=1)
-    most = max(1, s.lanes // (outside * buffer))
-    full = (stop - start) // step
-    for first in range(0, full, most):
-        yield Lanes(start + first * step, min(most, full - first), step, first)
-    if start + full * step < stop:
-        yield Lanes(start + full * step, 1, stop - start - full * step, full)
+def one(x: Start) -> Start:
+    """A number where all lanes have the same."""
+    if isinstance(x, int):
+        return x
+    first = int(x.flat[0])
+    return first if (x == first).all() else x
 
 
-def widest(s: State, node: Node, tile: Tile, step: int) -> int:
-    """The words of the largest buffer that one iteration makes itself."""
-    if isinstance(node, Loop):
-        return max((widest(s, n, tile, step) for n in node.body), default=1)
-    if not isinstance(node, (Load, Alloc)):
-        return 1
-    words = 1
-    for x in unstacked(dims(node.index)):
-        if isinstance(x, Span):
-            if any(edge.tile not in s.where for edge in x.edges):
-                words *= s.env[x.axis]
-                continue
-            a, b = resolved(s, x)
-            words *= b - a
-        elif x == tile:
-            words *= step
-        elif x in s.where:
-            words *= s.where[x].extent
-    return max(words, 1)
+def starts(s: State, tile: Tile) -> Start:
+    """Where a tile starts."""
+    here = s.where[tile]
+    return _lanes(s, tile, here.start, here.extent)
 
 
-def resolved(s: State, span: Span) -> tuple[int, int]:
-    """Where a span lies, in the open tiles."""
-    if span.edges:
-        return space.resolved(span, _inside(s, span.edges))
-    found = s.spans.get(span)
-    if found is None:
-        found = s.spans[span] = s.instance.span(span)
-    return found
+def _lanes(s: State, tile: Tile, first: Start, step: int) -> Start:
+    """Of a tile, what is `first` in its first lane and `step` further in each other."""
+    if tile in s.batch:
+        at = s.batch.index(tile)
+        if isinstance(first, int):
+            first = first + step * np.arange(s.where[tile].count)
+    elif isinstance(first, int):
+        return first
+    else:
+        assert s.ragged is not None
+        at = s.batch.index(s.ragged)
+    return first.reshape([-1 if k == at else 1 for k in range(len(s.batch))])
 
 
-def value(s: State, affine: Affine) -> int:
-    """The value of an affine expression, in the open tiles."""
-    return int(affine.at(_inside(s, affine.edges)))
-
-
-def _inside(s: State, edges: frozenset[Edge]) -> dict[Any, int]:
-    env: dict[Any, int] = dict(s.env)
-    for edge in edges:
-        here = s.where[edge.tile]
-        env = space.inside(env, edge.tile, (here.start, here.start + here.extent))
+def _inside(s: State, edges: frozenset[Edge]) -> dict[Any, Any]:
+    env: dict[Any, Any] = dict(s.env)
+    for tile in {edge.tile for edge in edges}:
+        start = starts(s, tile)
+        env[Edge(tile, "start")] = start
+        env[Edge(tile, "stop")] = start + s.where[tile].extent
     return env
 
 
+def resolved(s: State, span: Span) -> tuple[Start, Start]:
+    """Where a span starts and stops, in the open tiles."""
+    if not span.edges:
+        found = s.spans.get(span)
+        if found is None:
+            found = s.spans[span] = s.instance.span(span)
+        return found
+    env = _inside(s, span.edges)
+    if s.ragged is None:
+        return space.resolved(span, env)
+    start, stop = space.placed(span, env, np.minimum, np.maximum)
+    return one(_start(start)), one(_start(stop))
+
+
+def _start(x: Any) -> Start:
+    return x if isinstance(x, np.ndarray) and x.ndim else int(x)
+
+
+def value(s: State, affine: Affine) -> Start:
+    """The value of an affine expression, in the open tiles."""
+    return one(_start(affine.at(_inside(s, affine.edges))))
+
+
+def located(s: State, x: Plain) -> tuple[Start, int]:
+    """Where an index starts, and its extent."""
+    match x:
+        case Tile():
+            return starts(s, x), s.where[x].extent
+        case Span():
+            start, stop = resolved(s, x)
+            return start, _between(start, stop)
+        case Number(tile):
+            return _lanes(s, tile, s.where[tile].number, 1), 1
+        case Within(tile):
+            return 0, s.where[tile].extent
+        case At(buffer):
+            if buffer not in s.arrays:
+                raise ResidencyError(
+                    f"a position is read from {buffer}, which is not resident: load it"
+                )
+            return _start(s.arrays[buffer].astype(np.int64)), 1
+        case _:
+            assert_never(x)
+
+
 def extent(s: State, x: Dim) -> int:
-    """The extent of one index."""
-    if isinstance(x, Stack):
-        return math.prod(extent(s, part) for part in x.parts)
-    if isinstance(x, Tile):
-        return s.where[x].extent
-    start, stop = resolved(s, x)
-    return stop - start
+    """The extent of one dimension."""
+    match x:
+        case Tile():
+            return s.where[x].extent
+        case Span():
+            return _between(*resolved(s, x))
+        case Stack():
+            return math.prod(extent(s, part) for part in x.parts)
+        case _:
+            assert_never(x)
+
+
+def _between(start: Start, stop: Start) -> int:
+    found = one(stop - start)
+    assert isinstance(found, int), "lanes of unequal extents run together"
+    return found
 
 
 def words_of(s: State, index: tuple[Index, ...]) -> int:
@@ -146,73 +195,100 @@ def words_of(s: State, index: tuple[Index, ...]) -> int:
     return words
 
 
-def lane_view(s: State, node: Load | Store) -> Array:
-    """``tensor[index]`` as a view: a dimension per lane loop (1 where it isn't indexed), then the
-    tile's own, those of a stack one by one.  Where a position is read from a buffer it is a copy.
+def read(s: State, node: Load) -> Array:
+    """``tensor[index]``: a dimension per lane loop (1 where it isn't indexed), then the buffer's.
+
+    It is read-only, and a view where that is possible and the tensor is never stored.
     """
+    if _in_order(s, node.index):
+        found = joined(s, node.index, _view(s, node))
+        # A tensor that is also stored may change while the buffer is resident: copy it.
+        found = found.copy() if node.tensor in s.stored else found.view()
+    else:
+        found = joined(s, node.index, s.hbm[node.tensor][_positions(s, node.index)])
+    found.flags.writeable = False
+    return found
+
+
+def write(s: State, node: Store, value: Array) -> None:
+    """Assign a buffer to ``tensor[index]``."""
+    value = apart(s, node.index, value)
+    if not _in_order(s, node.index):
+        s.hbm[node.tensor][_positions(s, node.index)] = value
+        return
+    view = _view(s, node)
+    view[...] = np.broadcast_to(value, np.broadcast_shapes(view.shape, value.shape))
+
+
+def _in_order(s: State, index: tuple[Index, ...]) -> bool:
+    """Whether the words of all lanes lie as a slice of every axis."""
+    return all(isinstance(_first(s, x), int) for x in unstacked(index))
+
+
+def _first(s: State, x: Plain) -> Start | None:
+    """Where the first lane of an index is; an array, or None, where they aren't in order."""
+    match x:
+        case Tile():
+            return s.where[x].start
+        case Span():
+            return resolved(s, x)[0]
+        case Number(tile):
+            return s.where[tile].number
+        case Within():
+            return 0
+        case At():
+            return None
+        case _:
+            assert_never(x)
+
+
+def _positions(s: State, index: tuple[Index, ...]) -> tuple[Ints, ...]:
+    """The positions on every axis of a tensor, in arrays that broadcast with one another.
+
+    Their dimensions are the lane loops', then the tile's own, those of a stack one by one.
+    """
+    own = len(dims(unstacked(index)))
+    k = 0  # dimensions of the tile so far
+    found: list[Ints] = []
+    for x in unstacked(index):
+        start, words = located(s, x)
+        lanes = np.reshape(start, (1,) * len(s.batch) if isinstance(start, int) else start.shape)
+        at = lanes[(..., *[None] * own)]
+        if dim_of(x):
+            at = at + np.arange(words).reshape([-1 if n == k else 1 for n in range(own)])
+            k += 1
+        found.append(at)
+    return tuple(found)
+
+
+def _view(s: State, node: Load | Store) -> Array:
+    """``tensor[index]`` as a view, where `_in_order`, with dimensions as `_positions` has them."""
     cut: list[slice] = []
     shape: list[int] = []
     lane_at: dict[Tile, int] = {}
     own: list[int] = []
-    gathers: list[tuple[int, str]] = []
-
-    def one(x: Tile, start: int, extent: int, point: bool) -> None:
-        here = s.where[x]
-        cut.append(slice(start, start + here.count * extent))
-        if x in s.batch:
-            lane_at[x] = len(shape)
-            shape.append(here.count)
-        if not point:
+    for x in unstacked(node.index):
+        start, words = _first(s, x), extent(s, dim) if (dim := dim_of(x)) else 1
+        assert isinstance(start, int)
+        tile = x if isinstance(x, Tile) else x.tile if isinstance(x, Number) else None
+        count = 1 if tile is None else s.where[tile].count
+        cut.append(slice(start, start + count * words))
+        if tile in s.batch:
+            lane_at[tile] = len(shape)
+            shape.append(count)
+        if dim:
             own.append(len(shape))
-            shape.append(extent)
-        elif x not in s.batch:
+            shape.append(words)
+        elif tile not in s.batch:
             own.append(-1 - len(shape))  # a point of a sequential loop: dropped below
             shape.append(1)
-
-    def part(start: int, stop: int) -> None:
-        cut.append(slice(start, stop))
-        own.append(len(shape))
-        shape.append(stop - start)
-
-    for x in unstacked(node.index):
-        match x:
-            case Span():
-                part(*resolved(s, x))
-            case Tile():
-                one(x, s.where[x].start, s.where[x].extent, x.point)
-            case Number(tile):
-                one(tile, s.where[tile].number, 1, point=True)
-            case Within(tile):
-                part(0, s.where[tile].extent)
-            case At(buffer, axis):
-                cut.append(slice(None))
-                gathers.append((len(shape), buffer))
-                shape.append(s.env[axis])
-            case _:
-                assert_never(x)
     view = s.hbm[node.tensor][tuple(cut)].reshape(shape)
     drop = [-1 - k for k in own if k < 0]
-    far = [k for k, _ in gathers]
-    order = far + [lane_at[t] for t in s.batch if t in lane_at] + [k for k in own if k >= 0]
+    order = [lane_at[t] for t in s.batch if t in lane_at] + [k for k in own if k >= 0]
     view = view.transpose(order + drop)
     view = view.reshape(view.shape[: len(order)]) if drop else view
     # With the dots, a view of a single word is an array, too.
-    lanes = (slice(None) if t in lane_at else None for t in s.batch)
-    view = view[(*(slice(None) for _ in far), *lanes, ...)]
-    return _gathered(s, view, gathers[0][1]) if gathers else view
-
-
-def _gathered(s: State, view: Array, buffer: str) -> Array:
-    """The positions of the first axis that a buffer holds, one in each lane."""
-    if buffer not in s.arrays:
-        raise ResidencyError(f"a position is read from {buffer}, which is not resident: load it")
-    at = s.arrays[buffer].astype(np.int64)
-    lanes = np.broadcast_shapes(at.shape, view.shape[1 : 1 + at.ndim])
-    others = (
-        np.arange(n if m > 1 else 1).reshape([-1 if k == j else 1 for j in range(len(lanes))])
-        for k, (n, m) in enumerate(zip(lanes, view.shape[1:], strict=False))
-    )
-    return np.asarray(view[(np.broadcast_to(at, lanes), *others)])
+    return view[(*(slice(None) if t in lane_at else None for t in s.batch), ...)]
 
 
 def joined(s: State, index: tuple[Index, ...], array: Array) -> Array:
