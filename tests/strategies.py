@@ -148,12 +148,15 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
 
 
 @st.composite
-def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
+def dependent_schedules(draw: st.DrawFn, most: int = 9, lanes: bool = False) -> Any:
     """A random schedule whose inner loops and buffers are bounded by the edges of outer tiles.
 
     Loops are in order or grids.  It loads, reserves, masks, multiplies, stores and frees over
     square tensors; buffers of outer loops change where no grid loop comes between.  L is a limit: a
     size that is no axis, and may be 0.
+
+    Args:
+        lanes: the outermost loop is a grid of several small tiles, whose buffers inner loops change.
     """
     seed = draw(st.randoms(use_true_random=False))
     steps = ["B0", "B1", "B2"]
@@ -253,12 +256,29 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9) -> Any:
         b.tile_sizes("n", "Bn0", "Bn1", "Bn2")
         b.tile_sizes("m", "Bm0", "Bm1", "Bm2")
         b.hold("n", "W")
-        block(b, [], [], [], [], 0, [0])
+        if not lanes:
+            block(b, [], [], [], [], 0, [0])
+            return
+        for x in b.grid("m", "Bm0"):
+            for i in b.grid("n", "Bn0"):
+                held = [b.load("A", i, x), b.zeros("o", i, x), b.load("A", "n", x, name="whole")]
+                axis = seed.choice("nm")
+                ends = seed.choice([(0, i.stop), (i.start, axis), (i.start - 2, i.stop + 2)])
+                for j in b.tiles(axis, f"B{axis}1", *ends):
+                    here = (j, b.span(axis, *ends))
+                    for _ in range(seed.randint(0, 2)):
+                        op(b, [i, j], [here], held, "")
+                    block(b, [i, j], [x, i], [here], held, 1, [0])
+                for y in held[:2]:
+                    b.store(y, "B", i, x)
+                b.free(*held)
 
     program = iosim.build("random", replace(Square.plain_form(), limits=("L",)), schedule)
-    sizes = {axis: draw(st.integers(1, most), label=axis) for axis in ("n", "m")}
+    sizes = {axis: draw(st.integers(3 if lanes else 1, most), label=axis) for axis in ("n", "m")}
     sizes["L"] = draw(st.integers(0, most), label="L")
     tiles = {p.name: draw(st.integers(p.least, most), label=p.name) for p in program.params}
+    if lanes:
+        tiles |= {name: draw(st.integers(1, 3), label=name) for name in ("Bn0", "Bn1", "Bm1")}
     return program, sizes, tiles
 
 

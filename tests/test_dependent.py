@@ -41,6 +41,37 @@ def test_dependent_loops_are_counted_alike(case: Any) -> None:
     agree(*case)
 
 
+@settings(max_examples=150, deadline=None)
+@given(dependent_schedules(most=12, lanes=True))
+def test_lanes_of_unequal_shapes_run_at_once(case: Any) -> None:
+    """They drop out of inner loops, run beside one another where a tile is short, and come back."""
+    agree(*case)
+
+
+@pytest.mark.parametrize("lanes", [1, 2**18])
+def test_lanes_that_are_no_neighbours_change_a_part(lanes: int) -> None:
+    """The first and the last window are cut alike, and the others are wider."""
+
+    def schedule(b: iosim.Builder) -> None:
+        (B,) = b.tile_sizes("n", "B")
+        (C,) = b.tile_sizes("m", "C")
+        for i in b.grid("n", B):
+            x = b.zeros("x", i, "m")
+            for start, stop in ((i.start - 2, i.start - 1), (i.start - 2, i.stop + 2)):
+                for j in b.tiles("m", C, start, stop):
+                    b.op("mask_after", x[j], a=-99)
+            b.store(x, "B", i, "m")
+            b.free(x)
+
+    instance = iosim.bind(
+        iosim.build("parts", Square, schedule), {"n": 12, "m": 12}, {"B": 3, "C": 9}
+    )
+    run = iosim.simulate(instance, iosim.Machine(36), {}, lanes=lanes)
+    for r, c in np.ndindex(12, 12):
+        start = r - r % 3
+        assert (run.outputs["B"][r, c] == -np.inf) == (start - 2 <= c < start + 5)
+
+
 @settings(max_examples=10, deadline=None)
 @given(dependent_schedules())
 def test_the_formula_says_the_same(case: Any) -> None:
@@ -55,7 +86,7 @@ def test_the_formula_says_the_same(case: Any) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=4000, deadline=None)
-@given(dependent_schedules(most=40))
+@given(dependent_schedules(most=40) | dependent_schedules(most=25, lanes=True))
 def test_dependent_loops_are_counted_alike_at_length(case: Any) -> None:
     agree(*case)
 
@@ -125,7 +156,7 @@ def test_what_follows_tiles_is_tiled_like_brute_force(schedule: Any, N: int) -> 
 
 @pytest.mark.parametrize("schedule", [causal, columns_first])
 @pytest.mark.parametrize("lanes", [1, 2**18])
-def test_grid_loops_that_others_follow_run_one_by_one(schedule: Any, lanes: int) -> None:
+def test_grid_loops_that_others_follow_run_as_lanes(schedule: Any, lanes: int) -> None:
     program = iosim.build(schedule.__name__, iosim.Attention, schedule)
     problem = iosim.Attention(11, 3, 2)
     for B_r, B_c in ((3, 2), (4, 4), (11, 5)):
