@@ -156,7 +156,7 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9, lanes: bool = False) -> 
     size that is no axis, and may be 0.
 
     Args:
-        lanes: the outermost loop is a grid of several small tiles, whose buffers inner loops change.
+        lanes: the outermost loops are grids of small tiles, whose buffers inner loops change.
     """
     seed = draw(st.randoms(use_true_random=False))
     steps = ["B0", "B1", "B2"]

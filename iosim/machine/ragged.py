@@ -72,10 +72,9 @@ def only(s: State, keep: Ints | None) -> Iterator[None]:
     cut = (*[slice(None)] * at, _sliced(keep))
     where, arrays = s.where, s.arrays
     s.where = {tile: _narrowed(here, keep, tile == s.ragged) for tile, here in where.items()}
-    s.arrays = {name: a if a.shape[at] == 1 else a[cut] for name, a in arrays.items()}
-    for name, a in s.arrays.items():
-        if a is not arrays[name]:
-            a.flags.writeable = False  # what is changed is another array, and is put back below
+    s.arrays = {name: a.view() if a.shape[at] == 1 else a[cut] for name, a in arrays.items()}
+    for a in s.arrays.values():
+        a.flags.writeable = False  # what changes is another array, and is put back below
     given = dict(s.arrays)
     yield
     lanes = tuple(where[tile].count for tile in s.batch)
