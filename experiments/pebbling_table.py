@@ -105,7 +105,7 @@ def graph(problem: Problem, game: Variant) -> Dag:
 def named(problem: Problem, M: int) -> dict[str, int]:
     """Words of each named algorithm with its optimal tiles, where it runs in M words."""
     found = {}
-    for entry in all_algorithms(problem.kind):
+    for entry in all_algorithms(problem.form):
         try:
             found[entry.name] = optimal_tiles(entry.program, problem, M).total_words
         except CapacityError:

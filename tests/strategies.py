@@ -31,6 +31,11 @@ class Square(BaseProblem):
     outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("B", ("n", "m")),)
 
 
+def plain_algorithms(problem: str | None = None) -> list[Algorithm]:
+    """The algorithms for problems without any option."""
+    return [a for a in iosim.all_algorithms(problem) if not a.needs]
+
+
 def algorithms(problem: str | None = None) -> st.SearchStrategy[Algorithm]:
     """Any registered algorithm."""
     return st.sampled_from(iosim.all_algorithms(problem))
@@ -46,7 +51,7 @@ def problems(draw: st.DrawFn, cls: type[Any], most: int = 11) -> Any:
 @st.composite
 def bound_programs(draw: st.DrawFn, most: int = 11) -> tuple[Algorithm, Any, dict[str, int]]:
     """Any algorithm, with a small problem and any tiles, larger than the problem too."""
-    algorithm = draw(algorithms())
+    algorithm = draw(st.sampled_from(plain_algorithms()))
     problem = draw(problems(algorithm.problem, most))
     tiles = {
         p.name: draw(st.integers(p.least, most + 2), label=p.name) for p in algorithm.program.params
@@ -57,7 +62,7 @@ def bound_programs(draw: st.DrawFn, most: int = 11) -> tuple[Algorithm, Any, dic
 @st.composite
 def searchable(draw: st.DrawFn) -> tuple[Algorithm, Any, int]:
     """An algorithm, a problem and an M for which all tiles can be tried one by one."""
-    algorithm = draw(algorithms())
+    algorithm = draw(st.sampled_from(plain_algorithms()))
     problem = draw(problems(algorithm.problem, 8))
     cells = math.prod(problem.sizes[p.axis] + 1 - p.least for p in algorithm.program.params)
     if cells > MOST_CELLS:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import plain_algorithms
 
 import iosim
 from iosim.counting.closed import close
@@ -64,7 +65,7 @@ def test_programs_are_values(name: str) -> None:
         algorithm.program.name = "other"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in plain_algorithms("attention")])
 def test_heads_are_the_outermost_grid_loop(name: str) -> None:
     for nest in iosim.algorithm(name).program.body:
         assert isinstance(nest, Loop)
@@ -365,7 +366,6 @@ def looped(tile: Tile, step: str | None, *body: Any, span: Span = WHOLE) -> Loop
         ((looped(P, "B"),), "loop i does not run over its tile"),
         ((looped(I, None),), "loop i does not run over its tile"),
         ((looped(I, "C"),), "'C' is not a tile size along n"),
-        ((looped(I, "n"),), "'n' is not a tile size along n"),
     ],
 )
 def test_trees_written_by_hand_are_checked_too(body: Any, message: str) -> None:

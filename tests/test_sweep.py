@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import plain_algorithms
 from test_cli import iosim_, ok
 
 import iosim
@@ -103,7 +104,8 @@ def test_rows_carry_their_tasks(options: dict[str, Any], tmp_path: Path) -> None
 
 @settings(max_examples=25)
 @given(
-    name=st.sampled_from(list(iosim.ALGORITHMS)), N=st.integers(1, 300), d=st.integers(1, 40),
+    name=st.sampled_from([a.name for a in plain_algorithms()]),
+    N=st.integers(1, 300), d=st.integers(1, 40),
     heads=st.integers(1, 3), M=st.integers(3, 6000), how=st.sampled_from(["auto", "paper"]),
 )  # fmt: skip
 def test_a_row_is_what_counting_that_point_alone_gives(

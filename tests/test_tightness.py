@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import plain_algorithms
 
 import iosim
 from experiments import schedule_search as family
@@ -61,7 +62,7 @@ class TestBars:
 def every_count(sizes: dict[str, Any], M: Any) -> dict[str, tuple[Any, Any]]:
     """Words of each schedule with its optimal tiles, and where it runs, at many points."""
     counts = {}
-    for entry in iosim.all_algorithms("attention"):
+    for entry in plain_algorithms("attention"):
         tiles, found = optimal_tiles_many(entry.program, sizes, M)
         moved = count_many(entry.program, sizes | tiles)
         counts[entry.name] = sum(moved.values()), found
@@ -117,7 +118,7 @@ def test_no_schedule_moves_less_than_any_bound_one_by_one(
     for klass in CLASSES:
         point = tightness.tightness(problem, M, klass)
         assert point.gap >= 1, point
-        for entry in iosim.all_algorithms("attention"):
+        for entry in plain_algorithms("attention"):
             try:
                 words = iosim.optimal_tiles(entry.program, problem, M).total_words
             except CapacityError:
@@ -168,7 +169,7 @@ def test_unknown_class() -> None:
 
 def test_named_schedules_are_the_best_of_the_family() -> None:
     """The best schedules of the search are registered, as the very same programs."""
-    named = {entry.program.body for entry in iosim.all_algorithms("attention")}
+    named = {entry.program.body for entry in plain_algorithms("attention")}
     for d, part in itertools.product((64, 128), (0.02, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 4, 16)):
         problem, M = Attention(N, d), round(part * d * d)
         (member, tiling), *_ = family.ranking(problem, M)

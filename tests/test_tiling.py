@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import SCHEDULES, Memory
-from strategies import random_schedules, searchable
+from strategies import plain_algorithms, random_schedules, searchable
 
 import iosim
 from iosim.counting.arrays import OnArrays
@@ -152,7 +152,7 @@ def test_larger_tiles_move_no_more_and_take_no_less(case: Any) -> None:
 
 
 def test_every_point_of_the_plane_for_the_facts() -> None:
-    for algorithm in iosim.all_algorithms():
+    for algorithm in plain_algorithms():
         sizes = {n: 1 if n == "heads" else 3 for n in size_names(algorithm.problem)}
         params = algorithm.program.params
         spans = [range(p.least, 4) for p in params]
@@ -192,7 +192,7 @@ def test_equal_to_brute_force_with_fixed_tiles(case: Any, data: Any) -> None:
 
 
 def test_more_memory_never_moves_more() -> None:
-    for algorithm in iosim.all_algorithms("attention"):
+    for algorithm in plain_algorithms("attention"):
         problem = Attention(300, 20)
         least = iosim.smallest_capacity(algorithm.program, problem)
         words = [
@@ -242,7 +242,7 @@ def test_a_finer_search_finds_the_same(split: int, monkeypatch: pytest.MonkeyPat
     """However boxes are cut, other ones are pruned; the tiles are the same."""
     cases = [
         (a, Attention(N, d, 1), M)
-        for a in iosim.all_algorithms("attention")
+        for a in plain_algorithms("attention")
         for N, d, M in [(97, 24, 300), (300, 20, 1700), (64, 64, 5000), (1000, 12, 77)]
         if iosim.smallest_capacity(a.program, Attention(N, d, 1)) <= M
     ]
@@ -251,7 +251,7 @@ def test_a_finer_search_finds_the_same(split: int, monkeypatch: pytest.MonkeyPat
     assert [iosim.optimal_tiles(a.program, p, M) for a, p, M in cases] == usual
 
 
-@pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
+@pytest.mark.parametrize("name", [a.name for a in plain_algorithms()])
 def test_equal_to_a_brute_force_that_shares_no_code(name: str) -> None:
     """Every tile of a tiny problem, run word by word by the hand-written oracle."""
     algorithm = iosim.algorithm(name)
@@ -518,7 +518,7 @@ def test_tiles_over_parts_of_a_given_length(schedule: Any) -> None:
 
 def test_where_a_tile_is_solved_for_and_where_it_is_bisected() -> None:
     """A division wherever occupancy is a line in the tile; that is in every registered schedule."""
-    for entry in iosim.all_algorithms():
+    for entry in plain_algorithms():
         for plan in plans(entry.program, frozenset()):
             assert all(plan.lines.values()), entry.name
     (plan,) = plans(iosim.build("square", Attention, one_tile_for_both), frozenset())
@@ -527,7 +527,7 @@ def test_where_a_tile_is_solved_for_and_where_it_is_bisected() -> None:
 
 
 @pytest.mark.parametrize("lattice", ["all", "pow2"])
-@pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
+@pytest.mark.parametrize("name", [a.name for a in plain_algorithms()])
 def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> None:
     """Same tiles, ties and spare ones included, whatever stands beside a point."""
     algorithm = iosim.algorithm(name)
@@ -562,7 +562,7 @@ def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> No
 def test_many_points_are_answered_like_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """With so many boxes, searches start from guesses and cut boxes more finely."""
     monkeypatch.setattr("iosim.tiling.search._FEW", 0)
-    for algorithm in iosim.all_algorithms("attention"):
+    for algorithm in plain_algorithms("attention"):
         M = np.arange(1, 150)
         problem = Attention(4, 3, 2) if len(algorithm.program.params) > 6 else Attention(9, 4, 2)
         tiles, found = iosim.optimal_tiles_many(algorithm.program, problem.sizes, M)
@@ -656,7 +656,7 @@ def test_where_the_bound_on_real_numbers_is_used() -> None:
     used = {
         a.name: [plan.searched for plan in plans(a.program, frozenset())
                  if any(plan.relaxed.values())]
-        for a in iosim.all_algorithms()
+        for a in plain_algorithms()
     }  # fmt: skip
     pairs = ("W1", "B_r1", "B_c1")
     assert {k: v for k, v in used.items() if v} == {
@@ -719,7 +719,7 @@ def test_of_equal_tilings_the_first_is_taken(name: str) -> None:
 @given(st.data())
 def test_powers_of_two_and_ends_of_holds(data: Any) -> None:
     """The lattice of a GPU, every tiling on it tried."""
-    algorithm = data.draw(st.sampled_from(iosim.all_algorithms("attention")))
+    algorithm = data.draw(st.sampled_from(plain_algorithms("attention")))
     problem = Attention(data.draw(st.integers(1, 40)), data.draw(st.integers(1, 40)))
     ranges = {}
     for p in algorithm.program.params:
@@ -755,7 +755,7 @@ def test_bad_columns() -> None:
 
 def test_the_facts_are_proved_where_they_hold() -> None:
     """Every registered schedule gets the fast search; the user's odd ones get the slow one."""
-    for entry in iosim.all_algorithms():
+    for entry in plain_algorithms():
         holds = {p.name: p.axis for p in entry.program.params if p.least == 0}
         for nest in close(entry.program).nests:
             for p in entry.program.params:
@@ -779,7 +779,7 @@ def test_the_matmul_calibrator_is_near_its_known_optimum() -> None:
 def test_every_rule_chooses_alike_at_one_point_and_at_many() -> None:
     """Rules of all algorithms and published ones; unknown ones are named with those there are."""
     rng = np.random.default_rng(5)
-    for entry in iosim.all_algorithms():
+    for entry in plain_algorithms():
         names = size_names(entry.problem)
         columns = {x: rng.integers(1, 3 if x == "heads" else 90, 12) for x in names}
         M = rng.integers(300, 20_000, 12)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from strategies import plain_algorithms
 
 import iosim
 import iosim.bounds
@@ -23,7 +24,7 @@ SMALL = Attention(48, 8)
 def points(problem: Attention = SMALL, M: int = 300) -> list[verify.Point]:
     hbm = problem.random()
     want = problem.reference(hbm)
-    names = [a.name for a in iosim.all_algorithms("attention")]
+    names = [a.name for a in plain_algorithms("attention")]
     return [verify.check_point(name, problem, M, hbm, want) for name in names]
 
 
@@ -31,7 +32,7 @@ def test_all_checks_pass() -> None:
     report = verify.verify(SMALL, workers=1)
     assert report.ok, report.failures
     assert {p.algorithm for p in report.points} == {
-        a.name for a in iosim.all_algorithms("attention")
+        a.name for a in plain_algorithms("attention")
     }  # fmt: skip
     least = min(p.M for p in report.points)
     assert least == 3
@@ -66,7 +67,7 @@ def test_the_exponents_at_a_size_where_they_show() -> None:
         report = verify.verify(Attention(N, 32), sizes=sizes, workers=1)
         assert report.ok, report.failures
         fitted |= {s.algorithm: s for s in report.slopes if s.fitted is not None}
-    assert set(fitted) == {a.name for a in iosim.all_algorithms("attention") if a.exponent}
+    assert set(fitted) == {a.name for a in plain_algorithms("attention") if a.exponent}
     assert {s.expected for s in fitted.values()} == {-1.0, -0.5}
     for s in fitted.values():
         assert s.fitted == pytest.approx(s.expected, abs=verify.SLOPE_TOLERANCE)
@@ -75,7 +76,7 @@ def test_the_exponents_at_a_size_where_they_show() -> None:
 def formula_points(problem: Attention) -> list[verify.Point]:
     """The default sweep from formulas alone: what runs would count."""
     found = []
-    for a in iosim.all_algorithms("attention"):
+    for a in plain_algorithms("attention"):
         sizes = verify.memory_sizes(problem)
         columns, runs = iosim.optimal_tiles_many(a.program, problem.sizes, sizes)
         for k in np.flatnonzero(runs):
@@ -93,7 +94,7 @@ def test_coarse_tiles_are_no_wrong_exponent(N: int, d: int) -> None:
     """Right schedules pass at every shape: where tiles are too coarse nothing is fitted."""
     problem = Attention(N, d)
     chosen = formula_points(problem)
-    for a in iosim.all_algorithms("attention"):
+    for a in plain_algorithms("attention"):
         if a.exponent:
             assert verify.fit_slope(a.name, problem, chosen).ok
 
@@ -184,7 +185,7 @@ def test_the_given_arrays_and_sizes_are_what_runs(tmp_path: Path) -> None:
            "--out", str(tmp_path / "out"))  # fmt: skip
     finally:
         verify.simulate = real
-    runs = len(iosim.all_algorithms("attention"))
+    runs = len(plain_algorithms("attention"))
     assert all((h["V"] == arrays["V"]).all() for h in seen[:runs])
     assert all(h["V"].shape == (2, 10, 4) for h in seen[runs:])
     arrays["Q"][0, 0, 0] = np.inf
@@ -249,14 +250,14 @@ def test_a_bound_that_is_too_high_fails(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_upper_bound_that_is_too_low_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    attained = {a.attains for a in iosim.all_algorithms("attention")} - {""}
+    attained = {a.attains for a in plain_algorithms("attention")} - {""}
     assert attained == {"attenio", "saha-ye-square-tiles"}
     for name in attained:
         low = dataclasses.replace(iosim.bounds.bound(name), formula=lambda t: t.N)
         monkeypatch.setitem(iosim.bounds.BOUNDS, name, low)
     report = verify.verify(SMALL, sizes=[300], workers=1)
     caught = sum("more than its published count" in f for f in report.failures)
-    assert caught == sum(bool(a.attains) for a in iosim.all_algorithms("attention"))
+    assert caught == sum(bool(a.attains) for a in plain_algorithms("attention"))
 
 
 def test_the_table_holds_runs_formulas_and_bounds(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import importlib
 
 from iosim.algorithms._entry import Algorithm
 from iosim.errors import InputError, closest
+from iosim.problem import Form
 
 __all__ = ["ALGORITHMS", "Algorithm", "algorithm", "all_algorithms"]
 
@@ -20,6 +21,8 @@ ALGORITHMS: dict[str, str] = {
     "flash2_chunked": "iosim.algorithms.flash2_chunked",
     "flash2_keep": "iosim.algorithms.flash2_keep",
     "spill_rows": "iosim.algorithms.spill_rows",
+    "grouped_rows": "iosim.algorithms.grouped_rows",
+    "decode": "iosim.algorithms.decode",
     "matmul": "iosim.algorithms.matmul",
     "copy": "iosim.algorithms.copy",
 }
@@ -34,7 +37,9 @@ def algorithm(name: str) -> Algorithm:
     return found
 
 
-def all_algorithms(problem: str | None = None) -> tuple[Algorithm, ...]:
-    """Return all algorithms, or those that solve one kind of problem."""
+def all_algorithms(problem: str | Form | None = None) -> tuple[Algorithm, ...]:
+    """Return all algorithms, or those for one kind of problem, or for all problems of one form."""
     found = (algorithm(name) for name in ALGORITHMS)
+    if isinstance(problem, Form):
+        return tuple(a for a in found if a.supports(problem))
     return tuple(a for a in found if problem in (None, a.problem.kind))

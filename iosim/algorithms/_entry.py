@@ -47,6 +47,7 @@ class Algorithm:
         attains: the name of the exact upper bound (`iosim.bounds`) that is this schedule's
             published count; the optimal tiles must move no more.
         lacks: names of the problem's options that the schedule doesn't support.
+        needs: names of the options without which it would be another schedule.
         exponent: of M in the words it moves, where the schedule is meant: −1 for M ≥ d², −1/2 for
             M < d²; 0 where none is claimed.
         regime: where it is meant to be used; sweeps over hardware leave other points out.
@@ -61,13 +62,20 @@ class Algorithm:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     attains: str = ""
     lacks: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     exponent: float = 0.0
     regime: Regime = ANYWHERE
 
     @functools.cached_property
     def program(self) -> Program:
-        """The schedule for problems without options, traced once."""
-        return self.program_for(self.problem.plain_form())
+        """The schedule for problems with no options but those that it needs, traced once."""
+        return self.program_for(self.plain_form)
+
+    @property
+    def plain_form(self) -> Form:
+        """The form of problems with no options but those that the schedule needs."""
+        form: Form = self.problem.plain_form(self.needs)
+        return form
 
     def program_for(self, problem: Problem | Form) -> Program:
         """The schedule for a problem, or for all problems of one form; each is traced once.
@@ -93,15 +101,20 @@ class Algorithm:
 
     def supports(self, form: Form) -> bool:
         """Whether the schedule can be traced for a form."""
-        return form.kind == self.problem.kind and not set(form.options) & set(self.lacks)
+        given = set(form.options)
+        kind = form.kind == self.problem.kind
+        return kind and not given & set(self.lacks) and given >= set(self.needs)
 
     def _refusal(self, form: Form) -> str:
-        """Which options are not supported, and by whom they are."""
+        """Which options are not supported or missing, and who supports the problem."""
         from iosim.algorithms import all_algorithms
 
         lacking = " and ".join(x for x in form.options if x in self.lacks)
+        missing = " and ".join(x for x in self.needs if x not in form.options)
         others = [a.name for a in all_algorithms(form.kind) if a.supports(form)]
         choice = f"choose {' or '.join(others)}" if others else "no schedule supports these options"
+        if not lacking:
+            return f"{self.name} needs {missing}: give that, or {choice}"
         return f"{self.name} does not support {lacking}: {choice}"
 
     @functools.cached_property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from iosim.algorithms._shape import (
     Head,
     Keys,
@@ -17,7 +19,7 @@ from iosim.program.build import Buffer, Builder
 from iosim.program.ir import Index, Tile
 
 
-def statistics(b: Builder, i: Tile, x: Index | str) -> tuple[Buffer, Buffer, Buffer]:
+def statistics(b: Builder, i: Index, x: Index | str) -> tuple[Buffer, Buffer, Buffer]:
     """Empty accumulators for rows i: columns x of O, row maxima m, and row sums l."""
     return b.zeros("o", i, x), unseen(b, i), b.zeros("l", i)
 
@@ -59,7 +61,7 @@ def attend(
 ) -> None:
     """Rows i attend to the whole rows j of K and V, which are loaded and freed."""
     k = b.load("K", *h.k, j.tile, "d")
-    s = b.zeros("s", i, j.tile)
+    s = b.zeros("s", h.rows(i), j.tile)
     b.op("matmul_nt", s, q, k)
     b.free(k)
     hide(b, s, i, j)
@@ -80,10 +82,19 @@ def weigh_in_chunks(
     b.free(s)
 
 
-def fused_rows(b: Builder, *, hold_q: bool = True, chunked: bool = False) -> None:
+def fused_rows(
+    b: Builder,
+    *,
+    of: Callable[[Builder], Iterator[Head]] = heads,
+    whole: bool = False,
+    hold_q: bool = True,
+    chunked: bool = False,
+) -> None:
     """Rows of O stay, K and V stream past, scores never leave (FlashAttention-2).
 
     Args:
+        of: the heads to loop over: `heads`, or `groups` with stacked rows.
+        whole: all rows of a head are one tile, and B_r is not declared.
         hold_q: rows of Q stay too; otherwise they are streamed with K.
         chunked: K and V come B_d columns at a time instead of in whole rows, which takes d words
             less and moves the same; V in steps of B_v where its rows are not as long as those
@@ -92,25 +103,26 @@ def fused_rows(b: Builder, *, hold_q: bool = True, chunked: bool = False) -> Non
     chunks = chunked or not hold_q
     (B_d,) = b.tile_sizes("d", "B_d") if chunks else ("",)
     (B_v,) = b.tile_sizes(values(b), "B_v") if chunks and values(b) != "d" else (B_d,)
-    B_r, B_c = tile_sizes(b, "B_r", "B_c")
-    for h in heads(b):
+    B_r, B_c = tile_sizes(b, "N" if whole else "B_r", "B_c")
+    for h in of(b):
         for i in b.grid("N", B_r):
-            held = [b.load("Q", *h.q, i, "d")] if hold_q else []
-            o, m, l = statistics(b, i, values(b))
+            rows = h.rows(i)
+            held = [b.load("Q", *h.q, rows, "d")] if hold_q else []
+            o, m, l = statistics(b, rows, values(b))
             for j in columns(b, i, B_c):
                 if not chunks:
                     attend(b, h, i, j, held[0], o, m, l)
                     continue
-                s = b.zeros("s", i, j.tile)
+                s = b.zeros("s", rows, j.tile)
                 for x in b.tiles("d", B_d):
-                    own = [] if hold_q else [b.load("Q", *h.q, i, x)]
+                    own = [] if hold_q else [b.load("Q", *h.q, rows, x)]
                     k = b.load("K", *h.k, j.tile, x)
                     b.op("matmul_nt", s, *(q[x] for q in held), *own, k)
                     b.free(k, *own)
                 hide(b, s, i, j)
                 weigh_in_chunks(b, h, j, B_v, o, m, l, s)
             b.op(safe(b, "finish"), o, l)
-            b.store(o, "O", *h.q, i, values(b))
+            b.store(o, "O", *h.q, rows, values(b))
             b.free(*held, o, m, l)
 
 

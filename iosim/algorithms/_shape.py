@@ -13,15 +13,30 @@ from typing import Any
 
 from iosim.problem import Mask
 from iosim.program.build import Bound, Buffer, Builder
-from iosim.program.ir import Affine, Tile
+from iosim.program.ir import Affine, Index, Span, Stack, Tile
 
 
 @dataclass(frozen=True)
 class Head:
-    """An open head: what indexes Q and O, and what indexes K and V."""
+    """An open head: what indexes the heads of Q and O, and those of K and V."""
 
     q: tuple[Tile, ...]
     k: tuple[Tile, ...]
+
+    def rows(self, i: Tile) -> Index:
+        """What indexes the rows i of Q and O, and each buffer that has as many rows."""
+        return i
+
+
+@dataclass(frozen=True)
+class Group(Head):
+    """An open head of K and V with all heads of Q that share it, whose rows are stacked."""
+
+    heads: Span
+
+    def rows(self, i: Tile) -> Index:
+        """Rows i of every head of the group, below each other."""
+        return Stack((self.heads, i))
 
 
 @dataclass(frozen=True)
@@ -48,8 +63,12 @@ def of_heads(b: Builder) -> tuple[str, ...]:
 
 
 def tile_sizes(b: Builder, B_r: str, B_c: str) -> tuple[str, str]:
-    """Declare a tile size along the rows of Q and one along those of K."""
-    return b.tile_sizes("N", B_r)[0], b.tile_sizes(keys(b), B_c)[0]
+    """Declare a tile size along the rows of Q and one along those of K.
+
+    Where the first is called N, all rows are one tile, and nothing is declared for them.
+    """
+    rows = B_r if B_r == "N" else b.tile_sizes("N", B_r)[0]
+    return rows, b.tile_sizes(keys(b), B_c)[0]
 
 
 def heads(b: Builder) -> Iterator[Head]:
@@ -61,6 +80,15 @@ def heads(b: Builder) -> Iterator[Head]:
     for g in b.grid("kv_heads"):
         for u in b.grid("group"):
             yield Head((g, u), (g,))
+
+
+def groups(b: Builder) -> Iterator[Head]:
+    """All heads of K and V; a head of Q that shares its own with no other is one of `heads`."""
+    if "group" not in of_heads(b):
+        yield from heads(b)
+        return
+    for g in b.grid("kv_heads"):
+        yield Group((g,), (g,), b.span("group"))
 
 
 # -- the part of the score matrix that is seen ------------------------------------------------
@@ -167,7 +195,7 @@ def hide_first(b: Builder, s: Buffer, i: Tile) -> None:
 # -- rows that may see nothing ----------------------------------------------------------------
 
 
-def unseen(b: Builder, i: Tile) -> Buffer:
+def unseen(b: Builder, i: Index) -> Buffer:
     """Row maxima before any score: finite under a mask, since a row may see nothing at all."""
     return b.lowest("m", i) if b.form.mask is None else b.low("m", i)
 

@@ -78,7 +78,7 @@ def best_schedule(problem: Attention, M: int) -> BestSchedule:
     """
     (best,) = _best_schedules([(problem, M)])
     if best is None:
-        least = min(smallest_capacity(a.program, problem) for a in all_algorithms("attention"))
+        least = min(smallest_capacity(a.program, problem) for a in all_algorithms(problem.form))
         raise CapacityError(f"no schedule runs in M = {M} words: use M >= {least}")
     return best
 
@@ -90,7 +90,7 @@ def _best_schedules(points: Sequence[tuple[Attention, int]]) -> list[BestSchedul
         x: np.array([getattr(p, x) for p, _ in points], np.int64) for x in axis_names("attention")
     }
     best: list[BestSchedule | None] = [None] * len(points)
-    for entry in all_algorithms("attention"):
+    for entry in all_algorithms(Attention.plain_form()):
         tiles, found = optimal_tiles_many(entry.program, sizes, M)
         for k in np.flatnonzero(found):
             chosen = {name: int(values[k]) for name, values in tiles.items()}

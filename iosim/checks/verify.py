@@ -156,7 +156,7 @@ def memory_sizes(problem: Attention) -> list[int]:
 
     It also holds every algorithm's own minimum and the crossover d².
     """
-    least = [smallest_capacity(a.program, problem) for a in all_algorithms("attention")]
+    least = [smallest_capacity(a.program, problem) for a in all_algorithms(problem.form)]
     end = 2 * problem.N * problem.d
     found = {*least, problem.d**2, end}
     steps = math.ceil(2 * math.log2(max(2.0, end / min(least))))
@@ -188,12 +188,12 @@ def verify(
     chosen = list(sizes or memory_sizes(problem))
     jobs = [
         (a.name, M)
-        for a in all_algorithms("attention")
+        for a in all_algorithms(problem.form)
         for M in chosen
         if smallest_capacity(a.program, problem) <= M
     ]
     if not jobs:
-        least = min(smallest_capacity(a.program, problem) for a in all_algorithms("attention"))
+        least = min(smallest_capacity(a.program, problem) for a in all_algorithms(problem.form))
         raise InputError(
             f"no algorithm runs in M = {max(chosen)} words for N = {problem.N}, d = {problem.d}: "
             f"use M >= {least}"
@@ -232,7 +232,7 @@ def verify(
                 for worker in multiprocessing.active_children():
                     worker.terminate()
                 raise
-    order = [a.name for a in all_algorithms("attention")]
+    order = [a.name for a in all_algorithms(problem.form)]
     points.sort(key=lambda p: (order.index(p.algorithm), p.M))
     slopes = tuple(fit_slope(name, problem, points) for name in order if algorithm(name).exponent)
     failures = [f for p in points for f in p.failures]

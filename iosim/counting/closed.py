@@ -156,6 +156,8 @@ def _trips(loop: Loop) -> Poly:
         return _length(loop.span)
     if loop.span.edges:
         return Poly.of(Part(loop.span, loop.step))
+    if loop.span.whole and loop.step == loop.span.axis:
+        return Poly.of(1)
     return Poly.of(Trips(loop.span.length, loop.step))
 
 

@@ -200,8 +200,8 @@ class Problem(Protocol):
         ...
 
     @classmethod
-    def plain_form(cls) -> Form:
-        """The form without any option."""
+    def plain_form(cls, options: tuple[str, ...] = ()) -> Form:
+        """The form without any option, or with some sizes given."""
         ...
 
     @property
@@ -269,8 +269,10 @@ class BaseProblem:
         return self.form.extents({name: getattr(self, name) for name in size_names(type(self))})
 
     @classmethod
-    def plain_form(cls) -> Form:
-        """The form without any option."""
+    def plain_form(cls, options: tuple[str, ...] = ()) -> Form:
+        """The form without any option, or with some that are sizes: whatever these are."""
+        if options:
+            return cls(**dict.fromkeys((*size_names(cls), *options), 1)).form
         return Form(cls.kind, cls.axes(), cls.inputs, cls.outputs)
 
     @classmethod

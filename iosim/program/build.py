@@ -150,7 +150,12 @@ class Builder:
         *,
         within: tuple[Bound, Bound] | None = None,
     ) -> Iterator[Tile]:
-        """Independent iterations: backends may run them in parallel.  Bounds are as for `span`."""
+        """Independent iterations: backends may run them in parallel.  Bounds are as for `span`.
+
+        Args:
+            step: a tile size; None for single positions, and the axis itself for one tile, whose
+                edges are those of the part that the loop runs over.
+        """
         return self._loop(self.span(axis, start, stop, within=within), step, parallel=True)
 
     def tiles(
@@ -164,7 +169,7 @@ class Builder:
     ) -> Iterator[Tile]:
         """Iterations in order, over ``start <= p < stop`` (the whole axis by default).
 
-        Bounds are as for `span`.
+        Bounds are as for `span`, steps as for `grid`.
         """
         if step is None:
             raise ProgramError(f"tiles over {axis} need a step: declare it with tile_sizes()")
@@ -272,7 +277,7 @@ class Builder:
 
     def _check_step(self, axis: str, step: str) -> None:
         param = self._params.get(step) if isinstance(step, str) else None
-        if param is None and step in self._axes - set(self._derived) and step != axis:
+        if param is None and step in self._axes - set(self._derived):
             return  # a size
         if param is None or param.axis != axis:
             raise ProgramError(

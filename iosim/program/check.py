@@ -181,12 +181,12 @@ def _check_gathers(program: Program) -> None:
 
 
 def _advances(program: Program, axis: str, step: str) -> bool:
-    """Whether a loop over an axis may have this step: a tile size along it, or another size."""
+    """Whether a loop over an axis may have this step: a tile size along it, or a size."""
     for param in program.params:
         if param.name == step:
             return param.axis == axis and param.least > 0
     others = {x for tensor in program.tensors for x in tensor.axes}
-    return step != axis and step in others - {derived.name for derived in program.derived}
+    return step in others - {derived.name for derived in program.derived}
 
 
 def _check_step(program: Program, loop: Loop, open_: Collection[Tile]) -> None:

@@ -244,8 +244,9 @@ class Stack:
         return frozenset().union(*(x.edges for x in self.parts if isinstance(x, Span)))
 
     def __str__(self) -> str:
-        texts = [str(x) for x in self.parts]
-        return "×".join(f"({t})" if ":" in t and t != ":" else t for t in texts)
+        whole = (isinstance(x, Span) and x.whole for x in self.parts)
+        texts = (x.axis if all_ else str(x) for x, all_ in zip(self.parts, whole, strict=True))
+        return "×".join(f"({text})" if ":" in text else text for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +304,9 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Iterations over `span` in steps of the parameter `step` (None: single positions).
+    """Iterations over `span` in steps of the parameter `step`.
+
+    Without a step they are single positions; where the axis is its own step, there is one.
 
     `parallel` promises that iterations are independent: they may run in any order or at once.
     """

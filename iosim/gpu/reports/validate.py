@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import ALGORITHMS, algorithm
+from iosim.algorithms import algorithm, all_algorithms
 from iosim.counting.numbers import count, peak
 from iosim.counts import Direction, Key
 from iosim.errors import CapacityError, InputError
@@ -46,9 +46,12 @@ HEAD_SIZES = (64, 128, 256)
 CAPACITIES = (8192, 16384, 32768, 65536)  # words; the last is 128 KiB of fp16
 LENGTHS = (1024, 1000, 1001, 4096)  # whole tiles; ragged by sectors; ragged to the word; long
 
+# Those that run without any option.
+PLAIN = tuple(entry.name for entry in all_algorithms() if not entry.needs)
+
 
 def validate_jobs(
-    names: tuple[str, ...] = tuple(ALGORITHMS),
+    names: tuple[str, ...] = PLAIN,
     head_sizes: tuple[int, ...] = HEAD_SIZES,
     capacities: tuple[int, ...] = CAPACITIES,
     lengths: tuple[int, ...] = LENGTHS,
@@ -275,7 +278,7 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(ALGORITHMS) if text == "all" else tuple(algorithm(x).name for x in text.split(","))
+    return PLAIN if text == "all" else tuple(algorithm(x).name for x in text.split(","))
 
 
 def _dtypes(text: str) -> tuple[str, ...]:
