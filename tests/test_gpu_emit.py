@@ -27,6 +27,9 @@ GOLDEN = [
     ("small_cache", iosim.Attention(1000, 128),
      {"B_r1": 64, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 32, "B_c2": 32, "B_d2": 64}, None),
     ("flash2_chunked", iosim.Attention(1000, 80), {"B_d": 32, "B_r": 64, "B_c": 32}, None),
+    ("grouped_rows", iosim.Attention(1001, 80, 8, kv_heads=2, causal=True),
+     {"B_r": 16, "B_c": 32}, None),
+    ("decode", iosim.Attention(1, 128, 32, N_k=16384, kv_heads=8), {"B_c": 128}, None),
     ("spill_rows", iosim.Attention(1024, 128),
      {"B_r1": 64, "B_c1": 32, "B_d1": 64, "W1": 128, "B_d2": 64, "B_r2": 64, "B_c2": 32}, None),
     ("naive", iosim.Attention(200, 64, 2),
@@ -36,7 +39,7 @@ GOLDEN = [
 
 
 def _bind(name, problem, tiles):
-    return iosim.bind(iosim.algorithm(name).program, problem.sizes, tiles)
+    return iosim.bind(iosim.algorithm(name).program_for(problem), problem.sizes, tiles)
 
 
 @pytest.mark.parametrize(("name", "problem", "tiles", "in_step"), GOLDEN, ids=lambda x: str(x)[:9])

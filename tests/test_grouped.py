@@ -339,8 +339,10 @@ def test_kernels_count_themselves(name: str, p: Any, tiles: dict[str, int]) -> N
 
 @pytest.mark.parametrize("p", DECODING[:5], ids=repr)
 def test_a_gpu_streams_the_cache_in_powers_of_two(p: Any) -> None:
-    for M in (2**15, 2**16):
-        best = gpu_tiles(iosim.algorithm("decode").program_for(p), p, M)
+    program = iosim.algorithm("decode").program_for(p)
+    least = iosim.smallest_capacity(program, p, lattice="pow2")
+    for M in (least, max(least, 2**15)):
+        best = gpu_tiles(program, p, M)
         assert best.total_words == compulsory(p)
         assert best.tiles["B_c"] & (best.tiles["B_c"] - 1) == 0
         assert best.tiles["B_c"] >= 16

@@ -179,6 +179,13 @@ def test_sectors_are_those_of_the_transfers() -> None:
         )
 
 
+def test_far_parts_of_a_stack_are_addressed_in_64_bits() -> None:
+    tiles = {"B_g": 4, "B_r": 16, "B_c": 16}
+    for m, wide in ((2**24, True), (2**10, False)):
+        source = emit(iosim.bind(attention("B_g"), {"n": 8, "m": m, "k": 16}, tiles)).source
+        assert ("tl.cast((to_64 // 16), tl.int64)[:, None]" in source) == wide
+
+
 def test_a_stack_is_listed_and_told() -> None:
     program = attention("B_g")
     lines = [" ".join(line.split()) for line in iosim.show(program).splitlines()]

@@ -268,7 +268,8 @@ def _first(loop: Loop, step: str, params: frozenset[str]) -> str | Clip:
     if loop.span.edges:
         return Clip(Part(loop.span), step)
     # Parameters are clipped to their axis when bound, so a whole axis needs no minimum.
-    return step if loop.span.whole and step in params else Clip(loop.span.length, step)
+    clipped = step in params or step == loop.span.axis
+    return step if loop.span.whole and clipped else Clip(loop.span.length, step)
 
 
 def _put(atom: Atom, tile: Tile, extent: str | Clip) -> Atom:

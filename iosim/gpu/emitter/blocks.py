@@ -246,7 +246,8 @@ class Blocks:
         for k, (part, n) in enumerate(zip(x.parts, sides, strict=True)):
             below = math.prod(sides[k + 1 :])
             text = iota if below == 1 else f"{iota} // {below}"
-            found.append((part, n, f"({text} % {n})" if k else f"({text})"))
+            text += f" % {n}" if k else ""
+            found.append((part, n, f"({text})" if " " in text else text))
         return found
 
     def position(self, x: Dim) -> str:
@@ -299,7 +300,11 @@ class Blocks:
             if (dim := dim_of(x)) is None:
                 continue
             loose = x is node.index[-1] and self._odd(dim)
-            for (_, _, iota), stride in zip(self.places(dim, loose=loose), along, strict=True):
+            for (_, block, iota), stride in zip(self.places(dim, loose=loose), along, strict=True):
+                if block == 1:
+                    continue
+                # A step from head to head may be far, unlike those within a tile.
+                iota = f"tl.cast({iota}, tl.int64)" if far and isinstance(dim, Stack) else iota
                 at = iota if len(own) < 2 else f"{iota}[{'None, :' if axis else ':, None'}]"
                 inner.append(at if stride == 1 else f"{at} * {stride}")
             axis += 1
@@ -352,8 +357,9 @@ class Blocks:
         """Compute the masks of stacks, which `mask` names, from tiles that are open."""
         for x in own:
             if isinstance(x, Stack) and self._masked(x):
-                cut = (place for place in self.places(x) if self._cut(*place[:2]))
-                say(f"{self._in(x)} = {' & '.join(f'({self._inside(*place)})' for place in cut)}")
+                each = [self._inside(*at) for at in self.places(x) if self._cut(*at[:2])]
+                ok = " & ".join(f"({ok})" for ok in each) if len(each) > 1 else each[0]
+                say(f"{self._in(x)} = {ok}")
 
     def _inside(self, x: Single, block: int, iota: str) -> str:
         """Which positions `iota` of a block belong to an index, as text."""
