@@ -14,25 +14,42 @@ Results may overwrite operands or not: the bound is the same.
 For M ≥ 5d²/2 (`once`, `trees`) and M ≥ 9d²/2 (`recompute`) the bound is 4HN²d²/M, with no
 lower-order term; as M/d² → 0 it tends to 4HN²d/√M.  Only NumPy is needed.
 
+More generally (proofs/attention_options.md) the theorem is about any set of pairs of a row of Q and
+a row of K: masks, numbers of keys, and heads that share K and V.  `pattern_bound` takes the number
+of pairs, and of rows and columns that occur in them.  Where V and O have d_v columns, (d + d_v)/2
+stands in the place of d in `once` and `trees`; in `recompute` the leading term is 4·pairs·d·d_v/M
+where d < d_v.
+
 >>> round(lower_bound(4096, 64, 16384))
 16777216
+>>> round(pattern_bound(pairs=4096 * 4097 // 2, rows=4096, columns=4096, d=64, M=16384))
+8390656
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from iosim.bounds.base import CLASSES, BoundClass, Floats, bound_class
-from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap
+from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
 from iosim.bounds.unified.multipliers import once, recompute
 from iosim.errors import InputError
 from iosim.problem import LARGEST_SIZE, check_size
 
-__all__ = ["CLASSES", "EXACT_FROM", "Certificate", "certificate", "lower_bound", "lower_bound_many"]
+__all__ = [
+    "CLASSES",
+    "EXACT_FROM",
+    "Certificate",
+    "certificate",
+    "lower_bound",
+    "lower_bound_many",
+    "pattern_bound",
+    "pattern_bound_many",
+]
 
 # Relative allowances for rounding: of the caps' formulas, and of one quotient.
 _SAFE = 1 - 1e-9
@@ -46,7 +63,8 @@ class Certificate:
 
     A segment has `segment` counted transfers; the multipliers are scaled by d; `cap` bounds the
     charged work of any segment, scaled by d³; `weight` is the charged work of the whole problem,
-    scaled by HN²d.  Then words = segment·weight·HN²d / (cap·d³) + M − segment (N·keys for N²).
+    scaled by HN²d.  Then words = segment·weight·HN²d / (cap·d³) + M − segment (N·keys for N²,
+    (d + d_v)/2 for d).
     """
 
     klass: BoundClass
@@ -61,20 +79,30 @@ class Certificate:
 _Numbers = tuple[Floats, tuple[Floats, ...], Floats, Floats]
 
 
-def _once(x: Floats, M: Floats, square: Floats) -> _Numbers:
+def _once(x: Floats, M: Floats, square: Floats, first: Floats) -> _Numbers:
     """The numbers of Theorem 1 at x = M/d² where every score is computed once."""
     ratio, m1, m2 = once(x)
     S = np.maximum(1.0, np.rint(ratio * M))
     return S, (m1, m2), 2 - m1, once_cap(x, S / square, m1, m2)
 
 
-def _recompute(x: Floats, M: Floats, square: Floats) -> _Numbers:
+def _recompute(x: Floats, M: Floats, square: Floats, first: Floats) -> _Numbers:
     """The same where scores may be computed again."""
-    ratio, a0, m1, m2 = recompute(x)
+    ratio, a0, m1, m2 = recompute(x, first)
     S = np.maximum(1.0, np.rint(ratio * M))
     s = S / square
-    m2 = np.minimum(m2, largest_m2(x, s, a0, m1))
-    return S, (a0, m1, m2), np.full_like(x, 2.0), recompute_cap(x, s, a0, m1, m2)
+    m2 = np.minimum(m2, largest_m2(x, s, a0, m1, first))
+    lean = 2 - 2 * first
+    with np.errstate(divide="ignore"):
+        near = 0.999 / lean
+    # At these a0 an edge is convex, which it must be.
+    convex = np.where(lean > 0, np.maximum(a0, 1 + m2 - near), np.minimum(a0, 1 - near))
+    a0 = np.where(bowed(x, s, a0, m2, first), a0, convex)
+    m1 = np.minimum(m1, 2 - a0)
+    m2 = np.minimum(m2, largest_m2(x, s, a0, m1, first))
+    m2 = np.where(bowed(x, s, a0, m2, first), m2, 0.0)
+    cap = recompute_cap(x, s, a0, m1, m2, first)
+    return S, (a0, m1, m2), np.full_like(x, 2.0), cap
 
 
 @dataclass(frozen=True)
@@ -82,43 +110,57 @@ class _Theorem:
     """What the theorems say of one class.
 
     Attributes:
-        numbers: a choice for Theorem 1 at (M/d², M, d²); any choice is valid.
+        numbers: a choice for Theorem 1 at (M/d², M, d², 2d/(d + d_v)), (d + d_v)/2 for the d of
+            the first three; any choice is valid.
         exact_from: M/d² from which the bound is 4HN²d²/M (Theorem 2).
+        any_widths: whether Theorem 2 is proved for d ≠ d_v, too.
         within: a class whose bound holds too: one that contains this one, or, for `trees`, by
             Lemma 8.
     """
 
-    numbers: Callable[[Floats, Floats, Floats], _Numbers]
+    numbers: Callable[[Floats, Floats, Floats, Floats], _Numbers]
     exact_from: float
+    any_widths: bool = True
     within: str | None = None
 
 
 _THEOREMS: dict[str, _Theorem] = {
-    "once": _Theorem(_once, 2.5, "recompute"),
-    "recompute": _Theorem(_recompute, 4.5),
-    "trees": _Theorem(_once, 2.5, "recompute"),
+    "once": _Theorem(_once, 2.5, within="recompute"),
+    "recompute": _Theorem(_recompute, 4.5, any_widths=False),
+    "trees": _Theorem(_once, 2.5, within="recompute"),
 }
 EXACT_FROM: dict[str, float] = {name: t.exact_from for name, t in _THEOREMS.items()}
 
 
-def _bound(theorem: _Theorem, pairs: Floats, d: Floats, M: Floats) -> Floats:
+def _bound(theorem: _Theorem, pairs: Floats, d: Floats, d_v: Floats, M: Floats) -> Floats:
     """Theorems 1 and 2 for one class alone; 0 where one segment may do all."""
-    square = d * d
+    side = (d + d_v) / 2
+    square = side * side
     x = M / square
-    S, _, weight, cap = theorem.numbers(x, M, square)
+    S, _, weight, cap = theorem.numbers(x, M, square, d / side)
     words = _SAFE * ((S / square) * weight * pairs / cap) + M - S
     # Theorem 1 needs two segments at least.
     words = np.where(_SAFE * weight * pairs > cap * square, words, 0.0)
-    return np.where(x >= theorem.exact_from, _SAFE_EXACT * (4 * pairs / x), words)
+    exact = (x >= theorem.exact_from) & (theorem.any_widths | (d == d_v))
+    return np.where(exact, _SAFE_EXACT * (4 * pairs / x), words)
 
 
-def _best(theorem: _Theorem, N: Floats, d: Floats, M: Floats, H: Floats, keys: Floats) -> Floats:
-    """The class's bound, that of the class around it, and the compulsory words."""
-    pairs = H * N * keys
-    words = _bound(theorem, pairs, d, M)
+def _best(
+    theorem: _Theorem, pairs: Floats, ends: Floats, d: Floats, d_v: Floats, M: Floats
+) -> Floats:
+    """The class's bound, that of the class around it, and the compulsory words.
+
+    `ends` is the number of rows of Q and of K that occur in a pair.
+    """
+    words = _bound(theorem, pairs, d, d_v, M)
     if theorem.within is not None:
-        words = np.maximum(words, _bound(_THEOREMS[theorem.within], pairs, d, M))
-    return np.maximum(words, 2 * H * (N + keys) * d)
+        words = np.maximum(words, _bound(_THEOREMS[theorem.within], pairs, d, d_v, M))
+    return np.maximum(words, ends * (d + d_v))
+
+
+def _grid(N: Floats, heads: Floats, keys: Floats) -> tuple[Floats, Floats]:
+    """Pairs, and rows of Q and K, where every row of a head sees every column."""
+    return heads * N * keys, heads * (N + keys)
 
 
 def lower_bound(
@@ -129,21 +171,38 @@ def lower_bound(
     heads: int = 1,
     klass: BoundClass | str = "once",
     keys: int | None = None,
+    d_v: int | None = None,
 ) -> float:
     """Words that every algorithm of the class moves, loads plus stores: a proven lower bound.
 
-    `keys` is the number of rows of K and V, where it differs from N, that of Q and O.  Never
-    below the compulsory 2·heads·(N + keys)·d.  Raises InputError for sizes that are not integers
-    in 1..2**40, or for an unknown class.
+    `keys` is the number of rows of K and V, where it differs from N, that of Q and O; `d_v` the
+    number of columns of V and O, where it differs from d, that of Q and K.  Never below the
+    compulsory heads·(N + keys)·(d + d_v).  Raises InputError for sizes that are not integers in
+    1..2**40, or for an unknown class.
     """
     theorem = _THEOREMS[bound_class(klass).name]
-    sizes = {"N": N, "d": d, "M": M, "heads": heads, "keys": N if keys is None else keys}
-    arrays = [np.array([check_size(name, v)], dtype=np.float64) for name, v in sizes.items()]
-    return float(_best(theorem, *arrays)[0])
+    sizes = _sizes(N, d, M, heads, keys, d_v)
+    one = {name: np.array([check_size(name, v)], dtype=np.float64) for name, v in sizes.items()}
+    grid = _grid(one["N"], one["heads"], one["keys"])
+    return float(_best(theorem, *grid, one["d"], one["d_v"], one["M"])[0])
+
+
+def _sizes(N: Any, d: Any, M: Any, heads: Any, keys: Any, d_v: Any) -> dict[str, Any]:
+    return {
+        "N": N, "d": d, "M": M, "heads": heads,
+        "keys": N if keys is None else keys, "d_v": d if d_v is None else d_v,
+    }  # fmt: skip
 
 
 def lower_bound_many(
-    N: Any, d: Any, M: Any, *, heads: Any = 1, klass: BoundClass | str = "once", keys: Any = None
+    N: Any,
+    d: Any,
+    M: Any,
+    *,
+    heads: Any = 1,
+    klass: BoundClass | str = "once",
+    keys: Any = None,
+    d_v: Any = None,
 ) -> Floats:
     """`lower_bound` at many points: integer arrays (or integers) that broadcast → float64 array.
 
@@ -151,16 +210,26 @@ def lower_bound_many(
     broadcast, or for an unknown class.
     """
     theorem = _THEOREMS[bound_class(klass).name]
-    sizes = {"N": N, "d": d, "M": M, "heads": heads, "keys": N if keys is None else keys}
-    given = {name: np.asarray(v) for name, v in sizes.items()}
-    for name, v in given.items():
-        if not np.issubdtype(v.dtype, np.integer):
-            raise InputError(f"{name} has entries of type {v.dtype}: give integers")
-        if v.size and not (v.min() >= 1 and v.max() <= LARGEST_SIZE):
+    sizes = _sizes(N, d, M, heads, keys, d_v)
+    for name, v in sizes.items():
+        given = np.asarray(v)
+        if not np.issubdtype(given.dtype, np.integer):
+            raise InputError(f"{name} has entries of type {given.dtype}: give integers")
+        if given.size and not (given.min() >= 1 and given.max() <= LARGEST_SIZE):
             raise InputError(
-                f"{name} has entries {v.min()}..{v.max()}, "
+                f"{name} has entries {given.min()}..{given.max()}, "
                 f"outside 1..{LARGEST_SIZE} (2**40): choose sizes inside"
             )
+
+    def words(N: Floats, d: Floats, M: Floats, heads: Floats, keys: Floats, d_v: Floats) -> Floats:
+        return _best(theorem, *_grid(N, heads, keys), d, d_v, M)
+
+    return _in_chunks(words, sizes)
+
+
+def _in_chunks(words: Callable[..., Floats], sizes: Mapping[str, Any]) -> Floats:
+    """`words` of arrays that broadcast, some at a time.  Raises InputError if they do not."""
+    given = {name: np.asarray(v) for name, v in sizes.items()}
     try:
         arrays = np.broadcast_arrays(*given.values())
     except ValueError:
@@ -171,8 +240,73 @@ def lower_bound_many(
     out = np.empty(flat[0].size)
     for start in range(0, out.size, _CHUNK):
         part = slice(start, start + _CHUNK)
-        out[part] = _best(theorem, *(v[part] for v in flat))
+        out[part] = words(*(v[part] for v in flat))
     return out.reshape(shape)
+
+
+def pattern_bound(
+    pairs: int,
+    rows: int,
+    columns: int,
+    d: int,
+    M: int,
+    *,
+    d_v: int | None = None,
+    klass: BoundClass | str = "once",
+) -> float:
+    """`lower_bound` for any set of pairs: a mask, in blocks or not, and heads that share K and V.
+
+    Args:
+        pairs: scores that are needed, over all heads.
+        rows: rows of Q that occur in a pair, over all heads.
+        columns: rows of K that do, over all heads of K and V.
+        d, d_v: columns of Q and K, and of V and O (default: d).
+        M: words of fast memory.
+        klass: the class, or its name.
+
+    Never below the compulsory (rows + columns)·(d + d_v).  Raises InputError for numbers that are
+    not integers, for more pairs than rows·columns, for rows or columns that are more than the
+    pairs, or for an unknown class.
+
+    >>> round(pattern_bound(pairs=6, rows=3, columns=3, d=2, M=100))
+    24
+    """
+    for name, value in (("pairs", pairs), ("rows", rows), ("columns", columns)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise InputError(f"{name} must be a whole number, got {value!r}: give an integer")
+    if not max(rows, columns) <= pairs <= rows * columns:
+        raise InputError(
+            f"pairs = {pairs} of rows = {rows} and columns = {columns}: give between "
+            f"{max(rows, columns)} and {rows * columns}"
+        )
+    d_v = check_size("d_v", d if d_v is None else d_v)
+    sizes = check_size("d", d), check_size("M", M)
+    return float(pattern_bound_many(pairs, rows, columns, *sizes, d_v=d_v, klass=klass))
+
+
+def pattern_bound_many(
+    pairs: Any,
+    rows: Any,
+    columns: Any,
+    d: Any,
+    M: Any,
+    *,
+    d_v: Any = None,
+    klass: BoundClass | str = "once",
+) -> Floats:
+    """`pattern_bound` at many points: numbers or arrays that broadcast → float64 array.
+
+    The numbers may be floats, as pairs soon leave the range of 64 bits.  Raises InputError for
+    arrays that do not broadcast, or an unknown class; whether a point can be is **not** checked.
+    """
+    theorem = _THEOREMS[bound_class(klass).name]
+
+    def words(pairs: Floats, ends: Floats, d: Floats, M: Floats, d_v: Floats) -> Floats:
+        return _best(theorem, pairs, ends, d, d_v, M)
+
+    ends = np.asarray(rows, np.float64) + np.asarray(columns, np.float64)
+    sizes = {"pairs": pairs, "ends": ends, "d": d, "M": M, "d_v": d if d_v is None else d_v}
+    return _in_chunks(words, sizes)
 
 
 def certificate(
@@ -183,20 +317,22 @@ def certificate(
     heads: int = 1,
     klass: BoundClass | str = "once",
     keys: int | None = None,
+    d_v: int | None = None,
 ) -> Certificate:
     """The numbers that Theorem 1 is used with at this point, in the class's own theorem.
 
-    `keys` is the number of rows of K and V, where it differs from N, that of Q and O.  Raises
-    InputError like `lower_bound`.  Beyond `EXACT_FROM` the words may fall short of those of
-    `lower_bound` by the last digits only; below, `lower_bound` may take a wider class's bound.
+    `keys` and `d_v` as for `lower_bound`.  Raises InputError like it.  Beyond `EXACT_FROM` the
+    words may fall short of those of `lower_bound` by the last digits only; below, `lower_bound`
+    may take a wider class's bound.
     """
     chosen = bound_class(klass)
-    sizes = {"N": N, "d": d, "M": M, "heads": heads, "keys": N if keys is None else keys}
-    n, size, m, h, n_keys = (check_size(name, v) for name, v in sizes.items())
-    square = np.array([float(size) ** 2])
-    M_ = np.array([float(m)])
-    S, multipliers, weight, cap = _THEOREMS[chosen.name].numbers(M_ / square, M_, square)
-    words = _SAFE * ((S / square) * weight * (float(h) * n * n_keys) / cap) + M_ - S
+    sizes = {name: check_size(name, v) for name, v in _sizes(N, d, M, heads, keys, d_v).items()}
+    side = (sizes["d"] + sizes["d_v"]) / 2
+    square, M_ = np.array([side**2]), np.array([float(sizes["M"])])
+    first = np.array([sizes["d"] / side])
+    S, multipliers, weight, cap = _THEOREMS[chosen.name].numbers(M_ / square, M_, square, first)
+    pairs = float(sizes["heads"]) * sizes["N"] * sizes["keys"]
+    words = _SAFE * ((S / square) * weight * pairs / cap) + M_ - S
     return Certificate(
         chosen,
         int(S[0]),

@@ -96,72 +96,98 @@ def once_cap(x: Any, s: Any, m1: Any, m2: Any) -> Floats:
     return _top(inside, paid, free, full - (m1 + 2 * m2) * x, mixed - (m1 / 2 + m2) * x)
 
 
-def largest_m2(x: Any, s: Any, a0: Any, m1: Any) -> Floats:
+def largest_m2(x: Any, s: Any, a0: Any, m1: Any, first: Any = 1.0) -> Floats:
     """The largest m2 that `recompute_cap` allows: two faces are convex up to it; m1 ≤ 2 − a0."""
-    slope = a0 + (2 - a0) * (np.sqrt(4 + x + s) - 2) / 2
+    slope = a0 + (2 - a0) * (np.sqrt(4 + x + s) - 2) / (2 * (2 - first))
     return np.asarray(np.minimum(slope, 2 - a0 - m1))
 
 
-def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any) -> Floats:
-    """Upper bound on (a0 + m1)E + (2 − a0)F − m1·(y + C) + m2·(n_paid − y) over all segments.
+def bowed(x: Any, s: Any, a0: Any, m2: Any, first: Any) -> Any:
+    """Whether the charged work is convex along an edge, as `recompute_cap` needs for first ≠ 1.
+
+    Lemma 4 of proofs/attention_options.md; it is wherever first = 1.
+    """
+    second = 2 - first
+    lean = second - first
+    bend = 2 + (1 - a0 + m2) * lean
+    least = np.sqrt(second * second + x + s) - second + lean  # of u + ν on the edge
+    return (bend <= 3) | ((least >= 0) & (3 * least * least >= bend * bend))
+
+
+def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any, first: Any = 1.0) -> Floats:
+    """Upper bound on (b/λ)E + (γ/μ)F − m1·(y + C) + m2·(n_paid − y), b = a0 + m1, γ = 2 − a0.
 
     Class `recompute`, Lemma 7; a0 ≥ 0, 0 ≤ m1 ≤ 2 − a0, 0 ≤ m2 ≤ largest_m2.  Four groups of faces:
     (A) Q, K hold the inner pairs only, (B) Q, K hold all pairs visited, (C) no second product,
-    (D) O, V hold all pairs visited.
+    (D) O, V hold all pairs visited.  `first` is λ, the share of a pair's products that are of the
+    first kind, times 2; μ = 2 − λ.  It is 1 for d = d_v; else Lemma 4 of
+    proofs/attention_options.md takes the place of Lemma 7, and `bowed` must hold.
     """
+    second = 2 - first
+    lean = second - first
     T = x + s
     A = T + x
     r = np.sqrt(x)
     b, c = a0 + m1, 2 - a0
+    # Half the words, as widths of Q and K, and of V and O.
+    T_1, T_2, A_1, A_2 = T / (2 * first), T / (2 * second), A / (2 * first), A / (2 * second)
     four_T, four_A = np.sqrt(4 + T) - 2, np.sqrt(4 + A) - 2
-    one_T, one_A = np.sqrt(1 + T) - 1, np.sqrt(1 + A) - 1
+    first_T, first_A = (np.sqrt(first * first + z) - first for z in (T, A))
+    second_T, second_A = (np.sqrt(second * second + z) - second for z in (T, A))
     start = (m1 + 2 * m2) * x  # charged for M free starts
     both = (m1 + m2) * x
+    # u at which 2u + νx/u = T: λp + μP is T/2 there.
+    meet = T * T - 8 * lean * x
+    met = np.where(meet < 0, 0.0, (T + np.sqrt(np.maximum(meet, 0))) / 4)
 
     def above(z: Any) -> Any:
         """Least u = P + x/P-like root with P ≥ z, where uw = x."""
         return np.where(z > r, z + np.sqrt(np.maximum(z * z - x, 0)), r)
 
-    inside = _top(a0 * T * T / 4, m2 * T, _peak(0.0, a0 - c, c * T / 2, T / 4, T / 2))
+    def below(z: Any) -> Any:
+        """Largest u with p ≤ z, where uw = x."""
+        return z + np.sqrt(z * z + x)
+
+    inside = _top(a0 * T_1 * T_1, m2 * T, _peak(0.0, a0 - c * first / second, c * T_2, T / 4, T_1))
     side_a = _top(
-        _peak(-c / 2, m2, c * T / 2, one_T, np.sqrt(T)),
-        _peak(0.0, -(m1 + m2), c * T / 2, T / 2, r),
-        _peak(-c / 2, m2, c * A / 2, np.maximum(r, one_A), np.sqrt(A)) - start,
+        _peak(-c / (2 * second), m2, c * T_2, second_T, np.sqrt(T)),
+        _peak(0.0, -(m1 + m2), c * T_2, T_2, r),
+        _peak(-c / (2 * second), m2, c * A_2, np.maximum(r, second_A), np.sqrt(A)) - start,
         _ridge(
-            c * T / 4,
-            (c - a0) / 4,
-            x * x / 2,
-            c * T * x / 4,
-            np.maximum(r, T / 2),
-            T / 2 + np.sqrt(T * T / 4 + x),
+            c * T_2 / 2,
+            (c * first / second - a0) / 4,
+            (c * first / second + a0) * x * x / 4,
+            c * T_2 * x / 2,
+            np.maximum(r, met),
+            below(T_1),
         )
         - a0 * x / 2
         - both,
     )
-    side_b = _peak(-c / 2, b + m2 - c, c * T / 2, four_T, one_T)
+    side_b = _peak(-c / (2 * second), b + m2 - c * first / second, c * T_2, four_T, first_T)
     side_c = _top(
-        _peak(-b / 2, m2, b * T / 2, one_T, np.sqrt(T)),
-        _peak(0.0, -(m1 + m2), b * T / 2, T / 2, r),
-        _peak(-b / 2, m2, b * A / 2, np.maximum(r, one_A), np.sqrt(A)) - start,
-        _ridge(
-            b * T / 2,
-            (b + m1) / 4,
-            a0 * x * x / 4,
-            0.0,
-            above(T / 2),
-            T / 2 + np.sqrt(T * T / 4 + x),
-        )
+        _peak(-b / (2 * first), m2, b * T_1, first_T, np.sqrt(T)),
+        _peak(0.0, -(m1 + m2), b * T_1, T_1, r),
+        _peak(-b / (2 * first), m2, b * A_1, np.maximum(r, first_A), np.sqrt(A)) - start,
+        _ridge(b * T_1, (b + m1) / 4, a0 * x * x / 4, 0.0, above(T_1), below(T_1))
         + m1 * x / 2
         - both,
     )
-    tail = c - b - m1 - m2
-    short = np.minimum(r, T / 2)
+    ratio = b * second / first
+    short = np.minimum(r, T_2)
     side_d = _top(
-        _peak(-b / 2, c - b + m2, b * T / 2, four_T, one_T),
-        _peak(0.0, tail, b * T / 2, T / 4, short),
-        _peak(-b / 2, c - b + m2, b * A / 2, np.maximum(r, four_A), one_A) - start,
-        _ridge(b * T / 2, (3 * b + m1 - c) / 4, x * x / 2, 0.0, above(T / 4), T / 2)
-        + (c - b + m1) * x / 2
+        _peak(-b / (2 * first), c - ratio + m2, b * T_1, four_T, second_T),
+        _peak(0.0, c - ratio - m1 - m2, b * T_1, T / 4, short),
+        _peak(-b / (2 * first), c - ratio + m2, b * A_1, np.maximum(r, four_A), second_A) - start,
+        _ridge(
+            b * T_1,
+            (b + 2 * ratio + m1 - c) / 4,
+            x * x / 2,
+            0.0,
+            above(T / 4),
+            met,
+        )
+        + (c - ratio + m1) * x / 2
         - both,
     )
     return _top(inside, side_a, side_b, side_c, side_d)

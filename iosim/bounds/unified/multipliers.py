@@ -88,8 +88,14 @@ def once(x: Any) -> tuple[Floats, Floats, Floats]:
     return ratio, m1 * np.minimum(root, _ONCE[-1][0]), m2
 
 
-def recompute(x: Any) -> tuple[Floats, Floats, Floats, Floats]:
-    """Segment ÷ M, a0, m1, m2 for the class `recompute` at x = M/d²."""
+def recompute(x: Any, first: Any = 1.0) -> tuple[Floats, Floats, Floats, Floats]:
+    """Segment ÷ M, a0, m1, m2 for the class `recompute` at x = M/d².
+
+    `first` is d/((d + d_v)/2).  The tables are for d = d_v; a0 moves with `first` as the best one
+    does where M is small.
+    """
     root = np.sqrt(x)
     ratio, a0, m1, m2 = _read(_RECOMPUTE, root)
-    return ratio, a0, m1 * np.minimum(root, _RECOMPUTE[-1][0]), m2
+    m1 = m1 * np.minimum(root, _RECOMPUTE[-1][0])
+    a0 = np.clip(a0 + (first - 1) * (1 + m1 / 2), 0.0, 2.0)
+    return ratio, a0, np.minimum(m1, 2 - a0), m2
