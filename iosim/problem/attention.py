@@ -19,6 +19,7 @@ from iosim.problem.base import (
     axis,
     option,
 )
+from iosim.problem.seen import Seen, seen
 
 LOWER_RIGHT, UPPER_LEFT = "lower right", "upper left"
 
@@ -145,33 +146,22 @@ class Attention(BaseProblem):
     @property
     def pairs(self) -> int:
         """Scores that are needed: pairs of a row and a column that it sees, over all heads."""
-        left, right = self.limits
-        N, K = self.N, self.keys
-        upto = N * K if right is None else _ramp(N, self.shift + right + 1, K)
-        if left is None:
-            return self.heads * upto
-        before = _ramp(N, self.shift - left, K)
-        sinks = _ramp(N, self.shift - left, min(self.sinks, K))
-        return self.heads * (upto - before + sinks)
+        return self.heads * int(self._seen.pairs)
 
     @property
     def rows_used(self) -> int:
         """Rows of one head that see a column."""
-        left, right = self.limits
-        first = 0 if right is None else -self.shift - right  # the first that sees column 0
-        last = self.N  # rows from here on see nothing, unless there are sinks
-        if left is not None and not self.sinks:
-            last = self.keys - self.shift + left
-        return max(0, min(last, self.N) - max(first, 0))
+        return int(self._seen.rows)
 
     @property
     def columns_used(self) -> int:
         """Columns that a row of one head sees."""
+        return int(self._seen.columns)
+
+    @property
+    def _seen(self) -> Seen:
         left, right = self.limits
-        K = self.keys
-        stop = K if right is None else min(K, max(0, self.N + self.shift + right))
-        start = 0 if left is None else min(stop, max(0, self.shift - left))
-        return stop - start + min(self.sinks, start)
+        return seen(self.mask, self.N, self.keys, left or 0, right or 0, self.sinks)
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """The textbook formula in float64, a block of rows at a time to bound memory.
@@ -203,13 +193,6 @@ class Attention(BaseProblem):
         ahead = True if right is None else j <= own + right
         behind = True if left is None else (j >= own - left) | (j < self.sinks)
         return np.logical_and(ahead, behind)
-
-
-def _ramp(n: int, c: int, top: int) -> int:
-    """Σ over i from 0 to n − 1 of i + c, cut to 0 … top."""
-    low = min(n, max(0, -c))  # up to here it is 0
-    high = min(n, max(low, top - c))  # from here on it is top
-    return (high - low) * (low + high - 1 + 2 * c) // 2 + (n - high) * top
 
 
 def _group(given: Mapping[str, Any]) -> Any:
