@@ -7,6 +7,12 @@ algorithm of iosim: a bound that never saw the algorithms can't be fitted to the
 >>> words, name = best_lower_bound(Attention(4096, 64), 16384)
 >>> round(words), name
 (16777216, 'constant-tight-once')
+
+A bound says which options of a problem its theorem covers; where it doesn't, it is left out.
+
+>>> words, name = best_lower_bound(Attention(4096, 64, causal=True), 16384)
+>>> round(words), name
+(8390656, 'constant-tight-once')
 """
 
 from __future__ import annotations
@@ -39,10 +45,10 @@ from iosim.bounds.base import (
     Ints,
     axis_names,
     bound_class,
-    sym,
 )
+from iosim.bounds.terms import sym
 from iosim.errors import InputError, closest
-from iosim.problem import PROBLEMS, Problem, check_size
+from iosim.problem import PROBLEMS, Form, Problem, check_size
 
 __all__ = [
     "BOUNDS",
@@ -195,13 +201,13 @@ def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once")
 
 
 def best_lower_bound_many(
-    kind: str, sizes: Mapping[str, Ints], M: Ints, klass: BoundClass | str = "once"
+    problem: str | Form, sizes: Mapping[str, Ints], M: Ints, klass: BoundClass | str = "once"
 ) -> tuple[Floats, list[str]]:
     """`best_lower_bound` at many points at once.
 
     Args:
-        kind: the problem, "attention".
-        sizes: all its sizes by name, integer arrays of one dimension and equal length.
+        problem: the kind of problem, "attention"; or the form of one with options.
+        sizes: all sizes of the form by name, integer arrays of one dimension and equal length.
         M: words of fast memory, as long as they are.
         klass: the class, or its name.
 
@@ -210,22 +216,27 @@ def best_lower_bound_many(
 
     >>> best_lower_bound_many("copy", {"n": np.array([3, 5])}, np.array([1, 1]))
     (array([ 6., 10.]), ['copy-lower', 'copy-lower'])
+    >>> from iosim.problem import Attention
+    >>> form = Attention(8, 4, causal=True).form
+    >>> eight, M = {x: np.array([8]) for x in form.sizes}, np.array([999])
+    >>> best_lower_bound_many(form, eight, M)
+    (array([2048.]), ['compulsory'])
     """
-    axes, known = axis_names(kind), _exact_lower(kind, klass)
+    form = problem if isinstance(problem, Form) else _plain_form(problem)
+    known = [b for b in _exact_lower(form.kind, klass) if b.covers_form(form)]
     # Words are never negative: -1 stands where a bound doesn't apply.
     words = np.full((max(1, len(known)), len(M)), -1.0)
     for k, b in enumerate(known):
-        here = slice(None) if b.everywhere else _where(b, sizes, M)
-        words[k, here] = b.curve(**{x: sizes[x][here] for x in axes}, M=M[here])
+        here = slice(None) if b.everywhere(form) else np.flatnonzero(b.where(form, sizes, M))
+        words[k, here] = b.curve(form, **{x: sizes[x][here] for x in form.sizes}, M=M[here])
     best = np.argmax(words, axis=0)
     most = words.max(axis=0)
     if (most < 0).any():
-        raise InputError(f"no exact lower bound for {kind} at M = {M[most < 0][0]}: add one")
+        raise InputError(f"no exact lower bound for {form.kind} at M = {M[most < 0][0]}: add one")
     return most, [known[k].name for k in best]
 
 
-def _where(b: Bound, sizes: Mapping[str, Ints], M: Ints) -> Ints:
-    """The points at which a bound applies, asked one by one."""
-    make = PROBLEMS[b.problem]
-    points = (make(**{x: int(v[k]) for x, v in sizes.items()}) for k in range(len(M)))
-    return np.flatnonzero([b.applies(problem, int(M[k])) for k, problem in enumerate(points)])
+def _plain_form(kind: str) -> Form:
+    axis_names(kind)  # refuses an unknown kind
+    form: Form = PROBLEMS[kind].plain_form()
+    return form

@@ -8,9 +8,6 @@ printed expression and the evaluated number cannot drift apart, and a number nee
 
 from __future__ import annotations
 
-import abc
-import functools
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,8 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.bounds.terms import Arrays, Exact, Symbolic, Terms, check_entries
 from iosim.errors import InputError, closest
-from iosim.problem import PROBLEMS, Problem, check_size, size_names
+from iosim.problem import PROBLEMS, Form, Problem, check_size, size_names
 
 Kind = Literal["lower", "upper"]
 Strength = Literal["exact", "asymptotic"]
@@ -75,151 +73,13 @@ def axis_names(kind: str) -> tuple[str, ...]:
     return size_names(PROBLEMS[kind])
 
 
-def _default_sizes(kind: str) -> dict[str, int]:
-    axes = PROBLEMS[kind].axes()
-    return {axis.name: axis.default for axis in axes if axis.default is not None}
+# What the theorems about any set of pairs cover.
+EVERY_OPTION = ("N_k", "align", "causal", "d_v", "kv_heads", "sinks", "window")
 
 
-@functools.cache
-def sym(name: str) -> Any:
-    """The sympy symbol of a size (N, d, heads, m, n, k) or of the memory M: a positive integer.
-
-    Substitute with symbol objects only: in `expr.subs({"N": 8})` the string becomes the function
-    `sympy.N`, and symbols made from strings carry no assumptions.
-    """
-    import sympy
-
-    return sympy.Symbol(name, positive=True, integer=True)
-
-
-class Terms(abc.ABC):
-    """Sizes as attributes, and the functions a formula may use; see `Exact`, `Array`, `Symbolic`.
-
-    `t.N`, `t.d`, `t.heads`, `t.m`, `t.n`, `t.k` and `t.M` are the sizes.
-    """
-
-    def __init__(self, sizes: Mapping[str, Any]) -> None:
-        self._sizes = dict(sizes)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._sizes:
-            raise AttributeError(name)
-        return self._sizes[name]
-
-    @abc.abstractmethod
-    def sqrt(self, x: Any) -> Any:
-        """Square root."""
-
-    @abc.abstractmethod
-    def log2(self, x: Any) -> Any:
-        """Logarithm to base 2."""
-
-    @abc.abstractmethod
-    def floor(self, x: Any) -> Any:
-        """Largest integer not above x."""
-
-    @abc.abstractmethod
-    def ceil(self, x: Any) -> Any:
-        """Smallest integer not below x."""
-
-    @abc.abstractmethod
-    def min(self, x: Any, y: Any) -> Any:
-        """The smaller of two."""
-
-
-class Exact(Terms):
-    """Rational arithmetic; a root that is irrational, or a logarithm, becomes a float."""
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        super().__init__({name: Fraction(value) for name, value in sizes.items()})
-
-    def sqrt(self, x: Any) -> Any:
-        """A Fraction where the root is rational, else a float."""
-        if isinstance(x, Fraction):
-            root = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
-            if root * root == x:
-                return root
-        return math.sqrt(x)
-
-    def log2(self, x: Any) -> Any:
-        """A float."""
-        return math.log2(x)
-
-    def floor(self, x: Any) -> Any:
-        """Exact for fractions; ⌊√x⌋ is asked for through `isqrt`-safe rationals only."""
-        return Fraction(math.floor(x))
-
-    def ceil(self, x: Any) -> Any:
-        """Exact for fractions."""
-        return Fraction(math.ceil(x))
-
-    def min(self, x: Any, y: Any) -> Any:
-        """The smaller of two."""
-        return min(x, y)
-
-
-class Arrays(Terms):
-    """NumPy float64: one formula over many points."""
-
-    def __init__(self, sizes: Mapping[str, Any]) -> None:
-        super().__init__({name: np.asarray(v, dtype=np.float64) for name, v in sizes.items()})
-
-    def sqrt(self, x: Any) -> Any:
-        """Elementwise."""
-        return np.sqrt(x)
-
-    def log2(self, x: Any) -> Any:
-        """Elementwise."""
-        return np.log2(x)
-
-    def floor(self, x: Any) -> Any:
-        """Elementwise."""
-        return np.floor(x)
-
-    def ceil(self, x: Any) -> Any:
-        """Elementwise."""
-        return np.ceil(x)
-
-    def min(self, x: Any, y: Any) -> Any:
-        """Elementwise."""
-        return np.minimum(x, y)
-
-
-class Symbolic(Terms):
-    """sympy: the sizes are the symbols made by `sym`."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        super().__init__({name: sym(name) for name in names})
-
-    def sqrt(self, x: Any) -> Any:
-        """sympy.sqrt."""
-        import sympy
-
-        return sympy.sqrt(x)
-
-    def log2(self, x: Any) -> Any:
-        """sympy.log to base 2."""
-        import sympy
-
-        return sympy.log(x, 2)
-
-    def floor(self, x: Any) -> Any:
-        """sympy.floor."""
-        import sympy
-
-        return sympy.floor(x)
-
-    def ceil(self, x: Any) -> Any:
-        """sympy.ceiling."""
-        import sympy
-
-        return sympy.ceiling(x)
-
-    def min(self, x: Any, y: Any) -> Any:
-        """sympy.Min."""
-        import sympy
-
-        return sympy.Min(x, y)
+def values_and_outputs(t: Any) -> Any:
+    """Words of V that are read, and of O, for bounds that look at QKᵀ alone."""
+    return t.d_v * (t.heads * t.N + t.kv_heads * t.columns)
 
 
 def _always(t: Terms) -> str | None:
@@ -254,8 +114,10 @@ class Bound:
     proof
         the name of its proof in proofs/, without a suffix, or None.
     numeric
-        where the words need an optimisation rather than a formula: ``{size: integers}`` with M,
-        arrays of one shape → words, a float64 array of that shape.
+        where the words need an optimisation rather than a formula: `Arrays` of one shape → words,
+        a float64 array of that shape.
+    options
+        names of the problem's options that its theorem covers.
     classes
         the classes that a lower bound covers: all of them for one in print, none for an upper
         bound, which is the count of a single algorithm.
@@ -271,8 +133,9 @@ class Bound:
     source: str
     outside: Callable[[Any], str | None] = _always
     proof: str | None = None
-    numeric: Callable[[Mapping[str, Ints]], Floats] | None = None
+    numeric: Callable[[Any], Floats] | None = None
     classes: tuple[BoundClass, ...] = tuple(CLASSES.values())
+    options: tuple[str, ...] = ()
 
     @property
     def expression(self) -> Any:
@@ -280,31 +143,65 @@ class Bound:
 
         Not clipped at 0, as `words` is.  Imports sympy.
         """
-        return self.formula(Symbolic((*axis_names(self.problem), "M")))
+        return self.expression_for(PROBLEMS[self.problem].plain_form())
 
-    @property
-    def everywhere(self) -> bool:
-        """Whether it applies at all sizes, so that `curve` needs no check."""
-        return self.outside is _always
+    def expression_for(self, problem: Problem | Form) -> Any:
+        """`expression` for a problem with options, over the sizes of its form.
 
-    def _sizes(self, problem: Problem, M: int) -> dict[str, int]:
+        Raises InputError where the bound does not cover them.
+
+        >>> from iosim.bounds import bound
+        >>> from iosim.problem import Attention
+        >>> bound("compulsory").expression_for(Attention(8, 4, N_k=9, d_v=5))
+        (d + d_v)*(N*heads + N_k*heads)
+        """
+        form = problem if isinstance(problem, Form) else problem.form
+        self._check(form, None)
+        return self.formula(Symbolic(form))
+
+    def everywhere(self, form: Form) -> bool:
+        """Whether it applies at all sizes of a form, so that `curve` needs no check."""
+        return self.outside is _always and self.covers_form(form)
+
+    def covers_form(self, form: Form) -> bool:
+        """Whether the theorem covers the form's kind and options."""
+        return self._lack(form) is None
+
+    def _lack(self, form: Form) -> str | None:
+        if form.kind != self.problem:
+            return f"it bounds {self.problem}"
+        lacking = [name for name in form.options if name not in self.options]
+        return f"its theorem does not cover {' and '.join(lacking)}" if lacking else None
+
+    def _terms(self, problem: Problem, M: int) -> Exact:
         if problem.kind != self.problem:
             raise InputError(
                 f"{self.name} bounds {self.problem}, got {problem!r}: "
                 f"choose a bound for {problem.kind}"
             )
-        return {**problem.sizes, "M": check_size("M", M)}
+        return Exact(problem.form, {**problem.sizes, "M": check_size("M", M)})
 
     def why_not(self, problem: Problem, M: int) -> str | None:
         """Why the bound does not apply to `problem` with M words, or None where it applies.
 
         Raises InputError for a problem of another kind, or an M that is no size.
         """
-        return self.outside(Exact(self._sizes(problem, M)))
+        terms = self._terms(problem, M)
+        return self._lack(problem.form) or self.outside(terms)
 
     def applies(self, problem: Problem, M: int) -> bool:
         """Whether the theorem covers these sizes; `why_not` gives the reason if not."""
         return self.why_not(problem, M) is None
+
+    def where(self, form: Form, sizes: Mapping[str, Ints], M: Ints) -> NDArray[np.bool_]:
+        """`applies` at many points of one form: arrays of one dimension and equal length."""
+        if not self.covers_form(form):
+            return np.zeros(len(M), dtype=bool)
+        if self.outside is _always:
+            return np.ones(len(M), dtype=bool)
+        points = ({x: int(sizes[x][k]) for x in form.sizes} | {"M": int(M[k])}
+                  for k in range(len(M)))  # fmt: skip
+        return np.array([self.outside(Exact(form, point)) is None for point in points], dtype=bool)
 
     def exact(self, problem: Problem, M: int) -> Fraction | float:
         """The words, as a Fraction where no irrational root or logarithm is involved.
@@ -312,36 +209,51 @@ class Bound:
         A lower bound that comes out negative is given as 0.  Raises InputError
         where the bound does not apply: it is never extrapolated.
         """
-        sizes = self._sizes(problem, M)
-        reason = self.outside(Exact(sizes))
-        if reason is not None:
+        terms = self._terms(problem, M)
+        self._check(problem.form, terms)
+        if self.numeric is None:
+            value = self.formula(terms)
+        else:
+            sizes = {**problem.sizes, "M": M}
+            value = self.numeric(Arrays(problem.form, {x: np.array([v]) for x, v in sizes.items()}))
+            value = value[0]
+        return max(Fraction(0), value) if isinstance(value, Fraction) else max(0.0, float(value))
+
+    def _check(self, form: Form, terms: Exact | None) -> None:
+        reason = self._lack(form) or (terms and self.outside(terms))
+        if reason:
             raise InputError(
                 f"{self.name} does not apply: {reason}; choose sizes inside, or another bound"
             )
-        if self.numeric is None:
-            value = self.formula(Exact(sizes))
-        else:
-            value = self.numeric({name: np.array([size]) for name, size in sizes.items()})[0]
-        return max(Fraction(0), value) if isinstance(value, Fraction) else max(0.0, float(value))
 
     def words(self, problem: Problem, M: int) -> float:
         """The words as a float; otherwise like `exact`."""
         return float(self.exact(problem, M))
 
-    def curve(self, **sizes: Any) -> Any:
+    def curve(self, form: Form | None = None, **sizes: Any) -> Any:
         """The words at many points: sizes and M as broadcastable arrays → float64 array.
 
-        Sizes with a default (heads = 1) may be left out.  Clipped at 0 like `words`; whether the
-        bound applies at each point is **not** checked here (use `applies`).  Raises InputError if
-        a size is missing.
+        Args:
+            form: the problem's form; left out, the one without options.
+            sizes: all sizes of the form, and M; those with a default (heads = 1) may be left out.
+
+        Clipped at 0 like `words`; whether the bound applies at each point is **not** checked here
+        (use `where`).  Raises InputError if a size is missing, or for options that the bound does
+        not cover.
         """
-        sizes = _default_sizes(self.problem) | sizes
-        need = {*axis_names(self.problem), "M"}
+        form = PROBLEMS[self.problem].plain_form() if form is None else form
+        self._check(form, None)
+        axes = PROBLEMS[self.problem].axes()
+        sizes = {a.name: a.default for a in axes if a.default and a.name in form.sizes} | sizes
+        need = {*form.sizes, "M"}
         if set(sizes) != need:
             raise InputError(f"{self.name} needs {sorted(need)}, got {sorted(sizes)}: give each")
         shape = np.broadcast_shapes(*(np.shape(v) for v in sizes.values()))
         if self.numeric is None:
-            words = np.broadcast_to(self.formula(Arrays(sizes)), shape)
+            words = np.broadcast_to(self.formula(Arrays(form, sizes)), shape)
         else:
-            words = self.numeric({name: np.broadcast_to(v, shape) for name, v in sizes.items()})
+            for name, values in sizes.items():
+                check_entries(name, values, least=0 if name in form.limits else 1)
+            wide = {name: np.broadcast_to(v, shape) for name, v in sizes.items()}
+            words = self.numeric(Arrays(form, wide))
         return np.maximum(0.0, words)

@@ -14,7 +14,7 @@ Heads share the message: min(d√B, B/2) is concave, hence subadditive.
 
 from typing import Any
 
-from iosim.bounds.base import Bound
+from iosim.bounds.base import EVERY_OPTION, Bound, values_and_outputs
 
 _COVERS = (
     "any algorithm, fast matrix products too, that computes each entry of QKᵀ at some moment, on "
@@ -23,11 +23,11 @@ _COVERS = (
 
 
 def _paper(t: Any) -> Any:
-    return t.heads * t.min(t.N**2 * t.d**2 / (8 * t.M), t.N**2 / 8) - t.M
+    return t.heads * t.min(t.scores * t.d**2 / (8 * t.M), t.scores / 8) - t.M
 
 
 def _sharp(t: Any) -> Any:
-    return t.heads * t.min(t.N**2 * t.d**2 / (4 * t.M), t.N**2 / 4) + 2 * t.heads * t.N * t.d
+    return t.heads * t.min(t.scores * t.d**2 / (4 * t.M), t.scores / 4) + values_and_outputs(t)
 
 
 PAPER = Bound(
@@ -40,6 +40,7 @@ PAPER = Bound(
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
     source="constants of Saha & Ye, arXiv 2402.07443, Lemma 4.1, Theorem 4.4 and Lemma 4.6",
     proof="compression",
+    options=EVERY_OPTION,
 )
 
 SHARP = Bound(
@@ -52,6 +53,7 @@ SHARP = Bound(
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
     source="iosim, proofs/compression.md: Saha & Ye's argument with the lemma's best constants",
     proof="compression",
+    options=EVERY_OPTION,
 )
 
 ASYMPTOTIC = Bound(

@@ -4,9 +4,20 @@ The memory starts empty and the results must end in slow memory, so each input w
 computation needs is loaded at least once and each output word is stored at least once.  That the
 computation needs *every* word of Q and K is an assumption on the algorithm: with N = 1 the softmax
 is 1 whatever Q and K hold, and an algorithm that knew it would read V only.
+
+With a mask the rows of Q that see something are read, and the rows of K and V that are seen: once
+for all heads that share them.  Rows of O whose rows of Q see nothing are written, too: as 0.
 """
 
-from iosim.bounds.base import Bound
+from typing import Any
+
+from iosim.bounds.base import EVERY_OPTION, Bound
+
+
+def _attention(t: Any) -> Any:
+    used = t.heads * t.rows + t.kv_heads * t.columns
+    return used * (t.d + t.d_v) + t.heads * (t.N - t.rows) * t.d_v
+
 
 ATTENTION = Bound(
     name="compulsory",
@@ -14,9 +25,10 @@ ATTENTION = Bound(
     strength="exact",
     problem="attention",
     covers="every product q·k and p·v is computed explicitly, so every word of Q, K, V is read",
-    formula=lambda t: 4 * t.heads * t.N * t.d,
+    formula=_attention,
     validity="all sizes and every M",
     source="elementary: Q, K, V are read once and O is written once",
+    options=EVERY_OPTION,
 )
 
 MATMUL = Bound(

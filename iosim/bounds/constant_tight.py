@@ -1,27 +1,31 @@
 """The constant-tight bound in the catalogue: one entry for each class of algorithms.
 
-proofs/constant_tight.md; evaluated by `iosim.bounds.unified`.  The `expression` is Theorem 2's,
-4HN²d²/M, which holds from M = 5d²/2 (`once`, `trees`) or 9d²/2 (`recompute`) on; below, the words
-come from Theorem 1, which has no closed form.
+proofs/constant_tight.md and proofs/attention_options.md; evaluated by `iosim.bounds.unified`.  The
+`expression` is Theorem 2's, 4HN²d²/M, for other sets of pairs pairs·(d + d_v)²/M.  It holds from
+M = 5d²/2 (`once`, `trees`) or, for d = d_v, 9d²/2 (`recompute`) on; elsewhere the words come from
+Theorem 1, which has no closed form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from iosim.bounds.base import CLASSES, Bound, BoundClass, Floats, Ints
-from iosim.bounds.unified import EXACT_FROM, lower_bound_many
+from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, BoundClass, Floats
+from iosim.bounds.unified import EXACT_FROM, pattern_bound_many
 
 
 def _entry(klass: BoundClass) -> Bound:
     def formula(t: Any) -> Any:
-        return 4 * t.heads * t.N**2 * t.d**2 / t.M
+        # Recomputing pays where d < d_v: (d + d_v)² − (d_v − d)² = 4·d·d_v.
+        gain = t.d_v - t.min(t.d, t.d_v) if klass.name == "recompute" else 0
+        return t.pairs * ((t.d + t.d_v) ** 2 - gain**2) / t.M
 
-    def numeric(sizes: Mapping[str, Ints]) -> Floats:
-        return lower_bound_many(
-            sizes["N"], sizes["d"], sizes["M"], heads=sizes["heads"], klass=klass
-        )
+    def numeric(t: Any) -> Floats:
+        rows, columns = t.heads * t.rows, t.kv_heads * t.columns
+        words = pattern_bound_many(t.pairs, rows, columns, t.d, t.M, d_v=t.d_v, klass=klass)
+        # Rows that see nothing have no pair, and are written all the same.
+        unseen: Floats = t.heads * (t.N - t.rows) * t.d_v
+        return words + unseen
 
     return Bound(
         name=f"constant-tight-{klass.name}",
@@ -35,6 +39,7 @@ def _entry(klass: BoundClass) -> Bound:
         proof="constant_tight",
         numeric=numeric,
         classes=(klass,),
+        options=EVERY_OPTION,
     )
 
 

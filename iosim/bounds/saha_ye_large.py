@@ -17,7 +17,7 @@ share the memory, so in the first form M is subtracted once.
 
 from typing import Any
 
-from iosim.bounds.base import Bound
+from iosim.bounds.base import EVERY_OPTION, Bound, values_and_outputs
 
 _COVERS = (
     "QKᵀ by its N²d products, any summation trees, recomputation allowed; V is read and O is "
@@ -26,7 +26,7 @@ _COVERS = (
 
 
 def _roots(t: Any) -> Any:
-    return t.heads * t.min(t.N**2 * t.d**2 / t.M, t.N**2 / 2) + 2 * t.heads * t.N * t.d
+    return t.heads * t.min(t.scores * t.d**2 / t.M, t.scores / 2) + values_and_outputs(t)
 
 
 PAPER = Bound(
@@ -35,10 +35,11 @@ PAPER = Bound(
     strength="exact",
     problem="attention",
     covers=_COVERS,
-    formula=lambda t: t.heads * t.N**2 * t.d**2 / (t.M + 4 * t.d**2) - t.M,
+    formula=lambda t: t.heads * t.scores * t.d**2 / (t.M + 4 * t.d**2) - t.M,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
     source="constants of Saha & Ye, arXiv 2402.07443, Lemmas 2.8, 3.3 and 3.4 (2M-partition)",
     proof="saha_ye_large",
+    options=EVERY_OPTION,
 )
 
 ROOTS = Bound(
@@ -51,4 +52,5 @@ ROOTS = Bound(
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
     source="iosim, proofs/saha_ye_large.md: Saha & Ye's argument, counting completed scores only",
     proof="saha_ye_large",
+    options=EVERY_OPTION,
 )

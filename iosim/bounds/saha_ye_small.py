@@ -8,7 +8,7 @@ of O are added; and since fast memory is empty at first, only M is lost instead 
 and results are distinct words of fast memory; only accumulation is in place.
 """
 
-from iosim.bounds.base import Bound
+from iosim.bounds.base import EVERY_OPTION, Bound
 
 LOWER = Bound(
     name="saha-ye-small",
@@ -19,8 +19,17 @@ LOWER = Bound(
         "QKᵀ by its N²d products, any summation trees, recomputation allowed; V is read and O is "
         "written; every operand and result is a word of fast memory"
     ),
-    formula=lambda t: t.heads * (2 * t.N**2 * t.d / t.sqrt(t.M) - t.N**2 + 2 * t.N * t.d) - t.M,
+    formula=lambda t: (
+        t.heads
+        * (
+            2 * t.scores * t.d / t.sqrt(t.M)
+            - t.scores
+            + t.d_v * (t.N + t.columns * t.kv_heads / t.heads)
+        )
+        - t.M
+    ),
     validity="all sizes and every M; of the right order where M ≤ d², vacuous from M = 4d² on",
     source="Saha & Ye, arXiv 2402.07443, Theorem 3.7, with the constant of arXiv 1702.02017",
     proof="saha_ye_small",
+    options=EVERY_OPTION,
 )

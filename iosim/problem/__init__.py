@@ -17,6 +17,8 @@ from iosim.errors import InputError, closest
 from iosim.problem.attention import Attention
 from iosim.problem.base import (
     LARGEST_SIZE,
+    WHOLE,
+    Arithmetic,
     Array,
     Axis,
     BaseProblem,
@@ -39,7 +41,9 @@ __all__ = [
     "LARGEST_SIZE",
     "MODELS",
     "PROBLEMS",
+    "WHOLE",
     "WORD_BYTES",
+    "Arithmetic",
     "Array",
     "Attention",
     "Axis",

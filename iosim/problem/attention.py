@@ -10,6 +10,8 @@ import numpy as np
 
 from iosim.errors import InputError
 from iosim.problem.base import (
+    WHOLE,
+    Arithmetic,
     Array,
     Axis,
     BaseProblem,
@@ -140,6 +142,23 @@ class Attention(BaseProblem):
             "sinks": min(self.sinks, self.keys),
         }  # fmt: skip
         return self.form.extents(given)
+
+    @classmethod
+    def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic = WHOLE) -> dict[str, Any]:
+        """Heads, keys and d_v, and what the mask leaves: ``pairs`` over all heads, the ``scores``,
+        ``rows`` and ``columns`` that are used of one head.
+        """
+        N, keys = sizes["N"], sizes.get("N_k", sizes["N"])
+        groups = by.real(sizes["kv_heads"] if "kv_heads" in sizes else sizes["heads"])
+        heads = groups * by.real(sizes["group"]) if "group" in sizes else groups
+        limits = {name: sizes[name] for name in form.limits}
+        one = seen(form.mask, N, keys, **limits, by=by)
+        scores = by.real(one.pairs)
+        return {
+            "heads": heads, "kv_heads": groups, "N_k": keys, "d_v": sizes.get("d_v", sizes["d"]),
+            "pairs": heads * scores if form.mask else heads * by.real(N) * by.real(keys),
+            "scores": scores, "rows": one.rows, "columns": one.columns,
+        }  # fmt: skip
 
     # -- which scores are needed ----------------------------------------------------------
 

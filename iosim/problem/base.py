@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,24 @@ def check_size(name: str, value: object, least: int = 1) -> int:
             f"{name} = {value} is outside {least}..{LARGEST_SIZE} (2**40): choose a size inside"
         )
     return int(value)
+
+
+class Arithmetic(NamedTuple):
+    """How closed forms of whole numbers are read: with numbers, arrays or symbols.
+
+    Attributes:
+        least, most: the smaller and the larger of two.
+        half: of an even number.
+        real: a whole number, as it may be multiplied without an overflow.
+    """
+
+    least: Callable[[Any, Any], Any]
+    most: Callable[[Any, Any], Any]
+    half: Callable[[Any], Any]
+    real: Callable[[Any], Any]
+
+
+WHOLE = Arithmetic(min, max, lambda x: x // 2, lambda x: x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +233,11 @@ class Problem(Protocol):
         ...
 
     @classmethod
+    def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic) -> dict[str, Any]:
+        """What else bounds may name, from the sizes of a form: numbers, arrays or symbols."""
+        ...
+
+    @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Problem:
         """The instance to set beside attention of these sizes, in one table or sweep."""
         ...
@@ -301,6 +324,11 @@ class BaseProblem:
         return tuple(
             Option(f.name, default=f.default, **f.metadata) for f in found if "kind" in f.metadata
         )
+
+    @classmethod
+    def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic = WHOLE) -> dict[str, Any]:
+        """What else bounds may name, from the sizes of a form: numbers, arrays or symbols."""
+        return {}
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Any:

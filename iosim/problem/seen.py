@@ -5,22 +5,10 @@ The same few lines are read with whole numbers, with arrays and with symbols.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from iosim.problem.base import Mask
-
-
-class Arithmetic(NamedTuple):
-    """The smaller and the larger of two, and half of an even number."""
-
-    least: Callable[[Any, Any], Any]
-    most: Callable[[Any, Any], Any]
-    half: Callable[[Any], Any]
-
-
-WHOLE = Arithmetic(min, max, lambda x: x // 2)
+from iosim.problem.base import WHOLE, Arithmetic, Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +44,9 @@ def seen(
     >>> seen(Attention(4, 1, causal=True).mask, 4, 4)
     Seen(pairs=10, rows=4, columns=4)
     """
-    least, most, _ = by
+    least, most = by.least, by.most
     if mask is None:
-        return Seen(N * keys, N, keys)
+        return Seen(by.real(N) * by.real(keys), N, keys)
     shift = keys - N if mask.shift else 0
     pairs, first, last, start, stop = N * keys, 0, N, 0, keys
     if mask.right is not None:
@@ -79,7 +67,7 @@ def seen(
 
 def _ramp(n: Any, c: Any, top: Any, by: Arithmetic) -> Any:
     """Σ over i from 0 to n − 1 of i + c, cut to 0 … top."""
-    least, most, half = by
+    least, most = by.least, by.most
     low = least(n, most(0, -c))  # up to here it is 0
     high = least(n, most(low, top - c))  # from here on it is top
-    return half((high - low) * (low + high - 1 + 2 * c)) + (n - high) * top
+    return by.half((high - low) * (low + high - 1 + 2 * c)) + (n - high) * top

@@ -35,10 +35,11 @@ from typing import Any
 import numpy as np
 
 from iosim.bounds.base import CLASSES, BoundClass, Floats, bound_class
+from iosim.bounds.terms import check_entries
 from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
 from iosim.bounds.unified.multipliers import once, recompute
 from iosim.errors import InputError
-from iosim.problem import LARGEST_SIZE, check_size
+from iosim.problem import check_size
 
 __all__ = [
     "CLASSES",
@@ -212,14 +213,7 @@ def lower_bound_many(
     theorem = _THEOREMS[bound_class(klass).name]
     sizes = _sizes(N, d, M, heads, keys, d_v)
     for name, v in sizes.items():
-        given = np.asarray(v)
-        if not np.issubdtype(given.dtype, np.integer):
-            raise InputError(f"{name} has entries of type {given.dtype}: give integers")
-        if given.size and not (given.min() >= 1 and given.max() <= LARGEST_SIZE):
-            raise InputError(
-                f"{name} has entries {given.min()}..{given.max()}, "
-                f"outside 1..{LARGEST_SIZE} (2**40): choose sizes inside"
-            )
+        check_entries(name, v)
 
     def words(N: Floats, d: Floats, M: Floats, heads: Floats, keys: Floats, d_v: Floats) -> Floats:
         return _best(theorem, *_grid(N, heads, keys), d, d_v, M)

@@ -1,0 +1,201 @@
+"""Sizes, and the functions a formula may use: with numbers, arrays or symbols.
+
+A bound's formula is a function of `Terms`.  Beside the sizes of the problem's form it may name what
+follows from them: for attention the heads, and what a mask leaves of pairs, rows and columns.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from iosim.errors import InputError
+from iosim.problem import LARGEST_SIZE, PROBLEMS, WHOLE, Arithmetic, Form
+
+
+@functools.cache
+def sym(name: str, positive: bool = True) -> Any:
+    """The sympy symbol of a size (N, d, heads, m, n, k) or of the memory M: a positive integer.
+
+    The limits of a window may be 0: their symbols are nonnegative.
+
+    Substitute with symbol objects only: in `expr.subs({"N": 8})` the string becomes the function
+    `sympy.N`, and symbols made from strings carry no assumptions.
+    """
+    import sympy
+
+    sign = {"positive": True} if positive else {"nonnegative": True}
+    return sympy.Symbol(name, integer=True, **sign)
+
+
+def check_entries(name: str, values: Any, least: int = 1) -> None:
+    """Raise InputError unless an array holds integers in [least, 2**40] only."""
+    given = np.asarray(values)
+    if not np.issubdtype(given.dtype, np.integer):
+        raise InputError(f"{name} has entries of type {given.dtype}: give integers")
+    if given.size and not (given.min() >= least and given.max() <= LARGEST_SIZE):
+        raise InputError(
+            f"{name} has entries {given.min()}..{given.max()}, "
+            f"outside {least}..{LARGEST_SIZE} (2**40): choose sizes inside"
+        )
+
+
+def _real(x: Any) -> Any:
+    return np.asarray(x, dtype=np.float64)
+
+
+_ELEMENTWISE = Arithmetic(np.minimum, np.maximum, lambda x: x // 2, _real)
+
+
+def _whole(values: Any) -> Any:
+    """Whole numbers as int64, as Python's integers where products of two may be beyond 2**62."""
+    numbers = np.asarray(values)
+    return numbers.astype(object) if numbers.size and numbers.max() >= 2**29 else numbers
+
+
+class Terms(abc.ABC):
+    """Sizes as attributes, and the functions a formula may use; see `Exact`, `Array`, `Symbolic`.
+
+    `t.N`, `t.d`, `t.heads`, `t.m`, `t.n`, `t.k` and `t.M` are the sizes.  Of attention there are
+    also `t.N_k`, `t.d_v` and `t.kv_heads`, given or not; `t.scores`, `t.rows` and `t.columns`, the
+    pairs that a mask leaves to one head, and the rows and columns that occur in them; and
+    `t.pairs`, those of all heads.
+    """
+
+    def __init__(self, sizes: Mapping[str, Any]) -> None:
+        self._sizes = dict(sizes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._sizes:
+            raise AttributeError(name)
+        return self._sizes[name]
+
+    @abc.abstractmethod
+    def sqrt(self, x: Any) -> Any:
+        """Square root."""
+
+    @abc.abstractmethod
+    def log2(self, x: Any) -> Any:
+        """Logarithm to base 2."""
+
+    @abc.abstractmethod
+    def floor(self, x: Any) -> Any:
+        """Largest integer not above x."""
+
+    @abc.abstractmethod
+    def ceil(self, x: Any) -> Any:
+        """Smallest integer not below x."""
+
+    @abc.abstractmethod
+    def min(self, x: Any, y: Any) -> Any:
+        """The smaller of two."""
+
+
+class Exact(Terms):
+    """Rational arithmetic; a root that is irrational, or a logarithm, becomes a float."""
+
+    def __init__(self, form: Form, sizes: Mapping[str, int]) -> None:
+        known = dict(sizes) | PROBLEMS[form.kind].follow(form, sizes, WHOLE)
+        super().__init__({name: Fraction(value) for name, value in known.items()})
+
+    def sqrt(self, x: Any) -> Any:
+        """A Fraction where the root is rational, else a float."""
+        if isinstance(x, Fraction):
+            root = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
+            if root * root == x:
+                return root
+        return math.sqrt(x)
+
+    def log2(self, x: Any) -> Any:
+        """A float."""
+        return math.log2(x)
+
+    def floor(self, x: Any) -> Any:
+        """Exact for fractions; ⌊√x⌋ is asked for through `isqrt`-safe rationals only."""
+        return Fraction(math.floor(x))
+
+    def ceil(self, x: Any) -> Any:
+        """Exact for fractions."""
+        return Fraction(math.ceil(x))
+
+    def min(self, x: Any, y: Any) -> Any:
+        """The smaller of two."""
+        return min(x, y)
+
+
+class Arrays(Terms):
+    """NumPy float64: one formula over many points."""
+
+    def __init__(self, form: Form, sizes: Mapping[str, Any]) -> None:
+        floats = {name: _real(v) for name, v in sizes.items()}
+        # What a mask leaves may be a small difference of large numbers.
+        exact = floats if form.mask is None else {x: _whole(v) for x, v in sizes.items()}
+        follow = PROBLEMS[form.kind].follow(form, exact, _ELEMENTWISE)
+        super().__init__(floats | {x: _real(v) for x, v in follow.items()})
+
+    def sqrt(self, x: Any) -> Any:
+        """Elementwise."""
+        return np.sqrt(x)
+
+    def log2(self, x: Any) -> Any:
+        """Elementwise."""
+        return np.log2(x)
+
+    def floor(self, x: Any) -> Any:
+        """Elementwise."""
+        return np.floor(x)
+
+    def ceil(self, x: Any) -> Any:
+        """Elementwise."""
+        return np.ceil(x)
+
+    def min(self, x: Any, y: Any) -> Any:
+        """Elementwise."""
+        return np.minimum(x, y)
+
+
+class Symbolic(Terms):
+    """sympy: the sizes are the symbols made by `sym`."""
+
+    def __init__(self, form: Form) -> None:
+        import sympy
+
+        sizes = {name: sym(name, name not in form.limits) for name in (*form.sizes, "M")}
+        by = Arithmetic(sympy.Min, sympy.Max, lambda x: x / 2, lambda x: x)
+        super().__init__(sizes | PROBLEMS[form.kind].follow(form, sizes, by))
+
+    def sqrt(self, x: Any) -> Any:
+        """sympy.sqrt."""
+        import sympy
+
+        return sympy.sqrt(x)
+
+    def log2(self, x: Any) -> Any:
+        """sympy.log to base 2."""
+        import sympy
+
+        return sympy.log(x, 2)
+
+    def floor(self, x: Any) -> Any:
+        """sympy.floor."""
+        import sympy
+
+        return sympy.floor(x)
+
+    def ceil(self, x: Any) -> Any:
+        """sympy.ceiling."""
+        import sympy
+
+        return sympy.ceiling(x)
+
+    def min(self, x: Any, y: Any) -> Any:
+        """sympy.Min."""
+        import sympy
+
+        return sympy.Min(x, y)
