@@ -227,7 +227,7 @@ def best_lower_bound_many(
     # Words are never negative: -1 stands where a bound doesn't apply.
     words = np.full((max(1, len(known)), len(M)), -1.0)
     for k, b in enumerate(known):
-        here = slice(None) if b.everywhere(form) else np.flatnonzero(b.where(form, sizes, M))
+        here = slice(None) if b.everywhere else np.flatnonzero(b.where(form, sizes, M))
         words[k, here] = b.curve(form, **{x: sizes[x][here] for x in form.sizes}, M=M[here])
     best = np.argmax(words, axis=0)
     most = words.max(axis=0)

@@ -159,9 +159,10 @@ class Bound:
         self._check(form, None)
         return self.formula(Symbolic(form))
 
-    def everywhere(self, form: Form) -> bool:
-        """Whether it applies at all sizes of a form, so that `curve` needs no check."""
-        return self.outside is _always and self.covers_form(form)
+    @property
+    def everywhere(self) -> bool:
+        """Whether it applies at all sizes, so that `curve` needs no check; options apart."""
+        return self.outside is _always
 
     def covers_form(self, form: Form) -> bool:
         """Whether the theorem covers the form's kind and options."""
@@ -197,7 +198,7 @@ class Bound:
         """`applies` at many points of one form: arrays of one dimension and equal length."""
         if not self.covers_form(form):
             return np.zeros(len(M), dtype=bool)
-        if self.outside is _always:
+        if self.everywhere:
             return np.ones(len(M), dtype=bool)
         points = ({x: int(sizes[x][k]) for x in form.sizes} | {"M": int(M[k])}
                   for k in range(len(M)))  # fmt: skip

@@ -21,7 +21,7 @@ from iosim.problem.base import (
     axis,
     option,
 )
-from iosim.problem.seen import Seen, seen
+from iosim.problem.seen import Visible, seen
 
 LOWER_RIGHT, UPPER_LEFT = "lower right", "upper left"
 
@@ -178,7 +178,7 @@ class Attention(BaseProblem):
         return int(self._seen.columns)
 
     @property
-    def _seen(self) -> Seen:
+    def _seen(self) -> Visible:
         left, right = self.limits
         return seen(self.mask, self.N, self.keys, left or 0, right or 0, self.sinks)
 

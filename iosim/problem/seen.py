@@ -12,7 +12,7 @@ from iosim.problem.base import WHOLE, Arithmetic, Mask
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Visible:
     """What is seen in the score matrix of one head.
 
     Attributes:
@@ -34,7 +34,7 @@ def seen(
     right: Any = 0,
     sinks: Any = 0,
     by: Arithmetic = WHOLE,
-) -> Seen:
+) -> Visible:
     """What N rows see of `keys` columns.
 
     `left`, `right` and `sinks` are read where the mask says that they limit; `right` is 0 in a
@@ -42,11 +42,11 @@ def seen(
 
     >>> from iosim.problem import Attention
     >>> seen(Attention(4, 1, causal=True).mask, 4, 4)
-    Seen(pairs=10, rows=4, columns=4)
+    Visible(pairs=10, rows=4, columns=4)
     """
     least, most = by.least, by.most
     if mask is None:
-        return Seen(by.real(N) * by.real(keys), N, keys)
+        return Visible(by.real(N) * by.real(keys), N, keys)
     shift = keys - N if mask.shift else 0
     pairs, first, last, start, stop = N * keys, 0, N, 0, keys
     if mask.right is not None:
@@ -62,7 +62,7 @@ def seen(
         last = least(N, keys - hidden + kept * N)
         start = least(stop, most(0, hidden))
         start = start - least(kept, start)
-    return Seen(pairs, most(0, last - first), stop - start)
+    return Visible(pairs, most(0, last - first), stop - start)
 
 
 def _ramp(n: Any, c: Any, top: Any, by: Arithmetic) -> Any:
