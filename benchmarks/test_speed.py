@@ -125,3 +125,16 @@ def test_simulate_with_numerics_target_3s(benchmark: Any, name: str) -> None:
     machine = iosim.Machine(24_576)
     run = benchmark.pedantic(lambda: iosim.simulate(instance, machine, hbm), rounds=2)
     assert run.counts == iosim.count(instance)
+
+
+@pytest.mark.parametrize("lanes", [1, iosim.machine.LANES], ids=["one by one", "at once"])
+@pytest.mark.parametrize("M", [1024, 24_576])
+def test_simulate_a_causal_mask(benchmark: Any, M: int, lanes: int) -> None:
+    """flash2, N 1,024, d 64, 8 heads: rows whose inner loops differ in length, as lanes."""
+    problem = iosim.Attention(1024, 64, 8, causal=True)
+    program = iosim.algorithm("flash2").program_for(problem)
+    tiles = iosim.optimal_tiles(program, problem, M).tiles
+    instance, hbm = iosim.bind(program, problem.sizes, tiles), problem.random()
+    machine = iosim.Machine(M)
+    run = benchmark.pedantic(lambda: iosim.simulate(instance, machine, hbm, lanes=lanes), rounds=1)
+    assert run.counts == iosim.count(instance)

@@ -209,6 +209,9 @@ def _loop(s: State, loop: Loop) -> None:
 
 def _alike(s: State, body: tuple[Node, ...], scope: str) -> None:
     """Run a body for all lanes: at once, or those whose buffers have equal shapes."""
+    if s.ragged is None:
+        _body(s, body, scope)
+        return
     for lanes in ragged.alike(s, body):
         with ragged.only(s, lanes):
             _body(s, body, scope)
@@ -236,16 +239,16 @@ def _free(s: State, node: Free) -> None:
     s.used -= s.size[node.buffer]
 
 
-def _count(s: State, direction: Direction, node: Load | Store) -> None:
+def _count(s: State, direction: Direction, node: Load | Store, words: int) -> None:
     lanes = 1
     for tile in s.batch:
         lanes *= s.where[tile].count
-    s.words[direction, node.tensor] += lanes * places.words_of(s, node.index)
+    s.words[direction, node.tensor] += lanes * words
 
 
 def _load(s: State, node: Load) -> None:
     _reserve(s, node.buffer, node.index)
-    _count(s, "load", node)
+    _count(s, "load", node, s.size[node.buffer])
     s.arrays[node.buffer] = places.read(s, node)
 
 
@@ -254,7 +257,7 @@ def _store(s: State, node: Store) -> None:
         raise ResidencyError(f"store of {node.buffer}, which is not resident: load it first")
     if s.index[node.buffer] != dims(node.index):
         raise ProgramError(f"store of {node.buffer} to {node.tensor}: the shapes differ")
-    _count(s, "store", node)
+    _count(s, "store", node, places.words_of(s, node.index))
     places.write(s, node, s.arrays[node.buffer])
 
 

@@ -79,7 +79,8 @@ class State:
     arrays: dict[str, Array] = field(default_factory=dict)
     index: dict[str, tuple[Dim, ...]] = field(default_factory=dict)
     size: dict[str, int] = field(default_factory=dict)
-    spans: dict[Span, tuple[int, int]] = field(default_factory=dict)  # needed for every transfer
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)  # by id: every transfer asks
+    bodies: dict[int, tuple[Span, ...]] = field(default_factory=dict)  # by id: spans with edges
     named: frozenset[Tile] = frozenset()  # tiles whose edges bound spans
     used: int = 0
     peak: int = 0
@@ -125,10 +126,10 @@ def _inside(s: State, edges: frozenset[Edge]) -> dict[Any, Any]:
 
 def resolved(s: State, span: Span) -> tuple[Start, Start]:
     """Where a span starts and stops, in the open tiles."""
+    if (fixed := s.spans.get(id(span))) is not None:
+        return fixed
     if not span.edges:
-        found = s.spans.get(span)
-        if found is None:
-            found = s.spans[span] = s.instance.span(span)
+        found = s.spans[id(span)] = s.instance.span(span)
         return found
     env = _inside(s, span.edges)
     if s.ragged is None:
@@ -200,8 +201,9 @@ def read(s: State, node: Load) -> Array:
 
     It is read-only, and a view where that is possible and the tensor is never stored.
     """
-    if _in_order(s, node.index):
-        found = joined(s, node.index, _view(s, node))
+    firsts = _in_order(s, node.index)
+    if firsts is not None:
+        found = joined(s, node.index, _view(s, node, firsts))
         # A tensor that is also stored may change while the buffer is resident: copy it.
         found = found.copy() if node.tensor in s.stored else found.view()
     else:
@@ -213,16 +215,23 @@ def read(s: State, node: Load) -> Array:
 def write(s: State, node: Store, value: Array) -> None:
     """Assign a buffer to ``tensor[index]``."""
     value = apart(s, node.index, value)
-    if not _in_order(s, node.index):
+    firsts = _in_order(s, node.index)
+    if firsts is None:
         s.hbm[node.tensor][_positions(s, node.index)] = value
         return
-    view = _view(s, node)
+    view = _view(s, node, firsts)
     view[...] = np.broadcast_to(value, np.broadcast_shapes(view.shape, value.shape))
 
 
-def _in_order(s: State, index: tuple[Index, ...]) -> bool:
-    """Whether the words of all lanes lie as a slice of every axis."""
-    return all(isinstance(_first(s, x), int) for x in unstacked(index))
+def _in_order(s: State, index: tuple[Index, ...]) -> list[int] | None:
+    """Where the first lane is on every axis; None if not all words lie as a slice of each."""
+    firsts: list[int] = []
+    for x in unstacked(index):
+        first = _first(s, x)
+        if not isinstance(first, int):
+            return None
+        firsts.append(first)
+    return firsts
 
 
 def _first(s: State, x: Plain) -> Start | None:
@@ -261,15 +270,14 @@ def _positions(s: State, index: tuple[Index, ...]) -> tuple[Ints, ...]:
     return tuple(found)
 
 
-def _view(s: State, node: Load | Store) -> Array:
+def _view(s: State, node: Load | Store, firsts: list[int]) -> Array:
     """``tensor[index]`` as a view, where `_in_order`, with dimensions as `_positions` has them."""
     cut: list[slice] = []
     shape: list[int] = []
     lane_at: dict[Tile, int] = {}
     own: list[int] = []
-    for x in unstacked(node.index):
-        start, words = _first(s, x), extent(s, dim) if (dim := dim_of(x)) else 1
-        assert isinstance(start, int)
+    for x, start in zip(unstacked(node.index), firsts, strict=True):
+        words = extent(s, dim) if (dim := dim_of(x)) else 1
         tile = x if isinstance(x, Tile) else x.tile if isinstance(x, Number) else None
         count = 1 if tile is None else s.where[tile].count
         cut.append(slice(start, start + count * words))

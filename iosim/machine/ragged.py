@@ -7,7 +7,7 @@ independent, and each of them meets its own iterations in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -157,22 +157,15 @@ def _steps(first: Ints, step: int, run: list[tuple[int, int]]) -> Iterator[tuple
     return ((start + step * number, extent, number) for number, extent in run)
 
 
-def alike(s: State, body: Sequence[Node]) -> Iterator[Ints | None]:
+def alike(s: State, body: tuple[Node, ...]) -> Iterator[Ints | None]:
     """The lanes of the ragged loop, parted so that the buffers of a body have equal shapes."""
-    if s.ragged is None:
-        yield None
-        return
-    yield from parted(
-        s,
-        [
-            high - low
-            for node in body
-            if isinstance(node, (Load, Alloc))
-            for x in unstacked(node.index)
-            if isinstance(x, Span) and x.edges
-            for low, high in [places.resolved(s, x)]
-        ],
-    )
+    if (spans := s.bodies.get(id(body))) is None:
+        indices = [node.index for node in body if isinstance(node, (Load, Alloc))]
+        spans = s.bodies[id(body)] = tuple(
+            x for index in indices for x in unstacked(index) if isinstance(x, Span) and x.edges
+        )
+    ends = [places.resolved(s, x) for x in spans]
+    yield from parted(s, [high - low for low, high in ends])
 
 
 def parted(s: State, numbers: Iterable[Start]) -> Iterator[Ints | None]:
