@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import iosim
-from iosim.gpu import emit, interpret
+from iosim.gpu import EmitError, emit, interpret
 from iosim.program.ops import OPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -178,6 +178,138 @@ def test_a_loop_whose_mask_names_an_inner_tile_is_not_split():
         seen = hbm["K"][0, : i + 1] @ hbm["Q"][0, i]
         np.testing.assert_allclose(outcome.outputs["S"][0, i, : i + 1], seen, rtol=1e-4, atol=1e-5)
     assert outcome.counts == iosim.count(instance)
+
+
+# -- buffers that follow a tile ---------------------------------------------------------------
+
+
+def against_the_machine(program, problem, tiles):
+    instance = iosim.bind(program, problem.sizes, tiles)
+    hbm = problem.random(seed=2)
+    run = iosim.simulate(instance, iosim.Machine(10**6), hbm)
+    outcome = interpret(emit(instance), hbm)
+    np.testing.assert_allclose(outcome.outputs["O"], run.outputs["O"], rtol=1e-4, atol=1e-4)
+    assert outcome.counts == run.counts == iosim.count(instance)
+    return emit(instance).source
+
+
+@pytest.mark.parametrize("W", [0, 5, 16, 37])
+@pytest.mark.parametrize("ends", ["prefix", "diagonal", "shifted"])
+def test_a_buffer_over_what_rows_see(W, ends):
+    """Its block holds the longest; where it is empty, a maximum over it changes nothing."""
+
+    def schedule(b):
+        (B_r,) = b.tile_sizes("N", "B_r")
+        held = b.hold("N", "W")
+        for h in b.grid("heads"):
+            for i in b.grid("N", B_r):
+                start, stop = {
+                    "prefix": (0, i.stop), "diagonal": (i.start, i.stop),
+                    "shifted": (i.start - 5, i.stop + 3),
+                }[ends]  # fmt: skip
+                seen = b.span("N", start, stop, within=(0, held))
+                m, l, o = b.lowest("m", i), b.zeros("l", i), b.zeros("o", i, "d")
+                q = b.load("Q", h, i, "d")
+                for part in (b.span("N", 0, 1), seen):
+                    k, v = b.load("K", h, part, "d"), b.load("V", h, part, "d")
+                    s = b.zeros("s", i, part)
+                    b.op("matmul_nt", s, q, k)
+                    b.op("online_softmax", o, m, l, s, v)
+                    b.free(k, v, s)
+                b.op("finish", o, l)
+                b.store(o, "O", h, i, "d")
+                b.free(q, o, m, l)
+
+    program = iosim.build("held", iosim.Attention, schedule)
+    text = against_the_machine(program, iosim.Attention(37, 16, 2), {"B_r": 16, "W": W})
+    assert ("N_part" in text) == (W > 0)  # an empty hold leaves no trace
+
+
+def test_a_maximum_over_nothing_leaves_no_number():
+    """All of a row's maximum may come from a buffer that is empty at first."""
+
+    def schedule(b):
+        (B_r,) = b.tile_sizes("N", "B_r")
+        for h in b.grid("heads"):
+            for i in b.tiles("N", B_r):
+                m, l, o = b.lowest("m", i), b.zeros("l", i), b.zeros("o", i, "d")
+                q = b.load("Q", h, i, "d")
+                for part in (b.span("N", 0, i.start - 16), b.span("N", i.start, i.stop)):
+                    k, v = b.load("K", h, part, "d"), b.load("V", h, part, "d")
+                    s = b.zeros("s", i, part)
+                    b.op("matmul_nt", s, q, k)
+                    b.op("online_softmax", o, m, l, s, v)
+                    b.free(k, v, s)
+                b.op("finish", o, l)
+                b.store(o, "O", h, i, "d")
+                b.free(q, o, m, l)
+
+    program = iosim.build("nothing", iosim.Attention, schedule)
+    for N, B_r in ((53, 16), (64, 16), (40, 20)):
+        text = against_the_machine(program, iosim.Attention(N, 16), {"B_r": B_r})
+        assert "if 0 < N_part_stop:" in text
+
+
+@pytest.mark.parametrize(("N", "W", "B_c"), [(37, 20, 16), (37, 37, 16), (64, 48, 32), (40, 7, 16)])
+def test_a_held_buffer_may_be_cut_by_a_loop_that_follows_a_tile(N, W, B_c):
+    """Rows beyond the loop's end are held, and not added."""
+
+    def schedule(b):
+        held = b.hold("N", "W")
+        B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+        for h in b.grid("heads"):
+            k = b.load("K", h, b.span("N", 0, held), "d")
+            v = b.load("V", h, b.span("N", 0, held), "d")
+            for i in b.grid("N", B_r):
+                q, o = b.load("Q", h, i, "d"), b.zeros("o", i, "d")
+                for j in b.tiles("N", B_c, 0, i.stop - 3, within=(0, held)):
+                    s = b.zeros("s", i, j)
+                    b.op("matmul_nt", s, q, k[j])
+                    b.op("matmul_nn", o, s, v[j])
+                    b.free(s)
+                b.store(o, "O", h, i, "d")
+                b.free(q, o)
+            b.free(k, v)
+
+    program = iosim.build("kept", iosim.Attention, schedule)
+    against_the_machine(program, iosim.Attention(N, 16), {"B_r": 16, "B_c": B_c, "W": W})
+
+
+def test_cuts_that_follow_a_tile_and_have_no_fixed_parts_are_refused():
+    def trace(b, start, change):
+        B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+        for h in b.grid("heads"):
+            k = b.load("K", h, "N", "d")
+            for i in b.tiles("N", B_r):
+                q = b.load("Q", h, i, "d")
+                for j in b.tiles("N", B_c, i.start if start else 0, i.stop):
+                    s = b.zeros("s", i, j)
+                    b.op("matmul_nt", s, q, k[j])
+                    if change:
+                        b.op("zero", k[j])
+                    b.free(s)
+                b.free(q)
+            b.free(k)
+
+    for start, change, said in (
+        (True, False, "loop j follows an outer tile and does not always start where k does"),
+        (False, True, "zero changes k.j., and loop j follows an outer tile"),
+    ):
+        program = iosim.build("cut", iosim.Attention, lambda b, s=start, c=change: trace(b, s, c))
+        instance = iosim.bind(program, {"N": 40, "d": 16, "heads": 1}, {"B_r": 16, "B_c": 16})
+        with pytest.raises(EmitError, match=said):
+            emit(instance)
+
+
+def test_the_longest_items_start_first():
+    problem = iosim.Attention(64, 16, 2, causal=True)
+    program = iosim.algorithm("flash2").program_for(problem)
+    tiles = {"B_r": 16, "B_c": 16}
+    assert "i = (3 - item % 4) * 16" in emit(iosim.bind(program, problem.sizes, tiles)).source
+    for window in ((5, 0), (5, None)):  # as long as the others, or longest first anyway
+        problem = iosim.Attention(64, 16, 2, window=window)
+        program = iosim.algorithm("flash2").program_for(problem)
+        assert "i = item % 4 * 16" in emit(iosim.bind(program, problem.sizes, tiles)).source
 
 
 # -- names ------------------------------------------------------------------------------------

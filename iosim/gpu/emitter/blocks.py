@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from iosim.counts import Key
 from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.names import Names
@@ -21,7 +20,6 @@ from iosim.program.ir import (
     Index,
     Load,
     Loop,
-    Node,
     Number,
     Plain,
     Single,
@@ -39,7 +37,6 @@ from iosim.program.walk import Instance
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
 LARGEST_BLOCK = 2**20  # elements: Triton's own limit
-_OF_TILES = ("_in", "_start", "_stop", "_from", "_to")  # what else a tile has a name for
 
 
 class EmitError(IosimError):
@@ -62,44 +59,21 @@ class Blocks:
     Attributes:
         header: name → line, the index vectors and masks that all of the kernel shares.
         loops: the loop of every tile that was opened.
+        loose: open tiles whose end only the kernel knows.
     """
 
-    def __init__(self, instance: Instance, body: tuple[Node, ...] = ()) -> None:
+    def __init__(self, instance: Instance, names: Names | None = None) -> None:
         self.instance = instance
         self.header: dict[str, str] = {}
         self.loops: dict[Tile, Loop] = {}
         self._at: dict[Tile, str] = {}  # where a tile starts: a variable or a number
         self._last: dict[Tile, str] = {}  # the position after its loop's last
         self._full: set[Tile] = set()  # open tiles that are known not to be short
+        self.loose: set[Tile] = set()
+        self._ends: dict[Tile, tuple[str, str]] = {}  # of loops that follow a tile
+        self._placed: dict[Span, tuple[str, str]] = {}  # spans that follow a tile: start and stop
         self._found: dict[tuple[object, ...], list[tuple[int, int]]] = {}
-        self.names = Names()
-        for tensor in instance.program.tensors:
-            for kind in ("ptr", "load", "store"):
-                self._tensor(kind, tensor.name)
-        for node in nodes(body):
-            if isinstance(node, Loop):
-                self.var(node.tile)
-
-    def ptr(self, tensor: str) -> str:
-        """The name of the pointer to a tensor."""
-        return self._tensor("ptr", tensor)
-
-    def counter(self, key: Key) -> str:
-        """The name of the count of a tensor's words in one direction."""
-        return self._tensor(*key)
-
-    def _tensor(self, kind: str, tensor: str) -> str:
-        wanted = {"ptr": f"{tensor}_ptr", "load": f"loaded_{tensor}", "store": f"stored_{tensor}"}
-        return self.names.of((kind, tensor), wanted[kind])
-
-    def var(self, tile: Tile) -> str:
-        """The name of where a tile starts, in a loop; what else it has begins with that."""
-        return self.names.of(("tile", tile.var), tile.var, _OF_TILES)
-
-    def block(self, buffer: str, part: int | None = None) -> str:
-        """The name of the block that holds a buffer, or a part of one."""
-        wanted = buffer if part is None else f"{buffer}_{part}"
-        return self.names.of(("block", buffer, part), wanted)
+        self.names = names or Names(instance.program, ())
 
     def trips(self, loop: Loop) -> int:
         """Iterations of a loop; of one that follows an outer tile, the most."""
@@ -126,10 +100,35 @@ class Blocks:
         if not loop.span.edges:
             first, last = self.instance.span(loop.span)
             return str(first), str(last)
-        (low, high), var = space.allowed(loop.span, self.instance.env), self.var(loop.tile)
-        say(f"{var}_start = min(max({self.number(loop.span.start)}, {low}), {high})")
-        say(f"{var}_stop = min({self.number(loop.span.stop)}, {high})")
-        return f"{var}_start", f"{var}_stop"
+        found = self._limits(loop.span, self.names.var(loop.tile), say)
+        self._ends[loop.tile] = found
+        return found
+
+    def place(self, own: tuple[Dim, ...], say: Callable[[str], None]) -> None:
+        """Find where the spans of a new buffer lie, of those that follow a tile."""
+        for x in unstacked(own):
+            if not isinstance(x, Span) or not x.edges:
+                continue
+            name = self.names.span(x)
+            self._placed[x] = self._limits(x, name, say)
+            if x in own and self._masked(x):
+                say(f"{name}_in = {self._inside(x, self.side(x), self._iota(self.side(x)))}")
+
+    def _limits(self, span: Span, name: str, say: Callable[[str], None]) -> tuple[str, str]:
+        """The ends of a span that follows a tile, as names or as numbers."""
+        low, high = space.allowed(span, self.instance.env)
+        start, stop = self.number(span.start), self.number(span.stop)
+        start = f"min(max({start}, {low}), {high})"
+        stop = f"min({stop}, {high})"
+        found = []
+        for end, value, text in (("start", span.start, start), ("stop", span.stop, stop)):
+            if value.edges:
+                say(f"{name}_{end} = {text}")
+                found.append(f"{name}_{end}")
+            else:
+                at = value.at(self.instance.env)
+                found.append(str(min(max(at, low), high) if end == "start" else min(at, high)))
+        return found[0], found[1]
 
     def open(
         self,
@@ -138,17 +137,20 @@ class Blocks:
         say: Callable[[str], None],
         stop: str | None = None,
         full: bool = False,
+        loose: bool = False,
     ) -> None:
         """Enter a loop whose tile starts at `at`; a tile that may be ragged gets a mask.
 
         Args:
             stop: the position after the loop's last; by default it is a number.
             full: the tile is known not to be short here.
+            loose: only the kernel knows where it ends, before `stop`.
         """
         tile = loop.tile
         self._at[tile] = at
         self.loops[tile] = loop
         (self._full.add if full else self._full.discard)(tile)
+        (self.loose.add if loose else self.loose.discard)(tile)
         self._last[tile] = str(self.instance.span(loop.span)[1]) if stop is None else stop
         if tile.point or tile in self._only_stacked or not self._masked(tile):
             return
@@ -168,6 +170,7 @@ class Blocks:
         """Whether the last tile of a loop may be short, and no other is masked."""
         self.loops[loop.tile] = loop
         self._full.discard(loop.tile)
+        self.loose.discard(loop.tile)
         ragged = not loop.tile.point and self._masked(loop.tile)
         return ragged and self.side(loop.tile) == self.step(loop)
 
@@ -193,8 +196,8 @@ class Blocks:
         if edge.end == "start":
             return at
         step = self.step(loop)
-        if loop.span.edges:
-            return f"min({at} + {step}, {self.var(loop.tile)}_stop)"
+        if loop.span.edges or edge.tile in self.loose:
+            return f"min({at} + {step}, {self._last[edge.tile]})"
         start, last = self.instance.span(loop.span)
         if at.isdigit():
             return str(min(int(at) + step, last))
@@ -229,6 +232,19 @@ class Blocks:
     def reach(self, x: Dim, loops: Mapping[Tile, Loop]) -> int:
         """The most positions of an index along its last axis; arguments as for `_longest`."""
         return self._longest(x.parts[-1] if isinstance(x, Stack) else x, loops)
+
+    def certain(self, x: Span | Loop, position: int) -> bool:
+        """Whether a span goes beyond a position wherever it lies."""
+        return all(stop > position for _, stop in self._cases(x))
+
+    def may_be_empty(self, x: Dim) -> bool:
+        """Whether a span that follows a tile has no positions somewhere."""
+        cases = self._cases(x) if isinstance(x, Span) and x.edges else []
+        return any(start >= stop for start, stop in cases)
+
+    def ends(self, x: Span) -> tuple[str, str]:
+        """Where a span that follows a tile lies, as text."""
+        return self._placed[x]
 
     def _sides(self, x: Stack) -> list[int]:
         """Of each part of a stack the power of two that holds it; their product is 16 or more."""
@@ -283,7 +299,7 @@ class Blocks:
         """``tensor_ptr + where the tile starts + offsets within it``."""
         tensor = self.instance.program.tensor(node.tensor)
         far = layout.allocation(tensor, self.instance) >= 2**31
-        base = self.ptr(node.tensor)
+        base = self.names.ptr(node.tensor)
         inner: list[str] = []
         own = dims(node.index)
         steps = iter(layout.strides(tensor, self.instance))
@@ -316,7 +332,7 @@ class Blocks:
         """Where an index starts: a number or a variable."""
         match x:
             case Span():
-                return str(self.instance.span(x)[0])
+                return self._placed[x][0] if x.edges else str(self.instance.span(x)[0])
             case Tile():
                 return self._at[x]
             case Number(tile):
@@ -324,7 +340,7 @@ class Blocks:
             case Within():
                 return "0"
             case At(buffer):
-                return self.block(buffer)
+                return self.names.block(buffer)
             case _:
                 assert_never(x)
 
@@ -332,7 +348,9 @@ class Blocks:
         """Which iteration of its loop a tile is."""
         loop, at = self.loops[tile], self._at[tile]
         start = (
-            f"{self.var(tile)}_start" if loop.span.edges else str(self.instance.span(loop.span)[0])
+            f"{self.names.var(tile)}_start"
+            if loop.span.edges
+            else str(self.instance.span(loop.span)[0])
         )
         step = self.step(loop)
         if at.isdigit() and start.isdigit():
@@ -346,7 +364,7 @@ class Blocks:
             case Span():
                 return self._span_mask(x)
             case Tile():
-                return f"{self.var(x)}_in"
+                return f"{self.names.var(x)}_in"
             case Stack():
                 wanted = "_".join(self._name(part) for part in x.parts) + "_in"
                 return self.names.of(("stack", wanted), wanted)
@@ -365,7 +383,10 @@ class Blocks:
         """Which positions `iota` of a block belong to an index, as text."""
         match x:
             case Span():
-                return f"{iota} < {self._longest(x)}"
+                if not x.edges:
+                    return f"{iota} < {self._longest(x)}"
+                start, stop = self._placed[x]
+                return f"{add(start, iota)} < {stop}"
             case Tile():
                 step, ok = self.step(self.loops[x]), f"{add(self._at[x], iota)} < {self._last[x]}"
                 alone = block == step or self.trips(self.loops[x]) == 1
@@ -387,11 +408,13 @@ class Blocks:
         """Whether a block of this side has positions beyond an index."""
         match x:
             case Span():
-                return block != self._longest(x)
+                return any(stop - start != block for start, stop in self._cases(x))
             case Tile():
                 step = self.step(self.loops[x])
                 if x in self._full:
                     return block != step
+                if x in self.loose:
+                    return True
                 # Only the last tile of a loop can be shorter than the first.
                 lengths = [stop - start for start, stop in self._cases(self.loops[x])]
                 return any(n and (min(step, n) != block or n % step != 0) for n in lengths)
@@ -399,6 +422,8 @@ class Blocks:
                 assert_never(x)
 
     def _span_mask(self, x: Span) -> str:
+        if x.edges:
+            return f"{self.names.span(x)}_in"
         wanted, block = f"{self._name(x)}_in", self.side(x)
         name = self.names.of(("span", wanted), wanted)
         self.header.setdefault(name, f"{name} = {self._inside(x, block, self._iota(block))}")
@@ -408,6 +433,8 @@ class Blocks:
         """What the mask of an index is called, without its ending."""
         match x:
             case Span():
+                if x.edges:
+                    return self.names.span(x)
                 start, stop = self.instance.span(x)
                 return x.axis if x.whole else f"{x.axis}_{start}_{stop}"
             case Tile():
@@ -419,6 +446,8 @@ class Blocks:
         """Whether a masked edge cuts a 16-byte vector of the narrowest type."""
         last = x.parts[-1] if isinstance(x, Stack) else x
         of = last if isinstance(last, Span) else self.loops[last]
+        if isinstance(of, Loop) and of.tile in self.loose:
+            return True
         return self._masked(x) and any(stop % 8 for _, stop in self._cases(of))
 
     def _iota(self, block: int, loose: bool = False) -> str:

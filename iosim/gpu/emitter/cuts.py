@@ -8,12 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import assert_never
 
 from iosim.gpu.emitter.blocks import Blocks, EmitError
 from iosim.gpu.emitter.layout import ranges
-from iosim.program.ir import Alloc, Free, Index, Load, Loop, Node, Op, Span, Store, Tile, nodes
+from iosim.program.ir import (
+    Alloc,
+    Free,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Ref,
+    Span,
+    Store,
+    Tile,
+    nodes,
+)
 from iosim.program.ops import OpSpec
+from iosim.program.space import cases
 from iosim.program.walk import Instance
 
 Nodes = tuple[Node, ...]
@@ -33,18 +48,13 @@ def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
         for ref in op.operands:
             if ref.part is None:
                 continue
-            loop = loops[ref.part]
-            if loop.span.edges:
-                raise EmitError(
-                    f"{ref}: loop {ref.part} follows an outer tile, so its parts are not known "
-                    "before the kernel runs: cut by a loop with fixed bounds"
-                )
+            base = next(x for x in spans[ref.buffer] if x.axis == ref.part.axis)
+            loop = _fixed(instance, ref, loops, base)
             if (trips := Blocks(instance).trips(loop)) > MOST_PARTS:
                 raise EmitError(
                     f"{ref} makes {trips} blocks of {ref.buffer} and a kernel takes at most "
                     f"{MOST_PARTS}: choose a larger {loop.step}"
                 )
-            base = next(x for x in spans[ref.buffer] if x.axis == ref.part.axis)
             cut = list(ranges(instance, loop))
             whole = isinstance(base, Span) and (cut[0][0], cut[-1][1]) == instance.span(base)
             before = found.setdefault(ref.buffer, loop)
@@ -54,6 +64,28 @@ def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
                     f"such loop alike; change {loop.step}"
                 )
     return found
+
+
+def _fixed(instance: Instance, ref: Ref, loops: dict[Tile, Loop], base: Index) -> Loop:
+    """The loop that a part comes from; one that follows an outer tile goes on to the buffer's end.
+
+    Raises EmitError unless such a loop always starts where the buffer does.
+    """
+    assert ref.part is not None
+    loop = loops[ref.part]
+    if not loop.span.edges:
+        return loop
+    found = {at for at in cases(loop.span, loops, instance.env) if at[0] < at[1]}
+    fixed = isinstance(base, Span) and not base.edges
+    start, stop = instance.span(base) if isinstance(base, Span) and fixed else (0, 0)
+    if not fixed or any(first != start or last > stop for first, last in found):
+        raise EmitError(
+            f"{ref}: loop {ref.part} follows an outer tile and does not always start where "
+            f"{ref.buffer} does, so its parts are not known before the kernel runs: cut by a loop "
+            "with fixed bounds"
+        )
+    assert isinstance(base, Span)
+    return replace(loop, span=base)
 
 
 def _ops(body: Nodes, loops: dict[Tile, Loop]) -> Iterator[tuple[Op, dict[Tile, Loop]]]:

@@ -10,6 +10,8 @@ import builtins
 import re
 from collections.abc import Hashable, Iterable
 
+from iosim.counts import Key
+from iosim.program.ir import Loop, Node, Program, Span, Tile, nodes
 from iosim.program.ops import OPS
 
 # What the emitted text says itself: its arguments, its helpers, and its launch.
@@ -17,17 +19,49 @@ _OWN = {
     "tl", "triton", "LOG2E", "COUNT", "unmasked", "load_vector", "wait_for_all", "globaltimer",
     "words_ptr", "gate_ptr", "clock_ptr", "item", "wave", "sweep", "here",
 }  # fmt: skip
+_OF_TENSORS = {"ptr": "{}_ptr", "load": "loaded_{}", "store": "stored_{}"}
+_OF_TILES = ("_in", "_start", "_stop", "_from", "_to")
 _NUMBERED = re.compile(r"(to|single)_\d+")  # index vectors
 
 
 class Names:
-    """Hands out names, each to one thing."""
+    """Hands out names in a kernel whose nodes are `body`, each to one thing."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Program, body: tuple[Node, ...]) -> None:
         self._taken = _OWN | set(dir(builtins))
         for spec in OPS.values():  # intermediate values of templates
             self._taken |= set(re.findall(r"^(_\w+) = ", spec.triton or "", re.MULTILINE))
         self._given: dict[Hashable, str] = {}
+        for tensor in program.tensors:
+            for kind in _OF_TENSORS:
+                self._tensor(kind, tensor.name)
+        for node in nodes(body):
+            if isinstance(node, Loop):
+                self.var(node.tile)
+
+    def ptr(self, tensor: str) -> str:
+        """The pointer to a tensor."""
+        return self._tensor("ptr", tensor)
+
+    def counter(self, key: Key) -> str:
+        """The count of a tensor's words in one direction."""
+        return self._tensor(*key)
+
+    def _tensor(self, kind: str, tensor: str) -> str:
+        return self.of((kind, tensor), _OF_TENSORS[kind].format(tensor))
+
+    def var(self, tile: Tile) -> str:
+        """Where a tile starts, in a loop; what else it has a name for begins with that."""
+        return self.of(("tile", tile.var), tile.var, _OF_TILES)
+
+    def block(self, buffer: str, part: int | None = None) -> str:
+        """The block that holds a buffer, or a part of one."""
+        wanted = buffer if part is None else f"{buffer}_{part}"
+        return self.of(("block", buffer, part), wanted)
+
+    def span(self, span: Span) -> str:
+        """A span that follows a tile; its ends and its mask begin with that."""
+        return self.of(("span", span), f"{span.axis}_part", _OF_TILES)
 
     def of(self, key: Hashable, wanted: str, ends: Iterable[str] = ()) -> str:
         """The name of a thing: `wanted`, or the first free one with ``_`` at its end.

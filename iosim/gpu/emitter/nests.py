@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from iosim.gpu.emitter.blocks import EmitError
 from iosim.program.ir import (
     Alloc,
     Dim,
+    Edge,
     Free,
     Load,
     Loop,
@@ -28,9 +28,9 @@ from iosim.program.ir import (
     Tile,
     dims,
     nodes,
-    unstacked,
 )
 from iosim.program.ops import OPS
+from iosim.program.space import allowed
 from iosim.program.walk import Instance
 
 Body = tuple[Node, ...]
@@ -113,9 +113,8 @@ def _empty(instance: Instance, x: Dim) -> bool:
         case Tile():
             return False  # loops without iterations are gone
         case Span():
-            if x.edges:
-                return False  # what follows a tile may be empty at times
-            start, stop = instance.span(x)
+            # What follows a tile may be empty at times; what it is cut to may always be.
+            start, stop = allowed(x, instance.env) if x.edges else instance.span(x)
             return start == stop
         case Stack():
             return _has_no_words(instance, x.parts)
@@ -139,12 +138,10 @@ def touched(body: Body, kind: type[Load] | type[Store]) -> set[str]:
     return {n.tensor for n in nodes(body) if isinstance(n, kind)}
 
 
-def check_buffers(instance: Instance) -> None:
-    """Raise EmitError for a buffer whose extent follows a tile."""
-    for node in nodes(instance.program.body):
-        for x in unstacked(node.index) if isinstance(node, (Load, Store, Alloc)) else ():
-            if isinstance(x, Span) and x.edges:
-                raise EmitError(
-                    f"{instance.program.name} has a buffer over {x.axis}[{x}], which follows a "
-                    "tile and has no block of one size: use a loop over it"
-                )
+def grows(loop: Loop) -> bool:
+    """Whether loops inside become longer with where the loop's tile lies."""
+    inside = (n.span.stop - n.span.start for n in nodes(loop.body) if isinstance(n, Loop))
+    return any(
+        sum(c for x, c in length.terms if isinstance(x, Edge) and x.tile == loop.tile) > 0
+        for length in inside
+    )

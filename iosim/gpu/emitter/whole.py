@@ -73,7 +73,7 @@ def portions(
     limits = sorted({x for own in found.values() for x in own}, key=str)
     if not limits:
         return [], [Portion(first, last)]
-    name, step, short = blocks.var(loop.tile), blocks.step(loop), blocks.short(loop)
+    name, step, short = blocks.names.var(loop.tile), blocks.step(loop), blocks.short(loop)
     least = [_tiles(x, first, step, blocks) for x in limits if x.least]
     most = [_tiles(x, first, step, blocks) for x in limits if not x.least]
     if short:

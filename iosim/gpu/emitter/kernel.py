@@ -1,0 +1,51 @@
+"""What is asked of an emitted kernel, and what it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iosim.counts import Key
+from iosim.problem import check_size
+
+
+@dataclass(frozen=True, slots=True)
+class InStep:
+    """Keep `programs` resident programs within `every` column blocks of each other.
+
+    Raises InputError unless both are integers from 1 on.
+    """
+
+    programs: int
+    every: int = 64
+
+    def __post_init__(self) -> None:
+        check_size("programs", self.programs)
+        check_size("every", self.every)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One emitted kernel.
+
+    Attributes:
+        name: of the function in the emitted text.
+        grid: program instances to launch.
+        items: independent pieces of work; equal to `grid` unless in step.
+        tensors: the order of the pointer arguments.
+        keys: the columns of ``words_ptr``, in order.
+        in_step: whether a ``gate_ptr`` (int32, zeroed before every launch) follows the pointers.
+        clock: whether a ``clock_ptr`` (int64, two per item) follows: start and end of each item.
+        block: elements of the largest block value.
+        least: elements of the smallest tile that is loaded: more threads than this would load
+            some of it twice.
+    """
+
+    name: str
+    grid: int
+    items: int
+    tensors: tuple[str, ...]
+    keys: tuple[Key, ...]
+    in_step: bool
+    clock: bool
+    block: int
+    least: int

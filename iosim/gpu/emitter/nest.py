@@ -1,0 +1,397 @@
+"""One nest of a program as the text of one kernel: the launch, then the nodes in their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from iosim.counts import Key
+from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
+from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
+from iosim.gpu.emitter.edges import Edges, operand_names
+from iosim.gpu.emitter.kernel import InStep, Kernel
+from iosim.gpu.emitter.layout import ranges
+from iosim.gpu.emitter.names import Names
+from iosim.gpu.emitter.nests import NOTHING, Body, chain, grows, touched
+from iosim.gpu.emitter.whole import Portion, portions
+from iosim.program.ir import (
+    Alloc,
+    Dim,
+    Free,
+    Load,
+    Loop,
+    Op,
+    Ref,
+    Span,
+    Store,
+    Tile,
+    dims,
+    nodes,
+)
+from iosim.program.ops import OPS
+from iosim.program.walk import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """What a template may say about an operand: its name, the shape of its block, and where its
+    rows and columns are, from the start of their tiles on."""
+
+    name: str
+    shape: str
+    row: str = ""
+    column: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    rows = property(lambda self: self.shape.strip("[]").split(", ")[0])
+    columns = property(lambda self: self.shape.strip("[]").split(", ")[-1])
+
+
+class Nest:
+    """Emits one kernel.  State: the lines so far, the open tiles, and the buffers."""
+
+    def __init__(
+        self, instance: Instance, name: str, body: Body, in_step: InStep | None, clock: bool
+    ) -> None:
+        self.instance, self.in_step, self.clock = instance, in_step, clock
+        self.names = Names(instance.program, body)
+        self.tiles = Blocks(instance, self.names)
+        self.idle: frozenset[Op] = frozenset()  # masks that change nothing here
+        self.lines: list[str] = []
+        self.depth = 1
+        self.buffers: dict[str, tuple[Dim, ...]] = {}
+        self.cuts = parts(instance, body)
+        self.part: dict[Tile, int] = {}  # which part an unrolled loop is at
+        self.edges = Edges()
+        self.loaded = {n.buffer for n in nodes(body) if isinstance(n, Load)}
+        self.block, self.least = 1, LARGEST_BLOCK
+        loads, stores = touched(body, Load), touched(body, Store)
+        self.keys: tuple[Key, ...] = (
+            *(("load", t) for t in sorted(loads)),
+            *(("store", t) for t in sorted(stores)),
+        )
+        self.tensors = tuple(t.name for t in instance.program.tensors if t.name in loads | stores)
+        grid, inside = chain(body)
+        self.items = 1
+        for loop in grid:
+            self.items *= self.tiles.trips(loop)
+        self.programs = min(in_step.programs, self.items) if in_step else self.items
+        self._launch(grid, inside)
+        self.kernel = Kernel(
+            name=name,
+            grid=self.programs,
+            items=self.items,
+            tensors=self.tensors,
+            keys=self.keys,
+            in_step=in_step is not None,
+            clock=clock,
+            block=self.block,
+            least=self.least,
+        )
+        self.text = self._function(name)
+
+    # -- the frame ------------------------------------------------------------------------
+
+    def _function(self, name: str) -> str:
+        pointers = [self.names.ptr(t) for t in self.tensors]
+        pointers += ["gate_ptr"] * (self.in_step is not None) + ["clock_ptr"] * self.clock
+        row = f"words_ptr + tl.program_id(0) * {len(self.keys)}"
+        return "\n".join([
+            "@triton.jit",
+            f"def {name}({', '.join(pointers)}, words_ptr, COUNT: tl.constexpr):",
+            *(f"    {line}" for line in self.tiles.header.values()),
+            "    if COUNT:",
+            *(f"        {self.names.counter(key)} = tl.full([], 0, tl.int64)" for key in self.keys),
+            *self.lines,
+            "    if COUNT:",
+            *(f"        tl.store({add(row, str(k))}, {self.names.counter(key)})"
+              for k, key in enumerate(self.keys)),
+            "",
+        ])  # fmt: skip
+
+    def _launch(self, grid: tuple[Loop, ...], inside: Body) -> None:
+        """Turn the launch index into tiles: the innermost grid loop runs fastest."""
+        if self.in_step is None:
+            self._say("item = tl.program_id(0)")
+        else:
+            self._say(f"for wave in range(0, {-(-self.items // self.programs)}):")
+            self.depth += 1
+            self._say(f"item = wave * {self.programs} + tl.program_id(0)")
+            self._say(f"if item < {self.items}:")
+            self.depth += 1
+        below = self.items
+        for loop in grid:
+            trips, step = self.tiles.trips(loop), self.tiles.step(loop)
+            start, _ = self.instance.span(loop.span)
+            above, below = below, below // trips
+            text = "item" if below == 1 else f"item // {below}"
+            text += f" % {trips}" if above < self.items else ""
+            if trips > 1 and grows(loop):
+                text = f"({trips - 1} - {text})"  # the items that take longest start first
+            text += f" * {step}" if step > 1 else ""
+            self._enter(loop, add(str(start), text))
+        gated = next((n for n in inside if isinstance(n, Loop) and not n.parallel), None)
+        if self.in_step and (gated is None or gated.step is None):
+            raise EmitError(
+                f"{self.instance.program.name} has a nest with no sequential loop right below its "
+                "grid, so nothing to keep in step: emit it without in_step"
+            )
+        self._tick(0)
+        self._body(inside, gated if self.in_step else None)
+        self._tick(1)
+
+    def _enter(self, loop: Loop, at: str) -> None:
+        """Give a launch loop's tile its start: a number where the loop runs once."""
+        if self.tiles.trips(loop) == 1:
+            at = str(self.instance.span(loop.span)[0])
+        else:
+            name = self.names.var(loop.tile)
+            self._say(f"{name} = {at}")
+            at = name
+        self.tiles.open(loop, at, self._say)
+
+    def _tick(self, end: int) -> None:
+        if self.clock:
+            self._say(f"tl.store(clock_ptr + item * 2 + {end}, globaltimer())")
+
+    def _say(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line)
+
+    # -- nodes ----------------------------------------------------------------------------
+
+    def _body(self, body: Body, gated: Loop | None = None) -> None:
+        stored: set[str] = set()  # by other threads of this instance, maybe not visible yet
+        for node in body:
+            if touched((node,), Load) & stored:
+                self._say("tl.debug_barrier()")
+                stored.clear()
+            match node:
+                case Loop():
+                    self._loop(node, node is gated)
+                case Op():
+                    if node not in self.idle:
+                        self._op(node)
+                case Load() | Store() | Alloc():
+                    self._each_part(node)
+                case Free():
+                    pass  # a block lives in registers: the compiler sees where it ends
+                case _:
+                    assert_never(node)
+            stored |= touched((node,), Store)
+
+    def _loop(self, loop: Loop, gated: bool) -> None:
+        once = not loop.span.edges and self.tiles.trips(loop) == 1
+        if (once or cuts(loop)) and not gated:
+            self._unrolled(loop)
+            return
+        depth = self.depth
+        if gated:
+            self._iterate(loop, Portion(*self._gate(loop)), None)
+        else:
+            first, last = self.tiles.bounds(loop, self._say)
+            lines, found = portions(loop, first, last, self.buffers, self.tiles)
+            for line in lines:
+                self._say(line)
+            for portion in found:
+                self._iterate(loop, portion, last if loop.span.edges else None)
+        self.depth = depth
+
+    def _unrolled(self, loop: Loop) -> None:
+        """The iterations one by one; of a loop that follows a tile, those that it has."""
+        depth, fixed, last = self.depth, loop, None
+        if loop.span.edges:
+            ops = (n for n in nodes(loop.body) if isinstance(n, Op))
+            cut = next(ref.buffer for op in ops for ref in op.operands if ref.part == loop.tile)
+            fixed = self.cuts[cut]
+            _, last = self.tiles.bounds(loop, self._say)
+        for k, (at, _) in enumerate(ranges(self.instance, fixed)):
+            self.part[loop.tile] = k
+            if last is not None and not self.tiles.certain(loop, at):
+                self._say(f"if {at} < {last}:")
+                self.depth += 1
+            self.tiles.open(fixed, str(at), self._say, last, loose=last is not None)
+            self._body(loop.body)
+            self.depth = depth
+        del self.part[loop.tile]
+
+    def _iterate(self, loop: Loop, portion: Portion, stop: str | None) -> None:
+        """One loop in the text, over a portion of the iterations."""
+        depth, idle, var = self.depth, self.idle, self.names.var(loop.tile)
+        self.edges.enter(loop, self.names.block)
+        self._say(f"for {var} in range({portion.first}, {portion.last}, {self.tiles.step(loop)}):")
+        self.depth += 1
+        self.idle |= portion.idle
+        self.tiles.open(loop, var, self._say, stop, portion.full)
+        self._body(loop.body)
+        if not loop.parallel and touched(loop.body, Load) & touched(loop.body, Store):
+            self._say("tl.debug_barrier()  # the next iteration reads what this one stored")
+        self.depth, self.idle = depth, idle
+
+    def _gate(self, loop: Loop) -> tuple[str, str]:
+        """Split a sweep into stretches with a gate before each; returns the stretch's bounds."""
+        assert self.in_step is not None
+        if loop.span.edges:
+            raise EmitError(f"loop {loop.tile} follows an outer tile: emit it without in_step")
+        (start, stop), step = self.instance.span(loop.span), self.tiles.step(loop)
+        stretch = self.in_step.every * step
+        gates = -(-(stop - start) // stretch)
+        self._say(f"for sweep in range(0, {gates}):")
+        self.depth += 1
+        # In the last wave fewer programs have work, and only they arrive.
+        self._say(f"here = tl.minimum({self.programs}, {self.items} - wave * {self.programs})")
+        passed = f"wave * {gates * self.programs}"
+        self._say(f"wait_for_all(gate_ptr, {passed} + (sweep + 1) * here)")
+        first = add(str(start), f"sweep * {stretch}")
+        last = f"{first} + {stretch}"
+        if (stop - start) % stretch:
+            last = f"min({last}, {stop})"
+        return first, last
+
+    def _each_part(self, node: Load | Store | Alloc) -> None:
+        """Make or move a buffer, part by part where it is cut."""
+        if (loop := self.cuts.get(node.buffer)) is None:
+            self._one(node, self._block(node.buffer, 0))
+            return
+        if loop.tile in self.part:
+            raise EmitError(
+                f"{node.buffer} is made or moved whole inside the loop {loop.tile} that cuts it: "
+                "move it outside"
+            )
+        for k, (at, _) in enumerate(ranges(self.instance, loop)):
+            index = cut_index(node.index, loop)
+            self.tiles.loops[loop.tile] = loop
+            if not isinstance(node, Alloc):
+                self.tiles.open(loop, str(at), self._say)
+            self._one(replace(node, index=index), self._block(node.buffer, k))
+
+    def _one(self, node: Load | Store | Alloc, block: str) -> None:
+        own = dims(node.index)
+        if not isinstance(node, Alloc):
+            self.tiles.say_masks(own, self._say)
+        match node:
+            case Load():
+                self._made(node, own, block)
+                self._load(node, own, block)
+            case Alloc():
+                self._made(node, own, block)
+            case Store():
+                at, ok = self.tiles.pointer(node), self.tiles.mask(own)
+                ptr = self.names.ptr(node.tensor)
+                value = f"{block}.to({ptr}.dtype.element_ty)"
+                self._say(f"tl.store({at}, {value}{f', mask={ok}' if ok else ''})")
+                self._count(("store", node.tensor), own)
+            case _:
+                assert_never(node)
+
+    def _made(self, node: Load | Alloc, own: tuple[Dim, ...], block: str) -> None:
+        self.tiles.place(own, self._say)
+        self.block = max(self.block, self.tiles.size(node.buffer, own))
+        self.buffers[node.buffer] = own
+        self.edges.made(block)
+
+    def _load(self, node: Load, own: tuple[Dim, ...], name: str) -> None:
+        at, ok = self.tiles.pointer(node), self.tiles.mask(own)
+        if len(own) == 1:
+            side = self.tiles.side(own[0])
+            ok = ok or f"tl.full([{side}], True, tl.int1)"
+            self._say(f"{name} = load_vector({at}, {ok}, {side})")
+        else:
+            if own:
+                self.least = min(self.least, self.tiles.size(node.buffer, own))
+            self._say(f"{name} = tl.load({at}{f', mask={ok}, other=0.0' if ok else ''})")
+        self._count(("load", node.tensor), own)
+
+    def _count(self, key: Key, own: tuple[Dim, ...]) -> None:
+        sides = [self.tiles.side(x) for x in own]
+        rows, columns = [*([1] * (2 - len(sides))), *sides]
+        ok = self.tiles.mask(own)
+        ok = f"{ok}[None, :]" if ok and len(own) == 1 else ok
+        words = f"unmasked({ok}, {rows}, {columns})" if ok else str(rows * columns)
+        self._say(f"if COUNT: {self.names.counter(key)} += {words}")
+
+    def _op(self, node: Op) -> None:
+        spec = OPS[node.name]
+        if spec.triton is None:
+            raise EmitError(
+                f"operation {node.name!r} has no Triton template: add one to its record in "
+                "iosim.program.ops.OPS"
+            )
+        named = operand_names(spec, len(node.operands))
+        letters = dict(zip(named, node.operands, strict=True))
+        scalars = zip(spec.scalars, node.scalars, strict=True)
+        numbers = {x: f"({self.tiles.number(value)})" for x, value in scalars}
+        cut = {x for x, ref in letters.items() if ref.part is None and ref.buffer in self.cuts}
+        empty = {x for x, ref in letters.items() if ref == NOTHING}
+        whole = {
+            x: self._operand(ref, 0, spec.placed) for x, ref in letters.items() if x not in empty
+        }
+        for x, ref in letters.items():
+            if ref.part in self.tiles.loose:
+                whole[x] = self._short_part(node, named.index(x), whole[x])
+        blocks = {x: operand.name for x, operand in whole.items() if x not in cut}
+        depth = self.depth
+        self._unless_empty(node)
+        for x, value in self.edges.before(node, blocks):
+            self._fill(letters[x], blocks[x], value)
+        for line, split in lines(spec, cut, empty):
+            if not split:
+                self._say(line.format(**whole, **numbers))
+                continue
+            loop = self.cuts[letters[min(split)].buffer]
+            for k in range(self.tiles.trips(loop)):
+                piece = {x: self._operand(letters[x], k, spec.placed) for x in split}
+                self._say(line.format(**{**whole, **piece}, **numbers))
+        self.depth = depth
+
+    def _short_part(self, node: Op, at: int, operand: _Operand) -> _Operand:
+        """A part of a buffer that goes on beyond its loop's end: nothing may be added there."""
+        spec, ref = OPS[node.name], node.operands[at]
+        if at in spec.writes:
+            raise EmitError(
+                f"{node.name} changes {ref}, and loop {ref.part} follows an outer tile: cut what "
+                "changes by a loop with fixed bounds"
+            )
+        own = self.buffers[ref.buffer]
+        letter = next(c for x, c in zip(own, spec.dims[at], strict=True) if x == ref.part)
+        if letter not in spec.over or spec.lowest:
+            return operand  # what it is multiplied by is 0 there
+        name = self.names.of(("short", operand.name), f"{operand.name}_short")
+        self._say(f"{name} = tl.where({self.tiles.mask(own)}, {operand}, 0.0)")
+        return replace(operand, name=name)
+
+    def _unless_empty(self, node: Op) -> None:
+        """A maximum over no columns would leave no number: then nothing is done."""
+        spec = OPS[node.name]
+        taken = {
+            x
+            for ref, names in zip(node.operands, spec.dims, strict=True)
+            if ref != NOTHING and spec.lowest
+            for x, c in zip(self.buffers[ref.buffer], names, strict=False)
+            if c in spec.over and isinstance(x, Span) and self.tiles.may_be_empty(x)
+        }
+        for x in sorted(taken, key=str):
+            start, stop = self.tiles.ends(x)
+            self._say(f"if {start} < {stop}:")
+            self.depth += 1
+
+    def _operand(self, ref: Ref, part: int, placed: bool) -> _Operand:
+        at = part if ref.part is None else self.part[ref.part]
+        own = self.buffers[ref.buffer]
+        ends = (self.tiles.position(x) for x in (own[0], own[-1])) if placed else ()
+        return _Operand(self._block(ref.buffer, at), self.tiles.shape(own), *ends)
+
+    def _fill(self, ref: Ref, name: str, value: str) -> None:
+        """Beyond a ragged edge, nothing may be a row's maximum, nor add to a sum."""
+        own = self.buffers[ref.buffer]
+        if edge := self.tiles.mask(own[-1:]):
+            edge = f"{edge}[None, :]" if len(own) == 2 else edge
+            wide = f"{name}.to(tl.float32)" if ref.buffer in self.loaded else name
+            self._say(f"{name} = tl.where({edge}, {wide}, {value})")
+
+    def _block(self, buffer: str, k: int) -> str:
+        """The block that holds a buffer, or its part number `k` where it is cut."""
+        loop = self.cuts.get(buffer)
+        whole = loop is None or self.tiles.trips(loop) == 1
+        return self.names.block(buffer, None if whole else k)
