@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from iosim.gpu.emitter.blocks import EmitError
 from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.names import Names
-from iosim.gpu.emitter.nest import Nest
+from iosim.gpu.emitter.nest import KernelText
 from iosim.gpu.emitter.nests import nests
 from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER
 from iosim.program.walk import Instance
@@ -49,7 +49,7 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     bodies = nests(instance)
     stem = Names(instance.program, ()).of("kernel", _stem(instance.program.name))
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]
-    found = [Nest(instance, n, b, in_step, clock) for n, b in zip(names, bodies, strict=True)]
+    found = [KernelText(instance, n, b, in_step, clock) for n, b in zip(names, bodies, strict=True)]
     sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
     title = instance.program.name.replace("\\", "/").replace('"', "'")
     head = HEADER.format(name=title, sizes=sizes, timer=TIMER if clock else "")

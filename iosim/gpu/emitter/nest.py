@@ -49,7 +49,7 @@ class _Operand:
     columns = property(lambda self: self.shape.strip("[]").split(", ")[-1])
 
 
-class Nest:
+class KernelText:
     """Emits one kernel.  State: the lines so far, the open tiles, and the buffers."""
 
     def __init__(
