@@ -76,6 +76,18 @@ def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
         }, (name, moves)  # fmt: skip
 
 
+def test_stacked_rows_compile_and_fit():
+    names, cases = ("grouped_rows", "decode"), ("grouped", "decode", "chunk")
+    for length in (1024, 1001):
+        jobs = validate_jobs(names, (64,), (32768,), (length,), cases=cases)
+        assert {job.algorithm for job in jobs} == set(names)
+        assert len(jobs) == 5  # decode has no tile for `grouped`, which gives no N_k
+        for name, shared, moves in _compile(jobs):
+            assert shared <= 227 * 1024, name
+            # Only where the last tile of keys is short are rows of them moved word by word.
+            assert "cp.async.cg.shared.global" in moves, (name, moves)
+
+
 def test_clocks_and_gates_compile_too():
     job = Job(
         "flash2",

@@ -16,7 +16,9 @@ from oracle import Memory, blocks
 import iosim
 from iosim.counting import symbols
 from iosim.errors import CapacityError, InputError
-from iosim.gpu import emit, interpret
+from iosim.gpu import emit, interpret, l2
+from iosim.gpu.reports import validate
+from iosim.gpu.run.job import Job
 from iosim.problem import Attention
 from iosim.tiling.gpu import gpu_tiles
 from iosim.trace import tally
@@ -335,6 +337,23 @@ def test_kernels_count_themselves(name: str, p: Any, tiles: dict[str, int]) -> N
     outcome = interpret(emit(instance), hbm)
     assert outcome.counts == iosim.count(instance)
     assert iosim.max_error(outcome.outputs, {"O": output(p, hbm)}) < 1e-5
+
+
+def test_waves_of_one_program_share_nothing() -> None:
+    """With one program at a time DRAM delivers every load; with all at once, each word once."""
+    p = Attention(37, 16, 6, kv_heads=2, N_k=50)
+    job = Job.of("grouped_rows", p, {"B_r": 16, "B_c": 16}, dtype="fp16")
+    assert l2.wave_bytes(job, 1) == 2 * iosim.count(job.instance).load_words
+    assert l2.wave_bytes(job, 1000) == 2 * (6 * 37 * 16 + 2 * 2 * 50 * 16)
+
+
+def test_a_report_says_where_a_schedule_has_no_case() -> None:
+    said = "decode run no case of dense, causal: choose other cases or schedules"
+    with pytest.raises(InputError, match=said):
+        validate._smallest_capacity(("decode",), ("dense", "causal"), (64,))
+    (job,) = validate.validate_jobs(("decode",), (64,), (8192,), (1024,), cases=("dense", "decode"))
+    assert validate._smallest_capacity(("decode",), ("decode",), (64,)) <= 8192
+    assert job.variant == {"N_k": 1024, "kv_heads": 2}
 
 
 @pytest.mark.parametrize("p", DECODING[:5], ids=repr)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import algorithm, all_algorithms
+from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.counting.numbers import count, peak
 from iosim.counts import Direction, Key
 from iosim.errors import CapacityError, InputError
@@ -46,12 +46,9 @@ HEAD_SIZES = (64, 128, 256)
 CAPACITIES = (8192, 16384, 32768, 65536)  # words; the last is 128 KiB of fp16
 LENGTHS = (1024, 1000, 1001, 4096)  # whole tiles; ragged by sectors; ragged to the word; long
 
-# Those that run without any option.
-PLAIN = tuple(entry.name for entry in all_algorithms() if not entry.needs)
-
 
 def validate_jobs(
-    names: tuple[str, ...] = PLAIN,
+    names: tuple[str, ...] = tuple(ALGORITHMS),
     head_sizes: tuple[int, ...] = HEAD_SIZES,
     capacities: tuple[int, ...] = CAPACITIES,
     lengths: tuple[int, ...] = LENGTHS,
@@ -85,7 +82,7 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
         names, head_sizes, capacities, given["N"], given["dtype"], cases=given["cases"]
     )
     if not jobs:
-        least = _smallest_capacity(names, head_sizes)
+        least = _smallest_capacity(names, given["cases"], head_sizes)
         raise InputError(
             f"M = {','.join(map(str, capacities))} words holds no 16 x 16 tile of "
             f"{','.join(names)}: use M >= {least}"
@@ -93,13 +90,23 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     return job_runs(jobs, counters=given["counters"], needed=False)
 
 
-def _smallest_capacity(names: tuple[str, ...], head_sizes: tuple[int, ...]) -> int:
-    """The least M at which any of the algorithms has a tile."""
+def _smallest_capacity(
+    names: tuple[str, ...], cases: tuple[str, ...], head_sizes: tuple[int, ...]
+) -> int:
+    """The least M at which any of the algorithms has a tile in any of the cases.
+
+    Raises InputError where none of them runs any of the cases.
+    """
     found = []
-    for name in names:
-        entry = algorithm(name)
-        problem = entry.problem.beside_attention(1024, min(head_sizes), 1)
-        found.append(smallest_capacity(entry.program, problem, lattice="pow2"))
+    for entry, case in itertools.product(map(algorithm, names), cases):
+        problem = CASES[case].problem(entry.problem, 1024, min(head_sizes), 1)
+        if problem is not None and entry.supports(problem.form):
+            program = entry.program_for(problem)
+            found.append(smallest_capacity(program, problem, lattice="pow2"))
+    if not found:
+        raise InputError(
+            f"{', '.join(names)} run no case of {', '.join(cases)}: choose other cases or schedules"
+        )
     return min(found)
 
 
@@ -278,7 +285,7 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return PLAIN if text == "all" else tuple(algorithm(x).name for x in text.split(","))
+    return tuple(ALGORITHMS) if text == "all" else tuple(algorithm(x).name for x in text.split(","))
 
 
 def _dtypes(text: str) -> tuple[str, ...]:
