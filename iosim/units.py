@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any, assert_never
 
 from iosim.counts import Counts, Key
-from iosim.errors import InputError
-from iosim.problem import LARGEST_SIZE, Tensor, check_size, word_bytes
+from iosim.errors import InputError, closest
+from iosim.problem import LARGEST_SIZE, LIMITS, Option, Problem, Tensor, check_size, word_bytes
 
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 # The most values that one axis may have, and that a range may take to make.
@@ -59,7 +60,73 @@ def _quoted(text: str) -> str:
     return f"{text[:MOST_SHOWN]!r} and so on, {len(text):,} characters"
 
 
-def parse_words(name: str, text: str, dtype: str | None = None) -> int:
+def parse_option(one: Option, text: str) -> Any:
+    """The value of an option as typed: ``8``, ``true``, ``128,0`` (or ``128,``), ``upper-left``.
+
+    Raises InputError for what the option cannot be.
+    """
+    match one.kind:
+        case "size" | "count":
+            return parse_int(one.name, text, one.least)
+        case "flag":
+            if text not in ("true", "false"):
+                raise InputError(f"{one.name} = {_quoted(text)} is neither true nor false")
+            return text == "true"
+        case "limits":
+            return tuple(
+                parse_int(f"{one.name}'s {side}", part, one.least) if part else None
+                for side, part in zip(LIMITS, split_limits(one.name, text), strict=True)
+            )
+        case "choice":
+            words = {word.replace(" ", "-"): word for word in one.choices}
+            if text not in words:
+                raise InputError(f"unknown {one.name} {_quoted(text)}: {closest(text, words)}")
+            return words[text]
+        case _:
+            assert_never(one.kind)
+
+
+def split_limits(name: str, text: str) -> list[str]:
+    """``128,0`` → ``["128", "0"]``; a limit that is left out is ""."""
+    parts = [x.strip() for x in text.split(",")]
+    if len(parts) != 2 or parts == ["", ""]:
+        raise InputError(
+            f"{name} = {_quoted(text)} is not LEFT,RIGHT: give both, like 128,0, or leave one "
+            "empty, like 128, for no limit"
+        )
+    return parts
+
+
+def typed_option(one: Option, value: Any) -> str:
+    """An option's value as people type it: the inverse of `parse_option`."""
+    match one.kind:
+        case "size" | "count":
+            return str(value)
+        case "flag":
+            return "true" if value else "false"
+        case "limits":
+            return ",".join("" if x is None else str(x) for x in value)
+        case "choice":
+            return str(value).replace(" ", "-")
+        case _:
+            assert_never(one.kind)
+
+
+def shown(problem: Problem) -> dict[str, Any]:
+    """Sizes, and options that are given, as cells of a table: numbers, yes or no, and text.
+
+    >>> from iosim.problem import Attention
+    >>> shown(Attention(64, 8, causal=True, window=(16, None)))
+    {'N': 64, 'd': 8, 'heads': 1, 'causal': True, 'window': '16,'}
+    """
+    options = {one.name: one for one in problem.options()}
+    return {
+        name: value if isinstance(value, (bool, int)) else typed_option(options[name], value)
+        for name, value in problem.told.items()
+    }
+
+
+def parse_words(name: str, text: str, dtype: str | None = None, least: int = 1) -> int:
     """A memory size in words: a bare number, or one with a unit.
 
     ``96KiB`` is 96·1024 bytes and needs a dtype; ``1Mi`` is 2**20 words.  Raises InputError for
@@ -77,7 +144,7 @@ def parse_words(name: str, text: str, dtype: str | None = None) -> int:
         if dtype is None:
             raise InputError(f"{name} = {_quoted(text)} is in bytes: add --dtype (fp16, fp32, …)")
         number //= word_bytes(dtype)
-    return check_size(name, number)
+    return check_size(name, number, least)
 
 
 def bytes_of(counts: Counts, tensors: Iterable[Tensor], dtype: str) -> dict[Key, int]:
@@ -110,8 +177,10 @@ def parse_tiles(text: str) -> dict[str, int]:
     return tiles
 
 
-def parse_range(name: str, text: str, dtype: str | None = None) -> list[int]:
+def parse_range(name: str, text: str, dtype: str | None = None, least: int = 1) -> list[int]:
     """Sizes as a list or a range: ``64,128``, ``256:1Mi:x2`` (factors), ``10:50:+10`` (steps).
+
+    `least` is the least that a value may be.
 
     Ranges include their end where they meet it.  Raises InputError for anything else, also for a
     factor that is not above 1, for an empty range, and, before any value is made, for more than
@@ -126,16 +195,16 @@ def parse_range(name: str, text: str, dtype: str | None = None) -> list[int]:
             )
         pieces = part.split(":")
         if len(pieces) == 1:
-            found.add(parse_words(name, part, dtype))
+            found.add(parse_words(name, part, dtype, least))
             continue
         match = _STEP.fullmatch(pieces[2]) if len(pieces) == 3 else None
         if match is None:
             raise InputError(f"{name} = {_quoted(part)} is not a range: write it like 256:65536:x2")
-        low, high = (parse_words(name, x, dtype) for x in pieces[:2])
+        low, high = (parse_words(name, x, dtype, least) for x in pieces[:2])
         if low > high:
             raise InputError(f"{name} = {_quoted(part)} is empty: {low} is above {high}")
         by = float(match[2])
-        if by <= (1 if match[1] == "x" else 0):
+        if by <= (1 if match[1] == "x" else 0) or (low == 0 and match[1] == "x"):
             raise InputError(f"{name} = {_quoted(part)} does not advance: take a larger step")
         ranges.append((low, high, match[1], by))
     steps = sum(_steps(*each) for each in ranges)

@@ -16,11 +16,12 @@ LARGEST_INPUT = 2**32
 
 
 def read_inputs(path: str | os.PathLike[str]) -> tuple[Attention, dict[str, Array]]:
-    """Read Q, K and V, each (N, d) or (heads, N, d), from an .npz file.
+    """Read Q, K and V from an .npz file: (N, d), (N_k, d) and (N_k, d_v), or all with heads before.
 
-    Shapes and dtypes are read first, and checked before anything is unpacked.  Raises InputError
-    where the file is unreadable, an array is missing, of another shape than Q, too large, not real
-    numbers, or holds NaN or infinity.
+    What differs between their shapes becomes options of the problem.  Shapes and dtypes are read
+    first, and checked before anything is unpacked.  Raises InputError where the file is unreadable,
+    an array is missing, of a shape that doesn't fit the others, too large, not real numbers, or
+    holds NaN or infinity.
     """
     advice = "save it with numpy.savez(path, Q=Q, K=K, V=V)"
     try:
@@ -51,7 +52,11 @@ def read_inputs(path: str | os.PathLike[str]) -> tuple[Attention, dict[str, Arra
             raise InputError(f"{x} holds {bad} values that are NaN or infinite: clean it first")
     hbm = {x: full if full.ndim == 3 else full[None] for x, full in hbm.items()}
     heads, N, d = hbm["Q"].shape
-    return Attention(N, d, heads), hbm
+    kv_heads, N_k, d_v = hbm["V"].shape
+    return Attention(
+        N, d, heads, N_k=None if N_k == N else N_k, d_v=None if d_v == d else d_v,
+        kv_heads=None if kv_heads == heads else kv_heads,
+    ), hbm  # fmt: skip
 
 
 def _check_headers(path: str | os.PathLike[str], archive: zipfile.ZipFile, advice: str) -> None:
@@ -75,11 +80,17 @@ def _check_headers(path: str | os.PathLike[str], archive: zipfile.ZipFile, advic
             raise InputError(f"{x} is of dtype {dtype}: give real numbers")
         if len(shapes[x]) not in (2, 3) or 0 in shapes[x]:
             raise InputError(f"{x} has shape {shapes[x]}: give (N, d) or (heads, N, d)")
-        if shapes[x] != shapes["Q"]:
-            raise InputError(f"{x} has shape {shapes[x]} and Q {shapes['Q']}: make them equal")
-    need = 3 * 8 * math.prod(shapes["Q"])
+        # K is (N_k, d) and V (N_k, d_v), both with as many heads.
+        like_q = x == "V" or shapes[x][-1] == shapes["Q"][-1]
+        like_k = x != "V" or shapes[x][:-1] == shapes["K"][:-1]
+        if not like_q or not like_k or len(shapes[x]) != len(shapes["Q"]):
+            raise InputError(
+                f"{x} has shape {shapes[x]} and Q {shapes['Q']}: give K of (N_k, d) and V of "
+                "(N_k, d_v), with heads before if Q has them"
+            )
+    need = 8 * sum(map(math.prod, shapes.values()))
     if need > LARGEST_INPUT:
         raise InputError(
-            f"{str(path)!r} is too large: Q, K and V of shape {shapes['Q']} take "
+            f"{str(path)!r} is too large: Q, K and V with Q of shape {shapes['Q']} take "
             f"{need / 2**30:,.1f} GiB, more than {LARGEST_INPUT / 2**30:g} GiB; choose a smaller N"
         )

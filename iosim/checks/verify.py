@@ -27,8 +27,10 @@ from iosim.counts import Counts
 from iosim.errors import InputError
 from iosim.machine import Machine, simulate
 from iosim.problem import Array, Attention, max_error
+from iosim.program.ir import Program
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles, smallest_capacity
+from iosim.units import shown
 
 # Blocked float64 sums of N terms differ from the reference by a few ulps; 1e-9 is far from both
 # that and from any wrong answer.
@@ -103,10 +105,18 @@ class Report:
 
 
 @functools.lru_cache(maxsize=16)
-def _formula(name: str) -> Any:
+def _formula(program: Program) -> Any:
     from iosim.counting import symbols  # sympy is slow to import
 
-    return symbols.count(algorithm(name).program)
+    return symbols.count(program)
+
+
+def _least(problem: Attention) -> dict[str, int]:
+    """The smallest M of every schedule that supports the problem's options, by name."""
+    return {
+        a.name: smallest_capacity(a.program_for(problem), problem)
+        for a in all_algorithms(problem.form)
+    }
 
 
 def check_point(
@@ -118,12 +128,12 @@ def check_point(
     """
     from iosim.bounds import bounds_for
 
-    program = algorithm(name).program
+    program = algorithm(name).program_for(problem)
     tiles = optimal_tiles(program, problem, M).tiles
     instance = bind(program, problem.sizes, tiles)
     run = simulate(instance, Machine(M), hbm)
     closed, top = count(instance), peak(instance)
-    symbolic_counts, symbolic_peak = _formula(name).at(problem.sizes, tiles)
+    symbolic_counts, symbolic_peak = _formula(program).at(problem.sizes, tiles)
     error = max_error({x: run.outputs[x] for x in want}, want)
 
     failed = []
@@ -156,7 +166,7 @@ def memory_sizes(problem: Attention) -> list[int]:
 
     It also holds every algorithm's own minimum and the crossover d².
     """
-    least = [smallest_capacity(a.program, problem) for a in all_algorithms(problem.form)]
+    least = _least(problem).values()
     end = 2 * problem.N * problem.d
     found = {*least, problem.d**2, end}
     steps = math.ceil(2 * math.log2(max(2.0, end / min(least))))
@@ -178,33 +188,32 @@ def verify(
         problem: sizes; `hbm` must match them.
         sizes: values of M, in words; by default `memory_sizes(problem)`.  An algorithm is run
             where M is at least its own minimum.
-        hbm: Q, K, V of shape (heads, N, d), float64; random if not given.
+        hbm: Q, K, V, float64, of shapes (heads, N, d), (kv_heads, N_k, d) and (kv_heads, N_k, d_v);
+            random if not given.
         workers: processes; 1 runs everything in this one.
         tick: called as ``tick(done, of)`` while points finish.
 
     Raises:
-        InputError: no algorithm can run at any of the sizes.
+        InputError: no algorithm can run at any of the sizes, or none supports the options.
     """
     chosen = list(sizes or memory_sizes(problem))
-    jobs = [
-        (a.name, M)
-        for a in all_algorithms(problem.form)
-        for M in chosen
-        if smallest_capacity(a.program, problem) <= M
-    ]
+    least = _least(problem)
+    jobs = [(name, M) for name, enough in least.items() for M in chosen if enough <= M]
     if not jobs:
-        least = min(smallest_capacity(a.program, problem) for a in all_algorithms(problem.form))
         raise InputError(
             f"no algorithm runs in M = {max(chosen)} words for N = {problem.N}, d = {problem.d}: "
-            f"use M >= {least}"
+            f"use M >= {min(least.values())}"
         )
-    largest = problem.heads * problem.N * max(problem.N, problem.d)
+    largest = problem.heads * problem.N * max(problem.keys, problem.values)
     if largest > LARGEST_SCORES:
         raise InputError(
             f"verifying needs S of {largest} words, more than {LARGEST_SCORES}: choose a smaller N "
             "or fewer heads, or use iosim count, which needs no run"
         )
     data = dict(problem.random() if hbm is None else hbm)
+    extents = problem.sizes
+    for tensor in problem.form.inputs:  # grouped heads are a program's two axes
+        data[tensor.name] = data[tensor.name].reshape([extents[x] for x in tensor.axes])
     with np.errstate(all="ignore"):
         want = problem.reference(data)
     if not all(np.isfinite(x).all() for x in want.values()):
@@ -234,7 +243,9 @@ def verify(
                 raise
     order = [a.name for a in all_algorithms(problem.form)]
     points.sort(key=lambda p: (order.index(p.algorithm), p.M))
-    slopes = tuple(fit_slope(name, problem, points) for name in order if algorithm(name).exponent)
+    # Exponents are claimed of attention without options.
+    claimed = [x for x in order if algorithm(x).exponent and problem.form == problem.plain_form()]
+    slopes = tuple(fit_slope(name, problem, points) for name in claimed)
     failures = [f for p in points for f in p.failures]
     failures += [
         f"exponent of {s.algorithm} for {s.side}: fitted {s.fitted:.3f}, expected {s.expected}"
@@ -309,7 +320,7 @@ def _check_upper(problem: Attention, points: Sequence[Point]) -> list[str]:
 def as_dict(report: Report) -> dict[str, Any]:
     """The report as ``iosim verify --json`` prints it."""
     return {
-        "problem": report.problem.sizes,
+        "problem": report.problem.told,
         "points": [
             {"algorithm": p.algorithm, "M": p.M, "tiles": p.tiles,
              "load_words": p.counts.load_words, "store_words": p.counts.store_words,
@@ -329,7 +340,7 @@ def table(report: Report) -> list[dict[str, Any]]:
     from iosim.bounds import bounds_for
 
     p = report.problem
-    base = {"N": p.N, "d": p.d, "heads": p.heads}
+    base = shown(p)
     rows: list[dict[str, Any]] = []
     for x in report.points:
         rows.append({
@@ -344,7 +355,7 @@ def table(report: Report) -> list[dict[str, Any]]:
     lo, hi = min(x.M for x in report.points), max(x.M for x in report.points)
     grid = sorted({round(v) for v in np.geomspace(lo, hi, 81)} | {x.M for x in report.points})
     for name in dict.fromkeys(x.algorithm for x in report.points):
-        program = algorithm(name).program
+        program = algorithm(name).program_for(p)
         least = smallest_capacity(program, p)
         for M in (M for M in grid if least <= M):
             words = optimal_tiles(program, p, M).total_words

@@ -16,13 +16,16 @@ from iosim.units import parse_int, parse_range
 @click.command()
 @opt.memory()
 @opt.sizes()
+@opt.model
 @opt.dtype
 @opt.as_json
-def bounds(M: str | None, sizes: opt.Sizes, dtype: str | None, as_json: bool) -> None:
+def bounds(
+    M: str | None, sizes: opt.Sizes, model: str | None, dtype: str | None, as_json: bool
+) -> None:
     """List upper and lower bounds on the words that any schedule moves."""
     from iosim.bounds import bounds_for
 
-    problem = opt.problem_from(opt.kind_of(sizes), sizes)
+    problem = opt.problem_from(opt.kind_of(sizes), sizes, model)
     found = bounds_for(problem, opt.words_from(M, dtype))
     if as_json:
         opt.print_json([b.as_dict() for b in found])

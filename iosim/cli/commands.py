@@ -10,7 +10,10 @@ from iosim.gpu.reports import REPORTS
 # Name → (where the command is, the first line of its help).  Beside a group stand its commands.
 Entry = tuple[str, str]
 COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
-    "algorithms": ("iosim.cli.counting:algorithms", "List the algorithms."),
+    "algorithms": (
+        "iosim.cli.counting:algorithms",
+        "List the algorithms, with the options of their problem that they lack or need.",
+    ),
     "show": (
         "iosim.cli.counting:show",
         "Print a schedule as pseudo-code with the words that each load and store moves.",

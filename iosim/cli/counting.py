@@ -15,7 +15,8 @@ from iosim.counting.numbers import peak
 from iosim.counting.show import show as listing
 from iosim.engines import engine as find_engine
 from iosim.errors import InputError, closest
-from iosim.problem import check_size, word_bytes
+from iosim.problem import Form, check_size, size_names, word_bytes
+from iosim.program.ir import Program
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles
 from iosim.tiling.rules import choose_tiles
@@ -25,18 +26,20 @@ from iosim.units import bytes_of, parse_tiles
 @click.command()
 @opt.as_json
 def algorithms(as_json: bool) -> None:
-    """List the algorithms."""
+    """List the algorithms, with the options of their problem that they lack or need."""
     found = [
         {"algorithm": a.name, "title": a.title, "problem": a.problem.kind,
-         "tiles": [p.name for p in a.program.params], "cost": a.cost, "source": a.source}
+         "tiles": [p.name for p in a.program.params], "cost": a.cost, "source": a.source,
+         "lacks": list(a.lacks), "needs": list(a.needs)}
         for a in all_algorithms()
     ]  # fmt: skip
     if as_json:
         opt.print_json(found)
         return
     opt.print_table(
-        ["algorithm", "problem", "tiles", "cost (words)", "source"],
-        [[a["algorithm"], a["problem"], " ".join(a["tiles"]), a["cost"], a["source"]]
+        ["algorithm", "problem", "tiles", "cost (words)", "source", "options"],
+        [[a["algorithm"], a["problem"], " ".join(a["tiles"]), a["cost"], a["source"],
+          ", ".join([*(f"no {x}" for x in a["lacks"]), *(f"needs {x}" for x in a["needs"])])]
          for a in found],
     )  # fmt: skip
 
@@ -45,34 +48,50 @@ def algorithms(as_json: bool) -> None:
 @opt.algo
 @click.option("--tiles", help="like B_r=64,B_c=64")
 @opt.sizes()
-def show(algo: str, tiles: str | None, sizes: opt.Sizes) -> None:
+@opt.model
+def show(algo: str, tiles: str | None, sizes: opt.Sizes, model: str | None) -> None:
     """Print a schedule as pseudo-code with the words that each load and store moves."""
     found = algorithm(algo)
     instance: Instance | None = None
-    if tiles is None and sizes:
+    axes = size_names(found.problem)
+    bound = model is not None or any(name in axes for name in sizes)
+    if tiles is None and bound:
         raise InputError("sizes alone don't bind a schedule: add --tiles, like B_r=64,B_c=64")
+    if bound:
+        problem = opt.problem_from(found.problem.kind, sizes, model)
+        program = found.program_for(problem)
+    else:
+        program = found.program_for(_without_sizes(found, sizes))
     if tiles is not None:
         if "=" not in tiles:
             raise InputError(f"show prints values, not {tiles!r}: give --tiles like B_r=64,B_c=64")
         values = parse_tiles(tiles)
-        params = {p.name: p for p in found.program.params}
+        params = {p.name: p for p in program.params}
         for name, value in values.items():
             if name not in params:
                 raise InputError(f"{algo} has no tile size {name!r}: {closest(name, params)}")
             check_size(name, value, least=params[name].least)
-        if not sizes:
+        if not bound:
             # Without sizes the words stay symbolic; with them, they are numbers.
-            click.echo(_with_tiles(found, values), nl=False)
+            click.echo(_with_tiles(program, values), nl=False)
             return
-        problem = opt.problem_from(found.problem.kind, sizes)
-        instance = bind(found.program, problem.sizes, values)
-    click.echo(listing(found.program, instance), nl=False)
+        instance = bind(program, problem.sizes, values)
+    click.echo(listing(program, instance), nl=False)
 
 
-def _with_tiles(found: Algorithm, tiles: Mapping[str, int]) -> str:
+def _without_sizes(found: Algorithm, options: opt.Sizes) -> Form:
+    """The form that the options say; the values of those that are sizes don't matter to it."""
+    told = dict.fromkeys(found.needs, 1) | opt.parsed(found.problem.kind, options)
+    whole = {one.name for one in found.problem.options() if one.kind == "size"}
+    told |= dict.fromkeys((*size_names(found.problem), *whole.intersection(told)), 1)
+    form: Form = found.problem(**told).form
+    return form
+
+
+def _with_tiles(program: Program, tiles: Mapping[str, int]) -> str:
     """A listing with some tile sizes replaced by their numbers, sizes still symbolic."""
 
-    text = listing(found.program)
+    text = listing(program)
     for name, value in tiles.items():
         text = re.sub(rf"(?<![\w]){re.escape(name)}(?![\w])", str(value), text)
     return text
@@ -82,6 +101,7 @@ def _with_tiles(found: Algorithm, tiles: Mapping[str, int]) -> str:
 @opt.algo
 @opt.memory()
 @opt.sizes()
+@opt.model
 @click.option(
     "--tiles",
     default="auto",
@@ -91,12 +111,12 @@ def _with_tiles(found: Algorithm, tiles: Mapping[str, int]) -> str:
 @opt.dtype
 @opt.as_json
 def count(
-    algo: str, M: str | None, sizes: opt.Sizes, tiles: str, engine: str, dtype: str | None,
-    as_json: bool,
+    algo: str, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str, engine: str,
+    dtype: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Count the words that one schedule moves."""
     found = algorithm(algo)
-    problem = opt.problem_from(found.problem.kind, sizes)
+    problem = opt.problem_from(found.problem.kind, sizes, model)
     chosen_engine = find_engine(engine)
     if dtype:
         word_bytes(dtype)  # an unknown one is said before anything is counted
@@ -111,19 +131,19 @@ def count(
             tick=lambda done, of: show_line(part_done(done, of, "words")),
         )  # fmt: skip
     result: dict[str, Any] = {
-        "algorithm": algo, "engine": engine, "problem": problem.sizes, "M": words,
+        "algorithm": algo, "engine": engine, "problem": problem.told, "M": words,
         "tiles": choice.tiles, "load_words": counts.load_words, "store_words": counts.store_words,
         "total_words": counts.total_words, "peak_words": top,
         "by_tensor": {"load": counts.by_tensor("load"), "store": counts.by_tensor("store")},
     }  # fmt: skip
     if dtype:
         result["dtype"] = dtype
-        result["total_bytes"] = sum(bytes_of(counts, found.program.tensors, dtype).values())
+        tensors = choice.instance.program.tensors
+        result["total_bytes"] = sum(bytes_of(counts, tensors, dtype).values())
     if as_json:
         opt.print_json(result)
         return
-    at = ", ".join(f"{name} = {value:,}" for name, value in problem.sizes.items())
-    click.echo(f"{found.title}: {at}, M = {words:,} words, by {engine}")
+    click.echo(f"{found.title}: {opt.said(problem)}, M = {words:,} words, by {engine}")
     click.echo(f"tiles  {', '.join(f'{name} = {v}' for name, v in choice.tiles.items())}")
     names = sorted({tensor for (_, tensor), _ in counts})
     rows = [[x, counts["load", x], counts["store", x]] for x in names]
@@ -138,25 +158,28 @@ def count(
 @opt.algo
 @opt.memory()
 @opt.sizes()
+@opt.model
 @click.option("--lattice", default="all", help="all, or pow2 (powers of two ≥ 16)")
 @opt.dtype
 @opt.as_json
 def tiles(
-    algo: str, M: str | None, sizes: opt.Sizes, lattice: str, dtype: str | None, as_json: bool
-) -> None:
+    algo: str, M: str | None, sizes: opt.Sizes, model: str | None, lattice: str,
+    dtype: str | None, as_json: bool,
+) -> None:  # fmt: skip
     """Find the tile sizes that move the fewest words in M."""
     found = algorithm(algo)
-    problem = opt.problem_from(found.problem.kind, sizes)
+    problem = opt.problem_from(found.problem.kind, sizes, model)
     words = opt.words_from(M, dtype)
-    best = optimal_tiles(found.program, problem, words, lattice=lattice)  # type: ignore[arg-type]
+    best = optimal_tiles(
+        found.program_for(problem), problem, words, lattice=lattice  # type: ignore[arg-type]
+    )  # fmt: skip
     result = {
-        "algorithm": algo, "problem": problem.sizes, "M": words, "lattice": lattice,
+        "algorithm": algo, "problem": problem.told, "M": words, "lattice": lattice,
         "tiles": best.tiles, "total_words": best.total_words, "peak_words": best.peak_words,
     }  # fmt: skip
     if as_json:
         opt.print_json(result)
         return
-    at = ", ".join(f"{name} = {value:,}" for name, value in problem.sizes.items())
-    click.echo(f"{found.name}: {at}, M = {words:,} words")
+    click.echo(f"{found.name}: {opt.said(problem)}, M = {words:,} words")
     click.echo("tiles  " + ",".join(f"{name}={value}" for name, value in best.tiles.items()))
     click.echo(f"moves {best.total_words:,} words, holds {best.peak_words:,} of {words:,}")

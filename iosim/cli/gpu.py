@@ -22,16 +22,19 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 
 @click.command()
 @opt.algo
-@click.option("--N", "N", default="4096", help="sequence length, or m and n of a product")
-@click.option("--d", "d", default="64", help="head size; k of a product")
-@click.option("--heads", default="1", help="batch × heads")
+@click.option("--N", "N", help="sequence length, or m and n of a product (default: 4096)")
+@click.option("--d", "d", help="head size; k of a product (default: 64)")
+@click.option("--heads", help="batch × heads (default: 1)")
+@opt.problem_options()
+@opt.model
 @capacity
 @click.option("--tiles", default="auto", help="auto, or B_r=64,B_c=32")
 @click.option("--programs", help="keep this many programs in step; without, none waits")
 @click.option("--every", default="64", help="in step: column blocks between two gates")
 def emit(
-    algo: str, N: str, d: str, heads: str, M: str, tiles: str, programs: str | None, every: str
-) -> None:
+    algo: str, N: str | None, d: str | None, heads: str | None, sizes: opt.Sizes,
+    model: str | None, M: str, tiles: str, programs: str | None, every: str,
+) -> None:  # fmt: skip
     """Print the Triton source of a program."""
     from iosim.algorithms import algorithm as find
     from iosim.gpu.emitter.kernels import InStep
@@ -40,17 +43,25 @@ def emit(
     from iosim.tiling.gpu import gpu_tiles
 
     entry = find(algo)
-    problem = entry.problem.beside_attention(
-        parse_int("N", N), parse_int("d", d), parse_int("heads", heads)
-    )
+    kind = entry.problem.kind
+    if model is not None:
+        typed = {name: x for name, x in (("N", N), ("d", d), ("heads", heads)) if x is not None}
+        problem = opt.problem_from(kind, typed | dict(sizes), model)
+    else:
+        beside = entry.problem.beside_attention(
+            *(parse_int(name, usual if text is None else text)
+              for name, text, usual in (("N", N, "4096"), ("d", d, "64"), ("heads", heads, "1")))
+        )  # fmt: skip
+        problem = entry.problem(**beside.told, **opt.parsed(kind, sizes))
+    program = entry.program_for(problem)
     if tiles == "auto":
-        chosen = gpu_tiles(entry.program, problem, parse_words("M", M)).tiles
+        chosen = gpu_tiles(program, problem, parse_words("M", M)).tiles
     else:
         chosen = parse_tiles(tiles)
     in_step = None
     if programs is not None:
         in_step = InStep(parse_int("programs", programs), parse_int("every", every))
-    click.echo(source_of(bind(entry.program, problem.sizes, chosen), in_step).source, nl=False)
+    click.echo(source_of(bind(program, problem.sizes, chosen), in_step).source, nl=False)
 
 
 def _report_command(report: GpuReport) -> click.Command:

@@ -12,14 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 import click
 
-from iosim.cli.layout import layout
+from iosim.cli.layout import cell, layout
 from iosim.errors import InputError
-from iosim.problem import PROBLEMS, every_axis, size_names
-from iosim.units import parse_int, parse_words
+from iosim.problem import MODELS, PROBLEMS, Option, every_axis, every_option, size_names
+from iosim.problem import model as find_model
+from iosim.units import parse_int, parse_option, parse_words
 
 F = TypeVar("F", bound=Callable[..., Any])
 Sizes = Mapping[str, str]
@@ -31,32 +32,81 @@ WIDTH = 140
 
 # The sizes of all problems: name → help.  Sizes are text, so that iosim itself refuses bad ones.
 SIZES = {name: axis.says for name, axis in every_axis().items()}
+# What may be varied and left out, by name; where a problem has an axis of that name, it is a size.
+OPTIONS = {name: one for name, one in every_option().items() if name not in SIZES}
 
 
 def sizes(*names: str, metavar: str = "INT", **other: str) -> Callable[[F], F]:
-    """Options for these sizes, or for all; the command gets those that are given as ``sizes``.
+    """Options for these sizes, or for all sizes and all options of problems.
 
-    May be applied several times, with another help or metavar.
+    The command gets those that are given as ``sizes``.  May be applied several times, with another
+    help or metavar.
 
     Args:
         other: help that is not that of `SIZES`, by name.
     """
-    chosen = names or tuple(SIZES)
+    chosen = {
+        name: click.option(*spelt(name), name, metavar=metavar, help=other.get(name, SIZES[name]))
+        for name in names or SIZES
+    }
+    if not names:
+        chosen |= {name: _option(one, metavar) for name, one in OPTIONS.items()}
+    return _gathering(chosen)
+
+
+def problem_options(kind: str | None = None) -> Callable[[F], F]:
+    """The options of problems of a kind, or of all; for a command that names its sizes itself.
+
+    They come in ``sizes``, too.
+    """
+    mine = OPTIONS if kind is None else {o.name: o for o in PROBLEMS[kind].options()}
+    return _gathering({name: _option(one) for name, one in mine.items()})
+
+
+def spelt(name: str) -> tuple[str, ...]:
+    """How the option of a size is written: ``--N-k``, and also ``--N_k``."""
+    return tuple(dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}")))
+
+
+def _option(one: Option, metavar: str = "INT") -> Callable[[F], F]:
+    """What is typed for an option of a problem."""
+    first, *rest = spelt(one.name)
+    match one.kind:
+        case "size" | "count":
+            return click.option(first, *rest, one.name, metavar=metavar, help=one.says)
+        case "flag":
+            both = f"{first}/{first.replace('--', '--no-', 1)}"
+            return click.option(both, one.name, default=None, help=one.says)
+        case "limits":
+            says = f"{one.says}; empty for no limit"
+            return click.option(first, *rest, one.name, metavar="LEFT,RIGHT", help=says)
+        case "choice":
+            words = "|".join(word.replace(" ", "-") for word in one.choices)
+            return click.option(first, *rest, one.name, metavar=words, help=one.says)
+        case _:
+            assert_never(one.kind)
+
+
+def _gathering(chosen: Mapping[str, Callable[[Any], Any]]) -> Callable[[F], F]:
+    """A decorator that adds options and hands those that are given on in ``sizes``, as text."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def call(**given: Any) -> None:
             typed = {name: given.pop(name) for name in chosen}
-            found = {name: text for name, text in typed.items() if text is not None}
+            found = {name: value for name, value in typed.items() if value is not None}
+            found |= {name: str(x).lower() for name, x in found.items() if isinstance(x, bool)}
             command(sizes={**given.pop("sizes", {}), **found}, **given)
 
         decorated: Any = call
-        for name in reversed(chosen):
-            said = other.get(name, SIZES[name])
-            decorated = click.option(f"--{name}", name, metavar=metavar, help=said)(decorated)
+        for add in reversed(list(chosen.values())):
+            decorated = add(decorated)
         return decorated  # type: ignore[no-any-return]
 
     return decorate
+
+
+model = click.option("--model", help=f"sizes and options of a known model: {', '.join(MODELS)}")
 
 
 def memory(
@@ -116,19 +166,65 @@ dtype = click.option(
 as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 
 
-def problem_from(kind: str, given: Sizes) -> Any:
-    """A problem of one kind from typed sizes."""
+def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
+    """A problem of one kind from typed sizes and options, which win over those of a model.
+
+    What a model sets is said on stderr.
+    """
     cls = PROBLEMS[kind]
-    need = size_names(cls)
-    numbers = {name: parse_int(name, text) for name, text in given.items()}
-    for name in numbers:
-        if name not in need:
-            raise InputError(f"{kind} has no size {name}: give {', '.join('--' + x for x in need)}")
-    missing = [x.name for x in cls.axes() if x.name not in numbers and x.default is None]
+    told: dict[str, Any] = {}
+    if model is not None:
+        found = find_model(model)
+        if found.kind != kind:
+            raise InputError(f"{model} is a model of {found.kind}, not of {kind}: leave it out")
+        remark(f"{model} is {said(found)} ({MODELS[model][1]})")
+        told = found.told
+    told |= parsed(kind, given)
+    missing = [x.name for x in cls.axes() if x.name not in told and x.default is None]
     if missing:
         them = "it" if len(missing) == 1 else "them"
         raise InputError(f"{kind} needs {', '.join('--' + x for x in missing)}: give {them}")
-    return cls(**numbers)
+    return cls(**told)
+
+
+def parsed(kind: str, given: Sizes) -> dict[str, Any]:
+    """Typed sizes and options as values.  Raises InputError where the problem has no such one."""
+    cls = PROBLEMS[kind]
+    need, options = size_names(cls), {one.name: one for one in cls.options()}
+    told: dict[str, Any] = {}
+    for name, text in given.items():
+        if name in need:
+            told[name] = parse_int(name, text)
+        elif name in options:
+            told[name] = parse_option(options[name], text)
+        elif name in OPTIONS:
+            having = [p.kind for p in PROBLEMS.values() if name in {o.name for o in p.options()}]
+            raise InputError(
+                f"{kind} has no option {spelt(name)[0]}, which is for {' and '.join(having)}: "
+                "leave it out"
+            )
+        else:
+            every = ", ".join("--" + x for x in need)
+            raise InputError(f"{kind} has no size {name}: give {every}")
+    return told
+
+
+def said(problem: Any) -> str:
+    """A problem's sizes, and the options that are given, in words.
+
+    >>> from iosim.problem import Attention
+    >>> said(Attention(4096, 64, 32, kv_heads=8, causal=True, window=(128, None)))
+    'N = 4,096, d = 64, heads = 32, kv_heads = 8, causal, window = (128, no limit)'
+    """
+
+    def one(name: str, value: Any) -> str:
+        if value is True:
+            return name
+        if isinstance(value, tuple):
+            return f"{name} = ({', '.join('no limit' if x is None else cell(x) for x in value)})"
+        return f"{name} = {cell(value)}"
+
+    return ", ".join(one(name, value) for name, value in problem.told.items())
 
 
 def kind_of(given: Sizes) -> str:
@@ -136,7 +232,11 @@ def kind_of(given: Sizes) -> str:
 
     Raises InputError where no problem has all of them.
     """
-    kinds = [kind for kind, cls in PROBLEMS.items() if given.keys() <= set(size_names(cls))]
+    names = {
+        kind: {*size_names(cls), *(one.name for one in cls.options())}
+        for kind, cls in PROBLEMS.items()
+    }
+    kinds = [kind for kind in PROBLEMS if given.keys() <= names[kind]]
     if not kinds:
         known = ", or ".join(
             f"{' '.join('--' + x for x in size_names(cls))} ({kind})"

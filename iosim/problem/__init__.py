@@ -17,6 +17,7 @@ from iosim.errors import InputError, closest
 from iosim.problem.attention import Attention
 from iosim.problem.base import (
     LARGEST_SIZE,
+    LIMITS,
     WHOLE,
     Arithmetic,
     Array,
@@ -35,10 +36,12 @@ from iosim.problem.base import (
     size_names,
 )
 from iosim.problem.copy import Copy
+from iosim.problem.family import Family
 from iosim.problem.matmul import MatMul
 
 __all__ = [
     "LARGEST_SIZE",
+    "LIMITS",
     "MODELS",
     "PROBLEMS",
     "WHOLE",
@@ -50,6 +53,7 @@ __all__ = [
     "BaseProblem",
     "Copy",
     "Derived",
+    "Family",
     "Form",
     "Mask",
     "MatMul",
@@ -60,6 +64,7 @@ __all__ = [
     "check_positions",
     "check_size",
     "every_axis",
+    "every_option",
     "max_error",
     "model",
     "option",
@@ -69,14 +74,24 @@ __all__ = [
 
 PROBLEMS: dict[str, type[Any]] = {p.kind: p for p in (Attention, MatMul, Copy)}
 
-# One head of each: (N, d, heads).  Sources: the models' published configurations.
+# The attention of one layer, one sequence.  Sources: the models' published configurations.
 MODELS: dict[str, tuple[Attention, str]] = {
-    "gpt2": (Attention(1024, 64, 12), "Radford et al. 2019, 12 heads of 64, context 1024"),
-    "gpt2-medium": (Attention(1024, 64, 16), "Radford et al. 2019, 16 heads of 64, context 1024"),
+    "gpt2": (
+        Attention(1024, 64, 12, causal=True), "Radford et al. 2019, 12 heads of 64, context 1024",
+    ),
+    "gpt2-medium": (
+        Attention(1024, 64, 16, causal=True), "Radford et al. 2019, 16 heads of 64, context 1024",
+    ),
     "bert-large": (Attention(512, 64, 16), "Devlin et al. 2019, 16 heads of 64, context 512"),
-    "llama3-8b": (Attention(8192, 128, 32), "Llama 3 2024, 32 query heads of 128, context 8192"),
-    "llama3-70b": (Attention(8192, 128, 64), "Llama 3 2024, 64 query heads of 128, context 8192"),
-}
+    "llama3-8b": (
+        Attention(8192, 128, 32, kv_heads=8, causal=True),
+        "Llama 3 2024, 32 query heads of 128, 8 key and value heads, context 8192",
+    ),
+    "llama3-70b": (
+        Attention(8192, 128, 64, kv_heads=8, causal=True),
+        "Llama 3 2024, 64 query heads of 128, 8 key and value heads, context 8192",
+    ),
+}  # fmt: skip
 
 
 def every_axis() -> dict[str, Axis]:
@@ -94,13 +109,26 @@ def every_axis() -> dict[str, Axis]:
     return found
 
 
+def every_option() -> dict[str, Option]:
+    """All options of registered problems by name.
+
+    >>> every_option()["kv_heads"].divides
+    'heads'
+    """
+    return {one.name: one for problem in PROBLEMS.values() for one in problem.options()}
+
+
 WORD_BYTES: dict[str, int] = {
     "fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,
 }  # fmt: skip
 
 
 def model(name: str) -> Attention:
-    """Return a named model's attention problem, or raise InputError with the nearest name."""
+    """Return a named model's attention, options and all, or raise InputError with the nearest name.
+
+    >>> model("llama3-8b")
+    Attention(N=8192, d=128, heads=32, kv_heads=8, causal=True)
+    """
     if name not in MODELS:
         raise InputError(f"unknown model {name!r}: {closest(name, MODELS)}")
     return MODELS[name][0]

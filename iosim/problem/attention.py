@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from iosim.errors import InputError
 from iosim.problem.base import (
     WHOLE,
     Arithmetic,
@@ -57,7 +56,9 @@ class Attention(BaseProblem):
     heads: int = axis("batch × heads", letters="h", default=1)
     N_k: int | None = option("keys (default: N)", "size")
     d_v: int | None = option("head dimension of V and O (default: d)", "size")
-    kv_heads: int | None = option("heads of K and V, a divisor of heads (default: heads)", "size")
+    kv_heads: int | None = option(
+        "heads of K and V, a divisor of heads (default: heads)", "size", divides="heads"
+    )
     causal: bool = option("a row sees no column after its own", "flag", default=False)
     window: tuple[int | None, int | None] | None = option(
         "columns that a row sees to the left and to the right of its own", "limits"
@@ -71,13 +72,6 @@ class Attention(BaseProblem):
     kind: ClassVar[str] = "attention"
     inputs: ClassVar[tuple[Tensor, ...]] = tuple(Tensor(x, ("heads", "N", "d")) for x in "QKV")
     outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("O", ("heads", "N", "d")),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.kv_heads is not None and self.heads % self.kv_heads:
-            raise InputError(
-                f"kv_heads = {self.kv_heads} does not divide heads = {self.heads}: give a divisor"
-            )
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Attention:
@@ -138,10 +132,18 @@ class Attention(BaseProblem):
         left, right = self.limits
         given = {
             "N": self.N, "d": self.d, "heads": self.heads, "N_k": self.keys, "d_v": self.values,
-            "kv_heads": self.groups, "left": left, "right": right,
-            "sinks": min(self.sinks, self.keys),
+            "kv_heads": self.groups, "left": left, "right": right, "sinks": self.sinks,
         }  # fmt: skip
-        return self.form.extents(given)
+        return self.extents(self.form, given)
+
+    @classmethod
+    def extents(cls, form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Name → extent for a program of a form; of sinks there are no more than columns."""
+        found = form.extents(given)
+        if "sinks" in found:
+            sinks, keys = found["sinks"], given.get("N_k", given["N"])
+            found["sinks"] = sinks - (sinks > keys) * (sinks - keys)  # the lesser, of arrays too
+        return found
 
     @classmethod
     def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic = WHOLE) -> dict[str, Any]:

@@ -119,6 +119,8 @@ def axis(says: str, letters: str = "", default: int | None = None) -> Any:
 
 
 OptionKind = Literal["size", "count", "flag", "limits", "choice"]
+# What the two numbers of ``limits`` are called.
+LIMITS = ("left", "right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class Option:
             each of which may be left out), or a ``choice`` of words.
         default: the field's value where it is not given.
         choices: of a choice.
+        divides: the size of which this one is a divisor; "" for none.
     """
 
     name: str
@@ -139,11 +142,30 @@ class Option:
     kind: OptionKind
     default: Any = None
     choices: tuple[str, ...] = ()
+    divides: str = ""
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Names of the whole numbers that it is made of, which may differ from point to point."""
+        if self.kind == "limits":
+            return LIMITS
+        return (self.name,) if self.kind in ("size", "count") else ()
+
+    @property
+    def least(self) -> int:
+        """The least of these numbers."""
+        return 1 if self.kind == "size" else 0
 
 
-def option(says: str, kind: OptionKind, default: Any = None, choices: tuple[str, ...] = ()) -> Any:
+def option(
+    says: str,
+    kind: OptionKind,
+    default: Any = None,
+    choices: tuple[str, ...] = (),
+    divides: str = "",
+) -> Any:
     """Declare a field of a problem as an option; arguments as for `Option`."""
-    told = {"says": says, "kind": kind, "choices": choices}
+    told = {"says": says, "kind": kind, "choices": choices, "divides": divides}
     return field(default=default, kw_only=True, metadata=told)
 
 
@@ -218,8 +240,23 @@ class Problem(Protocol):
         ...
 
     @classmethod
+    def options(cls) -> tuple[Option, ...]:
+        """What may be varied and left out."""
+        ...
+
+    @classmethod
     def plain_form(cls, options: tuple[str, ...] = ()) -> Form:
         """The form without any option, or with some sizes given."""
+        ...
+
+    @classmethod
+    def extents(cls, form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Name → extent for a program of a form, from what people give; numbers or arrays."""
+        ...
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The fields, options that are not given left out."""
         ...
 
     @property
@@ -267,7 +304,15 @@ class BaseProblem:
         for name in size_names(type(self)):
             object.__setattr__(self, name, check_size(name, getattr(self, name)))
         for one in self.options():
-            object.__setattr__(self, one.name, _checked(one, getattr(self, one.name)))
+            value = _checked(one, getattr(self, one.name))
+            object.__setattr__(self, one.name, value)
+            if value is None or not one.divides:
+                continue
+            whole = getattr(self, one.divides)
+            if whole % value:
+                raise InputError(
+                    f"{one.name} = {value} does not divide {one.divides} = {whole}: give a divisor"
+                )
 
     def __repr__(self) -> str:
         given = self.told
@@ -289,7 +334,13 @@ class BaseProblem:
     @property
     def sizes(self) -> dict[str, int]:
         """Name → extent, of all that a program of its form is bound to."""
-        return self.form.extents({name: getattr(self, name) for name in size_names(type(self))})
+        given = {name: getattr(self, name) for name in size_names(type(self))}
+        return self.extents(self.form, given)
+
+    @classmethod
+    def extents(cls, form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Name → extent for a program of a form, from what people give; numbers or arrays."""
+        return form.extents(given)
 
     @classmethod
     def plain_form(cls, options: tuple[str, ...] = ()) -> Form:
@@ -371,6 +422,6 @@ def _limits(name: str, value: Any) -> tuple[int | None, int | None]:
         )
     left, right = (
         None if x is None else check_size(f"{name}'s {side}", x, least=0)
-        for side, x in zip(("left", "right"), value, strict=True)
+        for side, x in zip(LIMITS, value, strict=True)
     )
     return left, right

@@ -195,7 +195,9 @@ class _Todo:
             return block.name, shard.points
         middle = (shard.start + shard.stop) // 2
         point = {x: int(v[0]) for x, v in block.columns(middle, middle + 1).items()}
-        return block.name, shard.points * math.prod(point[x] for x in block.sizes) / point["M"]
+        extents = block.family.extents(point)
+        words = math.prod(extents[axis.name] for axis in block.family.form.axes)
+        return block.name, shard.points * words / point["M"]
 
 
 def _fill(folder: Folder, sweep: Sweep, number: int) -> Done:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.algorithms import Algorithm, algorithm
+from iosim.algorithms import algorithm
 from iosim.counting.numbers import peak_many
 from iosim.counts import Key
-from iosim.engines import engine
+from iosim.engines import CountOne, engine
+from iosim.problem import Family
+from iosim.program.ir import Program
 from iosim.program.walk import bind
 from iosim.tiling.rules import rule_of
 
@@ -25,59 +27,58 @@ Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]
 ROWS_MANY, ROWS_CHOSEN, ROWS_ASKED, ROWS_ONE = 2**16, 2**13, 2**8, 16
 
 
-def rows_per_shard(engine_name: str, name: str, tiles: str) -> int:
+def rows_per_shard(engine_name: str, name: str, program: Program, tiles: str) -> int:
     """How many points are worth a shard."""
     if engine(engine_name).many is None:
         return ROWS_ONE
-    entry = algorithm(name)
     if "=" in tiles:
-        given = all(f"{p.name}=" in tiles for p in entry.program.params)
+        given = all(f"{p.name}=" in tiles for p in program.params)
         return ROWS_MANY if given else ROWS_CHOSEN
-    rule = rule_of(entry, tiles)
+    rule = rule_of(algorithm(name), tiles)
     if rule.exceeds:
         return ROWS_MANY  # a published formula costs nothing
     return ROWS_CHOSEN if rule.many else ROWS_ASKED
 
 
 def count_columns(
-    name: str, engine_name: str, sizes: Sequence[str], columns: Mapping[str, Ints], M: Ints
+    name: str, engine_name: str, family: Family, columns: Mapping[str, Ints], M: Ints
 ) -> Counted:
     """Count every row.
 
     Args:
-        sizes: names of the problem's sizes.
-        columns: sizes and tiles, arrays of one length.
+        family: the problems.
+        columns: sizes of the family and tiles, arrays of one length.
         M: words of fast memory; a row whose tiles don't fit is counted all the same.
 
     Returns:
         ``{(direction, tensor): words}``, peaks in words, and seconds, each an array of that length.
     """
-    entry = algorithm(name)
-    many = engine(engine_name).many
+    program = algorithm(name).program_for(family.form)
+    tiles = {p.name: columns[p.name] for p in program.params}
+    run = engine(engine_name)
     start = time.perf_counter()
-    if many is None:
-        return _one_by_one(entry, engine_name, sizes, columns, M)
-    counts, peaks = many(entry.program, columns)
+    if run.many is None:
+        return _one_by_one(program, run.one, family, columns, tiles, M)
+    counts, peaks = run.many(program, {**family.extents(columns), **tiles})
     share = (time.perf_counter() - start) / max(1, len(M))
     return counts, peaks, np.full(len(M), share)
 
 
 def _one_by_one(
-    entry: Algorithm, engine_name: str, sizes: Sequence[str], columns: Mapping[str, Ints], M: Ints
-) -> Counted:
-    run = engine(engine_name).one
-    program = entry.program
+    program: Program, run: CountOne, family: Family, columns: Mapping[str, Ints],
+    tiles: Mapping[str, Ints], M: Ints,
+) -> Counted:  # fmt: skip
     keys = program.keys()
     counts = {key: np.zeros(len(M), np.int64) for key in keys}
     peaks, seconds = np.zeros(len(M), np.int64), np.zeros(len(M))
-    tiles = [p.name for p in program.params]
     # What a row's own tiles hold: a simulation gets that much where it is more than M.
-    need = peak_many(program, columns) if len(M) else peaks
+    need = peak_many(program, {**family.extents(columns), **tiles}) if len(M) else peaks
     for k in range(len(M)):
-        problem = entry.problem(**{x: int(columns[x][k]) for x in sizes})
-        instance = bind(program, problem.sizes, {x: int(columns[x][k]) for x in tiles})
+        sizes = {x: int(columns[x][k]) for x in family.names}
+        chosen = {x: int(values[k]) for x, values in tiles.items()}
+        instance = bind(program, family.extents(sizes), chosen)
         start = time.perf_counter()
-        found, peaks[k] = run(instance, problem, max(int(M[k]), int(need[k])))
+        found, peaks[k] = run(instance, family.at(sizes), max(int(M[k]), int(need[k])))
         seconds[k] = time.perf_counter() - start
         for key, words in found:
             counts[key][k] = words

@@ -127,9 +127,8 @@ class Folder:
         if self.manifest["kind"] == "combined":
             return "combined rows"
         told = self.sweep
-        sizes = " ".join(f"--{k} {v}" for k, v in told.sizes)
         return (
-            f"another sweep (--algo {','.join(told.algorithms)} {sizes} --M {told.M} --tiles "
+            f"another sweep (--algo {','.join(told.algorithms)} {told.typed} --M {told.M} --tiles "
             f"{told.tiles} --engine {told.engine}, iosim {told.version}, revision {told.revision})"
         )
 

@@ -13,7 +13,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,21 @@ from numpy.typing import NDArray
 from iosim.algorithms import algorithm
 from iosim.engines import engine as find_engine
 from iosim.errors import InputError, closest
-from iosim.problem import every_axis, size_names
+from iosim.problem import LIMITS, PROBLEMS, Family, Option, size_names
+from iosim.program.ir import Program
 from iosim.revision import REVISION
 from iosim.sweep.engines import rows_per_shard
 from iosim.sweep.task import Task, program_hash
-from iosim.tiling.rules import rule_of
-from iosim.units import LONGEST_AXIS, parse_range
+from iosim.sweep.typed import (
+    as_bool,
+    as_rows,
+    as_text,
+    axis_values,
+    fixed_option,
+    sides,
+    tile_ranges,
+)
+from iosim.units import parse_option
 
 Ints = NDArray[np.int64]
 
@@ -42,15 +51,30 @@ class Block:
 
     Attributes:
         name: the algorithm.
-        sizes: names of the problem's sizes.
+        family: the problems, and what the schedule is traced for.
         axes: ``(name, values)``: sizes, M, and the tiles that are given.
         first: the number of the block's first shard.
     """
 
     name: str
-    sizes: tuple[str, ...]
+    family: Family
     axes: tuple[tuple[str, tuple[int, ...]], ...]
     first: int
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Names of the sizes."""
+        return self.family.names
+
+    @property
+    def program(self) -> Program:
+        """The schedule."""
+        return algorithm(self.name).program_for(self.family.form)
+
+    @property
+    def hash(self) -> str:
+        """Of the schedule's canonical form."""
+        return program_hash(self.name, self.family.form)
 
     @property
     def points(self) -> int:
@@ -88,7 +112,8 @@ class Sweep:
 
     Attributes:
         algorithms: registered names.
-        sizes: ``((axis, range), …)``, ranges as `iosim.units.parse_range` takes them.
+        sizes: ``((name, range), …)``, ranges as `iosim.units.parse_range` takes them; options that
+            are sizes, and the ``left`` and ``right`` of a window, are among them.
         M: a range of words (or bytes, with `dtype`).
         tiles: ``auto``, a published rule, or ``B_r=16:256:x2,B_c=64``; tiles that are left out
             are chosen optimally.
@@ -98,6 +123,7 @@ class Sweep:
         dtype: in which M is bytes, or None where it is words.
         version: of iosim.
         revision: of what counts, searches and bounds (`iosim.revision`).
+        options: ``((name, value), …)``, as typed: options of the problem that all points share.
     """
 
     algorithms: tuple[str, ...]
@@ -110,6 +136,7 @@ class Sweep:
     dtype: str | None
     version: str
     revision: int
+    options: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, /, **options: Any) -> Sweep:
@@ -120,33 +147,46 @@ class Sweep:
         """
         import iosim
 
-        text = {
-            k: _text(k, v) for k, v in options.items()
-            if v is not None and k not in ("feasible", "shard_rows")
-        }  # fmt: skip
-        names = tuple(dict.fromkeys(x.strip() for x in text.get("algo", "").split(",")))
-        # Axes of registered problems, and of those that these algorithms bring.
-        axes = [x for name in names if name for x in size_names(algorithm(name).problem)]
-        known = list(dict.fromkeys([*every_axis(), *axes]))
+        names = tuple(
+            dict.fromkeys(x.strip() for x in as_text("algo", options.get("algo") or "").split(","))
+        )
+        # Those of registered problems, and of those that these algorithms bring.
+        own = [algorithm(name).problem for name in names if name]
+        axes = {x: None for p in (*PROBLEMS.values(), *own) for x in size_names(p)}
+        may = {one.name: one for p in (*PROBLEMS.values(), *own) for one in p.options()}
+        known = (*OPTIONS, *axes, *may)
         for name in options:
-            if name not in (*OPTIONS, *known):
-                every = closest(name, (*OPTIONS, *known))
-                raise InputError(f"a sweep has no option {name!r}: {every}")
+            if name not in known:
+                raise InputError(f"a sweep has no option {name!r}: {closest(name, known)}")
         if not any(names):
             raise InputError("the grid is empty: name an algorithm, like --algo flash2")
+        text: dict[str, str] = {}
+        shared: dict[str, str] = {}
+        for name, value in options.items():
+            one = None if name in axes else may.get(name)
+            if value is None or name in ("feasible", "shard_rows"):
+                continue
+            if one is None or one.sizes == (name,):
+                text[name] = as_text(name, value)
+            elif one.sizes:
+                text |= sides(one, value)
+            elif (fixed := fixed_option(one, value)) is not None:
+                shared[name] = fixed
         if "M" not in text:
             raise InputError("M is missing: give --M, like 256:1Mi:x2")
+        sizes = dict.fromkeys([*axes, *(x for one in may.values() for x in one.sizes)])
         sweep = cls(
             algorithms=names,
-            sizes=tuple((k, text[k]) for k in known if k in text),
+            sizes=tuple((k, text[k]) for k in sizes if k in text),
             M=text["M"],
             tiles=text.get("tiles", "auto"),
             engine=text.get("engine", "formula"),
-            feasible=_bool(options.get("feasible")),
-            shard_rows=_rows(options.get("shard_rows")),
+            feasible=as_bool(options.get("feasible")),
+            shard_rows=as_rows(options.get("shard_rows")),
             dtype=text.get("dtype"),
             version=iosim.__version__,
             revision=REVISION,
+            options=tuple((k, shared[k]) for k in may if k in shared),
         )
         find_engine(sweep.engine)
         _check_sizes(sweep)
@@ -173,12 +213,26 @@ class Sweep:
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Sweep:
         """The inverse of `as_dict`."""
-        sizes = tuple((str(k), str(v)) for k, v in told["sizes"])
-        return cls(**{**told, "algorithms": tuple(told["algorithms"]), "sizes": sizes})
+        pairs = {
+            x: tuple((str(k), str(v)) for k, v in told.get(x, ())) for x in ("sizes", "options")
+        }
+        return cls(**{**told, "algorithms": tuple(told["algorithms"]), **pairs})
 
     def as_dict(self) -> dict[str, Any]:
-        """For the manifest."""
-        return asdict(self)
+        """For the manifest; options are in it where there are any."""
+        return {k: v for k, v in asdict(self).items() if k != "options" or v}
+
+    @property
+    def typed(self) -> str:
+        """Sizes and options as the command line takes them."""
+        told = dict(self.sizes)
+        words = [f"--{k} {v}" for k, v in told.items() if k not in LIMITS]
+        limits = {x for x in LIMITS if x in told}
+        for one in _options(self):
+            if one.kind == "limits" and limits:
+                words.append(f"--{one.name} {','.join(told.get(x, '') for x in LIMITS)}")
+        words += [f"--{k}" + f" {v}" * (v != "true") for k, v in self.options]
+        return " ".join(words)
 
     def blocks(self) -> tuple[Block, ...]:
         """One for each algorithm."""
@@ -198,7 +252,7 @@ class Sweep:
     @property
     def rows(self) -> int:
         """Points in a shard; the last one of a block has fewer."""
-        return self.shard_rows or min(rows_per_shard(self.engine, b.name, self.tiles)
+        return self.shard_rows or min(rows_per_shard(self.engine, b.name, b.program, self.tiles)
                                       for b in _named(self))  # fmt: skip
 
     def shard(self, number: int) -> Shard:
@@ -213,7 +267,7 @@ class Sweep:
             if point < block.points:
                 columns = {k: int(v[0]) for k, v in block.columns(point, point + 1).items()}
                 return Task(
-                    algorithm=block.name, program=program_hash(block.name),
+                    algorithm=block.name, program=block.hash,
                     sizes=tuple((x, columns[x]) for x in block.sizes), M=columns["M"],
                     tiles=next(asked(self, block, {k: [v] for k, v in columns.items()}, 1)),
                     engine=self.engine, policy=EXPLICIT, version=self.version,
@@ -226,10 +280,12 @@ class Sweep:
     def id(self) -> str:
         """A hash of all tasks and how they are cut: equal ids fill one directory."""
         told = {
-            "programs": [program_hash(name) for name in self.algorithms], "rows": self.rows,
+            "programs": [b.hash for b in self.blocks()], "rows": self.rows,
             "axes": [b.axes for b in self.blocks()], "tiles": self.tiles, "engine": self.engine,
             "feasible": self.feasible, "version": self.version, "revision": self.revision,
         }  # fmt: skip
+        if self.options:
+            told["options"] = self.options
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
@@ -243,54 +299,47 @@ def asked(sweep: Sweep, block: Block, columns: Mapping[str, Any], rows: int) -> 
     yield from (text % row for row in zip(*(columns[n] for n in names), strict=True))
 
 
-def _text(name: str, value: Any) -> str:
-    """An option as typed: text, a number, or a list of these."""
-    if isinstance(value, (list, tuple)) and value:
-        return ",".join(_text(name, x) for x in value)
-    if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)):
-        raise InputError(f"{name} = {value!r} is no value: give text, whole numbers, or a list")
-    return value if isinstance(value, str) else _shown(int(value))
-
-
-def _shown(value: object) -> str:
-    """A value as text; Python writes no integer of thousands of digits."""
-    huge = isinstance(value, int) and value.bit_length() > 128
-    return "an integer of more than 128 bits" if huge else repr(value)
-
-
-def _bool(value: Any) -> bool:
-    if not (value is None or isinstance(value, bool)):
-        raise InputError(f"feasible = {_shown(value)} is neither true nor false: write one of them")
-    return bool(value)
-
-
-def _rows(value: Any) -> int:
-    """Points in a shard as given; 0 where they are not."""
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_AXIS:
-        raise InputError(
-            f"shard_rows = {_shown(value)} is no number of points: give a whole number from 1 to "
-            f"{LONGEST_AXIS}"
-        )
-    return value
+def _options(sweep: Sweep) -> dict[Option, None]:
+    """All options of the problems of a sweep."""
+    problems = (algorithm(name).problem for name in sweep.algorithms)
+    return {one: None for problem in problems for one in problem.options()}
 
 
 @functools.lru_cache(maxsize=8)
 def _named(sweep: Sweep) -> tuple[Block, ...]:
     """Blocks without their first shards, on which the size of a shard must not depend."""
     found = []
+    given = dict(sweep.sizes)
     for name in sweep.algorithms:
         entry = algorithm(name)
-        names = size_names(entry.problem)
-        given = dict(sweep.sizes)
-        axes = [(x.name, _axis(x.name, given.get(x.name, str(x.default))))
-                for x in entry.problem.axes()]  # fmt: skip
-        axes.append(("M", _axis("M", sweep.M, sweep.dtype)))
-        least = {p.name: p.least for p in entry.program.params}
-        axes += [(x, _tile_axis(x, t, least[x])) for x, t in tile_ranges(name, sweep.tiles)]
-        found.append(Block(name, names, tuple(axes), 0))
+        sizes = {x.name: axis_values(x.name, given.get(x.name, str(x.default)))
+                 for x in entry.problem.axes()}  # fmt: skip
+        fixed: dict[str, Any] = {}
+        for one in entry.problem.options():
+            sizes |= {x: axis_values(x, given[x], least=one.least) for x in one.sizes if x in given}
+            _check_divides(one, sizes)
+            fixed |= {k: parse_option(one, text) for k, text in sweep.options if k == one.name}
+        family = Family.of(entry.problem, {x: values[-1] for x, values in sizes.items()}, fixed)
+        least = {p.name: p.least for p in entry.program_for(family.form).params}
+        axes = [*sizes.items(), ("M", axis_values("M", sweep.M, sweep.dtype))]
+        for x, text in tile_ranges(name, sweep.tiles, tuple(least)):
+            axes.append((x, axis_values(x, text, least=least[x])))
+        found.append(Block(name, family, tuple(axes), 0))
     return tuple(found)
+
+
+def _check_divides(one: Option, sizes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise InputError for the first point at which an option doesn't divide what it should."""
+    if not one.divides or one.name not in sizes:
+        return
+    every = math.lcm(*sizes[one.name])
+    for whole in sizes[one.divides]:
+        if whole % every:
+            bad = next(x for x in sizes[one.name] if whole % x)
+            raise InputError(
+                f"{one.name} = {bad} does not divide {one.divides} = {whole}, the first such point "
+                "of the grid: give divisors only"
+            )
 
 
 @functools.lru_cache(maxsize=8)
@@ -298,59 +347,20 @@ def _blocks(sweep: Sweep) -> tuple[Block, ...]:
     found: list[Block] = []
     first = 0
     for b in _named(sweep):
-        found.append(Block(b.name, b.sizes, b.axes, first))
+        found.append(replace(b, first=first))
         first += -(-b.points // sweep.rows)
     return tuple(found)
 
 
-def _axis(name: str, text: str, dtype: str | None = None) -> tuple[int, ...]:
-    values = parse_range(name, text, dtype)
-    if len(values) > LONGEST_AXIS:
-        raise InputError(f"{name} = {text!r} has {len(values)} values: at most {LONGEST_AXIS}")
-    return tuple(values)
-
-
-def _tile_axis(name: str, text: str, least: int) -> tuple[int, ...]:
-    """A hold may be 0, which no size is."""
-    parts = [x for x in text.split(",") if least or x.strip() != "0"]
-    zero = (0,) if len(parts) < len(text.split(",")) else ()
-    return zero + (_axis(name, ",".join(parts)) if parts else ())
-
-
-def tile_ranges(name: str, tiles: str) -> tuple[tuple[str, str], ...]:
-    """``B_r=16:256:x2,B_c=32,64`` → ``(("B_r", "16:256:x2"), ("B_c", "32,64"))``.
-
-    Empty for rules.  Raises InputError for other
-    names, and for tiles that the algorithm hasn't.
-    """
-    entry = algorithm(name)
-    if "=" not in tiles:
-        rule_of(entry, tiles)
-        return ()
-    found: dict[str, str] = {}
-    last = ""
-    for part in tiles.split(","):
-        key, equals, value = (x.strip() for x in part.partition("="))
-        if not equals and not last:
-            raise InputError(f"tiles {tiles!r} are not like B_r=64,B_c=16:256:x2: write them so")
-        if equals and key in found:
-            raise InputError(f"tiles {tiles!r} gives {key} twice: give it once")
-        last = key if equals else last
-        found[last] = value if equals else f"{found[last]},{part.strip()}"
-    known = [p.name for p in entry.program.params]
-    for key in found:
-        if key not in known:
-            raise InputError(f"{name} has no tile size {key!r}: {closest(key, known)}")
-    return tuple((x, found[x]) for x in known if x in found)
-
-
 def _check_sizes(sweep: Sweep) -> None:
     problems = {name: algorithm(name).problem for name in sweep.algorithms}
-    given = {name for name, _ in sweep.sizes}
+    given = dict(sweep.sizes)
     for name, problem in problems.items():
         missing = [x.name for x in problem.axes() if x.name not in given and x.default is None]
         if missing:
             raise InputError(f"{name} needs {', '.join('--' + x for x in missing)}: give it")
     used = {x for problem in problems.values() for x in size_names(problem)}
-    for name in given - used:
-        raise InputError(f"no algorithm of the sweep has a size {name}: leave --{name} out")
+    used |= {x for one in _options(sweep) for x in (one.name, *one.sizes)}
+    for name in (*given, *dict(sweep.options)):
+        if name not in used:
+            raise InputError(f"no algorithm of the sweep has a size {name}: leave --{name} out")

@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import algorithm
 from iosim.counting.show import show
 from iosim.errors import InputError, IosimError
 from iosim.program.canonical import canonical
 from iosim.sweep.files import Damaged, read_regular
-from iosim.sweep.grid import Sweep
-from iosim.sweep.task import program_hash
+from iosim.sweep.grid import Block, Sweep
 from iosim.sweep.work import schema
 
 MANIFEST = "sweep.json"
@@ -25,7 +23,7 @@ def declared(sweep: Sweep) -> dict[str, Any]:
     """The manifest of a sweep."""
     return _summed({
         "kind": "sweep", "id": sweep.id, "points": sweep.points, "shards": sweep.shards,
-        "sweep": sweep.as_dict(), "programs": {x: _told(x) for x in sweep.algorithms},
+        "sweep": sweep.as_dict(), "programs": {b.name: _told(b) for b in sweep.blocks()},
         "columns": columns(schema(sweep)),
     })  # fmt: skip
 
@@ -71,12 +69,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _told(name: str) -> dict[str, Any]:
+def _told(block: Block) -> dict[str, Any]:
     """A schedule in a manifest: its hash, its listing for people, and what was hashed."""
-    program = algorithm(name).program
     return {
-        "hash": program_hash(name), "text": show(program),
-        "program": json.loads(canonical(program)),
+        "hash": block.hash, "text": show(block.program),
+        "program": json.loads(canonical(block.program)),
     }  # fmt: skip
 
 

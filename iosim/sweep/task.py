@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from iosim.algorithms import algorithm
+from iosim.problem import Form
 from iosim.program.canonical import digest
 
 # 128 bits of SHA-256 as hexadecimal digits: a billion rows collide with odds of 10⁻²¹.
@@ -27,7 +28,8 @@ class Task:
     Attributes:
         algorithm: the registry's name; not hashed, since the program says what is run.
         program: SHA-256 of the schedule's canonical form (`iosim.program.canonical`).
-        sizes: ``((axis, extent), …)``.
+        sizes: ``((name, extent), …)``, options that are sizes among them; the other options are the
+            program's.
         M: words of fast memory.
         tiles: as asked: ``auto``, a published rule, or values (``B_r=64,B_c=32``).
         engine: what counts (`iosim.engines.ENGINES`).
@@ -80,6 +82,7 @@ def hashes(head: str, axes: Iterable[str], rows: Iterable[tuple[object, ...]]) -
 
 
 @functools.lru_cache(maxsize=64)
-def program_hash(name: str) -> str:
-    """SHA-256 of a registered schedule's canonical form."""
-    return digest(algorithm(name).program)
+def program_hash(name: str, form: Form | None = None) -> str:
+    """SHA-256 of a registered schedule's canonical form; without a form, for plain problems."""
+    entry = algorithm(name)
+    return digest(entry.program if form is None else entry.program_for(form))

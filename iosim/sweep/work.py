@@ -1,10 +1,10 @@
 """What a worker does: one shard of a sweep, from its number to a typed table.
 
 Columns: what was asked (hash, algorithm, program, engine, policy, version, revision, sizes,
-M_words, tiles), what was used (tile_*), what came out (feasible, *_words by direction and tensor,
-peak_words), the largest proven lower bound and the gap to it, and time_s.  Only time_s differs
-between two runs.  Tiles that are given are counted whether they fit into M or not; the gap is null
-where they don't, since no bound speaks of more memory than M.
+options, M_words, tiles), what was used (tile_*), what came out (feasible, *_words by direction and
+tensor, peak_words), the largest proven lower bound and the gap to it, and time_s.  Only time_s
+differs between two runs.  Tiles that are given are counted whether they fit into M or not; the gap
+is null where they don't, since no bound speaks of more memory than M.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound_many
+from iosim.problem import Family
 from iosim.sweep.engines import count_columns
 from iosim.sweep.grid import EXPLICIT, Shard, Sweep, asked
 from iosim.sweep.need import pyarrow
-from iosim.sweep.task import hashes, head_text, program_hash
+from iosim.sweep.task import hashes, head_text
 from iosim.tiling.rules import choose_many
 
 Ints = NDArray[np.int64]
@@ -63,14 +64,18 @@ def schema(sweep: Sweep) -> Any:
     pa = pyarrow()
     word, text = pa.int64(), pa.dictionary(pa.int32(), pa.string())
     blocks = sweep.blocks()
-    programs = [algorithm(b.name).program for b in blocks]
+    programs = [b.program for b in blocks]
+    shared = [
+        (x, pa.bool_() if isinstance(value, bool) else text)
+        for x, value in {k: v for b in blocks for k, v in b.family.fixed.items()}.items()
+    ]
     sizes = dict.fromkeys(x for b in blocks for x in b.sizes)
     tiles = dict.fromkeys(p.name for program in programs for p in program.params)
     moved = sorted(set().union(*(program.keys() for program in programs)))
     return pa.schema([
         ("hash", pa.string()), ("algorithm", text), ("program", text), ("engine", text),
         ("policy", text), ("version", text), ("revision", word), *((x, word) for x in sizes),
-        ("M_words", word), ("tiles", pa.string()), *((f"tile_{x}", word) for x in tiles),
+        *shared, ("M_words", word), ("tiles", pa.string()), *((f"tile_{x}", word) for x in tiles),
         ("feasible", pa.bool_()), ("load_words", word), ("store_words", word),
         ("total_words", word), ("peak_words", word),
         *((f"{way}_{tensor}_words", word) for way, tensor in moved), ("lower_bound", text),
@@ -81,15 +86,16 @@ def schema(sweep: Sweep) -> Any:
 def _table(sweep: Sweep, shard: Shard) -> Any:
     pa = pyarrow()
     block = shard.block
-    entry = algorithm(block.name)
     columns = block.columns(shard.start, shard.stop)
     M = columns.pop("M")
-    used, found, searching = choose_many(entry, sweep.tiles, columns, M)
+    used, found, searching = choose_many(
+        algorithm(block.name), sweep.tiles, block.family, columns, M
+    )
     sizes = {x: columns[x] for x in block.sizes}
     # Rows without tiles are left out of the count and get nulls.
     rows = np.flatnonzero(found)
     some = {name: values[rows] for name, values in (sizes | used).items()}
-    counts, peaks, seconds = count_columns(block.name, sweep.engine, block.sizes, some, M[rows])
+    counts, peaks, seconds = count_columns(block.name, sweep.engine, block.family, some, M[rows])
     feasible = np.zeros(len(M), bool)
     feasible[rows] = peaks <= M[rows]
     keep = np.flatnonzero(feasible) if sweep.feasible else np.arange(len(M))
@@ -102,21 +108,21 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
 
     load: Any = sum((v for (way, _), v in counts.items() if way == "load"), np.int64(0))
     store: Any = sum((v for (way, _), v in counts.items() if way == "store"), np.int64(0))
-    bound_words, bound_names = _bounds(entry.problem.kind, sizes, M)
+    bound_words, bound_names = _bounds(block.family, sizes, M)
     total = load + store
     gap = np.zeros(len(M))
     gap[rows] = total / bound_words[rows]
     tiles = list(asked(sweep, block, columns, len(M)))
-    head = head_text(
-        program_hash(block.name), sweep.engine, EXPLICIT, sweep.version, sweep.revision
-    )
+    head = head_text(block.hash, sweep.engine, EXPLICIT, sweep.version, sweep.revision)
     points = zip(*(v.tolist() for v in sizes.values()), M.tolist(), tiles, strict=True)
     given: dict[str, Any] = {
         "hash": pa.array(hashes(head, sizes, points)).take(pa.array(keep)),
-        "algorithm": block.name, "program": program_hash(block.name), "engine": sweep.engine,
+        "algorithm": block.name, "program": block.hash, "engine": sweep.engine,
         "policy": EXPLICIT, "version": sweep.version,
         "revision": pa.array(np.full(len(keep), sweep.revision)),
         **{x: pa.array(v[keep]) for x, v in sizes.items()},
+        **{x: v if isinstance(v, str) else pa.array(np.full(len(keep), v))
+           for x, v in block.family.fixed.items()},
         "M_words": pa.array(M[keep]),
         "tiles": pa.array(tiles).take(pa.array(keep)),
         **{f"tile_{x}": spread(v[rows]) for x, v in used.items()},
@@ -143,12 +149,12 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
     return pa.Table.from_arrays(arrays, schema=fields)
 
 
-def _bounds(kind: str, sizes: Mapping[str, Ints], M: Ints) -> Lower:
+def _bounds(family: Family, sizes: Mapping[str, Ints], M: Ints) -> Lower:
     """The largest exact lower bound at each row; rows that differ in tiles only share it."""
     table = np.stack([*sizes.values(), M], axis=1)
     fresh = np.ones(len(M), bool)
     fresh[1:] = np.any(table[1:] != table[:-1], axis=1)
     at = np.cumsum(fresh) - 1
-    few = {x: v[fresh] for x, v in sizes.items()}
-    words, names = best_lower_bound_many(kind, few, M[fresh])
+    few = family.extents({x: v[fresh] for x, v in sizes.items()})
+    words, names = best_lower_bound_many(family.form, few, M[fresh])
     return words[at], [names[k] for k in at]

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from iosim.algorithms import Algorithm, all_algorithms
 from iosim.counting.numbers import peak
 from iosim.errors import CapacityError, InputError
-from iosim.problem import size_names
+from iosim.problem import Family
+from iosim.program.ir import Program
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles, optimal_tiles_many
 from iosim.tiling.gpu import gpu_tiles
 from iosim.units import parse_tiles
 
 Ints = NDArray[np.int64]
-Many = Callable[[Algorithm, Mapping[str, Any], Ints], tuple[dict[str, Ints], NDArray[np.bool_]]]
+Many = Callable[[Program, Mapping[str, Any], Ints], tuple[dict[str, Ints], NDArray[np.bool_]]]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class TileRule:
     Attributes:
         name: how it is asked for.
         one: ``(algorithm, problem, M)`` → tiles; raises CapacityError where none fit.
-        many: ``(algorithm, columns, M)`` → tiles in arrays, and where there are any; None where
+        many: ``(program, columns, M)`` → tiles in arrays, and where there are any; None where
             points are asked for one by one.
         exceeds: its tiles may need more than M, which is said in a remark.
     """
@@ -49,10 +50,10 @@ RULES: dict[str, TileRule] = {
     for rule in (
         TileRule(
             "auto",
-            lambda a, problem, M: optimal_tiles(a.program, problem, M).tiles,
-            lambda a, columns, M: optimal_tiles_many(a.program, columns, M),
+            lambda a, problem, M: optimal_tiles(a.program_for(problem), problem, M).tiles,
+            lambda program, columns, M: optimal_tiles_many(program, columns, M),
         ),
-        TileRule("gpu", lambda a, problem, M: gpu_tiles(a.program, problem, M).tiles),
+        TileRule("gpu", lambda a, problem, M: gpu_tiles(a.program_for(problem), problem, M).tiles),
     )
 }
 
@@ -94,12 +95,13 @@ def choose_tiles(algorithm: Algorithm, problem: Any, M: int, how: str = "auto") 
 
     Raises:
         CapacityError: the tiles don't fit, or none would; the smallest M that works is named.
-        InputError: unknown rules, parameters or values.
+        InputError: unknown rules, parameters or values; the problem has options that the
+            algorithm doesn't support.
 
     A published rule is taken at its word: where its tiles need more than M words (the papers
     leave out the small buffers) the choice says so in its remark instead of raising.
     """
-    program = algorithm.program
+    program = algorithm.program_for(problem)
     if "=" not in how:
         rule = rule_of(algorithm, how)
         instance = bind(program, problem.sizes, rule.one(algorithm, problem, M))
@@ -132,36 +134,40 @@ def _clipped(instance: Instance) -> dict[str, int]:
 
 
 def choose_many(
-    algorithm: Algorithm, how: str, columns: Mapping[str, Any], M: Ints
+    algorithm: Algorithm, how: str, family: Family, columns: Mapping[str, Any], M: Ints
 ) -> tuple[dict[str, Ints], NDArray[np.bool_], NDArray[np.float64]]:
     """Tiles at many points, clipped to their axes.
 
     Args:
         how: the name of a rule, or values, which the columns hold then.
-        columns: an int64 array for every size, and for each tile that is given.
+        family: the problems.
+        columns: an int64 array for every size of the family, and for each tile that is given.
 
     Returns:
         ``{parameter: values}``, where there are any tiles, and the seconds that each point took.
     """
-    params, n = algorithm.program.params, len(M)
-    used = {p.name: columns.get(p.name, np.zeros(n, np.int64)) for p in params}
+    program, n = algorithm.program_for(family.form), len(M)
+    names = [p.name for p in program.params]
+    extents = family.extents(columns)
+    used = {x: columns.get(x, np.zeros(n, np.int64)) for x in names}
     found, seconds = np.ones(n, bool), np.zeros(n)
     rule = RULES["auto"] if "=" in how else rule_of(algorithm, how)
     start = time.perf_counter()
     if used.keys() <= columns.keys():
         pass  # tiles that are all given are taken whether they fit or not
     elif rule.many is not None:
-        used, found = rule.many(algorithm, columns, M)
+        given = {x: columns[x] for x in names if x in columns}
+        used, found = rule.many(program, extents | given, M)
         seconds += (time.perf_counter() - start) / max(1, n)
     else:
-        names = size_names(algorithm.problem)
         for k in range(n):
             start = time.perf_counter()
-            problem = algorithm.problem(**{x: int(columns[x][k]) for x in names})
+            problem = family.at({x: int(columns[x][k]) for x in family.names})
             try:
                 for name, value in rule.one(algorithm, problem, int(M[k])).items():
                     used[name][k] = value
             except CapacityError:
                 found[k] = False
             seconds[k] = time.perf_counter() - start
-    return {p.name: np.minimum(used[p.name], columns[p.axis]) for p in params}, found, seconds
+    clipped = {p.name: np.minimum(used[p.name], extents[p.axis]) for p in program.params}
+    return clipped, found, seconds
