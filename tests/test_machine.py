@@ -165,6 +165,26 @@ def test_inputs_that_are_no_real_numbers_lose_no_part(array: Any) -> None:
         iosim.simulate(instance, iosim.Machine(9), {"X": array})
 
 
+def test_heads_may_be_given_in_one_axis() -> None:
+    """Q is (kv_heads, group, N, d) in the program, and (heads, N, d) where people have it."""
+    problem = iosim.Attention(5, 3, 6, N_k=7, d_v=2, kv_heads=2, causal=True)
+    program = iosim.algorithm("flash2").program_for(problem)
+    instance = iosim.bind(program, problem.sizes, {"B_r": 2, "B_c": 3})
+    hbm = problem.random()
+    assert hbm["Q"].shape == (2, 3, 5, 3)
+    apart = iosim.simulate(instance, iosim.Machine(99), hbm)
+    in_one = hbm | {"Q": hbm["Q"].reshape(6, 5, 3)}
+    run = iosim.simulate(instance, iosim.Machine(99), in_one)
+    assert (run.counts, run.outputs["O"].shape) == (apart.counts, (6, 5, 2))
+    np.testing.assert_array_equal(run.outputs["O"].reshape(2, 3, 5, 2), apart.outputs["O"])
+    for inputs, got in ((in_one, run), (hbm, apart)):
+        assert iosim.max_error(got.outputs, problem.reference(inputs)) < 1e-12
+    with pytest.raises(InputError, match=r"Q has shape \(3, 5, 3\), the problem needs \(2, 3, 5"):
+        iosim.simulate(instance, iosim.Machine(99), hbm | {"Q": np.zeros((3, 5, 3))})
+    with pytest.raises(InputError, match=r"K has shape \(14, 3\), the problem needs \(2, 7, 3\)"):
+        iosim.simulate(instance, iosim.Machine(99), hbm | {"K": hbm["K"].reshape(14, 3)})
+
+
 def test_misuse_is_one_line() -> None:
     program = iosim.algorithm("copy").program
     instance = iosim.bind(program, {"n": 4}, {"B": 2})

@@ -82,7 +82,9 @@ def simulate(
     Args:
         instance: the program with its sizes and tiles.
         machine: the fast memory.
-        hbm: the inputs by name, float64, of the shapes that the program's tensors have.
+        hbm: the inputs by name, float64, of the shapes that the program's tensors have.  Those of
+            four axes or more may be given with the first two as one, which outputs then have, too:
+            Q as (heads, N, d) where the program's is (kv_heads, group, N, d).
         lanes: how many words of one buffer may be processed at once (1: strictly in order).
         tick: called now and then with the words moved so far.
 
@@ -109,17 +111,21 @@ def simulate(
         raise InputError(f"{program.name} needs {', '.join(missing)} in HBM: give the arrays")
     env = instance.env
     memory: dict[str, Array] = {}
+    joined = False
     for tensor in program.tensors:
         shape = tuple(env[axis] for axis in tensor.axes)
-        if tensor.name in hbm:
-            memory[tensor.name] = _real(tensor.name, hbm[tensor.name])
-            if memory[tensor.name].shape != shape:
-                raise InputError(
-                    f"{tensor.name} has shape {memory[tensor.name].shape}, the problem needs "
-                    f"{shape}: reshape it or change the sizes"
-                )
-        else:
+        if tensor.name not in hbm:
             memory[tensor.name] = np.full(shape, np.nan)
+            continue
+        array = _real(tensor.name, hbm[tensor.name])
+        if len(shape) > 3 and array.shape == _joined(shape):
+            joined, array = True, array.reshape(shape)
+        if array.shape != shape:
+            raise InputError(
+                f"{tensor.name} has shape {array.shape}, the problem needs {shape}: reshape it or "
+                "change the sizes"
+            )
+        memory[tensor.name] = array
     for tensor in program.tensors:
         if tensor.positions:
             check_positions(tensor, memory[tensor.name], env[tensor.positions])
@@ -136,8 +142,17 @@ def simulate(
         tick=tick,
     )
     _body(state, program.body, "program")
-    outputs = {x: a for x, a in memory.items() if x in stored or x not in hbm}
+    outputs = {
+        x: a.reshape(_joined(a.shape)) if joined and a.ndim > 3 else a
+        for x, a in memory.items()
+        if x in stored or x not in hbm
+    }
     return Run(Counts.of(state.words), state.peak, outputs)
+
+
+def _joined(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape whose first two axes are one."""
+    return (shape[0] * shape[1], *shape[2:])
 
 
 def _real(name: str, array: Any) -> Array:

@@ -187,9 +187,10 @@ class Attention(BaseProblem):
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """The textbook formula in float64, a block of rows at a time to bound memory.
 
-        Q may be (heads, N, d), too, where a program's is (kv_heads, group, N, d); O is of the
-        program's shape.
+        Q may be (heads, N, d), too, where a program's is (kv_heads, group, N, d); O has the same
+        leading axes.
         """
+        given = np.shape(hbm["Q"])
         Q = np.asarray(hbm["Q"], np.float64).reshape(self.heads, self.N, self.d)
         K, V = (np.asarray(hbm[x], np.float64) for x in "KV")
         O = np.empty((self.heads, self.N, self.values))
@@ -204,8 +205,7 @@ class Attention(BaseProblem):
                 P = np.exp(S - np.where(np.isneginf(top), 0, top))
                 total = P.sum(axis=1, keepdims=True)
                 O[h, i : i + rows] = (P @ V[g]) / np.where(total == 0, 1, total)
-        sizes = self.sizes
-        return {"O": O.reshape([sizes[a] for a in self.form.tensor("O").axes])}
+        return {"O": O.reshape(*given[:-1], self.values)}
 
     def seen(self, i: Any, j: Any) -> Any:
         """Whether row i sees column j; numbers or arrays."""
