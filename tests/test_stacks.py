@@ -158,6 +158,65 @@ def _dims(program: Any) -> list[Load]:
     ]
 
 
+def in_two_parts(b: iosim.Builder) -> None:
+    """A copy of stacks one part of which is as long as a tile says, and empty at times."""
+    (B,) = b.tile_sizes("n", "B")
+    for u in b.grid("n", B):
+        for part in (b.span("m", 0, u.stop), b.span("m", u.stop)):
+            rows = b.stack(u, part)
+            a = b.load("A", rows, "k")
+            b.store(a, "B", rows, "k")
+            b.free(a)
+
+
+def before(b: iosim.Builder) -> None:
+    """Rows of the first plane attend to those of all planes before their tile: to none at first."""
+    (B,) = b.tile_sizes("m", "B")
+    first = b.span("n", 0, 1)
+    for i in b.grid("m", B):
+        rows = b.stack(first, i)
+        q, o = b.load("A", rows, "k", name="q"), b.zeros("o", rows, "k")
+        m, l = b.lowest("m", rows), b.zeros("l", rows)
+        columns = b.stack("n", b.span("m", 0, i.start))
+        keys, s = b.load("A", columns, "k", name="keys"), b.zeros("s", rows, columns)
+        b.op("matmul_nt", s, q, keys)
+        b.op("online_softmax", o, m, l, s, keys)
+        b.op("finish_seen", o, l)
+        b.store(o, "B", rows, "k")
+        b.free(q, o, m, l, keys, s)
+
+
+@pytest.mark.parametrize("sizes", [(5, 7, 3), (4, 3, 2), (6, 20, 17), (3, 9, 2)])
+def test_parts_may_follow_a_tile(sizes: tuple[int, int, int]) -> None:
+    names = dict(zip("nmk", sizes, strict=True))
+    A = Cube(**names).random()["A"]
+    program = iosim.build("in_two_parts", Cube, in_two_parts)
+    for B in (2, 3, 8):
+        run = check_counts(program, names, {"B": B})
+        np.testing.assert_array_equal(run.outputs["B"], A)
+        instance = iosim.bind(program, names, {"B": B})
+        outcome = interpret(emit(instance), {"A": A})
+        assert outcome.counts == run.counts
+        np.testing.assert_array_equal(outcome.outputs["B"], A.astype(np.float32))
+
+
+@pytest.mark.parametrize("B", [2, 3, 4])
+def test_columns_may_be_a_stack_that_is_empty_at_times(B: int) -> None:
+    names = {"n": 3, "m": 9, "k": 4}
+    A = Cube(**names).random()["A"]
+    program = iosim.build("before", Cube, before)
+    run = check_counts(program, names, {"B": B})
+    outcome = interpret(emit(iosim.bind(program, names, {"B": B})), {"A": A})
+    assert outcome.counts == run.counts
+    for i in range(9):
+        keys = A[:, : i // B * B].reshape(-1, 4)
+        s = keys @ A[0, i]
+        p = np.exp(s - s.max(initial=0.0))
+        want = p @ keys / max(p.sum(), 1e-300)
+        np.testing.assert_allclose(run.outputs["B"][0, i], want, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(outcome.outputs["B"][0, i], want, rtol=1e-4, atol=1e-5)
+
+
 def test_sectors_are_those_of_the_transfers() -> None:
     """The fold over nodes and the walk over transfers agree where no loop follows a tile."""
 

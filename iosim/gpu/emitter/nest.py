@@ -27,6 +27,7 @@ from iosim.program.ir import (
     Tile,
     dims,
     nodes,
+    unstacked,
 )
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
@@ -268,15 +269,15 @@ class KernelText:
 
     def _one(self, node: Load | Store | Alloc, block: str) -> None:
         own = dims(node.index)
-        if not isinstance(node, Alloc):
-            self.tiles.say_masks(own, self._say)
         match node:
             case Load():
                 self._made(node, own, block)
+                self.tiles.say_masks(own, self._say)
                 self._load(node, own, block)
             case Alloc():
                 self._made(node, own, block)
             case Store():
+                self.tiles.say_masks(own, self._say)
                 at, ok = self.tiles.pointer(node), self.tiles.mask(own)
                 ptr = self.names.ptr(node.tensor)
                 value = f"{block}.to({ptr}.dtype.element_ty)"
@@ -368,7 +369,8 @@ class KernelText:
             x
             for ref, names in zip(node.operands, spec.dims, strict=True)
             if ref != NOTHING and spec.lowest
-            for x, c in zip(self.buffers[ref.buffer], names, strict=False)
+            for dim, c in zip(self.buffers[ref.buffer], names, strict=False)
+            for x in unstacked((dim,))
             if c in spec.over and isinstance(x, Span) and self.tiles.may_be_empty(x)
         }
         for x in sorted(taken, key=str):
