@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import time
+import types
 
 import numpy as np
 import pytest
+import walking
 
 import iosim
-from iosim.gpu import EmitError, emit, interpret
+from iosim.gpu import EmitError, emit, interpret, l2
+from iosim.gpu.emitter import layout
 from iosim.program.ops import OPS
+from iosim.units import bytes_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -28,6 +33,13 @@ PROBLEMS = {
     "unseen window": iosim.Attention(53, 16, N_k=20, window=(3, 2), align="upper left"),
     "groups": iosim.Attention(37, 24, 4, kv_heads=2, causal=True),
 }
+
+SUPPORTED = [
+    (algorithm.name, case)
+    for algorithm in iosim.all_algorithms("attention")
+    for case, problem in PROBLEMS.items()
+    if algorithm.supports(problem.form)
+]
 
 
 def check(algorithm, problem, tiles, dtype="fp32"):
@@ -54,8 +66,6 @@ def tiles_of(program, turn):
 )
 def test_every_schedule_under_every_mask(name, case):
     algorithm, problem = iosim.algorithm(name), PROBLEMS[case]
-    if set(algorithm.lacks) & set(problem.form.options):
-        pytest.skip(f"{name} does not support it, and says so")
     turn = list(PROBLEMS).index(case) % 3
     check(algorithm, problem, tiles_of(algorithm.program_for(problem), turn))
 
@@ -310,6 +320,48 @@ def test_the_longest_items_start_first():
         problem = iosim.Attention(64, 16, 2, window=window)
         program = iosim.algorithm("flash2").program_for(problem)
         assert "i = item % 4 * 16" in emit(iosim.bind(program, problem.sizes, tiles)).source
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+@pytest.mark.parametrize(("name", "case"), SUPPORTED)
+def test_sectors_of_loops_that_follow_tiles_against_a_walk_over_every_row(name, case, dtype):
+    algorithm, problem = iosim.algorithm(name), PROBLEMS[case]
+    program = algorithm.program_for(problem)
+    for turn in range(3):
+        instance = iosim.bind(program, problem.sizes, tiles_of(program, turn))
+        want = walking.sectors(instance, dtype)
+        found = {key: n for key, n in layout.sector_bytes(instance, dtype).items() if n}
+        assert found == {key: n for key, n in want.items() if n}
+
+
+def test_sectors_of_a_long_causal_schedule_take_no_walk():
+    """A minute, transfer by transfer; the words are whole sectors here, so they are known."""
+    problem = iosim.Attention(16384, 64, 32, causal=True)
+    for name, tiles in (("flash2", {"B_r": 16, "B_c": 16}), ("flash1", {"B_r": 16, "B_c": 16})):
+        program = iosim.algorithm(name).program_for(problem)
+        instance = iosim.bind(program, problem.sizes, tiles)
+        started = time.perf_counter()
+        found = layout.sector_bytes(instance, "fp16")
+        assert time.perf_counter() - started < 2
+        assert found == bytes_of(iosim.count(instance), program.tensors, "fp16")
+
+
+@pytest.mark.parametrize("model", ["footprint", "wave", "swept", "predicted", "drift"])
+def test_models_of_dram_refuse_what_follows_a_tile(model):
+    problem = iosim.Attention(64, 16, causal=True)
+    program = iosim.algorithm("flash2").program_for(problem)
+    instance = iosim.bind(program, problem.sizes, {"B_r": 16, "B_c": 16})
+    job = types.SimpleNamespace(instance=instance, sizes=problem.sizes, dtype="fp16")
+    go = {
+        "footprint": lambda: l2.footprint_bytes(instance, "fp16"),
+        "wave": lambda: l2.wave_bytes(job, 4),
+        "swept": lambda: l2.swept_bytes(job),
+        "predicted": lambda: l2.predicted_bytes(job, 4, 2**20),
+        "drift": lambda: l2.drift_bytes(np.zeros((4, 2), np.int64), job, [1.0]),
+    }[model]
+    said = "the models of DRAM reads don't know flash2, where a loop or a buffer follows"
+    with pytest.raises(EmitError, match=said):
+        go()
 
 
 # -- names ------------------------------------------------------------------------------------

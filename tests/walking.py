@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
 import iosim
+from iosim.problem import word_bytes
 from iosim.program.ir import Alloc, Edge, Free, Load, Loop, Store, Tile
+from iosim.program.walk import walk
 from iosim.trace import tally
 
 
@@ -94,3 +97,15 @@ def agree(
     if formula is not None:
         assert formula.at(sizes, tiles) == (counts, top)
     return counts, top
+
+
+def sectors(instance: Any, dtype: str) -> dict[Any, int]:
+    """Bytes of the 32-byte sectors that every row of every transfer touches."""
+    found: dict[Any, int] = {}
+    for t in walk(instance):
+        *rows, (start, stop) = t.ranges
+        word = word_bytes(dtype, instance.program.tensor(t.tensor).wide)
+        touched = len({p * word // 32 for p in range(start, stop)})
+        key = (t.direction, t.tensor)
+        found[key] = found.get(key, 0) + 32 * touched * math.prod(b - a for a, b in rows)
+    return found

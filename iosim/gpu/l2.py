@@ -46,8 +46,10 @@ from iosim.program.ir import (
     Tile,
     Within,
     dims,
+    nodes,
     unstacked,
 )
+from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 from iosim.units import bytes_of
 
@@ -56,8 +58,29 @@ from iosim.units import bytes_of
 L2_SHARE = 0.5
 
 
+def _fixed_loops(instance: Instance) -> None:
+    """Raise EmitError unless all items of a nest sweep the same, which these models are about."""
+    program = instance.program
+    index = [x for n in nodes(program.body) if isinstance(n, (Load, Store)) for x in n.index]
+    why = ""
+    if named_tiles(program):
+        why = "a loop or a buffer follows an outer tile"
+    elif any(isinstance(x, (Number, Within, At)) for x in index):
+        why = "a tensor is indexed by a tile's number or by a position that is read"
+    if why:
+        raise EmitError(
+            f"the models of DRAM reads don't know {program.name}, where {why}: use a schedule of "
+            "dense attention"
+        )
+
+
 def footprint_bytes(instance: Instance, dtype: str) -> dict[Direction, int]:
-    """Bytes that must be read and written if every kernel moves what it touches once."""
+    """Bytes that must be read and written if every kernel moves what it touches once.
+
+    Raises EmitError, as all models here, where loops follow outer tiles or a table is read: what
+    is touched differs from item to item there.
+    """
+    _fixed_loops(instance)
     program, words = instance.program, Counts()
     for body in nests(instance):
         ways: tuple[tuple[Direction, set[str]], ...] = (
@@ -77,6 +100,7 @@ def wave_bytes(job: Job, resident: int) -> int:
     In every wave each load moves, once, what is distinct among the wave's items.
     """
     instance = job.instance
+    _fixed_loops(instance)
     total = 0
     for body in nests(instance):
         grid, inside = chain(body)
@@ -146,6 +170,7 @@ def _inner_words(instance: Instance, load: Load, outer: tuple[Loop, ...]) -> int
 def swept_bytes(job: Job) -> int:
     """Bytes that every item of a head sweeps: the loads that no launch tile but points index."""
     instance = job.instance
+    _fixed_loops(instance)
     (body,) = nests(instance)
     grid, inside = chain(body)
     total = 0

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import assert_never
 
 from iosim.counts import Key
@@ -25,6 +24,7 @@ from iosim.program.ir import (
     Node,
     Number,
     Op,
+    Plain,
     Span,
     Store,
     Tile,
@@ -32,8 +32,8 @@ from iosim.program.ir import (
     dims,
     unstacked,
 )
-from iosim.program.space import Range, named_tiles
-from iosim.program.walk import Instance, walk
+from iosim.program.space import Env, Range, inside, resolved, step, tiles
+from iosim.program.walk import Instance
 
 SECTOR = 32  # bytes, the unit in which an NVIDIA GPU moves data between the SM and L2
 PAD = 16  # words: a whole sector of the narrowest type that is emitted, fp16
@@ -74,22 +74,7 @@ def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> 
     read and write.
     """
     total: dict[Key, int] = {}
-    if named_tiles(instance.program):
-        return _walked_sectors(instance, dtype, nests)
     for key, sectors in _sectors(instance, dtype, instance.program.body[nests], ()):
-        total[key] = total.get(key, 0) + sectors * SECTOR
-    return total
-
-
-def _walked_sectors(instance: Instance, dtype: str, nests: slice) -> dict[Key, int]:
-    """`sector_bytes` transfer by transfer, where loops follow outer tiles."""
-    program = replace(instance.program, body=instance.program.body[nests])
-    total: dict[Key, int] = {}
-    for t in walk(Instance(program, instance.values)):
-        word = word_bytes(dtype, program.tensor(t.tensor).wide)
-        *rows, last = t.ranges
-        sectors = math.prod(stop - start for start, stop in rows) * _run(last, word)
-        key = (t.direction, t.tensor)
         total[key] = total.get(key, 0) + sectors * SECTOR
     return total
 
@@ -115,31 +100,59 @@ def _key(node: Load | Store) -> Key:
 
 def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[Loop, ...]) -> int:
     tensor = instance.program.tensor(node.tensor)
-    word = word_bytes(dtype, tensor.wide)
-    *rows, last = index = unstacked(node.index)
-    n = 1
-    for loop in outer:
-        start, stop = instance.span(loop.span)
-        step = 1 if loop.step is None else instance.env[loop.step]
-        if loop.tile == last:
-            n *= _runs(start, stop, step, word)
-        elif isinstance(last, Within) and loop.tile == last.tile:
-            full, rest = divmod(stop - start, step)
-            n *= full * _run((0, step), word) + _run((0, rest), word)
-        elif loop.tile in dims(tuple(rows)):
-            n *= stop - start
-        else:
-            n *= -(-(stop - start) // step)
-    for x in index:
-        match x:
-            case Span():
-                span = instance.span(x)
-                n *= _run(span, word) if x is last else span[1] - span[0]
-            case Tile() | Number() | Within() | At():
-                pass  # its loop was taken above, and a position is one
-            case _:
-                assert_never(x)
-    return n
+    index = unstacked(node.index)
+    spans = [*(loop.span for loop in outer), *(x for x in index if isinstance(x, Span))]
+    named = {edge.tile for span in spans for edge in span.edges}
+    return _over(outer, named, index, word_bytes(dtype, tensor.wide), instance.env)
+
+
+def _over(
+    loops: tuple[Loop, ...], named: set[Tile], index: tuple[Plain, ...], word: int, env: Env
+) -> int:
+    """Sectors of a transfer inside loops; only those whose tiles are named go tile by tile."""
+    if not loops:
+        n = 1
+        for x in index:
+            match x:
+                case Span():
+                    span = resolved(x, env)
+                    n *= _run(span, word) if x is index[-1] else span[1] - span[0]
+                case Tile() | Number() | Within() | At():
+                    pass  # its loop was taken, and a position is one
+                case _:
+                    assert_never(x)
+        return n
+    loop, *rest = loops
+    inner, last = tuple(rest), index[-1]
+    if loop.tile in named:
+        return sum(
+            _of_tile(loop.tile, at, index, word)
+            * _over(inner, named, index, word, inside(env, loop.tile, at))
+            for at in tiles(loop, env)
+        )
+    (start, stop), by = resolved(loop.span, env), step(loop, env)
+    if stop <= start:
+        return 0
+    if loop.tile == last:
+        n = _runs(start, stop, by, word)
+    elif isinstance(last, Within) and loop.tile == last.tile:
+        full, short = divmod(stop - start, by)
+        n = full * _run((0, by), word) + _run((0, short), word)
+    elif loop.tile in dims(index[:-1]):
+        n = stop - start
+    else:
+        n = -(-(stop - start) // by)
+    return n * _over(inner, named, index, word, env)
+
+
+def _of_tile(tile: Tile, at: Range, index: tuple[Plain, ...], word: int) -> int:
+    """What one tile contributes to the sectors of a transfer."""
+    *rows, last = index
+    if tile == last:
+        return _run(at, word)
+    if isinstance(last, Within) and tile == last.tile:
+        return _run((0, at[1] - at[0]), word)
+    return at[1] - at[0] if tile in dims(tuple(rows)) else 1
 
 
 def _run(run: Range, word: int) -> int:
