@@ -11,13 +11,17 @@ import json
 import statistics
 import subprocess
 import sys
+import timeit
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import iosim
 from iosim import all_algorithms
 from iosim.sweep import Folder, Pool, Sweep, collect, dask, processes, serial
+from iosim.tiling import optimal_tiles_many
 
 GRID = {"algo": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
 MILLION = GRID | {"tiles": "B_r=1:1024:x1.12,B_c=1:1024:x1.22"}
@@ -46,6 +50,13 @@ SHORT = {
     "2·10^5 optimal tiles": SEARCHED,
     "165 simulated": RUN,
 }
+MASKS: tuple[dict[str, Any], ...] = (
+    {},
+    {"causal": True},
+    {"causal": True, "N_k": 4096},
+    {"window": (512, 0)},
+    {"window": (512, 0), "sinks": 4},
+)
 WHERE = {
     "serial": ["--workers", "1"],
     "2 processes": ["--workers", "2"],
@@ -88,6 +99,28 @@ def test_a_million_optimal_tiles_on_two_cores_target_20s(
     assert Sweep.of(**options).points > 10**6
     print(f"\n{name}, {sizes}:", end="")
     run(benchmark, tmp_path, processes(2), options)
+
+
+@pytest.mark.parametrize("options", MASKS, ids=str)
+@pytest.mark.parametrize("name", ["flash2", "flash1"])
+def test_optimal_tiles_under_masks_target_1ms(
+    benchmark: Any, name: str, options: dict[str, Any]
+) -> None:
+    """Many points at once, and one alone; the dense schedule is beside them."""
+    points, rng = 2000, np.random.default_rng(0)
+    one = iosim.Attention(4096, 64, **options)
+    program = iosim.algorithm(name).program_for(one)
+    given: dict[str, Any] = one.sizes
+    for axis in {"N", "N_k"} & given.keys():
+        given[axis] = rng.integers(256, 65536, points)
+    given["d"] = rng.choice([32, 64, 128], points)
+    M = rng.integers(4096, 2**20, points)
+    benchmark.pedantic(lambda: optimal_tiles_many(program, given, M), rounds=3, warmup_rounds=1)
+    many = benchmark.stats.stats.min / points
+    alone = min(timeit.repeat(lambda: iosim.optimal_tiles(program, one, 65536), number=1, repeat=5))
+    said = f"{many * 1e6:.0f} µs a point of {points:,}, {alone * 1e3:.1f} ms alone"
+    print(f"\n{name}, {options or 'dense'}: {said}")
+    benchmark.extra_info["said"] = said
 
 
 @pytest.mark.parametrize("tiles", ["given", "searched"])

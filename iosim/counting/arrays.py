@@ -9,6 +9,7 @@ tile; and the most that an iteration holds is at least what the first one does.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.counting import columns
+from iosim.counting import columns, integral
 from iosim.counting.closed import Level
 from iosim.counting.integers import OnInts
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, names_of
@@ -27,6 +28,8 @@ Columns = Mapping[Any, Any]  # name → array; inside a loop, its tile's edges t
 
 # Points at which sums over tiles are taken together: few enough for the caches.
 _AT_ONCE = 2**14
+# So few are evaluated one by one, which is faster.
+_FEW = 4
 
 
 class OnArrays:
@@ -115,12 +118,13 @@ class OnArrays:
         found = [np.zeros(0, dtype)]
         for k in range(0, len(flat[0]), _AT_ONCE):
             here = [x[k : k + _AT_ONCE] for x in flat]
-            try:
-                found.append(many(dict(zip(names, here, strict=True)), OnArrays))
-            except columns.NoForm:
-                rows = zip(*(x.tolist() for x in here), strict=True)
-                each = [one(OnInts(dict(zip(names, row, strict=True)))) for row in rows]
-                found.append(np.array(each, dtype))
+            if len(here[0]) > _FEW:
+                with contextlib.suppress(columns.NoForm):
+                    found.append(many(dict(zip(names, here, strict=True)), OnArrays))
+                    continue
+            rows = zip(*(x.tolist() for x in here), strict=True)
+            each = [one(OnInts(dict(zip(names, row, strict=True)))) for row in rows]
+            found.append(np.array(each, dtype))
         return np.concatenate(found).reshape(values[0].shape)
 
     def where(self, words: Any, length: Affine | Part) -> Any:
@@ -224,19 +228,27 @@ def least_level(level: Level, low: Columns, high: Columns) -> Any:
 
 
 def least_sum(atom: Sum, low: Columns, high: Columns) -> Any:
-    """A sum over tiles from below, over a box: the sum over positions, divided by the steps."""
+    """A sum over tiles from below, over a box: by an integral, or by positions."""
+    found = integral.least(atom, low, high)
+    if found is not None and np.all(found[1]):
+        return found[0]
+    words = _by_positions(atom, low, high)
+    return words if found is None else np.maximum(found[0], words)
+
+
+def _by_positions(atom: Sum, low: Columns, high: Columns) -> Any:
+    """The sum over positions, divided by the steps."""
     parts = [x for x in atom.factors if isinstance(x, Part)]
     tiles = sum(isinstance(x, Tile) for x in atom.factors)
     places = Sum(atom.tile, atom.span, None, tuple(Part(x.span) for x in parts))
-    names = tuple(sorted(names_of(places)))
     if (
         len(parts) + tiles < len(atom.factors)
         or atom.span.edges
         or not all(_covers(x.span, atom.tile) for x in parts)
-        or not _fixed(names, low, high)
+        or not _fixed(names_of(places), low, high)
     ):
         return 0
-    total = _by_rows(places, names, low)
+    total = OnArrays(low)(places)
     steps = [x.step for x in parts] + ([] if tiles else [atom.step])
     for step in steps:
         if step is not None:
@@ -261,18 +273,3 @@ def _covers(span: Span, tile: Tile) -> bool:
 def _fixed(names: Collection[str], low: Columns, high: Columns) -> bool:
     """Whether a box is a single point in these names."""
     return all(low[x] is high[x] or np.array_equal(low[x], high[x]) for x in names)
-
-
-def _by_rows(atom: Sum, names: tuple[str, ...], env: Columns) -> Any:
-    """An atom at many points, once for each of the different ones."""
-    columns = np.broadcast_arrays(*(np.asarray(env[name]) for name in names))
-    rows = np.stack([column.ravel() for column in columns], axis=1)
-    few, at = np.unique(rows.astype(np.int64), axis=0, return_inverse=True)
-    values = [_at_point(atom, names, tuple(row)) for row in few.tolist()]
-    dtype = columns[0].dtype if max(values, default=0) < 2**62 else object
-    return np.array(values, dtype)[at.ravel()].reshape(columns[0].shape)
-
-
-@functools.lru_cache(maxsize=4096)
-def _at_point(atom: Sum, names: tuple[str, ...], row: tuple[int, ...]) -> int:
-    return OnInts(dict(zip(names, row, strict=True)))(atom)

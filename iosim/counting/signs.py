@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from iosim.counting.poly import Clip, Poly, Trips, names_of
-from iosim.program.ir import Affine, Tile
+from iosim.counting.poly import Clip, Part, Poly, Sum, Trips, names_of
+from iosim.program.ir import Affine, Edge, Tile
 
 
 def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
@@ -65,8 +65,36 @@ def falls_with(
             # The atom falls as the name grows, so what multiplies it must be positive.
             if True in signs or (signs and not never_negative(slope, holds)):
                 return False
-        elif name in names_of(atom):
-            return False  # of a sum over tiles nothing is proved
+        elif name in names_of(atom) and not (
+            isinstance(atom, Sum) and _sum_falls(atom, name) and never_negative(slope, holds)
+        ):
+            return False
+    return True
+
+
+def _sum_falls(atom: Sum, name: str) -> bool:
+    """Whether a sum over tiles falls as a step grows: its own, or one of a rounding in it.
+
+    With a larger step there are fewer tiles, and each starts and stops later.  So where every
+    length falls as its tile moves on, every term falls.
+    """
+    if atom.span.edges or name in names_of(Part(atom.span)):
+        return False
+    for factor in atom.factors:
+        if isinstance(factor, Tile) and atom.step != name:
+            continue
+        if not isinstance(factor, Part) or name in names_of(Part(factor.span)):
+            return False
+        moves = [
+            (end, c)
+            for end, bound in ((1, factor.span.start), (-1, factor.span.stop))
+            for edge, c in bound.terms
+            if isinstance(edge, Edge)
+        ]
+        if atom.step == name and any(end * c < 0 for end, c in moves):
+            return False
+        if any(edge.tile != atom.tile for edge in factor.span.edges):
+            return False
     return True
 
 

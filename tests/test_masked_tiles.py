@@ -1,0 +1,175 @@
+"""Optimal tiles under masks: the bounds that the search proves, and its answers, against all."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import iosim
+from iosim.counting.arrays import OnArrays, least_sum
+from iosim.counting.closed import close, highest
+from iosim.counting.integers import OnInts
+from iosim.counting.poly import Part, Poly, Sum
+from iosim.counting.signs import falls_with
+from iosim.errors import InputError
+from iosim.program.ir import Affine, Span, Tile
+
+SCHEDULES = ("flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep")
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {"causal": True},
+    {"N_k": 13, "causal": True},
+    {"N_k": 4, "causal": True},
+    {"window": (2, 0)},
+    {"window": (0, 3)},
+    {"window": (3, 1), "sinks": 2},
+    {"N_k": 12, "window": (3, 2), "sinks": 1},
+    {"N_k": 14, "window": (4, None), "sinks": 3},
+    {"window": (None, 2), "align": "upper left"},
+)
+
+
+def problem(N: int, options: dict[str, Any], d: int = 2) -> iosim.Attention:
+    return iosim.Attention(N, d, **options)
+
+
+def program(name: str, options: dict[str, Any]) -> Any:
+    try:
+        return iosim.algorithm(name).program_for(problem(5, options))
+    except InputError:  # a schedule without this option
+        return None
+
+
+CASES = [
+    (name, k) for name in SCHEDULES for k, options in enumerate(OPTIONS) if program(name, options)
+]
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.sampled_from(CASES), st.integers(1, 40), st.data())
+def test_bounds_of_boxes_are_below_everything_inside(
+    case: tuple[str, int], N: int, data: Any
+) -> None:
+    name, k = case
+    traced, sizes = program(name, OPTIONS[k]), problem(N, OPTIONS[k]).sizes
+    low, high = ({x: np.array([v]) for x, v in sizes.items()} for _ in range(2))
+    for p in traced.params:
+        ends = st.integers(p.least, sizes[p.axis])
+        a, b = sorted((data.draw(ends, label=p.name), data.draw(ends, label=p.name)))
+        low[p.name], high[p.name] = np.array([a]), np.array([b])
+    reading, closed = OnArrays(low, high), close(traced)
+    words, above = 0, OnArrays(high, low, upper=True)
+    for monomial, c in (term for p in closed.counts.values() for term in p.terms.items()):
+        words += int(np.ravel(Poly({monomial: c}).evaluate(reading if c > 0 else above))[0])
+    top = int(np.ravel(highest(closed.peak, reading))[0])
+    ranges = [range(int(low[p.name][0]), int(high[p.name][0]) + 1) for p in traced.params]
+    every = list(itertools.product(*ranges))
+    some = data.draw(st.lists(st.sampled_from(every), max_size=12))
+    for values in (every[0], every[-1], *some):
+        tiles = dict(zip((p.name for p in traced.params), values, strict=True))
+        try:
+            instance = iosim.bind(traced, sizes, tiles)
+        except InputError:
+            continue
+        assert words <= iosim.count(instance).total_words
+        assert top <= iosim.peak(instance)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_a_sum_of_lengths_is_above_its_integral(data: Any) -> None:
+    """Any span whose ends rise with the tile's, at every step between two."""
+
+    def number(low: int, high: int, name: str) -> int:
+        return int(data.draw(st.integers(low, high), label=name))
+
+    i = Tile("i", "n")
+    start = data.draw(st.sampled_from([Affine(), i.start, 2 * i.start])) + number(-30, 30, "start")
+    stop = data.draw(st.sampled_from([Affine.of("m"), i.stop, 3 * i.stop]))
+    stop = stop + number(-30, 30, "stop")
+    within = None
+    if start.edges or stop.edges:
+        within = data.draw(st.sampled_from([None, (Affine(2), Affine.of("m") - 3)]))
+    if not start.edges and not stop.edges:
+        return
+    atom = Sum(i, Span("n", Affine(), Affine.of("n")), "B", (Part(Span("m", start, stop, within)),))
+    sizes = {"n": number(1, 60, "n"), "m": number(1, 60, "m")}
+    a, b = sorted((number(1, sizes["n"], "B"), number(1, sizes["n"], "B")))
+    low, high = ({x: np.array([v]) for x, v in (sizes | {"B": B}).items()} for B in (a, b))
+    bound = int(np.ravel(least_sum(atom, low, high))[0])
+    assert bound <= min(OnInts(sizes | {"B": B})(atom) for B in range(a, b + 1))
+
+
+def test_the_bound_of_a_causal_mask_is_exact_where_tiles_divide() -> None:
+    total = close(program("flash2", {"causal": True})).counts["load", "K"]
+    (atom,) = (x for x in total.atoms() if isinstance(x, Sum))
+    env = {"N": np.array([840] * 5), "B_r": np.array([1, 4, 30, 210, 840])}
+    want = [OnInts({"N": 840, "B_r": int(B)})(atom) for B in env["B_r"]]
+    assert least_sum(atom, env, dict(env)).tolist() == want
+
+
+@functools.lru_cache
+def tried(name: str, k: int, N: int) -> list[tuple[int, int]]:
+    """Words and peak of every valid tiling."""
+    traced, sizes, found = program(name, OPTIONS[k]), problem(N, OPTIONS[k]).sizes, []
+    for values in itertools.product(*(range(p.least, sizes[p.axis] + 1) for p in traced.params)):
+        tiles = dict(zip((p.name for p in traced.params), values, strict=True))
+        try:
+            instance = iosim.bind(traced, sizes, tiles)
+        except InputError:
+            continue
+        found.append((iosim.count(instance).total_words, iosim.peak(instance)))
+    return found
+
+
+SMALL = [(name, k) for name, k in CASES if name in ("flash1", "flash2", "flash2_keep")]
+
+
+@pytest.mark.parametrize(("name", "k"), SMALL)
+def test_the_best_tiles_are_the_best_of_all(name: str, k: int) -> None:
+    N = 7 if name == "flash2_keep" else 11
+    found, here = tried(name, k, N), problem(N, OPTIONS[k])
+    if not found:
+        return  # more sinks than keys: no valid tiling
+    traced = program(name, OPTIONS[k])
+    least = min(peak for _, peak in found)
+    assert iosim.smallest_capacity(traced, here) == least
+    for M in sorted({least, *(least + x for x in (1, 3, 7, 12, 20, 33, 60, 100, 200))}):
+        best = iosim.optimal_tiles(traced, here, M)
+        assert best.total_words == min(words for words, peak in found if peak <= M)
+
+
+@pytest.mark.parametrize("name", ["flash1", "flash2"])
+def test_many_points_are_searched_alike(name: str) -> None:
+    """The answer at a point does not depend on the points beside it, nor on how it is evaluated."""
+    for options in (OPTIONS[0], OPTIONS[5]):
+        traced = program(name, options)
+        rng = np.random.default_rng(1)
+        lengths, M = rng.integers(20, 3000, 40), rng.integers(60, 9000, 40)
+        given = problem(5, options).sizes | {"N": lengths}
+        tiles, fits = iosim.tiling.optimal_tiles_many(traced, given, M)
+        for at in range(0, 40, 5):
+            here = problem(int(lengths[at]), options)
+            assert fits[at]
+            best = iosim.optimal_tiles(traced, here, int(M[at]))
+            assert best.tiles == {x: int(v[at]) for x, v in tiles.items()}
+
+
+def test_a_sum_falls_where_its_terms_do() -> None:
+    """Fewer rows see later keys, so flash1 moves less with larger tiles; flash2 need not."""
+    flash1 = close(program("flash1", {"causal": True})).nests[0].total
+    flash2 = close(program("flash2", {"causal": True})).nests[0].total
+    small = close(program("small_cache", {"causal": True})).nests[0].total
+    assert falls_with(flash1, "B_c", {})
+    assert not falls_with(flash2, "B_r", {})
+    assert falls_with(small, "B_c1", {"W1": "d"})
+    assert not falls_with(small, "B_r1", {"W1": "d"})
+    for N, d in itertools.product((7, 12, 20), (1, 3)):
+        sizes = iosim.Attention(N, d).sizes
+        words = [int(flash1.evaluate(OnInts(sizes | {"B_c": B, "B_r": 1}))) for B in range(1, N)]
+        assert words == sorted(words, reverse=True)
