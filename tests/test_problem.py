@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -67,3 +67,28 @@ def test_each_output_has_its_own_scale() -> None:
     assert max_error({"A": np.array([1001.0]), "B": np.array([2.0])}, want) == 1 / 1000
     assert max_error({"A": np.array([1001.0]), "B": np.array([2.5])}, want) == 1 / 4
     assert max_error({"A": np.array([1500.0]), "B": np.array([2.5])}, want) == 1 / 2
+
+
+MASKED = [
+    {"causal": True},
+    {"causal": True, "align": "upper left"},
+    {"window": (2, 1), "sinks": 3},
+    {"window": (2, 1), "sinks": 3, "align": "upper left"},
+    {"window": (0, None)},
+]
+
+
+@pytest.mark.parametrize("options", MASKED)
+def test_columns_that_no_row_sees_are_not_loaded(options: dict[str, Any]) -> None:
+    """The sizes say how many there are, for arrays of problems too."""
+    problems = [iosim.Attention(4, 3, 2, N_k=N_k, **options) for N_k in range(1, 14)]
+    given = {"N": np.full(13, 4), "d": 3, "heads": 2, "N_k": np.arange(1, 14),
+             "left": problems[0].limits[0], "right": problems[0].limits[1],
+             "sinks": problems[0].sinks}  # fmt: skip
+    found = iosim.Attention.extents(problems[0].form, given)
+    flash1 = iosim.algorithm("flash1")
+    for k, problem in enumerate(problems):
+        assert problem.sizes == {x: np.broadcast_to(v, 13)[k] for x, v in found.items()}
+        assert all(type(v) is int for v in problem.sizes.values())
+        instance = iosim.bind(flash1.program_for(problem), problem.sizes, {"B_r": 3, "B_c": 2})
+        assert iosim.count(instance)["load", "K"] == 2 * problem.columns_used * 3

@@ -147,13 +147,15 @@ def columns(
 def key_tiles(b: Builder, B_c: str) -> Iterator[Keys]:
     """Tiles of all keys that some row sees, in order."""
     mask, axis = b.form.mask, keys(b)
+    start, stop = Affine(), Affine.of(axis)
     if mask is not None and mask.sinks:
-        for j in b.tiles(axis, B_c, 0, "sinks"):
+        start = Affine.of("sinks")
+        for j in b.tiles(axis, B_c, 0, start):
             yield Keys(j, sink=True)
-        for j in b.tiles(axis, B_c, "sinks"):
-            yield Keys(j)
-        return
-    for j in b.tiles(axis, B_c):
+    if mask is not None and "unseen" in b.form.limits:
+        # Rows that are aligned at the lower right don't see some of the first keys.
+        start, stop = (start + "unseen", stop) if mask.shift else (start, stop - "unseen")
+    for j in b.tiles(axis, B_c, start, stop):
         yield Keys(j)
 
 

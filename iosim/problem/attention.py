@@ -138,12 +138,19 @@ class Attention(BaseProblem):
 
     @classmethod
     def extents(cls, form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Name → extent for a program of a form; of sinks there are no more than columns."""
-        found = form.extents(given)
-        if "sinks" in found:
-            sinks, keys = found["sinks"], given.get("N_k", given["N"])
-            found["sinks"] = sinks - (sinks > keys) * (sinks - keys)  # the lesser, of arrays too
-        return found
+        """Name → extent for a program of a form, from what people give; numbers or arrays.
+
+        ``unseen`` columns are seen by no row; of the others no more are sinks than there are.
+        """
+        keys: Any = given.get("N_k", given["N"])
+        found: dict[str, Any] = {}
+        if "unseen" in form.limits:
+            assert form.mask is not None
+            found["unseen"] = _above(keys - given["N"], _reach(form.mask, given))
+            keys = keys - found["unseen"]
+        if "sinks" in form.limits:
+            found["sinks"] = given["sinks"] - _above(given["sinks"], keys)
+        return form.extents({**given, **found})
 
     @classmethod
     def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic = WHOLE) -> dict[str, Any]:
@@ -153,7 +160,7 @@ class Attention(BaseProblem):
         N, keys = sizes["N"], sizes.get("N_k", sizes["N"])
         groups = by.real(sizes["kv_heads"] if "kv_heads" in sizes else sizes["heads"])
         heads = groups * by.real(sizes["group"]) if "group" in sizes else groups
-        limits = {name: sizes[name] for name in form.limits}
+        limits = {x: sizes[x] for x in ("left", "right", "sinks") if x in form.limits}
         one = seen(form.mask, N, keys, **limits, by=by)
         scores = by.real(one.pairs)
         return {
@@ -216,6 +223,18 @@ class Attention(BaseProblem):
         return np.logical_and(ahead, behind)
 
 
+def _above(x: Any, y: Any) -> Any:
+    """x − y, or 0 where that is less; numbers or arrays."""
+    return (x - y) * (x > y)
+
+
+def _reach(mask: Mask, given: Mapping[str, Any]) -> Any:
+    """How many columns more than rows are seen by some row."""
+    if mask.shift:
+        return given["left"] + (given["sinks"] if mask.sinks else 0)
+    return 0 if mask.right == "causal" else given["right"]
+
+
 def _group(given: Mapping[str, Any]) -> Any:
     return given["heads"] // given["kv_heads"]
 
@@ -241,7 +260,9 @@ def _form(
 
     limits = () if mask is None else tuple(
         name for name, used in (("left", mask.left), ("right", mask.right == "limit"),
-                                ("sinks", mask.sinks)) if used
+                                ("sinks", mask.sinks),
+                                ("unseen", keys and (mask.left if mask.shift else mask.right)))
+        if used
     )  # fmt: skip
     return Form(
         Attention.kind,
