@@ -71,6 +71,47 @@ def searchable(draw: st.DrawFn) -> tuple[Algorithm, Any, int]:
 
 
 @st.composite
+def attention_options(
+    draw: st.DrawFn, most: int = 7, without: tuple[str, ...] = (), needs: tuple[str, ...] = ()
+) -> Any:
+    """Small attention with any options: masks that hide rows or columns, limits beyond the ends.
+
+    Args:
+        most: the largest N and N_k.
+        without: names of options that are left out.
+        needs: names of options that are given.
+    """
+    limit = st.none() | st.integers(0, 1) | st.integers(0, most + 2)
+    options = {
+        "N_k": st.integers(1, most),
+        "d_v": st.integers(1, 4),
+        "kv_heads": st.integers(1, 2),
+        "window": st.tuples(limit, limit),
+        "causal": st.just(True),
+        "sinks": st.integers(1, 2) | st.integers(1, most + 2),
+        "align": st.just("upper left"),
+    }
+    N, d, group = (
+        draw(st.integers(1, x), label=n) for n, x in (("N", most), ("d", 4), ("group", 3))
+    )
+    given: dict[str, Any] = {}
+    for name, values in options.items():
+        if name in needs or (name not in without and draw(st.booleans(), label=f"{name} given")):
+            given[name] = draw(values, label=name)
+    return iosim.Attention(N, d, group * given.get("kv_heads", 1), **given)
+
+
+@st.composite
+def attention_programs(draw: st.DrawFn, most: int = 7) -> tuple[Algorithm, Any, dict[str, int]]:
+    """Any attention schedule, with options that it supports and any tiles, too large ones too."""
+    algorithm = draw(algorithms("attention"))
+    problem = draw(attention_options(most, algorithm.lacks, algorithm.needs))
+    params = algorithm.program_for(problem).params
+    tiles = {p.name: draw(st.integers(p.least, most + 2), label=p.name) for p in params}
+    return algorithm, problem, tiles
+
+
+@st.composite
 def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
     """A random schedule: nested loops, parts of axes, buffers of any shape.
 
