@@ -231,7 +231,7 @@ def random_executions(drop: float, count: int) -> tuple[tuple[int, int, int, int
         N, d = rng.choice([(3, 2), (4, 3), (6, 1), (9, 1), (8, 2), (5, 3), (12, 1), (10, 2)])
         M = rng.randint(3, 24)
         policy = rng.choice(["lru", "random"] if drop else ["belady", "lru", "random"])
-        log = runs.execute(runs.random_order(N, d, rng), N, d, M, rng, policy, drop)
+        log = runs.execute(runs.random_order(N, d, rng), M, rng, policy, drop)
         out.append((N, d, M, sum(what in ("load", "store") for what, _, _ in log)))
     return tuple(out)
 

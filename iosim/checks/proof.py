@@ -123,10 +123,10 @@ def load_theorem(name: str) -> ModuleType:
     package = ModuleType(_PACKAGE)
     package.__path__ = [str(FOLDER)]
     sys.modules[_PACKAGE] = package
-    alias = f"{_PACKAGE}.{name}"
-    for loaded in [m for m in sys.modules if m == alias or m.startswith(f"{alias}.")]:
+    # A theorem may use the modules of another: all of them afresh.
+    for loaded in [m for m in sys.modules if m.startswith(f"{_PACKAGE}.")]:
         del sys.modules[loaded]
-    return importlib.import_module(alias)
+    return importlib.import_module(f"{_PACKAGE}.{name}")
 
 
 def steps(module: ModuleType) -> tuple[Step, ...]:

@@ -5,7 +5,8 @@ denominator the largest lower bound with explicit constants that covers the chos
 algorithms, one of `iosim.bounds.CLASSES`.
 
 Every registered schedule is in all three classes, so at a gap of 1 both the schedule and the
-bound would be optimal.
+bound would be optimal.  Of a problem with options (masks, keys of their own, grouped heads) the
+bounds are those that cover them, and the schedules those that support them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from iosim.algorithms import all_algorithms
-from iosim.bounds import BoundClass, BoundRow, axis_names, bound_class, exact_lower_bounds
+from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds
 from iosim.counting.numbers import count
 from iosim.errors import CapacityError
-from iosim.problem import Attention, check_size
+from iosim.problem import Attention, Form, check_size
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles_many, smallest_capacity
 
@@ -63,7 +64,7 @@ class Tightness:
         """The row that ``iosim tightness --json`` prints."""
         p = self.problem
         return {
-            "N": p.N, "d": p.d, "heads": p.heads, "M": self.M, "class": self.klass.name,
+            **p.told, "M": self.M, "class": self.klass.name,
             "best_algorithm": self.best.algorithm, "best_tiles": self.best.tiles,
             "best_words": self.best.words, "lower_bound": self.binding.name,
             "lower_bound_words": self.binding.words, "gap": self.gap,
@@ -72,33 +73,42 @@ class Tightness:
 
 
 def best_schedule(problem: Attention, M: int) -> BestSchedule:
-    """The registered schedule that moves the fewest words in M.
+    """The registered schedule that moves the fewest words in M, of those that take its options.
 
     Raises CapacityError where none runs, with the smallest M in which one does.
     """
     (best,) = _best_schedules([(problem, M)])
     if best is None:
-        least = min(smallest_capacity(a.program, problem) for a in all_algorithms(problem.form))
+        least = min(
+            smallest_capacity(entry.program_for(problem), problem)
+            for entry in all_algorithms("attention")
+            if entry.supports(problem.form)
+        )
         raise CapacityError(f"no schedule runs in M = {M} words: use M >= {least}")
     return best
 
 
 def _best_schedules(points: Sequence[tuple[Attention, int]]) -> list[BestSchedule | None]:
-    """The best schedule at each point, all points searched together; None where none runs."""
+    """The best schedule at each point, all points of a form searched together; None: none runs."""
     M = np.array([check_size("M", M) for _, M in points], np.int64)
-    sizes = {
-        x: np.array([getattr(p, x) for p, _ in points], np.int64) for x in axis_names("attention")
-    }
     best: list[BestSchedule | None] = [None] * len(points)
-    for entry in all_algorithms(Attention.plain_form()):
-        tiles, found = optimal_tiles_many(entry.program, sizes, M)
-        for k in np.flatnonzero(found):
-            chosen = {name: int(values[k]) for name, values in tiles.items()}
-            words = count(bind(entry.program, points[int(k)][0].sizes, chosen)).total_words
-            before = best[k]
-            # Of equally good ones the first that is registered.
-            if before is None or words < before.words:
-                best[k] = BestSchedule(entry.name, chosen, words)
+    forms: dict[Form, list[int]] = {}
+    for k, (problem, _) in enumerate(points):
+        forms.setdefault(problem.form, []).append(k)
+    for form, here in forms.items():
+        sizes = {x: np.array([points[k][0].sizes[x] for k in here], np.int64) for x in form.sizes}
+        for entry in all_algorithms("attention"):
+            if not entry.supports(form):
+                continue
+            program = entry.program_for(form)
+            tiles, found = optimal_tiles_many(program, sizes, M[here])
+            for at in np.flatnonzero(found):
+                k, chosen = here[at], {name: int(values[at]) for name, values in tiles.items()}
+                words = count(bind(program, points[k][0].sizes, chosen)).total_words
+                before = best[k]
+                # Of equally good ones the first that is registered.
+                if before is None or words < before.words:
+                    best[k] = BestSchedule(entry.name, chosen, words)
     return best
 
 
@@ -119,14 +129,15 @@ def sweep(
     klass: BoundClass | str = "once",
     heads: int = 1,
     tick: Callable[[int, int], object] = lambda done, of: None,
+    **options: Any,
 ) -> list[Tightness]:
     """`tightness` for several d and M, M running fastest; points where none runs are left out.
 
-    `tick` is called as ``tick(done, of)`` while points finish.
+    `tick` is called as ``tick(done, of)`` while points finish; `options` are those of `Attention`.
     """
     chosen = bound_class(klass)
     Ms = list(Ms)
-    points = [(Attention(N, d, heads), M) for d in ds for M in Ms]
+    points = [(Attention(N, d, heads, **options), M) for d in ds for M in Ms]
     found: list[Tightness] = []
     for first in range(0, len(points), TOGETHER):
         some = points[first : first + TOGETHER]
@@ -141,10 +152,10 @@ def sweep(
 
 
 def table(points: Iterable[Tightness]) -> list[dict[str, Any]]:
-    """Points as rows for CSV and figure."""
+    """Points as rows for CSV and figure; one column more for each option that is given."""
     return [
         {
-            "class": p.klass.name, "N": p.problem.N, "d": p.problem.d, "heads": p.problem.heads,
+            "class": p.klass.name, **p.problem.told,
             "M_words": p.M, "best_algorithm": p.best.algorithm, "best_words": p.best.words,
             "lower_bound": p.binding.name, "lower_bound_words": p.binding.words,
             "gap": round(p.gap, 6),

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from iosim.checks.proof import require, step
@@ -30,35 +32,49 @@ def cutting() -> str:
     return "every M, S ≤ 8 and K < 60"
 
 
-def _executions(seed: int, count: int, kind: str) -> Any:
-    """Random executions: N, d, H, M, the random generator, the log."""
+def drawn(seed: int, count: int) -> Iterator[Drawn]:
+    """Random executions of dense heads."""
     rng = random.Random(seed)
     for _ in range(count):
         H = rng.choice([1, 1, 2, 3])
         N, d = rng.randint(1, 5 if H == 1 else 3), rng.randint(1, 4)
         M = rng.randint(3, 30)
-        order = executions.random_order(N, d, rng, H)
+        yield Drawn(executions.random_order(N, d, rng, H), M, rng, f"N = {N}, d = {d}, H = {H}")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is executed: all products in some order, and M."""
+
+    order: list[executions.Task]
+    M: int
+    rng: random.Random
+    says: str
+
+    def log(self, kind: str) -> list[executions.Entry]:
+        """An execution of a kind: once, recompute or trees."""
         if kind == "trees":
-            log = tree_executions.execute_trees(order, N, d, M, rng, H)
-        else:
-            drop = 0.5 if kind == "recompute" else 0.0
-            policy = rng.choice(["lru", "random"] if drop else ["lru", "random", "belady"])
-            log = executions.execute(order, N, d, M, rng, policy, drop)
-        yield N, d, H, M, rng, log
+            return tree_executions.execute_trees(self.order, self.M, self.rng)
+        drop = 0.5 if kind == "recompute" else 0.0
+        policy = self.rng.choice(["lru", "random"] if drop else ["lru", "random", "belady"])
+        return executions.execute(self.order, self.M, self.rng, policy, drop)
 
 
-def _accounting(seed: int, count: int, kind: str) -> tuple[int, int]:
-    """Lemmas 1 to 5 and 8 on random executions; the numbers of segments and of free starts seen."""
-    seen = free = 0
+def check(cases: Iterable[Drawn], kind: str) -> tuple[int, int]:
+    """Lemmas 1 to 5 and 8 on executions; the numbers of segments and of free starts seen."""
+    seen = free = count = 0
     again = kind == "recompute"
-    for N, d, H, M, rng, log in _executions(seed, count, kind):
+    for case in cases:
+        count += 1
+        log, rng, M = case.log(kind), case.rng, case.M
+        d, d_v, terms = executions.sizes(case.order)
         cost = sum(what in ("load", "store") for what, _, _ in log)
         S = rng.choice([rng.randint(1, 4), rng.randint(1, 3 * M)])
         if kind == "trees":
-            parts = tree_executions.tree_segments(log, M, S, d)
+            parts = tree_executions.tree_segments(log, M, S, d + d_v)
         else:
             parts = executions.segments(log, M, S)
-        at = f"N = {N}, d = {d}, H = {H}, M = {M}, S = {S}"
+        at = f"{case.says}, M = {M}, S = {S}"
         require(sum(s.events for s in parts) <= cost, f"{at}: more events than transfers")
         totals = [0] * 9
         for s in parts:
@@ -69,23 +85,29 @@ def _accounting(seed: int, count: int, kind: str) -> tuple[int, int]:
             require(y <= M, f"{at}: {y} free starts")
             require(kind != "trees" or s.free <= s.held, f"{at}: a free stay ends too early")
             require(C * d * d <= q * k, f"{at}: Lemma 2 fails for Q and K, {counts}")
-            require(again or C * d * d <= o * v, f"{at}: Lemma 2 fails for O and V, {counts}")
+            require(again or C * d_v * d_v <= o * v, f"{at}: Lemma 2 fails for O and V, {counts}")
             p, P = C**0.5, (C + a + y) ** 0.5
-            for work, g, inner in (
-                (E, (q * k) ** 0.5, p),
-                (F, (o * v) ** 0.5, 0.0 if again else p),
+            for work, width, g, inner in (
+                (E, d, (q * k) ** 0.5, p),
+                (F, d_v, (o * v) ** 0.5, 0.0 if again else p),
             ):
-                most = min(d * P * P, g * (P + inner) - constants.SHARP * d * P * inner)
+                sharp = constants.SHARP * width * P * inner
+                most = min(width * P * P, g * (P + inner) - sharp)
                 require(work <= most + 1e-9, f"{at}: {work} products, Lemma 3 allows {most}")
         C, a, y, E, F = totals[4:]
         free += y
-        pairs = H * N * N
-        enough = E >= pairs * d and F >= pairs * d if again else E == F == pairs * d
+        pairs = sum(terms.values())
+        want = pairs * d, pairs * d_v
+        enough = E >= want[0] and F >= want[1] if again else (E, F) == want
         require(enough, f"{at}: {E} and {F} products")
         require(y <= a, f"{at}: {y} free starts, {a} paid visits")
         require(d * (y + C) <= E if again else y + C <= pairs, f"{at}: Lemma 4, 5 or 8 fails")
     require(free > count // 10, f"only {free} free starts were seen")
     return seen, free
+
+
+def _accounting(seed: int, count: int, kind: str) -> tuple[int, int]:
+    return check(drawn(seed, count), kind)
 
 
 def _scope(count: int, seen: int, free: int, seed: int) -> str:

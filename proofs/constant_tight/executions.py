@@ -2,13 +2,15 @@
 
 `execute` carries out the products in a given order with a fast memory of M words and logs each
 load, store and product; `segments` cuts such a log as the proof does and counts each segment.
-Neither knows anything of the bound.  Rows and columns of H heads are numbered through: i and j are
-of one head where i // N == j // N.
+Neither knows anything of the bound.  Rows and columns of all heads are numbered through.  A product
+of the first kind is one of d of its pair, one of the second kind one of d_v.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 Word = tuple[str, int, int]
@@ -20,8 +22,11 @@ Entry = tuple[str, tuple[int, ...] | Word, int]
 class _Memory:
     """Fast memory of M words with an evicting policy; logs its transfers."""
 
-    def __init__(self, N: int, d: int, M: int, rng: random.Random, policy: str, drop: float):
-        self.N, self.d, self.M, self.rng, self.policy, self.drop = N, d, M, rng, policy, drop
+    def __init__(
+        self, order: Sequence[Task], M: int, rng: random.Random, policy: str, drop: float
+    ):
+        self.d, self.d_v, self.terms = sizes(order)
+        self.M, self.rng, self.policy, self.drop = M, rng, policy, drop
         self.fast: dict[Word, bool] = {}  # word → changed since it was last stored
         self.slow: set[Word] = set()
         self.log: list[Entry] = []
@@ -59,7 +64,7 @@ class _Memory:
         changed = self.fast.pop(word)
         if word[0] == "s":
             pair = word[1:]
-            if self.done[pair] == self.d or not changed:
+            if self.done[pair] == self.d_v or not changed:
                 return
             if self.rng.random() < self.drop and word not in self.slow:
                 self.made[pair] = set()  # forgotten: a new run will begin from nothing
@@ -106,20 +111,26 @@ class _Memory:
         self.log.append(("F", (i, j, m), self.run[i, j]))
         self.sums[i, m] = self.sums.get((i, m), 0) + 1
         self.done[i, j] += 1
-        if self.done[i, j] == self.d:
+        if self.done[i, j] == self.d_v:
             self.fast.pop(("s", i, j))
-        if self.sums[i, m] == self.N and self.rng.random() < 0.5:
+        if self.sums[i, m] == self.terms[i] and self.rng.random() < 0.5:
             self.leave(("o", i, m))
 
 
+def sizes(order: Sequence[Task]) -> tuple[int, int, Counter[int]]:
+    """d and d_v, and the number of pairs of each row, of all products in some order."""
+    d, d_v = (1 + max(c for kind, _, _, c in order if kind == k) for k in "EF")
+    return d, d_v, Counter(i for kind, i, _, c in order if kind == "F" and c == 0)
+
+
 def execute(
-    order: list[Task], N: int, d: int, M: int, rng: random.Random, policy: str, drop: float = 0.0
+    order: list[Task], M: int, rng: random.Random, policy: str, drop: float = 0.0
 ) -> list[Entry]:
     """Carry out the products in order (scores are made when missing); M ≥ 3 words.
 
     `drop` is the chance that a score is forgotten rather than stored: 0 gives the class `once`.
     """
-    memory = _Memory(N, d, M, rng, policy, drop)
+    memory = _Memory(order, M, rng, policy, drop)
     uses: dict[Word, list[int]] = {}
     for at, (kind, i, j, c) in enumerate(order, start=1):
         for w in (("s", i, j), *((("q", i, c), ("k", j, c)) if kind == "E" else ())):
@@ -136,11 +147,36 @@ def execute(
     return memory.log
 
 
+Head = tuple[range, range]  # its rows, its columns
+
+
+def dense(N: int, H: int) -> list[Head]:
+    """H heads of N rows and N columns."""
+    return [(range(h, h + N), range(h, h + N)) for h in range(0, H * N, N)]
+
+
 def random_order(N: int, d: int, rng: random.Random, H: int = 1) -> list[Task]:
-    """All products in a valid order: shuffled, or blocked with random tile sizes and loops."""
+    """`order_of` H dense heads."""
+    return order_of(dense(N, H), d, d, rng)
+
+
+def order_of(
+    heads: Sequence[Head],
+    d: int,
+    d_v: int,
+    rng: random.Random,
+    seen: Container[tuple[int, int]] | None = None,
+) -> list[Task]:
+    """All products in a valid order: shuffled, or blocked with random tile sizes and loops.
+
+    Heads have equally many rows, and equally many columns; of their pairs those in `seen` count,
+    if it is given.
+    """
     style = rng.randrange(4)
-    tops = range(0, H * N, N)
-    pairs = [(h + i, h + j) for h in tops for i in range(N) for j in range(N)]
+    pairs = [
+        (i, j) for rows, columns in heads for i in rows for j in columns
+        if seen is None or (i, j) in seen
+    ]  # fmt: skip
     if style == 0:
         first = [("E", i, j, c) for i, j in pairs for c in range(d)]
         rng.shuffle(first)
@@ -151,26 +187,30 @@ def random_order(N: int, d: int, rng: random.Random, H: int = 1) -> list[Task]:
             order.append(task)
             left[task[1:3]] -= 1  # type: ignore[index]
             if not left[task[1:3]]:  # type: ignore[index]
-                pool += [("F", task[1], task[2], m) for m in range(d)]
+                pool += [("F", task[1], task[2], m) for m in range(d_v)]
             while pool and rng.random() < 0.6:
                 order.append(pool.pop(rng.randrange(len(pool))))
         rng.shuffle(pool)
         return order + pool
-    b_i, b_j, b_c = rng.randint(1, N), rng.randint(1, N), rng.randint(1, d)
+    I, J = map(len, heads[0])
+    b_i, b_j, b_c = rng.randint(1, I), rng.randint(1, J), rng.randint(1, d)
+    there = set(pairs)
     blocks = [
-        [(h + i, h + j) for i in range(I, min(N, I + b_i)) for j in range(J, min(N, J + b_j))]
-        for h in tops
-        for I in range(0, N, b_i)
-        for J in range(0, N, b_j)
+        [(i, j) for i in rows[r : r + b_i] for j in columns[k : k + b_j] if (i, j) in there]
+        for rows, columns in heads
+        for r in range(0, I, b_i)
+        for k in range(0, J, b_j)
     ]
+    blocks = [block for block in blocks if block]
     if rng.random() < 0.5:
         blocks.sort(key=lambda block: block[0][1])
-    columns = [range(c, min(d, c + b_c)) for c in range(0, d, b_c)]
 
     def product(kind: str, block: list[tuple[int, int]]) -> list[Task]:
+        width = d if kind == "E" else d_v
         if rng.random() < 0.5:
-            return [(kind, i, j, c) for cs in columns for i, j in block for c in cs]
-        return [(kind, i, j, c) for i, j in block for c in range(d)]
+            parts = [range(c, min(width, c + b_c)) for c in range(0, width, b_c)]
+            return [(kind, i, j, c) for cs in parts for i, j in block for c in cs]
+        return [(kind, i, j, c) for i, j in block for c in range(width)]
 
     if style == 1:  # one pass, block by block
         return [t for b in blocks for kind in "EF" for t in product(kind, b)]
@@ -181,7 +221,7 @@ def random_order(N: int, d: int, rng: random.Random, H: int = 1) -> list[Task]:
         t
         for b in blocks
         for i, j in b
-        for t in [*[("E", i, j, c) for c in range(d)], *[("F", i, j, m) for m in range(d)]]
+        for t in [*[("E", i, j, c) for c in range(d)], *[("F", i, j, m) for m in range(d_v)]]
     ]
 
 

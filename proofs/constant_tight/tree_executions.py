@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from .executions import Entry, Segment, Task, Word
+from .executions import Entry, Segment, Task, Word, sizes
 
 
 @dataclass
@@ -124,12 +124,11 @@ class _Trees:
                 part.slow = True
 
 
-def execute_trees(
-    order: list[Task], N: int, d: int, M: int, rng: random.Random, H: int = 1
-) -> list[Entry]:
+def execute_trees(order: list[Task], M: int, rng: random.Random) -> list[Entry]:
     """Carry out the products in order, sums by random trees; M ≥ 3 words."""
+    _, d_v, terms = sizes(order)
     memory = _Trees(M, rng)
-    left = {(t[1], t[2]): d for t in order}
+    left = {(t[1], t[2]): d_v for t in order}
     for kind, i, j, c in order:
         memory.product(kind, i, j, c)
         if kind == "F":
@@ -137,17 +136,17 @@ def execute_trees(
             if not left[i, j]:
                 for part in memory.parts(("s", i, j), memory.fast):
                     memory.drop(part)
-    for i in range(H * N):
-        for c in range(d):
+    for i in sorted(terms):
+        for c in range(d_v):
             part = memory.whole(("o", i, c))
-            if part.terms != N:
-                raise ValueError(f"output entry {i}, {c} has {part.terms} terms of {N}")
+            if part.terms != terms[i]:
+                raise ValueError(f"output entry {i}, {c} has {part.terms} terms of {terms[i]}")
             memory.leave(part)
     return memory.log
 
 
-def tree_segments(log: list[Entry], M: int, S: int, d: int) -> list[Segment]:
-    """Cut a log of `execute_trees` by events and sort each segment's pairs.
+def tree_segments(log: list[Entry], M: int, S: int, made_of: int) -> list[Segment]:
+    """Cut a log of `execute_trees` by events and sort each segment's pairs, of d + d_v products.
 
     Events are the loads and the fresh starts of stays in which something is stored.
     """
@@ -178,7 +177,7 @@ def tree_segments(log: list[Entry], M: int, S: int, d: int) -> list[Segment]:
 
     def close() -> None:
         now, made = out[-1], products[-1]
-        now.inner = {pair for pair, n in made.items() if n == 2 * d}
+        now.inner = {pair for pair, n in made.items() if n == made_of}
         now.paid = {pair for pair in made if ("s", *pair) in paid} - now.inner
         now.free = set(made) - now.inner - now.paid
         now.held = {key[1:] for key, n in count.items() if n and key[0] == "s"}
