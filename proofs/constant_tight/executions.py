@@ -22,9 +22,7 @@ Entry = tuple[str, tuple[int, ...] | Word, int]
 class _Memory:
     """Fast memory of M words with an evicting policy; logs its transfers."""
 
-    def __init__(
-        self, order: Sequence[Task], M: int, rng: random.Random, policy: str, drop: float
-    ):
+    def __init__(self, order: Sequence[Task], M: int, rng: random.Random, policy: str, drop: float):
         self.d, self.d_v, self.terms = sizes(order)
         self.M, self.rng, self.policy, self.drop = M, rng, policy, drop
         self.fast: dict[Word, bool] = {}  # word → changed since it was last stored

@@ -1,0 +1,15 @@
+"""The constants that attention_options.md states; each step reads them here when it runs."""
+
+from __future__ import annotations
+
+# Theorem B: Q ≥ LEADING·Π·δ²/M, δ = (d + d_v)/2.
+LEADING = 4
+# Step `arcs`: U²·ℓ″ = U² + 3W² − BEND·(2 + Kν)W.
+BEND = 2
+# Lemma B: E + F ≤ TWICE·φ(ĝ).
+TWICE = 2
+
+# How many random cases the sampled steps draw.
+EXECUTIONS = 400
+SEARCHES = 60
+PATTERNS = 60
