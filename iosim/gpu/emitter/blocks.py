@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import assert_never
+from typing import Any, TypeAlias, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
 
 from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
@@ -36,6 +39,7 @@ from iosim.program.ir import (
 from iosim.program.walk import Instance
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
+Ints: TypeAlias = NDArray[np.int64]
 LARGEST_BLOCK = 2**20  # elements: Triton's own limit
 
 
@@ -51,6 +55,24 @@ def side(extent: int) -> int:
 def add(left: str, right: str) -> str:
     """``left + right`` without zeros."""
     return left if right == "0" else right if left == "0" else f"{left} + {right}"
+
+
+def _places(span: Span, loops: Mapping[Tile, Loop], env: Mapping[Any, int]) -> tuple[Ints, Ints]:
+    """Where a span starts and stops in all iterations of the loops that it follows."""
+    named = {edge.tile for edge in span.edges}
+    if len(named) == 1 and not (loop := loops[named.copy().pop()]).span.edges:
+        first, last = space.resolved(loop.span, env)
+        by = space.step(loop, env)
+        at = np.arange(first, last, by)
+        if at.size:
+            tile = (at, np.minimum(at + by, last))
+            around = space.inside(env, loop.tile, tile)  # type: ignore[arg-type]
+            start, stop = space.placed(span, around, np.minimum, np.maximum)
+            starts, stops = np.broadcast_arrays(start, stop)
+            return starts, stops
+    found = sorted(set(space.cases(span, loops, env))) or [(0, 0)]
+    start, stop = np.array(found, np.int64).T
+    return start, stop
 
 
 class Blocks:
@@ -72,27 +94,25 @@ class Blocks:
         self.loose: set[Tile] = set()
         self._ends: dict[Tile, tuple[str, str]] = {}  # of loops that follow a tile
         self._placed: dict[Span, tuple[str, str]] = {}  # spans that follow a tile: start and stop
-        self._found: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        self._found: dict[tuple[object, ...], tuple[Ints, Ints]] = {}
         self.names = names or Names(instance.program, ())
 
     def trips(self, loop: Loop) -> int:
         """Iterations of a loop; of one that follows an outer tile, the most."""
-        return max(-(-(stop - start) // self.step(loop)) for start, stop in self._cases(loop))
+        start, stop = self._cases(loop)
+        return int((-((start - stop) // self.step(loop))).max())
 
     def step(self, loop: Loop) -> int:
         """Positions per iteration."""
         return space.step(loop, self.instance.env)
 
-    def _cases(
-        self, x: Span | Loop, loops: Mapping[Tile, Loop] | None = None
-    ) -> list[tuple[int, int]]:
-        """Where a span lies: once, or in every iteration of the loops that it follows."""
+    def _cases(self, x: Span | Loop, loops: Mapping[Tile, Loop] | None = None) -> tuple[Ints, Ints]:
+        """Where a span starts and stops: once, or in every iteration of the loops it follows."""
         loops = self.loops if loops is None else loops
         span = x.span if isinstance(x, Loop) else x
         key = (span, *(id(loops[edge.tile]) for edge in sorted(span.edges, key=str)))
         if key not in self._found:
-            found = set(space.cases(span, loops, self.instance.env))
-            self._found[key] = sorted(found) or [(0, 0)]
+            self._found[key] = _places(span, loops, self.instance.env)
         return self._found[key]
 
     def bounds(self, loop: Loop, say: Callable[[str], None]) -> tuple[str, str]:
@@ -222,10 +242,11 @@ class Blocks:
         loops = self.loops if loops is None else loops
         match x:
             case Span():
-                return max(stop - start for start, stop in self._cases(x, loops))
+                start, stop = self._cases(x, loops)
+                return int((stop - start).max())
             case Tile():
-                cases = self._cases(loops[x], loops)
-                return min(max(stop - start for start, stop in cases), self.step(loops[x]))
+                start, stop = self._cases(loops[x], loops)
+                return min(int((stop - start).max()), self.step(loops[x]))
             case _:
                 assert_never(x)
 
@@ -235,12 +256,14 @@ class Blocks:
 
     def certain(self, x: Span | Loop, position: int) -> bool:
         """Whether a span goes beyond a position wherever it lies."""
-        return all(stop > position for _, stop in self._cases(x))
+        return bool((self._cases(x)[1] > position).all())
 
     def may_be_empty(self, x: Dim) -> bool:
         """Whether a span that follows a tile has no positions somewhere."""
-        cases = self._cases(x) if isinstance(x, Span) and x.edges else []
-        return any(start >= stop for start, stop in cases)
+        if not isinstance(x, Span) or not x.edges:
+            return False
+        start, stop = self._cases(x)
+        return bool((start >= stop).any())
 
     def ends(self, x: Span) -> tuple[str, str]:
         """Where a span that follows a tile lies, as text."""
@@ -408,7 +431,8 @@ class Blocks:
         """Whether a block of this side has positions beyond an index."""
         match x:
             case Span():
-                return any(stop - start != block for start, stop in self._cases(x))
+                start, stop = self._cases(x)
+                return bool((stop - start != block).any())
             case Tile():
                 step = self.step(self.loops[x])
                 if x in self._full:
@@ -416,8 +440,9 @@ class Blocks:
                 if x in self.loose:
                     return True
                 # Only the last tile of a loop can be shorter than the first.
-                lengths = [stop - start for start, stop in self._cases(self.loops[x])]
-                return any(n and (min(step, n) != block or n % step != 0) for n in lengths)
+                start, stop = self._cases(self.loops[x])
+                n = (stop - start)[stop > start]
+                return bool(((np.minimum(step, n) != block) | (n % step != 0)).any())
             case _:
                 assert_never(x)
 
@@ -448,7 +473,7 @@ class Blocks:
         of = last if isinstance(last, Span) else self.loops[last]
         if isinstance(of, Loop) and of.tile in self.loose:
             return True
-        return self._masked(x) and any(stop % 8 for _, stop in self._cases(of))
+        return self._masked(x) and bool((self._cases(of)[1] % 8 != 0).any())
 
     def _iota(self, block: int, loose: bool = False) -> str:
         if not loose:
