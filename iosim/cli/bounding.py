@@ -43,6 +43,7 @@ def bounds(
 @click.command()
 @opt.sizes("N", "heads")
 @opt.sizes("d", metavar="LIST", d="one, or 32,64,128")
+@opt.problem_options("attention")
 @opt.memory("one, a list, or 256:1Mi:x1.2", metavar="LIST")
 @click.option(
     "--class",
@@ -60,6 +61,7 @@ def tightness(
 ) -> None:  # fmt: skip
     """Hold the best schedule against the largest proven lower bound: how far from optimal?
 
+    With options (--causal, --kv-heads 8, …) it is the best of the schedules that support them.
     One point prints one object with --json, several print a list.
     """
     from iosim.checks import tightness as best
@@ -71,19 +73,20 @@ def tightness(
     if "," in N:
         raise InputError(f"tightness takes one N, got {N!r}: write thousands as 4096 or 4_096")
     ds = parse_range("d", d)
+    told = opt.parsed("attention", {x: v for x, v in sizes.items() if x not in ("N", "d")})
     if out is not None:
         table.out_dir(out, keep=False, files=best.FILES)
     with watching() as show:
         points = best.sweep(
             parse_int("N", N), ds, parse_range("M", M, dtype), klass,
-            parse_int("heads", sizes.get("heads", "1")),
-            tick=lambda done, of: show(part_done(done, of, "points")),
+            **told, tick=lambda done, of: show(part_done(done, of, "points")),
         )  # fmt: skip
     if not points:
         # Say why as a single point does: with the smallest M that works.
         from iosim.problem import Attention
 
-        best.best_schedule(Attention(parse_int("N", N), ds[0]), parse_range("M", M, dtype)[-1])
+        problem = Attention(parse_int("N", N), ds[0], **told)
+        best.best_schedule(problem, parse_range("M", M, dtype)[-1])
     made: list[Path] = []
     if out is not None:
         made = table.publish(out, lambda part: plot.with_table(

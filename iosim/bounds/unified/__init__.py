@@ -273,8 +273,8 @@ def pattern_bound(
             f"pairs = {pairs} of rows = {rows} and columns = {columns}: give between "
             f"{max(rows, columns)} and {rows * columns}"
         )
-    d_v = check_size("d_v", d if d_v is None else d_v)
     sizes = check_size("d", d), check_size("M", M)
+    d_v = check_size("d_v", d if d_v is None else d_v)
     return float(pattern_bound_many(pairs, rows, columns, *sizes, d_v=d_v, klass=klass))
 
 
