@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,40 +100,39 @@ def test_words_expression_and_curve_agree(options: dict[str, Any]) -> None:
             assert max(0, value) == pytest.approx(b.words(p, 50), rel=1e-12), b.name
 
 
+def drawn(options: dict[str, Any], count: int, most: int, rng: Any) -> list[Attention]:
+    """Random problems of one form: the options given, with other numbers."""
+
+    def number(upto: int) -> int:
+        return int(np.exp(rng.uniform(0, np.log(upto))))
+
+    found = []
+    for _ in range(count):
+        told = {x: v if isinstance(v, (bool, str)) else number(most) for x, v in options.items()}
+        if "window" in told:
+            told["window"] = tuple(v if v in (None, 0) else number(most) for v in options["window"])
+        if "kv_heads" in told:
+            told["kv_heads"] = number(8)
+        heads = number(8) * told.get("kv_heads", 1)
+        found.append(Attention(number(most), number(64), heads, **told))
+    return found
+
+
+def columns(problems: list[Attention]) -> dict[str, Any]:
+    return {x: np.array([p.sizes[x] for p in problems], np.int64) for x in problems[0].form.sizes}
+
+
 @pytest.mark.parametrize("klass", CLASSES)
 def test_many_points_with_options_are_single_points(klass: str) -> None:
     """Also where numbers leave the range of 64 bits, and a mask leaves few of many pairs."""
     rng = np.random.default_rng(3)
-    for options in OPTIONS:
-        form = problem(50, 8, 2, options).form
-        for most in (60, 2**40):
-            drawn = {
-                x: np.exp(rng.uniform(0, np.log(most), 6)).astype(np.int64) for x in form.sizes
-            }
-            drawn |= {
-                x: np.minimum(drawn[x], 64) for x in ("heads", "kv_heads", "group") if x in drawn
-            }
-            M = np.exp(rng.uniform(0, 20, 6)).astype(np.int64)
-            words, names = best_lower_bound_many(form, drawn, M, klass)
-            for k in range(6):
-                p = of_sizes({x: int(v[k]) for x, v in drawn.items()}, options)
-                assert p.form == form
-                want = best_lower_bound(p, int(M[k]), klass)
-                assert words[k] == pytest.approx(want.words, rel=1e-12), p
-                assert names[k] == want.name or words[k] == pytest.approx(
-                    bound(names[k]).words(p, int(M[k])), rel=1e-12
-                )
-
-
-def of_sizes(sizes: dict[str, int], options: dict[str, Any]) -> Attention:
-    """The problem with these sizes, and the flags of `options`."""
-    told = dict(options)
-    told |= {x: sizes[x] for x in ("N_k", "d_v", "kv_heads", "sinks") if x in sizes}
-    if "window" in told:
-        left, right = told["window"]
-        told["window"] = (sizes.get("left", left), sizes.get("right", right))
-    heads = sizes["kv_heads"] * sizes["group"] if "group" in sizes else sizes["heads"]
-    return Attention(sizes["N"], sizes["d"], heads, **told)
+    for options, most in itertools.product(OPTIONS, (60, 2**40)):
+        problems = drawn(options, 6, most, rng)
+        M = np.exp(rng.uniform(0, 20, 6)).astype(np.int64)
+        words, names = best_lower_bound_many(problems[0].form, columns(problems), M, klass)
+        for k, p in enumerate(problems):
+            assert words[k] == pytest.approx(best_lower_bound(p, int(M[k]), klass).words, rel=1e-12)
+            assert bound(names[k]).words(p, int(M[k])) == pytest.approx(words[k], rel=1e-12)
 
 
 def test_options_that_change_nothing_change_no_bound() -> None:
@@ -281,15 +281,11 @@ def counted() -> tuple[tuple[str, Any, Any, Any], ...]:
     """(schedule, form, sizes and M, words of its best tiles), all schedules and options."""
     rng, found = np.random.default_rng(5), []
     for options in OPTIONS:
-        form = problem(9, 4, 1, options).form
-        n = 12
-        sizes = {
-            x: rng.integers(1, {"N": 24, "N_k": 24, "d": 9, "d_v": 9}.get(x, 4), n)
-            for x in form.sizes
-        }
-        if "sinks" in sizes:
-            sizes["sinks"] = np.minimum(sizes["sinks"], sizes["N"])
-        M = (6 * 1.3 ** rng.integers(0, 18, n)).astype(np.int64)
+        problems = drawn(options, 10, 20, rng)
+        problems = [replace(p, d=min(p.d, 9), heads=p.groups * min(4, p.heads // p.groups))
+                    for p in problems]  # fmt: skip
+        form, sizes = problems[0].form, columns(problems)
+        M = (6 * 1.3 ** rng.integers(0, 18, len(problems))).astype(np.int64)
         for entry in iosim.all_algorithms("attention"):
             if not entry.supports(form):
                 continue
