@@ -20,7 +20,8 @@ CAUSAL = {
     name: iosim.algorithm(name).program_for(iosim.Attention(8, 2, causal=True))
     for name in ("flash1", "flash2", "small_cache", "flash2_keep")
 }
-WINDOW = iosim.algorithm("flash2").program_for(iosim.Attention(8, 2, N_k=9, window=(3, 1), sinks=2))
+OPTIONS = iosim.Attention(8, 2, N_k=9, window=(3, 1), sinks=2)
+WINDOW = iosim.algorithm("flash2").program_for(OPTIONS)
 
 
 def one_by_one(program: Any, given: dict[str, Any]) -> None:
@@ -59,7 +60,7 @@ def test_a_million_points_need_no_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("iosim.counting.arrays.OnInts", None)
     for program in (*CAUSAL.values(), WINDOW):
         given = {"heads": 1, "N": np.arange(5, 25), "d": 3}
-        given |= {"N_k": 17, "left": 4, "right": 1, "sinks": 2} if program is WINDOW else {}
+        given |= OPTIONS.sizes | {"N": np.arange(5, 25)} if program is WINDOW else {}
         tiles: dict[str, Any] = {p.name: 3 for p in program.params}
         assert iosim.count_many(program, given | tiles)["load", "K"].shape == (20,)
         assert iosim.peak_many(program, given | tiles).shape == (20,)
@@ -67,9 +68,10 @@ def test_a_million_points_need_no_walk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_window_is_counted_alike_in_arrays() -> None:
     rng = np.random.default_rng(3)
-    given = {name: rng.integers(1, 60, 300) for name in ("N", "N_k", "B_r", "B_c")}
+    given = {name: rng.integers(1, 60, 300) for name in ("N", "N_k")}
     given |= {name: rng.integers(0, 30, 300) for name in ("left", "right", "sinks")}
-    one_by_one(WINDOW, given | {"heads": 2, "d": 3})
+    sizes = iosim.Attention.extents(OPTIONS.form, given | {"heads": 2, "d": 3})
+    one_by_one(WINDOW, sizes | {name: rng.integers(1, 60, 300) for name in ("B_r", "B_c")})
 
 
 def test_different_roundings_are_counted_alike() -> None:

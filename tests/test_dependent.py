@@ -19,12 +19,14 @@ import iosim
 from iosim.counting import symbols
 from iosim.counting.arrays import OnArrays
 from iosim.counting.closed import close, highest
+from iosim.counting.numbers import peak_at
 from iosim.errors import ProgramError
 from iosim.gpu import emit, interpret
 from iosim.problem import Tensor
 from iosim.program.check import check as check_program
 from iosim.program.ir import (
     Affine,
+    Edge,
     Free,
     Load,
     Loop,
@@ -70,6 +72,24 @@ def test_lanes_that_are_no_neighbours_change_a_part(lanes: int) -> None:
     for r, c in np.ndindex(12, 12):
         start = r - r % 3
         assert (run.outputs["B"][r, c] == -np.inf) == (start - 2 <= c < start + 5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(dependent_schedules())
+def test_the_iteration_that_is_said_has_the_peak(case: Any) -> None:
+    """Of all iterations, one that has the most words is at these tiles, with these buffers."""
+    program, sizes, tiles = case
+    found = peak_at(iosim.bind(program, sizes, tiles))
+    every: list[tuple[int, set[str], dict[str, Any]]] = []
+
+    def seen(words: int, held: dict[str, int], at: dict[Any, int]) -> None:
+        edges = [x for x in at if isinstance(x, Edge)]
+        where = {x.tile.var: (at[x], at[Edge(x.tile, "stop")]) for x in edges if x.end == "start"}
+        every.append((words, set(held), where))
+
+    _, top = by_walking(program, sizes, tiles, seen)
+    assert found.words == top
+    assert top == 0 or (top, set(found.buffers), found.tiles) in every
 
 
 @settings(max_examples=10, deadline=None)

@@ -15,7 +15,9 @@ from iosim.program.walk import walk
 from iosim.trace import tally
 
 
-def by_walking(program: Any, sizes: dict[str, int], tiles: dict[str, int]) -> tuple[Any, int]:
+def by_walking(
+    program: Any, sizes: dict[str, int], tiles: dict[str, int], seen: Any = None
+) -> tuple[Any, int]:
     """Words and peak from a walk that shares no code with iosim: position by position."""
     env: dict[Any, int] = sizes | {p.name: min(tiles[p.name], sizes[p.axis])
                                    for p in program.params}  # fmt: skip
@@ -57,6 +59,8 @@ def by_walking(program: Any, sizes: dict[str, int], tiles: dict[str, int]) -> tu
                 if not isinstance(node, Store):
                     held[node.buffer] = words
                     peak = max(peak, sum(held.values()))
+                    if seen is not None:
+                        seen(sum(held.values()), dict(held), at)
 
     run(program.body, env)
     return moved, peak

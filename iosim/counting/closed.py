@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
 
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, follows, names_of
@@ -54,11 +54,15 @@ class Level:
         runs: lengths of loops that must not be empty.
         over: loops, outermost first, whose tiles the other two depend on: the candidate is the
             largest over all their iterations.
+        loops: all loops that are open there, outermost first.
+        held: the buffers that are resident there.
     """
 
     words: Poly
     runs: frozenset[Affine | Part]
     over: tuple[Loop, ...] = ()
+    loops: tuple[Loop, ...] = field(default=(), compare=False)
+    held: tuple[str, ...] = field(default=(), compare=False)
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -221,7 +225,7 @@ def _occupy(
         match node:
             case Load() | Alloc():
                 live[node.buffer] = _words(node.index, Poly.of)
-                out.append(Level(sum(live.values(), Poly()), runs))
+                out.append(Level(sum(live.values(), Poly()), runs, held=tuple(live)))
             case Free():
                 del live[node.buffer]
             case Loop():
@@ -248,9 +252,10 @@ def _leave(loop: Loop, level: Level, params: frozenset[str]) -> Level:
     The first iteration has the largest extents, and occupancy grows with extents; where a span
     follows the loop's tile, any iteration may have the most.
     """
+    level = replace(level, loops=(loop, *level.loops))
     bounded = {*level.runs, *level.words.atoms(), *(Part(o.span) for o in level.over)}
     if any(follows(x, loop.tile) for x in bounded if isinstance(x, (Part, Clip))):
-        return Level(level.words, level.runs, (loop, *level.over))
+        return replace(level, over=(loop, *level.over))
     if loop.step is None:
         return level
     words = level.words
@@ -258,7 +263,7 @@ def _leave(loop: Loop, level: Level, params: frozenset[str]) -> Level:
     for atom in words.atoms():
         if (new := _put(atom, loop.tile, first)) != atom:
             words = words.replace(atom, Poly.of(new))
-    return Level(words, level.runs, level.over)
+    return replace(level, words=words)
 
 
 def _first(loop: Loop, step: str, params: frozenset[str]) -> str | Clip:

@@ -9,6 +9,7 @@ t, whose largest value is at an end of the piece, or beside the vertex of a para
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
@@ -66,15 +67,21 @@ class OnInts:
 
     def most(self, level: Level) -> int:
         """The largest occupancy of a level over all iterations of its loops."""
+        return self.most_at(level)[0]
+
+    def most_at(self, level: Level) -> tuple[int, Env]:
+        """The largest occupancy of a level, and the environment in the first iteration found."""
         if not level.over:
-            return self._held(level)
+            return self._held(level), self.env
         loop, *rest = level.over
         inner = Level(level.words, level.runs, tuple(rest))
         tiles = _Tiles(loop.tile, loop.span, loop.step, self.env)
         if rest:
-            return max((OnInts(env).most(inner) for env in tiles.walked()), default=0)
+            found = (OnInts(env).most_at(inner) for env in tiles.walked())
+            return max(found, key=operator.itemgetter(0), default=(0, self.env))
         candidates = [*tiles.short, *(tiles.at(t) for t in _extremes(level, loop, tiles))]
-        return max((OnInts(env)._held(inner) for env in candidates), default=0)
+        held = ((OnInts(env)._held(inner), env) for env in candidates)
+        return max(held, key=operator.itemgetter(0), default=(0, self.env))
 
     def _held(self, level: Level) -> int:
         reached = all(self._length(length) > 0 for length in level.runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,17 @@ from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE
 from iosim.program.ir import Program
-from iosim.program.space import clipped, leasts, misplaced, with_derived
+from iosim.program.space import (
+    Range,
+    clipped,
+    covered,
+    inside,
+    leasts,
+    misplaced,
+    resolved,
+    step,
+    with_derived,
+)
 from iosim.program.walk import Instance
 
 IntArray = NDArray[np.int64]
@@ -39,6 +50,49 @@ def peak(instance: Instance) -> int:
     if not isinstance(instance, Instance):
         raise InputError(f"peak takes an instance, got {type(instance).__name__}: bind() it first")
     return int(highest(close(instance.program).peak, OnInts(instance.env)))
+
+
+@dataclass(frozen=True)
+class PeakAt:
+    """Where the most words are resident.
+
+    Attributes:
+        words: how many.
+        tiles: the range that each open tile covers, by its variable, outermost first.
+        buffers: the names of what is resident.
+    """
+
+    words: int
+    tiles: dict[str, Range]
+    buffers: tuple[str, ...]
+
+
+def peak_at(instance: Instance) -> PeakAt:
+    """An iteration that has the peak, and what it holds: the first of equal ones of a place.
+
+    Raises InputError for what is no instance.
+
+    >>> from iosim import Attention, algorithm, bind
+    >>> problem = Attention(10, 2, causal=True)
+    >>> program = algorithm("flash2").program_for(problem)
+    >>> print(peak_at(bind(program, problem.sizes, {"B_r": 4, "B_c": 6})).tiles)
+    {'h': (0, 1), 'i': (4, 8), 'j': (0, 6)}
+    """
+    if not isinstance(instance, Instance):
+        raise InputError(f"peak_at needs an instance, got {type(instance).__name__}: bind() it")
+    best = PeakAt(0, {}, ())
+    for level in close(instance.program).peak:
+        words, env = OnInts(instance.env).most_at(level)
+        if words <= best.words:
+            continue
+        tiles: dict[str, Range] = {}
+        for loop in level.loops:
+            if loop not in level.over:  # its first iteration has the most
+                start, stop = resolved(loop.span, env)
+                env = inside(env, loop.tile, (start, min(start + step(loop, env), stop)))
+            tiles[loop.tile.var] = covered(loop.tile, env)
+        best = PeakAt(words, tiles, level.held)
+    return best
 
 
 def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArray]:
