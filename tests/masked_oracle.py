@@ -310,6 +310,33 @@ def naive(c: Case, t: dict[str, int], mem: Meter) -> None:
                 mem.free("O")
 
 
+def split_kv(c: Case, t: dict[str, int], mem: Meter) -> None:
+    """Each split of what a block of rows sees has statistics of its own; then they are merged."""
+    heads = c.heads // c.kv_heads
+    parts = {"O": "O_part", "max": "m_part", "sum": "l_part"}
+    for _ in range(c.kv_heads):
+        for I in rows_of(c, t["B_r"]):
+            rows = heads * len(I)
+            for S in cut(c.columns(I), t["B_s"]):
+                mem.load("Q", rows * c.d)
+                _rows_of_output(mem, rows, c.d_v)
+                for J in cut(list(S), t["B_c"]):
+                    _attend(c, mem, rows, J)
+                for name, part in parts.items():
+                    mem.store(name, part)
+                mem.free("Q", *parts)
+        for I in rows_of(c, t["B_r"]):
+            rows = heads * len(I)
+            _rows_of_output(mem, rows, c.d_v)
+            for _ in cut(c.columns(I), t["B_s"]):
+                mem.load("O_part", rows * c.d_v)
+                mem.load("m_part", rows)
+                mem.load("l_part", rows)
+                mem.free(*parts.values())
+            mem.store("O")
+            mem.free(*parts)
+
+
 SCHEDULES: dict[str, Callable[[Case, dict[str, int], Meter], None]] = {
     "naive": naive,
     "flash1": flash1,
@@ -320,6 +347,7 @@ SCHEDULES: dict[str, Callable[[Case, dict[str, int], Meter], None]] = {
     "spill_rows": spill_rows,
     "grouped_rows": grouped_rows,
     "decode": decode,
+    "split_kv": split_kv,
 }
 
 
