@@ -101,7 +101,9 @@ ATTENTION = ("--N", "1234567", "--d", "97", "--M", "24576")
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]] = {
     "algorithms": (
         ("algorithms",),
-        lambda found: only(found, "algorithm", "problem", "tiles", "cost", "source"),
+        lambda found: only(
+            found, "algorithm", "problem", "lacks", "needs", "tiles", "cost", "source"
+        ),
     ),
     "bounds": (("bounds", *ATTENTION), bounds_rows),
     "bounds that do not apply": (
@@ -122,6 +124,25 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
     "tiles": (
         ("tiles", "small_cache", *ATTENTION),
         lambda found: only([found], "M", "total_words", "peak_words"),
+    ),
+    "bounds with options": (
+        ("bounds", *ATTENTION, "--N-k", "7654321", "--causal"), bounds_rows,
+    ),
+    "count with options": (
+        ("count", "flash2", *ATTENTION, "--heads", "32", "--kv-heads", "8", "--causal", "--N-k",
+         "7654321", "--d-v", "101"),
+        lambda found: tensor_rows(found) + only([found["problem"]], "N", "d_v", "N_k", "kv_heads"),
+    ),
+    "tiles with options": (
+        ("tiles", "flash2", *ATTENTION, "--window", "4321,1234"),
+        lambda found: only([found], "M", "total_words") + only([found["problem"]], "N", "d"),
+    ),
+    "verify with options": (
+        ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--causal"),
+        lambda found: only(found["points"], *POINTS),
+    ),
+    "query of options": (
+        ("query", "SELECT * FROM rows ORDER BY M_words", "masked"), exact,
     ),
     "optimal": (
         ("optimal", "matmul", "--m", "2", "--n", "2", "--k", "2", "--M", "4", "--show"),
@@ -150,6 +171,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     ok("sweep", "--algo", "flash2,small_cache", "--N", "65536,1000003", "--d", "64", "--M",
        "24576,65537", "--out", "rows", "--workers", "1", cwd=folder)  # fmt: skip
+    ok("sweep", "--algo", "flash2", "--N", "65536", "--d", "64", "--M", "24576,65537", "--causal",
+       "--heads", "8", "--kv-heads", "1,2", "--window", "1234567,", "--align", "upper-left",
+       "--out", "masked", "--workers", "1", cwd=folder)  # fmt: skip
     return folder
 
 

@@ -1,0 +1,366 @@
+"""Options of problems on the command line and in sweeps: what is typed is what is counted."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_cli import entries, iosim_, ok, save
+
+import iosim
+from iosim.errors import InputError
+from iosim.problem import MODELS, PROBLEMS, Attention, Family, every_option
+from iosim.sweep import Sweep, query
+from iosim.sweep.work import compute
+from iosim.units import parse_option, parse_range, typed_option
+
+SIZES = ("--N", "60", "--d", "8", "--M", "700")
+# What is typed, and the problem that it says.
+TYPED: dict[str, tuple[tuple[str, ...], Attention]] = {
+    "causal": (("--causal",), Attention(60, 8, causal=True)),
+    "not causal": (("--no-causal",), Attention(60, 8)),
+    "keys": (("--N-k", "1Ki"), Attention(60, 8, N_k=1024)),
+    "keys, as the size is called": (("--N_k", "99"), Attention(60, 8, N_k=99)),
+    "fewer keys": (("--N-k", "16", "--causal"), Attention(60, 8, N_k=16, causal=True)),
+    "values": (("--d-v", "5"), Attention(60, 8, d_v=5)),
+    "grouped": (("--heads", "6", "--kv-heads", "2"), Attention(60, 8, 6, kv_heads=2)),
+    "window": (("--window", "16,3"), Attention(60, 8, window=(16, 3))),
+    "to the left": (("--window", "16,"), Attention(60, 8, window=(16, None))),
+    "to the right": (("--window", " , 7"), Attention(60, 8, window=(None, 7))),
+    "sinks": (
+        ("--window", "9,0", "--sinks", "4"), Attention(60, 8, window=(9, 0), sinks=4),
+    ),
+    "upper left": (
+        ("--N-k", "80", "--causal", "--align", "upper-left"),
+        Attention(60, 8, N_k=80, causal=True, align="upper left"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_what_is_typed_is_counted(name: str) -> None:
+    words, problem = TYPED[name]
+    found = json.loads(ok("count", "flash2", *SIZES, *words, "--json"))
+    told = json.loads(json.dumps(problem.told))  # a pair is a list there
+    assert found["problem"] == told
+    assert list(found)[:4] == ["algorithm", "engine", "problem", "M"]
+    program = iosim.algorithm("flash2").program_for(problem)
+    counts = iosim.count(iosim.bind(program, problem.sizes, found["tiles"]))
+    assert found["total_words"] == counts.total_words
+    run = json.loads(ok("count", "flash2", *SIZES, *words, "--engine", "simulate", "--json"))
+    assert run["by_tensor"] == found["by_tensor"]
+    best = json.loads(ok("tiles", "flash2", *SIZES, *words, "--json"))
+    assert (best["problem"], best["total_words"]) == (told, counts.total_words)
+    text = ok("count", "flash2", *SIZES, *words)
+    assert ("causal" in text) == problem.causal
+    options = words[2:] if words[0] == "--heads" else words
+    listing = ok("show", "flash2", *options)
+    assert listing == iosim.show(program)
+    assert (listing == ok("show", "flash2")) == (problem.form == Attention.plain_form())
+    bound = ",".join(f"{x}={v}" for x, v in found["tiles"].items())
+    numbers = ok("show", "flash2", *SIZES[:4], *words, "--tiles", bound)
+    assert f"in all {counts['store', 'O']:,}" in numbers
+
+
+def test_every_command_of_sizes_takes_every_option() -> None:
+    """And none of them lists the options itself: they are those of the registered problems."""
+    found = {}
+    for words, place, _ in entries():
+        module, _, attribute = place.partition(":")
+        params = {str(p.name) for p in getattr(importlib.import_module(module), attribute).params}
+        if "N" in params and words[-1] not in ("optimal", "validate", "bench", "dram", "paper"):
+            found[words[-1]] = every_option().keys() - params
+    assert found.keys() >= {
+        "count",
+        "tiles",
+        "show",
+        "bounds",
+        "tightness",
+        "sweep",
+        "verify",
+        "emit",
+    }
+    assert not {name: lacking for name, lacking in found.items() if lacking}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("count", "flash2", *SIZES, "--heads", "32", "--kv-heads", "5"),
+         "kv_heads = 5 does not divide heads = 32: give a divisor"),
+        (("count", "flash2", *SIZES, "--kv-heads", "0"), "kv_heads = 0 is outside 1.."),
+        (("count", "flash2", *SIZES, "--N-k", "x"), "N_k must be a whole number, got 'x'"),
+        (("count", "flash2", *SIZES, "--window", "3"),
+         "window = '3' is not LEFT,RIGHT: give both, like 128,0, or leave one empty"),
+        (("count", "flash2", *SIZES, "--window", "1,024,0"), "window = '1,024,0' is not LEFT,"),
+        (("count", "flash2", *SIZES, "--window", ","), "window = ',' is not LEFT,RIGHT"),
+        (("count", "flash2", *SIZES, "--window", "-1,0"), "window's left = -1 is outside 0.."),
+        (("count", "flash2", *SIZES, "--window", "0,-7"), "window's right = -7 is outside 0.."),
+        (("count", "flash2", *SIZES, "--window", "a,0"), "window's left must be a whole number"),
+        (("count", "flash2", *SIZES, "--sinks", "-1"), "sinks = -1 is outside 0.."),
+        (("count", "flash2", *SIZES, "--align", "lower"),
+         "unknown align 'lower': did you mean 'lower-right'?"),
+        (("count", "matmul", "--m", "4", "--n", "4", "--k", "4", "--M", "99", "--causal"),
+         "matmul has no option --causal, which is for attention"),
+        (("show", "copy", "--kv-heads", "2"), "copy has no option --kv-heads, which is for"),
+        (("gpu", "emit", "matmul", "--causal"), "matmul has no option --causal"),
+        (("bounds", "--m", "4", "--n", "4", "--k", "4", "--M", "99", "--sinks", "3"),
+         "sizes of two problems"),
+        (("count", "flash2_keep", *SIZES, "--window", "3,0"),
+         "flash2_keep does not support window: choose naive or flash1 or flash2 or"),
+        (("tiles", "decode", *SIZES), "decode needs N_k: give that, or choose"),
+        (("show", "flash2_keep", "--window", "3,0"), "flash2_keep does not support window"),
+        (("gpu", "emit", "flash2_keep", "--window", "3,0"), "flash2_keep does not support window"),
+        (("show", "flash2", "--causal", "--N", "9"), "add --tiles"),
+        (("show", "flash2", "--model", "gpt2"), "add --tiles"),
+        (("count", "flash2", "--model", "gpt5", "--M", "9"), "unknown model 'gpt5': did you mean"),
+        (("count", "copy", "--model", "gpt2", "--M", "9"),
+         "gpt2 is a model of attention, not of copy: leave it out"),
+        (("verify", "--causal", "--N", "8", "--d", "2", "--M", "1"), "no algorithm runs in M = 1"),
+        (("verify", "--model", "llama3-8b"), "choose a smaller N or fewer heads"),
+    ],
+)  # fmt: skip
+def test_bad_options_are_one_line_and_exit_2(
+    words: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    done = iosim_(*words, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout
+    lines = [x for x in done.stderr.splitlines() if not x.startswith("iosim: note: ")]
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert not done.stdout
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_a_model_sets_options_and_what_is_typed_wins() -> None:
+    asked = ("count", "flash2", "--M", "48Ki", "--json")
+    done = iosim_(*asked, "--model", "llama3-8b")
+    assert json.loads(done.stdout)["problem"] == {
+        "N": 8192, "d": 128, "heads": 32, "kv_heads": 8, "causal": True
+    }  # fmt: skip
+    assert done.stderr.startswith(
+        "iosim: note: llama3-8b is N = 8,192, d = 128, heads = 32, kv_heads = 8, causal (Llama 3 "
+    )
+    other = json.loads(ok(*asked, "--model", "llama3-8b", "--no-causal", "--N", "64", "--N-k", "7"))
+    assert other["problem"] == {"N": 64, "d": 128, "heads": 32, "N_k": 7, "kv_heads": 8}
+    assert {name: (x.causal, x.kv_heads) for name, (x, _) in MODELS.items()} == {
+        "gpt2": (True, None), "gpt2-medium": (True, None), "bert-large": (False, None),
+        "llama3-8b": (True, 8), "llama3-70b": (True, 8),
+    }  # fmt: skip
+
+
+def test_verify_with_options(tmp_path: Path) -> None:
+    for k, words in enumerate(
+        [("--causal", "--heads", "4", "--kv-heads", "2"),
+         ("--N-k", "5", "--causal"),  # rows that see nothing
+         ("--N-k", "20", "--d-v", "3", "--window", "6,2", "--sinks", "2")]
+    ):  # fmt: skip
+        out = ("--workers", "1", "--json", "--out", str(tmp_path / str(k)))
+        found = json.loads(ok("verify", "--N", "12", "--d", "4", "--M", "60,64", *words, *out))
+        assert found["ok"]
+        assert len({p["algorithm"] for p in found["points"]}) >= 5
+        assert found["slopes"] == []  # exponents are claimed of attention without options
+        names = {x.removeprefix("--").replace("-", "_") for x in words if x.startswith("--")}
+        assert names <= found["problem"].keys()
+        header = (tmp_path / str(k) / "verify.csv").read_text().splitlines()[0].split(",")
+        assert names <= set(header)
+
+
+def test_arrays_of_grouped_heads_and_keys_of_their_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {x: rng.standard_normal(shape) for x, shape in
+              {"Q": (4, 6, 3), "K": (2, 9, 3), "V": (2, 9, 5)}.items()}  # fmt: skip
+    path = save(tmp_path / "in.npz", **arrays)
+    asked = ("verify", "--input", path, "--M", "80", "--workers", "1", "--out", str(tmp_path / "o"))
+    found = json.loads(ok(*asked, "--causal", "--json"))
+    assert found["ok"]
+    told = {"N": 6, "d": 3, "heads": 4, "N_k": 9, "d_v": 5, "kv_heads": 2, "causal": True}
+    assert found["problem"] == told
+    assert "--kv_heads is 4 and" in iosim_(*asked, "--kv-heads", "4").stderr
+    assert "sizes of its own: leave --model out" in iosim_(*asked, "--model", "gpt2").stderr
+    bad = save(tmp_path / "bad.npz", **arrays | {"K": arrays["K"][:, :, :2]})
+    done = iosim_("verify", "--input", bad)
+    assert "K has shape (2, 9, 2) and Q (4, 6, 3): give K of (N_k, d) and V of (N_k, d_v)" in (
+        done.stderr
+    )
+    bad = save(tmp_path / "bad.npz", **arrays | {"Q": arrays["Q"][:3]})
+    assert "kv_heads = 2 does not divide heads = 3" in iosim_("verify", "--input", bad).stderr
+
+
+def test_options_as_typed_read_back() -> None:
+    options = every_option()
+    for name, value in {
+        "N_k": 7, "sinks": 0, "causal": True, "window": (None, 3), "align": "upper left"
+    }.items():  # fmt: skip
+        one = options[name]
+        assert parse_option(one, typed_option(one, value)) == value
+    with pytest.raises(InputError, match="causal = 'yes' is neither true nor false"):
+        parse_option(options["causal"], "yes")
+    assert parse_range("left", "0:32:+16", least=0) == [0, 16, 32]
+    for text in ("0:9:x2", "-1"):
+        with pytest.raises(InputError):
+            parse_range("left", text, least=0)
+
+
+# -- families and sweeps ----------------------------------------------------------------------
+
+GRID = {
+    "N": "16,25", "d": "4", "heads": "4", "kv_heads": "1,2,4", "N_k": "12:48:x2", "causal": True,
+    "window": "4:16:x4,", "sinks": "0,3", "M": "90,200",
+}  # fmt: skip
+
+
+def rows_of(sweep: Sweep) -> list[dict[str, Any]]:
+    return [
+        row for k in range(sweep.shards) for row in compute(sweep, k).table.to_pylist()
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["formula", "simulate"])
+@pytest.mark.parametrize("tiles", ["auto", "B_r=4,B_c=1:5:+4"])
+def test_a_sweep_counts_every_point_as_one_is_counted(engine: str, tiles: str) -> None:
+    grid = GRID if engine == "formula" else GRID | {"N": "16", "kv_heads": "2", "M": "90"}
+    sweep = Sweep.of(algo="flash2", tiles=tiles, engine=engine, **grid)
+    rows = rows_of(sweep)
+    assert len(rows) == sweep.points
+    seen = set()
+    for k, row in enumerate(rows):
+        task = sweep.task(k)
+        assert row["hash"] == task.hash
+        sizes = dict(task.sizes)
+        assert list(sizes) == ["N", "d", "heads", "N_k", "kv_heads", "left", "sinks"]
+        assert {x: row[x] for x in sizes} == sizes
+        assert row["causal"] is True
+        problem = Attention(
+            sizes["N"], sizes["d"], sizes["heads"], N_k=sizes["N_k"], kv_heads=sizes["kv_heads"],
+            causal=True, window=(sizes["left"], None), sinks=sizes["sinks"],
+        )  # fmt: skip
+        program = iosim.algorithm("flash2").program_for(problem)
+        used = {"B_r": row["tile_B_r"], "B_c": row["tile_B_c"]}
+        counts = iosim.count(iosim.bind(program, problem.sizes, used))
+        assert row["total_words"] == counts.total_words
+        assert row["lower_bound_words"] == pytest.approx(
+            iosim.bounds.best_lower_bound(problem, row["M_words"]).words
+        )
+        if tiles == "auto":
+            best = iosim.optimal_tiles(program, problem, row["M_words"])
+            assert row["total_words"] == best.total_words
+        seen.add(row["total_words"])
+    assert len(seen) > 3
+
+
+def test_families() -> None:
+    family = Family.of(Attention, {"N": 9, "d": 4, "heads": 2, "sinks": 0}, {"causal": True})
+    assert family.form == Attention(1, 1, causal=True).form  # no sinks anywhere
+    family = Family.of(
+        Attention, {"N": 9, "d": 4, "heads": 6, "kv_heads": 3, "left": 5, "sinks": 99}
+    )
+    columns = {
+        "N": np.array([9, 7]), "d": np.array([4, 4]), "heads": np.array([6, 2]),
+        "kv_heads": np.array([3, 2]), "left": np.array([0, 5]), "sinks": np.array([0, 99]),
+    }  # fmt: skip
+    found = family.extents(columns)
+    for k in range(2):
+        problem = family.at({x: int(v[k]) for x, v in columns.items()})
+        mine = {x: int(found[x][k]) for x in problem.sizes}
+        assert mine == problem.sizes
+    assert found["group"].tolist() == [2, 1]
+    assert found["sinks"].tolist() == [0, 7]
+    with pytest.raises(InputError, match="copy has no size N: it has n"):
+        Family.of(PROBLEMS["copy"], {"N": 4})
+
+
+def test_sweeps_from_files_and_python_and_the_command_line_are_one(tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(
+        'algo = "flash2"\nN = 16\nd = 4\nheads = 4\nkv_heads = [2, 4]\nwindow = [[4, 8], ""]\n'
+        'causal = true\nalign = "upper-left"\nM = 90\n'
+    )
+    sweep = Sweep.from_toml(tmp_path / "sweep.toml")
+    given: dict[str, Any] = {"algo": "flash2", "N": 16, "d": 4, "heads": 4, "kv_heads": [2, 4],
+             "window": ([4, 8], None), "causal": True, "align": "upper-left", "M": 90}  # fmt: skip
+    assert sweep == Sweep.of(**given)
+    assert sweep == Sweep.from_dict(json.loads(json.dumps(sweep.as_dict())))
+    assert sweep.typed == (
+        "--N 16 --d 4 --heads 4 --kv_heads 2,4 --window 4,8, --causal --align upper-left"
+    )
+    words = ("sweep", "--config", "sweep.toml", "--out", "rows", "--workers", "1")
+    ok(*words, cwd=tmp_path)
+    dense = Sweep.of(**given | {"causal": False, "window": None, "align": None})
+    assert dense.options == ()
+    assert sweep.id != dense.id
+    done = iosim_(*words, "--no-causal", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "belongs to another sweep (--algo flash2 --N 16 " in done.stderr
+    assert "--causal --align upper-left --M 90" in done.stderr
+    with pytest.raises(InputError, match="a sweep has no option 'left'"):
+        Sweep.of(algo="flash2", N=1, d=1, M=9, left=4)
+    with pytest.raises(InputError, match=r"window = ',' is not LEFT,RIGHT"):
+        Sweep.of(algo="flash2", N=1, d=1, M=9, window=["", ""])
+    with pytest.raises(InputError, match="left = -4 is outside 0"):
+        Sweep.of(algo="flash2", N=1, d=1, M=9, window=[-4, 0])
+
+
+def test_the_first_point_that_makes_no_sense_is_named_before_anything_is_counted(
+    tmp_path: Path,
+) -> None:
+    for words, message in (
+        (("--heads", "8,12,16", "--kv-heads", "2,4,8"),
+         "kv_heads = 8 does not divide heads = 12, the first such point of the grid"),
+        (("--kv-heads", "2"), "kv_heads = 2 does not divide heads = 1, the first such point"),
+        (("--window", "3"), "window = '3' is not LEFT,RIGHT"),
+        (("--algo", "matmul", "--m", "4", "--n", "4", "--k", "4", "--causal"),
+         "no algorithm of the sweep has a size"),
+        (("--algo", "flash2_keep", "--window", "3,"), "flash2_keep does not support window"),
+        (("--algo", "decode"), "decode needs N_k"),
+    ):  # fmt: skip
+        algo = () if "--algo" in words else ("--algo", "flash2")
+        sizes = () if "--m" in words else ("--N", "16", "--d", "4")
+        done = iosim_("sweep", *algo, *sizes, *words, "--M", "99", "--out", "rows", cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done
+        assert message in done.stderr
+        assert not list(tmp_path.rglob("*"))
+
+
+def test_folders_with_and_without_options_combine(tmp_path: Path) -> None:
+    usual = ("--algo", "flash2", "--N", "16", "--d", "4", "--heads", "4", "--M", "90,200",
+             "--workers", "1")  # fmt: skip
+    ok("sweep", *usual, "--out", "dense", cwd=tmp_path)
+    ok("sweep", *usual, "--kv-heads", "1,2", "--causal", "--out", "causal", cwd=tmp_path)
+    ok("sweep", *usual, "--window", "3,5", "--align", "upper-left", "--out", "window", cwd=tmp_path)
+    told = json.loads((tmp_path / "dense" / "sweep.json").read_text())
+    assert "options" not in told["sweep"]
+    assert not {"causal", "kv_heads", "left", "align"} & told["columns"].keys()
+    ok("combine", "dense", "causal", "window", "--out", "all", "--csv", "all.csv", cwd=tmp_path)
+    folders = [str(tmp_path / x) for x in ("dense", "causal", "window")]
+    names = 'causal, align, kv_heads, "left", "right"'
+    asked = f"SELECT {names}, count(*) AS n FROM rows GROUP BY ALL ORDER BY ALL"
+    for paths in ([str(tmp_path / "all")], folders):
+        with pytest.warns(UserWarning, match="rows of flash2 come from 3 programs"):
+            found = query(asked, paths).to_pylist()
+        assert [tuple(row.values()) for row in found] == [
+            (True, None, 1, None, None, 2), (True, None, 2, None, None, 2),
+            (None, "upper left", None, 3, 5, 2), (None, None, None, None, None, 2),
+        ]  # fmt: skip
+    lines = (tmp_path / "all.csv").read_text().splitlines()
+    assert len(lines) == 9
+    header = lines[0].replace('"', "").split(",")
+    assert {"causal", "align", "kv_heads", "left", "right"} <= set(header)
+
+
+def test_dense_sweeps_keep_their_hashes() -> None:
+    """Ids and hashes as they were before problems had options."""
+    grid = {"N": "64:256:x2", "d": "8,16", "M": "999:9Ki:x2"}
+    sweep = Sweep.of(algo="flash2,small_cache", **grid)
+    sweep = dataclasses.replace(sweep, version="0.1.0", revision=1)
+    assert sweep.id == "3ca6f83b30fb012ec751f382bc8a3efd"
+    assert sweep.task(0).hash == "c23bced999da1631362e47a3235e5ee9"
+    assert sweep.task(sweep.points - 1).hash == "d66891a8c66c129ab958866a02e047c7"
+    assert "options" not in sweep.as_dict()
+    masked = Sweep.of(algo="flash2,small_cache", causal=True, **grid)
+    assert dataclasses.replace(masked, version="0.1.0", revision=1).id != sweep.id
+    assert masked.task(0).hash != sweep.task(0).hash
