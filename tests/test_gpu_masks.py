@@ -260,6 +260,28 @@ def test_a_maximum_over_nothing_leaves_no_number():
         assert "if 0 < N_part_stop:" in text
 
 
+def test_the_number_of_a_tile_whose_loop_follows_another():
+    """Its loop starts at a number here, which has no name in the kernel."""
+
+    def schedule(b):
+        B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+        parts = b.split_axis("parts", "N", B_c)
+        b.scratch("P", "heads", parts, "N", wide=True)
+        for h in b.grid("heads"):
+            for i in b.tiles("N", B_r):
+                for start in (0, i.start):
+                    for j in b.tiles("N", B_c, start, i.stop):
+                        x = b.zeros("x", i)
+                        b.store(x, "P", h, b.number(j), i)
+                        b.free(x)
+                q = b.load("Q", h, i, "d")
+                b.store(q, "O", h, i, "d")
+                b.free(q)
+
+    program = iosim.build("numbers", iosim.Attention, schedule)
+    against_the_machine(program, iosim.Attention(37, 16), {"B_r": 16, "B_c": 16})
+
+
 @pytest.mark.parametrize(("N", "W", "B_c"), [(37, 20, 16), (37, 37, 16), (64, 48, 32), (40, 7, 16)])
 def test_a_held_buffer_may_be_cut_by_a_loop_that_follows_a_tile(N, W, B_c):
     """Rows beyond the loop's end are held, and not added."""

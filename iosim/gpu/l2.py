@@ -104,7 +104,7 @@ def wave_bytes(job: Job, resident: int) -> int:
     total = 0
     for body in nests(instance):
         grid, inside = chain(body)
-        trips = [Blocks(instance).trips(loop) for loop in grid]
+        trips = [Blocks(instance).where.trips(loop) for loop in grid]
         items = math.prod(trips)
         for load, outer in _loads(inside, ()):
             tensor = instance.program.tensor(load.tensor)
@@ -136,9 +136,9 @@ def _extents(
 ) -> NDArray[np.int64]:
     """Per item: which piece it loads (a number), and the piece's extent along the launch tiles."""
     which, extent = np.zeros(items, np.int64), np.ones(items, np.int64)
-    below, blocks = items, Blocks(instance)
+    below, places = items, Blocks(instance).where
     for k, loop in enumerate(grid):
-        trips, step = blocks.trips(loop), blocks.step(loop)
+        trips, step = places.trips(loop), places.step(loop)
         below //= trips
         if k not in own:
             continue
@@ -151,10 +151,10 @@ def _extents(
 
 def _inner_words(instance: Instance, load: Load, outer: tuple[Loop, ...]) -> int:
     """Words that one item loads per position of its launch tiles."""
-    words, blocks = 1, Blocks(instance)
+    words, places = 1, Blocks(instance).where
     for loop in outer:
         start, stop = instance.span(loop.span)
-        words *= stop - start if loop.tile in unstacked(dims(load.index)) else blocks.trips(loop)
+        words *= stop - start if loop.tile in unstacked(dims(load.index)) else places.trips(loop)
     for x in unstacked(load.index):
         match x:
             case Span():

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, assert_never
+from collections.abc import Callable
+from typing import assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.names import Names
-from iosim.program import space
+from iosim.gpu.emitter.places import Places
 from iosim.program.ir import (
-    Affine,
     Alloc,
-    At,
     Dim,
-    Edge,
     Index,
     Load,
     Loop,
-    Number,
-    Plain,
     Single,
     Span,
     Stack,
     Store,
     Tile,
-    Within,
     dim_of,
     dims,
     nodes,
@@ -39,7 +32,6 @@ from iosim.program.ir import (
 from iosim.program.walk import Instance
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
-Ints: TypeAlias = NDArray[np.int64]
 LARGEST_BLOCK = 2**20  # elements: Triton's own limit
 
 
@@ -57,98 +49,29 @@ def add(left: str, right: str) -> str:
     return left if right == "0" else right if left == "0" else f"{left} + {right}"
 
 
-def _places(span: Span, loops: Mapping[Tile, Loop], env: Mapping[Any, int]) -> tuple[Ints, Ints]:
-    """Where a span starts and stops in all iterations of the loops that it follows."""
-    named = {edge.tile for edge in span.edges}
-    if len(named) == 1 and not (loop := loops[named.copy().pop()]).span.edges:
-        first, last = space.resolved(loop.span, env)
-        by = space.step(loop, env)
-        at = np.arange(first, last, by)
-        if at.size:
-            tile = (at, np.minimum(at + by, last))
-            around = space.inside(env, loop.tile, tile)  # type: ignore[arg-type]
-            start, stop = space.placed(span, around, np.minimum, np.maximum)
-            starts, stops = np.broadcast_arrays(start, stop)
-            return starts, stops
-    found = sorted(set(space.cases(span, loops, env))) or [(0, 0)]
-    start, stop = np.array(found, np.int64).T
-    return start, stop
-
-
 class Blocks:
     """What a kernel needs to say about the tiles that are open in it.
 
     Attributes:
         header: name → line, the index vectors and masks that all of the kernel shares.
-        loops: the loop of every tile that was opened.
-        loose: open tiles whose end only the kernel knows.
+        where: where the tiles lie that are open.
     """
 
     def __init__(self, instance: Instance, names: Names | None = None) -> None:
         self.instance = instance
         self.header: dict[str, str] = {}
-        self.loops: dict[Tile, Loop] = {}
-        self._at: dict[Tile, str] = {}  # where a tile starts: a variable or a number
-        self._last: dict[Tile, str] = {}  # the position after its loop's last
         self._full: set[Tile] = set()  # open tiles that are known not to be short
-        self.loose: set[Tile] = set()
-        self._ends: dict[Tile, tuple[str, str]] = {}  # of loops that follow a tile
-        self._placed: dict[Span, tuple[str, str]] = {}  # spans that follow a tile: start and stop
-        self._found: dict[tuple[object, ...], tuple[Ints, Ints]] = {}
         self.names = names or Names(instance.program, ())
-
-    def trips(self, loop: Loop) -> int:
-        """Iterations of a loop; of one that follows an outer tile, the most."""
-        start, stop = self._cases(loop)
-        return int((-((start - stop) // self.step(loop))).max())
-
-    def step(self, loop: Loop) -> int:
-        """Positions per iteration."""
-        return space.step(loop, self.instance.env)
-
-    def _cases(self, x: Span | Loop, loops: Mapping[Tile, Loop] | None = None) -> tuple[Ints, Ints]:
-        """Where a span starts and stops: once, or in every iteration of the loops it follows."""
-        loops = self.loops if loops is None else loops
-        span = x.span if isinstance(x, Loop) else x
-        key = (span, *(id(loops[edge.tile]) for edge in sorted(span.edges, key=str)))
-        if key not in self._found:
-            self._found[key] = _places(span, loops, self.instance.env)
-        return self._found[key]
-
-    def bounds(self, loop: Loop, say: Callable[[str], None]) -> tuple[str, str]:
-        """The first position of a loop and the one after its last, as text."""
-        if not loop.span.edges:
-            first, last = self.instance.span(loop.span)
-            return str(first), str(last)
-        found = self._limits(loop.span, self.names.var(loop.tile), say)
-        self._ends[loop.tile] = found
-        return found
+        self.where = Places(instance, self.names)
 
     def place(self, own: tuple[Dim, ...], say: Callable[[str], None]) -> None:
         """Find where the spans of a new buffer lie, of those that follow a tile."""
         for x in unstacked(own):
             if not isinstance(x, Span) or not x.edges:
                 continue
-            name = self.names.span(x)
-            self._placed[x] = self._limits(x, name, say)
+            name = self.where.say_span(x, say)
             if x in own and self._masked(x):
                 say(f"{name}_in = {self._inside(x, self.side(x), self._iota(self.side(x)))}")
-
-    def _limits(self, span: Span, name: str, say: Callable[[str], None]) -> tuple[str, str]:
-        """The ends of a span that follows a tile, as names or as numbers."""
-        low, high = space.allowed(span, self.instance.env)
-        start, stop = self.number(span.start), self.number(span.stop)
-        start = f"min(max({start}, {low}), {high})"
-        stop = f"min({stop}, {high})"
-        found = []
-        for end, value, text in (("start", span.start, start), ("stop", span.stop, stop)):
-            if value.edges:
-                say(f"{name}_{end} = {text}")
-                found.append(f"{name}_{end}")
-            else:
-                at = value.at(self.instance.env)
-                found.append(str(min(max(at, low), high) if end == "start" else min(at, high)))
-        return found[0], found[1]
 
     def open(
         self,
@@ -167,11 +90,8 @@ class Blocks:
             loose: only the kernel knows where it ends, before `stop`.
         """
         tile = loop.tile
-        self._at[tile] = at
-        self.loops[tile] = loop
+        self.where.enter(loop, at, stop, loose)
         (self._full.add if full else self._full.discard)(tile)
-        (self.loose.add if loose else self.loose.discard)(tile)
-        self._last[tile] = str(self.instance.span(loop.span)[1]) if stop is None else stop
         if tile.point or tile in self._only_stacked or not self._masked(tile):
             return
         block = self.side(tile)
@@ -188,90 +108,25 @@ class Blocks:
 
     def short(self, loop: Loop) -> bool:
         """Whether the last tile of a loop may be short, and no other is masked."""
-        self.loops[loop.tile] = loop
+        self.where.loops[loop.tile] = loop
         self._full.discard(loop.tile)
-        self.loose.discard(loop.tile)
+        self.where.loose.discard(loop.tile)
         ragged = not loop.tile.point and self._masked(loop.tile)
-        return ragged and self.side(loop.tile) == self.step(loop)
-
-    def number(self, value: Affine) -> str:
-        """An affine expression in the open tiles, as text."""
-        const = value.const + sum(c * self.instance.env[name] for name, c in value.sizes)
-        found = ""
-        for edge, moves in ((x, c) for x, c in value.terms if isinstance(x, Edge)):
-            at = self._edge(edge)
-            if at.isdigit():
-                const += moves * int(at)
-                continue
-            text = at if abs(moves) == 1 else f"{abs(moves)} * {at}"
-            sign = "-" if moves < 0 else "+" if found else ""
-            found += f" {sign} {text}" if found else f"{sign}{text}"
-        if not found:
-            return str(const)
-        return found + (f" {'-' if const < 0 else '+'} {abs(const)}" if const else "")
-
-    def _edge(self, edge: Edge) -> str:
-        """Where an open tile starts, or the position after its last, as text."""
-        loop, at = self.loops[edge.tile], self._at[edge.tile]
-        if edge.end == "start":
-            return at
-        step = self.step(loop)
-        if loop.span.edges or edge.tile in self.loose:
-            return f"min({at} + {step}, {self._last[edge.tile]})"
-        start, last = self.instance.span(loop.span)
-        if at.isdigit():
-            return str(min(int(at) + step, last))
-        return f"min({at} + {step}, {last})" if (last - start) % step else f"({at} + {step})"
+        return ragged and self.side(loop.tile) == self.where.step(loop)
 
     def side(self, x: Dim) -> int:
         """The side of the block that holds an index's positions."""
         match x:
             case Span() | Tile():
-                return side(self._longest(x))
+                return side(self.where.longest(x))
             case Stack():
                 return math.prod(self._sides(x))
             case _:
                 assert_never(x)
 
-    def _longest(self, x: Single, loops: Mapping[Tile, Loop] | None = None) -> int:
-        """The most positions of an index.
-
-        Args:
-            loops: the loop of every tile that it needs; by default of tiles that were opened.
-        """
-        loops = self.loops if loops is None else loops
-        match x:
-            case Span():
-                start, stop = self._cases(x, loops)
-                return int((stop - start).max())
-            case Tile():
-                start, stop = self._cases(loops[x], loops)
-                return min(int((stop - start).max()), self.step(loops[x]))
-            case _:
-                assert_never(x)
-
-    def reach(self, x: Dim, loops: Mapping[Tile, Loop]) -> int:
-        """The most positions of an index along its last axis; arguments as for `_longest`."""
-        return self._longest(x.parts[-1] if isinstance(x, Stack) else x, loops)
-
-    def certain(self, x: Span | Loop, position: int) -> bool:
-        """Whether a span goes beyond a position wherever it lies."""
-        return bool((self._cases(x)[1] > position).all())
-
-    def may_be_empty(self, x: Dim) -> bool:
-        """Whether a span that follows a tile has no positions somewhere."""
-        if not isinstance(x, Span) or not x.edges:
-            return False
-        start, stop = self._cases(x)
-        return bool((start >= stop).any())
-
-    def ends(self, x: Span) -> tuple[str, str]:
-        """Where a span that follows a tile lies, as text."""
-        return self._placed[x]
-
     def _sides(self, x: Stack) -> list[int]:
         """Of each part of a stack the power of two that holds it; their product is 16 or more."""
-        found = [1 << max(0, self._longest(part) - 1).bit_length() for part in x.parts]
+        found = [1 << max(0, self.where.longest(part) - 1).bit_length() for part in x.parts]
         found[0] = max(found[0], LEAST_SIDE // math.prod(found[1:]))
         return found
 
@@ -330,7 +185,7 @@ class Blocks:
         for x in node.index:
             along = [next(steps) for _ in unstacked((x,))]
             for part, stride in zip(unstacked((x,)), along, strict=True):
-                at = self._start(part)
+                at = self.where.start(part)
                 if at.isdigit():
                     base = add(base, str(int(at) * stride))
                 else:
@@ -350,36 +205,6 @@ class Blocks:
         if not inner:
             return base
         return f"{base} + ({' + '.join(inner)})" if len(inner) > 1 else f"{base} + {inner[0]}"
-
-    def _start(self, x: Plain) -> str:
-        """Where an index starts: a number or a variable."""
-        match x:
-            case Span():
-                return self._placed[x][0] if x.edges else str(self.instance.span(x)[0])
-            case Tile():
-                return self._at[x]
-            case Number(tile):
-                return self._number(tile)
-            case Within():
-                return "0"
-            case At(buffer):
-                return self.names.block(buffer)
-            case _:
-                assert_never(x)
-
-    def _number(self, tile: Tile) -> str:
-        """Which iteration of its loop a tile is."""
-        loop, at = self.loops[tile], self._at[tile]
-        start = (
-            f"{self.names.var(tile)}_start"
-            if loop.span.edges
-            else str(self.instance.span(loop.span)[0])
-        )
-        step = self.step(loop)
-        if at.isdigit() and start.isdigit():
-            return str((int(at) - int(start)) // step)
-        at = at if start == "0" else f"({at} - {start})"
-        return at if step == 1 else f"({at} // {step})"
 
     def _in(self, x: Dim) -> str:
         """The mask along an index."""
@@ -407,12 +232,15 @@ class Blocks:
         match x:
             case Span():
                 if not x.edges:
-                    return f"{iota} < {self._longest(x)}"
-                start, stop = self._placed[x]
+                    return f"{iota} < {self.where.longest(x)}"
+                start, stop = self.where.placed[x]
                 return f"{add(start, iota)} < {stop}"
             case Tile():
-                step, ok = self.step(self.loops[x]), f"{add(self._at[x], iota)} < {self._last[x]}"
-                alone = block == step or self.trips(self.loops[x]) == 1
+                step, ok = (
+                    self.where.step(self.where.loops[x]),
+                    f"{add(self.where.at[x], iota)} < {self.where.last[x]}",
+                )
+                alone = block == step or self.where.trips(self.where.loops[x]) == 1
                 return ok if alone else f"({iota} < {step}) & ({ok})"
             case _:
                 assert_never(x)
@@ -431,16 +259,16 @@ class Blocks:
         """Whether a block of this side has positions beyond an index."""
         match x:
             case Span():
-                start, stop = self._cases(x)
+                start, stop = self.where.cases(x)
                 return bool((stop - start != block).any())
             case Tile():
-                step = self.step(self.loops[x])
+                step = self.where.step(self.where.loops[x])
                 if x in self._full:
                     return block != step
-                if x in self.loose:
+                if x in self.where.loose:
                     return True
                 # Only the last tile of a loop can be shorter than the first.
-                start, stop = self._cases(self.loops[x])
+                start, stop = self.where.cases(self.where.loops[x])
                 n = (stop - start)[stop > start]
                 return bool(((np.minimum(step, n) != block) | (n % step != 0)).any())
             case _:
@@ -470,10 +298,10 @@ class Blocks:
     def _odd(self, x: Dim) -> bool:
         """Whether a masked edge cuts a 16-byte vector of the narrowest type."""
         last = x.parts[-1] if isinstance(x, Stack) else x
-        of = last if isinstance(last, Span) else self.loops[last]
-        if isinstance(of, Loop) and of.tile in self.loose:
+        of = last if isinstance(last, Span) else self.where.loops[last]
+        if isinstance(of, Loop) and of.tile in self.where.loose:
             return True
-        return self._masked(x) and bool((self._cases(of)[1] % 8 != 0).any())
+        return self._masked(x) and bool((self.where.cases(of)[1] % 8 != 0).any())
 
     def _iota(self, block: int, loose: bool = False) -> str:
         if not loose:

@@ -50,7 +50,7 @@ def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
                 continue
             base = next(x for x in spans[ref.buffer] if x.axis == ref.part.axis)
             loop = _fixed(instance, ref, loops, base)
-            if (trips := Blocks(instance).trips(loop)) > MOST_PARTS:
+            if (trips := Blocks(instance).where.trips(loop)) > MOST_PARTS:
                 raise EmitError(
                     f"{ref} makes {trips} blocks of {ref.buffer} and a kernel takes at most "
                     f"{MOST_PARTS}: choose a larger {loop.step}"

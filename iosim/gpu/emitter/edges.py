@@ -1,14 +1,35 @@
-"""What blocks read beyond a ragged edge: 0, except where a row's maximum was taken of them."""
+"""Operands of a template, and what blocks read beyond a ragged edge.
+
+That is 0, except where a row's maximum was taken of them.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from iosim.program.ir import Alloc, Load, Loop, Op, nodes
 from iosim.program.ops import OPS, OpSpec
 
 LOWEST, ZERO = 'float("-inf")', "0.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What a template may say about an operand: its name, the shape of its block, and where its
+    rows and columns are, from the start of their tiles on."""
+
+    name: str
+    shape: str
+    row: str = ""
+    column: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    rows = property(lambda self: self.shape.strip("[]").split(", ")[0])
+    columns = property(lambda self: self.shape.strip("[]").split(", ")[-1])
 
 
 def operand_names(spec: OpSpec, operands: int) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from iosim.counts import Key
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
-from iosim.gpu.emitter.edges import Edges, operand_names
+from iosim.gpu.emitter.edges import Edges, Operand, operand_names
 from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.names import Names
@@ -33,23 +33,6 @@ from iosim.program.ops import OPS
 from iosim.program.walk import Instance
 
 
-@dataclass(frozen=True, slots=True)
-class _Operand:
-    """What a template may say about an operand: its name, the shape of its block, and where its
-    rows and columns are, from the start of their tiles on."""
-
-    name: str
-    shape: str
-    row: str = ""
-    column: str = ""
-
-    def __str__(self) -> str:
-        return self.name
-
-    rows = property(lambda self: self.shape.strip("[]").split(", ")[0])
-    columns = property(lambda self: self.shape.strip("[]").split(", ")[-1])
-
-
 class KernelText:
     """Emits one kernel.  State: the lines so far, the open tiles, and the buffers."""
 
@@ -59,6 +42,7 @@ class KernelText:
         self.instance, self.in_step, self.clock = instance, in_step, clock
         self.names = Names(instance.program, body)
         self.tiles = Blocks(instance, self.names)
+        self.where = self.tiles.where
         self.idle: frozenset[Op] = frozenset()  # masks that change nothing here
         self.lines: list[str] = []
         self.depth = 1
@@ -77,7 +61,7 @@ class KernelText:
         grid, inside = chain(body)
         self.items = 1
         for loop in grid:
-            self.items *= self.tiles.trips(loop)
+            self.items *= self.where.trips(loop)
         self.programs = min(in_step.programs, self.items) if in_step else self.items
         self._launch(grid, inside)
         self.kernel = Kernel(
@@ -124,7 +108,7 @@ class KernelText:
             self.depth += 1
         below = self.items
         for loop in grid:
-            trips, step = self.tiles.trips(loop), self.tiles.step(loop)
+            trips, step = self.where.trips(loop), self.where.step(loop)
             start, _ = self.instance.span(loop.span)
             above, below = below, below // trips
             text = "item" if below == 1 else f"item // {below}"
@@ -145,7 +129,7 @@ class KernelText:
 
     def _enter(self, loop: Loop, at: str) -> None:
         """Give a launch loop's tile its start: a number where the loop runs once."""
-        if self.tiles.trips(loop) == 1:
+        if self.where.trips(loop) == 1:
             at = str(self.instance.span(loop.span)[0])
         else:
             name = self.names.var(loop.tile)
@@ -183,7 +167,7 @@ class KernelText:
             stored |= touched((node,), Store)
 
     def _loop(self, loop: Loop, gated: bool) -> None:
-        once = not loop.span.edges and self.tiles.trips(loop) == 1
+        once = not loop.span.edges and self.where.trips(loop) == 1
         if (once or cuts(loop)) and not gated:
             self._unrolled(loop)
             return
@@ -191,7 +175,7 @@ class KernelText:
         if gated:
             self._iterate(loop, Portion(*self._gate(loop)), None)
         else:
-            first, last = self.tiles.bounds(loop, self._say)
+            first, last = self.where.bounds(loop, self._say)
             lines, found = portions(loop, first, last, self.buffers, self.tiles)
             for line in lines:
                 self._say(line)
@@ -206,10 +190,10 @@ class KernelText:
             ops = (n for n in nodes(loop.body) if isinstance(n, Op))
             cut = next(ref.buffer for op in ops for ref in op.operands if ref.part == loop.tile)
             fixed = self.cuts[cut]
-            _, last = self.tiles.bounds(loop, self._say)
+            _, last = self.where.bounds(loop, self._say)
         for k, (at, _) in enumerate(ranges(self.instance, fixed)):
             self.part[loop.tile] = k
-            if last is not None and not self.tiles.certain(loop, at):
+            if last is not None and not self.where.certain(loop, at):
                 self._say(f"if {at} < {last}:")
                 self.depth += 1
             self.tiles.open(fixed, str(at), self._say, last, loose=last is not None)
@@ -221,7 +205,7 @@ class KernelText:
         """One loop in the text, over a portion of the iterations."""
         depth, idle, var = self.depth, self.idle, self.names.var(loop.tile)
         self.edges.enter(loop, self.names.block)
-        self._say(f"for {var} in range({portion.first}, {portion.last}, {self.tiles.step(loop)}):")
+        self._say(f"for {var} in range({portion.first}, {portion.last}, {self.where.step(loop)}):")
         self.depth += 1
         self.idle |= portion.idle
         self.tiles.open(loop, var, self._say, stop, portion.full)
@@ -235,7 +219,7 @@ class KernelText:
         assert self.in_step is not None
         if loop.span.edges:
             raise EmitError(f"loop {loop.tile} follows an outer tile: emit it without in_step")
-        (start, stop), step = self.instance.span(loop.span), self.tiles.step(loop)
+        (start, stop), step = self.instance.span(loop.span), self.where.step(loop)
         stretch = self.in_step.every * step
         gates = -(-(stop - start) // stretch)
         self._say(f"for sweep in range(0, {gates}):")
@@ -262,7 +246,7 @@ class KernelText:
             )
         for k, (at, _) in enumerate(ranges(self.instance, loop)):
             index = cut_index(node.index, loop)
-            self.tiles.loops[loop.tile] = loop
+            self.where.loops[loop.tile] = loop
             if not isinstance(node, Alloc):
                 self.tiles.open(loop, str(at), self._say)
             self._one(replace(node, index=index), self._block(node.buffer, k))
@@ -322,14 +306,14 @@ class KernelText:
         named = operand_names(spec, len(node.operands))
         letters = dict(zip(named, node.operands, strict=True))
         scalars = zip(spec.scalars, node.scalars, strict=True)
-        numbers = {x: f"({self.tiles.number(value)})" for x, value in scalars}
+        numbers = {x: f"({self.where.number(value)})" for x, value in scalars}
         cut = {x for x, ref in letters.items() if ref.part is None and ref.buffer in self.cuts}
         empty = {x for x, ref in letters.items() if ref == NOTHING}
         whole = {
             x: self._operand(ref, 0, spec.placed) for x, ref in letters.items() if x not in empty
         }
         for x, ref in letters.items():
-            if ref.part in self.tiles.loose:
+            if ref.part in self.where.loose:
                 whole[x] = self._short_part(node, named.index(x), whole[x])
         blocks = {x: operand.name for x, operand in whole.items() if x not in cut}
         depth = self.depth
@@ -341,12 +325,12 @@ class KernelText:
                 self._say(line.format(**whole, **numbers))
                 continue
             loop = self.cuts[letters[min(split)].buffer]
-            for k in range(self.tiles.trips(loop)):
+            for k in range(self.where.trips(loop)):
                 piece = {x: self._operand(letters[x], k, spec.placed) for x in split}
                 self._say(line.format(**{**whole, **piece}, **numbers))
         self.depth = depth
 
-    def _short_part(self, node: Op, at: int, operand: _Operand) -> _Operand:
+    def _short_part(self, node: Op, at: int, operand: Operand) -> Operand:
         """A part of a buffer that goes on beyond its loop's end: nothing may be added there."""
         spec, ref = OPS[node.name], node.operands[at]
         if at in spec.writes:
@@ -371,18 +355,18 @@ class KernelText:
             if ref != NOTHING and spec.lowest
             for dim, c in zip(self.buffers[ref.buffer], names, strict=False)
             for x in unstacked((dim,))
-            if c in spec.over and isinstance(x, Span) and self.tiles.may_be_empty(x)
+            if c in spec.over and isinstance(x, Span) and self.where.may_be_empty(x)
         }
         for x in sorted(taken, key=str):
-            start, stop = self.tiles.ends(x)
+            start, stop = self.where.ends(x)
             self._say(f"if {start} < {stop}:")
             self.depth += 1
 
-    def _operand(self, ref: Ref, part: int, placed: bool) -> _Operand:
+    def _operand(self, ref: Ref, part: int, placed: bool) -> Operand:
         at = part if ref.part is None else self.part[ref.part]
         own = self.buffers[ref.buffer]
         ends = (self.tiles.position(x) for x in (own[0], own[-1])) if placed else ()
-        return _Operand(self._block(ref.buffer, at), self.tiles.shape(own), *ends)
+        return Operand(self._block(ref.buffer, at), self.tiles.shape(own), *ends)
 
     def _fill(self, ref: Ref, name: str, value: str) -> None:
         """Beyond a ragged edge, nothing may be a row's maximum, nor add to a sum."""
@@ -395,5 +379,5 @@ class KernelText:
     def _block(self, buffer: str, k: int) -> str:
         """The block that holds a buffer, or its part number `k` where it is cut."""
         loop = self.cuts.get(buffer)
-        whole = loop is None or self.tiles.trips(loop) == 1
+        whole = loop is None or self.where.trips(loop) == 1
         return self.names.block(buffer, None if whole else k)

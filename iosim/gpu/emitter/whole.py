@@ -73,7 +73,7 @@ def portions(
     limits = sorted({x for own in found.values() for x in own}, key=str)
     if not limits:
         return [], [Portion(first, last)]
-    name, step, short = blocks.names.var(loop.tile), blocks.step(loop), blocks.short(loop)
+    name, step, short = blocks.names.var(loop.tile), blocks.where.step(loop), blocks.short(loop)
     least = [_tiles(x, first, step, blocks) for x in limits if x.least]
     most = [_tiles(x, first, step, blocks) for x in limits if not x.least]
     if short:
@@ -96,7 +96,7 @@ def _masks(
     loop: Loop, shapes: Mapping[str, tuple[Dim, ...]], blocks: Blocks
 ) -> dict[Op, list[Limit]]:
     """The masks in a loop whose number is known where the loop begins, but for its own tile."""
-    at, loops = dict(shapes), {**blocks.loops, loop.tile: loop}
+    at, loops = dict(shapes), {**blocks.where.loops, loop.tile: loop}
     own, inner = Edge(loop.tile, "start"), set[Tile]()
     found: dict[Op, list[Limit]] = {}  # equal operations are one: each adds its limits
     for node in nodes(loop.body):
@@ -108,7 +108,7 @@ def _masks(
                 at[node.buffer] = dims(node.index)
             case Op(name, (ref, *_), (value,)) if (leaves := OPS[name].whole) is not None:
                 if own in value.edges and not {edge.tile for edge in value.edges - {own}} & inner:
-                    rows, columns = (blocks.reach(x, loops) for x in shape_of(ref, at))
+                    rows, columns = (blocks.where.reach(x, loops) for x in shape_of(ref, at))
                     limits = _limits(value, own, *leaves(rows, columns))
                     found.setdefault(node, []).extend(limits)
             case Op() | Store() | Free():
@@ -133,7 +133,7 @@ def _tiles(limit: Limit, first: str, step: int, blocks: Blocks) -> str:
     by = limit.factor * step
     value = limit.value if limit.least else limit.value + by
     away = first if limit.factor == 1 or first == "0" else f"{limit.factor} * {first}"
-    reach = _minus(blocks.number(value), away)
+    reach = _minus(blocks.where.number(value), away)
     return f"(max({reach}, 0) + {by - 1}) // {by}" if limit.least else f"max({reach}, 0) // {by}"
 
 
