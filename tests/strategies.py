@@ -32,8 +32,12 @@ class Square(BaseProblem):
 
 
 def plain_algorithms(problem: str | None = None) -> list[Algorithm]:
-    """The algorithms for problems without any option."""
-    return [a for a in iosim.all_algorithms(problem) if not a.needs]
+    """The algorithms for problems without any option, over the sizes that the problem has."""
+    return [
+        a
+        for a in iosim.all_algorithms(problem)
+        if not a.needs and set(a.problem.plain_form().sizes) == set(size_names(a.problem))
+    ]
 
 
 def algorithms(problem: str | None = None) -> st.SearchStrategy[Algorithm]:
@@ -389,4 +393,65 @@ def stacked_copies(draw: st.DrawFn, most: int = 7) -> tuple[Any, dict[str, int],
 
     program = iosim.build("stacked", Cube, schedule)
     tiles = {p.name: draw(st.integers(1, most), label=p.name) for p in program.params}
+    return program, sizes, tiles
+
+
+@st.composite
+def split_schedules(draw: st.DrawFn, most: int = 9) -> Any:
+    """A random schedule with scratch over the tiles of loops, by number, by points and whole.
+
+    Loops run over an axis, over all of an outer tile, or up to its end.  It computes nothing.
+    """
+    seed = draw(st.randoms(use_true_random=False))
+
+    def index(b: Any, open_: list[tuple[Any, str | None]]) -> list[Any]:
+        """Of the scratch T: a tile of n as a number, a point or all of them; then m."""
+        numbers = [b.number(t) for t, step in open_ if step == "Bn"]
+        points = [t for t, step in open_ if t.axis == "tiles"]
+        columns = [t for t, _ in open_ if t.axis == "m"]
+        return [
+            seed.choice([*numbers * 3, *points * 2, "tiles"]), seed.choice([*columns * 2, "m"])
+        ]  # fmt: skip
+
+    def block(b: Any, open_: list[tuple[Any, str | None]], depth: int, names: list[int]) -> None:
+        made: list[Any] = []
+        for _ in range(seed.randint(1, 3)):
+            names[0] += 1
+            kind = seed.choice(["load", "alloc", "free", *["loop"] * 3 * (depth < 3)])
+            if kind == "free" and made:
+                b.free(made.pop(seed.randrange(len(made))))
+            elif kind in ("load", "free"):
+                made.append(b.load("T", *index(b, open_), name=f"x{names[0]}"))
+            elif kind == "alloc":
+                where = index(b, open_)
+                made.append(b.alloc(f"x{names[0]}", *where))
+                if seed.random() < 0.6:
+                    b.store(made[-1], "T", *where)
+            elif seed.random() < 0.3:
+                for tile in b.points("tiles"):
+                    block(b, [*open_, (tile, None)], depth + 1, names)
+            else:
+                axis = seed.choice("nnm")
+                outer = [t for t, step in open_ if t.axis == axis and step]
+                ends = seed.choice([(0, None), *[(t.start, t.stop) for t in outer] * 2,
+                                    *[(0, t.stop) for t in outer]])  # fmt: skip
+                step = seed.choice([f"B{axis}", f"B{axis}", f"C{axis}"])
+                for tile in b.tiles(axis, step, *ends):
+                    block(b, [*open_, (tile, step)], depth + 1, names)
+        seed.shuffle(made)
+        b.free(*made)
+
+    def schedule(b: Any) -> None:
+        b.tile_sizes("n", "Bn", "Cn")
+        b.tile_sizes("m", "Bm", "Cm")
+        b.split_axis("tiles", "n", "Bn")
+        b.scratch("T", "tiles", "m")
+        x = b.zeros("x", "tiles", "m")
+        b.store(x, "T", "tiles", "m")
+        b.free(x)
+        block(b, [], 0, [0])
+
+    program = iosim.build("random", Square, schedule)
+    sizes = {axis: draw(st.integers(1, most), label=axis) for axis in ("n", "m")}
+    tiles = {p.name: draw(st.integers(p.least, most), label=p.name) for p in program.params}
     return program, sizes, tiles

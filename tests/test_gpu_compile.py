@@ -25,17 +25,17 @@ from triton.backends.compiler import GPUTarget
 from iosim.gpu.run.job import Job
 from iosim.algorithms import ALGORITHMS
 from iosim.gpu.run.launch import load_kernels
+from iosim.gpu.run.memory import dtype_of
 
 ALGORITHMS["causal"] = "causal"  # beside this file
-types = {"fp16": "*fp16", "bf16": "*bf16", "fp32": "*fp32"}
+types = {"fp16": "*fp16", "bf16": "*bf16", "fp32": "*fp32", "int32": "*i32"}
 for line in sys.stdin:
     job = Job(**json.loads(line))
     emitted, program = job.emitted(), job.instance.program
     functions = load_kernels(emitted)
     for kernel in emitted.kernels:
-        wide = [program.tensor(t).wide for t in kernel.tensors]
-        signature = {f"{t}_ptr": types["fp32" if w else job.dtype]
-                     for t, w in zip(kernel.tensors, wide)}
+        signature = {f"{t}_ptr": types[dtype_of(program.tensor(t), job.dtype)]
+                     for t in kernel.tensors}
         signature |= {"gate_ptr": "*i32"} if kernel.in_step else {}
         signature |= {"clock_ptr": "*i64"} if kernel.clock else {}
         signature["words_ptr"] = "*i64"
@@ -66,7 +66,7 @@ def _compile(jobs: list[Job]) -> list[list]:
 def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
     jobs = validate_jobs(head_sizes=(64,), capacities=(16384,), lengths=(1024,), dtypes=(dtype,))
     jobs += validate_jobs(("small_cache",), (256,), (16384,), (1024,), (dtype,))
-    assert {job.algorithm for job in jobs} == {a.name for a in plain_algorithms()}
+    assert {job.algorithm for job in jobs} == {a.name for a in plain_algorithms()} | {"paged"}
     for name, shared, moves in _compile(jobs):
         assert shared <= 227 * 1024, name
         # Whole tiles move in 16-byte vectors, statistics in words of their own: no narrower.

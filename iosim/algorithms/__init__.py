@@ -23,6 +23,8 @@ ALGORITHMS: dict[str, str] = {
     "spill_rows": "iosim.algorithms.spill_rows",
     "grouped_rows": "iosim.algorithms.grouped_rows",
     "decode": "iosim.algorithms.decode",
+    "split_kv": "iosim.algorithms.split_kv",
+    "paged": "iosim.algorithms.paged",
     "matmul": "iosim.algorithms.matmul",
     "copy": "iosim.algorithms.copy",
 }

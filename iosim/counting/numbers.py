@@ -15,7 +15,7 @@ from iosim.counting.integers import OnInts
 from iosim.counting.poly import Poly
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
-from iosim.problem import LARGEST_SIZE
+from iosim.problem import LARGEST_SIZE, derive
 from iosim.program.ir import Program
 from iosim.program.space import (
     Range,
@@ -26,7 +26,6 @@ from iosim.program.space import (
     misplaced,
     resolved,
     step,
-    with_derived,
 )
 from iosim.program.walk import Instance
 
@@ -180,4 +179,4 @@ def check_columns(
         raise InputError(
             f"{program.name} uses {span.axis}[{span}], which does not lie inside for some rows"
         )
-    return with_derived(program, clean)
+    return derive(program.derived, clean)

@@ -32,12 +32,14 @@ from iosim.problem.base import (
     axis,
     check_positions,
     check_size,
+    derive,
     option,
     size_names,
 )
 from iosim.problem.copy import Copy
 from iosim.problem.family import Family
 from iosim.problem.matmul import MatMul
+from iosim.problem.paged import PagedAttention
 
 __all__ = [
     "LARGEST_SIZE",
@@ -58,11 +60,13 @@ __all__ = [
     "Mask",
     "MatMul",
     "Option",
+    "PagedAttention",
     "Problem",
     "Tensor",
     "axis",
     "check_positions",
     "check_size",
+    "derive",
     "every_axis",
     "every_option",
     "max_error",
@@ -72,7 +76,7 @@ __all__ = [
     "word_bytes",
 ]
 
-PROBLEMS: dict[str, type[Any]] = {p.kind: p for p in (Attention, MatMul, Copy)}
+PROBLEMS: dict[str, type[Any]] = {p.kind: p for p in (Attention, MatMul, Copy, PagedAttention)}
 
 # The attention of one layer, one sequence.  Sources: the models' published configurations.
 MODELS: dict[str, tuple[Attention, str]] = {
@@ -104,7 +108,8 @@ def every_axis() -> dict[str, Axis]:
     for problem in PROBLEMS.values():
         for one in problem.axes():
             before = found.get(one.name)
-            says = one.says if before is None else f"{before.says}, or {one.says}"
+            said = [] if before is None else before.says.split(", or ")
+            says = ", or ".join(dict.fromkeys([*said, one.says]))
             found[one.name] = replace(one, says=says)
     return found
 

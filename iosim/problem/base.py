@@ -7,7 +7,7 @@ and may leave out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -91,6 +91,13 @@ class Derived:
 
     def __str__(self) -> str:
         return f"{self.name} = ⌈{self.of}/{self.step}⌉"
+
+
+def derive(derived: Iterable[Derived], sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Sizes and the lengths of derived axes, where both that they follow from are there."""
+    return dict(sizes) | {
+        x.name: -(-sizes[x.of] // sizes[x.step]) for x in derived if {x.of, x.step} <= sizes.keys()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,10 +394,15 @@ class BaseProblem:
         raise InputError(f"{cls.__name__} has no size to set beside attention: bind() it instead")
 
     def random(self, seed: int = 0) -> dict[str, Array]:
-        """Standard normal inputs, float64."""
+        """Standard normal inputs, float64, and random positions."""
         rng = np.random.default_rng(seed)
-        sizes = self.sizes
-        return {t.name: rng.standard_normal([sizes[a] for a in t.axes]) for t in self.form.inputs}
+        sizes = derive(self.form.derived, self.sizes)
+        return {
+            t.name: rng.integers(sizes[t.positions], size=[sizes[a] for a in t.axes]).astype(float)
+            if t.positions
+            else rng.standard_normal([sizes[a] for a in t.axes])
+            for t in self.form.inputs
+        }
 
 
 def _checked(one: Option, value: Any) -> Any:

@@ -193,10 +193,11 @@ class Builder:
         if axis is None and len(made) == 1:
             return Number(tile, made[0])
         if axis is None or axis not in made:
-            have = f"have it: name one of {', '.join(made)}" if made else "has it: split_axis()"
+            by = f"the tiles of {tile.axis} by {self._steps[tile] or 'single positions'}"
             raise ProgramError(
-                f"number of tile {tile}: no one axis of the tiles of {tile.axis} by "
-                f"{self._steps[tile] or 'single positions'} {have}"
+                f"number of tile {tile}: {by} make the axes {', '.join(made)}: name one"
+                if made
+                else f"number of tile {tile}: no axis is made of {by}: declare it with split_axis()"
             )
         return Number(tile, axis)
 

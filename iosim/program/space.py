@@ -36,15 +36,6 @@ def axes(program: Program) -> tuple[str, ...]:
     return tuple(sorted(found - {p.name for p in program.params}))
 
 
-def with_derived(program: Program, env: Mapping[str, Any]) -> dict[str, Any]:
-    """The environment and the lengths of derived axes, of those whose step is there."""
-    return dict(env) | {
-        x.name: -(-env[x.of] // env[x.step])
-        for x in program.derived
-        if {x.of, x.step} <= env.keys()
-    }
-
-
 @functools.lru_cache(maxsize=256)
 def leasts(program: Program) -> dict[str, int]:
     """The least value of every axis, limit and tile parameter; limits may be 0."""

@@ -8,7 +8,7 @@ from typing import TypeAlias, assert_never
 
 from iosim.counts import Direction
 from iosim.errors import InputError, closest
-from iosim.problem import check_size
+from iosim.problem import check_size, derive
 from iosim.program.ir import (
     Alloc,
     At,
@@ -38,7 +38,6 @@ from iosim.program.space import (
     number,
     resolved,
     tiles,
-    with_derived,
 )
 
 
@@ -81,7 +80,7 @@ def _checked(
         )
     env = {x: check_size(x, sizes[x], least=0 if x in program.limits else 1) for x in over}
     env |= {p.name: check_size(p.name, tiles[p.name], least=p.least) for p in program.params}
-    return with_derived(program, clipped(program, env, min))
+    return derive(program.derived, clipped(program, env, min))
 
 
 def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> Instance:

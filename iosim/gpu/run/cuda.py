@@ -124,6 +124,12 @@ class Cuda:
         found = {}
         for t in instance.program.tensors:
             size, kind = layout.allocation(t, instance), self.dtypes[dtype_of(t, self.job.dtype)]
+            if t.positions:
+                extent = instance.env[t.positions]
+                found[t.name] = torch.randint(
+                    extent, (size,), generator=generator, dtype=kind, device="cuda"
+                )
+                continue
             found[t.name] = torch.full((size,), float("nan"), dtype=kind, device="cuda")
             if t.name in inputs:
                 view = self.window(found[t.name], t.name)

@@ -63,6 +63,9 @@ def pack(tensor: Tensor, instance: Instance, data: Array | None) -> NDArray[Any]
 
     Raises InputError for positions outside their axis.
     """
+    shape = layout.shape(tensor, instance)
+    if data is not None and np.shape(data) != shape:
+        raise InputError(f"{tensor.name} has shape {np.shape(data)}, the problem needs {shape}")
     size = layout.allocation(tensor, instance)
     flat = np.full(size, -1 if tensor.positions else np.nan, np.float32)
     if data is not None:

@@ -22,6 +22,7 @@ from iosim.gpu.records.record import KernelUse, Measured, Profiled, as_plain
 from iosim.gpu.run.cuda import Cuda, torch_module
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.launch import counted, load_kernels, prepare
+from iosim.gpu.run.memory import dtype_of
 
 
 def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -127,9 +128,11 @@ def _compile(task: tuple[dict[str, Any], int]) -> None:
     emitted = job.emitted()
     kernel = emitted.kernels[task[1]]
     function = load_kernels(emitted)[kernel.name]
-    dtypes = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+    dtypes = {
+        "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "int32": torch.int32,
+    }  # fmt: skip
     program = job.instance.program
-    args = [torch.float32 if program.tensor(t).wide else dtypes[job.dtype] for t in kernel.tensors]
+    args = [dtypes[dtype_of(program.tensor(t), job.dtype)] for t in kernel.tensors]
     args += [torch.int32] * kernel.in_step + [torch.int64] * kernel.clock + [torch.int64]
     warps, stages = job.options(kernel)
     for count in (False,) if job.extra.get("time_only") else (False, True):
