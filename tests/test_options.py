@@ -192,6 +192,12 @@ def test_arrays_of_grouped_heads_and_keys_of_their_own(tmp_path: Path) -> None:
     assert "kv_heads = 2 does not divide heads = 3" in iosim_("verify", "--input", bad).stderr
 
 
+def test_tables_of_tightness_show_a_window_as_it_is_typed(tmp_path: Path) -> None:
+    sizes = ("--N", "64", "--d", "8", "--M", "400")
+    ok("tightness", *sizes, "--window", "9,", "--out", "t", cwd=tmp_path)
+    assert ',"9,",400,' in (tmp_path / "t" / "tightness.csv").read_text()
+
+
 def test_options_as_typed_read_back() -> None:
     options = every_option()
     for name, value in {

@@ -24,6 +24,7 @@ from iosim.errors import CapacityError
 from iosim.problem import Attention, Form, check_size
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles_many, smallest_capacity
+from iosim.units import shown
 
 # What ``iosim tightness --out`` writes.
 FILES = ("tightness.csv", "tightness.png", "tightness.svg")
@@ -155,7 +156,7 @@ def table(points: Iterable[Tightness]) -> list[dict[str, Any]]:
     """Points as rows for CSV and figure; one column more for each option that is given."""
     return [
         {
-            "class": p.klass.name, **p.problem.told,
+            "class": p.klass.name, **shown(p.problem),
             "M_words": p.M, "best_algorithm": p.best.algorithm, "best_words": p.best.words,
             "lower_bound": p.binding.name, "lower_bound_words": p.binding.words,
             "gap": round(p.gap, 6),
