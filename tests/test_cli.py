@@ -241,7 +241,7 @@ def test_bad_arrays(tmp_path: Path) -> None:
     nan[3, 2] = np.nan
     cases = [
         ({"Q": good, "K": good}, "has no array V (it has Q, K)"),
-        ({"Q": good, "K": good, "V": good[:5]}, "V has shape (5, 4) and Q (8, 4)"),
+        ({"Q": good, "K": good, "V": good[:5]}, "V has shape (5, 4) and K (8, 4)"),
         ({"Q": good, "K": nan, "V": good}, "K holds 1 values that are NaN or infinite"),
         ({"Q": good[0], "K": good[0], "V": good[0]}, "Q has shape (4,): give (N, d)"),
         ({"Q": good > 0, "K": good, "V": good}, "Q is of dtype bool: give real numbers"),

@@ -181,7 +181,7 @@ def test_arrays_of_grouped_heads_and_keys_of_their_own(tmp_path: Path) -> None:
     assert found["ok"]
     told = {"N": 6, "d": 3, "heads": 4, "N_k": 9, "d_v": 5, "kv_heads": 2, "causal": True}
     assert found["problem"] == told
-    assert "--kv_heads is 4 and" in iosim_(*asked, "--kv-heads", "4").stderr
+    assert "--kv-heads is 4 and" in iosim_(*asked, "--kv-heads", "4").stderr
     assert "sizes of its own: leave --model out" in iosim_(*asked, "--model", "gpt2").stderr
     bad = save(tmp_path / "bad.npz", **arrays | {"K": arrays["K"][:, :, :2]})
     done = iosim_("verify", "--input", bad)

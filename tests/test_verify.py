@@ -15,7 +15,8 @@ import iosim
 import iosim.bounds
 from iosim.checks import inputs, verify
 from iosim.counts import Counts
-from iosim.output import table
+from iosim.errors import InputError
+from iosim.output import plot, table
 from iosim.problem import Attention
 
 SMALL = Attention(48, 8)
@@ -273,3 +274,65 @@ def test_the_table_holds_runs_formulas_and_bounds(tmp_path: Path) -> None:
     runs = {(r["name"], r["M_words"]): r["total_words"] for r in rows if r["kind"] == "run"}
     line = {(r["name"], r["M_words"]): r["total_words"] for r in rows if r["kind"] == "formula"}
     assert runs.items() <= line.items()
+
+
+VARIANTS = [
+    Attention(20, 4, causal=True),
+    Attention(20, 4, N_k=11, causal=True),  # rows that see nothing
+    Attention(12, 5, 4, N_k=17, d_v=3, kv_heads=2, window=(4, 1), sinks=2),
+    Attention(1, 4, 6, N_k=40, kv_heads=2, causal=True),
+    Attention(15, 4, N_k=21, causal=True, align="upper left"),
+]
+
+
+@pytest.mark.parametrize("problem", VARIANTS, ids=str)
+def test_every_schedule_that_supports_the_options_is_checked(problem: Attention) -> None:
+    sizes = verify.memory_sizes(problem)
+    assert sizes[-1] > max(problem.N, problem.keys) * max(problem.d, problem.values)
+    report = verify.verify(problem, sizes=[*sizes[::6], sizes[-1]], workers=1)
+    assert report.ok, report.failures
+    names = {a.name for a in iosim.all_algorithms(problem.form)}
+    assert {p.algorithm for p in report.points} == names
+    assert report.slopes == ()
+
+
+def test_a_mask_that_is_left_out_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = dataclasses.replace(
+        iosim.program.ops.OPS["mask_after"], numpy=lambda s, a: (s.copy(),)
+    )
+    monkeypatch.setitem(iosim.program.ops.OPS, "mask_after", hidden)
+    found = verify.verify(VARIANTS[0], sizes=[200], workers=1).failures
+    assert any("flash2 at M = 200: output differs from the reference" in x for x in found)
+
+
+def test_arrays_of_another_shape_are_one_line() -> None:
+    problem = VARIANTS[2]
+    hbm = problem.random()
+    with pytest.raises(InputError, match=r"K has shape \(17, 5\), the problem needs \(2, 17, 5\)"):
+        verify.verify(problem, hbm=hbm | {"K": hbm["K"][0]}, sizes=[300])
+    with pytest.raises(InputError, match="V is missing among the arrays: give Q, K and V"):
+        verify.verify(problem, hbm={x: hbm[x] for x in "QK"}, sizes=[300])
+    in_one = hbm | {"Q": hbm["Q"].reshape(4, 12, 5)}
+    given = [verify.verify(problem, hbm=x, sizes=[300], workers=1) for x in (hbm, in_one)]
+    assert given[0] == given[1]
+    assert given[0].ok
+
+
+def test_the_figure_says_the_options_and_tells_every_schedule_apart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr(plot, "save", lambda figure, stem: figures.append(figure) or [])
+    problem = Attention(12, 5, 4, N_k=17, kv_heads=2, causal=True)
+    for shown in (problem, SMALL):
+        rows = verify.table(verify.verify(shown, sizes=[300], workers=1))
+        plot.with_table(tmp_path / "verify.csv", rows, plot.plot_words)
+    masked, plain = (figure.axes[0] for figure in figures)
+    assert plain.get_title() == "Attention, N = 48, d = 8: words moved against M"
+    assert masked.get_title() == (
+        "Attention, N = 12, d = 5, heads = 4,\nN_k = 17, kv_heads = 2, causal: "
+        "words moved against M"
+    )
+    lines = masked.get_legend().get_lines()
+    looks = {(x.get_color(), x.get_marker(), x.get_linestyle()) for x in lines}
+    assert len(looks) == len(lines) > 8

@@ -84,9 +84,10 @@ def _check_headers(path: str | os.PathLike[str], archive: zipfile.ZipFile, advic
         like_q = x == "V" or shapes[x][-1] == shapes["Q"][-1]
         like_k = x != "V" or shapes[x][:-1] == shapes["K"][:-1]
         if not like_q or not like_k or len(shapes[x]) != len(shapes["Q"]):
+            other = "Q" if like_k else "K"
             raise InputError(
-                f"{x} has shape {shapes[x]} and Q {shapes['Q']}: give K of (N_k, d) and V of "
-                "(N_k, d_v), with heads before if Q has them"
+                f"{x} has shape {shapes[x]} and {other} {shapes[other]}: give K of (N_k, d) and V "
+                "of (N_k, d_v), with heads before if Q has them"
             )
     need = 8 * sum(map(math.prod, shapes.values()))
     if need > LARGEST_INPUT:

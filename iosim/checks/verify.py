@@ -25,7 +25,7 @@ from iosim.checks.exponents import fit_exponent
 from iosim.counting.numbers import count, peak
 from iosim.counts import Counts
 from iosim.errors import InputError
-from iosim.machine import Machine, simulate
+from iosim.machine import Machine, in_shape, simulate
 from iosim.problem import Array, Attention, max_error
 from iosim.program.ir import Program
 from iosim.program.walk import bind
@@ -164,10 +164,11 @@ def check_point(
 def memory_sizes(problem: Attention) -> list[int]:
     """The default sweep: from the smallest M that any algorithm runs in past N·d, by √2.
 
-    It also holds every algorithm's own minimum and the crossover d².
+    Where keys or values have sizes of their own, N and d are the larger ones.  It also holds every
+    algorithm's own minimum and the crossover d².
     """
     least = _least(problem).values()
-    end = 2 * problem.N * problem.d
+    end = 2 * max(problem.N, problem.keys) * max(problem.d, problem.values)
     found = {*least, problem.d**2, end}
     steps = math.ceil(2 * math.log2(max(2.0, end / min(least))))
     found |= {round(min(least) * 2 ** (k / 2)) for k in range(steps + 1)}
@@ -194,7 +195,8 @@ def verify(
         tick: called as ``tick(done, of)`` while points finish.
 
     Raises:
-        InputError: no algorithm can run at any of the sizes, or none supports the options.
+        InputError: no algorithm can run at any of the sizes, none supports the options, or an array
+            is missing or of another shape.
     """
     chosen = list(sizes or memory_sizes(problem))
     least = _least(problem)
@@ -212,8 +214,11 @@ def verify(
         )
     data = dict(problem.random() if hbm is None else hbm)
     extents = problem.sizes
-    for tensor in problem.form.inputs:  # grouped heads are a program's two axes
-        data[tensor.name] = data[tensor.name].reshape([extents[x] for x in tensor.axes])
+    for tensor in problem.form.inputs:
+        if tensor.name not in data:
+            raise InputError(f"{tensor.name} is missing among the arrays: give Q, K and V")
+        shape = tuple(extents[x] for x in tensor.axes)
+        data[tensor.name] = in_shape(tensor.name, data[tensor.name], shape)
     with np.errstate(all="ignore"):
         want = problem.reference(data)
     if not all(np.isfinite(x).all() for x in want.values()):

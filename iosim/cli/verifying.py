@@ -49,8 +49,9 @@ def verify(
         options = opt.parsed(problem.kind, sizes)
         for name in shapes.keys() & options.keys():
             if (value := options.pop(name)) != shapes[name]:
+                flag = f"--{name.replace('_', '-')}"
                 raise InputError(
-                    f"--{name} is {value} and {input} has {shapes[name]}: leave --{name} out"
+                    f"{flag} is {value} and {input} has {shapes[name]}: leave {flag} out"
                 )
         problem = Attention(**problem.told, **options)
     else:

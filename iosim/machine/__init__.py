@@ -117,15 +117,8 @@ def simulate(
         if tensor.name not in hbm:
             memory[tensor.name] = np.full(shape, np.nan)
             continue
-        array = _real(tensor.name, hbm[tensor.name])
-        if len(shape) > 3 and array.shape == _joined(shape):
-            joined, array = True, array.reshape(shape)
-        if array.shape != shape:
-            raise InputError(
-                f"{tensor.name} has shape {array.shape}, the problem needs {shape}: reshape it or "
-                "change the sizes"
-            )
-        memory[tensor.name] = array
+        memory[tensor.name] = in_shape(tensor.name, hbm[tensor.name], shape)
+        joined = joined or np.ndim(hbm[tensor.name]) < len(shape)
     for tensor in program.tensors:
         if tensor.positions:
             check_positions(tensor, memory[tensor.name], env[tensor.positions])
@@ -155,12 +148,20 @@ def _joined(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (shape[0] * shape[1], *shape[2:])
 
 
-def _real(name: str, array: Any) -> Array:
-    """A copy in float64.  Raises InputError for what would lose a part, or holds no numbers."""
+def in_shape(name: str, array: Any, shape: tuple[int, ...]) -> Array:
+    """A copy in float64, of a tensor's shape; the first two of four axes may be given as one.
+
+    Raises InputError for another shape, and for what would lose a part or holds no numbers.
+    """
     given = np.asarray(array)
     if given.dtype.kind not in "biuf":
         raise InputError(f"{name} is of dtype {given.dtype}: give real numbers")
-    return given.astype(np.float64)
+    if given.shape != shape and not (len(shape) > 3 and given.shape == _joined(shape)):
+        raise InputError(
+            f"{name} has shape {given.shape}, the problem needs {shape}: reshape it or change the "
+            "sizes"
+        )
+    return given.astype(np.float64).reshape(shape)
 
 
 def _body(s: State, body: tuple[Node, ...], scope: str) -> None:

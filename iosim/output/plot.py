@@ -13,6 +13,7 @@ from iosim.output.table import read_csv, replacing, target, write_csv
 # Okabe and Ito's palette, which people with any colour vision can tell apart.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
+LINES = ("-", ":", (0, (3, 1, 1, 1)))
 
 STYLE: Any = {
     "figure.figsize": (7.2, 4.8),
@@ -55,11 +56,13 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
         figure, axes = plt.subplots(figsize=(8.6, 4.6), layout="constrained")
         names = list(dict.fromkeys(r["name"] for r in rows if r["kind"] in ("run", "formula")))
         for k, name in enumerate(names):
-            colour = PALETTE[k % len(PALETTE)]
-            axes.plot(*_xy(rows, "formula", name), color=colour)
-            marker = MARKERS[k % len(MARKERS)]
+            # Colours that come again have another marker and another line.
+            again, k = divmod(k, len(PALETTE))
+            colour, marker = PALETTE[k], MARKERS[(k + again) % len(MARKERS)]
+            line = LINES[again % len(LINES)]
+            axes.plot(*_xy(rows, "formula", name), color=colour, linestyle=line)
             axes.plot(*_xy(rows, "run", name), marker, color=colour)
-            axes.plot([], [], color=colour, marker=marker, label=name)
+            axes.plot([], [], color=colour, marker=marker, linestyle=line, label=name)
         for k, name in enumerate(dict.fromkeys(r["name"] for r in rows if r["kind"] == "upper")):
             label = "published upper bounds" if k == 0 else None
             axes.plot(*_xy(rows, "upper", name), color="grey", linewidth=0.9, linestyle="-.",
@@ -83,7 +86,7 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
         axes.set(
             xscale="log", yscale="log", xlabel="fast memory M (words)",
             ylabel="words moved in the model, loads + stores",
-            title=f"Attention, N = {rows[0]['N']:,}, d = {rows[0]['d']}: words moved against M",
+            title=f"{_problem(rows[0])}: words moved against M",
         )  # fmt: skip
         low = min([*best.values(), *moved])
         axes.set_ylim(bottom=low / 1.6)
@@ -91,6 +94,18 @@ def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0),
                     title="lines: formulas; points: runs")  # fmt: skip
         return save(figure, stem)
+
+
+def _problem(row: dict[str, Any]) -> str:
+    """Attention of a row's sizes; with options, in two lines."""
+    columns = list(row)
+    given = {x: row[x] for x in columns[: columns.index("M_words")]}
+    options = {x: given[x] for x in given.keys() - {"kind", "name", "N", "d", "heads"}}
+    told = [x if options[x] is True else f"{x} = {options[x]}" for x in given if x in options]
+    if not told:
+        return f"Attention, N = {row['N']:,}, d = {row['d']}"
+    heads = f", heads = {row['heads']}" if "heads" in row else ""
+    return f"Attention, N = {row['N']:,}, d = {row['d']}{heads},\n{', '.join(told)}"
 
 
 def plot_gap(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
