@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import iosim
+from iosim.machine import LANES
 from iosim.problem import size_names
 
 COLD = {
@@ -127,7 +128,7 @@ def test_simulate_with_numerics_target_3s(benchmark: Any, name: str) -> None:
     assert run.counts == iosim.count(instance)
 
 
-@pytest.mark.parametrize("lanes", [1, iosim.machine.LANES], ids=["one by one", "at once"])
+@pytest.mark.parametrize("lanes", [1, LANES], ids=["one by one", "at once"])
 @pytest.mark.parametrize("M", [1024, 24_576])
 def test_simulate_a_causal_mask(benchmark: Any, M: int, lanes: int) -> None:
     """flash2, N 1,024, d 64, 8 heads: rows whose inner loops differ in length, as lanes."""
