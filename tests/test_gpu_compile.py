@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from strategies import plain_algorithms
 
+import iosim
 from iosim.gpu.reports.validate import validate_jobs
 from iosim.gpu.run.job import Job
 
@@ -109,3 +110,28 @@ def test_a_loop_that_follows_a_tile_compiles_too(N):
     assert name == "causal"
     # Where no tile of K and V is short, they move in 16-byte vectors, as in the dense kernels.
     assert "cp.async.cg.shared.global" in moves or N == 1000
+
+
+def test_schedules_under_masks_compile_and_fit():
+    """Loops in portions, blocks of the longest, and tiles of few sinks beside those of 64."""
+    causal = iosim.Attention(1001, 64, causal=True)
+    sinks = iosim.Attention(1024, 64, window=(100, 60), sinks=4)
+    jobs = []
+    for name, problem in (
+        ("naive", causal), ("flash2", causal), ("flash2_keep", causal),
+        ("flash1", sinks), ("small_cache", sinks),
+    ):  # fmt: skip
+        names = [p.name for p in iosim.algorithm(name).program_for(problem).params]
+        tiles = {x: {"W": 100, "W1": 0, "W2": 128}.get(x, 64) for x in names}
+        jobs.append(Job.of(name, problem, tiles))
+    for name, shared, moves in _compile(jobs):
+        assert shared <= 227 * 1024, name
+        streams = name != "naive_2"  # a softmax of rows has no products
+        assert not streams or "cp.async.cg.shared.global" in moves, (name, moves)
+
+
+@pytest.mark.parametrize("W", [5, 20])
+def test_a_name_that_comes_back_with_another_shape_compiles(W):
+    """Held rows make blocks of 16 or 32, the others of 64."""
+    sizes = {"N": 300, "d": 64, "heads": 1}
+    assert _compile([Job("flash2_keep", sizes, {"W": W, "B_r": 64, "B_c": 64})])

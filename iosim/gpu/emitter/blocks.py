@@ -71,7 +71,8 @@ class Blocks:
                 continue
             name = self.where.say_span(x, say)
             if x in own and self._masked(x):
-                say(f"{name}_in = {self._inside(x, self.side(x), self._iota(self.side(x)))}")
+                ok = self._inside(x, self.side(x), self._iota(self.side(x)))
+                say(f"{self.names.make_mask(x, name, self.side(x))} = {ok}")
 
     def open(
         self,
@@ -95,7 +96,8 @@ class Blocks:
         if tile.point or tile in self._only_stacked or not self._masked(tile):
             return
         block = self.side(tile)
-        say(f"{self._in(tile)} = {self._inside(tile, block, self._iota(block))}")
+        name = self.names.make_mask(tile.var, self.names.var(tile), block)
+        say(f"{name} = {self._inside(tile, block, self._iota(block))}")
 
     @functools.cached_property
     def _only_stacked(self) -> frozenset[Tile]:
@@ -212,10 +214,10 @@ class Blocks:
             case Span():
                 return self._span_mask(x)
             case Tile():
-                return f"{self.names.var(x)}_in"
+                return self.names.mask(x.var, self.names.var(x))
             case Stack():
-                wanted = "_".join(self._name(part) for part in x.parts) + "_in"
-                return self.names.of(("stack", wanted), wanted)
+                wanted = "_".join(self._name(part) for part in x.parts)
+                return self.names.mask(("stack", wanted), wanted)
             case _:
                 assert_never(x)
 
@@ -225,7 +227,8 @@ class Blocks:
             if isinstance(x, Stack) and self._masked(x):
                 each = [self._inside(*at) for at in self.places(x) if self._cut(*at[:2])]
                 ok = " & ".join(f"({ok})" for ok in each) if len(each) > 1 else each[0]
-                say(f"{self._in(x)} = {ok}")
+                wanted = "_".join(self._name(part) for part in x.parts)
+                say(f"{self.names.make_mask(('stack', wanted), wanted, self.side(x))} = {ok}")
 
     def _inside(self, x: Single, block: int, iota: str) -> str:
         """Which positions `iota` of a block belong to an index, as text."""
@@ -276,9 +279,9 @@ class Blocks:
 
     def _span_mask(self, x: Span) -> str:
         if x.edges:
-            return f"{self.names.span(x)}_in"
-        wanted, block = f"{self._name(x)}_in", self.side(x)
-        name = self.names.of(("span", wanted), wanted)
+            return self.names.mask(x, self.names.span(x))
+        wanted, block = self._name(x), self.side(x)
+        name = self.names.mask(("span", wanted), wanted)
         self.header.setdefault(name, f"{name} = {self._inside(x, block, self._iota(block))}")
         return name
 

@@ -2,13 +2,17 @@
 
 A program may call a buffer ``to_16`` or a tensor ``words``.  Who comes first keeps its name: the
 kernel's own, then tensors, then tiles, then buffers; a later one gets ``_`` at its end.
+
+Triton takes what is assigned before a loop and in it for one variable, of one shape and type.  So a
+buffer that comes back with another shape, while the name is still known, gets another name.
 """
 
 from __future__ import annotations
 
 import builtins
+import contextlib
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 
 from iosim.counts import Key
 from iosim.program.ir import Loop, Node, Program, Span, Tile, nodes
@@ -20,7 +24,7 @@ _OWN = {
     "words_ptr", "gate_ptr", "clock_ptr", "item", "wave", "sweep", "here",
 }  # fmt: skip
 _OF_TENSORS = {"ptr": "{}_ptr", "load": "loaded_{}", "store": "stored_{}"}
-_OF_TILES = ("_in", "_start", "_stop", "_from", "_to")
+_OF_TILES = ("_start", "_stop", "_from", "_to")
 _NUMBERED = re.compile(r"(to|single)_\d+")  # index vectors
 
 
@@ -32,6 +36,8 @@ class Names:
         for spec in OPS.values():  # intermediate values of templates
             self._taken |= set(re.findall(r"^(_\w+) = ", spec.triton or "", re.MULTILINE))
         self._given: dict[Hashable, str] = {}
+        self._now: dict[Hashable, str] = {}  # what was made last
+        self._scopes: list[dict[str, object]] = [{}]  # name → shape, of what is made in each
         for tensor in program.tensors:
             for kind in _OF_TENSORS:
                 self._tensor(kind, tensor.name)
@@ -54,10 +60,43 @@ class Names:
         """Where a tile starts, in a loop; what else it has a name for begins with that."""
         return self.of(("tile", tile.var), tile.var, _OF_TILES)
 
+    def mask(self, what: Hashable, wanted: str) -> str:
+        """The mask along an index."""
+        return self._now.get(("mask", what)) or self.of(("mask", what), f"{wanted}_in")
+
     def block(self, buffer: str, part: int | None = None) -> str:
         """The block that holds a buffer, or a part of one."""
         wanted = buffer if part is None else f"{buffer}_{part}"
-        return self.of(("block", buffer, part), wanted)
+        return self._now.get(("block", buffer, part)) or self.of(("block", buffer, part), wanted)
+
+    def make_mask(self, what: Hashable, wanted: str, shape: Hashable) -> str:
+        """The mask along an index, where it is computed."""
+        return self._make(("mask", what), f"{wanted}_in", shape)
+
+    def make_block(self, buffer: str, part: int | None, shape: Hashable) -> str:
+        """The block of a buffer, where it is made with a shape and a type."""
+        wanted = buffer if part is None else f"{buffer}_{part}"
+        return self._make(("block", buffer, part), wanted, shape)
+
+    def between(self, name: str, rows: str) -> str:
+        """An intermediate value of a template, which has a number for each row."""
+        self._given.setdefault(("between", name), name)
+        return self._make(("between", name), name, rows)
+
+    def _make(self, key: Hashable, wanted: str, shape: Hashable) -> str:
+        name = self.of(key, wanted)
+        if any(scope.get(name, shape) != shape for scope in self._scopes):
+            name = self.of((key, shape), f"{name}_")
+        self._scopes[-1][name] = shape
+        self._now[key] = name
+        return name
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is made inside is forgotten at the end: a loop, or a branch."""
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
 
     def span(self, span: Span) -> str:
         """A span that follows a tile; its ends and its mask begin with that."""

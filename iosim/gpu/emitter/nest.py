@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from dataclasses import replace
 from typing import assert_never
 
@@ -193,11 +195,13 @@ class KernelText:
             _, last = self.where.bounds(loop, self._say)
         for k, (at, _) in enumerate(ranges(self.instance, fixed)):
             self.part[loop.tile] = k
-            if last is not None and not self.where.certain(loop, at):
-                self._say(f"if {at} < {last}:")
-                self.depth += 1
-            self.tiles.open(fixed, str(at), self._say, last, loose=last is not None)
-            self._body(loop.body)
+            with contextlib.ExitStack() as inside:
+                if last is not None and not self.where.certain(loop, at):
+                    self._say(f"if {at} < {last}:")
+                    self.depth += 1
+                    inside.enter_context(self.names.scope())
+                self.tiles.open(fixed, str(at), self._say, last, loose=last is not None)
+                self._body(loop.body)
             self.depth = depth
         del self.part[loop.tile]
 
@@ -208,8 +212,9 @@ class KernelText:
         self._say(f"for {var} in range({portion.first}, {portion.last}, {self.where.step(loop)}):")
         self.depth += 1
         self.idle |= portion.idle
-        self.tiles.open(loop, var, self._say, stop, portion.full)
-        self._body(loop.body)
+        with self.names.scope():
+            self.tiles.open(loop, var, self._say, stop, portion.full)
+            self._body(loop.body)
         if not loop.parallel and touched(loop.body, Load) & touched(loop.body, Store):
             self._say("tl.debug_barrier()  # the next iteration reads what this one stored")
         self.depth, self.idle = depth, idle
@@ -237,7 +242,7 @@ class KernelText:
     def _each_part(self, node: Load | Store | Alloc) -> None:
         """Make or move a buffer, part by part where it is cut."""
         if (loop := self.cuts.get(node.buffer)) is None:
-            self._one(node, self._block(node.buffer, 0))
+            self._one(node, 0)
             return
         if loop.tile in self.part:
             raise EmitError(
@@ -249,32 +254,36 @@ class KernelText:
             self.where.loops[loop.tile] = loop
             if not isinstance(node, Alloc):
                 self.tiles.open(loop, str(at), self._say)
-            self._one(replace(node, index=index), self._block(node.buffer, k))
+            self._one(replace(node, index=index), k)
 
-    def _one(self, node: Load | Store | Alloc, block: str) -> None:
+    def _one(self, node: Load | Store | Alloc, k: int) -> None:
+        """Make or move a buffer, or its part number `k`."""
         own = dims(node.index)
         match node:
             case Load():
-                self._made(node, own, block)
+                block = self._made(node, own, k)
                 self.tiles.say_masks(own, self._say)
                 self._load(node, own, block)
             case Alloc():
-                self._made(node, own, block)
+                self._made(node, own, k)
             case Store():
                 self.tiles.say_masks(own, self._say)
                 at, ok = self.tiles.pointer(node), self.tiles.mask(own)
                 ptr = self.names.ptr(node.tensor)
-                value = f"{block}.to({ptr}.dtype.element_ty)"
+                value = f"{self._block(node.buffer, k)}.to({ptr}.dtype.element_ty)"
                 self._say(f"tl.store({at}, {value}{f', mask={ok}' if ok else ''})")
                 self._count(("store", node.tensor), own)
             case _:
                 assert_never(node)
 
-    def _made(self, node: Load | Alloc, own: tuple[Dim, ...], block: str) -> None:
+    def _made(self, node: Load | Alloc, own: tuple[Dim, ...], k: int) -> str:
+        kind = (type(node), self.tiles.shape(own))
+        block = self.names.make_block(node.buffer, self._part(node.buffer, k), kind)
         self.tiles.place(own, self._say)
         self.block = max(self.block, self.tiles.size(node.buffer, own))
         self.buffers[node.buffer] = own
         self.edges.made(block)
+        return block
 
     def _load(self, node: Load, own: tuple[Dim, ...], name: str) -> None:
         at, ok = self.tiles.pointer(node), self.tiles.mask(own)
@@ -320,7 +329,9 @@ class KernelText:
         self._unless_empty(node)
         for x, value in self.edges.before(node, blocks):
             self._fill(letters[x], blocks[x], value)
-        for line, split in lines(spec, cut, empty):
+        rows = next(iter(whole.values())).rows
+        for text, split in lines(spec, cut, empty):
+            line = re.sub(r"(?<![\w.{])_[a-z]\w*", lambda m: self.names.between(m[0], rows), text)
             if not split:
                 self._say(line.format(**whole, **numbers))
                 continue
@@ -378,6 +389,8 @@ class KernelText:
 
     def _block(self, buffer: str, k: int) -> str:
         """The block that holds a buffer, or its part number `k` where it is cut."""
+        return self.names.block(buffer, self._part(buffer, k))
+
+    def _part(self, buffer: str, k: int) -> int | None:
         loop = self.cuts.get(buffer)
-        whole = loop is None or self.where.trips(loop) == 1
-        return self.names.block(buffer, None if whole else k)
+        return None if loop is None or self.where.trips(loop) == 1 else k
