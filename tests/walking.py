@@ -16,9 +16,10 @@ from iosim.trace import tally
 
 
 def by_walking(
-    program: Any, sizes: dict[str, int], tiles: dict[str, int], seen: Any = None
+    program: Any, sizes: dict[str, int], tiles: dict[str, int], seen: Any = None, masks: Any = None
 ) -> tuple[Any, int]:
     """Words and peak from a walk that shares no code with iosim: position by position."""
+    number: dict[Any, int] = {}
     env: dict[Any, int] = sizes | {p.name: min(tiles[p.name], sizes[p.axis])
                                    for p in program.params}  # fmt: skip
     moved: Counter[Any] = Counter()
@@ -41,8 +42,13 @@ def by_walking(
             if isinstance(node, Loop):
                 rest = positions(node.span, at)
                 by = 1 if node.step is None else at[node.step]
+                count = 0
                 while rest:
                     mine, rest = rest[:by], rest[by:]
+                    number[node.tile], count = count, count + 1
+                    marks = node.marks
+                    if marks and not masks[marks.name][number[marks.rows]][number[node.tile]]:
+                        continue
                     edges = {
                         Edge(node.tile, "start"): mine[0],
                         Edge(node.tile, "stop"): mine[-1] + 1,
@@ -67,18 +73,22 @@ def by_walking(
 
 
 def agree(
-    program: Any, sizes: dict[str, int], tiles: dict[str, int], formula: Any = None
+    program: Any,
+    sizes: dict[str, int],
+    tiles: dict[str, int],
+    formula: Any = None,
+    masks: Any = None,
 ) -> tuple[Any, int]:
     """Words and peak, which are the same from the walk, the machine, its stream, and closed forms.
 
     What the machine computes is the same one iteration after the other and many at once.
 
-
     Args:
         formula: the program's, in sympy; without it, that way is left out.
+        masks: its block masks.
     """
-    moved, top = by_walking(program, sizes, tiles)
-    instance = iosim.bind(program, sizes, tiles)
+    moved, top = by_walking(program, sizes, tiles, masks=masks)
+    instance = iosim.bind(program, sizes, tiles, masks)
     counts = iosim.count(instance)
     assert {k: v for k, v in counts if v} == {k: v for k, v in moved.items() if v}
     assert iosim.peak(instance) == top
@@ -95,11 +105,12 @@ def agree(
         for name, one_by_one in runs[0].outputs.items():
             np.testing.assert_allclose(run.outputs[name], one_by_one, rtol=1e-9)
     assert tally(instance) == counts
-    many = iosim.count_many(program, sizes | tiles)
+    columns = instance.env if masks else sizes | tiles
+    many = iosim.count_many(program, columns)
     assert {key: int(words) for key, words in many.items()} == dict(counts)
-    assert int(iosim.peak_many(program, sizes | tiles)) == top
+    assert int(iosim.peak_many(program, columns)) == top
     if formula is not None:
-        assert formula.at(sizes, tiles) == (counts, top)
+        assert formula.at(sizes, tiles, *([masks] if masks else [])) == (counts, top)
     return counts, top
 
 

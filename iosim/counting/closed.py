@@ -19,11 +19,13 @@ Both are polynomials (`iosim.counting.poly`), built once per program.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
 
-from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, follows, names_of
+from iosim.counting import marked
+from iosim.counting.poly import Atom, Clip, Part, Poly, Row, Sum, Trips, follows, names_of
 from iosim.counts import Key
 from iosim.errors import ProgramError
 from iosim.program.ir import (
@@ -42,6 +44,7 @@ from iosim.program.ir import (
     dims,
     unstacked,
 )  # fmt: skip
+from iosim.program.marks import pairs_of
 from iosim.program.space import covers
 
 
@@ -56,6 +59,8 @@ class Level:
             largest over all their iterations.
         loops: all loops that are open there, outermost first.
         held: the buffers that are resident there.
+        block: of a block mask, whether the pair that is open is in its last row, and in its last
+            column.
     """
 
     words: Poly
@@ -63,6 +68,7 @@ class Level:
     over: tuple[Loop, ...] = ()
     loops: tuple[Loop, ...] = field(default=(), compare=False)
     held: tuple[str, ...] = field(default=(), compare=False)
+    block: tuple[bool, bool] | None = field(default=None, compare=False)
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -200,9 +206,14 @@ def _sum(loop: Loop, words: Poly) -> Poly:
     for monomial, c in words.terms.items():
         mine = tuple(a for a in monomial if follows(a, loop.tile))
         rest = Poly({tuple(a for a in monomial if not follows(a, loop.tile)): c})
-        if mine in ((), (loop.tile,)):
+        row = next((a for a in mine if isinstance(a, Row)), None)
+        if row is not None and mine in ((row,), (loop.tile, row)):
+            total = total + rest * marked.pairs(row, loop, extents=len(mine) > 1)
+        elif loop.marks is not None and mine in ((), (loop.tile,)):
+            total = total + rest * Poly.of(marked.row(loop, extents=bool(mine)))
+        elif mine in ((), (loop.tile,)):
             total = total + rest * (length if mine else trips)
-        elif set(mine) == {loop.tile}:
+        elif set(mine) <= {loop.tile, row}:
             raise ProgramError(
                 f"a transfer is of degree {len(mine)} in tile {loop.tile}: no closed form; index a "
                 "tensor by one loop in one place only"
@@ -239,31 +250,46 @@ def _occupy(
                 scope: list[Level] = []
                 _occupy(node.body, live, inner, params, scope)
                 # Only here is it known how long a tile of this loop is.
-                out.extend(_leave(node, level, params) for level in scope)
+                out.extend(left for level in scope for left in _leave(node, level, params))
             case Store() | Op():
                 pass
             case _:
                 assert_never(node)
 
 
-def _leave(loop: Loop, level: Level, params: frozenset[str]) -> Level:
-    """A level of a loop's body, seen from outside.
+def _leave(loop: Loop, level: Level, params: frozenset[str]) -> tuple[Level, ...]:
+    """A level of a loop's body, seen from outside: levels of which the largest is meant.
 
     The first iteration has the largest extents, and occupancy grows with extents; where a span
     follows the loop's tile, any iteration may have the most.
     """
     level = replace(level, loops=(loop, *level.loops))
+    if loop.marks is not None:
+        return (level,)  # how long its tile is stays open until that of the rows is left
     bounded = {*level.runs, *level.words.atoms(), *(Part(o.span) for o in level.over)}
     if any(follows(x, loop.tile) for x in bounded if isinstance(x, (Part, Clip))):
-        return replace(level, over=(loop, *level.over))
+        return (replace(level, over=(loop, *level.over)),)
+    if inner := [x for x in level.loops if x.marks and x.marks.rows == loop.tile]:
+        return tuple(_blocks(loop, inner[0], level))
     if loop.step is None:
-        return level
+        return (level,)
     words = level.words
     first = _first(loop, loop.step, params)
     for atom in words.atoms():
         if (new := _put(atom, loop.tile, first)) != atom:
             words = words.replace(atom, Poly.of(new))
-    return replace(level, words=words)
+    return (replace(level, words=words),)
+
+
+def _blocks(rows: Loop, columns: Loop, level: Level) -> Iterator[Level]:
+    """A level in the marked pairs of a block mask: in full tiles, and in the short last ones."""
+    assert columns.marks is not None
+    for block in itertools.product((False, True), (False, True)):
+        words = level.words
+        for loop, last in zip((rows, columns), block, strict=True):
+            words = words.replace(loop.tile, marked.extent(loop, last=last))
+        runs = level.runs | {pairs_of(columns.marks.name, *block)}
+        yield replace(level, words=words, runs=runs, block=block)
 
 
 def _first(loop: Loop, step: str, params: frozenset[str]) -> str | Clip:

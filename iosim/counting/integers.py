@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
 from iosim.counting.closed import Level
-from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, follows
+from iosim.counting.poly import Atom, Clip, Part, Poly, Row, Sum, Trips, follows
 from iosim.counting.sums import Line, Stretch, over_tiles, pieces
 from iosim.errors import ProgramError
 from iosim.program.ir import Affine, Edge, Loop, Span, Tile
@@ -51,6 +51,8 @@ class OnInts:
             case Tile():
                 start, stop = covered(atom, self.env)
                 return stop - start
+            case Row():
+                raise AssertionError(f"{atom} is open: close the loop of {atom.rows} first")
             case _:
                 assert_never(atom)
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.counting.arrays import AtMost, OnArrays
-from iosim.counting.closed import close, highest
+from iosim.counting.closed import Level, close, highest
 from iosim.counting.integers import OnInts
 from iosim.counting.poly import Poly
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE, derive
-from iosim.program.ir import Program
+from iosim.program.ir import Program, Tile
 from iosim.program.space import (
     Range,
     clipped,
@@ -85,13 +85,24 @@ def peak_at(instance: Instance) -> PeakAt:
         if words <= best.words:
             continue
         tiles: dict[str, Range] = {}
+        marked = _marked(instance, level)
         for loop in level.loops:
-            if loop not in level.over:  # its first iteration has the most
+            if loop not in level.over:  # its first iteration has the most, of those that run
                 start, stop = resolved(loop.span, env)
+                start += marked.get(loop.tile, 0) * step(loop, env)
                 env = inside(env, loop.tile, (start, min(start + step(loop, env), stop)))
             tiles[loop.tile.var] = covered(loop.tile, env)
         best = PeakAt(words, tiles, level.held)
     return best
+
+
+def _marked(instance: Instance, level: Level) -> dict[Tile, int]:
+    """Numbers of the tiles of the first pair that a block mask marks where a level is."""
+    for loop in level.loops:
+        if loop.marks is not None and level.block is not None:
+            pair = dict(instance.masks)[loop.marks.name].first(*level.block)
+            return dict(zip((loop.marks.rows, loop.tile), pair, strict=True))
+    return {}
 
 
 def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArray]:
@@ -99,7 +110,8 @@ def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArr
 
     Args:
         columns: a scalar or an int64 array for every axis and tile parameter, broadcast
-            together.  Tiles are clipped to their axis, as `bind` does.
+            together.  Tiles are clipped to their axis, as `bind` does.  Of a block mask they are
+            its four numbers (`iosim.program.marks`), as in the values of an instance.
 
     Returns:
         ``{(direction, tensor): words}``, int64 arrays of the common shape.

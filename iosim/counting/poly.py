@@ -63,12 +63,31 @@ class Sum:
         return f"Σ_{self.tile} {'·'.join(map(_factor, self.factors))}"
 
 
-Atom: TypeAlias = str | Trips | Part | Clip | Sum | Tile
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Σ over the pairs of a block mask that one of its rows marks, of 1 or of |columns|.
+
+    It is open until the loop of the tile `rows` is closed: then sums over the whole mask take its
+    place, which are polynomials in numbers of the mask.
+    """
+
+    mask: str
+    rows: Tile
+    columns: Tile
+    step: str | None
+    extents: bool
+
+    def __str__(self) -> str:
+        one = f"|{self.columns}|" if self.extents else "1"
+        return f"Σ_{self.columns} {self.mask}[{self.rows}, {self.columns}]·{one}"
+
+
+Atom: TypeAlias = str | Trips | Part | Clip | Sum | Row | Tile
 Monomial: TypeAlias = tuple[Atom, ...]
 
 
 def _order(atom: Atom) -> tuple[int, str]:
-    return (isinstance(atom, (Trips, Part, Clip, Sum)), str(atom))
+    return (isinstance(atom, (Trips, Part, Clip, Sum, Row)), str(atom))
 
 
 def _factor(atom: Atom) -> str:
@@ -107,6 +126,8 @@ def follows(atom: Atom, tile: Tile) -> bool:
     match atom:
         case Tile():
             return atom == tile
+        case Row():
+            return atom.rows == tile
         case Part(span):
             return any(edge.tile == tile for edge in span.edges)
         case Clip((Part() | Clip()) as length):

@@ -61,7 +61,12 @@ def _lines(
                 kind = "grid" if node.parallel else "for"
                 over = node.span.axis if node.span.whole else f"{node.span.axis}[{node.span}]"
                 step = "" if node.step is None else f" by {node.step}"
-                yield f"{pad}{kind} {node.tile} in {over}{step}:", ""
+                marks = (
+                    f" where {node.marks.name}[{node.marks.rows}, {node.tile}]"
+                    if node.marks
+                    else ""
+                )
+                yield f"{pad}{kind} {node.tile} in {over}{step}{marks}:", ""
                 yield from _lines(node.body, depth + 1, (*outer, node), env)
             case Load():
                 code = f"{pad}load  {node.buffer} ← {node.tensor}[{_list(node.index)}]"

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 import sympy
 
 from iosim.counting.closed import Level, close, highest
-from iosim.counting.poly import Atom, Clip, Part, Sum, Trips
+from iosim.counting.poly import Atom, Clip, Part, Row, Sum, Trips
 from iosim.counts import Counts, Key
 from iosim.errors import InputError
 from iosim.program.ir import Affine, Edge, Name, Program, Span, Tile
@@ -76,6 +76,8 @@ class _Symbols:
                 return sympy.Sum(sympy.Mul(*map(inner, factors)), limits)
             case Tile():
                 return self.open[Edge(atom, "stop")] - self.open[Edge(atom, "start")]
+            case Row():
+                raise AssertionError(f"{atom} is open: close the loop of {atom.rows} first")
             case _:
                 assert_never(atom)
 
@@ -155,12 +157,17 @@ class Formula:
         """Words moved in either direction."""
         return self.load_words + self.store_words
 
-    def at(self, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> tuple[Counts, int]:
-        """Evaluate counts and peak at numbers; tiles are clipped to their axis.
+    def at(
+        self,
+        sizes: Mapping[str, int],
+        tiles: Mapping[str, int],
+        masks: Mapping[str, Any] | None = None,
+    ) -> tuple[Counts, int]:
+        """Evaluate counts and peak at numbers, as for `bind`; tiles are clipped to their axis.
 
         Raises InputError for unknown or missing names.
         """
-        env = bind(self.program, sizes, tiles).env
+        env = bind(self.program, sizes, tiles, masks).env
         # xreplace puts all numbers in at once; subs would leave Max and Min with one symbol
         # after the other still free, and reason about them each time.
         symbols = _Symbols(self.program)

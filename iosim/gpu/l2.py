@@ -65,6 +65,8 @@ def _fixed_loops(instance: Instance) -> None:
     why = ""
     if named_tiles(program):
         why = "a loop or a buffer follows an outer tile"
+    elif instance.masks:
+        why = "a block mask skips tiles"
     elif any(isinstance(x, (Number, Within, At)) for x in index):
         why = "a tensor is indexed by a tile's number or by a position that is read"
     if why:

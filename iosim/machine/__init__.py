@@ -37,6 +37,7 @@ from iosim.program.ir import (
     dims,
     nodes,
 )
+from iosim.program.marks import numbered_tiles
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
 
@@ -132,6 +133,8 @@ def simulate(
         words,
         stored,
         named=space.named_tiles(program),
+        masks=dict(instance.masks),
+        numbered=numbered_tiles(program),
         tick=tick,
     )
     _body(state, program.body, "program")
@@ -198,12 +201,15 @@ def _loop(s: State, loop: Loop) -> None:
     step = space.step(loop, s.env)
     name = f"loop {loop.tile}"
     named = loop.tile in s.named
-    if not loop.parallel or s.lanes == 1 or (named and s.ragged is not None) or not (
+    alone = not loop.parallel or s.lanes == 1 or loop.tile in s.numbered
+    if alone or (named and s.ragged is not None) or not (
         isinstance(start, int) and isinstance(stop, int)
     ):  # fmt: skip
         for lanes, tiles in ragged.together(s, start, stop, step):
             with ragged.only(s, lanes):
                 for at, extent, number in tiles:
+                    if loop.marks is not None and not places.marked(s, loop.marks, number):
+                        continue
                     s.where[loop.tile] = Lanes(at, 1, extent, number)
                     _alike(s, loop.body, name)
         s.where.pop(loop.tile, None)

@@ -26,6 +26,7 @@ from iosim.program.ir import (
     Edge,
     Index,
     Load,
+    Marks,
     Number,
     Plain,
     Span,
@@ -37,6 +38,7 @@ from iosim.program.ir import (
     dims,
     unstacked,
 )
+from iosim.program.marks import BlockMask
 from iosim.program.walk import Instance
 
 Array = NDArray[np.float64]
@@ -82,9 +84,18 @@ class State:
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)  # by id: every transfer asks
     bodies: dict[int, tuple[Span, ...]] = field(default_factory=dict)  # by id: spans with edges
     named: frozenset[Tile] = frozenset()  # tiles whose edges bound spans
+    masks: dict[str, BlockMask] = field(default_factory=dict)
+    numbered: frozenset[Tile] = frozenset()  # tiles that a block mask tells apart
     used: int = 0
     peak: int = 0
     tick: Callable[[int], object] | None = None
+
+
+def marked(s: State, marks: Marks, column: int) -> bool:
+    """Whether a block mask marks a column, in the row whose tile is open."""
+    row = s.where[marks.rows].number
+    assert isinstance(row, int), f"tile {marks.rows} runs as lanes"
+    return s.masks[marks.name].marked(row, column)
 
 
 def one(x: Start) -> Start:

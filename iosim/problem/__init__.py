@@ -36,6 +36,7 @@ from iosim.problem.base import (
     option,
     size_names,
 )
+from iosim.problem.blocks import BlockSparse
 from iosim.problem.copy import Copy
 from iosim.problem.family import Family
 from iosim.problem.matmul import MatMul
@@ -53,6 +54,7 @@ __all__ = [
     "Attention",
     "Axis",
     "BaseProblem",
+    "BlockSparse",
     "Copy",
     "Derived",
     "Family",

@@ -24,6 +24,7 @@ from iosim.program.ir import (
     Index,
     Load,
     Loop,
+    Marks,
     Node,
     Number,
     Op,
@@ -149,14 +150,17 @@ class Builder:
         stop: Bound | None = None,
         *,
         within: tuple[Bound, Bound] | None = None,
+        where: tuple[str, Tile] | None = None,
     ) -> Iterator[Tile]:
         """Independent iterations: backends may run them in parallel.  Bounds are as for `span`.
 
         Args:
             step: a tile size; None for single positions, and the axis itself for one tile, whose
                 edges are those of the part that the loop runs over.
+            where: the name of a block mask and an open tile: only those iterations run whose pair
+                of numbers, of that tile and their own, the mask marks.  It is given to `bind`.
         """
-        return self._loop(self.span(axis, start, stop, within=within), step, parallel=True)
+        return self._loop(self.span(axis, start, stop, within=within), step, True, where)
 
     def tiles(
         self,
@@ -166,19 +170,20 @@ class Builder:
         stop: Bound | None = None,
         *,
         within: tuple[Bound, Bound] | None = None,
+        where: tuple[str, Tile] | None = None,
     ) -> Iterator[Tile]:
         """Iterations in order, over ``start <= p < stop`` (the whole axis by default).
 
-        Bounds are as for `span`, steps as for `grid`.
+        Bounds are as for `span`, steps and `where` as for `grid`.
         """
         if step is None:
             raise ProgramError(f"tiles over {axis} need a step: declare it with tile_sizes()")
-        return self._loop(self.span(axis, start, stop, within=within), step, parallel=False)
+        return self._loop(self.span(axis, start, stop, within=within), step, False, where)
 
     def points(self, axis: str) -> Iterator[Tile]:
         """Single positions of a whole axis, in order."""
         span = self.span(axis)
-        return self._loop(span, None, parallel=False)
+        return self._loop(span, None, False)
 
     def number(self, tile: Tile, axis: str | None = None) -> Number:
         """Which iteration of its loop a tile is, as a position on the axis that is made of them.
@@ -248,10 +253,13 @@ class Builder:
         parts = unstacked(self._index(index, None))
         return Stack(cast("tuple[Single, ...]", parts))  # which refuses others
 
-    def _loop(self, span: Span, step: str | None, *, parallel: bool) -> Iterator[Tile]:
+    def _loop(
+        self, span: Span, step: str | None, parallel: bool, where: tuple[str, Tile] | None = None
+    ) -> Iterator[Tile]:
         axis = span.axis
         if step is not None:
             self._check_step(axis, step)
+        marks = None if where is None else self._marks(where)
         taken = {t.var for t in self._open}
         letters = [
             *self._letters.get(step or "", ""), *self._letters.get(axis, ""),
@@ -274,7 +282,14 @@ class Builder:
             raise ProgramError(f"{', '.join(left)} not freed at the end of loop {tile}: free them")
         self._open.pop()
         body = tuple(self._blocks.pop())
-        self._emit(Loop(tile, span, step, parallel, body))
+        self._emit(Loop(tile, span, step, parallel, body, marks))
+
+    def _marks(self, where: tuple[str, Tile]) -> Marks:
+        if not (isinstance(where, tuple) and len(where) == 2 and where[1] in self._open):
+            raise ProgramError(
+                f"a loop runs where {where!r}: give the name of a block mask and an open tile"
+            )
+        return Marks(_named(where[0]), where[1])
 
     def _check_step(self, axis: str, step: str) -> None:
         param = self._params.get(step) if isinstance(step, str) else None

@@ -33,6 +33,7 @@ from iosim.program.ir import (
     tiles_of,
     unstacked,
 )
+from iosim.program.marks import check_marks
 from iosim.program.ops import OPS
 
 
@@ -50,11 +51,14 @@ def check(program: Program) -> None:
 
     Numbers, tiles within themselves and derived axes are used so that they never leave their axis;
     a position that is read from a tensor comes as it was loaded, and only loads use it.
+
+    What a block mask marks are pairs of tiles of whole axes.
     """
     for derived in program.derived:
         if not _advances(program, derived.of, derived.step):
             raise ProgramError(f"axis {derived} has no step along {derived.of}: declare it")
     _check_scopes(program, program.body, {})
+    check_marks(program)
     _check_derived(program)
     _check_gathers(program)
     for node in nodes(program.body):

@@ -303,12 +303,24 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
+class Marks:
+    """A block mask: of a loop's iterations those run whose pair it marks.
+
+    The pair is the number of the open tile `rows`, and that of the loop's own tile.
+    """
+
+    name: str
+    rows: Tile
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """Iterations over `span` in steps of the parameter `step`.
 
     Without a step they are single positions; where the axis is its own step, there is one.
 
     `parallel` promises that iterations are independent: they may run in any order or at once.
+    With `marks`, only some of them run.
     """
 
     tile: Tile
@@ -316,6 +328,7 @@ class Loop:
     step: str | None
     parallel: bool
     body: tuple[Node, ...]
+    marks: Marks | None = None
 
 
 @dataclass(frozen=True, slots=True)

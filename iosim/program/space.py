@@ -24,6 +24,7 @@ from iosim.program.ir import (
     nodes,
     unstacked,
 )
+from iosim.program.marks import BlockMask, masks, numbers
 
 
 @functools.lru_cache(maxsize=256)
@@ -38,8 +39,9 @@ def axes(program: Program) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=256)
 def leasts(program: Program) -> dict[str, int]:
-    """The least value of every axis, limit and tile parameter; limits may be 0."""
+    """The least value of every axis, limit, tile parameter and number of a block mask."""
     least = dict.fromkeys(axes(program), 1) | dict.fromkeys(program.limits, 0)
+    least |= dict.fromkeys(numbers(program), 0)
     return least | {p.name: p.least for p in program.params}
 
 
@@ -142,6 +144,25 @@ def tiles(loop: Loop, env: Env) -> Iterator[Range]:
     by = step(loop, env)
     for at in range(start, stop, by):
         yield at, min(at + by, stop)
+
+
+def running(
+    loop: Loop, env: Env, program: Program, marked: Mapping[str, BlockMask]
+) -> Iterator[Range]:
+    """`tiles` that run: all, or those that a block mask marks.
+
+    Args:
+        env: name → number, with the edges of open tiles.
+        marked: the masks of an instance.
+    """
+    if loop.marks is None:
+        yield from tiles(loop, env)
+        return
+    rows, _ = masks(program)[loop.marks.name]
+    row = env[Edge(loop.marks.rows, "start")] // rows.by(env)
+    for column, at in enumerate(tiles(loop, env)):
+        if marked[loop.marks.name].marked(row, column):
+            yield at
 
 
 def cases(span: Span, loops: Mapping[Tile, Loop], env: Env) -> Iterator[Range]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from iosim.counts import Direction
 from iosim.errors import InputError, closest
@@ -27,6 +27,7 @@ from iosim.program.ir import (
     Within,
     unstacked,
 )
+from iosim.program.marks import BlockMask, bound_masks, mask_numbers
 from iosim.program.space import (
     Env,
     Range,
@@ -37,7 +38,7 @@ from iosim.program.space import (
     misplaced,
     number,
     resolved,
-    tiles,
+    running,
 )
 
 
@@ -45,11 +46,13 @@ from iosim.program.space import (
 class Instance:
     """A program whose axes and tile parameters are numbers.
 
-    `values` are sorted pairs, so that instances hash and compare.
+    `values` are sorted pairs, so that instances hash and compare; `masks` are pairs, too, of a
+    name and a block mask, whose numbers are among the values.
     """
 
     program: Program
     values: tuple[tuple[str, int], ...]
+    masks: tuple[tuple[str, BlockMask], ...] = ()
 
     @property
     def env(self) -> dict[str, int]:
@@ -83,14 +86,27 @@ def _checked(
     return derive(program.derived, clipped(program, env, min))
 
 
-def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -> Instance:
+def bind(
+    program: Program,
+    sizes: Mapping[str, int],
+    tiles: Mapping[str, int],
+    masks: Mapping[str, Any] | None = None,
+) -> Instance:
     """Give every axis and tile parameter a number; tiles are clipped to their axis.
 
-    Raises InputError for unknown or missing names and values out of range.
+    Args:
+        program: a schedule.
+        sizes: name → extent of every axis.
+        tiles: name → tile size.
+        masks: name → boolean array, for each block mask of the program: a row for each tile of
+            one loop, a column for each of another.
+
+    Raises InputError for unknown or missing names, values out of range, and masks of another shape.
     """
     if not isinstance(program, Program):
         raise InputError(f"bind takes a program, got {type(program).__name__}: pass its .program")
-    for what, given in (("sizes", sizes), ("tiles", tiles)):
+    masks = {} if masks is None else masks
+    for what, given in (("sizes", sizes), ("tiles", tiles), ("masks", masks)):
         if not isinstance(given, Mapping):
             raise InputError(
                 f"bind takes {what} by name, got {type(given).__name__}: give a dict, like "
@@ -103,7 +119,9 @@ def bind(program: Program, sizes: Mapping[str, int], tiles: Mapping[str, int]) -
             f"{span.stop.at(env)} of {env[span.axis]}: choose sizes and tiles for which it lies "
             "inside"
         )
-    return Instance(program, tuple(sorted(env.items())))
+    bound = bound_masks(program, masks, env)
+    env |= mask_numbers(bound)
+    return Instance(program, tuple(sorted(env.items())), tuple(bound.items()))
 
 
 # The range of a position that only the data tells.
@@ -132,19 +150,20 @@ class Transfer:
 
 def walk(instance: Instance) -> Iterator[Transfer]:
     """Every transfer in program order, one tile at a time."""
-    yield from _walk(instance.program.body, instance.env, {})
+    yield from _walk(instance, instance.program.body, instance.env, {})
 
 
 Loops: TypeAlias = Mapping[Tile, Loop]
 
 
-def _walk(body: tuple[Node, ...], env: Env, loops: Loops) -> Iterator[Transfer]:
+def _walk(instance: Instance, body: tuple[Node, ...], env: Env, loops: Loops) -> Iterator[Transfer]:
+    marked = dict(instance.masks)
     for node in body:
         match node:
             case Loop():
                 inner = {**loops, node.tile: node}
-                for at in tiles(node, env):
-                    yield from _walk(node.body, inside(env, node.tile, at), inner)
+                for at in running(node, env, instance.program, marked):
+                    yield from _walk(instance, node.body, inside(env, node.tile, at), inner)
             case Load():
                 yield Transfer("load", node.tensor, _ranges(node.index, env, loops))
             case Store():

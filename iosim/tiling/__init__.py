@@ -17,6 +17,7 @@ from iosim.counting import numbers
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, check_size
 from iosim.program.ir import Program
+from iosim.program.marks import refuse
 from iosim.program.space import fixed_spans
 from iosim.program.walk import bind
 from iosim.tiling.boxes import NEVER
@@ -189,6 +190,7 @@ def _prepare(
     """Columns of one length, and what may be chosen beside them."""
     if lattice not in ("all", "pow2"):
         raise InputError(f"unknown lattice {lattice!r}: known: all, pow2")
+    refuse(program, "its rows and columns are tiles, which no search can choose")
     free = [p for p in program.params if p.name not in columns]
     clean = numbers.check_columns(program, columns, {p.name for p in free})
     M = np.atleast_1d(np.asarray(M))
