@@ -14,6 +14,7 @@ from walking import agree, by_walking
 
 import iosim
 from iosim.algorithms.block_sparse import ALGORITHM
+from iosim.checks.sparsity import sparsity, tallest
 from iosim.counting import marked, symbols
 from iosim.counting.numbers import peak_at
 from iosim.gpu.emitter.kernels import EmitError, emit
@@ -347,6 +348,60 @@ def test_marks_without_a_clear_meaning_are_refused() -> None:
         loops(b, nothing)
 
     assert "m_marked, of a block mask, is the name of a size" in refused(clash)
+
+
+# -- Proposition 4 ----------------------------------------------------------------------------
+
+
+def marks(kind: str, rows: int, columns: int, share: float) -> Any:
+    r, c = np.arange(rows)[:, None], np.arange(columns)
+    if kind == "random":
+        return np.random.default_rng(rows).random((rows, columns)) < share
+    if kind == "banded":
+        return np.abs(c / columns - r / rows) < share / 2
+    return (r + c) % round(1 / share) == 0
+
+
+@pytest.mark.parametrize("kind", ["random", "banded", "strided"])
+@pytest.mark.parametrize("d", [16, 64])
+def test_proposition_4_holds_with_its_constant_at_any_pattern(kind: str, d: int) -> None:
+    """2Nd + 4N²d²s/M·(1 + 3/2d + rounding), and within that of the bound for these pairs."""
+    for x in (4, 9, 25):
+        for share in (1 / 2, 1 / 5, 1 / 16):
+            M = x * d * d
+            N, B_r = 1024 * d, tallest(d, M, 1)
+            mask = marks(kind, -(-N // B_r), N, share)
+            found = sparsity(BlockSparse(N, N, d, 2), M, {"B_r": B_r, "B_c": 1}, mask)
+            rounding = M / (2 * d * B_r) + B_r / N / share * (kind == "random") + 2 * B_r / N
+            assert 4 <= found.constant <= 4 * rounding * (1 + 0.01)
+            assert found.bound >= found.leading * (1 - 1e-9)
+            words = found.constant / 4 * found.leading + 4 * N * d
+            assert words == pytest.approx(found.words)
+            assert found.words <= found.bound * rounding * 1.01 + 4 * N * d
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases(), st.integers(0, 60))
+def test_words_are_never_below_the_bound(case: Any, more: int) -> None:
+    """At any pattern, in little more memory than its blocks need; pairs are its scores."""
+    _, problem, tiles, masks = case
+    tiles, masks = only("block_sparse", tiles, masks)
+    M = iosim.peak(iosim.bind(PROGRAM, problem.sizes, tiles, masks)) + more
+    found = sparsity(problem, M, tiles, masks["blocks"])
+    B_r, B_c = min(tiles["B_r"], problem.N), min(tiles["B_c"], problem.N_k)
+    seen = problem.scores(masks["blocks"], B_r, B_c)
+    assert found.pairs == problem.heads * seen.sum()
+    assert found.words >= found.bound * (1 - 1e-12)
+
+
+def test_a_pattern_that_does_not_fit_says_what_would() -> None:
+    problem = BlockSparse(64, 64, 4)
+    with pytest.raises(iosim.CapacityError, match="needs 176 words, M is 175: choose smaller"):
+        sparsity(problem, 175, {"B_r": 8, "B_c": 8}, np.eye(8, dtype=bool))
+    with pytest.raises(iosim.CapacityError, match="use M >= 27"):
+        tallest(8, 26, 1)
+    with pytest.raises(iosim.InputError, match="is 4 × 4, and the tiles make 8 × 8"):
+        sparsity(problem, 999, {"B_r": 8, "B_c": 8}, np.eye(4, dtype=bool))
 
 
 # -- values -----------------------------------------------------------------------------------
