@@ -59,6 +59,8 @@ class Measured:
         words: the kernels' own counts, by ``"load K"``; None where they were not asked for.
         error: the largest one of any output, relative to the largest output.
         failed: why there is nothing else.
+        beside_fused: the largest difference to PyTorch's fused attention, relative to the largest
+            output; NaN where there is none, or none was taken.
     """
 
     words: dict[str, int] | None = None
@@ -66,6 +68,7 @@ class Measured:
     time_s: float = math.nan
     kernels: tuple[KernelUse, ...] = ()
     failed: str = ""
+    beside_fused: float = math.nan
 
     def counts(self, job: Job) -> Counts | None:
         """The kernels' own counts.  Raises GpuError for a tensor that the program has not."""

@@ -27,6 +27,10 @@ REPORTS: dict[str, tuple[str, str]] = {
         "iosim.gpu.reports.bench",
         "The emitted flash2 beside PyTorch's fused and standard attention.",
     ),
+    "decode": (
+        "iosim.gpu.reports.decode",
+        "One row against a cache, beside PyTorch's kernel and the bandwidth of HBM (L2↔DRAM).",
+    ),
     "dram": (
         "iosim.gpu.reports.dram",
         "DRAM reads of flash2 beside the wave and drift models, plain and in step.",

@@ -10,15 +10,23 @@ from iosim.gpu.run.cuda import torch_module
 from iosim.gpu.run.tasks import watch
 
 
-def forward(torch: Any, variant: str) -> Callable[[Any, Any, Any], Any]:
+def forward(torch: Any, variant: str, causal: bool = False) -> Callable[[Any, Any, Any], Any]:
     """Attention of (heads, N, d) tensors; Q is scaled already.
 
+    K and V may have fewer heads than Q, a divisor.  With `causal`, ``fused`` and ``standard`` mask
+    the columns after a row's own, aligned at the upper left.
+
     ``standard`` is two products and a softmax; ``standard_masked`` adds what GPT-2's layer does
-    between them, a causal mask and dropout of 0.1; ``fused`` is scaled_dot_product_attention.
+    between them, a causal mask and dropout of 0.1; ``fused`` is scaled_dot_product_attention,
+    and ``fused_batch`` the same of (batch, heads, N, d) tensors.
     """
 
     def standard(q: Any, k: Any, v: Any) -> Any:
-        return torch.softmax(q @ k.transpose(-1, -2), dim=-1) @ v
+        s = q @ k.transpose(-1, -2)
+        if causal:
+            ahead = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1)
+            s = s.masked_fill_(ahead, -torch.inf)
+        return torch.softmax(s, dim=-1) @ v
 
     def standard_masked(q: Any, k: Any, v: Any) -> Any:
         s = q @ k.transpose(-1, -2)
@@ -29,9 +37,19 @@ def forward(torch: Any, variant: str) -> Callable[[Any, Any, Any], Any]:
 
     def fused(q: Any, k: Any, v: Any) -> Any:
         attend = torch.nn.functional.scaled_dot_product_attention
-        return attend(q[None], k[None], v[None], scale=1.0)[0]
+        grouped = len(k) < len(q)
+        x = (q[None], k[None], v[None])
+        return attend(*x, scale=1.0, is_causal=causal, enable_gqa=grouped)[0]
 
-    return {"standard": standard, "standard_masked": standard_masked, "fused": fused}[variant]
+    def fused_batch(q: Any, k: Any, v: Any) -> Any:
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(q, k, v, scale=1.0, enable_gqa=k.shape[1] < q.shape[1])
+
+    found = {
+        "standard": standard, "standard_masked": standard_masked, "fused": fused,
+        "fused_batch": fused_batch,
+    }  # fmt: skip
+    return found[variant]
 
 
 def _inputs(torch: Any, heads: int, N: int, d: int, grad: bool = False) -> list[Any]:

@@ -15,6 +15,7 @@ from iosim.gpu.emitter.kernels import Kernel
 from iosim.gpu.errors import GpuError
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import dtype_of
+from iosim.problem import Attention
 
 SETUP = "run on a machine with an NVIDIA GPU and PyTorch, or replay saved reports"
 
@@ -166,6 +167,28 @@ class Cuda:
             worst = max(worst, error if error == error else float("inf"))
         return worst
 
+    def beside_fused(self, memory: dict[str, Any]) -> float:
+        """Largest |emitted − fused| / max(1, max|fused|), of PyTorch's fused attention.
+
+        It gets ``is_causal`` where that says the mask, a boolean mask where another is needed, and
+        ``enable_gqa`` for grouped heads.  NaN for other problems than attention.
+        """
+        problem = self.job.problem
+        if not isinstance(problem, Attention):
+            return float("nan")
+        q, k, v, got = (self.window(memory[x], x) for x in "QKVO")
+        q, got = (x.reshape(1, problem.heads, problem.N, -1) for x in (q, got))
+        seen = None
+        causal = problem.limits == (None, 0) and problem.shift == 0
+        if problem.mask and not causal:
+            seen = ~_hidden(self.torch, problem, self.torch.arange(problem.N, device=q.device))
+        want = self.torch.nn.functional.scaled_dot_product_attention(
+            q, k[None], v[None], attn_mask=seen, is_causal=causal, scale=1.0,
+            enable_gqa=problem.groups < problem.heads,
+        ).nan_to_num(0.0)  # rows that see nothing  # fmt: skip
+        scale = max(1.0, float(want.abs().max()))
+        return float((got.double() - want.double()).abs().max()) / scale
+
     def median_time(self, go: Callable[[], Any], least: int = 5, seconds: float = 0.05) -> float:
         """Median seconds of a launch over at least `least` launches, after one to warm up."""
         go()
@@ -184,18 +207,24 @@ def _resources(compiled: Any, warps: int, stages: int) -> Resources:
     return Resources(compiled.n_regs, compiled.n_spills, compiled.metadata.shared, warps, stages)
 
 
-def _attention(torch: Any, problem: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
-    N, heads, groups = problem.N, problem.heads, problem.groups
-    rows = torch.arange(0, N, max(1, N // 256) if N > 8192 else 1, device=got.device)
-    Q = x["Q"].reshape(heads, N, -1)[:, rows]
+def _hidden(torch: Any, problem: Attention, rows: Any) -> Any:
+    """Which columns some rows don't see, (rows, N_k)."""
     left, right = problem.limits
-    apart = torch.arange(problem.keys, device=got.device) - (rows[:, None] + problem.shift)
+    keys = torch.arange(problem.keys, device=rows.device)
+    apart = keys - (rows[:, None] + problem.shift)
     hidden = torch.zeros_like(apart, dtype=torch.bool)
     if right is not None:
         hidden |= apart > right
     if left is not None:
-        first = torch.arange(problem.keys, device=got.device) < problem.sinks
-        hidden |= (apart < -left) & ~first
+        hidden |= (apart < -left) & (keys >= problem.sinks)
+    return hidden
+
+
+def _attention(torch: Any, problem: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
+    N, heads, groups = problem.N, problem.heads, problem.groups
+    rows = torch.arange(0, N, max(1, N // 256) if N > 8192 else 1, device=got.device)
+    Q = x["Q"].reshape(heads, N, -1)[:, rows]
+    hidden = _hidden(torch, problem, rows)
     found = []
     for h in range(heads):
         S = (Q[h] @ x["K"][h * groups // heads].T).masked_fill(hidden, -torch.inf)

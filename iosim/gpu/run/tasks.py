@@ -38,7 +38,7 @@ def _measure(job: Job) -> Measured:
     try:
         memory = device.tensors()
         emitted = job.emitted()
-        words, worst = None, math.nan
+        words, worst, beside = None, math.nan, math.nan
         checked = not job.extra.get("time_only")
         if checked:
             counting = prepare(emitted, memory, device, count=True)
@@ -51,7 +51,7 @@ def _measure(job: Job) -> Measured:
         for p in kernels:
             p.go()
         if checked:
-            worst = device.error(memory)
+            worst, beside = device.error(memory), device.beside_fused(memory)
         least = job.extra.get("least", 5)
         times = [device.median_time(p.go, least=least) for p in kernels]
     except Exception as error:  # one job's failure is its own row, not the others'
@@ -63,7 +63,7 @@ def _measure(job: Job) -> Measured:
         for p, t in zip(kernels, times, strict=True)
         for r in [device.resources[p.kernel.name]]
     )  # fmt: skip
-    return Measured(words, worst, sum(times), uses)
+    return Measured(words, worst, sum(times), uses, beside_fused=beside)
 
 
 def _failure(error: Exception) -> str:

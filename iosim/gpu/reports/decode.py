@@ -1,0 +1,214 @@
+"""Decoding: one row of queries against a cache, beside PyTorch's kernel and the bandwidth of HBM.
+
+Every word of K and V is needed once, so the best time is that of reading them once between L2 and
+DRAM.  Tiles, warps and stages are tuned for each schedule; then it is timed in turn with
+``scaled_dot_product_attention`` on the same tensors, and with a copy of as many bytes.
+`_compare` runs in the worker; the rest only reads what it wrote.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from iosim.algorithms import algorithm
+from iosim.counting.numbers import peak
+from iosim.errors import InputError
+from iosim.gpu.errors import GpuError
+from iosim.gpu.records.plain import read_json
+from iosim.gpu.records.record import MEASURED, SPEC
+from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
+from iosim.gpu.reports.bench import interleaved, timed
+from iosim.gpu.run.job import Job
+from iosim.hardware import GPUS
+from iosim.problem import Attention
+from iosim.units import parse_int, parse_words
+
+BAR = 0.8  # of the peak bandwidth of HBM, by the best schedule
+SCHEDULES = ("decode", "split_kv")
+WORD = 2  # bytes: fp16
+
+
+def _problem(asked: Mapping[str, Any]) -> Attention:
+    """One row of every head of a batch, against a cache that the heads of a group share."""
+    batch, heads, groups = asked["batch"], asked["heads"], asked["kv_heads"]
+    return Attention(1, asked["d"], batch * heads, N_k=asked["N_k"], kv_heads=batch * groups)
+
+
+def compulsory_bytes(problem: Attention) -> int:
+    """Q, K and V once, and O once."""
+    return WORD * (
+        problem.heads * problem.N * (problem.d + problem.values)
+        + problem.groups * problem.keys * (problem.d + problem.values)
+    )
+
+
+def candidates(name: str, problem: Attention, M: int) -> list[Job]:
+    """The kernels of a schedule within M words that are timed: tiles × warps × stages.
+
+    Raises InputError if none fits.
+    """
+    program = algorithm(name).program_for(problem)
+    steps = {derived.step for derived in program.derived}
+    choices: list[tuple[int, ...]] = []
+    for p in program.params:
+        extent = problem.sizes[p.axis]
+        if p.name in steps:  # parts of the cache: 1, 2, 4 or 8
+            choices.append(tuple(-(-extent // parts) for parts in (1, 2, 4, 8)))
+        elif p.axis == "N_k":
+            choices.append((16, 32, 64, 128))
+        else:
+            choices.append((min(16, extent),))
+    found = []
+    for tiles in itertools.product(*choices):
+        named = dict(zip((p.name for p in program.params), tiles, strict=True))
+        for warps, stages in itertools.product((2, 4), (2, 3, 4)):
+            job = Job.of(
+                name, problem, named, M=M, warps=warps, stages=stages, extra={"time_only": 1}
+            )
+            found.append((job, peak(job.instance)))
+    fit = [job for job, words in found if words <= M]
+    if not fit:
+        least = min(words for _, words in found)
+        raise InputError(f"M = {M} words holds no tile of {name}: use M >= {least}")
+    return fit
+
+
+@dataclass(frozen=True)
+class DecodeRow:
+    """One schedule.  Times are medians; GB/s are compulsory bytes by time."""
+
+    algorithm: str
+    sizes: str
+    tiles: str
+    warps: int
+    stages: int
+    compulsory_bytes: int
+    emitted_s: float
+    fused_s: float
+    copy_s: float  # of a copy that reads and writes as many bytes in all
+    emitted_gb_per_s: float
+    fused_gb_per_s: float
+    copy_gb_per_s: float
+    of_fused: float  # emitted speed / fused speed
+    of_copy: float  # emitted speed / the copy's
+    difference: float  # largest |emitted − fused|
+    launches: int  # timed, per median
+
+
+def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Runs in the worker: tune, then time all in turn on the same tensors."""
+    from iosim.gpu.run.baselines import forward
+    from iosim.gpu.run.cuda import Cuda, torch_module
+    from iosim.gpu.run.launch import prepare
+    from iosim.gpu.run.tasks import compile_all, environment
+
+    problem, torch = _problem(asked), torch_module()
+    jobs = {name: candidates(name, problem, asked["M"]) for name in asked["schedules"]}
+    compile_all([job for some in jobs.values() for job in some])
+    rows = []
+    for name, some in jobs.items():
+        best = min(some, key=timed)
+        device = Cuda(best)
+        memory = device.tensors()
+        kernels = prepare(best.emitted(), memory, device, count=False)
+
+        def go(kernels: Any = kernels) -> None:
+            for kernel in kernels:
+                kernel.go()
+
+        go()
+        q, k, v, o = (device.window(memory[x], x) for x in "QKVO")
+        # PyTorch takes (batch, heads, N, d); a head of a batch is a head here.
+        batch, heads, groups = asked["batch"], asked["heads"], asked["kv_heads"]
+        q, o = (x.reshape(batch, heads, 1, x.shape[-1]) for x in (q, o))
+        k, v = (x.reshape(batch, groups, *x.shape[-2:]) for x in (k, v))
+        fused = forward(torch, "fused_batch")
+        total = compulsory_bytes(problem)
+        source = torch.empty(total // 2 // WORD, dtype=torch.float16, device="cuda").normal_()
+        target = torch.empty_like(source)
+        difference = float((fused(q, k, v) - o).abs().max())
+        runs = {
+            "emitted": go,
+            "fused": functools.partial(fused, q, k, v),
+            "copy": functools.partial(target.copy_, source),
+        }
+        times, launches = interleaved(torch, runs)
+        rate = {n: round(total / t / 1e9, 1) for n, t in times.items()}
+        row = DecodeRow(
+            name, " ".join(f"{x}={asked[x]}" for x in ("batch", "heads", "kv_heads", "N_k", "d")),
+            " ".join(f"{x}={n}" for x, n in best.tiles.items()), best.warps, best.stages, total,
+            times["emitted"], times["fused"], times["copy"],
+            rate["emitted"], rate["fused"], rate["copy"],
+            round(times["fused"] / times["emitted"], 3),
+            round(times["copy"] / times["emitted"], 3), difference, launches,
+        )  # fmt: skip
+        rows.append(asdict(row))
+        del memory, kernels, go, runs, q, k, v, o, source, target
+        torch.cuda.empty_cache()
+    return {"environment": environment(), "rows": rows}
+
+
+def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+    problem = _problem(given)
+    for name in given["schedules"]:
+        candidates(name, problem, given["M"])  # raises for an M that holds no tile
+    return (WorkerRun("compare", dict(given), SPEC, MEASURED),)
+
+
+@dataclass(frozen=True)
+class _MeasuredFile:
+    rows: tuple[DecodeRow, ...]
+    environment: dict[str, str]
+
+
+def _peak_bandwidth(device: str) -> float:
+    """Bytes a second between L2 and DRAM, of a device by the name that its driver gives."""
+    named = [gpu for name, gpu in GPUS.items() if name.upper() in device.upper()]
+    if not named:
+        raise GpuError(f"the bandwidth of {device} is not known: add it to iosim.hardware")
+    return named[0].hbm_bytes_per_s
+
+
+def _table(folder: Path) -> ReportTable:
+    found = read_json(folder / MEASURED, _MeasuredFile)
+    peak_rate = _peak_bandwidth(found.environment.get("device", ""))
+    rows = [
+        asdict(row) | {"of_hbm": round(row.compulsory_bytes / row.emitted_s / peak_rate, 3)}
+        for row in found.rows
+    ]
+    best = max((row["of_hbm"] for row in rows), default=0.0)
+    text = (
+        f"{best:.2f} of the peak bandwidth of HBM, {peak_rate / 1e9:g} GB/s (bar: {BAR}); "
+        f"a copy reaches {max((r.copy_gb_per_s for r in found.rows), default=0.0):g} GB/s"
+    )
+    return ReportTable(rows, text, best >= BAR, "" if rows else "nothing ran")
+
+
+def _schedules(text: str) -> tuple[str, ...]:
+    return tuple(algorithm(name).name for name in text.split(","))
+
+
+def _size(name: str, default: str, says: str) -> ReportOption:
+    return ReportOption(name, default, says, functools.partial(parse_int, name))
+
+
+REPORT = GpuReport(
+    name="decode",
+    options=(
+        ReportOption("schedules", ",".join(SCHEDULES), "names", _schedules),
+        _size("batch", "64", "sequences"),
+        _size("heads", "32", "heads of Q, of each sequence"),
+        _size("kv_heads", "8", "heads of K and V, of each sequence"),
+        _size("N_k", "16384", "keys"),
+        _size("d", "128", "head dimension"),
+        ReportOption("M", "64Ki", "fast memory", lambda text: parse_words("M", text, "fp16")),
+    ),
+    plan=_plan,
+    tasks={"compare": _compare},
+    table=_table,
+)
