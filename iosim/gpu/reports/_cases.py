@@ -43,10 +43,10 @@ class Case:
 CASES: dict[str, Case] = {
     "dense": Case("every row sees every column", lambda N: {}),
     "causal": Case("a row sees no column after its own", lambda N: {"causal": True}),
-    "window": Case("300 columns to the left, 20 to the right", lambda N: {"window": (300, 20)}),
+    "window": Case("304 columns to the left, 16 to the right", lambda N: {"window": (304, 16)}),
     "sinks": Case(
-        "causal, 200 columns to the left and the first 4",
-        lambda N: {"causal": True, "window": (200, None), "sinks": 4},
+        "causal, 208 columns to the left and the first 16",
+        lambda N: {"causal": True, "window": (208, None), "sinks": 16},
     ),
     "cross": Case(
         "keys and head dimension of V of their own, aligned at the lower right",
