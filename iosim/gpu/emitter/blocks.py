@@ -29,6 +29,7 @@ from iosim.program.ir import (
     nodes,
     unstacked,
 )
+from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
@@ -119,12 +120,28 @@ class Blocks:
     def side(self, x: Dim) -> int:
         """The side of the block that holds an index's positions."""
         match x:
-            case Span() | Tile():
+            case Span():
                 return side(self.where.longest(x))
+            case Tile():
+                return side(self._widest(x))
             case Stack():
                 return math.prod(self._sides(x))
             case _:
                 assert_never(x)
+
+    def _widest(self, x: Tile) -> int:
+        """Positions that the block of a tile has room for.
+
+        Loops under a mask share names and steps, and in Triton a name keeps its type: there all
+        tiles of one step have blocks of one side, however short their loops are.
+        """
+        if not self._masks:
+            return self.where.longest(x)
+        return min(self.where.step(self.where.loops[x]), self.instance.env[x.axis])
+
+    @functools.cached_property
+    def _masks(self) -> bool:
+        return bool(named_tiles(self.instance.program))
 
     def _sides(self, x: Stack) -> list[int]:
         """Of each part of a stack the power of two that holds it; their product is 16 or more."""
@@ -175,6 +192,40 @@ class Blocks:
                 found.append(ok if len(own) < 2 else f"{ok}[{'None, :' if k else ':, None'}]")
         return " & ".join(found)
 
+    def near(self, own: tuple[Dim, ...]) -> str:
+        """A mask of a load that follows a tile along its last axis, up to the end of a sector.
+
+        A mask that may end anywhere makes Triton move single words, and the hardware counts a
+        sector for each; up to a multiple of `layout.PAD` it moves vectors.  Rows are padded, so
+        that this stays inside; what lies beyond must be cleared.  Empty where `mask` will do.
+        """
+        x = own[-1] if len(own) == 2 else None
+        if not self._masks or not isinstance(x, Tile) or not self._masked(x):
+            return ""
+        last = self.where.last[x]
+        if last.isdigit():
+            end = str(layout.padded(int(last)))
+        else:
+            end = f"({last} + {layout.PAD - 1}) // {layout.PAD} * {layout.PAD}"
+        block, step = self.side(x), self.where.step(self.where.loops[x])
+        iota = self._iota(block)
+        ok = f"{add(self._aligned(x), iota)} < {end}"
+        if block != step:
+            ok = f"({iota} < {layout.padded(step)}) & ({ok})"
+        rows = self.mask(own[:1])
+        return f"({ok})[None, :]" + (f" & {rows}[:, None]" if rows else "")
+
+    def _aligned(self, x: Tile) -> str:
+        """Where a tile starts, so that it shows to be at a sector, where all tiles of its loop are:
+        the compiler cannot know that a loop which goes on after another begins there.
+        """
+        loop, at = self.where.loops[x], self.where.at[x]
+        start, stop = self.where.cases(loop)
+        known = bool((start[start < stop] % layout.PAD == 0).all())
+        known = known and self.where.step(loop) % layout.PAD == 0 and bool(loop.span.edges)
+        whole = f"{at} // {layout.PAD} * {layout.PAD}"  # a hint would be lost on a loop variable
+        return whole if known and not at.isdigit() else at
+
     def pointer(self, node: Load | Store) -> str:
         """``tensor_ptr + where the tile starts + offsets within it``."""
         tensor = self.instance.program.tensor(node.tensor)
@@ -184,10 +235,12 @@ class Blocks:
         own = dims(node.index)
         steps = iter(layout.strides(tensor, self.instance))
         axis = 0
+        near = isinstance(node, Load) and bool(self.near(own))
         for x in node.index:
             along = [next(steps) for _ in unstacked((x,))]
             for part, stride in zip(unstacked((x,)), along, strict=True):
-                at = self.where.start(part)
+                last = isinstance(node, Load) and x is node.index[-1] and isinstance(part, Tile)
+                at = self._aligned(part) if last else self.where.start(part)  # type: ignore[arg-type]
                 if at.isdigit():
                     base = add(base, str(int(at) * stride))
                 else:
@@ -195,7 +248,7 @@ class Blocks:
                     base = add(base, at if stride == 1 else f"{at} * {stride}")
             if (dim := dim_of(x)) is None:
                 continue
-            loose = x is node.index[-1] and self._odd(dim)
+            loose = x is node.index[-1] and self._odd(dim) and not near
             for (_, block, iota), stride in zip(self.places(dim, loose=loose), along, strict=True):
                 if block == 1:
                     continue

@@ -294,7 +294,11 @@ class KernelText:
         else:
             if own:
                 self.least = min(self.least, self.tiles.size(node.buffer, own))
-            self._say(f"{name} = tl.load({at}{f', mask={ok}, other=0.0' if ok else ''})")
+            if near := self.tiles.near(own):
+                self._say(f"{name} = tl.load({at}, mask={near}, other=0.0)")
+                self._say(f"{name} = tl.where({ok}, {name}, 0.0)")
+            else:
+                self._say(f"{name} = tl.load({at}{f', mask={ok}, other=0.0' if ok else ''})")
         self._count(("load", node.tensor), own)
 
     def _count(self, key: Key, own: tuple[Dim, ...]) -> None:
