@@ -30,6 +30,7 @@ GPUS = ROOT / "experiments" / "data" / "gpu"
 RECORDED = GPUS / "h200"
 MACHINES = ["h200", "h100"]
 KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper"]
+MORE = ["decode"]  # recorded on one machine
 
 
 REPLAYED = {f"iosim gpu replay experiments/data/gpu/{machine}": machine for machine in MACHINES}
@@ -54,8 +55,9 @@ def test_every_record_meets_its_bar_with_todays_model(command, tmp_path, monkeyp
     (want,) = {want for said, want in sessions(ROOT / "docs" / "gpu.md") if said == command}
     assert lines(ok(*command.split()[1:], cwd=ROOT)) == lines(want)
     saved = {one.folder.name: one.table for one in tables}
-    assert set(saved) == set(KINDS)
-    assert {name.split("-")[0] for name in saved} == set(REPORTS)
+    assert set(saved) == set(KINDS) | set(MORE if machine == "h200" else ())
+    told = {name.split("-")[0] for name in saved}
+    assert told == set(REPORTS) if machine == "h200" else told < set(REPORTS)
     for name, table in saved.items():
         assert table.rows
         assert table.good, table.summary

@@ -120,24 +120,12 @@ class Blocks:
     def side(self, x: Dim) -> int:
         """The side of the block that holds an index's positions."""
         match x:
-            case Span():
+            case Span() | Tile():
                 return side(self.where.longest(x))
-            case Tile():
-                return side(self._widest(x))
             case Stack():
                 return math.prod(self._sides(x))
             case _:
                 assert_never(x)
-
-    def _widest(self, x: Tile) -> int:
-        """Positions that the block of a tile has room for.
-
-        Loops under a mask share names and steps, and in Triton a name keeps its type: there all
-        tiles of one step have blocks of one side, however short their loops are.
-        """
-        if not self._masks:
-            return self.where.longest(x)
-        return min(self.where.step(self.where.loops[x]), self.instance.env[x.axis])
 
     @functools.cached_property
     def _masks(self) -> bool:
@@ -239,7 +227,7 @@ class Blocks:
         for x in node.index:
             along = [next(steps) for _ in unstacked((x,))]
             for part, stride in zip(unstacked((x,)), along, strict=True):
-                last = isinstance(node, Load) and x is node.index[-1] and isinstance(part, Tile)
+                last = x is node.index[-1] and isinstance(part, Tile)
                 at = self._aligned(part) if last else self.where.start(part)  # type: ignore[arg-type]
                 if at.isdigit():
                     base = add(base, str(int(at) * stride))

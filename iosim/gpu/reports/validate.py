@@ -263,7 +263,10 @@ def _summary(found: list[ValidateRow]) -> str:
 
 def _table(folder: Path) -> ReportTable:
     found = validate_rows(read_record(folder, BOUNDARIES, needed=False))
+    beside = any(not math.isnan(r.beside_fused) for r in found)  # older records have none
     rows = [asdict(r) | {"unexplained": r.unexplained, "good": r.good} for r in found]
+    if not beside:
+        rows = [{k: v for k, v in row.items() if k != "beside_fused"} for row in rows]
     tried = found[1:] or found  # the gate always runs
     failed = "" if any(not r.failed for r in tried) else tried[-1].failed
     return ReportTable(rows, _summary(found), all(r.good for r in found), failed)
