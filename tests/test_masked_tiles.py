@@ -20,7 +20,9 @@ from iosim.counting.signs import falls_with
 from iosim.errors import InputError
 from iosim.program.ir import Affine, Span, Tile
 
-SCHEDULES = ("flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep")
+SCHEDULES = (
+    "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "naive", "spill_rows"
+)  # fmt: skip
 OPTIONS: tuple[dict[str, Any], ...] = (
     {"causal": True},
     {"N_k": 13, "causal": True},
@@ -97,8 +99,12 @@ def test_a_sum_of_lengths_is_above_its_integral(data: Any) -> None:
         within = data.draw(st.sampled_from([None, (Affine(2), Affine.of("m") - 3)]))
     if not start.edges and not stop.edges:
         return
-    atom = Sum(i, Span("n", Affine(), Affine.of("n")), "B", (Part(Span("m", start, stop, within)),))
-    sizes = {"n": number(1, 60, "n"), "m": number(1, 60, "m")}
+    step = data.draw(st.sampled_from([None, "C"]))
+    factors: tuple[Any, ...] = (Part(Span("m", start, stop, within), step),)
+    if data.draw(st.booleans()):  # times the rows of the tile
+        factors = (i, *factors)
+    atom = Sum(i, Span("n", Affine(), Affine.of("n")), "B", factors)
+    sizes = {"n": number(1, 60, "n"), "m": number(1, 60, "m"), "C": number(1, 20, "C")}
     a, b = sorted((number(1, sizes["n"], "B"), number(1, sizes["n"], "B")))
     low, high = ({x: np.array([v]) for x, v in (sizes | {"B": B}).items()} for B in (a, b))
     bound = int(np.ravel(least_sum(atom, low, high))[0])

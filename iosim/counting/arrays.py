@@ -21,7 +21,7 @@ from iosim.counting import columns, integral
 from iosim.counting.closed import Level
 from iosim.counting.integers import OnInts
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, names_of
-from iosim.program.ir import Affine, Edge, Loop, Span, Tile
+from iosim.program.ir import Affine, Edge, Span, Tile
 from iosim.program.space import placed
 
 Columns = Mapping[Any, Any]  # name → array; inside a loop, its tile's edges too
@@ -168,17 +168,17 @@ class AtMost:
 
 
 class _AtLeast:
-    """Atom → what it is at least in the first tile of a loop, over a box.
+    """Atom → what it is at least in some tile of a loop, over a box.
 
     Args:
-        first, extent: the tile's first position, and the extent that it has at least.
+        extent: what the tile covers at least.
+        length: a span that follows the tile → what its length is at least.
     """
 
-    def __init__(self, loop: Loop, low: Columns, high: Columns, first: Any, extent: Any) -> None:
-        self.tile, self.low, self.high, self.extent = loop.tile, low, high, extent
-        self.exact = OnArrays(low, high)
-        last = first + np.maximum(extent, 1) - 1
-        self.places = [(at, at + 1) for at in (first, last)]
+    def __init__(
+        self, tile: Tile, exact: OnArrays, extent: Any, length: Callable[[Span], Any]
+    ) -> None:
+        self.tile, self.exact, self.extent, self.length = tile, exact, extent, length
 
     def __call__(self, atom: Atom) -> Any:
         """The bound of an atom."""
@@ -188,43 +188,55 @@ class _AtLeast:
             case Part(span, None):
                 return self.length(span)
             case Clip((Part() | Tile() | Clip()) as length, step):
-                return np.minimum(self(length), self.low[step])
+                return np.minimum(self(length), self.exact.env[step])
             case Tile() | Part() | Sum():
                 return 0
             case _:
                 return self.exact(atom)
 
-    def length(self, span: Span) -> Any:
-        """Of a span that follows the tile, by two of the tile's positions."""
-        if not _covers(span, self.tile) or not _fixed(names_of(Part(span)), self.low, self.high):
-            return 0
-        found: Any = 0
-        for start, stop in self.places:
-            env: dict[Any, Any] = dict(self.low)
-            env |= {Edge(self.tile, "start"): start, Edge(self.tile, "stop"): stop}
-            first, last = placed(span, env, np.minimum, np.maximum)
-            found = np.maximum(found, last - first)
-        return found
-
 
 def least_level(level: Level, low: Columns, high: Columns) -> Any:
-    """The largest occupancy of a level over its iterations, from below over a box."""
+    """The largest occupancy of a level over its iterations, from below over a box.
+
+    It is at least that of the first tile, and that of any tile which is not the last.  All
+    positions but the last few are in one of these, as many as the largest step.
+    """
     if len(level.over) > 1 or level.over[0].span.edges:
         return 0
     (loop,) = level.over
-    exact = OnArrays(low, high)
-    length = exact.length(loop.span.length)
-    extent = np.minimum(length, 1 if loop.step is None else low[loop.step])
     if not _fixed({name for name, _ in loop.span.start.sizes}, low, high):
         return 0
-    value = _AtLeast(loop, low, high, loop.span.start.at(low), extent)
+    exact = OnArrays(low, high)
+    first, n = loop.span.start.at(low), exact.length(loop.span.length)
+    least, most = (1 if loop.step is None else x[loop.step] for x in (low, high))
+    spans = [x.span for x in map(_inner, (*level.words.atoms(), *level.runs)) if x is not None]
+    lengths = {
+        x: integral.Lengths(x, loop.tile, low, high, np.minimum(n, least))
+        for x in dict.fromkeys(spans)
+    }
+    place = first + n - most
+    place = functools.reduce(np.minimum, (x.longest(first, place) for x in lengths.values()), place)
     positive = Poly({m: c for m, c in level.words.terms.items() if c > 0})
     negative = Poly({m: -c for m, c in level.words.terms.items() if c < 0})
-    words = positive.evaluate(value) - negative.evaluate(AtMost(high, low))
-    for run in level.conditions:
-        here = value(run) if isinstance(run, Part) else exact.length(run)
-        words = words * (np.asarray(here) > 0)
-    return np.maximum(words * (np.asarray(extent) > 0), 0)
+    found: Any = 0
+    for there, length in (
+        (n > 0, lambda span: lengths[span].from_first(first)),
+        ((n > 0) & (most <= n), lambda span: lengths[span].around(first, place)),
+    ):
+        value = _AtLeast(loop.tile, exact, np.minimum(n, least), length)
+        words = positive.evaluate(value) - negative.evaluate(AtMost(high, low))
+        for run in level.conditions:
+            here = value(run) if isinstance(run, Part) else exact.length(run)
+            there = there & (np.asarray(here) > 0)
+        found = np.maximum(found, words * there)
+    return found
+
+
+def _inner(atom: Atom | Affine) -> Part | None:
+    """The length that an atom follows."""
+    while isinstance(atom, Clip):
+        atom = atom.length
+    return atom if isinstance(atom, Part) else None
 
 
 def least_sum(atom: Sum, low: Columns, high: Columns) -> Any:
@@ -233,7 +245,13 @@ def least_sum(atom: Sum, low: Columns, high: Columns) -> Any:
     if found is not None and np.all(found[1]):
         return found[0]
     words = _by_positions(atom, low, high)
-    return words if found is None else np.maximum(found[0], words)
+    if found is not None:
+        return np.maximum(found[0], words)
+    area = integral.area(atom, low, high)
+    if area is not None:
+        (step,) = (x.step for x in atom.factors if isinstance(x, Part))
+        words = np.maximum(words, area[0] if step is None else -(-area[0] // high[step]))
+    return words
 
 
 def _by_positions(atom: Sum, low: Columns, high: Columns) -> Any:

@@ -62,6 +62,50 @@ class _Ramp:
         return (cut - self.start) / self.slope if self.slope else np.inf
 
 
+def area(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
+    """Σ |tile|·length from below over boxes, and where it holds; None where it has another form.
+
+    Every position of a tile counts the length of the tile.  That is the length at the position
+    x, S(x + 1) − T(x), and what S rises from there to the tile's stop, and T from its start.
+    Along a ramp of slope s that is cut into k positions a tile, these are s·k(k − 1)/2.  The k are
+    B, but for the first and the last; Σ k² is least at the least B, also when the first is short:
+    then it is at least LB − B²/2, where L ≥ B is the length of the ramp, and at least L²/2.
+    """
+    parts = [x for x in atom.factors if isinstance(x, Part)]
+    if len(parts) != 1 or sorted(map(str, atom.factors)) != sorted(map(str, (atom.tile, *parts))):
+        return None
+    slopes = _slopes(parts[0].span, atom.tile)
+    if slopes is None or atom.span.edges:
+        return None
+    corners = Corners(low, high)
+    first, last = corners(atom.span.start), corners(atom.span.stop)
+    same = (first == corners(atom.span.start, top=True)) & (
+        last == corners(atom.span.stop, top=True)
+    )
+    valid = same & (first < last)
+    start, stop = _ramps(parts[0].span, slopes, corners)
+    if start.slope == 0:
+        stop.low = np.maximum(stop.low, start(0))
+        stop.high = np.maximum(stop.high, stop.low)
+    by = 1.0 if atom.step is None else _real(low[atom.step])
+    words: Any = stop.integral(first, last) - start.integral(first, last)
+    size = np.abs(stop.integral(first, last)) + np.abs(start.integral(first, last))
+    for ramp in (start, stop):
+        # Bends between two positions take away at most an eighth of the slope each.
+        words = words + (ramp(last) - ramp(first)) / 2 - (ramp.slope / 4 if ramp.slope > 1 else 0)
+        if ramp.slope:
+            a, b = np.ceil(ramp.bend(ramp.low)), np.floor(ramp.bend(ramp.high))
+            a, b = np.clip(a, first, last), np.clip(b, first, last)
+            long = np.maximum(b - a, 0)
+            short = np.minimum(by, long)
+            rest = long - np.floor(long / by) * by
+            squares = np.where(a <= first, (long - rest) * by + rest**2, (long - short / 2) * short)
+            words = words + ramp.slope * np.maximum(squares - long, 0) / 2
+            size = size + squares
+    words = np.ceil(words - 8 * _ROUNDING * size - _ROUNDING)
+    return np.clip(np.where(valid, words, 0), 0, _LARGEST).astype(np.int64), valid
+
+
 def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
     """The bound over boxes, and where it holds; None where the sum has another form.
 
@@ -93,7 +137,8 @@ def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
     # Lines that are apart at both ends are apart between them, cut or not.
     order = [(stop.slope * x + stop.start >= start.slope * x + start.start) for x in (first, last)]
     fixed = start.slope == 0 or stop.slope == 0
-    valid = same & (first < last) & (fixed | (order[0] & order[1]))
+    cut = (start.low == stop.low) & (start.high == stop.high)
+    valid = same & (first < last) & (fixed | (order[0] & order[1] & cut))
     n = np.maximum(last - first, 1)
     area = stop.integral(first, last) - start.integral(first, last)
     size = np.abs(stop.integral(first, last)) + np.abs(start.integral(first, last))
@@ -126,6 +171,50 @@ def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
     words = words + np.maximum(inner - 8 * _ROUNDING * size, 0)
     words = np.ceil(words * (1 - _ROUNDING) - _ROUNDING)
     return np.clip(np.where(valid, words, 0), 0, _LARGEST).astype(np.int64), valid
+
+
+class Lengths:
+    """The lengths of a span that follows a tile of at least an extent, from below over a box.
+
+    It covers what the spans of parts of the tile cover.
+
+    Args:
+        extent: what the tile covers at least.
+    """
+
+    def __init__(self, span: Span, tile: Tile, low: Columns, high: Columns, extent: Any) -> None:
+        slopes = _slopes(span, tile)
+        self.extent, self.ramps = extent, None
+        if slopes is not None:
+            self.ramps = _ramps(span, slopes, Corners(low, high))
+
+    def from_first(self, first: Any) -> Any:
+        """Of the tile that starts at a position."""
+        return self._between(first, first + self.extent, first + self.extent)
+
+    def around(self, first: Any, place: Any) -> Any:
+        """Of a tile that has a position, the first tile being the one at `first`."""
+        stop = np.maximum(place + 1, first + self.extent)
+        return self._between(stop - self.extent, stop, place + self.extent)
+
+    def longest(self, first: Any, last: Any) -> Any:
+        """The position up to `last` where it is longest, as long as its start rises no faster."""
+        if self.ramps is None:
+            return last
+        return np.floor(np.clip(self.ramps[1].bend(self.ramps[1].high), first, last))
+
+    def _between(self, start: Any, least: Any, most: Any) -> Any:
+        """The least of S(y) − T(y − extent) over the stops between two; at its ends or bends."""
+        if self.ramps is None:
+            return 0
+        low, high = self.ramps
+        if low.slope == 0:
+            found = high(least) - low(start)
+        else:
+            at = [high.bend(high.low), low.bend(low.high) + self.extent]
+            at = [least, most, *(np.clip(x, least, most) for x in at)]
+            found = functools.reduce(np.minimum, (high(y) - low(y - self.extent) for y in at))
+        return np.maximum(np.floor(found), 0).astype(np.int64)
 
 
 class Corners:

@@ -27,6 +27,7 @@ from iosim.counting.signs import falls_with, rises_with
 from iosim.program.ir import Affine, Program, Span
 from iosim.program.space import fixed_spans, leasts
 from iosim.tiling.lines import OccupancyLine, lines
+from iosim.tiling.regroup import regrouped
 from iosim.tiling.relax import Relaxation, relaxation
 
 
@@ -121,7 +122,7 @@ def _plan(
 ) -> Plan:
     nests = [part.nest for part in parts if part.nest is not None]
     needed = tuple(part.constraint for part in parts if part.constraint is not None)
-    total = sum((nest.total for nest in nests), Poly())
+    total = regrouped(sum((nest.total for nest in nests), Poly()), axis_of)
     levels = tuple(level for nest in nests for level in nest.peak)
     steps = [k for k in free if k not in axis_of]
     # A tile that bounds a part of an axis also decides which loops run, and what is valid.
