@@ -15,6 +15,7 @@ from iosim import problem as problem_module
 from iosim.algorithms import Algorithm
 from iosim.problem import BaseProblem, Tensor, size_names
 from iosim.program.ir import Affine
+from iosim.program.marks import masks
 
 MOST_CELLS = 4000
 
@@ -32,11 +33,15 @@ class Square(BaseProblem):
 
 
 def plain_algorithms(problem: str | None = None) -> list[Algorithm]:
-    """The algorithms for problems without any option, over the sizes that the problem has."""
+    """The algorithms for problems without any option, over the sizes that the problem has.
+
+    Those that take a block mask are apart (`test_blocks.py`).
+    """
     return [
         a
         for a in iosim.all_algorithms(problem)
-        if not a.needs and set(a.problem.plain_form().sizes) == set(size_names(a.problem))
+        if not (a.needs or masks(a.program))
+        and set(a.problem.plain_form().sizes) == set(size_names(a.problem))
     ]
 
 

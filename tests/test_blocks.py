@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import subprocess
+import sys
 from collections import Counter
 from typing import Any
 
@@ -22,8 +25,9 @@ from iosim.gpu.l2 import footprint_bytes
 from iosim.problem import BlockSparse, axis
 from iosim.program.canonical import canonical
 from iosim.program.marks import BlockMask
+from iosim.tiling.rules import choose_tiles
 
-PROGRAM = ALGORITHM.program
+PROGRAM = iosim.algorithm("block_sparse").program
 
 
 def stream_keys(b: Any) -> None:
@@ -348,6 +352,41 @@ def test_marks_without_a_clear_meaning_are_refused() -> None:
         loops(b, nothing)
 
     assert "m_marked, of a block mask, is the name of a size" in refused(clash)
+
+
+def test_count_takes_a_mask_from_a_file(tmp_path: Any) -> None:
+    """The words by formula and by the machine; what is wrong is one line and exit 2."""
+    good, bad, text = (str(tmp_path / x) for x in ("good.npy", "bad.npy", "text.npy"))
+    np.save(good, np.tri(3, dtype=bool))
+    np.save(bad, np.ones((2, 3), bool))
+    (tmp_path / "text.npy").write_text("no array")
+    base = ["count", "block_sparse", "--N", "10", "--N-k", "12", "--d", "2", "--json"]
+    tiles = ["--tiles", "B_r=4,B_c=5"]
+
+    def said(*more: str) -> Any:
+        command = [sys.executable, "-m", "iosim", *base, *more]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    for engine in ("formula", "simulate"):
+        done = said("--M", "70", *tiles, "--mask", f"blocks={good}", "--engine", engine)
+        assert done.returncode == 0, done
+        assert json.loads(done.stdout)["by_tensor"]["load"] == {"K": 54, "Q": 20, "V": 54}
+    for words, says in (
+        (["--M", "70", *tiles, "--mask", f"blocks={bad}"], "is 2 × 3, and the tiles make 3 × 3"),
+        (["--M", "70", *tiles, "--mask", f"blocks={text}"], "it is no array of NumPy"),
+        (["--M", "70", *tiles, "--mask", f"blocks={text}x"], "No such file"),
+        (["--M", "70", *tiles, "--mask", "blocks"], "names no file"),
+        (["--M", "70", *tiles], "needs the block mask blocks"),
+        (["--M", "70", "--mask", f"blocks={good}"], "no search can choose"),
+        (["--M", "7", *tiles, "--mask", f"blocks={good}"], "use M >= 54"),
+    ):
+        done = said(*words)
+        assert done.returncode == 2, done
+        assert done.stderr.startswith("iosim: ")
+        assert done.stderr.count("\n") == 1
+        assert says in done.stderr
+    with pytest.raises(iosim.InputError, match="flash2 takes no block mask: leave blocks out"):
+        choose_tiles(iosim.algorithm("flash2"), iosim.Attention(8, 2), 100, "auto", {"blocks": 1})
 
 
 # -- Proposition 4 ----------------------------------------------------------------------------

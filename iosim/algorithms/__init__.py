@@ -25,6 +25,7 @@ ALGORITHMS: dict[str, str] = {
     "decode": "iosim.algorithms.decode",
     "split_kv": "iosim.algorithms.split_kv",
     "paged": "iosim.algorithms.paged",
+    "block_sparse": "iosim.algorithms.block_sparse",
     "matmul": "iosim.algorithms.matmul",
     "copy": "iosim.algorithms.copy",
 }

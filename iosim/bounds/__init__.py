@@ -25,6 +25,7 @@ import numpy as np
 
 from iosim.bounds import (
     attenio,
+    blocks,
     compression,
     compulsory,
     constant_tight,
@@ -91,6 +92,7 @@ BOUNDS: dict[str, Bound] = {
         attenio.CLOSED,
         attenio.COUNTED,
         paged.COMPULSORY,
+        blocks.COMPULSORY,
         compulsory.MATMUL,
         matmul_tight.LOWER,
         matmul_tight.COLD,

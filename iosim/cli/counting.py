@@ -107,12 +107,15 @@ def _with_tiles(program: Program, tiles: Mapping[str, int]) -> str:
     default="auto",
     help="auto, gpu (powers of two), a paper's rule: paper, or B_r=64,B_c=64",
 )
+@click.option(
+    "--mask", help="a block mask as a file of NumPy: blocks=FILE.npy, a boolean for each tile"
+)
 @click.option("--engine", default="formula", help="formula or simulate")
 @opt.dtype
 @opt.as_json
 def count(
-    algo: str, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str, engine: str,
-    dtype: str | None, as_json: bool,
+    algo: str, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str, mask: str | None,
+    engine: str, dtype: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Count the words that one schedule moves."""
     found = algorithm(algo)
@@ -121,7 +124,7 @@ def count(
     if dtype:
         word_bytes(dtype)  # an unknown one is said before anything is counted
     words = opt.words_from(M, dtype)
-    choice = choose_tiles(found, problem, words, tiles)
+    choice = choose_tiles(found, problem, words, tiles, _masks(mask))
     opt.remark(choice.remark)
 
     opt.remark(chosen_engine.cost(choice.instance))
@@ -152,6 +155,22 @@ def count(
     click.echo(f"total  {counts.total_words:,} words" + (
         f", {result['total_bytes']:,} bytes ({dtype})" if dtype else ""))  # fmt: skip
     click.echo(f"peak   {top:,} of {words:,} words")
+
+
+def _masks(text: str | None) -> dict[str, Any]:
+    """Block masks as typed, ``name=FILE``.  Raises InputError for a file that holds none."""
+    if text is None:
+        return {}
+    name, _, path = text.partition("=")
+    if not (name and path):
+        raise InputError(f"--mask {text!r} names no file: give --mask blocks=FILE.npy")
+    import numpy as np
+
+    try:
+        return {name: np.load(path, allow_pickle=False)}
+    except (OSError, ValueError, EOFError) as error:
+        why = getattr(error, "strerror", None) or "it is no array of NumPy"
+        raise InputError(f"can't read {path}: {why}; save a mask with numpy.save()") from None
 
 
 @click.command()

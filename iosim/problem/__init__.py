@@ -78,7 +78,9 @@ __all__ = [
     "word_bytes",
 ]
 
-PROBLEMS: dict[str, type[Any]] = {p.kind: p for p in (Attention, MatMul, Copy, PagedAttention)}
+PROBLEMS: dict[str, type[Any]] = {
+    p.kind: p for p in (Attention, MatMul, Copy, PagedAttention, BlockSparse)
+}
 
 # The attention of one layer, one sequence.  Sources: the models' published configurations.
 MODELS: dict[str, tuple[Attention, str]] = {

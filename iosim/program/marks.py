@@ -157,7 +157,7 @@ def refuse(program: Program, what: str) -> None:
     if found := masks(program):
         raise InputError(
             f"{program.name} runs where the block mask {', '.join(found)} marks, and {what}: "
-            "give tiles and mask to bind(), and count that"
+            "give all tiles with the mask (bind(), or iosim count --tiles and --mask)"
         )
 
 
@@ -235,8 +235,8 @@ def bound_masks(
         said = f"{shape[0]} × {shape[1]} (tiles {sides[0]} × {sides[1]})"
         if name not in given:
             raise InputError(
-                f"{program.name} needs the block mask {name}: give bind() masks={{{name!r}: a "
-                f"boolean array of {said}}}"
+                f"{program.name} needs the block mask {name}, a boolean array of {said}: give it "
+                f"to bind() as masks={{{name!r}: array}}, or to iosim count as --mask {name}=FILE"
             )
         if isinstance(given[name], BlockMask):
             array = given[name].array

@@ -18,6 +18,7 @@ from iosim.counting.numbers import peak
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Family
 from iosim.program.ir import Program
+from iosim.program.marks import masks as masks_of
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles, optimal_tiles_many
 from iosim.tiling.gpu import gpu_tiles
@@ -85,13 +86,20 @@ class Choice:
     remark: str = ""
 
 
-def choose_tiles(algorithm: Algorithm, problem: Any, M: int, how: str = "auto") -> Choice:
+def choose_tiles(
+    algorithm: Algorithm,
+    problem: Any,
+    M: int,
+    how: str = "auto",
+    masks: Mapping[str, Any] | None = None,
+) -> Choice:
     """Tiles by name or by value.
 
     Args:
         how: ``auto`` (the optimum), ``gpu`` (powers of two), the name of one of the algorithm's
             published rules (``paper``), or values (``B_r=64,B_c=64``; parameters left out are
             chosen optimally).
+        masks: block masks, for `bind`; all tiles must be given with them.
 
     Raises:
         CapacityError: the tiles don't fit, or none would; the smallest M that works is named.
@@ -102,6 +110,8 @@ def choose_tiles(algorithm: Algorithm, problem: Any, M: int, how: str = "auto") 
     leave out the small buffers) the choice says so in its remark instead of raising.
     """
     program = algorithm.program_for(problem)
+    if masks and not masks_of(program):
+        raise InputError(f"{program.name} takes no block mask: leave {', '.join(masks)} out")
     if "=" not in how:
         rule = rule_of(algorithm, how)
         instance = bind(program, problem.sizes, rule.one(algorithm, problem, M))
@@ -119,9 +129,14 @@ def choose_tiles(algorithm: Algorithm, problem: Any, M: int, how: str = "auto") 
     fixed = parse_tiles(how)
     if set(fixed) == {p.name for p in program.params}:
         # Nothing is left to choose: no search, whatever the sizes.
-        instance = bind(program, problem.sizes, fixed)
-        if peak(instance) <= M:
+        instance = bind(program, problem.sizes, fixed, masks)
+        if (need := peak(instance)) <= M:
             return Choice(instance, _clipped(instance))
+        if instance.masks:
+            raise CapacityError(
+                f"{program.name} needs {need} words with these tiles and this mask, and M is {M}: "
+                f"use M >= {need}"
+            )
     best = optimal_tiles(program, problem, M, fixed=fixed)
     instance = bind(program, problem.sizes, best.tiles)
     return Choice(instance, _clipped(instance))

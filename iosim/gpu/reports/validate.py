@@ -36,6 +36,7 @@ from iosim.gpu.reports._entry import (
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import check_dtype
 from iosim.problem import word_bytes
+from iosim.program.marks import masks
 from iosim.tiling import smallest_capacity
 from iosim.tiling.gpu import gpu_tiles
 from iosim.units import bytes_of
@@ -63,7 +64,7 @@ def validate_jobs(
     for dtype, name, case, d, M, N in every:
         entry = algorithm(name)
         problem = CASES[case].problem(entry.problem, N, d, heads)
-        if problem is None or not entry.supports(problem.form):
+        if problem is None or not entry.supports(problem.form) or masks(entry.program):
             continue
         if not entry.regime.holds(problem, M):
             continue
