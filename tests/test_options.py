@@ -370,3 +370,15 @@ def test_dense_sweeps_keep_their_hashes() -> None:
     masked = Sweep.of(algo="flash2,small_cache", causal=True, **grid)
     assert dataclasses.replace(masked, version="0.1.0", revision=1).id != sweep.id
     assert masked.task(0).hash != sweep.task(0).hash
+
+
+def test_emit_takes_the_sizes_of_every_problem() -> None:
+    """What is typed wins; the rest is beside attention of N 4096, d 64 and one head."""
+    asked = ("--heads", "4", "--kv-heads", "2", "--N-k", "300", "--causal")
+    grouped = ok("gpu", "emit", "flash2", "--N", "100", *asked)
+    assert grouped != ok("gpu", "emit", "flash2", "--N", "100", *asked[:2], *asked[4:])
+    paged = ("gpu", "emit", "paged", "--d", "16", "--heads", "4")
+    assert ok(*paged) == ok(*paged, "--kv-heads", "4", "--N-k", "4096", "--N", "1", "--page", "16")
+    assert ok(*paged) != ok(*paged, "--N", "2", "--page", "32", "--batch", "3")
+    assert ok("gpu", "emit", "matmul") == ok("gpu", "emit", "matmul", "--m", "4Ki", "--k", "64")
+    assert ok("gpu", "emit", "copy", "--n", "6400") == ok("gpu", "emit", "copy", "--N", "100")

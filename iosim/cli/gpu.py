@@ -14,6 +14,7 @@ from iosim.gpu.reports import replay as replay_all
 from iosim.gpu.reports._entry import GpuReport
 from iosim.output import provenance
 from iosim.output.table import out_dir, write_csv
+from iosim.problem import size_names
 from iosim.units import parse_int, parse_tiles, parse_words
 
 capacity = opt.memory("fast memory", default="64Ki")
@@ -22,18 +23,19 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 
 @click.command()
 @opt.algo
-@click.option("--N", "N", help="sequence length, or m and n of a product (default: 4096)")
-@click.option("--d", "d", help="head size; k of a product (default: 64)")
-@click.option("--heads", help="batch × heads (default: 1)")
-@opt.problem_options()
+@opt.sizes(
+    N="sequence length, or m and n of a product (default: 4096)",
+    d="head dimension, or k of a product (default: 64)",
+    heads="batch × heads, or heads of each sequence (default: 1)",
+)
 @opt.model
 @capacity
 @click.option("--tiles", default="auto", help="auto, or B_r=64,B_c=32")
 @click.option("--programs", help="keep this many programs in step; without, none waits")
 @click.option("--every", default="64", help="in step: column blocks between two gates")
 def emit(
-    algo: str, N: str | None, d: str | None, heads: str | None, sizes: opt.Sizes,
-    model: str | None, M: str, tiles: str, programs: str | None, every: str,
+    algo: str, sizes: opt.Sizes, model: str | None, M: str, tiles: str, programs: str | None,
+    every: str,
 ) -> None:  # fmt: skip
     """Print the Triton source of a program."""
     from iosim.algorithms import algorithm as find
@@ -44,15 +46,7 @@ def emit(
 
     entry = find(algo)
     kind = entry.problem.kind
-    if model is not None:
-        typed = {name: x for name, x in (("N", N), ("d", d), ("heads", heads)) if x is not None}
-        problem = opt.problem_from(kind, typed | dict(sizes), model)
-    else:
-        beside = entry.problem.beside_attention(
-            *(parse_int(name, usual if text is None else text)
-              for name, text, usual in (("N", N, "4096"), ("d", d, "64"), ("heads", heads, "1")))
-        )  # fmt: skip
-        problem = entry.problem(**beside.told, **opt.parsed(kind, sizes))
+    problem = opt.problem_from(kind, sizes, model) if model else _beside(entry.problem, sizes)
     program = entry.program_for(problem)
     if tiles == "auto":
         chosen = gpu_tiles(program, problem, parse_words("M", M)).tiles
@@ -62,6 +56,17 @@ def emit(
     if programs is not None:
         in_step = InStep(parse_int("programs", programs), parse_int("every", every))
     click.echo(source_of(bind(program, problem.sizes, chosen), in_step).source, nl=False)
+
+
+def _beside(problem: type[Any], typed: opt.Sizes) -> Any:
+    """What is typed; the rest is beside attention of N 4096, d 64 and one head."""
+    own = size_names(problem)
+    usual = {"N": "4096", "d": "64", "heads": "1"}
+    said = {x: typed[x] for x in usual if x in typed and not (x == "N" and x in own)}
+    N, d, heads = (parse_int(name, text) for name, text in (usual | said).items())
+    mine = {name: text for name, text in typed.items() if name in own or name not in usual}
+    told = problem.beside_attention(N, d, heads).told | opt.parsed(problem.kind, mine)
+    return problem(**told)
 
 
 def _report_command(report: GpuReport) -> click.Command:

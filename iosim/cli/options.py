@@ -54,13 +54,12 @@ def sizes(*names: str, metavar: str = "INT", **other: str) -> Callable[[F], F]:
     return _gathering(chosen)
 
 
-def problem_options(kind: str | None = None) -> Callable[[F], F]:
-    """The options of problems of a kind, or of all; for a command that names its sizes itself.
+def problem_options(kind: str) -> Callable[[F], F]:
+    """The options of problems of a kind, for a command that names its sizes itself.
 
     They come in ``sizes``, too.
     """
-    mine = OPTIONS if kind is None else {o.name: o for o in PROBLEMS[kind].options()}
-    return _gathering({name: _option(one) for name, one in mine.items()})
+    return _gathering({o.name: _option(o) for o in PROBLEMS[kind].options()})
 
 
 def spelt(name: str) -> tuple[str, ...]:
@@ -183,7 +182,7 @@ def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
     missing = [x.name for x in cls.axes() if x.name not in told and x.default is None]
     if missing:
         them = "it" if len(missing) == 1 else "them"
-        raise InputError(f"{kind} needs {', '.join('--' + x for x in missing)}: give {them}")
+        raise InputError(f"{kind} needs {', '.join(spelt(x)[0] for x in missing)}: give {them}")
     return cls(**told)
 
 
@@ -197,16 +196,21 @@ def parsed(kind: str, given: Sizes) -> dict[str, Any]:
             told[name] = parse_int(name, text)
         elif name in options:
             told[name] = parse_option(options[name], text)
-        elif name in OPTIONS:
-            having = [p.kind for p in PROBLEMS.values() if name in {o.name for o in p.options()}]
+        elif name in every_option():
+            having = [k for k, p in PROBLEMS.items() if name in _names_of(p)]
             raise InputError(
                 f"{kind} has no option {spelt(name)[0]}, which is for {' and '.join(having)}: "
                 "leave it out"
             )
         else:
-            every = ", ".join("--" + x for x in need)
+            every = ", ".join(spelt(x)[0] for x in need)
             raise InputError(f"{kind} has no size {name}: give {every}")
     return told
+
+
+def _names_of(problem: type[Any]) -> set[str]:
+    """Its sizes and its options."""
+    return {*size_names(problem), *(one.name for one in problem.options())}
 
 
 def said(problem: Any) -> str:
@@ -232,14 +236,11 @@ def kind_of(given: Sizes) -> str:
 
     Raises InputError where no problem has all of them.
     """
-    names = {
-        kind: {*size_names(cls), *(one.name for one in cls.options())}
-        for kind, cls in PROBLEMS.items()
-    }
+    names = {kind: _names_of(cls) for kind, cls in PROBLEMS.items()}
     kinds = [kind for kind in PROBLEMS if given.keys() <= names[kind]]
     if not kinds:
         known = ", or ".join(
-            f"{' '.join('--' + x for x in size_names(cls))} ({kind})"
+            f"{' '.join(spelt(x)[0] for x in size_names(cls))} ({kind})"
             for kind, cls in PROBLEMS.items()
         )
         raise InputError(f"sizes of two problems: give {known}")
