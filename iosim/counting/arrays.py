@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,9 +25,11 @@ from iosim.program.ir import Affine, Edge, Span, Tile
 from iosim.program.space import placed
 
 Columns = Mapping[Any, Any]  # name → array; inside a loop, its tile's edges too
+_Box: TypeAlias = tuple[Columns, Columns]
 
 # Points at which sums over tiles are taken together: few enough for the caches.
 _AT_ONCE = 2**14
+_NO_LIMIT = 2**62
 # So few are evaluated one by one, which is faster.
 _FEW = 4
 
@@ -176,9 +178,16 @@ class _AtLeast:
     """
 
     def __init__(
-        self, tile: Tile, exact: OnArrays, extent: Any, length: Callable[[Span], Any]
+        self, tile: Tile, exact: OnArrays, most: AtMost, extent: Any, length: Mapping[Span, Any]
     ) -> None:
-        self.tile, self.exact, self.extent, self.length = tile, exact, extent, length
+        self.tile, self.exact, self.most = tile, exact, most
+        self.extent, self.length = extent, length
+
+    def words(self, poly: Poly) -> Any:
+        """The bound of an occupancy."""
+        above = Poly({m: -c for m, c in poly.terms.items() if c < 0})
+        least = Poly({m: c for m, c in poly.terms.items() if c > 0}).evaluate(self)
+        return least - above.evaluate(self.most) if above.terms else least
 
     def __call__(self, atom: Atom) -> Any:
         """The bound of an atom."""
@@ -186,7 +195,7 @@ class _AtLeast:
             case Tile() if atom == self.tile:
                 return self.extent
             case Part(span, None):
-                return self.length(span)
+                return self.length[span]
             case Clip((Part() | Tile() | Clip()) as length, step):
                 return np.minimum(self(length), self.exact.env[step])
             case Tile() | Part() | Sum():
@@ -196,40 +205,64 @@ class _AtLeast:
 
 
 def least_level(level: Level, low: Columns, high: Columns) -> Any:
-    """The largest occupancy of a level over its iterations, from below over a box.
+    """The largest occupancy of a level over its iterations, from below over a box."""
+    found: Any = 0
+    for there, value in _iterations(level, low, high):
+        found = np.maximum(found, value.words(level.words) * there)
+    return found
 
-    It is at least that of the first tile, and that of any tile which is not the last.  All
-    positions but the last few are in one of these, as many as the largest step.
+
+def most_room(level: Level, base: Poly, slope: Poly, clip: Clip | None, cap: Any, box: _Box) -> Any:
+    """The largest step of a clipped length with which a level may hold no more than a cap.
+
+    The level holds base + slope·clip, or base without one; −1 where it holds too much at any
+    step, and `_NO_LIMIT` where every step may do.
+
+    Args:
+        box: its lower and upper corner; the step apart, which decides no iteration.
+    """
+    room: Any = _NO_LIMIT
+    for there, value in _iterations(level, *box):
+        held = value.words(base)
+        here: Any = _NO_LIMIT
+        if clip is not None:
+            each, length = value.words(slope), clip.length
+            whole = value.exact.length(length) if isinstance(length, Affine) else value(length)
+            here = np.where(each > 0, (cap - held) // np.maximum(each, 1), _NO_LIMIT)
+            here = np.where(here >= whole, _NO_LIMIT, here)
+        here = np.where(held > cap, -1, here)
+        room = np.where(there, np.minimum(room, here), room)
+    return room
+
+
+def _iterations(level: Level, low: Columns, high: Columns) -> Iterator[tuple[Any, _AtLeast]]:
+    """Where there are iterations of some kind, and what they hold at least, over a box.
+
+    They are the first tile, and one that is not the last.  All positions but the last few are in
+    one of these, as many as the largest step.
     """
     if len(level.over) > 1 or level.over[0].span.edges:
-        return 0
+        return
     (loop,) = level.over
     if not _fixed({name for name, _ in loop.span.start.sizes}, low, high):
-        return 0
+        return
     exact = OnArrays(low, high)
     first, n = loop.span.start.at(low), exact.length(loop.span.length)
     least, most = (1 if loop.step is None else x[loop.step] for x in (low, high))
+    extent = np.minimum(n, least)
     spans = [x.span for x in map(_inner, (*level.words.atoms(), *level.runs)) if x is not None]
-    lengths = {
-        x: integral.Lengths(x, loop.tile, low, high, np.minimum(n, least))
-        for x in dict.fromkeys(spans)
-    }
+    lengths = {x: integral.Lengths(x, loop.tile, low, high, extent) for x in dict.fromkeys(spans)}
     place = first + n - most
     place = functools.reduce(np.minimum, (x.longest(first, place) for x in lengths.values()), place)
-    positive = Poly({m: c for m, c in level.words.terms.items() if c > 0})
-    negative = Poly({m: -c for m, c in level.words.terms.items() if c < 0})
-    found: Any = 0
     for there, length in (
-        (n > 0, lambda span: lengths[span].from_first(first)),
-        ((n > 0) & (most <= n), lambda span: lengths[span].around(first, place)),
+        (n > 0, {x: v.from_first(first) for x, v in lengths.items()}),
+        ((n > 0) & (most <= n), {x: v.around(first, place) for x, v in lengths.items()}),
     ):
-        value = _AtLeast(loop.tile, exact, np.minimum(n, least), length)
-        words = positive.evaluate(value) - negative.evaluate(AtMost(high, low))
+        value = _AtLeast(loop.tile, exact, AtMost(high, low), extent, length)
         for run in level.conditions:
             here = value(run) if isinstance(run, Part) else exact.length(run)
             there = there & (np.asarray(here) > 0)
-        found = np.maximum(found, words * there)
-    return found
+        yield there, value
 
 
 def _inner(atom: Atom | Affine) -> Part | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.counting.arrays import OnArrays
+from iosim.counting.arrays import OnArrays, most_room
 from iosim.counting.closed import highest
 from iosim.counting.poly import Clip, Monomial, Poly
 from iosim.program.ir import Affine
@@ -106,23 +106,32 @@ class Reach:
         self.points, self.name = points, name
         self.candidates = points.candidates[name]
         self.lines = points.plan.lines[name]
-        self.peak = Peak(points, {*free, name}) if self.lines is None else None
         self.terms = [
-            (points.terms(x.base, free), points.terms(x.slope, free)) for x in self.lines or ()
+            (x, points.terms(x.base, free), points.terms(x.slope, free))
+            for x in self.lines or ()
+            if x.level is None
         ]
+        # Over iterations lines are bounds, which an occupancy decides.
+        self.over = [x for x in self.lines or () if x.level is not None]
+        self.peak: Peak | None = None
+        if self.lines is None or self.over:
+            self.peak = Peak(points, {*free, name})
 
     def __call__(self, at: Ints, low: Where, high: Where) -> Ints:
         """From the values at the corners of boxes."""
-        if self.peak is None:
-            return self._divide(at, low, high)
-        return self._bisect(self.peak, at, low, high)
+        last = self.candidates.count[at] - 1
+        if self.lines is not None:
+            last = self._divide(at, low, high)
+            if self.peak is None or high is not low:
+                return last
+        assert self.peak is not None
+        return self._bisect(self.peak, at, low, high, last)
 
     def _divide(self, at: Ints, low: Where, high: Where) -> Ints:
         cap, extent = self.points.M[at], self.candidates.extent[at]
         least, most = self.points.on(low, high), self.points.above(high, low)
         room: Any = extent
-        assert self.lines is not None
-        for line, (base, slope) in zip(self.lines, self.terms, strict=True):
+        for line, base, slope in self.terms:
             held = base(at, least, most)
             here: Any = extent
             if line.atom is not None:
@@ -136,19 +145,30 @@ class Reach:
             for length in line.runs:
                 here = np.where(least.length(length) > 0, here, extent)
             room = np.minimum(room, here)
+        for line in self.over:
+            assert line.level is not None
+            clip = line.atom if isinstance(line.atom, Clip) else None
+            here = most_room(line.level, line.base, line.slope, clip, cap, (low, high))
+            room = np.minimum(room, here)
         return np.asarray(self.candidates.floor(np.asarray(room, np.int64), at))
 
-    def _bisect(self, peak: Peak, at: Ints, low: Where, high: Where) -> Ints:
-        """Where an occupancy is no line in the tile, which happens in no registered schedule."""
-        first, last = np.full(len(at), -1), self.candidates.count[at] - 1
+    def _bisect(self, peak: Peak, at: Ints, low: Where, high: Where, last: Ints) -> Ints:
+        """By occupancies, which rise with the tile; `last` and steps down from it come first."""
+        first, step = np.full(len(at), -1), 0
         while np.any(first < last):
-            middle = (first + last + 1) // 2
-            mine = {self.name: self.points.value(self.name, np.maximum(middle, 0), at)}
-            lower = {**low, **mine}
+            some = np.flatnonzero(first < last)
+            middle = np.maximum(last[some] - step, (first[some] + last[some] + 1) // 2)
+            where, lower = at[some], {k: take(v, some) for k, v in low.items()}
+            lower[self.name] = self.points.value(self.name, middle, where)
             # A point stays one: readings are exact there.
-            upper = lower if high is low else {**high, **mine}
-            good = peak(at, lower, upper) <= self.points.M[at]
-            first, last = np.where(good, middle, first), np.where(good, last, middle - 1)
+            upper = lower
+            if high is not low:
+                upper = {k: take(v, some) for k, v in high.items()}
+                upper[self.name] = lower[self.name]
+            good = np.asarray(peak(where, lower, upper) <= self.points.M[where])
+            first[some] = np.where(good, middle, first[some])
+            last[some] = np.where(good, last[some], middle - 1)
+            step = 2 * step + 1
         return first
 
 

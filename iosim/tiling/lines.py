@@ -22,27 +22,28 @@ class OccupancyLine:
     Attributes:
         atom: the tile, clipped or as it is; None where the occupancy doesn't depend on it.
         runs: lengths of the loops that must not be empty for it.
+        level: where it is over iterations, which differ in all of this.
     """
 
     base: Poly
     slope: Poly
     atom: Atom | None
     runs: frozenset[Affine]
+    level: Level | None = None
 
 
 def lines(levels: tuple[Level, ...], tile: str) -> tuple[OccupancyLine, ...] | None:
     """Occupancies as lines in a tile that they rise with; None where one isn't linear."""
     found = []
     for level in levels:
-        if level.over:
-            return None
+        over = level if level.over else None
         atoms = [a for a in level.words.atoms() if depends(a, {tile})]
         if len(atoms) > 1 or any(m.count(a) > 1 for a in atoms for m in level.words.terms):
             return None
         runs = frozenset(x for x in level.runs if isinstance(x, Affine))  # of no open loop
         atom = atoms[0] if atoms else None
         if atom is None:
-            found.append(OccupancyLine(level.words, Poly(), None, runs))
+            found.append(OccupancyLine(level.words, Poly(), None, runs, over))
             continue
         slope = level.words.slope(atom)
         base = level.words - Poly.of(atom) * slope
@@ -51,5 +52,7 @@ def lines(levels: tuple[Level, ...], tile: str) -> tuple[OccupancyLine, ...] | N
                 atom = Clip(Affine.of(atom.step), tile)  # a minimum has no order
             if atom.step != tile or depends(atom.length, {tile}):
                 return None
-        found.append(OccupancyLine(base, slope, atom, runs))
+        elif over:
+            return None
+        found.append(OccupancyLine(base, slope, atom, runs, over))
     return tuple(found)
