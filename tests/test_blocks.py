@@ -268,6 +268,7 @@ SIZES, TILES = BlockSparse(10, 12, 2).sizes, {"B_r": 4, "B_c": 5}
     ({"blocks": np.bool_(True)}, "is a single word, and the tiles make 3 × 3"),
     ({"blocks": np.ones((3, 3))}, "is of dtype float64: give a boolean array of 3 × 3"),
     ({"blocks": "yes"}, "is of dtype <U3: give a boolean"),
+    ({"blocks": [[True], [True, False]]}, "block mask blocks has rows of unequal lengths"),
     ({"block": np.ones((3, 3), bool)}, "has no block mask 'block': did you mean 'blocks'"),
     ([1], "bind takes masks by name"),
 ])  # fmt: skip

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from strategies import plain_algorithms
 
 import iosim
+from iosim.bounds import best_lower_bound, bounds_for
 from iosim.counting.closed import close
 from iosim.errors import InputError, ProgramError
 from iosim.problem import Attention, Copy
@@ -533,6 +534,24 @@ def test_columns_say_what_is_wrong() -> None:
         iosim.count_many(program, {"n": 4, "B": np.array([2**63], np.uint64)})
     with pytest.raises(InputError, match="copy has no size 'C': known: B, n"):
         iosim.count_many(program, {"n": 4, "B": 1, "C": 1})
+    for count in (iosim.count_many, iosim.peak_many):
+        with pytest.raises(InputError, match=r"do not fit together \(n \(2,\), B \(3,\)\)"):
+            count(program, {"n": [4, 5], "B": [1, 2, 3]})
+        with pytest.raises(InputError, match="column B has rows of unequal lengths"):
+            count(program, {"n": 4, "B": [[1], [2, 3]]})
+        with pytest.raises(InputError, match="copy takes columns by name, got Copy"):
+            count(program, Copy(4))  # type: ignore[arg-type]
+
+
+def test_what_is_no_problem_is_refused() -> None:
+    entry = iosim.algorithm("copy")
+    for bad in ("copy", None):
+        said = f"got {type(bad).__name__}"
+        with pytest.raises(InputError, match=f"copy is traced for a problem, {said}"):
+            entry.program_for(bad)  # type: ignore[arg-type]
+        for ask in (best_lower_bound, bounds_for):
+            with pytest.raises(InputError, match=f"bounds are for a problem, {said}"):
+                ask(bad, 9)  # type: ignore[operator]
     flash2 = iosim.algorithm("flash2").program
     huge = {"N": 2**40, "d": 1, "heads": 1, "B_r": 2**40, "B_c": 2**40}
     with pytest.raises(InputError, match="exceed 2\\*\\*62"):

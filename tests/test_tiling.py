@@ -749,6 +749,8 @@ def test_bad_columns() -> None:
         iosim.optimal_tiles_many(program, {"N": 9, "d": 8, "heads": 1}, [100, 0])
     with pytest.raises(InputError, match="do not fit together"):
         iosim.optimal_tiles_many(program, {"N": [5, 9, 7], "d": 8, "heads": 1}, [100, 50])
+    with pytest.raises(InputError, match="flash2 takes columns by name, got Attention"):
+        iosim.optimal_tiles_many(program, iosim.Attention(9, 8), [100])  # type: ignore[arg-type]
     tiles, found = iosim.optimal_tiles_many(program, {"N": 9, "d": 8, "heads": 1}, [])
     assert found.shape == tiles["B_r"].shape == (0,)
 

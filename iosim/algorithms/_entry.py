@@ -87,7 +87,11 @@ class Algorithm:
         >>> algorithm("flash2").program_for(Attention(64, 8, causal=True)).limits
         ()
         """
-        form = problem if isinstance(problem, Form) else problem.form
+        form = problem if isinstance(problem, Form) else getattr(problem, "form", None)
+        if not isinstance(form, Form):
+            raise InputError(
+                f"{self.name} is traced for a problem, got {type(problem).__name__}: give one"
+            )
         if form not in self._programs:
             if form.kind != self.problem.kind:
                 raise InputError(

@@ -142,13 +142,22 @@ def bound(name: str) -> Bound:
     return BOUNDS[name]
 
 
+def _kind(problem: Problem) -> str:
+    """The kind of a problem, or InputError."""
+    kind = getattr(problem, "kind", None)
+    if not isinstance(kind, str) or not hasattr(problem, "sizes"):
+        raise InputError(f"bounds are for a problem, got {type(problem).__name__}: give one")
+    return kind
+
+
 def bounds_for(problem: Problem, M: int) -> tuple[BoundRow, ...]:
     """Every bound for this kind of problem, evaluated at M words of fast memory.
 
     Rows come in catalogue order; words count loads plus stores.  Raises InputError for an M that
     is no size.
     """
-    return tuple(_row(b, problem, M) for b in BOUNDS.values() if b.problem == problem.kind)
+    kind = _kind(problem)
+    return tuple(_row(b, problem, M) for b in BOUNDS.values() if b.problem == kind)
 
 
 def _row(b: Bound, problem: Problem, M: int) -> BoundRow:
@@ -185,7 +194,7 @@ def exact_lower_bounds(
 
     `klass` is a class or its name.  Raises InputError for an unknown class.
     """
-    rows = (_row(b, problem, M) for b in _exact_lower(problem.kind, klass))
+    rows = (_row(b, problem, M) for b in _exact_lower(_kind(problem), klass))
     return tuple(row for row in rows if row.applies)
 
 

@@ -15,7 +15,7 @@ from iosim.counting.integers import OnInts
 from iosim.counting.poly import Poly
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
-from iosim.problem import LARGEST_SIZE, derive
+from iosim.problem import LARGEST_SIZE, as_array, derive
 from iosim.program.ir import Program, Tile
 from iosim.program.space import (
     Range,
@@ -161,6 +161,14 @@ def _columns(
     return clean, np.broadcast_shapes(*(c.shape for c in clean.values()))
 
 
+def check_named(program: Program, columns: object) -> None:
+    """Raise InputError unless columns are given by name."""
+    if not isinstance(columns, Mapping):
+        raise InputError(
+            f"{program.name} takes columns by name, got {type(columns).__name__}: give a dict"
+        )
+
+
 def check_columns(
     program: Program, columns: Mapping[str, Any], free: Collection[str] = ()
 ) -> dict[str, NDArray[Any]]:
@@ -172,6 +180,7 @@ def check_columns(
     Raises:
         InputError: a column is missing, unknown or out of range.
     """
+    check_named(program, columns)
     lows = leasts(program)
     if missing := sorted(set(lows) - set(columns) - set(free)):
         raise InputError(f"{program.name} needs the columns {', '.join(missing)}: give them")
@@ -181,11 +190,18 @@ def check_columns(
     for name, low in lows.items():
         if name not in columns:
             continue
-        column = np.asarray(columns[name])
+        column = as_array(f"column {name}", columns[name])
         whole = np.issubdtype(column.dtype, np.integer)
         if not whole or (column.size and not low <= column.min() <= column.max() <= LARGEST_SIZE):
             raise InputError(f"column {name} must hold integers in {low}..{LARGEST_SIZE} (2**40)")
         clean[name] = column.astype(np.int64)
+    try:
+        np.broadcast_shapes(*(column.shape for column in clean.values()))
+    except ValueError:
+        said = ", ".join(f"{name} {c.shape}" for name, c in clean.items() if c.shape)
+        raise InputError(
+            f"columns of shapes that do not fit together ({said}): give equal lengths"
+        ) from None
     clean = clipped(program, clean, np.minimum)
     if span := misplaced(program, clean, np.any):
         raise InputError(

@@ -33,6 +33,14 @@ def check_size(name: str, value: object, least: int = 1) -> int:
     return int(value)
 
 
+def as_array(name: str, value: object) -> NDArray[Any]:
+    """Return `value` as an array, or raise InputError where its rows have unequal lengths."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise InputError(f"{name} has rows of unequal lengths: give a whole array") from None
+
+
 class Arithmetic(NamedTuple):
     """How closed forms of whole numbers are read: with numbers, arrays or symbols.
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.errors import InputError, ProgramError, closest
+from iosim.problem import as_array
 from iosim.program.ir import (
     Affine,
     Alloc,
@@ -241,7 +242,7 @@ def bound_masks(
         if isinstance(given[name], BlockMask):
             array = given[name].array
         else:
-            array = np.asarray(given[name])
+            array = as_array(f"block mask {name}", given[name])
         if array.dtype != np.bool_:
             raise InputError(
                 f"block mask {name} is of dtype {array.dtype}: give a boolean array of {said}"

@@ -191,6 +191,7 @@ def _prepare(
     if lattice not in ("all", "pow2"):
         raise InputError(f"unknown lattice {lattice!r}: known: all, pow2")
     refuse(program, "its rows and columns are tiles, which no search can choose")
+    numbers.check_named(program, columns)
     free = [p for p in program.params if p.name not in columns]
     clean = numbers.check_columns(program, columns, {p.name for p in free})
     M = np.atleast_1d(np.asarray(M))
