@@ -30,6 +30,7 @@ _Box: TypeAlias = tuple[Columns, Columns]
 # Points at which sums over tiles are taken together: few enough for the caches.
 _AT_ONCE = 2**14
 _NO_LIMIT = 2**62
+_FEW_TILES = 16
 # So few are evaluated one by one, which is faster.
 _FEW = 4
 
@@ -238,8 +239,8 @@ def most_room(level: Level, base: Poly, slope: Poly, clip: Clip | None, cap: Any
 def _iterations(level: Level, low: Columns, high: Columns) -> Iterator[tuple[Any, _AtLeast]]:
     """Where there are iterations of some kind, and what they hold at least, over a box.
 
-    They are the first tile, and one that is not the last.  All positions but the last few are in
-    one of these, as many as the largest step.
+    They are the first tile; one that is not the last, in which any position is but the last few,
+    as many as the largest step; and the last two, where there are few.
     """
     if len(level.over) > 1 or level.over[0].span.edges:
         return
@@ -251,17 +252,26 @@ def _iterations(level: Level, low: Columns, high: Columns) -> Iterator[tuple[Any
     least, most = (1 if loop.step is None else x[loop.step] for x in (low, high))
     extent = np.minimum(n, least)
     spans = [x.span for x in map(_inner, (*level.words.atoms(), *level.runs)) if x is not None]
-    lengths = {x: integral.Lengths(x, loop.tile, low, high, extent) for x in dict.fromkeys(spans)}
+    lengths = {x: integral.Lengths(x, loop.tile, low, high) for x in dict.fromkeys(spans)}
     place = first + n - most
     place = functools.reduce(np.minimum, (x.longest(first, place) for x in lengths.values()), place)
-    for there, length in (
-        (n > 0, {x: v.from_first(first) for x, v in lengths.items()}),
-        ((n > 0) & (most <= n), {x: v.around(first, place) for x, v in lengths.items()}),
-    ):
-        value = _AtLeast(loop.tile, exact, AtMost(high, low), extent, length)
+    # Where there is a tile, what it covers at least, and its first and last possible stop.
+    stop, past = np.maximum(place + 1, first + extent), place + extent
+    kinds = [(n > 0, extent, first + extent, first + extent)]
+    kinds.append(((n > 0) & (most <= n), extent, stop, past))
+    before = -(-n // np.maximum(least, 1)) - 1
+    few = (before <= _FEW_TILES) & (before == -(-n // np.maximum(most, 1)) - 1) & (n > 0)
+    if np.any(few) and _fixed(names_of(Part(loop.span)), low, high):
+        # Where all steps make equally many tiles, it is known where the last two are.
+        rest = np.maximum(n - before * most, 1)
+        kinds.append((few, rest, first + n, first + n))
+        kinds.append((few & (before > 0), extent, first + before * least, first + before * most))
+    for there, here, stop, past in kinds:
+        length = {x: v(here, stop, past) for x, v in lengths.items()}
+        value = _AtLeast(loop.tile, exact, AtMost(high, low), here, length)
         for run in level.conditions:
-            here = value(run) if isinstance(run, Part) else exact.length(run)
-            there = there & (np.asarray(here) > 0)
+            ran = value(run) if isinstance(run, Part) else exact.length(run)
+            there = there & (np.asarray(ran) > 0)
         yield there, value
 
 

@@ -174,28 +174,14 @@ def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
 
 
 class Lengths:
-    """The lengths of a span that follows a tile of at least an extent, from below over a box.
+    """The lengths of a span that follows a tile, from below over a box.
 
     It covers what the spans of parts of the tile cover.
-
-    Args:
-        extent: what the tile covers at least.
     """
 
-    def __init__(self, span: Span, tile: Tile, low: Columns, high: Columns, extent: Any) -> None:
+    def __init__(self, span: Span, tile: Tile, low: Columns, high: Columns) -> None:
         slopes = _slopes(span, tile)
-        self.extent, self.ramps = extent, None
-        if slopes is not None:
-            self.ramps = _ramps(span, slopes, Corners(low, high))
-
-    def from_first(self, first: Any) -> Any:
-        """Of the tile that starts at a position."""
-        return self._between(first, first + self.extent, first + self.extent)
-
-    def around(self, first: Any, place: Any) -> Any:
-        """Of a tile that has a position, the first tile being the one at `first`."""
-        stop = np.maximum(place + 1, first + self.extent)
-        return self._between(stop - self.extent, stop, place + self.extent)
+        self.ramps = None if slopes is None else _ramps(span, slopes, Corners(low, high))
 
     def longest(self, first: Any, last: Any) -> Any:
         """The position up to `last` where it is longest, as long as its start rises no faster."""
@@ -203,17 +189,22 @@ class Lengths:
             return last
         return np.floor(np.clip(self.ramps[1].bend(self.ramps[1].high), first, last))
 
-    def _between(self, start: Any, least: Any, most: Any) -> Any:
-        """The least of S(y) − T(y − extent) over the stops between two; at its ends or bends."""
+    def __call__(self, extent: Any, least: Any, most: Any) -> Any:
+        """The least of S(y) − T(y − extent) over the stops y between two: at its ends or bends.
+
+        Args:
+            extent: what the tile covers at least.
+            least, most: the first and the last stop that it may have.
+        """
         if self.ramps is None:
             return 0
         low, high = self.ramps
         if low.slope == 0:
-            found = high(least) - low(start)
+            found = high(least) - low(0)
         else:
-            at = [high.bend(high.low), low.bend(low.high) + self.extent]
+            at = [high.bend(high.low), low.bend(low.high) + extent]
             at = [least, most, *(np.clip(x, least, most) for x in at)]
-            found = functools.reduce(np.minimum, (high(y) - low(y - self.extent) for y in at))
+            found = functools.reduce(np.minimum, (high(y) - low(y - extent) for y in at))
         return np.maximum(np.floor(found), 0).astype(np.int64)
 
 
