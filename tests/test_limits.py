@@ -236,7 +236,7 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_path: Pat
     with most_memory() as most:
         done = iosim_("verify", "--input", str(path), "--out", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert "is too large: Q, K and V of shape (33554432, 64) take 48.0 GiB" in done.stderr
+    assert "is too large: Q, K and V with Q of shape (33554432, 64) take 48.0 GiB" in done.stderr
     assert "more than 4 GiB; choose a smaller N" in done.stderr
     assert done.stderr.count("\n") == 1
     assert most() < 2**26

@@ -195,8 +195,7 @@ def test_rows_of_two_revisions_are_named(tmp_path: Path) -> None:
 
 def test_rows_of_two_programs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a = swept(tmp_path / "a", **GIVEN)
-    for module in ("grid", "work", "manifest"):
-        monkeypatch.setattr(f"iosim.sweep.{module}.program_hash", lambda name: "0" * 64)
+    monkeypatch.setattr("iosim.sweep.grid.program_hash", lambda name, form: "0" * 64)
     b = swept(tmp_path / "b", **GIVEN)
     said: list[str] = []
     assert query("SELECT 1 AS x", [a.path, b.path], remark=said.append)

@@ -24,7 +24,7 @@ from iosim.counting.arrays import OnArrays
 from iosim.counting.closed import close, highest
 from iosim.counting.signs import falls_with, rises_with
 from iosim.errors import CapacityError, InputError
-from iosim.problem import Attention, size_names
+from iosim.problem import Attention, Family, size_names
 from iosim.program.build import Builder
 from iosim.tiling import candidates, rules
 from iosim.tiling.evaluate import RealBound
@@ -785,8 +785,9 @@ def test_every_rule_chooses_alike_at_one_point_and_at_many() -> None:
         names = size_names(entry.problem)
         columns = {x: rng.integers(1, 3 if x == "heads" else 90, 12) for x in names}
         M = rng.integers(300, 20_000, 12)
+        family = Family.of(entry.problem, {x: int(v.max()) for x, v in columns.items()})
         for how in (*rules.RULES, *entry.rules):
-            used, found, _ = rules.choose_many(entry, how, columns, M)
+            used, found, _ = rules.choose_many(entry, how, family, columns, M)
             for k in range(12):
                 problem = entry.problem(**{x: int(v[k]) for x, v in columns.items()})
                 if not found[k]:
