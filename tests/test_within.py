@@ -23,7 +23,8 @@ from iosim.errors import ProgramError
 from iosim.gpu import emit, interpret
 from iosim.problem import BaseProblem, Tensor
 from iosim.program.canonical import canonical, digest
-from iosim.program.ir import Affine, Span, Tile
+from iosim.program.ir import Affine, Edge, Span, Tile
+from iosim.program.space import resolved
 
 
 @dataclass(frozen=True)
@@ -263,3 +264,26 @@ def test_a_kernel_cuts_it_too() -> None:
         instance = iosim.bind(program, problem.sizes, {"B": 16, "C": 16, "W": W})
         outcome = interpret(emit(instance), hbm)
         assert outcome.counts == iosim.count(instance)
+
+
+@pytest.mark.parametrize(("start", "stop", "within", "lies"), [
+    (-4, 2, None, (0, 2)),
+    (-4, -2, None, (0, 0)),
+    (3, 9, None, (3, 5)),
+    (7, 9, None, (5, 5)),  # empty, and at the end of its axis, not beyond it
+    (0, 9, (2, 4), (2, 4)),
+    (0, 1, (2, 4), (2, 2)),
+    (4, 9, (2, 3), (3, 3)),
+    (0, 9, (7, 9), (5, 5)),
+    (0, 9, (-3, 9), (0, 5)),
+    (0, 9, (4, 2), (4, 4)),
+])  # fmt: skip
+def test_where_a_span_lies_when_it_is_cut(
+    start: int, stop: int, within: tuple[int, int] | None, lies: tuple[int, int]
+) -> None:
+    """Empty ones lie inside their axis, too: transfers say where they are."""
+    tile = Tile("i", "N")
+    bounds = None if within is None else (Affine.of(within[0]), Affine.of(within[1]))
+    span = Span("n", tile.start + start, tile.start + stop, bounds)
+    env = {"N": 9, "n": 5, Edge(tile, "start"): 0, Edge(tile, "stop"): 1}
+    assert resolved(span, env) == lies
