@@ -34,6 +34,7 @@ from iosim.program.walk import Instance
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
 LARGEST_BLOCK = 2**20  # elements: Triton's own limit
+VECTOR = 4  # words of fp32 that one thread moves at once
 
 
 class EmitError(IosimError):
@@ -55,12 +56,14 @@ class Blocks:
 
     Attributes:
         header: name → line, the index vectors and masks that all of the kernel shares.
+        wide: whether the kernel loads tiles of a tensor that is fp32 in any case.
         where: where the tiles lie that are open.
     """
 
-    def __init__(self, instance: Instance, names: Names | None = None) -> None:
+    def __init__(self, instance: Instance, names: Names | None = None, wide: bool = False) -> None:
         self.instance = instance
         self.header: dict[str, str] = {}
+        self.wide = wide
         self._full: set[Tile] = set()  # open tiles that are known not to be short
         self.names = names or Names(instance.program, ())
         self.where = Places(instance, self.names)
@@ -137,9 +140,13 @@ class Blocks:
         found[0] = max(found[0], LEAST_SIDE // math.prod(found[1:]))
         return found
 
-    def places(self, x: Dim, *, loose: bool = False) -> list[tuple[Single, int, str]]:
-        """The axes of a dimension: of each its index, its side, and its positions as text."""
-        iota = self._iota(self.side(x), loose=loose)
+    def places(self, x: Dim, run: int = 0) -> list[tuple[Single, int, str]]:
+        """The axes of a dimension: of each its index, its side, and its positions as text.
+
+        Args:
+            run: as for `_iota`.
+        """
+        iota = self._iota(self.side(x), run)
         if not isinstance(x, Stack):
             return [(x, self.side(x), iota)]
         sides = self._sides(x)
@@ -236,8 +243,8 @@ class Blocks:
                     base = add(base, at if stride == 1 else f"{at} * {stride}")
             if (dim := dim_of(x)) is None:
                 continue
-            loose = x is node.index[-1] and self._odd(dim) and not near
-            for (_, block, iota), stride in zip(self.places(dim, loose=loose), along, strict=True):
+            run = self._run(node, dim) if x is node.index[-1] and not near else 0
+            for (_, block, iota), stride in zip(self.places(dim, run), along, strict=True):
                 if block == 1:
                     continue
                 # A step from head to head may be far, unlike those within a tile.
@@ -314,7 +321,7 @@ class Blocks:
                 # Only the last tile of a loop can be shorter than the first.
                 start, stop = self.where.cases(self.where.loops[x])
                 n = (stop - start)[stop > start]
-                return bool(((np.minimum(step, n) != block) | (n % step != 0)).any())
+                return bool(((np.minimum(step, n) != block) | (n > step) & (n % step != 0)).any())
             case _:
                 assert_never(x)
 
@@ -339,22 +346,42 @@ class Blocks:
             case _:
                 assert_never(x)
 
+    def _run(self, node: Load | Store, x: Dim) -> int:
+        """How many neighbours along its last dimension a transfer moves at once; see `_iota`.
+
+        The compiler gives all accesses of one shape one layout, that of the widest.
+        """
+        own = dims(node.index)
+        vector = isinstance(node, Load) and len(own) == 1 and not isinstance(x, Stack)
+        if (vector and self._masks) or self._odd(x):
+            return 1  # whole vectors move as masked ones do
+        beside = self.wide and len(own) == 2
+        return VECTOR if beside and not self.instance.program.tensor(node.tensor).wide else 0
+
     def _odd(self, x: Dim) -> bool:
-        """Whether a masked edge cuts a 16-byte vector of the narrowest type."""
+        """Whether a masked edge cuts a 16-byte vector of the narrowest type, or may do so for all
+        that the compiler knows: it cannot see where an edge lies that follows a tile.
+        """
         last = x.parts[-1] if isinstance(x, Stack) else x
         of = last if isinstance(last, Span) else self.where.loops[last]
         if isinstance(of, Loop) and of.tile in self.where.loose:
             return True
-        return self._masked(x) and bool((self.where.cases(of)[1] % 8 != 0).any())
+        follows = last is x and (of.span if isinstance(of, Loop) else of).edges
+        cut = bool(follows) or bool((self.where.cases(of)[1] % 8 != 0).any())
+        return self._masked(x) and cut
 
-    def _iota(self, block: int, loose: bool = False) -> str:
-        if not loose:
-            self.header.setdefault(f"to_{block}", f"to_{block} = tl.arange(0, {block})")
-            return f"to_{block}"
+    def _iota(self, block: int, run: int = 0) -> str:
+        """Positions in a block, as text.
+
+        Args:
+            run: how many neighbours the compiler may move at once; 0: as many as it can.
+        """
+        name = {0: "to", 1: "single", VECTOR: "four"}[run]
         # A vector load that crosses a ragged edge is split into single words, one request each;
         # told that nothing is aligned, the compiler lets neighbours read neighbouring words.
-        self.header.setdefault(
-            f"single_{block}",
-            f"single_{block} = tl.multiple_of(tl.arange(0, {block}), 1)  # ragged: word by word",
-        )
-        return f"single_{block}"
+        # Eight words of fp16 beside eight of fp32 make two requests of each sector of the latter.
+        why = {0: "", 1: "  # ragged: word by word", VECTOR: "  # as many as fp32 has in a vector"}
+        text = f"tl.arange(0, {block})"
+        text = f"tl.multiple_of({text}, {run})" if run else text
+        self.header.setdefault(f"{name}_{block}", f"{name}_{block} = {text}{why[run]}")
+        return f"{name}_{block}"

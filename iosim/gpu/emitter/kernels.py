@@ -25,7 +25,8 @@ from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nest import KernelText
 from iosim.gpu.emitter.nests import nests
-from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER
+from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER, WORD
+from iosim.program.ir import Load, dims, nodes
 from iosim.program.walk import Instance
 
 __all__ = ["EmitError", "Emitted", "InStep", "Kernel", "emit"]
@@ -59,7 +60,10 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
     title = instance.program.name.replace("\\", "/").replace('"', "'")
     head = HEADER.format(name=title, sizes=sizes, timer=TIMER if clock else "")
-    texts = [head, *([GATE] if in_step else []), *(nest.text for nest in found)]
+    loads = [n for body in bodies for n in nodes(body) if isinstance(n, Load)]
+    word = any(not dims(n.index) for n in loads)
+    shared = [text for text, used in ((WORD, word), (GATE, in_step)) if used]
+    texts = [head, *shared, *(nest.text for nest in found)]
     return Emitted(instance, "\n\n".join(texts), tuple(nest.kernel for nest in found))
 
 

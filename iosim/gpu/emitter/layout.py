@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import assert_never
 
 from iosim.counts import Key
@@ -36,7 +37,21 @@ from iosim.program.space import Env, Range, inside, resolved, step, tiles
 from iosim.program.walk import Instance
 
 SECTOR = 32  # bytes, the unit in which an NVIDIA GPU moves data between the SM and L2
+REQUEST = 32  # words of a vector that one request asks for: one by each thread of a warp
 PAD = 16  # words: a whole sector of the narrowest type that is emitted, fp16
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """What a transfer moves.
+
+    Attributes:
+        word: bytes of a word.
+        vector: whether it is a vector, and not a tile.
+    """
+
+    word: int
+    vector: bool
 
 
 def padded(extent: int) -> int:
@@ -71,7 +86,8 @@ def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> 
 
     Each row of each tile is a run of its own, counted once per transfer: exact where a run starts
     on a sector and one warp asks for each of its sectors once, which is how the emitted kernels
-    read and write.
+    read and write.  A vector that does not start on a sector moves in requests of 32 words, two of
+    which ask for the sector that the border between them cuts.
     """
     total: dict[Key, int] = {}
     for key, sectors in _sectors(instance, dtype, instance.program.body[nests], ()):
@@ -103,11 +119,12 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
     index = unstacked(node.index)
     spans = [*(loop.span for loop in outer), *(x for x in index if isinstance(x, Span))]
     named = {edge.tile for span in spans for edge in span.edges}
-    return _over(outer, named, index, word_bytes(dtype, tensor.wide), instance.env)
+    access = _Access(word_bytes(dtype, tensor.wide), len(dims(node.index)) == 1)
+    return _over(outer, named, index, access, instance.env)
 
 
 def _over(
-    loops: tuple[Loop, ...], named: set[Tile], index: tuple[Plain, ...], word: int, env: Env
+    loops: tuple[Loop, ...], named: set[Tile], index: tuple[Plain, ...], access: _Access, env: Env
 ) -> int:
     """Sectors of a transfer inside loops; only those whose tiles are named go tile by tile."""
     if not loops:
@@ -116,7 +133,7 @@ def _over(
             match x:
                 case Span():
                     span = resolved(x, env)
-                    n *= _run(span, word) if x is index[-1] else span[1] - span[0]
+                    n *= _run(span, access) if x is index[-1] else span[1] - span[0]
                 case Tile() | Number() | Within() | At():
                     pass  # its loop was taken, and a position is one
                 case _:
@@ -126,49 +143,52 @@ def _over(
     inner, last = tuple(rest), index[-1]
     if loop.tile in named:
         return sum(
-            _of_tile(loop.tile, at, index, word)
-            * _over(inner, named, index, word, inside(env, loop.tile, at))
+            _of_tile(loop.tile, at, index, access)
+            * _over(inner, named, index, access, inside(env, loop.tile, at))
             for at in tiles(loop, env)
         )
     (start, stop), by = resolved(loop.span, env), step(loop, env)
     if stop <= start:
         return 0
     if loop.tile == last:
-        n = _runs(start, stop, by, word)
+        n = _runs(start, stop, by, access)
     elif isinstance(last, Within) and loop.tile == last.tile:
         full, short = divmod(stop - start, by)
-        n = full * _run((0, by), word) + _run((0, short), word)
+        n = full * _run((0, by), access) + _run((0, short), access)
     elif loop.tile in dims(index[:-1]):
         n = stop - start
     else:
         n = -(-(stop - start) // by)
-    return n * _over(inner, named, index, word, env)
+    return n * _over(inner, named, index, access, env)
 
 
-def _of_tile(tile: Tile, at: Range, index: tuple[Plain, ...], word: int) -> int:
+def _of_tile(tile: Tile, at: Range, index: tuple[Plain, ...], access: _Access) -> int:
     """What one tile contributes to the sectors of a transfer."""
     *rows, last = index
     if tile == last:
-        return _run(at, word)
+        return _run(at, access)
     if isinstance(last, Within) and tile == last.tile:
-        return _run((0, at[1] - at[0]), word)
+        return _run((0, at[1] - at[0]), access)
     return at[1] - at[0] if tile in dims(tuple(rows)) else 1
 
 
-def _run(run: Range, word: int) -> int:
-    start, stop = run[0] * word, run[1] * word
-    return -(-stop // SECTOR) - start // SECTOR if stop > start else 0
+def _run(run: Range, access: _Access) -> int:
+    start, stop = (x * access.word for x in run)
+    if stop <= start:
+        return 0
+    requests = -(-(run[1] - run[0]) // REQUEST) if access.vector and start % SECTOR else 1
+    return -(-stop // SECTOR) - start // SECTOR + requests - 1
 
 
-def _runs(start: int, stop: int, step: int, word: int) -> int:
+def _runs(start: int, stop: int, step: int, access: _Access) -> int:
     """Sectors of all the tiles of a loop, each a run of its own."""
     whole = (stop - start) // step
     # After so many tiles, they start at the same place within a sector again.
-    period = SECTOR // math.gcd(step * word, SECTOR)
+    period = SECTOR // math.gcd(step * access.word, SECTOR)
     places = range(start, start + min(whole, period) * step, step)
-    once = [_run((at, at + step), word) for at in places]
+    once = [_run((at, at + step), access) for at in places]
     full, rest = divmod(whole, period)
-    last = _run((start + whole * step, stop), word)
+    last = _run((start + whole * step, stop), access)
     return full * sum(once) + sum(once[:rest]) + last
 
 

@@ -14,7 +14,7 @@ from iosim.gpu.emitter.edges import Edges, Operand, operand_names
 from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.names import Names
-from iosim.gpu.emitter.nests import NOTHING, Body, chain, grows, touched
+from iosim.gpu.emitter.nests import NOTHING, Body, chain, grows, touched, wide_tiles
 from iosim.gpu.emitter.whole import Portion, portions
 from iosim.program.ir import (
     Alloc,
@@ -43,7 +43,7 @@ class KernelText:
     ) -> None:
         self.instance, self.in_step, self.clock = instance, in_step, clock
         self.names = Names(instance.program, body)
-        self.tiles = Blocks(instance, self.names)
+        self.tiles = Blocks(instance, self.names, wide_tiles(instance, body))
         self.where = self.tiles.where
         self.idle: frozenset[Op] = frozenset()  # masks that change nothing here
         self.lines: list[str] = []
@@ -235,9 +235,7 @@ class KernelText:
         self._say(f"wait_for_all(gate_ptr, {passed} + (sweep + 1) * here)")
         first = add(str(start), f"sweep * {stretch}")
         last = f"{first} + {stretch}"
-        if (stop - start) % stretch:
-            last = f"min({last}, {stop})"
-        return first, last
+        return first, f"min({last}, {stop})" if (stop - start) % stretch else last
 
     def _each_part(self, node: Load | Store | Alloc) -> None:
         """Make or move a buffer, part by part where it is cut."""
@@ -291,9 +289,10 @@ class KernelText:
             side = self.tiles.side(own[0])
             ok = ok or f"tl.full([{side}], True, tl.int1)"
             self._say(f"{name} = load_vector({at}, {ok}, {side})")
+        elif not own:
+            self._say(f"{name} = load_word({at})")
         else:
-            if own:
-                self.least = min(self.least, self.tiles.size(node.buffer, own))
+            self.least = min(self.least, self.tiles.size(node.buffer, own))
             if near := self.tiles.near(own):
                 self._say(f"{name} = tl.load({at}, mask={near}, other=0.0)")
                 self._say(f"{name} = tl.where({ok}, {name}, 0.0)")

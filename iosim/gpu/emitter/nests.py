@@ -138,6 +138,12 @@ def touched(body: Body, kind: type[Load] | type[Store]) -> set[str]:
     return {n.tensor for n in nodes(body) if isinstance(n, kind)}
 
 
+def wide_tiles(instance: Instance, body: Body) -> bool:
+    """Whether a body loads tiles, not only vectors, of a tensor that is fp32 in any case."""
+    found = (n for n in nodes(body) if isinstance(n, Load) and len(dims(n.index)) == 2)
+    return any(instance.program.tensor(n.tensor).wide for n in found)
+
+
 def grows(loop: Loop) -> bool:
     """Whether loops inside become longer with where the loop's tile lies."""
     inside = (n.span.stop - n.span.start for n in nodes(loop.body) if isinstance(n, Loop))

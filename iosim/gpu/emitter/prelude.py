@@ -27,6 +27,14 @@ def load_vector(at, ok, side: tl.constexpr):
     return tl.sum(tl.load(at, mask=ok[:, None] & first[None, :], other=0.0), 1)
 '''
 
+WORD = '''\
+@triton.jit
+def load_word(at):
+    """Load one word, by one thread: a scalar is asked for by every warp, each a sector."""
+    first = tl.arange(0, 1024) == 0
+    return tl.sum(tl.load(at + tl.zeros([1024], tl.int32), mask=first, other=0), 0)
+'''
+
 TIMER = "from triton.language.extra.cuda import globaltimer\n"
 
 GATE = '''\
