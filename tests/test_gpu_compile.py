@@ -49,6 +49,13 @@ for line in sys.stdin:
         pattern = r"(?:ld|st)\.global[.a-z0-9]*|cp\.async\.c[ag][.a-z]*"
         moves = re.findall(pattern, done.asm["ptx"])
         print(json.dumps([kernel.name, done.metadata.shared, sorted(set(moves))]))
+        graph = done.asm["ttgir"]
+        layouts = r"(#blocked\d*) = #ttg.blocked<.sizePerThread = \[([\d, ]+)\]"
+        each = dict(re.findall(layouts, graph))
+        loads = r"(?:tt.load|async_copy_global_to_local) .*?!tt.ptr<[a-z]+(\d+)>, (#blocked\d*)>"
+        for bits, layout in re.findall(loads, graph):
+            words = [int(x) for x in each[layout].split(", ")]
+            assert max(words) * int(bits) <= 128, (kernel.name, bits, words)  # a sector, once
 """
 
 
@@ -128,6 +135,15 @@ def test_schedules_under_masks_compile_and_fit():
         assert shared <= 227 * 1024, name
         streams = name != "naive_2"  # a softmax of rows has no products
         assert not streams or "cp.async.cg.shared.global" in moves, (name, moves)
+
+
+def test_tiles_of_partial_results_move_a_vector_at_once():
+    """The layout of a store of fp16 would give a thread two vectors of fp32, each of every sector;
+    the script looks at the layouts."""
+    jobs = validate_jobs(("split_kv",), (64,), (65536,), (1024,), cases=("cross", "chunk"))
+    moves = [moves for name, _, moves in _compile(jobs) if name == "split_kv_2"]
+    assert len(moves) == 2
+    assert all("ld.global.v4.b32" in found for found in moves)
 
 
 @pytest.mark.parametrize("W", [5, 20])

@@ -356,6 +356,52 @@ def test_sectors_of_loops_that_follow_tiles_against_a_walk_over_every_row(name, 
         assert found == {key: n for key, n in want.items() if n}
 
 
+def test_a_vector_that_starts_within_a_sector_is_asked_for_in_two_requests():
+    """Counted on an H200: 10,144 bytes of loads and 10,256 of stores beyond the model's."""
+    problem = iosim.Attention(1001, 128, 2, N_k=1501, d_v=32, causal=True)
+    program = iosim.algorithm("flash1").program_for(problem)
+    instance = iosim.bind(program, problem.sizes, {"B_r": 64, "B_c": 256})
+    found = layout.sector_bytes(instance, "fp16")
+    model = bytes_of(iosim.count(instance), program.tensors, "fp16")
+    beyond = {way: sum(found[key] - n for key, n in model.items() if key[0] == way)
+              for way in ("load", "store")}  # fmt: skip
+    assert beyond == {"load": 10144, "store": 10256}
+    assert found == walking.sectors(instance, "fp16")
+
+
+def test_whole_vectors_move_as_masked_ones_do():
+    """The compiler gives all loads of a vector one layout, and a mask would split wider ones."""
+    problem = iosim.Attention(1001, 64, 2, causal=True)
+    program = iosim.algorithm("flash1").program_for(problem)
+    source = emit(iosim.bind(program, problem.sizes, {"B_r": 64, "B_c": 256})).source
+    lines = [line for line in source.splitlines() if " = load_vector(" in line]
+    assert any("tl.full(" in line for line in lines)  # of portions without a mask
+    assert all("single_64" in line for line in lines)
+
+
+def test_a_tile_that_is_whole_though_its_loop_has_larger_steps_has_no_mask():
+    """16 sinks in a tile of up to 256 columns: a mask would split their stores into words."""
+    problem = iosim.Attention(1001, 64, 2, causal=True, window=(208, None), sinks=16)
+    program = iosim.algorithm("spill_rows").program_for(problem)
+    tiles = {"B_r1": 128, "B_c1": 256, "B_d1": 64, "W1": 64, "B_d2": 64, "B_r2": 128, "B_c2": 256}
+    source = emit(iosim.bind(program, problem.sizes, tiles)).source
+    stores = [line for line in source.splitlines() if "tl.store(S_ptr" in line]
+    assert ["j_in" in line for line in stores] == [False, True]
+    assert ["single_256" in line for line in stores] == [False, True]
+
+
+def test_stores_under_an_edge_that_follows_a_tile_move_word_by_word():
+    """Even where all edges lie at sectors: the compiler cannot see that."""
+    problem = iosim.Attention(1008, 64, 2, window=(304, 16))
+    program = iosim.algorithm("spill_rows").program_for(problem)
+    tiles = {"B_r1": 128, "B_c1": 256, "B_d1": 64, "W1": 64, "B_d2": 64, "B_r2": 128, "B_c2": 256}
+    source = emit(iosim.bind(program, problem.sizes, tiles)).source
+    stores = [line for line in source.splitlines() if "tl.store(S_ptr" in line]
+    masked = [line for line in stores if "j_in" in line]
+    assert masked
+    assert all("single_256" in line for line in masked)
+
+
 def test_sectors_of_a_long_causal_schedule_take_no_walk():
     """A minute, transfer by transfer; the words are whole sectors here, so they are known."""
     problem = iosim.Attention(16384, 64, 32, causal=True)

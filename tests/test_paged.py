@@ -189,7 +189,7 @@ def test_kernels_count_themselves_and_are_right(sizes: Any, B_r: int) -> None:
     outcome = interpret(emitted, hbm)
     assert outcome.counts == iosim.count(instance)
     np.testing.assert_allclose(outcome.outputs["O"], problem.reference(hbm)["O"], atol=2e-5)
-    assert "t = tl.load(table_ptr + " in emitted.source
+    assert "t = load_word(table_ptr + " in emitted.source
     assert "K_ptr + t * " in emitted.source
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import iosim
 from iosim.problem import word_bytes
-from iosim.program.ir import Alloc, Edge, Free, Load, Loop, Store, Tile
+from iosim.program.ir import Alloc, Edge, Free, Load, Loop, Store, Tile, dims, nodes
 from iosim.program.walk import walk
 from iosim.trace import tally
 
@@ -115,12 +115,16 @@ def agree(
 
 
 def sectors(instance: Any, dtype: str) -> dict[Any, int]:
-    """Bytes of the 32-byte sectors that every row of every transfer touches."""
+    """Bytes of the 32-byte sectors that every request touches: one for every row of a tile, and
+    one for every 32 words of a vector."""
     found: dict[Any, int] = {}
+    moves = [n for n in nodes(instance.program.body) if isinstance(n, Load | Store)]
+    vectors = {n.tensor for n in moves if len(dims(n.index)) == 1}
     for t in walk(instance):
         *rows, (start, stop) = t.ranges
         word = word_bytes(dtype, instance.program.tensor(t.tensor).wide)
-        touched = len({p * word // 32 for p in range(start, stop)})
+        request = 32 if t.tensor in vectors else stop
+        touched = len({(p * word // 32, (p - start) // request) for p in range(start, stop)})
         key = (t.direction, t.tensor)
         found[key] = found.get(key, 0) + 32 * touched * math.prod(b - a for a, b in rows)
     return found
