@@ -74,7 +74,7 @@ def test_every_command_of_sizes_takes_every_option() -> None:
         module, _, attribute = place.partition(":")
         params = {str(p.name) for p in getattr(importlib.import_module(module), attribute).params}
         if "N" in params and words[-1] not in ("optimal", "validate", "bench", "dram", "paper"):
-            found[words[-1]] = every_option().keys() - params
+            found[words[-1]] = {*every_option(), "model"} - params
     assert found.keys() >= {
         "count",
         "tiles",
@@ -382,3 +382,21 @@ def test_emit_takes_the_sizes_of_every_problem() -> None:
     assert ok(*paged) != ok(*paged, "--N", "2", "--page", "32", "--batch", "3")
     assert ok("gpu", "emit", "matmul") == ok("gpu", "emit", "matmul", "--m", "4Ki", "--k", "64")
     assert ok("gpu", "emit", "copy", "--n", "6400") == ok("gpu", "emit", "copy", "--N", "100")
+
+
+def test_a_model_is_swept_and_held_against_its_bounds(tmp_path: Path) -> None:
+    """What is typed wins there, too."""
+    typed = ("--N", "256", "--M", "16Ki")
+    mine = ("--d", "64", "--heads", "12", "--causal")
+    point = iosim_("tightness", "--model", "gpt2", *typed, "--json")
+    assert point.stdout == ok("tightness", *typed, *mine, "--json")
+    assert point.stderr.startswith("iosim: note: gpt2 is N = 1,024, d = 64, heads = 12, causal")
+    bad = iosim_("tightness", "--model", "gpt5", *typed)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    asked = ("sweep", "--algo", "flash2", "--workers", "1", "--json")
+    ok(*asked, "--model", "gpt2", *typed, "--out", str(tmp_path / "model"))
+    ok(*asked, *typed, *mine, "--out", str(tmp_path / "typed"))
+    one, other = (query("SELECT hash, total_words FROM rows", [tmp_path / x]).to_pylist()
+                  for x in ("model", "typed"))  # fmt: skip
+    assert one == other
+    assert len(one) == 1

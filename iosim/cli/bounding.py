@@ -44,6 +44,7 @@ def bounds(
 @opt.sizes("N", "heads")
 @opt.sizes("d", metavar="LIST", d="one, or 32,64,128")
 @opt.problem_options("attention")
+@opt.model
 @opt.memory("one, a list, or 256:1Mi:x1.2", metavar="LIST")
 @click.option(
     "--class",
@@ -56,8 +57,8 @@ def bounds(
 @opt.dtype
 @opt.as_json
 def tightness(
-    sizes: opt.Sizes, M: str | None, klass: str, out: Path | None, dtype: str | None,
-    as_json: bool,
+    sizes: opt.Sizes, model: str | None, M: str | None, klass: str, out: Path | None,
+    dtype: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Hold the best schedule against the largest proven lower bound: how far from optimal?
 
@@ -67,6 +68,7 @@ def tightness(
     from iosim.checks import tightness as best
     from iosim.output import plot, table
 
+    sizes = {**opt.of_model(model), **sizes}
     N, d = sizes.get("N"), sizes.get("d")
     if N is None or d is None or M is None:
         raise InputError("tightness needs --N, --d and --M: give all three")

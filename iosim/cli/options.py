@@ -20,7 +20,7 @@ from iosim.cli.layout import cell, layout
 from iosim.errors import InputError
 from iosim.problem import MODELS, PROBLEMS, Option, every_axis, every_option, size_names
 from iosim.problem import model as find_model
-from iosim.units import parse_int, parse_option, parse_words
+from iosim.units import parse_int, parse_option, parse_words, typed_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 Sizes = Mapping[str, str]
@@ -171,19 +171,30 @@ def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
     What a model sets is said on stderr.
     """
     cls = PROBLEMS[kind]
-    told: dict[str, Any] = {}
-    if model is not None:
-        found = find_model(model)
-        if found.kind != kind:
-            raise InputError(f"{model} is a model of {found.kind}, not of {kind}: leave it out")
-        remark(f"{model} is {said(found)} ({MODELS[model][1]})")
-        told = found.told
-    told |= parsed(kind, given)
+    told = parsed(kind, {**of_model(model, kind), **given})
     missing = [x.name for x in cls.axes() if x.name not in told and x.default is None]
     if missing:
         them = "it" if len(missing) == 1 else "them"
         raise InputError(f"{kind} needs {', '.join(spelt(x)[0] for x in missing)}: give {them}")
     return cls(**told)
+
+
+def of_model(model: str | None, kind: str = "attention") -> Sizes:
+    """A model's sizes and options as people type them, said on stderr; none without a model.
+
+    Raises InputError for an unknown model, and for one of another kind of problem.
+    """
+    if model is None:
+        return {}
+    found = find_model(model)
+    if found.kind != kind:
+        raise InputError(f"{model} is a model of {found.kind}, not of {kind}: leave it out")
+    remark(f"{model} is {said(found)} ({MODELS[model][1]})")
+    options = {one.name: one for one in found.options()}
+    return {
+        name: typed_option(options[name], value) if name in options else str(value)
+        for name, value in found.told.items()
+    }
 
 
 def parsed(kind: str, given: Sizes) -> dict[str, Any]:

@@ -30,6 +30,7 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @opt.path("--out", "the directory to fill; run again to carry on", required=True)
 @click.option("--algo", metavar="LIST", help="flash2,small_cache")
 @opt.sizes(metavar="RANGE", N="1024:65536:x2", d="64,128", n="columns of C", k="inner size")
+@opt.model
 @opt.memory("256:1Mi:x1.2", metavar="RANGE")
 @opt.dtype
 @click.option("--tiles", help="auto, gpu, paper, or like B_r=16:256:x2,B_c=64")
@@ -42,9 +43,10 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @csv
 @opt.as_json
 def sweep(
-    out: Path, algo: str | None, sizes: opt.Sizes, M: str | None, dtype: str | None,
-    tiles: str | None, engine: str | None, feasible: bool, config: Path | None,
-    shard_rows: int | None, workers: int, dask: str | None, csv: Path | None, as_json: bool,
+    out: Path, algo: str | None, sizes: opt.Sizes, model: str | None, M: str | None,
+    dtype: str | None, tiles: str | None, engine: str | None, feasible: bool,
+    config: Path | None, shard_rows: int | None, workers: int, dask: str | None,
+    csv: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Count a grid of points into a directory of Parquet shards.
 
@@ -53,7 +55,7 @@ def sweep(
     from iosim.sweep import Folder, Sweep
 
     given: dict[str, Any] = {
-        "algo": algo, **sizes, "M": M, "dtype": dtype, "tiles": tiles, "engine": engine,
+        "algo": algo, **opt.of_model(model), **sizes, "M": M, "dtype": dtype, "tiles": tiles, "engine": engine,
         "feasible": feasible, "shard_rows": shard_rows,
     }  # fmt: skip
     declared = Sweep.of(**given) if config is None else Sweep.from_toml(config, **given)
