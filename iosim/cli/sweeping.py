@@ -55,8 +55,8 @@ def sweep(
     from iosim.sweep import Folder, Sweep
 
     given: dict[str, Any] = {
-        "algo": algo, **opt.of_model(model), **sizes, "M": M, "dtype": dtype, "tiles": tiles, "engine": engine,
-        "feasible": feasible, "shard_rows": shard_rows,
+        "algo": algo, **opt.of_model(model), **sizes, "M": M, "dtype": dtype, "tiles": tiles,
+        "engine": engine, "feasible": feasible, "shard_rows": shard_rows,
     }  # fmt: skip
     declared = Sweep.of(**given) if config is None else Sweep.from_toml(config, **given)
     with _pool(workers, dask) as pool:

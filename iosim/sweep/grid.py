@@ -363,4 +363,4 @@ def _check_sizes(sweep: Sweep) -> None:
     used |= {x for one in _options(sweep) for x in (one.name, *one.sizes)}
     for name in (*given, *dict(sweep.options)):
         if name not in used:
-            raise InputError(f"no algorithm of the sweep has a size {name}: leave --{name} out")
+            raise InputError(f"no algorithm of the sweep has --{name}: leave it out")
