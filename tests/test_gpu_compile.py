@@ -17,26 +17,37 @@ from strategies import plain_algorithms
 import iosim
 from iosim.gpu.reports.validate import validate_jobs
 from iosim.gpu.run.job import Job
+from iosim.problem import BlockSparse
 
 SCRIPT = r"""
 import json, re, sys, warnings
 warnings.simplefilter("ignore")
+import numpy as np
 import triton
 from triton.backends.compiler import GPUTarget
+from iosim import bind
+from iosim.gpu import emit
 from iosim.gpu.run.job import Job
-from iosim.algorithms import ALGORITHMS
+from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.gpu.run.launch import load_kernels
 from iosim.gpu.run.memory import dtype_of
 
 ALGORITHMS["causal"] = "causal"  # beside this file
 types = {"fp16": "*fp16", "bf16": "*bf16", "fp32": "*fp32", "int32": "*i32"}
 for line in sys.stdin:
-    job = Job(**json.loads(line))
-    emitted, program = job.emitted(), job.instance.program
+    told = json.loads(line)
+    marked = {name: np.array(mask) for name, mask in told.pop("marked").items()}
+    job = Job(**told)
+    if marked:  # a job has no masks
+        program = algorithm(job.algorithm).program
+        emitted = emit(bind(program, job.problem.sizes, job.tiles, marked))
+    else:
+        emitted, program = job.emitted(), job.instance.program
     functions = load_kernels(emitted)
     for kernel in emitted.kernels:
         signature = {f"{t}_ptr": types[dtype_of(program.tensor(t), job.dtype)]
                      for t in kernel.tensors}
+        signature |= {f"{name}_ptr": "*i32" for name in kernel.masks}
         signature |= {"gate_ptr": "*i32"} if kernel.in_step else {}
         signature |= {"clock_ptr": "*i64"} if kernel.clock else {}
         signature["words_ptr"] = "*i64"
@@ -59,8 +70,8 @@ for line in sys.stdin:
 """
 
 
-def _compile(jobs: list[Job]) -> list[list]:
-    lines = "\n".join(json.dumps(job.as_dict()) for job in jobs)
+def _compile(jobs: list[Job], marked: dict[str, list] | None = None) -> list[list]:
+    lines = "\n".join(json.dumps(job.as_dict() | {"marked": marked or {}}) for job in jobs)
     compiled = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     compiled["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     done = subprocess.run(
@@ -151,3 +162,16 @@ def test_a_name_that_comes_back_with_another_shape_compiles(W):
     """Held rows make blocks of 16 or 32, the others of 64."""
     sizes = {"N": 300, "d": 64, "heads": 1}
     assert _compile([Job("flash2_keep", sizes, {"W": W, "B_r": 64, "B_c": 64})])
+
+
+@pytest.mark.parametrize(("N", "tiles"), [(1024, (64, 64)), (1000, (64, 32)), (100, (128, 128))])
+def test_a_loop_under_a_block_mask_compiles_and_fits(N, tiles):
+    B_r, B_c = tiles
+    job = Job.of("block_sparse", BlockSparse(N, N, 64, 2), {"B_r": B_r, "B_c": B_c})
+    mask = [[(i + j) % 3 == 0 for j in range(-(-N // B_c))] for i in range(-(-N // B_r))]
+    ((name, shared, moves),) = _compile([job], {"blocks": mask})
+    assert name == "block_sparse"
+    assert shared <= 227 * 1024
+    assert "ld.global.b32" in moves  # the mask's own words
+    assert "ld.global.v4.b32" in moves
+    assert not any(m.startswith("cp.async") for m in moves)  # K and V: not ahead of the condition

@@ -5,6 +5,7 @@ That is 0, except where a row's maximum was taken of them.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -60,6 +61,13 @@ class Edges:
                 buffer = op.operands[k].buffer
                 if letter in spec.lowest and k not in spec.writes and buffer not in made:
                     self._low.add(name(buffer))
+
+    @contextlib.contextmanager
+    def perhaps(self) -> Iterator[None]:
+        """What is inside may not run: a block that read −inf before may still do so after it."""
+        before = frozenset(self._low)
+        yield
+        self._low |= before
 
     def before(self, op: Op, blocks: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """What operands must be filled with beyond their edges: pairs of operand and value.

@@ -32,6 +32,7 @@ class Kernel:
         grid: program instances to launch.
         items: independent pieces of work; equal to `grid` unless in step.
         tensors: the order of the pointer arguments.
+        masks: block masks, whose pointers (int32, row by row) follow those of the tensors.
         keys: the columns of ``words_ptr``, in order.
         in_step: whether a ``gate_ptr`` (int32, zeroed before every launch) follows the pointers.
         clock: whether a ``clock_ptr`` (int64, two per item) follows: start and end of each item.
@@ -44,6 +45,7 @@ class Kernel:
     grid: int
     items: int
     tensors: tuple[str, ...]
+    masks: tuple[str, ...]
     keys: tuple[Key, ...]
     in_step: bool
     clock: bool

@@ -45,14 +45,8 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     """Compile a bound program to Triton source; with `clock`, items note when they start and end.
 
     Raises EmitError, naming the cause: an operation without a template, a buffer that is cut
-    unevenly, a block that is too large, a block mask, or a nest that cannot run in step.
+    unevenly, a block that is too large, or a nest that cannot run in step.
     """
-    if instance.masks:
-        raise EmitError(
-            f"{instance.program.name} runs where the block mask {instance.masks[0][0]} marks, and "
-            "kernels have no loop that skips tiles: run it on the machine, or choose a schedule "
-            "without one"
-        )
     bodies = nests(instance)
     stem = Names(instance.program, ()).of("kernel", _stem(instance.program.name))
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]

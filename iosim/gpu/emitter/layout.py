@@ -9,8 +9,9 @@ the last axis's extent.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -33,7 +34,7 @@ from iosim.program.ir import (
     dims,
     unstacked,
 )
-from iosim.program.space import Env, Range, inside, resolved, step, tiles
+from iosim.program.space import Env, Range, inside, resolved, running, step
 from iosim.program.walk import Instance
 
 SECTOR = 32  # bytes, the unit in which an NVIDIA GPU moves data between the SM and L2
@@ -120,13 +121,25 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
     spans = [*(loop.span for loop in outer), *(x for x in index if isinstance(x, Span))]
     named = {edge.tile for span in spans for edge in span.edges}
     access = _Access(word_bytes(dtype, tensor.wide), len(dims(node.index)) == 1)
-    return _over(outer, named, index, access, instance.env)
+    named |= {x for loop in outer if loop.marks for x in (loop.tile, loop.marks.rows)}
+    runs = functools.partial(running, program=instance.program, marked=dict(instance.masks))
+    return _over(outer, named, runs, index, access, instance.env)
 
 
 def _over(
-    loops: tuple[Loop, ...], named: set[Tile], index: tuple[Plain, ...], access: _Access, env: Env
+    loops: tuple[Loop, ...],
+    named: set[Tile],
+    runs: Callable[[Loop, Env], Iterator[Range]],
+    index: tuple[Plain, ...],
+    access: _Access,
+    env: Env,
 ) -> int:
-    """Sectors of a transfer inside loops; only those whose tiles are named go tile by tile."""
+    """Sectors of a transfer inside loops; only those whose tiles are named go tile by tile.
+
+    Args:
+        named: tiles that a span names or that number the rows and columns of a block mask.
+        runs: the tiles of a loop that run.
+    """
     if not loops:
         n = 1
         for x in index:
@@ -144,8 +157,8 @@ def _over(
     if loop.tile in named:
         return sum(
             _of_tile(loop.tile, at, index, access)
-            * _over(inner, named, index, access, inside(env, loop.tile, at))
-            for at in tiles(loop, env)
+            * _over(inner, named, runs, index, access, inside(env, loop.tile, at))
+            for at in runs(loop, env)
         )
     (start, stop), by = resolved(loop.span, env), step(loop, env)
     if stop <= start:
@@ -159,7 +172,7 @@ def _over(
         n = stop - start
     else:
         n = -(-(stop - start) // by)
-    return n * _over(inner, named, index, access, env)
+    return n * _over(inner, named, runs, index, access, env)
 
 
 def _of_tile(tile: Tile, at: Range, index: tuple[Plain, ...], access: _Access) -> int:

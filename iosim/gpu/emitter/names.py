@@ -1,7 +1,7 @@
 """Names in a kernel's text: what a program calls its things, unless a kernel has that name already.
 
 A program may call a buffer ``to_16`` or a tensor ``words``.  Who comes first keeps its name: the
-kernel's own, then tensors, then tiles, then buffers; a later one gets ``_`` at its end.
+kernel's own, then tensors, tiles, block masks and buffers; a later one gets ``_`` at its end.
 
 Triton takes what is assigned before a loop and in it for one variable, of one shape and type.  So a
 buffer that comes back with another shape, while the name is still known, gets another name.
@@ -16,6 +16,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from iosim.counts import Key
 from iosim.program.ir import Loop, Node, Program, Span, Tile, nodes
+from iosim.program.marks import masks
 from iosim.program.ops import OPS
 
 # What the emitted text says itself: its arguments, its helpers, and its launch.
@@ -44,10 +45,16 @@ class Names:
         for node in nodes(body):
             if isinstance(node, Loop):
                 self.var(node.tile)
+        for name in masks(program):
+            self.marks(name)
 
     def ptr(self, tensor: str) -> str:
         """The pointer to a tensor."""
         return self._tensor("ptr", tensor)
+
+    def marks(self, mask: str) -> str:
+        """The pointer to a block mask."""
+        return self.of(("marks", mask), f"{mask}_ptr")
 
     def counter(self, key: Key) -> str:
         """The count of a tensor's words in one direction."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -11,10 +12,11 @@ from iosim.counts import Key
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
 from iosim.gpu.emitter.edges import Edges, Operand, operand_names
+from iosim.gpu.emitter.gate import stretches
 from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.names import Names
-from iosim.gpu.emitter.nests import NOTHING, Body, chain, grows, touched, wide_tiles
+from iosim.gpu.emitter.nests import NOTHING, Body, asked, chain, grows, touched, wide_tiles
 from iosim.gpu.emitter.whole import Portion, portions
 from iosim.program.ir import (
     Alloc,
@@ -60,6 +62,7 @@ class KernelText:
             *(("store", t) for t in sorted(stores)),
         )
         self.tensors = tuple(t.name for t in instance.program.tensors if t.name in loads | stores)
+        self.masks = tuple(name for name, _ in instance.masks if name in asked(body))
         grid, inside = chain(body)
         self.items = 1
         for loop in grid:
@@ -71,6 +74,7 @@ class KernelText:
             grid=self.programs,
             items=self.items,
             tensors=self.tensors,
+            masks=self.masks,
             keys=self.keys,
             in_step=in_step is not None,
             clock=clock,
@@ -83,6 +87,7 @@ class KernelText:
 
     def _function(self, name: str) -> str:
         pointers = [self.names.ptr(t) for t in self.tensors]
+        pointers += [self.names.marks(name) for name in self.masks]
         pointers += ["gate_ptr"] * (self.in_step is not None) + ["clock_ptr"] * self.clock
         row = f"words_ptr + tl.program_id(0) * {len(self.keys)}"
         return "\n".join([
@@ -173,16 +178,17 @@ class KernelText:
         if (once or cuts(loop)) and not gated:
             self._unrolled(loop)
             return
-        depth = self.depth
-        if gated:
-            self._iterate(loop, Portion(*self._gate(loop)), None)
+        depth, last = self.depth, None
+        if gated and self.in_step:
+            lines, found = stretches(loop, self.in_step, self.items, self.programs, self.where)
         else:
             first, last = self.where.bounds(loop, self._say)
             lines, found = portions(loop, first, last, self.buffers, self.tiles)
-            for line in lines:
-                self._say(line)
-            for portion in found:
-                self._iterate(loop, portion, last if loop.span.edges else None)
+        for line in lines:
+            self._say(line)
+        self.depth += gated
+        for portion in found:
+            self._iterate(loop, portion, last if loop.span.edges else None)
         self.depth = depth
 
     def _unrolled(self, loop: Loop) -> None:
@@ -200,6 +206,7 @@ class KernelText:
                     self._say(f"if {at} < {last}:")
                     self.depth += 1
                     inside.enter_context(self.names.scope())
+                inside.enter_context(self._marked(loop, str(at)))
                 self.tiles.open(fixed, str(at), self._say, last, loose=last is not None)
                 self._body(loop.body)
             self.depth = depth
@@ -212,30 +219,24 @@ class KernelText:
         self._say(f"for {var} in range({portion.first}, {portion.last}, {self.where.step(loop)}):")
         self.depth += 1
         self.idle |= portion.idle
-        with self.names.scope():
+        with self.names.scope(), self._marked(loop, var):
             self.tiles.open(loop, var, self._say, stop, portion.full)
             self._body(loop.body)
         if not loop.parallel and touched(loop.body, Load) & touched(loop.body, Store):
             self._say("tl.debug_barrier()  # the next iteration reads what this one stored")
         self.depth, self.idle = depth, idle
 
-    def _gate(self, loop: Loop) -> tuple[str, str]:
-        """Split a sweep into stretches with a gate before each; returns the stretch's bounds."""
-        assert self.in_step is not None
-        if loop.span.edges:
-            raise EmitError(f"loop {loop.tile} follows an outer tile: emit it without in_step")
-        (start, stop), step = self.instance.span(loop.span), self.where.step(loop)
-        stretch = self.in_step.every * step
-        gates = -(-(stop - start) // stretch)
-        self._say(f"for sweep in range(0, {gates}):")
+    @contextlib.contextmanager
+    def _marked(self, loop: Loop, at: str) -> Iterator[None]:
+        """What follows runs where the loop's block mask, if it has one, marks the iteration."""
+        if loop.marks is None:
+            yield
+            return
+        self._say(f"if tl.load({self.where.pair(loop, at)}) != 0:")
         self.depth += 1
-        # In the last wave fewer programs have work, and only they arrive.
-        self._say(f"here = tl.minimum({self.programs}, {self.items} - wave * {self.programs})")
-        passed = f"wave * {gates * self.programs}"
-        self._say(f"wait_for_all(gate_ptr, {passed} + (sweep + 1) * here)")
-        first = add(str(start), f"sweep * {stretch}")
-        last = f"{first} + {stretch}"
-        return first, f"min({last}, {stop})" if (stop - start) % stretch else last
+        with self.names.scope(), self.edges.perhaps():
+            yield
+        self.depth -= 1
 
     def _each_part(self, node: Load | Store | Alloc) -> None:
         """Make or move a buffer, part by part where it is cut."""

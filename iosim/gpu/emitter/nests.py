@@ -125,11 +125,11 @@ def _empty(instance: Instance, x: Dim) -> bool:
 def chain(body: Body) -> tuple[tuple[Loop, ...], Body]:
     """The grid loops that hold nothing but one another, outermost first, and what they hold."""
     found: list[Loop] = []
-    while (
-        len(body) == 1 and isinstance(body[0], Loop) and body[0].parallel and not body[0].span.edges
-    ):
-        found.append(body[0])
-        body = body[0].body
+    while len(body) == 1 and isinstance(loop := body[0], Loop) and loop.parallel:
+        if loop.span.edges or loop.marks is not None:
+            break  # its iterations are not the same for all items
+        found.append(loop)
+        body = loop.body
     return tuple(found), body
 
 
@@ -142,6 +142,11 @@ def wide_tiles(instance: Instance, body: Body) -> bool:
     """Whether a body loads tiles, not only vectors, of a tensor that is fp32 in any case."""
     found = (n for n in nodes(body) if isinstance(n, Load) and len(dims(n.index)) == 2)
     return any(instance.program.tensor(n.tensor).wide for n in found)
+
+
+def asked(body: Body) -> set[str]:
+    """The block masks that a body asks."""
+    return {n.marks.name for n in nodes(body) if isinstance(n, Loop) and n.marks is not None}
 
 
 def grows(loop: Loop) -> bool:

@@ -100,6 +100,26 @@ class Places:
             self._found[key] = _places(span, loops, self.instance.env)
         return self._found[key]
 
+    def pair(self, loop: Loop, at: str) -> str:
+        """Where the word of a loop's block mask lies that belongs to an iteration, as text.
+
+        Args:
+            at: where the iteration starts.
+        """
+        assert loop.marks is not None
+        self.at[loop.tile], self.loops[loop.tile] = at, loop
+        rows, columns = dict(self.instance.masks)[loop.marks.name].shape
+        row, column = self._number(loop.marks.rows), self._number(loop.tile)
+        far = rows * columns >= 2**31
+        found = self.names.marks(loop.marks.name)
+        for x, stride in ((row, columns), (column, 1)):
+            if x.isdigit():
+                found += f" + {int(x) * stride}" if int(x) else ""
+            else:
+                x = f"tl.cast({x}, tl.int64)" if far else x
+                found += f" + {x}" if stride == 1 else f" + {x} * {stride}"
+        return found
+
     def bounds(self, loop: Loop, say: Callable[[str], None]) -> tuple[str, str]:
         """The first position of a loop and the one after its last, as text."""
         if not loop.span.edges:

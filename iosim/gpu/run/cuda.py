@@ -88,7 +88,7 @@ class Cuda:
             options = {"COUNT": count, "num_warps": warps, "num_stages": depth}
             try:
                 if kernel.in_step:
-                    pointers[len(kernel.tensors)].zero_()
+                    pointers[len(kernel.tensors) + len(kernel.masks)].zero_()
                     self._check_resident(kernel, function, pointers, options)
                 done = function[(kernel.grid,)](*pointers, **options)
             except (OutOfResources, PTXASError) as error:

@@ -62,12 +62,17 @@ def prepare(
 ) -> list[Prepared]:
     """Give every kernel its memory; launch them in order, each after the one before has ended."""
     functions = load_kernels(emitted)
+    masks = {
+        name: device.put(mask.array.astype(np.int32).ravel(), "int32")
+        for name, mask in emitted.instance.masks
+    }
     found = []
     for kernel in emitted.kernels:
         words = device.zeros(kernel.grid * len(kernel.keys) if count else 1, "int64")
         gate = [device.zeros(1, "int32")] if kernel.in_step else []
         clock = [device.zeros(2 * kernel.items, "int64")] if kernel.clock else []
-        pointers = [*(memory[t] for t in kernel.tensors), *gate, *clock, words]
+        given = [*(memory[t] for t in kernel.tensors), *(masks[name] for name in kernel.masks)]
+        pointers = [*given, *gate, *clock, words]
         launch = functools.partial(device.launch, kernel, functions[kernel.name], pointers, count)
         found.append(Prepared(kernel, launch, words, clock[0] if clock else None))
     return found

@@ -1,0 +1,36 @@
+"""A sweep in stretches with a gate before each, for programs that are kept in step."""
+
+from __future__ import annotations
+
+from iosim.gpu.emitter.blocks import EmitError, add
+from iosim.gpu.emitter.kernel import InStep
+from iosim.gpu.emitter.places import Places
+from iosim.gpu.emitter.whole import Portion
+from iosim.program.ir import Loop
+
+
+def stretches(
+    loop: Loop, in_step: InStep, items: int, programs: int, where: Places
+) -> tuple[list[str], list[Portion]]:
+    """The lines of the loop over stretches, and the iterations of one.
+
+    Raises EmitError for a loop that differs from program to program.
+    """
+    why = "follows an outer tile" if loop.span.edges else ""
+    if loop.marks is not None:
+        why = f"runs where the block mask {loop.marks.name} marks"
+    if why:
+        raise EmitError(f"loop {loop.tile} {why}: emit it without in_step")
+    (start, stop), step = where.instance.span(loop.span), where.step(loop)
+    stretch = in_step.every * step
+    gates = -(-(stop - start) // stretch)
+    first = add(str(start), f"sweep * {stretch}")
+    last = f"{first} + {stretch}"
+    if (stop - start) % stretch:
+        last = f"min({last}, {stop})"
+    return [
+        f"for sweep in range(0, {gates}):",
+        # In the last wave fewer programs have work, and only they arrive.
+        f"    here = tl.minimum({programs}, {items} - wave * {programs})",
+        f"    wait_for_all(gate_ptr, wave * {gates * programs} + (sweep + 1) * here)",
+    ], [Portion(first, last)]
