@@ -400,3 +400,15 @@ def test_a_model_is_swept_and_held_against_its_bounds(tmp_path: Path) -> None:
                   for x in ("model", "typed"))  # fmt: skip
     assert one == other
     assert len(one) == 1
+
+
+def test_a_program_of_another_mask_is_refused() -> None:
+    """The sizes of a causal problem are those of a dense one: the program must know its mask."""
+    problem = Attention(64, 8, causal=True)
+    flash2 = iosim.algorithm("flash2")
+    with pytest.raises(InputError, match="problem has a causal mask: take flash2"):
+        iosim.optimal_tiles(flash2.program, problem, 1000)
+    with pytest.raises(InputError, match="is for a causal mask, and the problem has no mask"):
+        iosim.smallest_capacity(flash2.program_for(problem), Attention(64, 8))
+    dense = iosim.optimal_tiles(flash2.program, Attention(64, 8), 1000).total_words
+    assert iosim.optimal_tiles(flash2.program_for(problem), problem, 1000).total_words < dense

@@ -482,6 +482,7 @@ class Builder:
             tensors=tuple(self._tensors.values()),
             body=tuple(self._blocks[0]),
             limits=self.form.limits,
+            mask=self.form.mask,
             derived=tuple(self._derived.values()),
         )
         check(program)

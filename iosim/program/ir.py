@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, assert_never, overload
 
 from iosim.counts import Key
 from iosim.errors import ProgramError
-from iosim.problem import Derived, Tensor
+from iosim.problem import Derived, Mask, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +397,7 @@ class Program:
     """A schedule: what it computes, its tile parameters, its tensors, and the tree.
 
     `limits` are sizes that are no axes and may be 0: how far a window reaches.  `derived` are axes
-    whose lengths follow when the others are bound.
+    whose lengths follow when the others are bound.  `mask` is of the form that it was traced for.
 
     Its hash is taken once: tables of programs are asked at every `bind` and count.
     """
@@ -409,6 +409,7 @@ class Program:
     body: tuple[Node, ...]
     limits: tuple[str, ...] = ()
     derived: tuple[Derived, ...] = ()
+    mask: Mask | None = None
 
     @functools.cached_property
     def _fields(self) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from iosim.counting import numbers
 from iosim.errors import CapacityError, InputError, closest
-from iosim.problem import LARGEST_SIZE, check_size
+from iosim.problem import LARGEST_SIZE, Mask, check_size
 from iosim.program.ir import Program
 from iosim.program.marks import refuse
 from iosim.program.space import fixed_spans
@@ -171,6 +171,16 @@ def _check_given(program: Program, problem: Sized) -> None:
         )
     if not hasattr(problem, "sizes"):
         raise InputError(f"tiles are chosen for a problem, got {type(problem).__name__}: give one")
+    form = getattr(problem, "form", None)
+    if form is not None and form.mask != program.mask:
+        raise InputError(
+            f"this program of {program.name} is for {_masked(program.mask)}, and the problem has "
+            f"{_masked(form.mask)}: take {program.name}'s program_for(problem)"
+        )
+
+
+def _masked(mask: Mask | None) -> str:
+    return "no mask" if mask is None else "a mask" if mask.right != "causal" else "a causal mask"
 
 
 def _one(program: Program, problem: Sized, fixed: Mapping[str, int] | None) -> dict[str, Any]:

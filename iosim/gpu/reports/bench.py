@@ -112,7 +112,11 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     from iosim.gpu.run.tasks import compile_all, environment
 
     case = asked.get("case", "dense")
-    compile_all([job for d in asked["head_sizes"] for job in candidates(d, asked["M"], case=case)])
+    lengths = sorted({_tuned_at(N) for N in asked["lengths"]})
+    compile_all([
+        job for d in asked["head_sizes"] for at in lengths
+        for job in candidates(d, asked["M"], at, case)
+    ])  # fmt: skip
     torch = torch_module()
     rows = []
     for d in asked["head_sizes"]:
