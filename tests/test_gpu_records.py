@@ -30,7 +30,7 @@ GPUS = ROOT / "experiments" / "data" / "gpu"
 RECORDED = GPUS / "h200"
 MACHINES = ["h200", "h100"]
 KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper"]
-MORE = ["decode"]  # recorded on one machine
+MORE = ["validate-options", "validate-paged", "bench-causal", "decode"]  # on one machine
 
 
 REPLAYED = {f"iosim gpu replay experiments/data/gpu/{machine}": machine for machine in MACHINES}
