@@ -14,7 +14,7 @@ import iosim
 from iosim import problem as problem_module
 from iosim.algorithms import Algorithm
 from iosim.problem import BaseProblem, Tensor, size_names
-from iosim.program.ir import Affine
+from iosim.program.index import Affine
 from iosim.program.marks import masks
 
 MOST_CELLS = 4000

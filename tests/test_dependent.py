@@ -24,17 +24,8 @@ from iosim.errors import ProgramError
 from iosim.gpu import emit, interpret
 from iosim.problem import Tensor
 from iosim.program.check import check as check_program
-from iosim.program.ir import (
-    Affine,
-    Edge,
-    Free,
-    Load,
-    Loop,
-    Param,
-    Program,
-    Span,
-    Tile,
-)
+from iosim.program.index import Affine, Edge, Span, Tile
+from iosim.program.ir import Free, Load, Loop, Param, Program
 
 
 @settings(max_examples=250, deadline=None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import walking
+from test_blocks import stream_rows
 
 import iosim
 from iosim.gpu import EmitError, InStep, emit, interpret
@@ -42,25 +43,6 @@ def stream_keys(b: Any) -> None:
                 b.free(s, v)
             b.store(o, "O", h, i, "d")
             b.free(o)
-
-
-def stream_rows(b: Any) -> None:
-    """The mask's rows are tiles of keys, whose loop is sequential; O is added up in HBM."""
-    B_r, B_c = b.tile_sizes("N", "B_r")[0], b.tile_sizes("N_k", "B_c")[0]
-    for h in b.grid("heads"):
-        for i in b.grid("N", B_r):
-            o = b.zeros("o", i, "d")
-            b.store(o, "O", h, i, "d")
-            b.free(o)
-        for j in b.tiles("N_k", B_c):
-            k = b.load("K", h, j, "d")
-            for i in b.tiles("N", B_r, where=("by_keys", j)):
-                q, o, s = b.load("Q", h, i, "d"), b.load("O", h, i, "d"), b.zeros("s", i, j)
-                b.op("matmul_nt", s, q, k)
-                b.op("matmul_nn", o, s, k)
-                b.store(o, "O", h, i, "d")
-                b.free(q, o, s)
-            b.free(k)
 
 
 def two_masks(b: Any) -> None:

@@ -12,21 +12,8 @@ from strategies import bound_programs
 import iosim
 from iosim.errors import CapacityError, InputError, LeakError, ProgramError, ResidencyError
 from iosim.problem import Copy
-from iosim.program.ir import (
-    Affine,
-    Alloc,
-    Free,
-    Load,
-    Loop,
-    Node,
-    Op,
-    Program,
-    Ref,
-    Span,
-    Store,
-    Tensor,
-    Tile,
-)
+from iosim.program.index import Affine, Span, Tile
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Ref, Store, Tensor
 
 WHOLE = Span("n", Affine(), Affine.of("n"))
 TENSORS = (Tensor("X", ("n",)), Tensor("Y", ("n",)))

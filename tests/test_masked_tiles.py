@@ -18,7 +18,7 @@ from iosim.counting.integers import OnInts
 from iosim.counting.poly import Part, Poly, Sum
 from iosim.counting.signs import falls_with
 from iosim.errors import InputError
-from iosim.program.ir import Affine, Span, Tile
+from iosim.program.index import Affine, Span, Tile
 
 SCHEDULES = (
     "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "naive", "spill_rows"

@@ -19,22 +19,8 @@ from iosim.counting.closed import close
 from iosim.errors import InputError, ProgramError
 from iosim.problem import Attention, Copy
 from iosim.program.build import Builder
-from iosim.program.ir import (
-    Affine,
-    Edge,
-    Free,
-    Load,
-    Loop,
-    Op,
-    Param,
-    Program,
-    Ref,
-    Span,
-    Store,
-    Tensor,
-    Tile,
-    nodes,
-)
+from iosim.program.index import Affine, Edge, Span, Tile
+from iosim.program.ir import Free, Load, Loop, Op, Param, Program, Ref, Store, Tensor, nodes
 
 
 def trace(schedule: Callable[[Any], None], problem: Any = Attention) -> Program:

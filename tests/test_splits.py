@@ -22,7 +22,7 @@ from iosim.gpu.emitter.kernels import emit
 from iosim.gpu.run.interpreter import interpret
 from iosim.program.canonical import canonical
 from iosim.program.check import check
-from iosim.program.ir import Number
+from iosim.program.index import Number
 from iosim.program.ops import OPS
 from iosim.trace import tally
 
@@ -463,7 +463,7 @@ def test_a_program_without_derived_axes_reads_as_before() -> None:
     assert "derived" not in canonical(iosim.algorithm("flash2").program)
     assert '"derived":[{"name":"splits","of":' in canonical(SPLIT.program)
     assert '"type":"Number"' in canonical(SPLIT.program)
-    assert str(Number(iosim.program.ir.Tile("s", "N_k"), "splits")) == "#s"
+    assert str(Number(iosim.program.index.Tile("s", "N_k"), "splits")) == "#s"
 
 
 def test_sinks_are_refused() -> None:

@@ -20,7 +20,8 @@ from iosim.gpu import emit, interpret
 from iosim.gpu.emitter import layout
 from iosim.program.canonical import canonical
 from iosim.program.check import check
-from iosim.program.ir import Load, Loop, Span, Stack, Tile, nodes, unstacked
+from iosim.program.index import Span, Stack, Tile, unstacked
+from iosim.program.ir import Load, Loop, nodes
 from iosim.program.ops import OPS
 from iosim.program.walk import walk
 from iosim.trace import tally
@@ -325,7 +326,7 @@ def test_what_is_no_stack_is_refused() -> None:
 
 
 def test_programs_made_by_hand_are_checked_too() -> None:
-    tile, whole = Tile("i", "m"), Span("n", *(iosim.program.ir.Affine.of(x) for x in (0, "n")))
+    tile, whole = Tile("i", "m"), Span("n", *(iosim.program.index.Affine.of(x) for x in (0, "n")))
     program = attention(None)
     stray = dataclasses.replace(
         program, body=(*program.body, Load("x", "A", (Stack((whole, tile)), whole)))

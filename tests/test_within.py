@@ -23,7 +23,7 @@ from iosim.errors import ProgramError
 from iosim.gpu import emit, interpret
 from iosim.problem import BaseProblem, Tensor
 from iosim.program.canonical import canonical, digest
-from iosim.program.ir import Affine, Edge, Span, Tile
+from iosim.program.index import Affine, Edge, Span, Tile
 from iosim.program.space import resolved
 
 

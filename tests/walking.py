@@ -10,7 +10,8 @@ import numpy as np
 
 import iosim
 from iosim.problem import word_bytes
-from iosim.program.ir import Alloc, Edge, Free, Load, Loop, Store, Tile, dims, nodes
+from iosim.program.index import Edge, Tile, dims
+from iosim.program.ir import Alloc, Free, Load, Loop, Store, nodes
 from iosim.program.walk import walk
 from iosim.trace import tally
 

@@ -15,8 +15,9 @@ from iosim.algorithms._shape import (
     unseen,
     values,
 )
-from iosim.program.build import Buffer, Builder
-from iosim.program.ir import Index, Tile
+from iosim.program.build import Builder
+from iosim.program.handles import Buffer
+from iosim.program.index import Index, Tile
 
 
 def statistics(b: Builder, i: Index, x: Index | str) -> tuple[Buffer, Buffer, Buffer]:

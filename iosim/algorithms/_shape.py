@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.problem import Mask
-from iosim.program.build import Bound, Buffer, Builder
-from iosim.program.ir import Affine, Index, Span, Stack, Tile
+from iosim.program.build import Builder
+from iosim.program.handles import Bound, Buffer
+from iosim.program.index import Affine, Index, Span, Stack, Tile
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from iosim.algorithms._entry import Algorithm
 from iosim.algorithms._passes import statistics
 from iosim.algorithms._shape import reach, safe, shift
 from iosim.problem import PagedAttention
-from iosim.program.build import Bound, Builder
+from iosim.program.build import Builder
+from iosim.program.handles import Bound
 
 
 def schedule(b: Builder) -> None:

@@ -21,7 +21,7 @@ from iosim.counting import columns, integral
 from iosim.counting.closed import Level
 from iosim.counting.integers import OnInts
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, names_of
-from iosim.program.ir import Affine, Edge, Span, Tile
+from iosim.program.index import Affine, Edge, Span, Tile
 from iosim.program.space import placed
 
 Columns = Mapping[Any, Any]  # name → array; inside a loop, its tile's edges too

@@ -28,22 +28,8 @@ from iosim.counting import marked
 from iosim.counting.poly import Atom, Clip, Part, Poly, Row, Sum, Trips, follows, names_of
 from iosim.counts import Key
 from iosim.errors import ProgramError
-from iosim.program.ir import (
-    Affine,
-    Alloc,
-    Free,
-    Index,
-    Load,
-    Loop,
-    Node,
-    Op,
-    Program,
-    Span,
-    Store,
-    Tile,
-    dims,
-    unstacked,
-)  # fmt: skip
+from iosim.program.index import Affine, Index, Span, Tile, dims, unstacked
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
 from iosim.program.marks import pairs_of
 from iosim.program.space import covers
 

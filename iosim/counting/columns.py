@@ -20,7 +20,7 @@ import numpy as np
 
 from iosim.counting.closed import Level
 from iosim.counting.poly import Atom, Clip, Part, Sum, follows
-from iosim.program.ir import Affine, Edge, Span, Tile
+from iosim.program.index import Affine, Edge, Span, Tile
 from iosim.program.space import allowed, inside, placed
 
 Columns = Mapping[Any, Any]

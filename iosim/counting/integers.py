@@ -17,7 +17,8 @@ from iosim.counting.closed import Level
 from iosim.counting.poly import Atom, Clip, Part, Poly, Row, Sum, Trips, follows
 from iosim.counting.sums import Line, Stretch, over_tiles, pieces
 from iosim.errors import ProgramError
-from iosim.program.ir import Affine, Edge, Loop, Span, Tile
+from iosim.program.index import Affine, Edge, Span, Tile
+from iosim.program.ir import Loop
 from iosim.program.space import Env, Range, allowed, covered, inside, resolved
 
 # Tiles that are walked one by one, where a sum or a peak depends on a sum that depends on them.

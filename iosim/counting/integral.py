@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from iosim.counting.poly import Part, Sum
-from iosim.program.ir import Affine, Edge, Span, Tile
+from iosim.program.index import Affine, Edge, Span, Tile
 
 Columns = Mapping[Any, Any]
 

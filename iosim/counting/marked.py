@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 
 from iosim.counting.poly import Poly, Row, Trips
-from iosim.program.ir import Affine, Loop
+from iosim.program.index import Affine
+from iosim.program.ir import Loop
 from iosim.program.marks import number
 
 

@@ -16,7 +16,8 @@ from iosim.counting.poly import Poly
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.problem import LARGEST_SIZE, as_array, derive
-from iosim.program.ir import Program, Tile
+from iosim.program.index import Tile
+from iosim.program.ir import Program
 from iosim.program.space import (
     Range,
     clipped,

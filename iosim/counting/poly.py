@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from iosim.program.ir import Affine, Span, Tile
+from iosim.program.index import Affine, Span, Tile
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,8 @@ from typing import assert_never
 from iosim.counting.closed import moved
 from iosim.counting.integers import OnInts
 from iosim.errors import InputError
-from iosim.program.ir import (
-    Alloc,
-    Free,
-    Index,
-    Load,
-    Loop,
-    Node,
-    Op,
-    Program,
-    Single,
-    Store,
-    Tile,
-    dims,
-    unstacked,
-)
+from iosim.program.index import Index, Single, Tile, dims, unstacked
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
 

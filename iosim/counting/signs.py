@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from iosim.counting.poly import Clip, Part, Poly, Sum, Trips, names_of
-from iosim.program.ir import Affine, Edge, Tile
+from iosim.program.index import Affine, Edge, Tile
 
 
 def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:

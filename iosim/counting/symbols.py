@@ -16,7 +16,8 @@ from iosim.counting.closed import Level, close, highest
 from iosim.counting.poly import Atom, Clip, Part, Row, Sum, Trips
 from iosim.counts import Counts, Key
 from iosim.errors import InputError
-from iosim.program.ir import Affine, Edge, Name, Program, Span, Tile
+from iosim.program.index import Affine, Edge, Name, Span, Tile
+from iosim.program.ir import Program
 from iosim.program.space import leasts
 from iosim.program.walk import bind
 

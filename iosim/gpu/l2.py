@@ -33,22 +33,8 @@ from iosim.gpu.emitter.kernels import EmitError
 from iosim.gpu.emitter.nests import Body, chain, nests, touched
 from iosim.gpu.run.job import Job
 from iosim.problem import word_bytes
-from iosim.program.ir import (
-    Alloc,
-    At,
-    Free,
-    Load,
-    Loop,
-    Number,
-    Op,
-    Span,
-    Store,
-    Tile,
-    Within,
-    dims,
-    nodes,
-    unstacked,
-)
+from iosim.program.index import At, Number, Span, Tile, Within, dims, unstacked
+from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store, nodes
 from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 from iosim.units import bytes_of

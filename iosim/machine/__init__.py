@@ -23,20 +23,8 @@ from iosim.machine.places import Array, Lanes, Start, State
 from iosim.problem import check_positions, check_size
 from iosim.program import space
 from iosim.program.check import check
-from iosim.program.ir import (
-    Alloc,
-    Free,
-    Index,
-    Load,
-    Loop,
-    Node,
-    Op,
-    Ref,
-    Span,
-    Store,
-    dims,
-    nodes,
-)
+from iosim.program.index import Index, Span, dims
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
 from iosim.program.marks import numbered_tiles
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance

@@ -19,25 +19,23 @@ from numpy.typing import NDArray
 from iosim.counts import Key
 from iosim.errors import ResidencyError
 from iosim.program import space
-from iosim.program.ir import (
+from iosim.program.index import (
     Affine,
     At,
     Dim,
     Edge,
     Index,
-    Load,
-    Marks,
     Number,
     Plain,
     Span,
     Stack,
-    Store,
     Tile,
     Within,
     dim_of,
     dims,
     unstacked,
 )
+from iosim.program.ir import Load, Marks, Store
 from iosim.program.marks import BlockMask
 from iosim.program.walk import Instance
 

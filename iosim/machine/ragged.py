@@ -16,7 +16,8 @@ import numpy as np
 from iosim.errors import ProgramError
 from iosim.machine import places
 from iosim.machine.places import Ints, Lanes, Start, State
-from iosim.program.ir import Alloc, Load, Loop, Node, Span, Tile, dims, unstacked
+from iosim.program.index import Span, Tile, dims, unstacked
+from iosim.program.ir import Alloc, Load, Loop, Node
 
 
 def groups(s: State, loop: Loop, start: int, stop: int, step: int) -> Iterator[Lanes]:

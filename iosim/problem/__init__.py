@@ -17,29 +17,31 @@ from iosim.errors import InputError, closest
 from iosim.problem.attention import Attention
 from iosim.problem.base import (
     LARGEST_SIZE,
-    LIMITS,
     WHOLE,
     Arithmetic,
-    Array,
-    Axis,
     BaseProblem,
-    Derived,
-    Form,
-    Mask,
-    Option,
     Problem,
-    Tensor,
     as_array,
-    axis,
-    check_positions,
     check_size,
-    derive,
-    option,
     size_names,
 )
 from iosim.problem.blocks import BlockSparse
 from iosim.problem.copy import Copy
 from iosim.problem.family import Family
+from iosim.problem.form import (
+    LIMITS,
+    Array,
+    Axis,
+    Derived,
+    Form,
+    Mask,
+    Option,
+    Tensor,
+    axis,
+    check_positions,
+    derive,
+    option,
+)
 from iosim.problem.matmul import MatMul
 from iosim.problem.paged import PagedAttention
 

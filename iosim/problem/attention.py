@@ -8,12 +8,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from iosim.problem.base import (
-    WHOLE,
-    Arithmetic,
+from iosim.problem.base import WHOLE, Arithmetic, BaseProblem
+from iosim.problem.form import (
     Array,
     Axis,
-    BaseProblem,
     Form,
     Mask,
     Tensor,

@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.errors import InputError
-from iosim.problem.base import Array, BaseProblem, Tensor, axis
+from iosim.problem.base import BaseProblem
+from iosim.problem.form import (
+    Array,
+    Tensor,
+    axis,
+)
 
 
 @dataclass(frozen=True, repr=False)

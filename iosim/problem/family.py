@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.problem.base import LIMITS, Form, size_names
+from iosim.problem.base import size_names
+from iosim.problem.form import LIMITS, Form
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from iosim.problem.base import Array, BaseProblem, Tensor, axis
+from iosim.problem.base import BaseProblem
+from iosim.problem.form import (
+    Array,
+    Tensor,
+    axis,
+)
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from iosim.errors import InputError
-from iosim.problem.base import (
+from iosim.problem.base import BaseProblem
+from iosim.problem.form import (
     Array,
     Axis,
-    BaseProblem,
     Derived,
     Form,
     Mask,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.problem.base import WHOLE, Arithmetic, Mask
+from iosim.problem.base import WHOLE, Arithmetic
+from iosim.problem.form import Mask
 
 
 @dataclass(frozen=True, slots=True)

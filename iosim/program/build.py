@@ -6,76 +6,30 @@ cannot depend on data; in exchange one trace serves every size and every backend
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import cast
 
 from iosim.errors import ProgramError, closest
 from iosim.problem import Derived, Form, Problem, Tensor
 from iosim.program.check import check
-from iosim.program.ir import (
+from iosim.program.handles import Bound, Buffer, check_shapes, named, said
+from iosim.program.index import (
     Affine,
-    Alloc,
     At,
-    Dim,
     Edge,
-    Free,
     Index,
-    Load,
-    Loop,
-    Marks,
-    Node,
     Number,
-    Op,
-    Param,
-    Program,
-    Ref,
     Single,
     Span,
     Stack,
-    Store,
     Tile,
     Within,
     dims,
     tiles_of,
     unstacked,
-)  # fmt: skip
+)
+from iosim.program.ir import Alloc, Free, Load, Loop, Marks, Node, Op, Param, Program, Ref, Store
 from iosim.program.ops import OPS
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A handle on a resident buffer; ``q[x]`` is the part of it that the tile x covers.
-
-    `serial` tells it from another buffer that has its name once it is freed.
-    """
-
-    name: str
-    index: tuple[Dim, ...]
-    part: Tile | None = None
-    serial: int = 0
-
-    def __getitem__(self, part: Tile) -> Buffer:
-        if not isinstance(part, Tile):
-            raise ProgramError(f"{self.name}[{part!r}]: a part is what a tile covers; give a tile")
-        if part.point:
-            raise ProgramError(
-                f"{self.name}[{part}]: {part} is a single position; cut a part by a loop with steps"
-            )
-        found = [x for x in self.index if x.axis == part.axis]
-        if len(found) != 1:
-            raise ProgramError(
-                f"{self.name}[{part}] is ambiguous or empty: {self.name} must have exactly one "
-                f"dimension along {part.axis}"
-            )
-        if self.part is not None or not isinstance(found[0], Span):
-            raise ProgramError(
-                f"{self.name}[{part}]: {found[0] if self.part is None else self.part} is a tile "
-                "already, and a part must be cut from a fixed span"
-            )
-        index = tuple(part if x.axis == part.axis else x for x in self.index)
-        return replace(self, index=index, part=part)
 
 
 class Builder:
@@ -119,7 +73,7 @@ class Builder:
 
     def scratch(self, name: str, *axes: str, wide: bool = False) -> None:
         """Declare an intermediate tensor in HBM; `wide` marks a statistic kept in fp32."""
-        if _named(name) in self._tensors:
+        if named(name) in self._tensors:
             raise ProgramError(f"tensor {name!r} is declared twice: choose another name")
         self._tensors[name] = Tensor(name, tuple(map(self._axis, axes)), wide)
 
@@ -132,7 +86,7 @@ class Builder:
         Args:
             letters: what tiles of that step are called, if not as others of the axis.
         """
-        if _named(name) in self._axes or name in self._params:
+        if named(name) in self._axes or name in self._params:
             raise ProgramError(f"axis {name!r} has the name of another size: choose one")
         self._check_step(self._axis(axis), step)
         self._derived[name] = Derived(name, axis, step)
@@ -192,7 +146,7 @@ class Builder:
             axis: a derived axis; needed where the tile's step makes several.
         """
         if not isinstance(tile, Tile) or tile not in self._open:
-            raise ProgramError(f"number of {_said(tile)}: give an open tile")
+            raise ProgramError(f"number of {said(tile)}: give an open tile")
         made = [x.name for x in self._derived.values()
                 if (x.of, x.step) == (tile.axis, self._steps[tile])]  # fmt: skip
         if axis is None and len(made) == 1:
@@ -209,7 +163,7 @@ class Builder:
     def within(self, tile: Tile, axis: str) -> Within:
         """A tile counted from its own start, on an axis that is as long as its step."""
         if not isinstance(tile, Tile) or tile not in self._open:
-            raise ProgramError(f"within {_said(tile)}: give an open tile")
+            raise ProgramError(f"within {said(tile)}: give an open tile")
         return Within(tile, self._axis(axis))
 
     def at(self, buffer: Buffer, axis: str) -> At:
@@ -289,7 +243,7 @@ class Builder:
             raise ProgramError(
                 f"a loop runs where {where!r}: give the name of a block mask and an open tile"
             )
-        return Marks(_named(where[0]), where[1])
+        return Marks(named(where[0]), where[1])
 
     def _check_step(self, axis: str, step: str) -> None:
         param = self._params.get(step) if isinstance(step, str) else None
@@ -365,26 +319,14 @@ class Builder:
         spec = OPS[name]
         if len(operands) != len(spec.dims):
             raise ProgramError(f"{name} takes {len(spec.dims)} operands, got {len(operands)}")
-        bound: dict[str, Dim] = {}
-        for letters, buffer in zip(spec.dims, operands, strict=True):
+        for buffer in operands:
             self._resident(buffer)
             if buffer.part is not None and buffer.part not in self._open:
                 raise ProgramError(
                     f"{buffer.name}[{buffer.part}] is used after loop {buffer.part} has ended: "
                     "move the use inside"
                 )
-            if letters == "*":
-                continue
-            if len(letters) != len(buffer.index):
-                raise ProgramError(
-                    f"{name}: {buffer.name} has {len(buffer.index)} dimensions, needs {letters!r}"
-                )
-            for letter, index in zip(letters, buffer.index, strict=True):
-                if bound.setdefault(letter, index) != index:
-                    raise ProgramError(
-                        f"{name}: dimension {letter!r} is {bound[letter]} and {index} "
-                        f"(in {buffer.name}): the extents must agree"
-                    )
+        check_shapes(name, operands)
         if set(scalars) != set(spec.scalars):
             wanted = ", ".join(f"{x}=" for x in spec.scalars) or "none"
             got = ", ".join(f"{x}=" for x in scalars) or "none"
@@ -398,7 +340,7 @@ class Builder:
         """A bound as an affine expression of names that are known here."""
         if isinstance(bound, bool) or not isinstance(bound, (str, int, Affine)):
             raise ProgramError(
-                f"{_said(bound)} bounds {what}: give a size, a whole number, or an edge "
+                f"{said(bound)} bounds {what}: give a size, a whole number, or an edge "
                 "of an open tile (i.start, i.stop)"
             )
         value = Affine.of(bound)
@@ -411,7 +353,7 @@ class Builder:
         return value
 
     def _declare(self, param: Param) -> str:
-        if _named(param.name) in self._params or param.name in {*self._axes, *self.form.limits}:
+        if named(param.name) in self._params or param.name in {*self._axes, *self.form.limits}:
             raise ProgramError(f"tile size {param.name!r} has the name of another size: choose one")
         self._params[param.name] = param
         return param.name
@@ -430,7 +372,7 @@ class Builder:
         for x in index:
             if not isinstance(x, (str, Span, Tile, Stack, Number, Within, At)):
                 raise ProgramError(
-                    f"{tensor or 'a buffer'} is indexed by {_said(x)}: give a tile, an axis, "
+                    f"{tensor or 'a buffer'} is indexed by {said(x)}: give a tile, an axis, "
                     "or b.span(…)"
                 )
         where = tuple(self.span(self._axis(x)) if isinstance(x, str) else x for x in index)
@@ -452,7 +394,7 @@ class Builder:
         return where
 
     def _new(self, name: str, where: tuple[Index, ...]) -> Buffer:
-        if any(_named(name) in scope for scope in self._scopes):
+        if any(named(name) in scope for scope in self._scopes):
             raise ProgramError(f"buffer {name!r} is already resident: free it or choose a name")
         self._made += 1
         buffer = Buffer(name, dims(where), serial=self._made)
@@ -487,20 +429,6 @@ class Builder:
         )
         check(program)
         return program
-
-
-Bound: TypeAlias = Affine | str | int
-
-
-def _named(name: str) -> str:
-    """A name that listings, options and kernels can hold.  Raises ProgramError for others."""
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ProgramError(f"{name!r} is no name: give letters, digits and _, like x0")
-    return name
-
-
-def _said(value: object) -> str:
-    return f"tile {value}" if isinstance(value, Tile) else repr(value)
 
 
 def build(name: str, problem: type[Problem] | Form, schedule: Callable[[Builder], None]) -> Program:

@@ -11,28 +11,20 @@ from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from iosim.errors import ProgramError
-from iosim.program.ir import (
+from iosim.program.index import (
     Affine,
-    Alloc,
     At,
-    Free,
     Index,
-    Load,
-    Loop,
-    Node,
     Number,
-    Op,
-    Program,
     Span,
     Stack,
-    Store,
     Tile,
     Within,
     dims,
-    nodes,
     tiles_of,
     unstacked,
 )
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store, nodes
 from iosim.program.marks import check_marks
 from iosim.program.ops import OPS
 

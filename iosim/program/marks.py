@@ -17,19 +17,8 @@ from numpy.typing import NDArray
 
 from iosim.errors import InputError, ProgramError, closest
 from iosim.problem import as_array
-from iosim.program.ir import (
-    Affine,
-    Alloc,
-    Load,
-    Loop,
-    Node,
-    Program,
-    Span,
-    Store,
-    Tile,
-    nodes,
-    unstacked,
-)
+from iosim.program.index import Affine, Span, Tile, unstacked
+from iosim.program.ir import Alloc, Load, Loop, Node, Program, Store, nodes
 
 # Marked pairs: all, those in the last row, in the last column, and in both.
 NUMBERS = ("marked", "last_row", "last_column", "corner")

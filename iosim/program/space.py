@@ -11,19 +11,8 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from iosim.program.ir import (
-    Alloc,
-    Edge,
-    Load,
-    Loop,
-    Op,
-    Program,
-    Span,
-    Store,
-    Tile,
-    nodes,
-    unstacked,
-)
+from iosim.program.index import Edge, Span, Tile, unstacked
+from iosim.program.ir import Alloc, Load, Loop, Op, Program, Store, nodes
 from iosim.program.marks import BlockMask, masks, numbers
 
 

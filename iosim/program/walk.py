@@ -9,24 +9,8 @@ from typing import Any, TypeAlias, assert_never
 from iosim.counts import Direction
 from iosim.errors import InputError, closest
 from iosim.problem import check_size, derive
-from iosim.program.ir import (
-    Alloc,
-    At,
-    Free,
-    Index,
-    Load,
-    Loop,
-    Node,
-    Number,
-    Op,
-    Plain,
-    Program,
-    Span,
-    Store,
-    Tile,
-    Within,
-    unstacked,
-)
+from iosim.program.index import At, Index, Number, Plain, Span, Tile, Within, unstacked
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
 from iosim.program.marks import BlockMask, bound_masks, mask_numbers
 from iosim.program.space import (
     Env,

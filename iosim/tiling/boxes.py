@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.program.ir import Affine
+from iosim.program.index import Affine
 from iosim.tiling.candidates import Candidates, Ints
 
 Where: TypeAlias = Mapping[str, Any]

@@ -12,7 +12,7 @@ import numpy as np
 from iosim.counting.arrays import OnArrays, most_room
 from iosim.counting.closed import highest
 from iosim.counting.poly import Clip, Monomial, Poly
-from iosim.program.ir import Affine
+from iosim.program.index import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Candidates, Ints
 from iosim.tiling.lines import depends

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iosim.counting.closed import Level
 from iosim.counting.poly import Atom, Clip, Poly
-from iosim.program.ir import Affine
+from iosim.program.index import Affine
 
 
 def depends(atom: Atom | Affine, names: Collection[str]) -> bool:

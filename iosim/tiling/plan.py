@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from iosim.counting.closed import Level, Nest, close
 from iosim.counting.poly import Poly
 from iosim.counting.signs import falls_with, rises_with
-from iosim.program.ir import Affine, Program, Span
+from iosim.program.index import Affine, Span
+from iosim.program.ir import Program
 from iosim.program.space import fixed_spans, leasts
 from iosim.tiling.lines import OccupancyLine, lines
 from iosim.tiling.regroup import regrouped

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum
-from iosim.program.ir import Affine
+from iosim.program.index import Affine
 
 
 def regrouped(words: Poly, axis_of: Mapping[str, str]) -> Poly:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from iosim.counting.poly import Atom, Clip, Poly, Trips
 from iosim.counting.signs import never_negative
-from iosim.program.ir import Affine
+from iosim.program.index import Affine
 from iosim.tiling.lines import OccupancyLine, depends
 
 _MOST_HOLDS = 2

@@ -13,22 +13,8 @@ from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.places import Places
-from iosim.program.ir import (
-    Alloc,
-    Dim,
-    Index,
-    Load,
-    Loop,
-    Single,
-    Span,
-    Stack,
-    Store,
-    Tile,
-    dim_of,
-    dims,
-    nodes,
-    unstacked,
-)
+from iosim.program.index import Dim, Index, Single, Span, Stack, Tile, dim_of, dims, unstacked
+from iosim.program.ir import Alloc, Load, Loop, Store, nodes
 from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 

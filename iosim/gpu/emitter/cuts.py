@@ -13,20 +13,8 @@ from typing import assert_never
 
 from iosim.gpu.emitter.blocks import Blocks, EmitError
 from iosim.gpu.emitter.layout import ranges
-from iosim.program.ir import (
-    Alloc,
-    Free,
-    Index,
-    Load,
-    Loop,
-    Node,
-    Op,
-    Ref,
-    Span,
-    Store,
-    Tile,
-    nodes,
-)
+from iosim.program.index import Index, Span, Tile
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
 from iosim.program.ops import OpSpec
 from iosim.program.space import cases
 from iosim.program.walk import Instance

@@ -26,7 +26,8 @@ from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nest import KernelText
 from iosim.gpu.emitter.nests import nests
 from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER, WORD
-from iosim.program.ir import Load, dims, nodes
+from iosim.program.index import dims
+from iosim.program.ir import Load, nodes
 from iosim.program.walk import Instance
 
 __all__ = ["EmitError", "Emitted", "InStep", "Kernel", "emit"]

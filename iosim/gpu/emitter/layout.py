@@ -17,23 +17,8 @@ from typing import assert_never
 
 from iosim.counts import Key
 from iosim.problem import Tensor, word_bytes
-from iosim.program.ir import (
-    Alloc,
-    At,
-    Free,
-    Load,
-    Loop,
-    Node,
-    Number,
-    Op,
-    Plain,
-    Span,
-    Store,
-    Tile,
-    Within,
-    dims,
-    unstacked,
-)
+from iosim.program.index import At, Number, Plain, Span, Tile, Within, dims, unstacked
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
 from iosim.program.space import Env, Range, inside, resolved, running, step
 from iosim.program.walk import Instance
 

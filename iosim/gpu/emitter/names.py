@@ -15,7 +15,8 @@ import re
 from collections.abc import Hashable, Iterable, Iterator
 
 from iosim.counts import Key
-from iosim.program.ir import Loop, Node, Program, Span, Tile, nodes
+from iosim.program.index import Span, Tile
+from iosim.program.ir import Loop, Node, Program, nodes
 from iosim.program.marks import masks
 from iosim.program.ops import OPS
 

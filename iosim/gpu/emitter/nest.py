@@ -18,21 +18,8 @@ from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import NOTHING, Body, asked, chain, grows, touched, wide_tiles
 from iosim.gpu.emitter.whole import Portion, portions
-from iosim.program.ir import (
-    Alloc,
-    Dim,
-    Free,
-    Load,
-    Loop,
-    Op,
-    Ref,
-    Span,
-    Store,
-    Tile,
-    dims,
-    nodes,
-    unstacked,
-)
+from iosim.program.index import Dim, Span, Tile, dims, unstacked
+from iosim.program.ir import Alloc, Free, Load, Loop, Op, Ref, Store, nodes
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
 

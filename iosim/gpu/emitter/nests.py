@@ -12,23 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from iosim.program.ir import (
-    Alloc,
-    Dim,
-    Edge,
-    Free,
-    Load,
-    Loop,
-    Node,
-    Op,
-    Ref,
-    Span,
-    Stack,
-    Store,
-    Tile,
-    dims,
-    nodes,
-)
+from iosim.program.index import Dim, Edge, Span, Stack, Tile, dims
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
 from iosim.program.ops import OPS
 from iosim.program.space import allowed
 from iosim.program.walk import Instance

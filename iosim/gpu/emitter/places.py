@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from iosim.gpu.emitter.names import Names
 from iosim.program import space
-from iosim.program.ir import (
+from iosim.program.index import (
     Affine,
     At,
     Dim,
     Edge,
-    Loop,
     Number,
     Plain,
     Single,
@@ -24,6 +23,7 @@ from iosim.program.ir import (
     Tile,
     Within,
 )
+from iosim.program.ir import Loop
 from iosim.program.walk import Instance
 
 Ints: TypeAlias = NDArray[np.int64]

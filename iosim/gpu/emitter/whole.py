@@ -13,20 +13,8 @@ from typing import assert_never
 
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.nests import shape_of
-from iosim.program.ir import (
-    Affine,
-    Alloc,
-    Dim,
-    Edge,
-    Free,
-    Load,
-    Loop,
-    Op,
-    Store,
-    Tile,
-    dims,
-    nodes,
-)
+from iosim.program.index import Affine, Dim, Edge, Tile, dims
+from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store, nodes
 from iosim.program.ops import OPS
 
 
