@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.algorithms import algorithm
+from iosim.bounds import bound
 from iosim.counting.numbers import peak
 from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
@@ -40,11 +41,8 @@ def _problem(asked: Mapping[str, Any]) -> Attention:
 
 
 def compulsory_bytes(problem: Attention) -> int:
-    """Q, K and V once, and O once."""
-    return WORD * (
-        problem.heads * problem.N * (problem.d + problem.values)
-        + problem.groups * problem.keys * (problem.d + problem.values)
-    )
+    """Q, K and V once, and O once: the bound that holds for any M."""
+    return WORD * round(bound("compulsory").words(problem, 1))
 
 
 def candidates(name: str, problem: Attention, M: int) -> list[Job]:

@@ -35,15 +35,13 @@ def forward(torch: Any, variant: str, causal: bool = False) -> Callable[[Any, An
         p = torch.nn.functional.dropout(torch.softmax(s, dim=-1), 0.1)
         return p @ v
 
-    def fused(q: Any, k: Any, v: Any) -> Any:
-        attend = torch.nn.functional.scaled_dot_product_attention
-        grouped = len(k) < len(q)
-        x = (q[None], k[None], v[None])
-        return attend(*x, scale=1.0, is_causal=causal, enable_gqa=grouped)[0]
-
     def fused_batch(q: Any, k: Any, v: Any) -> Any:
         attend = torch.nn.functional.scaled_dot_product_attention
-        return attend(q, k, v, scale=1.0, enable_gqa=k.shape[1] < q.shape[1])
+        grouped = k.shape[1] < q.shape[1]
+        return attend(q, k, v, scale=1.0, is_causal=causal, enable_gqa=grouped)
+
+    def fused(q: Any, k: Any, v: Any) -> Any:
+        return fused_batch(q[None], k[None], v[None])[0]
 
     found = {
         "standard": standard, "standard_masked": standard_masked, "fused": fused,
