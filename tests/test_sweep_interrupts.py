@@ -8,15 +8,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from test_sweep import GIVEN, swept
 
 from iosim.sweep import Folder, Sweep, collect
+from iosim.sweep.database import interruptible
 
 # Minutes of work, in shards of less than a second.
 SLOW = ["--algo", "small_cache", "--N", "512", "--d", "64", "--M", "1Ki:8Ki:x1.002",
@@ -78,6 +81,31 @@ def test_a_long_question(sql: str, tmp_path: Path) -> None:
     swept(tmp_path / "s", **GIVEN)
     asking = started("query", sql, "s", "--json", cwd=tmp_path)
     assert interrupted(asking, loaded(asking, "_duckdb")) == HALTED
+
+
+@pytest.mark.parametrize("deaf", [0, 3])
+def test_a_question_is_waited_for(deaf: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupt comes while its thread starts; nothing is raised before the thread's end."""
+    asked, ended = threading.Event(), threading.Event()
+    heard = iter(range(100))
+    database = SimpleNamespace(interrupt=lambda: next(heard) >= deaf and asked.set())
+    start = threading.Thread.start
+
+    def starting(thread: threading.Thread) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starting)
+
+    def call() -> None:
+        asked.wait(20)
+        time.sleep(0.2)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(database, call)
+    assert ended.is_set()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks at a process's libraries")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 import threading
 import warnings
@@ -26,8 +27,6 @@ T = TypeVar("T")
 VIEW = "rows"
 MEMORY = "1GiB"
 BATCH_ROWS = 2**16
-# Seconds that an interrupted query has to end.
-PATIENCE_S = 5.0
 
 
 def warn(text: str) -> None:
@@ -186,8 +185,11 @@ def stream(db: Any, reader: Any) -> Iterator[Any]:
 def interruptible(db: Any, call: Callable[[], T]) -> T:
     """Call something that DuckDB does; Ctrl-C ends it.
 
-    DuckDB looks for no signal while it works, so it works in a thread of its own.
+    DuckDB looks for no signal while it works, so it works in a thread of its own.  This thread
+    waits for it to the end: a process that ends while another thread is inside DuckDB aborts.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return call()  # signals only reach the main thread
     result: list[T] = []
     failed: list[BaseException] = []
 
@@ -198,17 +200,29 @@ def interruptible(db: Any, call: Callable[[], T]) -> T:
             failed.append(error)
 
     thread = threading.Thread(target=work, daemon=True)
-    try:
+    with _interrupts_noted() as noted:
         thread.start()
-        thread.join()
-    except KeyboardInterrupt:
-        # The process must not end while the thread is inside DuckDB, which would abort it.
-        for _ in range(int(PATIENCE_S / 0.05)):  # before the query runs it has no effect
-            db.interrupt()
-            if thread.ident is None or not thread.is_alive():
-                break
+        while thread.is_alive():
+            if noted:
+                db.interrupt()  # without effect before the query runs, so again and again
             thread.join(0.05)
-        raise
+    if noted:
+        raise KeyboardInterrupt
     if failed:
         raise failed[0]
     return result[0]
+
+
+@contextlib.contextmanager
+def _interrupts_noted() -> Iterator[list[int]]:
+    """Interrupts that come meanwhile, instead of the exceptions that they raise."""
+    noted: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if before in (signal.SIG_IGN, None):
+        yield noted
+        return
+    signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
