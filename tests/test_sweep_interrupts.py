@@ -102,10 +102,14 @@ def test_a_question_is_waited_for(deaf: int, monkeypatch: pytest.MonkeyPatch) ->
         time.sleep(0.2)
         ended.set()
 
-    with pytest.raises(KeyboardInterrupt):
-        interruptible(database, call)
-    assert ended.is_set()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interruptible(database, call)
+        assert ended.is_set()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks at a process's libraries")
