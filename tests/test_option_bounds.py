@@ -168,6 +168,19 @@ def test_a_bound_that_is_only_for_dense_attention_says_so() -> None:
     assert {one.name for one in Attention.options()} == set(EVERY_OPTION)
 
 
+def test_sources_name_the_proof_that_covers_the_options() -> None:
+    dense, causal = Attention(64, 8), Attention(64, 8, causal=True)
+    for before, row in zip(bounds_for(dense, 100), bounds_for(causal, 100), strict=True):
+        carried = row.applies and row.name != "compulsory"  # which needs no proof
+        more = "; with options proofs/attention_options.md" if carried else ""
+        assert row.source == before.source + more
+        assert row.proof == ("attention_options" if carried else before.proof)
+        assert "attention_options" not in before.source
+    said = ok("tightness", "--N", "64", "--d", "8", "--M", "100", "--causal", "--json")
+    rows = {row["name"]: row for row in json.loads(said)["bounds"]}
+    assert rows["constant-tight-once"]["proof"] == "attention_options"
+
+
 def test_the_printed_formulas() -> None:
     N, d, e, heads, M = (sym(x) for x in ("N", "d", "d_v", "heads", "M"))
     once, again = bound("constant-tight-once"), bound("constant-tight-recompute")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,27 @@ def test_what_is_typed_is_counted(name: str) -> None:
     bound = ",".join(f"{x}={v}" for x, v in found["tiles"].items())
     numbers = ok("show", "flash2", *SIZES[:4], *words, "--tiles", bound)
     assert f"in all {counts['store', 'O']:,}" in numbers
+
+
+def test_the_iteration_that_has_the_peak_is_shown_where_it_may_be_any(tmp_path: Path) -> None:
+    """The first rows see fewer columns than fill a tile."""
+    flash2 = shlex.split("count flash2 --N 10 --d 2 --M 99 --tiles B_r=3,B_c=4")
+    window = (*flash2, "--window", "2,0")
+    assert ok(*window).splitlines()[-2:] == [
+        "peak   38 of 99 words",
+        "       at h = 0, i = 3 … 5, j = 1 … 4, with q, o, m, l, k, s",
+    ]
+    found, dense = json.loads(ok(*window, "--json")), json.loads(ok(*flash2, "--json"))
+    assert found.pop("peak_at") == {
+        "tiles": {"h": [0, 1], "i": [3, 6], "j": [1, 5]},
+        "buffers": ["q", "o", "m", "l", "k", "s"],
+    }
+    assert list(found) == list(dense)
+    assert ok(*flash2).splitlines()[-1].startswith("peak ")
+    np.save(tmp_path / "mask.npy", np.eye(2, dtype=bool)[::-1])
+    mask = ("--mask", f"blocks={tmp_path / 'mask.npy'}", "--tiles", "B_r=3,B_c=4")
+    blocks = ok(*shlex.split("count block_sparse --N 6 --N-k 8 --d 2 --M 99"), *mask)
+    assert "at h = 0, i = 0 … 2, j = 4 … 7, with" in blocks.splitlines()[-1]
 
 
 def test_every_command_of_sizes_takes_every_option() -> None:

@@ -296,4 +296,5 @@ def test_the_catalogue_states_what_is_proved() -> None:
         large, middle = exact(t.LARGE) * N**2 * d**2 / M, exact(t.MIDDLE) * N**2
         want = heads * sympy.Min(large, middle) + on_top
         assert sympy.expand(bound(name).expression - want) == 0
-    assert {b.proof for b in BOUNDS.values()} - {None} <= set(theorems())
+    named = {name for b in BOUNDS.values() for name in (b.proof, b.options_proof)}
+    assert named - {None} <= set(theorems())

@@ -172,8 +172,8 @@ def _row(b: Bound, problem: Problem, M: int) -> BoundRow:
         covers=b.covers,
         classes=b.classes,
         validity=b.validity,
-        source=b.source,
-        proof=b.proof,
+        source=b.source_for(problem.form),
+        proof=b.proof_for(problem.form),
     )
 
 

@@ -118,6 +118,8 @@ class Bound:
         a float64 array of that shape.
     options
         names of the problem's options that its theorem covers.
+    options_proof
+        the name of the proof that carries it over to them, or None where none is needed.
     classes
         the classes that a lower bound covers: all of them for one in print, none for an upper
         bound, which is the count of a single algorithm.
@@ -136,6 +138,7 @@ class Bound:
     numeric: Callable[[Any], Floats] | None = None
     classes: tuple[BoundClass, ...] = tuple(CLASSES.values())
     options: tuple[str, ...] = ()
+    options_proof: str | None = None
 
     @property
     def expression(self) -> Any:
@@ -167,6 +170,22 @@ class Bound:
     def covers_form(self, form: Form) -> bool:
         """Whether the theorem covers the form's kind and options."""
         return self._lack(form) is None
+
+    def source_for(self, form: Form) -> str:
+        """Paper and theorem for problems of a form.
+
+        >>> from iosim.bounds import bound
+        >>> from iosim.problem import Attention
+        >>> bound("constant-tight-once").source_for(Attention(8, 4, causal=True).form)
+        'iosim, proofs/constant_tight.md; with options proofs/attention_options.md'
+        """
+        if form.options and self.options_proof:
+            return f"{self.source}; with options proofs/{self.options_proof}.md"
+        return self.source
+
+    def proof_for(self, form: Form) -> str | None:
+        """The name of the proof for problems of a form, or None."""
+        return (form.options and self.options_proof) or self.proof
 
     def _lack(self, form: Form) -> str | None:
         if form.kind != self.problem:

@@ -41,6 +41,7 @@ PAPER = Bound(
     source="constants of Saha & Ye, arXiv 2402.07443, Lemma 4.1, Theorem 4.4 and Lemma 4.6",
     proof="compression",
     options=EVERY_OPTION,
+    options_proof="attention_options",
 )
 
 SHARP = Bound(
@@ -54,6 +55,7 @@ SHARP = Bound(
     source="iosim, proofs/compression.md: Saha & Ye's argument with the lemma's best constants",
     proof="compression",
     options=EVERY_OPTION,
+    options_proof="attention_options",
 )
 
 ASYMPTOTIC = Bound(

@@ -40,6 +40,7 @@ def _entry(klass: BoundClass) -> Bound:
         numeric=numeric,
         classes=(klass,),
         options=EVERY_OPTION,
+        options_proof="attention_options",
     )
 
 

@@ -40,6 +40,7 @@ PAPER = Bound(
     source="constants of Saha & Ye, arXiv 2402.07443, Lemmas 2.8, 3.3 and 3.4 (2M-partition)",
     proof="saha_ye_large",
     options=EVERY_OPTION,
+    options_proof="attention_options",
 )
 
 ROOTS = Bound(
@@ -53,4 +54,5 @@ ROOTS = Bound(
     source="iosim, proofs/saha_ye_large.md: Saha & Ye's argument, counting completed scores only",
     proof="saha_ye_large",
     options=EVERY_OPTION,
+    options_proof="attention_options",
 )

@@ -32,4 +32,5 @@ LOWER = Bound(
     source="Saha & Ye, arXiv 2402.07443, Theorem 3.7, with the constant of arXiv 1702.02017",
     proof="saha_ye_small",
     options=EVERY_OPTION,
+    options_proof="attention_options",
 )

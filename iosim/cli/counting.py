@@ -11,7 +11,7 @@ import click
 from iosim.algorithms import Algorithm, algorithm, all_algorithms
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
-from iosim.counting.numbers import peak
+from iosim.counting.numbers import PeakAt, peak, peak_at, peak_moves
 from iosim.counting.show import show as listing
 from iosim.engines import engine as find_engine
 from iosim.errors import InputError, closest
@@ -139,6 +139,9 @@ def count(
         "total_words": counts.total_words, "peak_words": top,
         "by_tensor": {"load": counts.by_tensor("load"), "store": counts.by_tensor("store")},
     }  # fmt: skip
+    where = peak_at(choice.instance) if peak_moves(choice.instance.program) else None
+    if where is not None:
+        result["peak_at"] = {"tiles": where.tiles, "buffers": where.buffers}
     if dtype:
         result["dtype"] = dtype
         tensors = choice.instance.program.tensors
@@ -155,6 +158,18 @@ def count(
     click.echo(f"total  {counts.total_words:,} words" + (
         f", {result['total_bytes']:,} bytes ({dtype})" if dtype else ""))  # fmt: skip
     click.echo(f"peak   {top:,} of {words:,} words")
+    if where is not None:
+        click.echo(f"       {_at(where)}")
+
+
+def _at(where: PeakAt) -> str:
+    """Which iteration has the peak, and what it holds."""
+
+    def one(name: str, start: int, stop: int) -> str:
+        return f"{name} = {start:,}" + (f" … {stop - 1:,}" if stop - start > 1 else "")
+
+    at = ", ".join(one(name, *covered) for name, covered in where.tiles.items())
+    return f"at {at}, with {', '.join(where.buffers)}"
 
 
 def _masks(text: str | None) -> dict[str, Any]:

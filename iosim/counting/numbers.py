@@ -67,6 +67,18 @@ class PeakAt:
     buffers: tuple[str, ...]
 
 
+def peak_moves(program: Program) -> bool:
+    """Whether another iteration than the first ones may have the peak.
+
+    Loops that follow tiles and loops under a block mask may have it anywhere.
+
+    >>> from iosim import algorithm
+    >>> peak_moves(algorithm("flash2").program), peak_moves(algorithm("block_sparse").program)
+    (False, True)
+    """
+    return any(level.over or level.block is not None for level in close(program).peak)
+
+
 def peak_at(instance: Instance) -> PeakAt:
     """An iteration that has the peak, and what it holds: the first of equal ones of a place.
 
