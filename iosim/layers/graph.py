@@ -1,0 +1,172 @@
+"""Graphs of operators: data, checked once, run in NumPy.
+
+>>> from iosim.operators import operand, operator
+>>> s = {"j": 4, "i": 8}
+>>> x, y, z = (operand(name, "j i", s) for name in "XYZ")
+>>> graph = Graph("two", (operator("B", "relu", [y], [z]), operator("A", "gelu", [x], [y])))
+>>> [op.name for op in graph.operators], [t.name for t in graph.inputs]
+(['A', 'B'], ['X'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from iosim.errors import InputError
+from iosim.operators import Operand, Operator
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Operators that read each other's tensors.
+
+    Tensors are known by their names.  Operators may call the axes of one otherwise, as QKᵀ calls
+    the rows of K its columns; the sizes are the same.
+
+    Attributes:
+        name: what it is.
+        operators: in an order in which each comes after those that it reads from; made so here, and
+            otherwise as given.
+        keeps: names of tensors that must be written even if no operator reads them; by default
+            those that none reads.
+        dtype: of a word, where a tensor has none of its own.
+
+    Raises InputError for two operators or two tensors of one name, a tensor that two write, and a
+    cycle.
+    """
+
+    name: str
+    operators: tuple[Operator, ...]
+    keeps: frozenset[str] | None = None
+    dtype: str = "fp16"
+    tensors: dict[str, Operand] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        tensors: dict[str, Operand] = {}
+        for op in self.operators:
+            for t in op.tensors:
+                if _kept(before := tensors.setdefault(t.name, t)) != _kept(t):
+                    raise InputError(f"{op.name}: tensor {t.name} is {_said(t)} here and "
+                                     f"{_said(before)} before: make them one")  # fmt: skip
+        names = [op.name for op in self.operators]
+        if twice := [x for k, x in enumerate(names) if x in names[:k]]:
+            raise InputError(f"two operators are called {twice[0]!r}: name one otherwise")
+        writer: dict[str, Operator] = {}
+        for op in self.operators:
+            for t in op.writes:
+                other = writer.setdefault(t.name, op)
+                if other is not op:
+                    raise InputError(f"{other.name} and {op.name} both write {t.name}: rename one")
+        for name in self.keeps or ():
+            if name not in tensors:
+                raise InputError(f"{self.name} has no tensor {name!r} to keep")
+        object.__setattr__(self, "tensors", tensors)
+        object.__setattr__(self, "operators", _ordered(self.operators, writer))
+
+    @cached_property
+    def writer(self) -> Mapping[str, Operator]:
+        """The operator that writes a tensor."""
+        return {t.name: op for op in self.operators for t in op.writes}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[Operator, ...]]:
+        """The operators that read a tensor."""
+        found: dict[str, tuple[Operator, ...]] = dict.fromkeys(self.tensors, ())
+        for op in self.operators:
+            for t in {t.name: t for t in op.reads}.values():
+                found[t.name] += (op,)
+        return found
+
+    @property
+    def inputs(self) -> list[Operand]:
+        """Tensors that no operator writes."""
+        return [t for name, t in self.tensors.items() if name not in self.writer]
+
+    @cached_property
+    def outputs(self) -> list[Operand]:
+        """Tensors that must be written: those of `keeps`, or those that no operator reads."""
+        keeps = self.keeps
+        if keeps is None:
+            keeps = frozenset(name for name in self.writer if not self.readers[name])
+        return [t for name, t in self.tensors.items() if name in keeps]
+
+    @property
+    def flop(self) -> int:
+        """Of all operators."""
+        return sum(op.flop for op in self.operators)
+
+    def part(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
+        """Words in and out, by tensor, of some operators as one kernel.
+
+        It reads each tensor from outside once, and writes those that are read outside or kept.
+        """
+        inside = [op for op in self.operators if op.name in names]
+        made = {t.name for op in inside for t in op.writes}
+        kept = {t.name for t in self.outputs}
+        reads: dict[str, int] = {}
+        writes: dict[str, int] = {}
+        for op in inside:
+            for name, (n_in, n_out) in op.words.items():
+                if n_in and name not in made:
+                    reads[name] = max(n_in, reads.get(name, 0))
+                outside = any(r.name not in names for r in self.readers[name])
+                if n_out and (outside or name in kept):
+                    writes[name] = n_out
+        return reads, writes
+
+    def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All tensors, from arrays of the inputs, in NumPy.
+
+        Raises InputError for an input that is missing or of another shape.
+        """
+        if missing := [t.name for t in self.inputs if t.name not in given]:
+            raise InputError(f"{self.name}: no array for {', '.join(missing)}")
+        found = dict(given)
+        for op in self.operators:
+            made = op(*(found[t.name] for t in op.reads))
+            found.update(zip((t.name for t in op.writes), made, strict=True))
+        return found
+
+    def with_operators(self, more: Iterable[Operator], keeps: Iterable[str] = ()) -> Graph:
+        """The graph with more operators, and more tensors that must be written."""
+        kept = frozenset(t.name for t in self.outputs) | frozenset(keeps)
+        return Graph(self.name, (*self.operators, *more), kept, self.dtype)
+
+
+def _kept(t: Operand) -> tuple[Any, ...]:
+    """What all operators must agree on."""
+    return t.shape, t.role, t.dtype
+
+
+def _said(t: Operand) -> str:
+    axes = " × ".join(f"{n} {a}" for a, n in t.axes)
+    return f"{axes or 'one word'} ({t.role}{', ' + t.dtype if t.dtype else ''})"
+
+
+def _ordered(
+    operators: tuple[Operator, ...], writer: Mapping[str, Operator]
+) -> tuple[Operator, ...]:
+    """A stable order: of those that are ready, the first as given."""
+    place = {op.name: k for k, op in enumerate(operators)}
+    needs = {
+        op.name: {writer[t.name].name for t in op.reads if t.name in writer} for op in operators
+    }
+    sorter = TopologicalSorter(needs)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise InputError(f"a cycle of operators: {' → '.join(error.args[1])}") from None
+    if all(place[n] < place[name] for name, before in needs.items() for n in before):
+        return operators
+    found: list[Operator] = []
+    ready: list[str] = []
+    while sorter.is_active():
+        ready += sorter.get_ready()
+        ready.sort(key=place.__getitem__)
+        found.append(operators[place[ready[0]]])
+        sorter.done(ready.pop(0))
+    return tuple(found)

@@ -1,0 +1,131 @@
+"""Words that an operator moves across a boundary: exact where there is a schedule for it.
+
+A boundary is known by the M of its fast side: what one SM holds at SM↔L2, what the chip holds at
+L2↔DRAM.  A contraction is the `matmul` schedule with optimal tiles, attention a schedule of
+attention, and all else a stream, which reads each input once and writes each output once.
+
+>>> from iosim.operators import operand, operator
+>>> s = {"t": 4096, "i": 1024, "u": 4096}
+>>> linear = operator("linear", "contraction", [operand("X", "t i", s), operand("W", "i u", s)],
+...     [operand("Y", "t u", s)])
+>>> sm = moved(linear, 116_736)
+>>> sm.loads, sm.stores
+({'X': 41943040, 'W': 62914560}, {'Y': 16777216})
+>>> sm.how
+'matmul, B_m = 274, B_n = 410, B_k = 6'
+>>> moved(linear, 2**25).words == linear.words_in + linear.words_out
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from iosim.algorithms import algorithm
+from iosim.counting.numbers import count
+from iosim.errors import InputError
+from iosim.operators import Operator, attention_of, product
+from iosim.problem import Attention, MatMul
+from iosim.program.walk import bind
+from iosim.tiling import optimal_tiles
+
+# Of a contraction and of attention, where nobody chooses: the one that moves the fewest words.
+SCHEDULES = {"contraction": ("matmul",), "attention": ("flash2", "grouped_rows")}
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Words across one boundary.
+
+    Attributes:
+        loads, stores: by tensor.
+        how: the schedule and its tiles, or ``stream``.
+    """
+
+    loads: Mapping[str, int]
+    stores: Mapping[str, int]
+    how: str
+
+    @property
+    def words(self) -> int:
+        """All of them."""
+        return sum(self.loads.values()) + sum(self.stores.values())
+
+
+def moved(op: Operator, M: int, schedule: str | None = None) -> Crossing:
+    """The words of one operator, with a fast memory of M words.
+
+    Args:
+        op: the operator.
+        M: words of fast memory at the boundary.
+        schedule: the name of a schedule, for a contraction or attention; `SCHEDULES` otherwise.
+
+    Raises InputError for a schedule where there is none, one that doesn't solve the problem, and an
+    M in which nothing fits.
+    """
+    match op.kind.name:
+        case "contraction":
+            p = product(op)
+            by = _best("contraction", schedule, MatMul(p.m, p.n, p.k), M)
+            return _times(op, p.batch, by, "ABC")
+        case "attention":
+            by = _best("attention", schedule, attention_of(op), M)
+            found = _times(op, 1, by, "QKVO")
+            rest = {t.name: t.words for t in op.writes[1:]}
+            return Crossing(found.loads, {**found.stores, **rest}, found.how)
+        case _:
+            if schedule is not None:
+                raise InputError(f"{op.name} is a stream: it has no schedule to choose")
+            return _stream(op, M)
+
+
+def _stream(op: Operator, M: int) -> Crossing:
+    along = [t for t in op.reads if set(op.over) <= set(t.names)]
+    row = math.prod(op.sizes[a] for a in op.over)
+    twice = op.kind.again and row * len(along) > M
+    loads = {x: n * (1 + (twice and any(t.name == x for t in along)))
+             for x, (n, _) in op.words.items() if n}  # fmt: skip
+    stores = {x: n for x, (_, n) in op.words.items() if n}
+    return Crossing(loads, stores, "stream, rows read twice" if twice else "stream")
+
+
+def _times(op: Operator, batch: int, by: _ByTensor, names: str) -> Crossing:
+    """A schedule's words under the names of an operator's tensors."""
+    loads: dict[str, int] = {}
+    stores: dict[str, int] = {}
+    for t, x in zip((*op.reads, *op.writes), names, strict=False):
+        for found, words in ((loads, by.loads), (stores, by.stores)):
+            if words.get(x):
+                found[t.name] = found.get(t.name, 0) + batch * words[x]
+    return Crossing(loads, stores, by.how)
+
+
+@dataclass(frozen=True)
+class _ByTensor:
+    loads: Mapping[str, int]
+    stores: Mapping[str, int]
+    how: str
+
+    @property
+    def words(self) -> int:
+        return sum(self.loads.values()) + sum(self.stores.values())
+
+
+def _best(kind: str, schedule: str | None, problem: Attention | MatMul, M: int) -> _ByTensor:
+    if schedule is not None:
+        return _by_tensor(schedule, problem, M)
+    able = [x for x in SCHEDULES[kind] if algorithm(x).supports(problem.form)]
+    return min((_by_tensor(x, problem, M) for x in able), key=lambda by: by.words)
+
+
+@lru_cache(maxsize=4096)
+def _by_tensor(schedule: str, problem: Attention | MatMul, M: int) -> _ByTensor:
+    chosen = algorithm(schedule)
+    program = chosen.program_for(problem)
+    tiles = optimal_tiles(program, problem, M).tiles
+    counts = count(bind(program, problem.sizes, tiles))
+    said = ", ".join([schedule, *(f"{k} = {v}" for k, v in tiles.items())])
+    return _ByTensor(counts.by_tensor("load"), counts.by_tensor("store"), said)

@@ -1,0 +1,116 @@
+"""Operators of neural networks as values: flop and words by tensor.  One file a class.
+
+`operator` makes one from the name of its kind; `OPERATORS` has the kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iosim.errors import InputError, closest
+from iosim.operators import (
+    attention,
+    communication,
+    contraction,
+    elementwise,
+    lookup,
+    normalisation,
+)
+from iosim.operators.attention import attention_of
+from iosim.operators.base import Class, Grads, Kind, Operand, Operator, operand
+from iosim.operators.communication import link_words
+from iosim.operators.contraction import Product, product
+
+__all__ = [
+    "OPERATORS",
+    "Class",
+    "Grads",
+    "Kind",
+    "Operand",
+    "Operator",
+    "Product",
+    "attention_of",
+    "link_words",
+    "operand",
+    "operator",
+    "product",
+]  # fmt: skip
+
+OPERATORS: dict[str, Kind] = {
+    kind.name: kind
+    for module in (contraction, normalisation, elementwise, lookup, attention, communication)
+    for kind in module.KINDS
+}
+
+
+def operator(
+    name: str,
+    kind: str,
+    reads: Sequence[Operand],
+    writes: Sequence[Operand],
+    over: str = "",
+    **settings: Any,
+) -> Operator:
+    """An operator, checked.
+
+    Args:
+        name: its own name.
+        kind: a key of `OPERATORS`.
+        reads, writes: its tensors, in the order of the kind.
+        over: the axes that it works along, by name.
+        settings: values for the kind's settings.
+
+    Raises InputError for an unknown kind or setting, a setting without a value, tensors that are
+    too many or too few, and axes that don't meet.
+
+    >>> from iosim.operators import operand
+    >>> x, y = (operand(t, "b j", {"b": 8, "j": 512}) for t in "XY")
+    >>> operator("P", "softmax", [x], [y], over="j").flop
+    16384
+    """
+    if kind not in OPERATORS:
+        raise InputError(f"{name}: unknown kind of operator {kind!r}: {closest(kind, OPERATORS)}")
+    found = OPERATORS[kind]
+    for what, want, got in (
+        ("reads", found.reads, reads), ("writes", found.writes, writes),
+        ("works along", found.over, over.split()),
+    ):  # fmt: skip
+        if want is not None and len(got) != want:
+            of = "axes" if what == "works along" else "tensors"
+            raise InputError(f"{name}: {kind} {what} {want} {of}, not {len(got)}")
+    for setting in settings:
+        if setting not in found.settings:
+            known = closest(setting, found.settings) if found.settings else "it has none"
+            raise InputError(f"{name}: {kind} has no setting {setting!r}: {known}")
+    for setting, default in found.settings.items():
+        if settings.get(setting, default) is None and setting not in _MAY_BE_NONE:
+            raise InputError(f"{name}: {kind} needs {setting}: give it")
+    made = Operator(name, found, tuple(reads), tuple(writes), tuple(over.split()),
+                    tuple(sorted(settings.items())))  # fmt: skip
+    _check(made)
+    return made
+
+
+_MAY_BE_NONE = {"window"}
+
+
+def _check(op: Operator) -> None:
+    sizes: dict[str, tuple[int, str]] = {}
+    for t in (*op.reads, *op.writes):
+        for axis, size in t.axes:
+            before, where = sizes.setdefault(axis, (size, t.name))
+            if before != size:
+                raise InputError(
+                    f"{op.name}: axis {axis} is {before} in {where} and {size} in {t.name}"
+                )
+    for axis in op.over:
+        if axis not in sizes:
+            raise InputError(f"{op.name}: no tensor has the axis {axis!r} that it works along")
+    if op.kind.check is not None:
+        op.kind.check(op)
+    elif op.kind.touched is None:
+        read = {a for t in op.reads for a in t.names}
+        for t in op.writes:
+            if new := set(t.names) - read:
+                raise InputError(f"{op.name}: axis {min(new)} of {t.name} is in no input")

@@ -1,0 +1,35 @@
+"""Operators that move words between devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iosim.operators.base import Kind, Operator
+
+
+def link_words(op: Operator) -> int:
+    """Words that each device sends, and as many that it receives, in a ring's all-reduce.
+
+    2 (p − 1)/p of the tensor, rounded up: a reduce-scatter and an all-gather (Patarasuk and Yuan,
+    "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69, 2009).
+    """
+    devices = int(op.setting("devices"))
+    return -(-2 * (devices - 1) * op.reads[0].words // devices)
+
+
+def _run(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Of one device's point of view, where all have the same words."""
+    return [arrays[0] * op.setting("devices")]
+
+
+def _flop(op: Operator) -> int:
+    """Additions of one device in a reduce-scatter: (p − 1)/p of the tensor."""
+    devices = int(op.setting("devices"))
+    return -(-(devices - 1) * op.reads[0].words // devices)
+
+
+KINDS = (
+    Kind("all_reduce", "sum over devices, on each of them", "communication", _run,
+         settings={"devices": None}, flop=_flop),
+)  # fmt: skip
