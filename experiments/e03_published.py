@@ -19,7 +19,7 @@ from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
 from iosim.gpu.reports import gpu_report
 from iosim.gpu.reports.paper import PASSES
-from iosim.hardware import gpu
+from iosim.hardware import machine
 from iosim.output.plot import PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, word_bytes
@@ -30,7 +30,7 @@ from . import DATA, Experiment, Rows, digits, whole
 
 PROBLEM = Attention(1024, 64, 16 * 64)
 DTYPE, GB = "fp16", 1e9
-M = gpu("a100").sram_words(DTYPE)
+M = machine("a100").sm_words(DTYPE)
 RECORD = DATA / "gpu" / "h200" / "paper"
 FORWARD, BOTH = "forward", "forward + backward"
 PUBLISHED = (

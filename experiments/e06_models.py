@@ -14,7 +14,7 @@ from typing import Any
 
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
-from iosim.hardware import GPUS, Gpu
+from iosim.hardware import MACHINES, Hardware
 from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, model, word_bytes
@@ -24,8 +24,13 @@ from iosim.units import bytes_of
 from . import COLOURS, SCHEDULES, Experiment, Rows, digits, whole
 
 DTYPE = "fp16"
+GPUS = {name: MACHINES[name] for name in ("v100", "a100", "h100", "h200", "b200")}
 NAMES = {"gpt2": "GPT-2", "bert-large": "BERT-large", "llama3-8b": "Llama-3 8B",
          "llama3-70b": "Llama-3 70B"}  # fmt: skip
+# Of the machines' numbers, those that are used here.
+NUMBERS = (
+    "cores", "sram_bytes", "register_bytes", "cache_bytes", "dram_bytes_per_s", f"peak {DTYPE}",
+)  # fmt: skip
 SHOWN = ("naive", "small_cache", "flash1", "flash2", "compulsory")
 
 
@@ -42,38 +47,40 @@ def tables() -> dict[str, Rows]:
                 )
     machines = [
         {
-            "gpu": g.name, "title": g.title, "year": g.year, "sms": g.sms,
+            "gpu": g.name, "title": g.title, "year": g.year, "sms": g.cores,
             "sram_bytes_per_sm": g.sram_bytes, "register_bytes_per_sm": g.register_bytes,
-            "l2_bytes": g.l2_bytes, "hbm_gb_per_s": digits(g.hbm_bytes_per_s / 1e9),
-            "peak_tflop_per_s": digits(g.flop_per_s / 1e12),
-            "ridge_flop_per_byte": digits(g.ridge, 4),
-            "source": g.source,
+            "l2_bytes": g.cache_bytes, "hbm_gb_per_s": digits(g.dram_bytes_per_s / 1e9),
+            "peak_tflop_per_s": digits(g.peak(DTYPE) / 1e12),
+            "ridge_flop_per_byte": digits(g.ridge_for(DTYPE), 4),
+            "source": "; ".join(dict.fromkeys(g.source(x) for x in NUMBERS)),
         }
         for g in GPUS.values()
     ]  # fmt: skip
     return {"roofline.csv": rows, "machines.csv": machines}
 
 
-def _bytes(machine: Gpu, problem: Attention, schedule: str) -> int:
+def _bytes(machine: Hardware, problem: Attention, schedule: str) -> int:
     if schedule == "compulsory":
         return 4 * problem.heads * problem.N * problem.d * word_bytes(DTYPE)
-    choice = choose_tiles(algorithm(schedule), problem, machine.sram_words(DTYPE))
+    choice = choose_tiles(algorithm(schedule), problem, machine.sm_words(DTYPE))
     moved = bytes_of(count(choice.instance), choice.instance.program.tensors, DTYPE)
     return sum(moved.values())
 
 
-def _row(machine: Gpu, name: str, problem: Attention, schedule: str, moved: int) -> dict[str, Any]:
+def _row(
+    machine: Hardware, name: str, problem: Attention, schedule: str, moved: int
+) -> dict[str, Any]:
     flop = 4 * problem.heads * problem.N**2 * problem.d
     intensity = flop / moved
-    reach = min(machine.flop_per_s, intensity * machine.hbm_bytes_per_s)
-    least_s = max(flop / machine.flop_per_s, moved / machine.hbm_bytes_per_s)
+    reach = min(machine.peak(DTYPE), intensity * machine.dram_bytes_per_s)
+    least_s = max(flop / machine.peak(DTYPE), moved / machine.dram_bytes_per_s)
     return {
         "gpu": machine.name, "model": name, **problem.sizes, "schedule": schedule,
-        "M_words": machine.sram_words(DTYPE), "hbm_bytes": moved, "flop": flop,
+        "M_words": machine.sm_words(DTYPE), "hbm_bytes": moved, "flop": flop,
         "intensity_flop_per_byte": digits(intensity),
         "attainable_tflop_per_s": digits(reach / 1e12),
-        "of_peak": digits(reach / machine.flop_per_s, 4),
-        "limit": "arithmetic" if intensity >= machine.ridge else "HBM",
+        "of_peak": digits(reach / machine.peak(DTYPE), 4),
+        "limit": "arithmetic" if intensity >= machine.ridge_for(DTYPE) else "HBM",
         "least_time_us": digits(least_s * 1e6),
     }  # fmt: skip
 

@@ -16,9 +16,7 @@ from strategies import plain_algorithms
 from test_cli import iosim_
 
 import experiments
-from iosim import hardware
 from iosim.checks import reproduce
-from iosim.errors import InputError
 from iosim.output.table import read_csv, write_csv
 
 ROOT = Path(__file__).parent.parent
@@ -156,17 +154,3 @@ def test_every_attention_schedule_is_in_the_experiments() -> None:
     from experiments import SCHEDULES
 
     assert set(SCHEDULES) == {a.name for a in plain_algorithms("attention")}
-
-
-def test_hardware() -> None:
-    assert list(hardware.GPUS) == ["v100", "a100", "h100", "h200", "b200"]
-    for g in hardware.GPUS.values():
-        assert "NVIDIA" in g.source
-        assert g.sram_bytes <= g.register_bytes < g.l2_bytes
-        assert 100 < g.ridge < 400
-    assert hardware.gpu("a100").sram_words("fp16") == 164 * 1024 // 2
-    record = ROOT / "experiments/data/gpu/h200/bench/provenance.json"
-    told, h200 = json.loads(record.read_text()), hardware.gpu("h200")
-    assert (int(told["multiprocessors"]), int(told["l2_bytes"])) == (h200.sms, h200.l2_bytes)
-    with pytest.raises(InputError, match="did you mean 'h100'"):
-        hardware.gpu("h10")

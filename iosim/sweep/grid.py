@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from iosim.engines import engine as find_engine
 from iosim.errors import InputError, closest
 from iosim.problem import LIMITS, PROBLEMS, Family, Option, size_names
 from iosim.program.ir import Program
+from iosim.reading import read_toml
 from iosim.revision import REVISION
 from iosim.sweep.engines import rows_per_shard
 from iosim.sweep.task import Task, program_hash
@@ -199,14 +199,7 @@ class Sweep:
 
         Raises InputError where the file cannot be read, and as `of` does.
         """
-        try:
-            if not Path(path).is_file():
-                what = "it is no file" if Path(path).exists() else "there is no such file"
-                raise InputError(f"cannot read {str(path)!r} as TOML: {what}")
-            found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            why = next(iter(str(error).splitlines()), type(error).__name__)
-            raise InputError(f"cannot read {str(path)!r} as TOML: {why}") from error
+        found = read_toml(path)
         given = {k: v for k, v in options.items() if v is not None and v is not False}
         return cls.of(**(found | given))
 

@@ -25,7 +25,7 @@ from iosim.gpu.records.record import MEASURED, SPEC
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
 from iosim.gpu.reports.bench import interleaved, timed
 from iosim.gpu.run.job import Job
-from iosim.hardware import GPUS
+from iosim.hardware import of_driver
 from iosim.problem import Attention
 from iosim.units import parse_int, parse_words
 
@@ -166,10 +166,10 @@ class _MeasuredFile:
 
 def _peak_bandwidth(device: str) -> float:
     """Bytes a second between L2 and DRAM, of a device by the name that its driver gives."""
-    named = [gpu for name, gpu in GPUS.items() if name.upper() in device.upper()]
-    if not named:
+    found = of_driver(device)
+    if found is None:
         raise GpuError(f"the bandwidth of {device} is not known: add it to iosim.hardware")
-    return named[0].hbm_bytes_per_s
+    return found.dram_bytes_per_s
 
 
 def _table(folder: Path) -> ReportTable:

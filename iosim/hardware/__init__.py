@@ -1,0 +1,52 @@
+"""Machines: what a core holds, what the chip holds, and how fast DRAM and arithmetic are.
+
+KiB and MiB are binary, GB and TFLOP/s decimal.  Each number has its own source.
+
+>>> h100 = machine("h100")
+>>> h100.sm_words("fp16"), round(h100.ridge_for("fp16"))
+(116736, 295)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from iosim.errors import InputError, closest
+from iosim.hardware.nvidia import A100, A100_80GB, B200, H100, H200, P100, V100
+from iosim.hardware.others import EPYC_9654, MI300X, TPU_V5P
+from iosim.hardware.own import described
+from iosim.hardware.record import NO_SOURCE, Hardware
+
+__all__ = ["MACHINES", "NO_SOURCE", "Hardware", "described", "machine", "of_driver"]
+
+MACHINES: dict[str, Hardware] = {
+    m.name: m for m in (P100, V100, A100, A100_80GB, H100, H200, B200, MI300X, TPU_V5P, EPYC_9654)
+}
+
+
+def machine(text: str | os.PathLike[str]) -> Hardware:
+    """A registered machine by its name, or one that a TOML file describes.
+
+    Whatever ends in ``.toml``, or is a path with folders, is taken for a file.  Raises InputError
+    for an unknown name, with the closest one, and as `described` does.
+
+    >>> machine("a100-80gb").dram_bytes_per_s / 1e9
+    2039.0
+    """
+    name = os.fspath(text)
+    if name in MACHINES:
+        return MACHINES[name]
+    if isinstance(text, Path) or name.endswith(".toml") or os.sep in name:
+        return described(name)
+    near = closest(name, MACHINES)
+    raise InputError(f"unknown machine {name!r}: {near}, or give a FILE.toml of your own")
+
+
+def of_driver(device: str) -> Hardware | None:
+    """The machine that a driver calls so, or None.
+
+    >>> of_driver("NVIDIA A100-SXM4-80GB").name
+    'a100-80gb'
+    """
+    return next((m for m in MACHINES.values() if device in m.drivers), None)
