@@ -17,7 +17,7 @@ LOWEST, ZERO = 'float("-inf")', "0.0"
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class Held:
     """What a template may say about an operand: its name, the shape of its block, and where its
     rows and columns are, from the start of their tiles on."""
 

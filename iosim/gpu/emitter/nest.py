@@ -11,7 +11,7 @@ from typing import assert_never
 from iosim.counts import Key
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
-from iosim.gpu.emitter.edges import Edges, Operand, operand_names
+from iosim.gpu.emitter.edges import Edges, Held, operand_names
 from iosim.gpu.emitter.gate import stretches
 from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.layout import ranges
@@ -332,7 +332,7 @@ class KernelText:
                 self._say(line.format(**{**whole, **piece}, **numbers))
         self.depth = depth
 
-    def _short_part(self, node: Op, at: int, operand: Operand) -> Operand:
+    def _short_part(self, node: Op, at: int, operand: Held) -> Held:
         """A part of a buffer that goes on beyond its loop's end: nothing may be added there."""
         spec, ref = OPS[node.name], node.operands[at]
         if at in spec.writes:
@@ -364,11 +364,11 @@ class KernelText:
             self._say(f"if {start} < {stop}:")
             self.depth += 1
 
-    def _operand(self, ref: Ref, part: int, placed: bool) -> Operand:
+    def _operand(self, ref: Ref, part: int, placed: bool) -> Held:
         at = part if ref.part is None else self.part[ref.part]
         own = self.buffers[ref.buffer]
         ends = (self.tiles.position(x) for x in (own[0], own[-1])) if placed else ()
-        return Operand(self._block(ref.buffer, at), self.tiles.shape(own), *ends)
+        return Held(self._block(ref.buffer, at), self.tiles.shape(own), *ends)
 
     def _fill(self, ref: Ref, name: str, value: str) -> None:
         """Beyond a ragged edge, nothing may be a row's maximum, nor add to a sum."""
