@@ -99,7 +99,7 @@ INSTANCES: tuple[tuple[Problem, tuple[str, ...]], ...] = (
 
 def graph(problem: Problem, game: Variant) -> Dag:
     """The graph on which a game of the table is played."""
-    return KINDS[problem.kind].make(problem.sizes, game.sums, game.softmax)
+    return KINDS[problem.kind].make(problem, game.sums, game.softmax)
 
 
 def named(problem: Problem, M: int) -> dict[str, int]:
@@ -107,7 +107,7 @@ def named(problem: Problem, M: int) -> dict[str, int]:
     found = {}
     for entry in all_algorithms(problem.form):
         try:
-            found[entry.name] = optimal_tiles(entry.program, problem, M).total_words
+            found[entry.name] = optimal_tiles(entry.program_for(problem), problem, M).total_words
         except CapacityError:
             continue
     return found

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from test_cli import Done, iosim_
 
-from experiments.pebbling_table import GAMES, START, STOP, lower_bound, markdown
+from experiments.pebbling_table import GAMES, START, STOP, graph, lower_bound, markdown, named
 from iosim import pebbling
 from iosim.bounds import exact_lower_bounds
 from iosim.errors import CapacityError, InputError, ResidencyError
@@ -118,6 +118,14 @@ def test_vertex_counts() -> None:
     assert len(attention(3, 1).vertices) == 42
     assert len(attention(3, 1, "vertex").vertices) == 36
     assert len(attention(2, 1, "vertex", "exp").vertices) == 24
+    assert len(attention(2, 1, causal=True).vertices) == 16  # E, W and two additions fewer
+
+
+def test_neighbouring_heads_share_keys_and_values() -> None:
+    dag = attention(1, 1, heads=4, kv_heads=2)
+    for head, group in enumerate((0, 0, 1, 1)):
+        assert dag.preds[f"E[{head},0,0]"] == (f"Q[{head},0,0]", f"K[{group},0,0]")
+        assert dag.preds[f"W[{head},0,0,0]"] == (f"E[{head},0,0]", f"V[{group},0,0]")
     assert len(butterfly(3).vertices) == 32
 
 
@@ -350,6 +358,20 @@ def test_the_command_prints_a_proved_optimum_and_the_schedule(tmp_path: Path) ->
         (["attention", "--N", "1000", "--d", "64", "--M", "9"], "would do"),
         (["attention", "--N", "2", "--M", "9"], "attention needs --d"),
         (["attention", "--N", "2", "--d", "1", "--k", "3", "--M", "9"], "no size k"),
+        (["attention", "--N", "3", "--d", "1", "--N-k", "2", "--causal", "--M", "9"],
+         "row 0 sees no column, so that its output is 0"),
+        (["attention", "--N", "2", "--d", "1", "--heads", "3", "--kv-heads", "2", "--M", "9"],
+         "kv_heads = 2 does not divide heads = 3"),
+        (["attention", "--N", "9", "--d", "2", "--heads", "32", "--kv-heads", "8", "--causal",
+          "--window", "7,", "--M", "9"],
+         "attention --N 9 --d 2 --heads 32 --kv-heads 8 --causal --window 7, is far beyond reach: "
+         "the search takes 64 vertices at most; --N 2 --d 2 --heads 2 --kv-heads 1 --causal "
+         "--window 7, would do"),
+        (["attention", "--N", "2", "--d", "1", "--N-k", "1Gi", "--window", "1,0", "--M", "9"],
+         "N_k = 1,073,741,824 columns are too many"),
+        (["matmul", "--m", "2", "--n", "2", "--k", "2", "--causal", "--M", "9"],
+         "matmul has no option --causal, which is for attention"),
+        (["nothing.json", "--N-k", "9", "--M", "9"], "nothing.json has no size N_k: leave it out"),
         (["nothing.json", "--M", "9"], "neither matmul, attention nor a file"),
         (["attention", "--N", "2", "--d", "1"], "M is missing"),
         (["attention", "--N", "2", "--d", "1", "--M", "5", "--seconds", "no"], "no time"),
@@ -413,6 +435,26 @@ def test_no_algorithm_is_below_the_optimum_of_its_model() -> None:
         least = "words" if row["instance"].startswith("attention") else "partial"
         if row["game"] == least:
             assert int(row["best_words"]) >= int(row["proved_words"]), row
+
+
+OPTIONS = [
+    Attention(3, 1, causal=True), Attention(2, 1, N_k=4, causal=True), Attention(2, 2, causal=True),
+    Attention(4, 1, window=(1, 0)), Attention(4, 1, window=(0, 0), sinks=1),
+    Attention(2, 1, d_v=2), Attention(1, 1, 4, kv_heads=2, N_k=3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", OPTIONS, ids=str)
+def test_optima_with_options_lie_between_bounds_and_schedules(problem: Attention) -> None:
+    """In the game that bounds and schedules count."""
+    game = GAMES["words"]
+    dag = graph(problem, game)
+    for M in (4, 6, 8):
+        best = solved(dag, M, partial=True)
+        words, name = lower_bound(problem, M, game)
+        assert words <= best + 1e-9, (M, name)
+        assert best <= min(named(problem, M).values(), default=best)
+    assert solved(dag, 40, partial=True) == len(dag.inputs) + len(dag.outputs)
 
 
 def test_stricter_games_cost_no_less() -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from typing import Any
 
+import masked_oracle
 import pytest
 
 from iosim.errors import InputError
-from iosim.pebbling import Dag, optimum, replay
+from iosim.pebbling import Dag, attention, optimum, replay
 
 Graph = list[list[int]]
 
@@ -187,3 +189,118 @@ def test_larger_random_graphs(block: int) -> None:
     for seed in range(1000 + 10 * block, 1000 + 10 * (block + 1)):
         once_and_again(seed, 10)
         term_by_term(seed, 8)
+
+
+# --- attention with options ----------------------------------------------------------------------
+
+
+def attention_by_hand(sums: str, softmax: str, **options: Any) -> tuple[Graph, set[int], set[int]]:
+    """Operands by number, outputs, and the vertices that are sums; masks are asked pair by pair."""
+    case = masked_oracle.case(**options)
+    graph: Graph = []
+    added: set[int] = set()
+
+    def vertex(*operands: int) -> int:
+        graph.append(list(operands))
+        return len(graph) - 1
+
+    def total(terms: list[int]) -> int:
+        if sums == "vertex" and len(terms) > 1:
+            added.add(vertex(*terms))
+            return len(graph) - 1
+        while len(terms) > 1:
+            terms = [vertex(terms[0], terms[1]), *terms[2:]]
+        return terms[0]
+
+    q = {(h, i, x): vertex() for h in range(case.heads) for i in range(case.N)
+         for x in range(case.d)}  # fmt: skip
+    seen = case.columns(range(case.N))
+    k = {(g, j, x): vertex() for g in range(case.kv_heads) for j in seen for x in range(case.d)}
+    v = {(g, j, y): vertex() for g in range(case.kv_heads) for j in seen for y in range(case.d_v)}
+    outputs = set()
+    for h in range(case.heads):
+        g = h // (case.heads // case.kv_heads)
+        for i in range(case.N):
+            weights = {}
+            for j in range(case.N_k):
+                if case.sees(i, j):
+                    products = [vertex(q[h, i, x], k[g, j, x]) for x in range(case.d)]
+                    weights[j] = total(products)
+                    if softmax == "exp":
+                        weights[j] = vertex(weights[j])
+            row = -1 if softmax == "free" else total(list(weights.values()))
+            for y in range(case.d_v):
+                o = total([vertex(e, v[g, j, y]) for j, e in weights.items()])
+                outputs.add(o if softmax == "free" else vertex(o, row))
+    return graph, outputs, added
+
+
+# Small enough for the search move by move.
+TINY: list[dict[str, Any]] = [
+    {"N": 1, "d": 1, "N_k": 2},
+    {"N": 2, "d": 1, "window": (0, 0)},
+    {"N": 2, "d": 1, "N_k": 1},
+    {"N": 1, "d": 1, "heads": 2, "kv_heads": 1, "N_k": 1},
+    {"N": 1, "d": 1, "heads": 2, "N_k": 1},
+    {"N": 1, "d": 2, "d_v": 1, "N_k": 1},
+    {"N": 1, "d": 1, "d_v": 3, "N_k": 1},
+    {"N": 1, "d": 1, "N_k": 9, "window": (1, 0)},
+    {"N": 1, "d": 1, "N_k": 5, "causal": True, "align": "upper left"},
+    {"N": 1, "d": 1, "N_k": 4, "window": (0, 0), "sinks": 1},
+]
+SMALL: list[dict[str, Any]] = [
+    {"N": 2, "d": 1, "causal": True},
+    {"N": 3, "d": 1, "causal": True},
+    {"N": 2, "d": 1, "N_k": 3, "causal": True},
+    {"N": 3, "d": 1, "N_k": 2, "causal": True, "align": "upper left"},
+    {"N": 3, "d": 1, "window": (1, 0)},
+    {"N": 3, "d": 1, "window": (0, 1), "sinks": 1},
+    {"N": 3, "d": 1, "window": (0, 0), "sinks": 1},
+    {"N": 2, "d": 1, "N_k": 1},
+    {"N": 2, "d": 1, "d_v": 2, "causal": True},
+    {"N": 1, "d": 2, "heads": 2, "kv_heads": 1, "N_k": 2},
+    {"N": 1, "d": 1, "heads": 4, "kv_heads": 2, "N_k": 2},
+    {"N": 2, "d": 1, "heads": 2, "kv_heads": 1, "causal": True},
+]
+
+
+@pytest.mark.parametrize("softmax", ["free", "fused"])
+@pytest.mark.parametrize("options", TINY, ids=str)
+def test_attention_with_options_by_every_move(options: dict[str, Any], softmax: str) -> None:
+    graph, outputs, _ = attention_by_hand("chain", softmax, **options)
+    dag = attention(**options, softmax=softmax)
+    assert len(dag.vertices) == len(graph)
+    for M in (3, 4):
+        for recompute in (False, True):
+            check(dag, M, oracle(graph, outputs, M, recompute), recompute=recompute)
+    graph, outputs, sums = attention_by_hand("vertex", softmax, **options)
+    dag = attention(**options, sums="vertex", softmax=softmax)
+    fused = {v for v in range(len(graph)) if graph[v] and v not in sums | outputs
+             and [v in ps for ps in graph].count(True) == 1
+             and any(v in graph[s] for s in sums)}  # fmt: skip
+    for M in (3, 4):
+        check(dag, M, partial_oracle(graph, outputs, sums, fused, M), partial=True)
+
+
+@pytest.mark.parametrize("softmax", ["free", "fused", "exp"])
+@pytest.mark.parametrize("options", SMALL, ids=str)
+def test_attention_with_options_is_the_graph_written_by_hand(
+    options: dict[str, Any], softmax: str
+) -> None:
+    for sums in ("chain", "vertex"):
+        graph, outputs, added = attention_by_hand(sums, softmax, **options)
+        dag, want = attention(**options, sums=sums, softmax=softmax), as_dag(graph, outputs, added)
+        assert degrees(dag) == degrees(want)
+        for M in (5, 6):
+            best, other = (optimum(x, M, partial=sums == "vertex") for x in (dag, want))
+            assert (best.cost, best.optimal) == (other.cost, other.optimal) == (best.cost, True)
+
+
+def degrees(dag: Dag) -> list[tuple[object, ...]]:
+    """Of every vertex: how many operands and users it has, those of its operands, and its part."""
+    own = {v: (len(dag.preds[v]), len(dag.succs[v])) for v in dag.vertices}
+    return sorted(
+        (own[v], *(sorted(own[w] for w in near[v]) for near in (dag.preds, dag.succs)),
+         v in dag.outputs, v in dag.sums)
+        for v in dag.vertices
+    )  # fmt: skip

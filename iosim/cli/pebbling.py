@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from iosim.cli import options as opt
 from iosim.cli.watching import watching
 from iosim.errors import InputError
-from iosim.units import parse_int, parse_range
+from iosim.units import parse_range, shown
 
 if TYPE_CHECKING:
     from iosim.pebbling import Dag, Known, Optimum
+    from iosim.pebbling.graphs import GraphKind
 
 
 @click.command()
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     "what", help="matmul, attention, or a file: node-link JSON, or an edge 'a b' per line"
 )
 @opt.memory("one, or 3,4,5, or 3:9:+1", metavar="LIST")
-@opt.sizes("N", "d", "m", "n", "k")
+@opt.sizes("N", "d", "heads", "m", "n", "k")
+@opt.problem_options("attention")
 @click.option("--recompute/--no-recompute", help="values may be computed again")
 @click.option("--partial/--no-partial", help="sums take their terms one at a time")
 @click.option("--sums", help="chain or vertex (the default with --partial)")
@@ -37,7 +40,8 @@ def optimal(
 ) -> None:  # fmt: skip
     """Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.
 
-    For small graphs, like those of a 2×2×2 matmul, or of attention with N = 3, d = 1.
+    For small graphs, like those of a 2×2×2 matmul, or of attention with N = 3, d = 1; with options
+    its graph has the scores that a row sees, and a group's heads share their rows of K and V.
     When the time is up, or on Ctrl-C, what is known is printed: a schedule and a lower bound.
     """
     from iosim.pebbling import optimum
@@ -80,47 +84,55 @@ def _dag(
     from iosim.pebbling.graphs import KINDS
 
     kind = KINDS.get(what)
-    need = () if kind is None else kind.sizes
-    for name in sizes:
-        if name not in need:
-            wanted = ", ".join("--" + x for x in need) or "no size"
-            raise InputError(f"{what} has no size {name}: give {wanted}")
     if softmax is not None and not (kind and kind.softmax):
         having = " and ".join(name for name, each in KINDS.items() if each.softmax)
         raise InputError(f"--softmax is for {having}, not {what}: leave it out")
     if kind is None:
+        for name in sizes:
+            raise InputError(f"{what} has no size {name}: leave it out")
         if sums is not None:
             raise InputError(f"--sums is for {' and '.join(KINDS)}: mark sums in the file itself")
         if not what or not Path(what).exists():
             raise InputError(f"{what!r} is neither {', '.join(KINDS)} nor a file: give one of them")
         return from_file(Path(what))
-    missing = [x for x in need if x not in sizes]
-    if missing:
-        raise InputError(f"{what} needs {', '.join('--' + x for x in missing)}: give them")
-    given = {x: parse_int(x, sizes[x]) for x in need}
-
-    make = kind.make
-    return _within_reach(what, given, lambda at: make(at, style, softmax or "fused"), partial)
+    return _within_reach(kind, opt.problem_from(what, sizes), style, softmax or "fused", partial)
 
 
-def _within_reach(
-    what: str, given: Mapping[str, int], build: Callable[[Mapping[str, int]], Dag], partial: bool
-) -> Dag:
-    """The graph, unless it is far beyond reach; then an error with the size that would do."""
+def _within_reach(kind: GraphKind, problem: Any, style: str, softmax: str, partial: bool) -> Dag:
+    """The graph, unless it is far beyond reach; then an error with the sizes that would do."""
     from iosim.pebbling.bits import WIDTH as most
     from iosim.pebbling.rules import search_size
 
-    at = {x: min(size, most) for x, size in given.items()}
-    while math.prod(at.values()) > most or search_size(build(at), partial) > most:
+    def graph(problem: Any) -> Dag | None:
+        if max(kind.least(problem)) > most:
+            return None
+        made = kind.make(problem, style, softmax)
+        return made if search_size(made, partial) <= most else None
+
+    found = graph(problem)
+    if found is not None:
+        return found
+    told = problem.told
+    at = {x: min(told[x], most) for x, value in told.items() if type(value) is int}
+    while True:
         largest = max(at, key=lambda x: (at[x], x))
         at[largest] -= 1
-    if at != dict(given):
-        asked, would = (" ".join(f"--{x} {v}" for x, v in sizes.items()) for sizes in (given, at))
-        raise InputError(
-            f"{what} {asked} is far beyond reach: the search takes {most} vertices at most; "
-            f"{would} would do"
-        )
-    return build(at)
+        try:  # smaller sizes may not fit together, or leave rows that see nothing
+            smaller = dataclasses.replace(problem, **at)
+            if graph(smaller) is not None:
+                break
+        except InputError:
+            continue
+    raise InputError(
+        f"{problem.kind} {_typed(problem)} is far beyond reach: the search takes {most} vertices "
+        f"at most; {_typed(smaller)} would do"
+    )
+
+
+def _typed(problem: Any) -> str:
+    """A problem's sizes and options as people type them; a head alone is not said."""
+    said = {x: v for x, v in shown(problem).items() if (x, v) != ("heads", 1)}
+    return " ".join(opt.spelt(x)[0] + ("" if v is True else f" {v}") for x, v in said.items())
 
 
 def _known(known: Known) -> Callable[[float], str]:
