@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import click
 import pytest
+from test_cli import iosim_, ok
 
+from iosim.cli import options as opt
 from iosim.errors import InputError
 from iosim.hardware import MACHINES, NO_SOURCE, Hardware, described, machine, of_driver
 
@@ -36,8 +39,11 @@ def test_what_a_core_holds_is_less_than_what_the_chip_holds() -> None:
             assert one.sm_words("fp32") == one.sram_bytes // 4 < one.chip_words("fp32")
             assert one.chip_words("bf16") == one.cache_bytes // 2
     assert machine("a100").sm_words("fp16") == 164 * 1024 // 2
-    with pytest.raises(InputError, match="sram_bytes of tpu-v5p has no source"):
-        machine("tpu-v5p").sm_words("bf16")
+    unknown = replace(machine("p100"), sram_bytes=None, cache_bytes=None)
+    with pytest.raises(InputError, match="sram_bytes of p100 has no source"):
+        unknown.sm_words("fp32")
+    with pytest.raises(InputError, match="cache_bytes of p100 has no source"):
+        unknown.chip_words("fp32")
 
 
 # FLOP per byte at L2 ↔ DRAM, fp16 (bf16 where there is no fp16, fp32 on the CPU).
@@ -72,7 +78,7 @@ def test_dense_peaks() -> None:
 
 
 def test_unknown_names_and_dtypes() -> None:
-    with pytest.raises(InputError, match="unknown machine 'h10': did you mean 'h100'"):
+    with pytest.raises(InputError, match=r"'h10', and no FILE\.toml: did you mean 'h100'"):
         machine("h10")
     with pytest.raises(InputError, match="p100 has no peak for 'bf16': choose one of fp16, fp32"):
         machine("p100").peak("bf16")
@@ -144,7 +150,7 @@ def toml_of(one: Hardware) -> str:
     return "\n".join([*flat, *tables])
 
 
-@pytest.mark.parametrize("one", [x for x in EVERY if "tpu" not in str(x.id)])
+@pytest.mark.parametrize("one", EVERY)
 def test_round_trip(one: Hardware, tmp_path: Path) -> None:
     """Every registered machine can be said in a file, and is the same then."""
     path = tmp_path / f"{one.name}.toml"
@@ -207,3 +213,58 @@ def test_the_example_of_the_page_is_a_machine(tmp_path: Path) -> None:
     own = machine(told(tmp_path, example))
     assert own.title == "Next year's GPU"
     assert {what for what, value, *_ in own.numbers() if value is None} == set()
+
+
+@pytest.mark.parametrize("width", [40, 100, 400])
+@pytest.mark.parametrize("name", ["h100", "tpu-v5p"])
+def test_a_machine_is_printed_whole_at_any_width(
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("iosim.cli.options.width", lambda: width)
+    text = ok("machines", name)
+    words = text.split()
+    for what, value, _, source in machine(name).numbers():
+        assert set(what.split()) <= set(words)
+        assert set(source.split()) <= set(words)
+        assert value is not None or "no source" in " ".join(words)
+    for dtype in machine(name).peaks:
+        assert f"{machine(name).ridge_for(dtype):.1f}" in words
+
+
+def test_the_list_has_every_machine_and_says_what_has_no_source() -> None:
+    lines = {x.split()[0]: x for x in ok("machines").splitlines() if x.split()[0] in MACHINES}
+    assert list(lines) == list(MACHINES)
+    assert "138.9" in lines["v100"]
+    assert "no source" in lines["h200"]
+    assert "no source" not in lines["v100"]
+
+
+def test_machines_in_json(tmp_path: Path) -> None:
+    every = json.loads(ok("machines", "--json"))
+    assert [x["name"] for x in every] == list(MACHINES)
+    for told_, one in zip(every, MACHINES.values(), strict=True):
+        assert told_["peaks"] == one.peaks
+        assert told_["sources"].keys() == {what for what, *_ in one.numbers()}
+        assert told_["ridge_flop_per_byte"]["fp8"] == one.ridge_for("fp8") if "fp8" in one.peaks \
+            else "fp8" not in told_["ridge_flop_per_byte"]  # fmt: skip
+    own = json.loads(ok("machines", str(told(tmp_path)), "--json"))
+    assert (own["title"], own["sources"]["l2_bytes_per_s"]) == ("Tomorrow", NO_SOURCE)
+
+
+def test_bad_machines_on_the_command_line(tmp_path: Path) -> None:
+    for word in ("h10", "no.toml", str(told(tmp_path, OWN.replace("= 100", "= -3")))):
+        done = iosim_("machines", word)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.count("\n") == 1
+
+
+def test_the_option_gives_a_machine(tmp_path: Path) -> None:
+    @click.command()
+    @opt.machine(default="h200")
+    def command(gpu: Hardware) -> None:
+        found.append(gpu)
+
+    found: list[Hardware] = []
+    for words in ([], ["--gpu", "a100"], ["--gpu", str(told(tmp_path))]):
+        command.main(words, standalone_mode=False)
+    assert [x.name for x in found] == ["h200", "a100", "tomorrow"]

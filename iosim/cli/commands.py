@@ -62,6 +62,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.sweeping:reproduce",
         "Run experiments from scratch and say whether the committed numbers come out again.",
     ),
+    "machines": (
+        "iosim.cli.machines:machines",
+        "List the machines and their numbers, or one machine's with the source of each.",
+    ),
     "optimal": (
         "iosim.cli.pebbling:optimal",
         "Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.",

@@ -147,6 +147,28 @@ class _File(_AnyPath):
 PATH, FILE = _AnyPath(), _File()
 
 
+class _Machine(click.ParamType[Any]):
+    """A registered machine, or one's own from a TOML file."""
+
+    name = "NAME|FILE.toml"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from iosim.hardware import machine as find_machine
+
+        return find_machine(value) if isinstance(value, str) else value
+
+
+MACHINE = _Machine()
+
+
+def machine(
+    help: str = "a machine of `iosim machines`, or a TOML file that describes one",
+    **attributes: Any,
+) -> Callable[[F], F]:
+    """``--gpu``; the command gets a `Hardware` as ``gpu``, or None where nothing is typed."""
+    return click.option("--gpu", type=MACHINE, metavar=MACHINE.name, help=help, **attributes)
+
+
 def path(name: str, help: str, **attributes: Any) -> Callable[[F], F]:
     """An option that is a path."""
     return click.option(name, **({"type": PATH} | attributes), help=help)

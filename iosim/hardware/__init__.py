@@ -39,8 +39,7 @@ def machine(text: str | os.PathLike[str]) -> Hardware:
         return MACHINES[name]
     if isinstance(text, Path) or name.endswith(".toml") or os.sep in name:
         return described(name)
-    near = closest(name, MACHINES)
-    raise InputError(f"unknown machine {name!r}: {near}, or give a FILE.toml of your own")
+    raise InputError(f"unknown machine {name!r}, and no FILE.toml: {closest(name, MACHINES)}")
 
 
 def of_driver(device: str) -> Hardware | None:

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from iosim.hardware.record import GB, KIB, MIB, TERA, Hardware
 
-_P100 = "NVIDIA A100 white paper (2020), Table 4, pp. 36-37, column Tesla P100"
+_P100 = (
+    "NVIDIA's table of Tesla products, column Tesla P100, as techrival.com/nvidia-volta-tesla-v100-"
+    "cards-detailed-150w-single-slot-300w-dual-slot-gv100-powered-pcie-accelerators prints it"
+)
+_GP100 = "teckknow.com/nvidia-unveils-tesla-p100-hpc-board-based-pascal-gpu-architecture"
 _V100 = (
     "NVIDIA Tesla V100 GPU Architecture, WP-08608-001 v1.1 (2017); the same again, SXM2, in the "
     "A100 white paper, Table 4, pp. 36-37"
 )
 _A100 = "NVIDIA A100 Tensor Core GPU Architecture white paper (2020), Table 4, pp. 36-37, SXM4"
-_A100_80 = "NVIDIA A100 80 GB datasheet (2021), SXM; the chip is that of the 40 GB board"
+_A100_80 = "NVIDIA A100 datasheet 1758950 r4 (2021), SXM, of the 80 GB board"
 _H100 = (
     "NVIDIA H100 Tensor Core GPU Architecture white paper v1.04 (2023), Table 3, pp. 39-40, SXM5"
 )
@@ -27,8 +31,9 @@ _B200_HALF = f"{_B200}: printed with sparsity, half of it dense"
 _B200_BOARD = "as the driver of a board reports it (github.com/pytorch/ao/pull/4002)"
 _L2 = (
     "pmc.ncbi.nlm.nih.gov/articles/PMC10448217, Table 3: no measurement, but bytes that L2 reads "
-    "in a clock times the clock ({arithmetic})"
+    "in a clock times the clock of the full chip ({arithmetic}){measured}"
 )
+_BENCHES = "github.com/te42kyfo/gpu-benches at 1c36d50"
 _CORE = ("cores", "sram_bytes", "register_bytes")
 
 P100 = Hardware(
@@ -36,15 +41,18 @@ P100 = Hardware(
     cores=56, sram_bytes=64 * KIB, register_bytes=256 * KIB, cache_bytes=4 * MIB,
     peaks={"fp16": 21.2 * TERA, "fp32": 10.6 * TERA, "fp64": 5.3 * TERA},
     dram_bytes_per_s=732 * GB, capacity_bytes=16 * GB, link_bytes_per_s=160 * GB,
-    drivers=("Tesla P100-SXM2-16GB",),
+    price_usd=129_000 / 8, drivers=("Tesla P100-SXM2-16GB",),
     sources=dict.fromkeys(
-        (*_CORE, "cache_bytes", "peak fp16", "peak fp32", "peak fp64", "capacity_bytes", "year"),
-        f"{_P100}; it has no tensor cores",
+        (*_CORE, "cache_bytes", "peak fp32", "peak fp64", "capacity_bytes"), _P100,
     ) | {
-        "dram_bytes_per_s": "NVIDIA Tesla P100 datasheet (2016): 732 GB/s; 720 in the A100 white "
-        "paper, Table 4",
-        "link_bytes_per_s": "NVLink, 4 links: 80 GB/s a direction, 160 in both "
-        "(teckknow.com/nvidia-unveils-tesla-p100-hpc-board-based-pascal-gpu-architecture)",
+        "peak fp16": f"{_GP100}; twice fp32: it has no tensor cores",
+        "dram_bytes_per_s": "microway.com/hpc-tech-tips/nvidia-tesla-p100-nvlink-16gb-gpu-"
+        "accelerator-pascal-gp100-sxm2-close; NVIDIA printed 720 when it was announced",
+        "link_bytes_per_s": f"NVLink, 4 links: 80 GB/s a direction, 160 in both ({_GP100})",
+        "year": "with the DGX-1, from June 2016 (tractica.omdia.com/automation-robotics/"
+        "nvidia-releases-the-fastest-deep-learning-system-yet)",
+        "price_usd": "an eighth of a DGX-1, $129,000 with all that is in it (tractica.omdia.com/"
+        "automation-robotics/nvidia-releases-the-fastest-deep-learning-system-yet)",
     },
 )  # fmt: skip
 
@@ -54,11 +62,20 @@ V100 = Hardware(
     peaks={"fp16": 125 * TERA, "fp32": 15.7 * TERA, "fp64": 7.8 * TERA},
     dram_bytes_per_s=900 * GB, capacity_bytes=16 * GB, link_bytes_per_s=300 * GB,
     l2_bytes_per_s=3133 * GB, caches={"L1 with shared memory, of one SM": 128 * KIB},
-    drivers=("Tesla V100-SXM2-16GB",),
+    price_usd=149_000 / 8, drivers=("Tesla V100-SXM2-16GB",),
     sources=dict.fromkeys(
-        (*_CORE, "cache_bytes", "peak fp16", "peak fp32", "peak fp64", "capacity_bytes", "year",
-         "dram_bytes_per_s", "link_bytes_per_s", "cache L1 with shared memory, of one SM"), _V100,
-    ) | {"l2_bytes_per_s": _L2.format(arithmetic="2048 B × 1.53 GHz")},
+        (*_CORE, "cache_bytes", "capacity_bytes", "year", "dram_bytes_per_s", "link_bytes_per_s",
+         "cache L1 with shared memory, of one SM"), _V100,
+    ) | {
+        "peak fp16": f"{_V100}: tensor cores; 120 when it was announced, with a clock of 1.455 GHz",
+        "peak fp32": f"{_V100}: 80 SMs × 64 units × 2 × 1.53 GHz; 15 when it was announced",
+        "peak fp64": f"{_V100}: half of fp32; 7.5 when it was announced",
+        "l2_bytes_per_s": _L2.format(
+            arithmetic="2048 B × 1.53 GHz",
+            measured=f"; 2450 GB/s were measured, {_BENCHES}, gpu-cache/v100.txt"),
+        "price_usd": "an eighth of a DGX-1 with V100, $149,000 with all that is in it "
+        "(tweaktown.com/news/57488)",
+    },
 )  # fmt: skip
 
 A100 = Hardware(
@@ -68,7 +85,7 @@ A100 = Hardware(
            "fp64": 19.5 * TERA},
     dram_bytes_per_s=1555 * GB, capacity_bytes=40 * GB, link_bytes_per_s=600 * GB,
     l2_bytes_per_s=7219 * GB, caches={"L1 with shared memory, of one SM": 192 * KIB},
-    drivers=("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"),
+    price_usd=199_000 / 8, drivers=("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"),
     sources=dict.fromkeys(
         ("cores", "register_bytes", "cache_bytes", "peak fp16", "peak bf16", "peak tf32",
          "peak fp32", "capacity_bytes", "year", "dram_bytes_per_s", "link_bytes_per_s",
@@ -76,7 +93,11 @@ A100 = Hardware(
     ) | {
         "sram_bytes": f"{_A100}; also docs.nvidia.com/cuda/ampere-tuning-guide",
         "peak fp64": f"{_A100}: tensor cores; 9.7 without",
-        "l2_bytes_per_s": _L2.format(arithmetic="5120 B × 1.41 GHz"),
+        "l2_bytes_per_s": _L2.format(
+            arithmetic="5120 B × 1.41 GHz",
+            measured=f"; 5400 GB/s were measured, {_BENCHES}, gpu-l2-cache/a100_80.txt"),
+        "price_usd": "an eighth of a DGX A100, $199,000 with all that is in it "
+        "(gadgetmix.com/nvidia-a100-gpu-with-ampere-architecture)",
     },
 )  # fmt: skip
 
@@ -85,9 +106,16 @@ A100_80GB = Hardware(
     cores=A100.cores, sram_bytes=A100.sram_bytes, register_bytes=A100.register_bytes,
     cache_bytes=A100.cache_bytes, peaks=A100.peaks, caches=A100.caches,
     dram_bytes_per_s=2039 * GB, capacity_bytes=80 * GB, link_bytes_per_s=600 * GB,
-    l2_bytes_per_s=A100.l2_bytes_per_s, drivers=("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
-    sources={**A100.sources, "dram_bytes_per_s": _A100_80, "capacity_bytes": _A100_80,
-             "year": "NVIDIA, press release of 16 November 2020"},
+    l2_bytes_per_s=A100.l2_bytes_per_s, launch_s=2.6e-6,
+    drivers=("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
+    sources={
+        **{what: source for what, source in A100.sources.items() if what != "price_usd"},
+        "dram_bytes_per_s": _A100_80, "capacity_bytes": _A100_80,
+        "year": "NVIDIA, press release of 16 November 2020",
+        "launch_s": f"measured, {_BENCHES}, gpu-small-kernels/a100_80.txt: thousands of kernels of "
+        "64 KiB, queued one after another, at 25 GB/s, which is 2.6 µs each with their own time; "
+        "1.4 µs in a CUDA graph; a host that can't keep the queue filled takes longer",
+    },
 )  # fmt: skip
 
 H100 = Hardware(
@@ -106,7 +134,8 @@ H100 = Hardware(
         "sram_bytes": f"{_H100}; also docs.nvidia.com/cuda/hopper-tuning-guide",
         "peak fp64": f"{_H100}: tensor cores; 33.5 without",
         "dram_bytes_per_s": f"NVIDIA H100 datasheet 2430615 (2024), p. 2; 3352 in {_H100}",
-        "l2_bytes_per_s": _L2.format(arithmetic="5120 B × 1.755 GHz, of the A100's bytes"),
+        "l2_bytes_per_s": _L2.format(
+            arithmetic="5120 B × 1.755 GHz, the bytes of an A100", measured=""),
     },
 )  # fmt: skip
 
@@ -133,12 +162,16 @@ H200 = Hardware(
 B200 = Hardware(
     name="b200", title="B200 SXM 180 GB", core="SM", cache="L2", year=2024,
     cores=148, sram_bytes=228 * KIB, register_bytes=256 * KIB, cache_bytes=253 * MIB // 2,
-    peaks={"fp16": 2250 * TERA, "bf16": 2250 * TERA, "fp8": 4500 * TERA},
+    peaks={"fp16": 2250 * TERA, "bf16": 2250 * TERA, "fp8": 4500 * TERA, "tf32": 1100 * TERA,
+           "fp32": 75 * TERA, "fp64": 37 * TERA},
     dram_bytes_per_s=7700 * GB, capacity_bytes=180 * GB, link_bytes_per_s=1800 * GB,
-    drivers=("NVIDIA B200",),
+    caches={"L1 with shared memory, of one SM": 256 * KIB}, drivers=("NVIDIA B200",),
     sources={
-        **dict.fromkeys(("peak fp16", "peak bf16", "peak fp8"), _B200_HALF),
+        **dict.fromkeys(("peak fp16", "peak bf16", "peak fp8", "peak tf32"), _B200_HALF),
+        **dict.fromkeys(("peak fp32", "peak fp64"), f"{_B200}; 80 and 40 in earlier tables"),
         **dict.fromkeys(("capacity_bytes", "link_bytes_per_s", "year"), _B200),
+        "cache L1 with shared memory, of one SM":
+            "chipsandcheese.com/p/nvidias-b200-keeping-the-cuda-juggernaut",
         **dict.fromkeys(("cores", "register_bytes"), _B200_BOARD),
         "sram_bytes": f"{_B200_BOARD}; also docs.nvidia.com/cuda/blackwell-tuning-guide",
         "cache_bytes": f"{_B200_BOARD}; 126 MB for GB200 in docs.nvidia.com/cuda/"

@@ -20,11 +20,12 @@ KIB, MIB, GIB, GB, TERA = 2**10, 2**20, 2**30, 10**9, 10**12
 
 # The dtypes that a peak may be of.  TF32 has words of 4 bytes in memory.
 DTYPES = (*WORD_BYTES, "tf32")
-# No vendor prints it; where no source is given, a model takes this.
-LAUNCH_S = 5e-6
+# No vendor prints it; where no source is given, a model takes what an A100 needs.
+LAUNCH_S = 2.6e-6
 ASSUMED = (
-    "assumption: 5 µs for each kernel, as people commonly measure between a few and 20; no vendor "
-    "prints it"
+    "assumption: as measured on an A100 (github.com/te42kyfo/gpu-benches at 1c36d50, "
+    "gpu-small-kernels); no vendor prints it, and a host that can't keep the queue filled takes "
+    "longer"
 )
 NO_SOURCE = "no source"
 
@@ -59,7 +60,8 @@ class Hardware:
         link_bytes_per_s: to other devices, all links and both directions together, as vendors
             print it: one direction has half.
         launch_s: from one kernel to the next, beside their own time.
-        price_usd: of one device, when it was new.
+        price_usd: list price of one device when it was new; where the vendor listed systems only,
+            its share of one, as the source says.
         year: of its first shipment.
         caches: other caches by name, in bytes.
         drivers: names that a driver gives to it.
