@@ -86,7 +86,7 @@ def test_the_iteration_that_has_the_peak_is_shown_where_it_may_be_any(tmp_path: 
     np.save(tmp_path / "mask.npy", np.eye(2, dtype=bool)[::-1])
     mask = ("--mask", f"blocks={tmp_path / 'mask.npy'}", "--tiles", "B_r=3,B_c=4")
     blocks = ok(*shlex.split("count block_sparse --N 6 --N-k 8 --d 2 --M 99"), *mask)
-    assert "at h = 0, i = 0 … 2, j = 4 … 7, with" in blocks.splitlines()[-1]
+    assert "at h = 0, i = 0 to 2, j = 4 to 7, with" in blocks.splitlines()[-1]
 
 
 def test_every_command_of_sizes_takes_every_option() -> None:

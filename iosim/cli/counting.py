@@ -166,7 +166,7 @@ def _at(where: PeakAt) -> str:
     """Which iteration has the peak, and what it holds."""
 
     def one(name: str, start: int, stop: int) -> str:
-        return f"{name} = {start:,}" + (f" … {stop - 1:,}" if stop - start > 1 else "")
+        return f"{name} = {start:,}" + (f" to {stop - 1:,}" if stop - start > 1 else "")
 
     at = ", ".join(one(name, *covered) for name, covered in where.tiles.items())
     return f"at {at}, with {', '.join(where.buffers)}"
