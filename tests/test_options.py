@@ -172,8 +172,9 @@ def test_a_model_sets_options_and_what_is_typed_wins() -> None:
     other = json.loads(ok(*asked, "--model", "llama3-8b", "--no-causal", "--N", "64", "--N-k", "7"))
     assert other["problem"] == {"N": 64, "d": 128, "heads": 32, "N_k": 7, "kv_heads": 8}
     assert {name: (x.causal, x.kv_heads) for name, (x, _) in MODELS.items()} == {
-        "gpt2": (True, None), "gpt2-medium": (True, None), "bert-large": (False, None),
-        "llama3-8b": (True, 8), "llama3-70b": (True, 8),
+        "gpt2": (True, None), "gpt2-medium": (True, None), "gpt2-xl": (True, None),
+        "bert-base": (False, None), "bert-large": (False, None),
+        "llama3-8b": (True, 8), "llama3-70b": (True, 8), "mixtral-8x7b": (True, 8),
     }  # fmt: skip
 
 

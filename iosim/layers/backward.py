@@ -21,7 +21,8 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
             needs none.
         to: tensors whose gradients are wanted; by default all weights.
 
-    Raises InputError for an operator on the way that has no gradient, naming it.
+    Raises InputError for an operator on the way that has no gradient, or doesn't write what its
+    gradient reads, naming it.
 
     >>> from iosim.operators import operand
     >>> s = {"j": 4, "i": 8, "u": 2}
@@ -56,6 +57,9 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
             continue
         if op.kind.gradient is None:
             raise InputError(f"{op.name} ({op.kind.name}) has no gradient")
+        if len(op.writes) < (op.kind.writes or 0):
+            raise InputError(f"{op.name} writes {len(op.writes)} tensors, and needs "
+                             f"{op.kind.writes} for a backward pass: keep them")  # fmt: skip
         asked: list[tuple[Operand, Operand]] = []
 
         def part(

@@ -76,9 +76,11 @@ def operator(
         ("reads", found.reads, reads), ("writes", found.writes, writes),
         ("works along", found.over, over.split()),
     ):  # fmt: skip
-        if want is not None and len(got) != want:
+        fewer = found.kept if what == "writes" else 0
+        if want is not None and len(got) not in (want, want - fewer):
             of = "axes" if what == "works along" else "tensors"
-            raise InputError(f"{name}: {kind} {what} {want} {of}, not {len(got)}")
+            either = f"{want - fewer} or {want}" if fewer else want
+            raise InputError(f"{name}: {kind} {what} {either} {of}, not {len(got)}")
     for setting in settings:
         if setting not in found.settings:
             known = closest(setting, found.settings) if found.settings else "it has none"

@@ -107,48 +107,61 @@ def _back(op: Operator, t: Any, x: Any) -> Any:
 
 
 def _weights(op: Operator, Q: Any, K: Any) -> Any:
-    """exp of the scores that are seen, and the log of their sum."""
+    """Softmax of the scores that are seen, the mask of dropout, the log of the sum of exp."""
     problem = attention_of(op)
     scores = np.einsum("gujd,gkd->gujk", Q, K) * op.setting("factor")
     seen = problem.seen(np.arange(problem.N)[:, None], np.arange(problem.keys))
     scores = np.where(seen, scores, -np.inf)
     top = np.max(scores, axis=-1, keepdims=True)
     lse = top + np.log(np.sum(np.exp(scores - top), axis=-1, keepdims=True))
-    return np.exp(scores - lse), lse
+    return np.exp(scores - lse), _mask(op, scores.shape), lse
+
+
+def _drops(op: Operator) -> bool:
+    return bool(op.setting("p"))
+
+
+def _mask(op: Operator, shape: Any) -> Any:
+    """What dropout multiplies the weights by: made again in the backward pass, and never stored."""
+    if not _drops(op):
+        return 1.0
+    p = op.setting("p")
+    return (np.random.default_rng(op.setting("seed")).random(shape) >= p) / (1 - p)
 
 
 def _run(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
     Q, K, V = _standard(op, op.reads, arrays)
-    P, lse = _weights(op, Q, K)
-    found = [np.einsum("gujk,gke->guje", P, V), lse[..., 0]]
+    P, mask, lse = _weights(op, Q, K)
+    found = [np.einsum("gujk,gke->guje", P * mask, V), lse[..., 0]]
     return [_back(op, t, x) for t, x in zip(op.writes, found, strict=False)]
 
 
 def _run_back(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
     dO, Q, K, V, O = _standard(op, op.reads[:5], arrays[:5])
-    P, _ = _weights(op, Q, K)
+    P, mask, _ = _weights(op, Q, K)
     D = np.sum(dO * O, axis=-1, keepdims=True)
-    dS = P * (np.einsum("guje,gke->gujk", dO, V) - D) * op.setting("factor")
+    dP = np.einsum("guje,gke->gujk", dO, V) * mask
+    dS = P * (dP - D) * op.setting("factor")
     found = (np.einsum("gujk,gkd->gujd", dS, K), np.einsum("gujk,gujd->gkd", dS, Q),
-             np.einsum("gujk,guje->gke", P, dO))  # fmt: skip
+             np.einsum("gujk,guje->gke", P * mask, dO))  # fmt: skip
     return [_back(op, t, x) for t, x in zip(op.writes, found, strict=True)]
 
 
 def _flop(op: Operator) -> int:
-    """Of the pairs that are seen: two contractions, a scale, a softmax."""
+    """Of the pairs that are seen: two contractions, a scale, a softmax, a mask of dropout."""
     p = attention_of(op)
-    return p.pairs * (2 * (p.d + p.values) + 1 + 4)
+    return p.pairs * (2 * (p.d + p.values) + 1 + 4 + _drops(op))
 
 
 def _flop_back(op: Operator) -> int:
-    """Of the pairs that are seen: five contractions, the weights again, the scores' gradient."""
+    """Of the pairs that are seen: five contractions, the weights again, the scores' gradient, and
+    a mask of dropout twice."""
     p = attention_of(op)
-    return p.pairs * (2 * (3 * p.d + 2 * p.values) + 3 + 3) + 2 * p.heads * p.N * p.values
+    each = 2 * (3 * p.d + 2 * p.values) + 3 + 3 + 2 * _drops(op)
+    return p.pairs * each + 2 * p.heads * p.N * p.values
 
 
 def _gradient(op: Operator, grads: Grads) -> list[Operator]:
-    if len(op.writes) < 2:
-        raise InputError(f"{op.name} has to write the sums of its rows, too, for a backward pass")
     dO = grads.of(op.writes[0])
     if dO is None:
         return []
@@ -156,11 +169,11 @@ def _gradient(op: Operator, grads: Grads) -> list[Operator]:
                      tuple(map(grads.to, op.reads)), op.over, op.settings)]  # fmt: skip
 
 
-_SETTINGS = {"factor": 1.0, "causal": False, "window": None}
+_SETTINGS = {"factor": 1.0, "causal": False, "window": None, "p": 0.0, "seed": 1}
 
 ATTENTION = Kind(
-    "attention", "softmax(factor · QKᵀ) V; along (rows, columns); log Σ exp of a row may be kept",
-    "contraction", _run, reads=3, writes=None, over=2, check=_check, gradient=_gradient,
+    "attention", "dropout(softmax(factor · QKᵀ)) V, and log Σ exp of rows; along (rows, columns)",
+    "contraction", _run, reads=3, writes=2, kept=1, over=2, check=_check, gradient=_gradient,
     flop=_flop, settings=_SETTINGS,
 )  # fmt: skip
 ATTENTION_BACK = Kind(

@@ -103,6 +103,8 @@ class Kind:
         run: its outputs, from the operator and arrays of its inputs; NumPy alone, so that flop are
             counted by running it.
         reads, writes: how many tensors it reads and writes; None for any number.
+        kept: how many of those that it writes, the last ones, only a backward pass needs: an
+            operator may be without them.
         over: how many axes it works along: 0, 1, or None for any number.
         check: raises InputError where shapes don't meet; None where any that align are right.
         gradient: operators that give the gradients of its inputs; None where it has none.
@@ -119,6 +121,7 @@ class Kind:
     run: Callable[[Operator, Sequence[Any]], Sequence[Any]]
     reads: int | None = 1
     writes: int | None = 1
+    kept: int = 0
     over: int | None = 0
     check: Callable[[Operator], None] | None = None
     gradient: Callable[[Operator, Grads], list[Operator]] | None = None
@@ -240,7 +243,7 @@ def mapped(code: Callable[..., Any]) -> Callable[[Operator, Sequence[Any]], Sequ
             told["axis"] = tuple(range(-len(op.over), 0))
         found = code(*aligned, **told)
         found = found if isinstance(found, tuple) else (found,)
-        return [_unaligned(t, x, order) for t, x in zip(op.writes, found, strict=True)]
+        return [_unaligned(t, x, order) for t, x in zip(op.writes, found, strict=False)]
 
     return run
 

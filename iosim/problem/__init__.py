@@ -94,6 +94,10 @@ MODELS: dict[str, tuple[Attention, str]] = {
     "gpt2-medium": (
         Attention(1024, 64, 16, causal=True), "Radford et al. 2019, 16 heads of 64, context 1024",
     ),
+    "gpt2-xl": (
+        Attention(1024, 64, 25, causal=True), "Radford et al. 2019, 25 heads of 64, context 1024",
+    ),
+    "bert-base": (Attention(512, 64, 12), "Devlin et al. 2019, 12 heads of 64, context 512"),
     "bert-large": (Attention(512, 64, 16), "Devlin et al. 2019, 16 heads of 64, context 512"),
     "llama3-8b": (
         Attention(8192, 128, 32, kv_heads=8, causal=True),
@@ -102,6 +106,10 @@ MODELS: dict[str, tuple[Attention, str]] = {
     "llama3-70b": (
         Attention(8192, 128, 64, kv_heads=8, causal=True),
         "Llama 3 2024, 64 query heads of 128, 8 key and value heads, context 8192",
+    ),
+    "mixtral-8x7b": (
+        Attention(32768, 128, 32, kv_heads=8, causal=True),
+        "Jiang et al. 2024, 32 query heads of 128, 8 key and value heads, context 32768",
     ),
 }  # fmt: skip
 

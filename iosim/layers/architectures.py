@@ -1,0 +1,68 @@
+"""The families of models: how the layers of each are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iosim.errors import InputError
+from iosim.layers import bert
+from iosim.layers.blocks import Ask
+from iosim.layers.graph import Graph
+from iosim.layers.models import Config, config
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A family of models.
+
+    Attributes:
+        layer: one of its layers, from X to Y.
+        decodes: whether it makes one token after another.
+    """
+
+    layer: Callable[[Ask], Graph]
+    decodes: bool = True
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "bert": Architecture(bert.layer, decodes=False),
+}
+
+
+def asked(model: str | Config, phase: str, batch: int, N: int, *, tokens: int = 1,
+          attention: str = "unfused", dtype: str = "fp16") -> Ask:  # fmt: skip
+    """What is asked for, checked.
+
+    Raises InputError as `config` and `Ask` do, and for decoding with a model that doesn't.
+    """
+    found = config(model) if isinstance(model, str) else model
+    ask = Ask(found, phase, batch, N, tokens, attention, dtype)
+    if ask.cached and not ARCHITECTURES[found.family].decodes:
+        raise InputError(f"{found.name} encodes whole sequences: it has no decoding; ask for "
+                         "training or prefill")  # fmt: skip
+    return ask
+
+
+def layer(model: str | Config, phase: str, *, batch: int, N: int, tokens: int = 1,
+          attention: str = "unfused", dtype: str = "fp16") -> Graph:  # fmt: skip
+    """One layer of a model, from X to Y, as a graph.
+
+    Args:
+        model: the name of a published configuration, or a configuration.
+        phase: ``training`` is forward and backward, from dY to dX and the weights' gradients;
+            ``prefill`` forward alone, without dropout, and keeps keys and values; ``decode`` a step
+            of decoding with a cache.
+        batch: sequences.
+        N: tokens of context; in decoding with the new ones.
+        tokens: new tokens of each sequence, in decoding.
+        attention: ``unfused``, or ``fused``: one operator whose scores are no tensors.
+        dtype: of a word.
+
+    Raises InputError for an unknown model, phase or way of attention, and sizes that don't fit.
+
+    >>> layer("bert-large", "prefill", batch=8, N=512).flop
+    112025706496
+    """
+    ask = asked(model, phase, batch, N, tokens=tokens, attention=attention, dtype=dtype)
+    return ARCHITECTURES[ask.config.family].layer(ask)

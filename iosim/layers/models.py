@@ -1,0 +1,139 @@
+"""Models by their published configurations, as data, each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from iosim.errors import InputError, closest
+from iosim.problem import MODELS
+
+FAMILIES = ("bert", "gpt2", "llama", "mixture")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The sizes of a transformer.
+
+    Attributes:
+        name: what it is called.
+        family: how its layers are built: one of `FAMILIES`.
+        layers: how many of them.
+        hidden: words of a token between layers.
+        heads: of queries.
+        feed_forward: words of a token inside the feed-forward network, or inside one expert.
+        vocabulary: tokens that there are.
+        positions: the longest context.
+        kv_heads: heads of keys and values; by default as many as of queries.
+        head_size: words of a head; by default hidden / heads.
+        activation: of bert's layers: ``relu`` or ``gelu``.
+        dropout: the probability that a word is dropped in training.
+        experts, active: of a mixture: how many there are, and how many a token goes to.
+        source: where the numbers are published.
+
+    Raises InputError for an unknown family, sizes that are no positive integers, and heads that
+    don't divide.
+
+    >>> Config(name="tiny", family="gpt2", layers=2, hidden=8, heads=2, feed_forward=32,
+    ...     vocabulary=50, positions=16).head_size
+    4
+    """
+
+    name: str
+    family: str
+    layers: int
+    hidden: int
+    heads: int
+    feed_forward: int
+    vocabulary: int
+    positions: int
+    kv_heads: int = 0
+    head_size: int = 0
+    activation: str = "gelu"
+    dropout: float = 0.1
+    experts: int = 1
+    active: int = 1
+    source: str = "given by numbers"
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            near = closest(self.family, FAMILIES)
+            raise InputError(f"{self.name}: unknown family {self.family!r}: {near}")
+        if not self.kv_heads:
+            object.__setattr__(self, "kv_heads", self.heads)
+        self._positive("heads", "hidden")
+        if not self.head_size:
+            if self.hidden % self.heads:
+                raise InputError(f"{self.name}: {self.heads} heads don't divide hidden = "
+                                 f"{self.hidden}: give head_size")  # fmt: skip
+            object.__setattr__(self, "head_size", self.hidden // self.heads)
+        self._positive("layers", "feed_forward", "vocabulary", "positions", "kv_heads", "head_size",
+                       "experts", "active")  # fmt: skip
+        if self.heads % self.kv_heads:
+            raise InputError(f"{self.name}: kv_heads = {self.kv_heads} does not divide heads = "
+                             f"{self.heads}: give a divisor")  # fmt: skip
+        if self.active > self.experts:
+            raise InputError(f"{self.name}: a token goes to {self.active} of {self.experts} "
+                             "experts: give active ≤ experts")  # fmt: skip
+        if self.activation not in ("relu", "gelu"):
+            near = closest(self.activation, ("relu", "gelu"))
+            raise InputError(f"{self.name}: unknown activation {self.activation!r}: {near}")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"{self.name}: dropout = {self.dropout} is no probability below 1")
+
+    def _positive(self, *names: str) -> None:
+        for name in names:
+            size = getattr(self, name)
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise InputError(f"{self.name}: {name} = {size!r}: give an integer ≥ 1")
+
+    @property
+    def group(self) -> int:
+        """Heads of queries that share one of keys and values."""
+        return self.heads // self.kv_heads
+
+
+def _published(name: str, family: str, layers: int, feed_forward: int, vocabulary: int,
+               source: str, **more: Any) -> Config:  # fmt: skip
+    """A model whose attention is that of `iosim.problem.MODELS`."""
+    attention, _ = MODELS[name]
+    return Config(
+        name=name, family=family, layers=layers, hidden=attention.heads * attention.d,
+        heads=attention.heads, kv_heads=attention.groups, head_size=attention.d,
+        positions=attention.N, feed_forward=feed_forward, vocabulary=vocabulary, source=source,
+        **more,
+    )  # fmt: skip
+
+
+_BERT = "Devlin et al. 2019; config.json of google-bert/{}-uncased"
+_GPT2 = "Radford et al. 2019; config.json of openai-community/{}"
+_LLAMA = "Llama 3 2024; config.json of meta-llama/Meta-Llama-3-{}"
+
+CONFIGS: dict[str, Config] = {
+    config.name: config
+    for config in (
+        _published("bert-base", "bert", 12, 3072, 30522, _BERT.format("bert-base")),
+        _published("bert-large", "bert", 24, 4096, 30522, _BERT.format("bert-large")),
+        _published("gpt2", "gpt2", 12, 3072, 50257, _GPT2.format("gpt2")),
+        _published("gpt2-medium", "gpt2", 24, 4096, 50257, _GPT2.format("gpt2-medium")),
+        _published("gpt2-xl", "gpt2", 48, 6400, 50257, _GPT2.format("gpt2-xl")),
+        _published("llama3-8b", "llama", 32, 14336, 128256, _LLAMA.format("8B")),
+        _published("llama3-70b", "llama", 80, 28672, 128256, _LLAMA.format("70B")),
+        _published("mixtral-8x7b", "mixture", 32, 14336, 32000,
+                   "Jiang et al. 2024; config.json of mistralai/Mixtral-8x7B-v0.1",
+                   experts=8, active=2),
+    )
+}  # fmt: skip
+
+
+def config(name: str) -> Config:
+    """A published configuration.
+
+    Raises InputError for an unknown name, with the nearest.
+
+    >>> config("llama3-8b").feed_forward
+    14336
+    """
+    if name not in CONFIGS:
+        raise InputError(f"unknown model {name!r}: {closest(name, CONFIGS)}")
+    return CONFIGS[name]
