@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,41 @@ def test_the_iteration_that_has_the_peak_is_shown_where_it_may_be_any(tmp_path: 
     mask = ("--mask", f"blocks={tmp_path / 'mask.npy'}", "--tiles", "B_r=3,B_c=4")
     blocks = ok(*shlex.split("count block_sparse --N 6 --N-k 8 --d 2 --M 99"), *mask)
     assert "at h = 0, i = 0 to 2, j = 4 to 7, with" in blocks.splitlines()[-1]
+
+
+# Operations of dense schedules, whose mathematics is too long to stand beside them.
+LONG = {"online_softmax", "online_mean", "online_weights", "row_stats", "normalise"}
+SIGNS = {
+    r"\b[a-z]\.start": r"[a-z]\.start", r"\b[a-z]\.stop": r"[a-z]\.stop", "Σ_": "Σ_[a-z]",
+    r"\|[^|\n]*\.st[^|\n]*\|": r"\|.*\|", r" within ": "within .*", "s\\[r, c\\]": r"s\[r, c\]",
+    r"[a-z]+×[a-z]": ".*×.*", r"#[a-z]": "#[a-z]", "@": "@.*", r"\[[^]]*0:\|": r"0:\|.*\|",
+    " where [a-z]+\\[": "where .*", "blocks_marked": "blocks_marked", r"\bleft\b": "left",
+    r"\bright\b": "right", r"\bsinks\b": "sinks", r"\bunseen\b": "unseen",
+    r"\bsplits\b": "splits",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", iosim.ALGORITHMS)
+def test_listings_say_what_their_signs_mean(name: str) -> None:
+    entry = iosim.algorithm(name)
+    forms = {entry.plain_form}
+    if entry.problem is Attention:
+        forms |= {problem.form for _, problem in TYPED.values()}
+        forms |= {Attention(60, 8, 6, N_k=70, kv_heads=2, window=(9, 2), sinks=1).form}
+    if name == "paged":
+        forms |= {PROBLEMS["paged"].plain_form(("causal",))}
+    for form in filter(entry.supports, forms):
+        text = iosim.show(entry.program_for(form))
+        body, _, legend = text.partition("signs\n")
+        said = [re.split("  +", line.strip(), maxsplit=1) for line in legend.splitlines()]
+        assert all(len(line) == 2 for line in said)
+        for sign, line in SIGNS.items():
+            there = sum(re.fullmatch(line, mark) is not None for mark, _ in said)
+            assert there == bool(re.search(sign, body)), (sign, text)
+        if not form.options and name not in ("paged", "block_sparse", "split_kv"):
+            assert not legend or name == "grouped_rows"
+        for op in re.findall(r"^ +(\w+)\(.*\)$", body, re.M):
+            assert op in LONG, op
 
 
 def test_every_command_of_sizes_takes_every_option() -> None:

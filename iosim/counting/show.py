@@ -7,18 +7,23 @@ from typing import assert_never
 
 from iosim.counting.closed import moved
 from iosim.counting.integers import OnInts
+from iosim.counting.legend import legend
 from iosim.errors import InputError
 from iosim.program.index import Index, Single, Tile, dims, unstacked
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
 
+# Of an operation's mathematics, what is shorter stands beside it.
+SHORT = 16
+
 
 def show(program: Program, instance: Instance | None = None) -> str:
     """Print a program; with an instance, also the words that each transfer moves in all.
 
     Beside every load and store stands what one execution moves (``|i|`` is the extent of tile i),
-    then what all its executions move together.  Raises InputError for what is no program.
+    then what all its executions move together.  Under a listing stands what its signs mean where
+    they are not those of every schedule.  Raises InputError for what is no program.
     """
     if not isinstance(program, Program):
         raise InputError(
@@ -35,7 +40,11 @@ def show(program: Program, instance: Instance | None = None) -> str:
         lines.append((f"  with {sizes}", ""))
     lines += list(_lines(program.body, 1, (), None if instance is None else instance.env))
     width = min(max((len(code) for code, note in lines if note), default=0) + 2, 60)
-    return "\n".join(f"{code:<{width}}{note}".rstrip() for code, note in lines) + "\n"
+    text = "\n".join(f"{code:<{width}}{note}".rstrip() for code, note in lines) + "\n"
+    if signs := legend(program, text):
+        wide = max(len(sign) for sign, _ in signs)
+        text += "signs\n" + "".join(f"  {sign:<{wide}}  {meaning}\n" for sign, meaning in signs)
+    return text
 
 
 def _lines(
@@ -72,11 +81,12 @@ def _lines(
 
 
 def _op(node: Op) -> str:
-    says = OPS[node.name].says
+    spec = OPS[node.name]
+    beside = spec.brief or (spec.says if len(spec.says) < SHORT else "")
     operands = ", ".join(map(str, node.operands))
-    names = OPS[node.name].scalars
-    operands += "".join(f", {x} = {v}" for x, v in zip(names, node.scalars, strict=True))
-    return f"{node.name}({operands})  ▷ {says}" if len(says) < 16 else f"{node.name}({operands})"
+    values = zip(spec.scalars, node.scalars, strict=True)
+    operands += "".join(f", {x} = {v}" for x, v in values)
+    return f"{node.name}({operands})" + (f"  ▷ {beside}" if beside else "")
 
 
 def _list(index: tuple[Index, ...]) -> str:
@@ -87,9 +97,8 @@ def _moved(node: Load | Store, outer: tuple[Loop, ...], env: Mapping[str, int] |
     """What one execution moves, and all of them."""
     one = "·".join(map(_one, unstacked(dims(node.index))))
     total = moved(node, outer)
-    if env is None:
-        return f"# {one or '1'} words, in all {total}"
-    return f"# {one or '1'} words, in all {int(total.evaluate(OnInts(env))):,}"
+    every = str(total) if env is None else f"{int(total.evaluate(OnInts(env))):,}"
+    return f"# {f'{one} words' if one else '1 word'}, in all {every}"
 
 
 def _one(x: Single) -> str:

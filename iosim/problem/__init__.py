@@ -30,6 +30,7 @@ from iosim.problem.copy import Copy
 from iosim.problem.family import Family
 from iosim.problem.form import (
     LIMITS,
+    LIMITS_SAY,
     Array,
     Axis,
     Derived,
@@ -48,6 +49,7 @@ from iosim.problem.paged import PagedAttention
 __all__ = [
     "LARGEST_SIZE",
     "LIMITS",
+    "LIMITS_SAY",
     "MODELS",
     "PROBLEMS",
     "WHOLE",

@@ -93,6 +93,13 @@ OptionKind = Literal["size", "count", "flag", "limits", "choice"]
 
 # What the two numbers of ``limits`` are called.
 LIMITS = ("left", "right")
+# What the sizes mean that a mask adds to a form.
+LIMITS_SAY = {
+    "left": "how many columns before its own a row sees",
+    "right": "how many columns after its own a row sees",
+    "sinks": "how many first columns a row sees however far to the left",
+    "unseen": "how many keys at one end no row sees",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ class OpSpec:
 
     Attributes:
         says: the mathematics, one line.
+        brief: what a listing says beside the operation, where `says` is too long for that.
         dims: a string of index letters per operand, equal letters meaning equal extents;
             ``"*"`` takes any shape.
         reads, writes: positions of the operands whose old value matters, and that change.
@@ -56,6 +57,7 @@ class OpSpec:
     scalars: tuple[str, ...] = ()
     placed: bool = False
     whole: Callable[[int, int], tuple[int | None, int | None]] | None = None
+    brief: str = ""
 
 
 def _dot(a: Array, b: Array) -> Array:
@@ -213,24 +215,28 @@ OPS: dict[str, OpSpec] = {
     ),
     "mask_after": OpSpec(
         says="s[r, c] = −inf where c − r > a: columns after row r + a are not seen",
+        brief="s[r, c] = −inf where c − r > a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
         numpy=lambda s, a: (np.where(_beyond(s, a) > 0, -np.inf, s),), whole=_whole_after,
         triton=_HIDDEN % (">", 'float("-inf")'),
     ),
     "mask_before": OpSpec(
         says="s[r, c] = −inf where c − r < a: columns before row r + a are not seen",
+        brief="s[r, c] = −inf where c − r < a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
         numpy=lambda s, a: (np.where(_beyond(s, a) < 0, -np.inf, s),), whole=_whole_before,
         triton=_HIDDEN % ("<", 'float("-inf")'),
     ),
     "drop_after": OpSpec(
         says="s[r, c] = 0 where c − r > a",
+        brief="s[r, c] = 0 where c − r > a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
         numpy=lambda s, a: (np.where(_beyond(s, a) > 0, 0.0, s),), whole=_whole_after,
         triton=_HIDDEN % (">", '0.0'),
     ),
     "drop_before": OpSpec(
         says="s[r, c] = 0 where c − r < a",
+        brief="s[r, c] = 0 where c − r < a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
         numpy=lambda s, a: (np.where(_beyond(s, a) < 0, 0.0, s),), whole=_whole_before,
         triton=_HIDDEN % ("<", '0.0'),
@@ -238,6 +244,7 @@ OPS: dict[str, OpSpec] = {
     "merge": OpSpec(
         says="m' = max(m, m2); l = l exp(m − m') + l2 exp(m2 − m'); "
         "o = o exp(m − m') + o2 exp(m2 − m')",
+        brief="o, m, l of both parts",
         dims=("ix", "i", "i", "ix", "i", "i"), reads=(0, 1, 2, 3, 4, 5), writes=(0, 1, 2),
         numpy=_merge,
         triton="_top = tl.maximum({m}, {m2})\n"
@@ -256,12 +263,14 @@ OPS: dict[str, OpSpec] = {
     # Under a mask a row may have seen nothing, yet or at all.
     "low": OpSpec(
         says="x = −10³⁰: below every score, and finite",
+        brief="x = −10³⁰",
         dims=("*",), reads=(), writes=(0,),
         numpy=lambda x: (np.full_like(x, -1e30),),
         triton="{x} = tl.full({x.shape}, -1e30, tl.float32)",
     ),
     "online_mean_seen": OpSpec(
         says="as online_mean; o = 0 in rows that have seen nothing",
+        brief="online_mean; o = 0 where l = 0",
         dims=("ix", "i", "i", "ij", "jx"), reads=(0, 1, 2, 3, 4), writes=(0, 1, 2, 3), over="j",
         numpy=_online_mean_seen,
         triton=_ONLINE + _WEIGHTS + "{o} = " + _WEIGHTED % "{o} * ({l} * _shrink)[:, None]"
@@ -270,6 +279,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "normalise_seen": OpSpec(
         says="s = exp(s − m) / l; 0 where l = 0",
+        brief="s = exp(s − m) / l; 0 where l = 0",
         dims=("ij", "i", "i"), reads=(0, 1, 2), writes=(0,),
         numpy=lambda s, m, l: (np.exp(s - m[..., None]) / _seen(l)[..., None],),
         triton="{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / " + _SEEN,
@@ -277,6 +287,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "finish_seen": OpSpec(
         says="o = o / l; 0 where l = 0",
+        brief="o = o / l; 0 where l = 0",
         dims=("ix", "i"), reads=(0, 1), writes=(0,),
         numpy=lambda o, l: (o / _seen(l)[..., None],),
         triton="{o} = {o} / " + _SEEN,
