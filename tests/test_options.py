@@ -75,7 +75,7 @@ def test_the_iteration_that_has_the_peak_is_shown_where_it_may_be_any(tmp_path: 
     window = (*flash2, "--window", "2,0")
     assert ok(*window).splitlines()[-2:] == [
         "peak   38 of 99 words",
-        "       at h = 0, i = 3 … 5, j = 1 … 4, with q, o, m, l, k, s",
+        "       at h = 0, i = 3 to 5, j = 1 to 4, with q, o, m, l, k, s",
     ]
     found, dense = json.loads(ok(*window, "--json")), json.loads(ok(*flash2, "--json"))
     assert found.pop("peak_at") == {
