@@ -22,7 +22,7 @@ from iosim.output.table import read_csv, write_csv
 ROOT = Path(__file__).parent.parent
 MODULES = reproduce.find([])
 # Reproduced in every run; the others take seconds.  The command line's test does two more.
-SHORT = ("e04_blocks",)
+SHORT = ("e04_blocks", "e07_wall")
 
 
 @pytest.mark.parametrize(
@@ -154,3 +154,23 @@ def test_every_attention_schedule_is_in_the_experiments() -> None:
     from experiments import SCHEDULES
 
     assert set(SCHEDULES) == {a.name for a in plain_algorithms("attention")}
+
+
+def test_the_wall_against_sums_by_hand() -> None:
+    rows = read_csv(ROOT / "experiments/data/e07_wall/operators.csv")
+    by_name = {r["operator"]: r for r in rows}
+    for b in (1, 8, 64):  # activations, weights, results; fp16
+        moved = 2 * (b * 4096 + 4096 * 14336 + b * 14336)
+        told = by_name[f"decode, batch {b}"]["flop_per_dram_byte"]
+        assert told == pytest.approx(2 * b * 4096 * 14336 / moved, rel=1e-3)
+    assert by_name["residual add"]["flop_per_dram_byte"] == pytest.approx(1 / 6, rel=1e-3)
+    for r in rows:
+        inside = r["flop_per_dram_byte"] < r["ridge_flop_per_dram_byte"]
+        assert r["limit"] == ("L2 ↔ DRAM" if inside else "arithmetic")
+    for r in read_csv(ROOT / "experiments/data/e07_wall/machines.csv"):
+        ridge = 1000 * r["peak_tflop_per_s"] / r["dram_gb_per_s"]
+        assert r["ridge_flop_per_dram_byte"] == pytest.approx(ridge, rel=1e-3)
+        weights = 4096 * 14336
+        reached = [b for b in range(1, 1000) if b * weights >= ridge * (weights + b * 18432)]
+        assert r["decode_batch_at_ridge"] == reached[0]
+        assert "no source" not in (r["peak_source"], r["dram_source"], r["capacity_source"])
