@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from iosim.algorithms import algorithm
@@ -41,13 +41,15 @@ class Crossing:
     """Words across one boundary.
 
     Attributes:
-        loads, stores: by tensor.
+        loads, stores: by tensor; scratch of a schedule is called by its operator, too.
         how: the schedule and its tiles, or ``stream``.
+        wide: scratch of statistics, whose words have 4 bytes at least.
     """
 
     loads: Mapping[str, int]
     stores: Mapping[str, int]
     how: str
+    wide: frozenset[str] = frozenset()
 
     @property
     def words(self) -> int:
@@ -75,7 +77,7 @@ def moved(op: Operator, M: int, schedule: str | None = None) -> Crossing:
             by = _best("attention", schedule, attention_of(op), M)
             found = _times(op, 1, by, "QKVO")
             rest = {t.name: t.words for t in op.writes[1:]}
-            return Crossing(found.loads, {**found.stores, **rest}, found.how)
+            return replace(found, stores={**found.stores, **rest})
         case _:
             if schedule is not None:
                 raise InputError(f"{op.name} is a stream: it has no schedule to choose")
@@ -94,13 +96,17 @@ def _stream(op: Operator, M: int) -> Crossing:
 
 def _times(op: Operator, batch: int, by: _ByTensor, names: str) -> Crossing:
     """A schedule's words under the names of an operator's tensors."""
-    loads: dict[str, int] = {}
-    stores: dict[str, int] = {}
-    for t, x in zip((*op.reads, *op.writes), names, strict=False):
-        for found, words in ((loads, by.loads), (stores, by.stores)):
-            if words.get(x):
-                found[t.name] = found.get(t.name, 0) + batch * words[x]
-    return Crossing(loads, stores, by.how)
+    own = {x: t.name for t, x in zip((*op.reads, *op.writes), names, strict=False)}
+
+    def under(words: Mapping[str, int]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for x, n in words.items():
+            name = own.get(x, f"{op.name}: {x}")
+            found[name] = found.get(name, 0) + batch * n
+        return found
+
+    wide = frozenset(f"{op.name}: {x}" for x in by.wide)
+    return Crossing(under(by.loads), under(by.stores), by.how, wide)
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,7 @@ class _ByTensor:
     loads: Mapping[str, int]
     stores: Mapping[str, int]
     how: str
+    wide: frozenset[str]
 
     @property
     def words(self) -> int:
@@ -128,4 +135,5 @@ def _by_tensor(schedule: str, problem: Attention | MatMul, M: int) -> _ByTensor:
     tiles = optimal_tiles(program, problem, M).tiles
     counts = count(bind(program, problem.sizes, tiles))
     said = ", ".join([schedule, *(f"{k} = {v}" for k, v in tiles.items())])
-    return _ByTensor(counts.by_tensor("load"), counts.by_tensor("store"), said)
+    wide = frozenset(t.name for t in program.tensors if t.wide)
+    return _ByTensor(counts.by_tensor("load"), counts.by_tensor("store"), said, wide)

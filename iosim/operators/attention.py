@@ -147,18 +147,28 @@ def _run_back(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
     return [_back(op, t, x) for t, x in zip(op.writes, found, strict=True)]
 
 
-def _flop(op: Operator) -> int:
-    """Of the pairs that are seen: two contractions, a scale, a softmax, a mask of dropout."""
+def _products(op: Operator) -> int:
+    """Of the pairs that are seen: two contractions."""
     p = attention_of(op)
-    return p.pairs * (2 * (p.d + p.values) + 1 + 4 + _drops(op))
+    return p.pairs * 2 * (p.d + p.values)
+
+
+def _flop(op: Operator) -> int:
+    """With a scale, a softmax and a mask of dropout, of those pairs."""
+    return _products(op) + attention_of(op).pairs * (1 + 4 + _drops(op))
+
+
+def _products_back(op: Operator) -> int:
+    """Of the pairs that are seen: five contractions."""
+    p = attention_of(op)
+    return p.pairs * 2 * (3 * p.d + 2 * p.values)
 
 
 def _flop_back(op: Operator) -> int:
-    """Of the pairs that are seen: five contractions, the weights again, the scores' gradient, and
-    a mask of dropout twice."""
+    """With the weights again, the scores' gradient, and a mask of dropout twice; and D."""
     p = attention_of(op)
-    each = 2 * (3 * p.d + 2 * p.values) + 3 + 3 + 2 * _drops(op)
-    return p.pairs * each + 2 * p.heads * p.N * p.values
+    each = 3 + 3 + 2 * _drops(op)
+    return _products_back(op) + p.pairs * each + 2 * p.heads * p.N * p.values
 
 
 def _gradient(op: Operator, grads: Grads) -> list[Operator]:
@@ -174,11 +184,12 @@ _SETTINGS = {"factor": 1.0, "causal": False, "window": None, "p": 0.0, "seed": 1
 ATTENTION = Kind(
     "attention", "dropout(softmax(factor · QKᵀ)) V, and log Σ exp of rows; along (rows, columns)",
     "contraction", _run, reads=3, writes=2, kept=1, over=2, check=_check, gradient=_gradient,
-    flop=_flop, settings=_SETTINGS,
+    flop=_flop, products=_products, settings=_SETTINGS,
 )  # fmt: skip
 ATTENTION_BACK = Kind(
     "attention_back", "gradients of attention, with the weights computed again", "contraction",
-    _run_back, reads=6, writes=3, over=2, flop=_flop_back, settings=_SETTINGS,
+    _run_back, reads=6, writes=3, over=2, flop=_flop_back, products=_products_back,
+    settings=_SETTINGS,
 )  # fmt: skip
 
 KINDS = (ATTENTION, ATTENTION_BACK)

@@ -109,6 +109,8 @@ class Kind:
         check: raises InputError where shapes don't meet; None where any that align are right.
         gradient: operators that give the gradients of its inputs; None where it has none.
         flop: counts them another way; None where `run` is what is counted.
+        products: of its flop those of matrix products; None where they are all of them in a
+            contraction, and none in other classes.
         touched: words of its tensors that it reads or writes, by name, where that is not all.
         again: whether a row that doesn't fit in fast memory is read twice: for a statistic of it,
             and for its use.
@@ -126,6 +128,7 @@ class Kind:
     check: Callable[[Operator], None] | None = None
     gradient: Callable[[Operator, Grads], list[Operator]] | None = None
     flop: Callable[[Operator], int] | None = None
+    products: Callable[[Operator], int] | None = None
     touched: Callable[[Operator], Mapping[str, int]] | None = None
     again: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -177,6 +180,13 @@ class Operator:
         tally = Tally()
         self.kind.run(self, [Outline(t.shape, tally) for t in self.reads])
         return tally.flop
+
+    @property
+    def products(self) -> int:
+        """Of its flop those of matrix products."""
+        if self.kind.products is not None:
+            return self.kind.products(self)
+        return self.flop if self.klass == "contraction" else 0
 
     @cached_property
     def words(self) -> dict[str, tuple[int, int]]:
