@@ -66,6 +66,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.machines:machines",
         "List the machines and their numbers, or one machine's with the source of each.",
     ),
+    "roofline": (
+        "iosim.cli.roofline:roofline",
+        "The least time of operators on a machine, and what sets it, by both boundaries.",
+    ),
     "optimal": (
         "iosim.cli.pebbling:optimal",
         "Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.",

@@ -2,8 +2,8 @@
 
 Yang, Kurth and Williams, "Hierarchical Roofline analysis for GPUs", Concurrency and Computation 32,
 2020, doi 10.1002/cpe.5547; the roofline itself is of Williams, Waterman and Patterson, CACM 52(4),
-2009.  A kernel takes at least as long as each of its parts: the flop on the unit that does them, the
-bytes at each boundary over the speed of that boundary, the bytes over a link, a launch.
+2009.  A kernel takes at least as long as each of its parts: the flop on the unit that does them,
+the bytes at each boundary over the speed of that boundary, the bytes over a link, a launch.
 
 >>> from iosim.hardware import machine
 >>> from iosim.roofline.single import single

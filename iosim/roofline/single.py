@@ -45,9 +45,7 @@ SINGLE: dict[str, tuple[str, str]] = {
 _OPTIONAL = ("b", "m")
 
 
-def single(
-    name: str, sizes: Mapping[str, int], dtype: str = "fp16", **settings: Any
-) -> Graph:
+def single(name: str, sizes: Mapping[str, int], dtype: str = "fp16", **settings: Any) -> Graph:
     """A graph of one operator.
 
     Args:
@@ -75,10 +73,8 @@ def single(
     if missing := [a for a in axes if a not in sizes and a not in _OPTIONAL]:
         raise InputError(f"{name} needs {', '.join(f'--{a}' for a in missing)}: give them")
     full = {a: sizes.get(a, 1) for a in axes}
-    made = operator(
-        name, kind, [operand(t, a, full) for t, a in reads], [operand(t, a, full) for t, a in writes],
-        over=over.strip(), **settings,
-    )  # fmt: skip
+    read, written = ([operand(t, a, full) for t, a in side] for side in (reads, writes))
+    made = operator(name, kind, read, written, over=over.strip(), **settings)
     return Graph(name, (made,), dtype=dtype)
 
 

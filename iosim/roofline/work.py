@@ -29,8 +29,8 @@ SCRATCH = "scratch"
 
 
 @dataclass(frozen=True)
-class Boundary:
-    """One of the two.
+class Level:
+    """A boundary, from a machine's point of view.
 
     Attributes:
         name: `SM_L2` or `L2_DRAM`.
@@ -46,8 +46,8 @@ class Boundary:
 BOUNDARIES = {
     one.name: one
     for one in (
-        Boundary(L2_DRAM, Hardware.chip_words, lambda h: h.dram_bytes_per_s),
-        Boundary(SM_L2, Hardware.sm_words, lambda h: h.l2_bytes_per_s),
+        Level(L2_DRAM, Hardware.chip_words, lambda h: h.dram_bytes_per_s),
+        Level(SM_L2, Hardware.sm_words, lambda h: h.l2_bytes_per_s),
     )
 }
 
@@ -94,7 +94,8 @@ class Work:
 
     def intensity(self, at: str) -> float:
         """FLOP per byte at a boundary; infinite where no byte crosses it."""
-        return self.flop / moved if (moved := self.bytes[at]) else math.inf
+        crossed = self.bytes[at]
+        return self.flop / crossed if crossed else math.inf
 
 
 # A kernel of several operators is of the first class that one of them has.
