@@ -22,10 +22,10 @@ SINGLE: dict[str, tuple[str, str]] = {
     "matmul": ("contraction", "A: b m k, B: b k n -> C: b m n"),
     "softmax": ("softmax", _ROWS),
     "softmax_back": ("softmax_back", f"{_TWO}; n"),
-    "layer_norm": ("layer_norm", "X: m n, G: n, B: n -> Y: m n, mean: m, rstd: m; n"),
-    "rms_norm": ("rms_norm", "X: m n, G: n -> Y: m n, rstd: m; n"),
+    "layer_norm": ("layer_norm", "X: m n, G: n, B: n -> Y: m n; n"),
+    "rms_norm": ("rms_norm", "X: m n, G: n -> Y: m n; n"),
     "sum": ("sum", "X: m n -> Y: m; n"),
-    "cross_entropy": ("cross_entropy", "X: m n, labels: m -> loss: m, lse: m; n"),
+    "cross_entropy": ("cross_entropy", "X: m n, labels: m -> loss: m; n"),
     **{
         kind: (kind, _STREAM)
         for kind in ("same", "cast", "scale", "relu", "gelu", "gelu_tanh", "all_reduce")

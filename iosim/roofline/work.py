@@ -29,7 +29,7 @@ SCRATCH = "scratch"
 
 
 @dataclass(frozen=True)
-class Level:
+class MemoryBoundary:
     """A boundary, from a machine's point of view.
 
     Attributes:
@@ -46,8 +46,8 @@ class Level:
 BOUNDARIES = {
     one.name: one
     for one in (
-        Level(L2_DRAM, Hardware.chip_words, lambda h: h.dram_bytes_per_s),
-        Level(SM_L2, Hardware.sm_words, lambda h: h.l2_bytes_per_s),
+        MemoryBoundary(L2_DRAM, Hardware.chip_words, lambda h: h.dram_bytes_per_s),
+        MemoryBoundary(SM_L2, Hardware.sm_words, lambda h: h.l2_bytes_per_s),
     )
 }
 
