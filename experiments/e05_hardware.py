@@ -17,13 +17,15 @@ from iosim.output.table import read_csv
 from . import DATA, Experiment, Rows, digits, whole
 
 RECORDS = DATA / "gpu" / "h200"
+# Dense attention; docs/gpu.md has the runs with masks, windows and pages.
+DENSE = ("validate", "validate-dtypes")
 
 
 def tables() -> dict[str, Rows]:
     """One row for each kernel at the upper, and each run at the lower boundary."""
     upper: Rows = []
-    for folder in sorted(RECORDS.glob("validate*")):
-        for r in gpu_report("validate").table(folder).rows:
+    for folder in DENSE:
+        for r in gpu_report("validate").table(RECORDS / folder).rows:
             if r["failed"]:
                 continue
             row = {x: r[x] for x in ("algorithm", "sizes", "dtype", "M_words", "tiles")}

@@ -39,7 +39,7 @@ def test_what_a_core_holds_is_less_than_what_the_chip_holds() -> None:
             assert one.sm_words("fp32") == one.sram_bytes // 4 < one.chip_words("fp32")
             assert one.chip_words("bf16") == one.cache_bytes // 2
     assert machine("a100").sm_words("fp16") == 164 * 1024 // 2
-    unknown = replace(machine("p100"), sram_bytes=None, cache_bytes=None)
+    unknown = replace(machine("p100"), sram_bytes=None, cache_bytes=None, sources={})
     with pytest.raises(InputError, match="sram_bytes of p100 has no source"):
         unknown.sm_words("fp32")
     with pytest.raises(InputError, match="cache_bytes of p100 has no source"):
@@ -179,6 +179,9 @@ BAD = {
     "sources must hold texts, got 3": ('"a slide"', "3"),
     "drivers must be a list of texts, got 'x'": ("cores", 'drivers = "x"\ncores'),
     "drivers must hold texts, got 1": ("cores", "drivers = [1]\ncores"),
+    "peak bf16 of tomorrow must be a number, got 1000": ("5e15", "1" + "0" * 400),
+    "sources has price_usd, of which there is no number": ('capacity_bytes = "a', 'price_usd = "a'),
+    "title is empty": ('"Tomorrow"', '" "'),
     "as TOML": ("cores =", "cores"),
 }  # fmt: skip
 

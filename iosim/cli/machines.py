@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from iosim.cli import options as opt
+from iosim.cli.layout import cell
 from iosim.hardware import MACHINES, NO_SOURCE, Hardware
 
 # What one byte, and so on, is called; of the units that tell a size exactly, the shortest is taken.
@@ -36,8 +37,9 @@ def machines(machine: Hardware | None, as_json: bool) -> None:
         found = [_told(one) for one in ([machine] if machine else MACHINES.values())]
         opt.print_json(found[0] if machine else found)
     elif machine:
-        click.echo(f"{machine.name}: {machine.title}; cores are called {machine.core}, "
-                   f"the last cache before DRAM {machine.cache}")  # fmt: skip
+        name, title, core, cache = map(
+            cell, (machine.name, machine.title, machine.core, machine.cache))  # fmt: skip
+        click.echo(f"{name}: {title}; a core is called {core}, the last cache before DRAM {cache}")
         rows = [(what, _said(value, unit), source) for what, value, unit, source in
                 machine.numbers()]  # fmt: skip
         ridges = [

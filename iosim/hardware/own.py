@@ -50,6 +50,8 @@ def _check(told: Mapping[str, Any]) -> None:
         named = {str: "text", dict: "a table", list: "a list of texts"}[kind]
         if key in (*_TEXTS, *_TABLES, "drivers") and not isinstance(value, kind):
             raise InputError(f"{key} must be {named}, got {value!r}: mend it")
+        if key in _TEXTS and not value.strip():
+            raise InputError(f"{key} is empty: give a text, or leave it out")
     for key in ("drivers", "sources"):
         inside = told.get(key, ())
         for value in inside.values() if isinstance(inside, dict) else inside:

@@ -7,10 +7,8 @@ and its DRAM (`dram_bytes_per_s`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from numbers import Real
 from typing import Any
 
 from iosim.errors import InputError, closest
@@ -18,6 +16,8 @@ from iosim.problem import WORD_BYTES, word_bytes
 
 KIB, MIB, GIB, GB, TERA = 2**10, 2**20, 2**30, 10**9, 10**12
 
+# No number of a machine is as large: what is, is a typing error.
+MOST = 1e30
 # The dtypes that a peak may be of.  TF32 has words of 4 bytes in memory.
 DTYPES = (*WORD_BYTES, "tf32")
 # No vendor prints it; where no source is given, a model takes what an A100 needs.
@@ -68,7 +68,7 @@ class Hardware:
         sources: where each number is from, by field; of a peak ``peak fp16``.
 
     Raises InputError for a number that is none, is not positive, or is no whole number of bytes,
-    and for a dtype or a source of an unknown field.
+    for a dtype that doesn't exist, and for a source of what has no number.
     """
 
     name: str
@@ -115,6 +115,8 @@ class Hardware:
         for what in self.sources:
             if what not in known:
                 raise InputError(f"unknown number {what!r} in sources: {closest(what, known)}")
+            if known[what] is None:
+                raise InputError(f"sources has {what}, of which there is no number: give both")
 
     def _told(self) -> dict[str, Any]:
         """All numbers by the name that `sources` knows them by."""
@@ -199,7 +201,7 @@ def _whole() -> set[str]:
 
 def _check(what: str, value: Any, whole: bool) -> None:
     """InputError unless a value is a positive number, and whole where it has to be."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MOST:
         raise InputError(f"{what} must be a number, got {value!r}: give one, like 3.35e12")
     if value <= 0:
         raise InputError(f"{what} must be positive, got {value!r}: leave out what is not known")
