@@ -8,20 +8,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iosim.layers.architectures import layer
+from iosim.layers.architectures import ARCHITECTURES, asked, layer
 from iosim.layers.graph import Graph
-from iosim.layers.models import Config
+from iosim.layers.models import CONFIGS, Config
+from iosim.layers.workload import workload
 
 Arrays = dict[str, Any]
 
-BERT = Config(name="small", family="bert", layers=2, hidden=8, heads=2, feed_forward=12,
-              vocabulary=11, positions=16, head_size=4)  # fmt: skip
+SIZES: Any = {"layers": 2, "hidden": 8, "heads": 2, "feed_forward": 12, "vocabulary": 11,
+              "positions": 16}  # fmt: skip
+BERT = Config(name="small bert", family="bert", dropout=0.2, **SIZES)
+GPT2 = Config(name="small gpt2", family="gpt2", dropout=0.2, **SIZES)
+LLAMA = Config(name="small llama", family="llama", **{**SIZES, "heads": 4, "kv_heads": 2})
+SMALL = (BERT, GPT2, LLAMA)
+BELOW = {"ids": 11, "labels": 11, "positions": 16, "segments": 2}
 
 
 def given(graph: Graph, seed: int = 0) -> Arrays:
     """Random arrays for a graph's inputs."""
     rng = np.random.default_rng(seed)
-    found: Arrays = {t.name: rng.standard_normal(t.shape) for t in graph.inputs}
+    found: Arrays = {
+        t.name: rng.integers(BELOW[t.name], size=t.shape) if t.name in BELOW
+        else rng.standard_normal(t.shape)
+        for t in graph.inputs
+    }  # fmt: skip
     angles = rng.uniform(0, 6, found["cos"].shape) if "cos" in found else None
     if angles is not None:
         half = angles.shape[-1] // 2
@@ -108,12 +118,40 @@ def test_bert_forward(activation: str, act: Any) -> None:
 
 
 @pytest.mark.parametrize("attention", ["unfused", "fused"])
-@pytest.mark.parametrize("config", [BERT], ids=lambda c: c.family)
-def test_backward_by_finite_differences(config: Config, attention: str) -> None:
-    graph = layer(config, "training", batch=2, N=4, attention=attention)
+@pytest.mark.parametrize("part", ["embedding", "layer", "head"])
+@pytest.mark.parametrize("config", SMALL, ids=lambda c: c.family)
+def test_backward_by_finite_differences(config: Config, part: str, attention: str) -> None:
+    ask = asked(config, "training", 2, 4, attention=attention)
+    graph = getattr(ARCHITECTURES[config.family], part)(ask)
     arrays = given(graph)
     wanted = [t.name for t in graph.inputs if f"d{t.name}" in graph.tensors]
-    assert {t.name for t in graph.inputs if t.role == "weight"} | {"X"} == set(wanted)
+    also = set() if part == "embedding" else {"X"}
+    assert {t.name for t in graph.inputs if t.role == "weight"} | also == set(wanted)
+    (y,) = (x for x in graph.tensors if x == "loss" or f"d{x}" in arrays)
+    dy = arrays.get(f"d{y}", 1 / 8)  # the loss that is differentiated is the mean of 2 × 4
     for k, x in enumerate(wanted):
-        got, want = slope(graph, arrays, "Y", arrays["dY"], x, k)
+        got, want = slope(graph, arrays, y, dy, x, k)
         assert got == pytest.approx(want, rel=1e-5, abs=1e-6), x
+
+
+# Of the tables that the models' own configurations give: transformers' num_parameters().
+PARAMETERS = {
+    "bert-base": 109_514_298, "bert-large": 335_174_458, "gpt2": 124_439_808,
+    "gpt2-medium": 354_823_168, "gpt2-xl": 1_557_611_200, "llama3-8b": 8_030_261_248,
+    "llama3-70b": 70_553_706_496, "mixtral-8x7b": 46_702_792_704,
+}  # fmt: skip
+
+
+def test_parameters_are_the_published_ones() -> None:
+    for name in CONFIGS:
+        if name == "mixtral-8x7b":
+            continue
+        assert workload(name, "prefill", batch=1, N=8).parameters == PARAMETERS[name], name
+
+
+def test_a_cache_that_is_appended_to_inside_a_kernel_is_read() -> None:
+    graph = layer(LLAMA, "decode", batch=3, N=8, tokens=2)
+    reads, writes = graph.part(["append key", "scores"])
+    assert reads["K"] == 3 * 2 * (8 - 2) * 2  # its other rows; the new ones are at hand
+    assert writes["K"] == reads["new K"] == 3 * 2 * 2 * 2
+    assert "K cache" not in reads

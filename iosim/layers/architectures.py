@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from iosim.errors import InputError
-from iosim.layers import bert
+from iosim.layers import bert, gpt2, llama
 from iosim.layers.blocks import Ask
 from iosim.layers.graph import Graph
 from iosim.layers.models import Config, config
@@ -17,16 +17,24 @@ class Architecture:
     """A family of models.
 
     Attributes:
-        layer: one of its layers, from X to Y.
+        embedding: from tokens' numbers to the first layer's X.
+        layer: from X to Y.
+        head: from the last layer's Y to logits, or to the loss.
+        tied: weights that the embedding and the head share.
         decodes: whether it makes one token after another.
     """
 
+    embedding: Callable[[Ask], Graph]
     layer: Callable[[Ask], Graph]
+    head: Callable[[Ask], Graph]
+    tied: tuple[str, ...] = ()
     decodes: bool = True
 
 
 ARCHITECTURES: dict[str, Architecture] = {
-    "bert": Architecture(bert.layer, decodes=False),
+    "bert": Architecture(bert.embedding, bert.layer, bert.head, tied=("WT",), decodes=False),
+    "gpt2": Architecture(gpt2.embedding, gpt2.layer, gpt2.head, tied=("WT",)),
+    "llama": Architecture(llama.embedding, llama.layer, llama.head),
 }
 
 

@@ -19,6 +19,7 @@ Devlin et al. GELU; `Config.activation` chooses.
 from __future__ import annotations
 
 from iosim.layers.blocks import Ask, Writer, attend, drop, linear, norm
+from iosim.layers.ends import look_up, predict
 from iosim.layers.graph import Graph
 
 _EPSILON = 1e-12
@@ -35,12 +36,33 @@ def layer(ask: Ask) -> Graph:
     a = drop(op, "activation dropout", "A", "b j u", ask, seed=3)
     linear(op, "linear 2", f"{a}[b j u], weight W2[i u]", "F[b j i]", "i")
     _close(op, "linear 2", "feed-forward", "F", "Y1", "Y", ask, seed=4)
-    return ask.finish(op, "Y")
+    return ask.finish(op, "layer", "Y")
 
 
 def _close(op: Writer, last: str, block: str, x: str, beside: str, y: str, ask: Ask,
            seed: int) -> None:  # fmt: skip
-    """What ends both blocks: dropout, the residual, a layer norm."""
+    """What ends both blocks of a layer: dropout, the residual, a layer norm."""
     dropped = drop(op, f"{last} dropout", x, "b j i", ask, seed)
     total = op(f"{block} residual", "add", f"{dropped}[b j i], {beside}[b j i] -> R{y}[b j i]")
     norm(op, f"{block} norm", "layer_norm", total, y, ask, _EPSILON)
+
+
+def embedding(ask: Ask) -> Graph:
+    """Of tokens, positions and segments (two of them), summed and normalised."""
+    op = ask.writer()
+    look_up(op, positions=True, segments=True)
+    norm(op, "embedding norm", "layer_norm", "E", "N", ask, _EPSILON)
+    return ask.finish(op, "embedding", drop(op, "embedding dropout", "N", "b j i", ask, seed=0))
+
+
+def head(ask: Ask) -> Graph:
+    """Of the masked language model: one more linear operator, and every position is predicted.
+
+    In training the loss is taken at all positions, too.  The prediction of the next sentence and
+    its pooler are left out.
+    """
+    op = ask.writer()
+    linear(op, "transform", "X[b j l], weight WH[l i]", "H[b j i]", "i")
+    op("transform activation", "gelu", "H[b j i] -> A[b j i]")
+    norm(op, "head norm", "layer_norm", "A", "N", ask, _EPSILON)
+    return ask.finish(op, "head", predict(op, "N", "WT", ask, bias=True))

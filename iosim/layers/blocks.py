@@ -27,6 +27,7 @@ from iosim.operators.base import ROLES
 
 PHASES = ("training", "prefill", "decode")
 ATTENTION = ("unfused", "fused")
+LOSS = "loss"
 
 
 @dataclass
@@ -124,30 +125,34 @@ class Ask:
         """The probability that a word is dropped."""
         return self.config.dropout if self.training else 0.0
 
-    def writer(self) -> Writer:
-        """An empty page, with the sizes of all axes."""
+    def writer(self, rows: int = 0) -> Writer:
+        """An empty page, with the sizes of all axes; `rows` where they aren't those of a layer."""
         c = self.config
-        rows = self.tokens if self.cached else self.N
+        rows = rows or (self.tokens if self.cached else self.N)
         sizes = {
             "b": self.batch, "j": rows, "k": self.N, "h": c.heads, "g": c.kv_heads, "r": c.group,
             "p": c.head_size, "d": c.head_size, "i": c.hidden, "u": c.feed_forward,
-            "v": c.vocabulary, "e": c.experts, "s": c.active,
+            "l": c.hidden, "v": c.vocabulary, "n": c.positions, "t": 2, "e": c.experts,
+            "s": c.active,
         }  # fmt: skip
         return Writer(sizes)
 
-    def finish(self, op: Writer, y: str | None, keeps: tuple[str, ...] = ()) -> Graph:
+    def finish(self, op: Writer, part: str, y: str) -> Graph:
         """The graph of what was written, with its backward pass in training.
 
         Args:
-            y: the tensor whose gradient comes from outside; None where there is a loss.
-            keeps: tensors that must be written, beside y.
+            part: of the model.
+            y: its result; the gradient of one that is no loss comes from outside.  The caches are
+                kept, too.
         """
-        kept = [*([y] if y else []), *keeps]
-        graph = Graph(self.config.name, tuple(op.operators), frozenset(kept), self.dtype)
+        written = [t for one in op.operators for t in one.writes]
+        keeps = {y, *(t.name for t in written if t.role == "cache")}
+        name = f"{self.config.name} {part}"
+        graph = Graph(name, tuple(op.operators), frozenset(keeps), self.dtype)
         if not self.training:
             return graph
         given = [t.name for t in graph.inputs if t.role == "activation"]
-        return backward(graph, [y] if y else [], [*given, *op.weights])
+        return backward(graph, [] if y == LOSS else [y], [*given, *op.weights])
 
 
 def drop(op: Writer, name: str, x: str, axes: str, ask: Ask, seed: int) -> str:

@@ -102,17 +102,18 @@ class Graph:
     def part(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
         """Words in and out, by tensor, of some operators as one kernel.
 
-        It reads each tensor from outside once, and writes those that are read outside or kept.
+        It reads each tensor from outside once, and writes those that are read outside or kept.  Of
+        a tensor of which only some words are written inside, as of a cache, it reads the others.
         """
         inside = [op for op in self.operators if op.name in names]
-        made = {t.name for op in inside for t in op.writes}
+        made = {t.name: op.words[t.name][1] for op in inside for t in op.writes}
         kept = {t.name for t in self.outputs}
         reads: dict[str, int] = {}
         writes: dict[str, int] = {}
         for op in inside:
             for name, (n_in, n_out) in op.words.items():
-                if n_in and name not in made:
-                    reads[name] = max(n_in, reads.get(name, 0))
+                if (rest := n_in - made.get(name, 0)) > 0:
+                    reads[name] = max(rest, reads.get(name, 0))
                 outside = any(r.name not in names for r in self.readers[name])
                 if n_out and (outside or name in kept):
                     writes[name] = n_out

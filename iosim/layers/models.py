@@ -27,7 +27,7 @@ class Config:
         kv_heads: heads of keys and values; by default as many as of queries.
         head_size: words of a head; by default hidden / heads.
         activation: of bert's layers: ``relu`` or ``gelu``.
-        dropout: the probability that a word is dropped in training.
+        dropout: of bert and gpt2: the probability that a word is dropped in training.
         experts, active: of a mixture: how many there are, and how many a token goes to.
         source: where the numbers are published.
 
@@ -50,7 +50,7 @@ class Config:
     kv_heads: int = 0
     head_size: int = 0
     activation: str = "gelu"
-    dropout: float = 0.1
+    dropout: float = 0.0
     experts: int = 1
     active: int = 1
     source: str = "given by numbers"
@@ -80,6 +80,8 @@ class Config:
             raise InputError(f"{self.name}: unknown activation {self.activation!r}: {near}")
         if not 0 <= self.dropout < 1:
             raise InputError(f"{self.name}: dropout = {self.dropout} is no probability below 1")
+        if self.dropout and self.family not in ("bert", "gpt2"):
+            raise InputError(f"{self.name}: {self.family} has no dropout: leave it out")
 
     def _positive(self, *names: str) -> None:
         for name in names:
@@ -112,11 +114,12 @@ _LLAMA = "Llama 3 2024; config.json of meta-llama/Meta-Llama-3-{}"
 CONFIGS: dict[str, Config] = {
     config.name: config
     for config in (
-        _published("bert-base", "bert", 12, 3072, 30522, _BERT.format("bert-base")),
-        _published("bert-large", "bert", 24, 4096, 30522, _BERT.format("bert-large")),
-        _published("gpt2", "gpt2", 12, 3072, 50257, _GPT2.format("gpt2")),
-        _published("gpt2-medium", "gpt2", 24, 4096, 50257, _GPT2.format("gpt2-medium")),
-        _published("gpt2-xl", "gpt2", 48, 6400, 50257, _GPT2.format("gpt2-xl")),
+        _published("bert-base", "bert", 12, 3072, 30522, _BERT.format("bert-base"), dropout=0.1),
+        _published("bert-large", "bert", 24, 4096, 30522, _BERT.format("bert-large"), dropout=0.1),
+        _published("gpt2", "gpt2", 12, 3072, 50257, _GPT2.format("gpt2"), dropout=0.1),
+        _published("gpt2-medium", "gpt2", 24, 4096, 50257, _GPT2.format("gpt2-medium"),
+                   dropout=0.1),
+        _published("gpt2-xl", "gpt2", 48, 6400, 50257, _GPT2.format("gpt2-xl"), dropout=0.1),
         _published("llama3-8b", "llama", 32, 14336, 128256, _LLAMA.format("8B")),
         _published("llama3-70b", "llama", 80, 28672, 128256, _LLAMA.format("70B")),
         _published("mixtral-8x7b", "mixture", 32, 14336, 32000,

@@ -1,0 +1,37 @@
+"""What stands before the layers of a model, and behind them."""
+
+from __future__ import annotations
+
+from iosim.layers.blocks import LOSS, Ask, Writer, linear
+
+
+def look_up(op: Writer, *, positions: bool = False, segments: bool = False) -> str:
+    """Rows of the table of tokens, WT, and of the others that there are, added up: E.
+
+    A number of a row has 4 bytes.
+    """
+    parts = [op("token embedding", "embedding",
+                "input ids:fp32[b j], weight WT[v i] -> ET[b j i]")]  # fmt: skip
+    if positions:
+        op("position embedding", "embedding",
+           "input positions:fp32[j], weight WP[n i] -> EP[j i]")  # fmt: skip
+        parts.append("EP[j i]")
+    if segments:
+        op("segment embedding", "embedding",
+           "input segments:fp32[b j], weight WS[t i] -> ES[b j i]")  # fmt: skip
+        parts.append("ES[b j i]")
+    if len(parts) == 1:
+        return parts[0]
+    return op("embedding sum", "add", f"ET[b j i], {', '.join(parts[1:])} -> E[b j i]")
+
+
+def predict(op: Writer, x: str, table: str, ask: Ask, *, bias: bool = False) -> str:
+    """Logits of every token of the vocabulary; in training the loss of each position.
+
+    The loss that the backward pass starts from is their mean.
+    """
+    linear(op, "logits", f"{x}[b j i], weight {table}[v i]", "L[b j v]", "v" if bias else "")
+    if not ask.training:
+        return "L"
+    text = f"L[b j v], input labels:fp32[b j] -> {LOSS}:fp32[b j], lse:fp32[b j]"
+    return op("loss", "cross_entropy", text, over="v")

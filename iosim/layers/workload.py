@@ -1,0 +1,153 @@
+"""Whole models: the graphs of their parts, and how often each runs.
+
+>>> step = workload("llama3-8b", "decode", batch=8, N=512)
+>>> [(part.graph.name, part.times) for part in step.parts]
+[('llama3-8b embedding', 1), ('llama3-8b layer', 32), ('llama3-8b head', 1)]
+>>> f"{step.parameters:,}"
+'8,030,261,248'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from iosim.errors import InputError
+from iosim.layers.architectures import ARCHITECTURES, asked
+from iosim.layers.graph import Graph
+from iosim.layers.models import Config
+from iosim.operators import Operand, Operator, operator
+
+
+@dataclass(frozen=True)
+class Part:
+    """A graph that runs several times, with other tensors each time."""
+
+    graph: Graph
+    times: int
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model at work: its parts in order.
+
+    Attributes:
+        name: of the model.
+        phase: ``training``, ``prefill`` or ``decode``.
+        dtype: of a word, where a tensor has none of its own.
+        parts: of one step of training, of the prompt, or of a step of decoding.
+        tied: weights that several parts share.
+    """
+
+    name: str
+    phase: str
+    dtype: str
+    parts: tuple[Part, ...]
+    tied: tuple[str, ...] = ()
+
+    @cached_property
+    def flop(self) -> int:
+        """Of all parts."""
+        return sum(part.times * part.graph.flop for part in self.parts)
+
+    @cached_property
+    def parameters(self) -> int:
+        """Words of all weights, each once."""
+        found = 0
+        for part in self.parts:
+            found += part.times * sum(t.words for t in _weights(part.graph) if not self._shared(t))
+        shared = {t.name: t.words for p in self.parts for t in _weights(p.graph) if self._shared(t)}
+        return found + sum(shared.values())
+
+    def _shared(self, t: Operand) -> bool:
+        return t.name in self.tied
+
+
+def workload(model: str | Config, phase: str, *, batch: int, N: int, tokens: int = 1,
+             attention: str = "unfused", devices: int = 1,
+             dtype: str = "fp16") -> Workload:  # fmt: skip
+    """A whole model: embedding, layers, head, and in training the optimiser's step.
+
+    Training is one step: forward, loss, backward, AdamW.  Weights and gradients have the dtype; a
+    master copy of the weights and the two moments are fp32 (in fp32 there is no copy).  Nothing is
+    computed again, and gradients are not scaled.
+
+    Several devices train in parallel on data alone: each has the whole model and a batch of its
+    own, and sums every gradient over all devices before the step.  Otherwise devices share nothing.
+    Tensors, layers and the optimiser's state are never split over devices.
+
+    Args:
+        model, phase, batch, N, tokens, attention, dtype: as of `iosim.layers.architectures.layer`;
+            the batch is one device's.
+        devices: how many.
+
+    Raises InputError as `layer` does, and for devices that are no positive integer.
+
+    >>> train = workload("gpt2", "training", batch=8, N=1024)
+    >>> [(part.graph.name, part.times) for part in train.parts][3:]
+    [('gpt2 step of the layer', 12), ('gpt2 step of embedding and head', 1)]
+    """
+    ask = asked(model, phase, batch, N, tokens=tokens, attention=attention, dtype=dtype)
+    if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
+        raise InputError(f"devices = {devices!r}: give an integer ≥ 1")
+    family = ARCHITECTURES[ask.config.family]
+    embedding, layer, head = family.embedding(ask), family.layer(ask), family.head(ask)
+    parts = [Part(embedding, 1), Part(layer, ask.config.layers), Part(head, 1)]
+    if ask.training:
+        name = ask.config.name
+        parts += [
+            Part(step(f"{name} step of the layer", [layer], devices), ask.config.layers),
+            Part(step(f"{name} step of embedding and head", [embedding, head], devices), 1),
+        ]
+    return Workload(ask.config.name, phase, dtype, tuple(parts), family.tied)
+
+
+def step(name: str, graphs: Iterable[Graph], devices: int = 1) -> Graph:
+    """A step of AdamW for the weights of graphs, whose gradients are given.
+
+    A weight that several graphs read has its gradients added up first.
+
+    >>> from iosim.layers.architectures import layer
+    >>> encoder = layer("bert-base", "training", batch=1, N=8)
+    >>> [op.name for op in step("step", [encoder], devices=2).operators[:3]]
+    ['WQ all-reduce', 'WQ step', 'WQ cast']
+    """
+    graphs = list(graphs)
+    weights: dict[str, list[Operand]] = {}
+    for graph in graphs:
+        for t in _weights(graph):
+            weights.setdefault(t.name, []).append(t)
+    made: list[Operator] = []
+    for same in weights.values():
+        made += _step(same, devices, graphs[0].dtype)
+    return Graph(name, tuple(made), dtype=graphs[0].dtype)
+
+
+def _step(same: list[Operand], devices: int, dtype: str) -> list[Operator]:
+    """Of one weight, from as many gradients as there are parts that read it."""
+    found = []
+    w = same[0]
+    gradient = w.called(f"d{w.name}", "gradient")
+    if len(same) > 1:
+        parts = [w.called(f"d{w.name} {k}", "gradient") for k in range(1, len(same) + 1)]
+        found.append(operator(f"{w.name} gradient", "add", parts, [gradient]))
+    if devices > 1:
+        total = gradient.called(f"{gradient.name} of all")
+        found.append(operator(f"{w.name} all-reduce", "all_reduce", [gradient], [total],
+                              devices=devices))  # fmt: skip
+        gradient = total
+    mixed = dtype != "fp32"
+    state = [w.called(f"{w.name} {x}", "state", "fp32") for x in ("master", "m", "v")]
+    if not mixed:
+        state[0] = w
+    new = [x.called(f"next {x.name}") for x in state]
+    found.append(operator(f"{w.name} step", "adam", [state[0], gradient, *state[1:]], new,
+                          decay=0.01))  # fmt: skip
+    if mixed:
+        found.append(operator(f"{w.name} cast", "cast", new[:1], [w.called(f"next {w.name}")]))
+    return found
+
+
+def _weights(graph: Graph) -> list[Operand]:
+    return [t for t in graph.inputs if t.role == "weight"]
