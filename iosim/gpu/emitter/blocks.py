@@ -117,7 +117,8 @@ class Blocks:
                 assert_never(x)
 
     @functools.cached_property
-    def _masks(self) -> bool:
+    def follows(self) -> bool:
+        """Whether the program has spans that follow a tile."""
         return bool(named_tiles(self.instance.program))
 
     def _sides(self, x: Stack) -> list[int]:
@@ -164,6 +165,18 @@ class Blocks:
             )
         return size
 
+    def words(self, own: tuple[Dim, ...]) -> str:
+        """The words of a block that are not masked."""
+        sides = [self.side(x) for x in own]
+        if self.follows:
+            found = [f"positions({self._in(x)})" for x in own if self._masked(x)]
+            whole = math.prod(n for x, n in zip(own, sides, strict=True) if not self._masked(x))
+            return " * ".join([*found, str(whole)] if whole > 1 or not found else found)
+        rows, columns = [*([1] * (2 - len(sides))), *sides]
+        ok = self.mask(own)
+        ok = f"{ok}[None, :]" if ok and len(own) == 1 else ok
+        return f"unmasked({ok}, {rows}, {columns})" if ok else str(rows * columns)
+
     def mask(self, own: tuple[Dim, ...]) -> str:
         """The mask of a block, or an empty text where nothing is masked."""
         found = []
@@ -181,7 +194,7 @@ class Blocks:
         that this stays inside; what lies beyond must be cleared.  Empty where `mask` will do.
         """
         x = own[-1] if len(own) == 2 else None
-        if not self._masks or not isinstance(x, Tile) or not self._masked(x):
+        if not self.follows or not isinstance(x, Tile) or not self._masked(x):
             return ""
         last = self.where.last[x]
         if last.isdigit():
@@ -339,7 +352,7 @@ class Blocks:
         """
         own = dims(node.index)
         vector = isinstance(node, Load) and len(own) == 1 and not isinstance(x, Stack)
-        if (vector and self._masks) or self._odd(x):
+        if (vector and self.follows) or self._odd(x):
             return 1  # whole vectors move as masked ones do
         beside = self.wide and len(own) == 2
         return VECTOR if beside and not self.instance.program.tensor(node.tensor).wide else 0

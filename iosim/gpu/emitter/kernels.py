@@ -25,9 +25,10 @@ from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nest import KernelText
 from iosim.gpu.emitter.nests import nests
-from iosim.gpu.emitter.prelude import GATE, HEADER, TIMER, WORD
+from iosim.gpu.emitter.prelude import GATE, HEADER, POSITIONS, TIMER, UNMASKED, WORD
 from iosim.program.index import dims
 from iosim.program.ir import Load, nodes
+from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 
 __all__ = ["EmitError", "Emitted", "InStep", "Kernel", "emit"]
@@ -54,7 +55,12 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     found = [KernelText(instance, n, b, in_step, clock) for n, b in zip(names, bodies, strict=True)]
     sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
     title = instance.program.name.replace("\\", "/").replace('"', "'")
-    head = HEADER.format(name=title, sizes=sizes, timer=TIMER if clock else "")
+    head = HEADER.format(
+        name=title,
+        sizes=sizes,
+        timer=TIMER if clock else "",
+        counting=POSITIONS if named_tiles(instance.program) else UNMASKED,
+    )
     loads = [n for body in bodies for n in nodes(body) if isinstance(n, Load)]
     word = any(not dims(n.index) for n in loads)
     shared = [text for text, used in ((WORD, word), (GATE, in_step)) if used]

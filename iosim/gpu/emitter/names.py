@@ -22,7 +22,7 @@ from iosim.program.ops import OPS
 
 # What the emitted text says itself: its arguments, its helpers, and its launch.
 _OWN = {
-    "tl", "triton", "LOG2E", "COUNT", "unmasked", "load_vector", "load_word", "wait_for_all",
+    "tl", "triton", "LOG2E", "COUNT", "unmasked", "positions", "load_vector", "load_word", "wait_for_all",
     "globaltimer", "words_ptr", "gate_ptr", "clock_ptr", "item", "wave", "sweep", "here",
 }  # fmt: skip
 _OF_TENSORS = {"ptr": "{}_ptr", "load": "loaded_{}", "store": "stored_{}"}

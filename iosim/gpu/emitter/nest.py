@@ -289,12 +289,7 @@ class KernelText:
         self._count(("load", node.tensor), own)
 
     def _count(self, key: Key, own: tuple[Dim, ...]) -> None:
-        sides = [self.tiles.side(x) for x in own]
-        rows, columns = [*([1] * (2 - len(sides))), *sides]
-        ok = self.tiles.mask(own)
-        ok = f"{ok}[None, :]" if ok and len(own) == 1 else ok
-        words = f"unmasked({ok}, {rows}, {columns})" if ok else str(rows * columns)
-        self._say(f"if COUNT: {self.names.counter(key)} += {words}")
+        self._say(f"if COUNT: {self.names.counter(key)} += {self.tiles.words(own)}")
 
     def _op(self, node: Op) -> None:
         spec = OPS[node.name]

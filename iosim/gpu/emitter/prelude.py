@@ -12,11 +12,7 @@ import triton.language as tl
 LOG2E = tl.constexpr(1.4426950408889634)
 
 
-@triton.jit
-def unmasked(ok, rows: tl.constexpr, columns: tl.constexpr):
-    """Words that a masked transfer of a rows x columns block moves."""
-    return tl.sum(tl.broadcast_to(ok, [rows, columns]).to(tl.int32)).to(tl.int64)
-
+{counting}
 
 @triton.jit
 def load_vector(at, ok, side: tl.constexpr):
@@ -25,6 +21,24 @@ def load_vector(at, ok, side: tl.constexpr):
     first = tl.arange(0, columns) == 0
     at = at[:, None] + tl.zeros([1, columns], tl.int32)
     return tl.sum(tl.load(at, mask=ok[:, None] & first[None, :], other=0.0), 1)
+'''
+
+# Words of a transfer, from the mask that it moves under.
+UNMASKED = '''\
+@triton.jit
+def unmasked(ok, rows: tl.constexpr, columns: tl.constexpr):
+    """Words that a masked transfer of a rows x columns block moves."""
+    return tl.sum(tl.broadcast_to(ok, [rows, columns]).to(tl.int32)).to(tl.int64)
+'''
+
+# The same where masks follow a tile, from the mask of each index.  Of a mask over rows and columns
+# a thread would hold whole columns, and Triton 3.6 leaves a row out of some: its vectoriser makes
+# of x + 31 the subtraction of -31, which it says cannot wrap.
+POSITIONS = '''\
+@triton.jit
+def positions(ok):
+    """Positions that the mask of an index lets through."""
+    return tl.sum(ok.to(tl.int32)).to(tl.int64)
 '''
 
 WORD = '''\
