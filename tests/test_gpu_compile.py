@@ -74,7 +74,8 @@ for line in sys.stdin:
                               options={"num_warps": warps, "num_stages": stages})
         pattern = r"(?:ld|st)\.global[.a-z0-9]*|cp\.async\.c[ag][.a-z]*"
         moves = re.findall(pattern, done.asm["ptx"])
-        print(json.dumps([kernel.name, done.metadata.shared, sorted(set(moves))]))
+        loads = done.asm["ttgir"].count("tt.load ")
+        print(json.dumps([kernel.name, done.metadata.shared, sorted(set(moves)), loads]))
         assert not wrong_wraps(re.sub(r", !dbg !\d+", "", done.asm["llir"])), kernel.name
         graph = done.asm["ttgir"]
         layouts = r"(#blocked\d*) = #ttg.blocked<.sizePerThread = \[([\d, ]+)\]"
@@ -105,7 +106,7 @@ def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
     jobs = validate_jobs(head_sizes=(64,), capacities=(16384,), lengths=(1024,), dtypes=(dtype,))
     jobs += validate_jobs(("small_cache",), (256,), (16384,), (1024,), (dtype,))
     assert {job.algorithm for job in jobs} == {a.name for a in plain_algorithms()} | {"paged"}
-    for name, shared, moves in _compile(jobs):
+    for name, shared, moves, _ in _compile(jobs):
         assert shared <= 227 * 1024, name
         # Whole tiles move in 16-byte vectors, statistics in words of their own: no narrower.
         assert {m for m in moves if m.startswith(("ld", "st"))} <= {
@@ -120,7 +121,7 @@ def test_stacked_rows_compile_and_fit():
         jobs = validate_jobs(names, (64,), (32768,), (length,), cases=cases)
         assert {job.algorithm for job in jobs} == set(names)
         assert len(jobs) == 5  # decode has no tile for `grouped`, which gives no N_k
-        for name, shared, moves in _compile(jobs):
+        for name, shared, moves, _ in _compile(jobs):
             assert shared <= 227 * 1024, name
             # Only where the last tile of keys is short are rows of them moved word by word.
             assert "cp.async.cg.shared.global" in moves, (name, moves)
@@ -135,7 +136,7 @@ def test_clocks_and_gates_compile_too():
         every=48,
         clock=True,
     )
-    ((name, _, moves),) = _compile([job])
+    ((name, _, moves, _),) = _compile([job])
     assert name == "flash2"
     assert "cp.async.cg.shared.global" in moves  # the sweep is still pipelined
 
@@ -143,7 +144,7 @@ def test_clocks_and_gates_compile_too():
 @pytest.mark.parametrize("N", [1024, 1000])
 def test_a_loop_that_follows_a_tile_compiles_too(N):
     job = Job("causal", {"N": N, "d": 64, "heads": 1}, {"B_r": 64, "B_c": 32})
-    ((name, _, moves),) = _compile([job])
+    ((name, _, moves, _),) = _compile([job])
     assert name == "causal"
     # Where no tile of K and V is short, they move in 16-byte vectors, as in the dense kernels.
     assert "cp.async.cg.shared.global" in moves or N == 1000
@@ -161,7 +162,7 @@ def test_schedules_under_masks_compile_and_fit():
         names = [p.name for p in iosim.algorithm(name).program_for(problem).params]
         tiles = {x: {"W": 100, "W1": 0, "W2": 128}.get(x, 64) for x in names}
         jobs.append(Job.of(name, problem, tiles))
-    for name, shared, moves in _compile(jobs):
+    for name, shared, moves, _ in _compile(jobs):
         assert shared <= 227 * 1024, name
         streams = name != "naive_2"  # a softmax of rows has no products
         assert not streams or "cp.async.cg.shared.global" in moves, (name, moves)
@@ -173,11 +174,24 @@ def test_counts_under_a_mask_compile_without_arithmetic_that_wraps():
     assert _compile([Job.of("flash2", problem, {"B_r": 32, "B_c": 32})], count=True)
 
 
+def test_a_tile_that_is_loaded_twice_is_not_loaded_once():
+    """Loops that run once become straight text, of which the compiler would merge equal loads."""
+    options = {"N_k": 1024, "kv_heads": 2, "causal": True}
+    tiles = {"B_r1": 16, "B_c1": 64, "B_d1": 128, "W1": 128, "B_r2": 16, "B_c2": 512, "W2": 0,
+             "B_r3": 16, "B_c3": 64, "B_d3": 128}  # fmt: skip
+    jobs = [Job.of("naive", iosim.Attention(16, 128, 16, **options), tiles)]
+    tiles |= {"B_r2": 64, "B_c2": 128}
+    jobs.append(Job.of("naive", iosim.Attention(128, 128), tiles))
+    found = {(name, k): loads for k, (name, _, _, loads) in enumerate(_compile(jobs))}
+    assert found["naive_2", 1] == 4  # two tiles, in each of two passes
+    assert found["naive_2", 4] == 2
+
+
 def test_tiles_of_partial_results_move_a_vector_at_once():
     """The layout of a store of fp16 would give a thread two vectors of fp32, each of every sector;
     the script looks at the layouts."""
     jobs = validate_jobs(("split_kv",), (64,), (65536,), (1024,), cases=("cross", "chunk"))
-    moves = [moves for name, _, moves in _compile(jobs) if name == "split_kv_2"]
+    moves = [moves for name, _, moves, _ in _compile(jobs) if name == "split_kv_2"]
     assert len(moves) == 2
     assert all("ld.global.v4.b32" in found for found in moves)
 
@@ -194,7 +208,7 @@ def test_a_loop_under_a_block_mask_compiles_and_fits(N, tiles):
     B_r, B_c = tiles
     job = Job.of("block_sparse", BlockSparse(N, N, 64, 2), {"B_r": B_r, "B_c": B_c})
     mask = [[(i + j) % 3 == 0 for j in range(-(-N // B_c))] for i in range(-(-N // B_r))]
-    ((name, shared, moves),) = _compile([job], {"blocks": mask})
+    ((name, shared, moves, _),) = _compile([job], {"blocks": mask})
     assert name == "block_sparse"
     assert shared <= 227 * 1024
     assert "ld.global.b32" in moves  # the mask's own words

@@ -146,8 +146,8 @@ def test_the_text_of_a_causal_kernel_has_two_loops_and_the_first_has_no_mask():
 
 
 def test_a_count_under_a_mask_adds_up_the_mask_of_each_index():
-    """Of a mask over rows and columns Triton 3.6 leaves out a row: in each masked tile of 32 rows at
-    N 1,001 and d 128, one tile in a head."""
+    """Of a mask over rows and columns Triton 3.6 leaves out a row: at N 1,001 and d 128 in each
+    masked tile of 32 rows, a tile in a head."""
     tiles = {"B_r1": 32, "B_c1": 32, "B_d1": 128, "W1": 0, "B_d2": 128, "B_r2": 32, "B_c2": 32}
     for name, at in (("flash2", {"B_r": 32, "B_c": 32}), ("spill_rows", tiles)):
         algorithm, problem = iosim.algorithm(name), iosim.Attention(101, 128, 2, causal=True)
@@ -273,6 +273,76 @@ def test_a_maximum_over_nothing_leaves_no_number():
     for N, B_r in ((53, 16), (64, 16), (40, 20)):
         text = against_the_machine(program, iosim.Attention(N, 16), {"B_r": B_r})
         assert "if 0 < N_part_stop:" in text
+
+
+def after_a_loop(b, kind):
+    """Scores beyond a ragged edge are −inf when a loop begins that makes them 0, if it runs."""
+    B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+    for h in b.grid("heads"):
+        kept, cut = b.load("K", h, "N", "d"), b.load("V", h, "N", "d", name="cut")
+        for i in b.tiles("N", B_r):
+            q, o, s = b.load("Q", h, i, "d"), b.zeros("o", i, "d"), b.zeros("s", i, "N")
+            m, l = b.low("m", i), b.zeros("l", i)
+            b.op("matmul_nt", s, q, kept)
+            b.op("row_stats", m, l, s)
+            for j in b.tiles("N", B_c, stop=i.start):
+                if kind == "unrolled":
+                    t = b.zeros("t", i, j)
+                    b.op("matmul_nt", t, q, cut[j])
+                    b.free(t)
+                b.op("matmul_nn", o, s, kept)
+            b.op("matmul_nn", o, s, kept)
+            b.store(o, "O", h, i, "d")
+            b.free(q, o, s, m, l)
+        b.free(kept, cut)
+
+
+def after_a_branch(b):
+    """Columns of o beyond d are −inf, then 0 where a row's maximum is taken, then summed over."""
+    (B_r,) = b.tile_sizes("N", "B_r")
+    for h in b.grid("heads"):
+        for i in b.tiles("N", B_r):
+            q, o = b.load("Q", h, i, "d"), b.zeros("o", i, "d")
+            m, l = b.low("m", i), b.zeros("l", i)
+            top, total = b.low("top", i), b.zeros("total", i)
+            b.op("row_stats", top, total, o)
+            part = b.span("N", 0, i.start)
+            k, v, s = b.load("K", h, part, "d"), b.load("V", h, part, "d"), b.zeros("s", i, part)
+            b.op("matmul_nt", s, q, k)
+            b.op("online_softmax", o, m, l, s, v)
+            b.free(k, v, s)
+            first = b.span("N", 0, 8)
+            k, t, w = b.load("K", h, first, "d"), b.zeros("t", i, first), b.zeros("w", i, "d")
+            b.op("matmul_nt", t, o, k)
+            b.op("matmul_nn", w, t, k)
+            b.store(w, "O", h, i, "d")
+            b.free(q, o, m, l, top, total, k, t, w)
+
+
+def after_a_mask(b):
+    """A mask that hides no column but those beyond the edge, and a sum over all."""
+    (B_r,) = b.tile_sizes("N", "B_r")
+    for h in b.grid("heads"):
+        k = b.load("K", h, "N", "d")
+        for i in b.grid("N", B_r):
+            q, o, s = b.load("Q", h, i, "d"), b.zeros("o", i, "d"), b.zeros("s", i, "N")
+            b.op("matmul_nt", s, q, k)
+            b.op("mask_after", s, a=i.start * 0 + "N" - 1)
+            b.op("matmul_nn", o, s, k)
+            b.store(o, "O", h, i, "d")
+            b.free(q, o, s)
+        b.free(k)
+
+
+@pytest.mark.parametrize("name", ["loop", "unrolled", "branch", "mask"])
+@pytest.mark.parametrize(("N", "d"), [(37, 24), (45, 40)])
+def test_what_may_not_run_may_leave_an_edge_as_it_was(name, N, d):
+    schedule = {"branch": after_a_branch, "mask": after_a_mask}.get(
+        name, lambda b: after_a_loop(b, name)
+    )
+    program = iosim.build(name, iosim.Attention, schedule)
+    tiles = {p.name: 16 for p in program.params}
+    against_the_machine(program, iosim.Attention(N, d, 2), tiles)
 
 
 def test_the_number_of_a_tile_whose_loop_follows_another():

@@ -86,3 +86,5 @@ class Edges:
                 self._low.add(block)
             elif letter in spec.lowest or spec.over:
                 self._low.discard(block)
+            if spec.whole and letter in written and LOWEST in (spec.triton or ""):
+                self._low.add(block)  # a mask hides what is beyond the edge, too

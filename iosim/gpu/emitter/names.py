@@ -22,8 +22,9 @@ from iosim.program.ops import OPS
 
 # What the emitted text says itself: its arguments, its helpers, and its launch.
 _OWN = {
-    "tl", "triton", "LOG2E", "COUNT", "unmasked", "positions", "load_vector", "load_word", "wait_for_all",
-    "globaltimer", "words_ptr", "gate_ptr", "clock_ptr", "item", "wave", "sweep", "here",
+    "tl", "triton", "LOG2E", "COUNT", "unmasked", "positions", "load_vector", "load_word",
+    "wait_for_all", "globaltimer", "words_ptr", "gate_ptr", "clock_ptr", "item", "wave", "sweep",
+    "here",
 }  # fmt: skip
 _OF_TENSORS = {"ptr": "{}_ptr", "load": "loaded_{}", "store": "stored_{}"}
 _OF_TILES = ("_start", "_stop", "_from", "_to")

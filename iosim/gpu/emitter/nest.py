@@ -17,6 +17,7 @@ from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import NOTHING, Body, asked, chain, grows, touched, wide_tiles
+from iosim.gpu.emitter.order import Order
 from iosim.gpu.emitter.whole import Portion, portions
 from iosim.program.index import Dim, Span, Tile, dims, unstacked
 from iosim.program.ir import Alloc, Free, Load, Loop, Op, Ref, Store, nodes
@@ -140,12 +141,11 @@ class KernelText:
 
     # -- nodes ----------------------------------------------------------------------------
 
-    def _body(self, body: Body, gated: Loop | None = None) -> None:
-        stored: set[str] = set()  # by other threads of this instance, maybe not visible yet
+    def _body(self, body: Body, gated: Loop | None = None, order: Order | None = None) -> None:
+        order = order or Order(self.where)
         for node in body:
-            if touched((node,), Load) & stored:
+            if order.barrier(node):
                 self._say("tl.debug_barrier()")
-                stored.clear()
             match node:
                 case Loop():
                     self._loop(node, node is gated)
@@ -158,7 +158,7 @@ class KernelText:
                     pass  # a block lives in registers: the compiler sees where it ends
                 case _:
                     assert_never(node)
-            stored |= touched((node,), Store)
+            order.did(node)
 
     def _loop(self, loop: Loop, gated: bool) -> None:
         once = not loop.span.edges and self.where.trips(loop) == 1
@@ -174,8 +174,10 @@ class KernelText:
         for line in lines:
             self._say(line)
         self.depth += gated
+        always = len(found) == 1 and self.where.runs(loop)
         for portion in found:
-            self._iterate(loop, portion, last if loop.span.edges else None)
+            with contextlib.nullcontext() if always else self.edges.perhaps():
+                self._iterate(loop, portion, last if loop.span.edges else None)
         self.depth = depth
 
     def _unrolled(self, loop: Loop) -> None:
@@ -186,16 +188,20 @@ class KernelText:
             cut = next(ref.buffer for op in ops for ref in op.operands if ref.part == loop.tile)
             fixed = self.cuts[cut]
             _, last = self.where.bounds(loop, self._say)
+        order = Order(self.where)
         for k, (at, _) in enumerate(ranges(self.instance, fixed)):
             self.part[loop.tile] = k
             with contextlib.ExitStack() as inside:
                 if last is not None and not self.where.certain(loop, at):
                     self._say(f"if {at} < {last}:")
                     self.depth += 1
-                    inside.enter_context(self.names.scope())
+                    for one in (self.names.scope(), self.edges.perhaps(), order.perhaps()):
+                        inside.enter_context(one)
+                if loop.marks is not None:
+                    inside.enter_context(order.perhaps())
                 inside.enter_context(self._marked(loop, str(at)))
                 self.tiles.open(fixed, str(at), self._say, last, loose=last is not None)
-                self._body(loop.body)
+                self._body(loop.body, order=order)
             self.depth = depth
         del self.part[loop.tile]
 
@@ -313,8 +319,9 @@ class KernelText:
         blocks = {x: operand.name for x, operand in whole.items() if x not in cut}
         depth = self.depth
         self._unless_empty(node)
-        for x, value in self.edges.before(node, blocks):
-            self._fill(letters[x], blocks[x], value)
+        with self.edges.perhaps() if self.depth > depth else contextlib.nullcontext():
+            for x, value in self.edges.before(node, blocks):
+                self._fill(letters[x], blocks[x], value)
         rows = next(iter(whole.values())).rows
         for text, split in lines(spec, cut, empty):
             line = re.sub(r"(?<![\w.{])_[a-z]\w*", lambda m: self.names.between(m[0], rows), text)

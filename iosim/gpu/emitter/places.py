@@ -199,6 +199,11 @@ class Places:
         """Whether a span goes beyond a position wherever it lies."""
         return bool((self.cases(x)[1] > position).all())
 
+    def runs(self, loop: Loop) -> bool:
+        """Whether a loop has an iteration wherever it lies."""
+        start, stop = self.cases(loop)
+        return bool((start < stop).all())
+
     def may_be_empty(self, x: Dim) -> bool:
         """Whether a span that follows a tile has no positions somewhere."""
         if not isinstance(x, Span) or not x.edges:
