@@ -111,7 +111,8 @@ A100_80GB = Hardware(
     sources={
         **{what: source for what, source in A100.sources.items() if what != "price_usd"},
         "dram_bytes_per_s": _A100_80, "capacity_bytes": _A100_80,
-        "year": "NVIDIA, press release of 16 November 2020",
+        "year": "November 2020, recalled and not read; between May 2020 and June 2021 by nvplay.ru/"
+        "news/nvidia-a100-80-gb-pci-express",
         "launch_s": f"measured, {_BENCHES}, gpu-small-kernels/a100_80.txt: thousands of kernels of "
         "64 KiB, queued one after another, at 25 GB/s, which is 2.6 µs each with their own time; "
         "1.4 µs in a CUDA graph; a host that can't keep the queue filled takes longer",

@@ -27,9 +27,10 @@ MI300X = Hardware(
         "peak tf32": f"{_CDNA3}; its table calls it vector, its text a matrix core's",
         "peak fp32": f"{_CDNA3}: both vector and matrix",
         "peak fp64": f"{_CDNA3}: matrix; 81.7 vector",
-        **dict.fromkeys(("cores", "sram_bytes", "register_bytes", "capacity_bytes",
+        **dict.fromkeys(("cores", "sram_bytes", "register_bytes",
                          "cache L1, of one CU", "cache L2, of 8 dies"), _SPECS),
         "sram_bytes": f"{_SPECS}: LDS",
+        "capacity_bytes": f"{_SPECS}, under GiB; data sheets print GB, as for every board here",
         "register_bytes": f"{_SPECS}: vector registers",
         "cache_bytes": f"{_SPECS}, L3; L2 has 17 TB/s to it (servethehome.com/"
         "amd-instinct-mi300x-gpu-and-mi300a-apus-launched-for-ai-era/3)",
