@@ -134,6 +134,8 @@ def test_a_machine_of_ones_own(tmp_path: Path) -> None:
     assert sources["capacity_bytes"] == "a slide"
     assert sources["l2_bytes_per_s"] == NO_SOURCE
     assert sources["launch_s"].startswith("assumption")
+    free = machine(told(tmp_path, "launch_s = 0\n" + OWN))
+    assert (free.launch_s, free.source("launch_s")) == (0, "tomorrow.toml")
 
 
 def toml_of(one: Hardware) -> str:

@@ -59,7 +59,7 @@ class Hardware:
         l2_bytes_per_s: between all cores and the first cache that they share (SM ↔ L2).
         link_bytes_per_s: to other devices, all links and both directions together, as vendors
             print it: one direction has half.
-        launch_s: from one kernel to the next, beside their own time.
+        launch_s: from one kernel to the next, beside their own time; may be 0.
         price_usd: list price of one device when it was new; where the vendor listed systems only,
             its share of one, as the source says.
         year: of its first shipment.
@@ -105,7 +105,7 @@ class Hardware:
         for what, told in self._told().items():
             if told is not None:
                 whole = what in _whole() or what.startswith("cache ")
-                _check(f"{what} of {self.name}", told, whole)
+                _check(f"{what} of {self.name}", told, whole, may_be_0=what == "launch_s")
         if not self.peaks:
             raise InputError(f"{self.name} has no peak: give one, of {', '.join(DTYPES)}")
         for dtype in self.peaks:
@@ -199,11 +199,11 @@ def _whole() -> set[str]:
     return {x.name for x in fields(Hardware) if x.metadata.get("whole")}
 
 
-def _check(what: str, value: Any, whole: bool) -> None:
+def _check(what: str, value: Any, whole: bool, may_be_0: bool) -> None:
     """InputError unless a value is a positive number, and whole where it has to be."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MOST:
         raise InputError(f"{what} must be a number, got {value!r}: give one, like 3.35e12")
-    if value <= 0:
+    if value < 0 or (value == 0 and not may_be_0):
         raise InputError(f"{what} must be positive, got {value!r}: leave out what is not known")
     if whole and not float(value).is_integer():
         raise InputError(f"{what} must be whole, got {value!r}: give whole bytes or pieces")
