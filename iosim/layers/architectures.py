@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from iosim.errors import InputError
-from iosim.layers import bert, gpt2, llama
+from iosim.layers import bert, gpt2, llama, mixture
 from iosim.layers.blocks import Ask
 from iosim.layers.graph import Graph
 from iosim.layers.models import Config, config
@@ -35,6 +35,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "bert": Architecture(bert.embedding, bert.layer, bert.head, tied=("WT",), decodes=False),
     "gpt2": Architecture(gpt2.embedding, gpt2.layer, gpt2.head, tied=("WT",)),
     "llama": Architecture(llama.embedding, llama.layer, llama.head),
+    "mixture": Architecture(llama.embedding, mixture.layer, llama.head),
 }
 
 

@@ -133,7 +133,7 @@ class Ask:
             "b": self.batch, "j": rows, "k": self.N, "h": c.heads, "g": c.kv_heads, "r": c.group,
             "p": c.head_size, "d": c.head_size, "i": c.hidden, "u": c.feed_forward,
             "l": c.hidden, "v": c.vocabulary, "n": c.positions, "t": 2, "e": c.experts,
-            "s": c.active,
+            "s": c.active, "m": self.batch * rows * c.active,
         }  # fmt: skip
         return Writer(sizes)
 

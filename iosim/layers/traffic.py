@@ -1,8 +1,9 @@
 """Words that an operator moves across a boundary: exact where there is a schedule for it.
 
 A boundary is known by the M of its fast side: what one SM holds at SM↔L2, what the chip holds at
-L2↔DRAM.  A contraction is the `matmul` schedule with optimal tiles, attention a schedule of
-attention, and all else a stream, which reads each input once and writes each output once.
+L2↔DRAM.  Products of matrices are the `matmul` schedule with optimal tiles, attention a schedule of
+attention, and all else a stream, which reads each input once and writes each output once: the
+backward pass of attention, too, for which there is no schedule.
 
 >>> from iosim.operators import operand, operator
 >>> s = {"t": 4096, "i": 1024, "u": 4096}
@@ -20,20 +21,20 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
 from iosim.errors import InputError
-from iosim.operators import Operator, attention_of, product
+from iosim.operators import Operand, Operator
 from iosim.problem import Attention, MatMul
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles
 
-# Of a contraction and of attention, where nobody chooses: the one that moves the fewest words.
-SCHEDULES = {"contraction": ("matmul",), "attention": ("flash2", "grouped_rows")}
+# Of products and of attention, where nobody chooses: the one that moves the fewest words.
+SCHEDULES = {"matmul": ("matmul",), "attention": ("flash2", "grouped_rows")}
 
 
 @dataclass(frozen=True)
@@ -63,25 +64,17 @@ def moved(op: Operator, M: int, schedule: str | None = None) -> Crossing:
     Args:
         op: the operator.
         M: words of fast memory at the boundary.
-        schedule: the name of a schedule, for a contraction or attention; `SCHEDULES` otherwise.
+        schedule: the name of one for the operator's problem; by default the best of `SCHEDULES`.
 
     Raises InputError for a schedule where there is none, one that doesn't solve the problem, and an
     M in which nothing fits.
     """
-    match op.kind.name:
-        case "contraction":
-            p = product(op)
-            by = _best("contraction", schedule, MatMul(p.m, p.n, p.k), M)
-            return _times(op, p.batch, by, "ABC")
-        case "attention":
-            by = _best("attention", schedule, attention_of(op), M)
-            found = _times(op, 1, by, "QKVO")
-            rest = {t.name: t.words for t in op.writes[1:]}
-            return replace(found, stores={**found.stores, **rest})
-        case _:
-            if schedule is not None:
-                raise InputError(f"{op.name} is a stream: it has no schedule to choose")
-            return _stream(op, M)
+    if op.kind.problem is None:
+        if schedule is not None:
+            raise InputError(f"{op.name} is a stream: it has no schedule to choose")
+        return _stream(op, M)
+    times, problem = op.kind.problem(op)
+    return _times(op, times, problem, _best(schedule, problem, M))
 
 
 def _stream(op: Operator, M: int) -> Crossing:
@@ -94,19 +87,24 @@ def _stream(op: Operator, M: int) -> Crossing:
     return Crossing(loads, stores, "stream, rows read twice" if twice else "stream")
 
 
-def _times(op: Operator, batch: int, by: _ByTensor, names: str) -> Crossing:
-    """A schedule's words under the names of an operator's tensors."""
-    own = {x: t.name for t, x in zip((*op.reads, *op.writes), names, strict=False)}
+def _times(op: Operator, times: int, problem: Attention | MatMul, by: _ByTensor) -> Crossing:
+    """A schedule's words under the names of an operator's tensors; others cross once."""
+    own = {
+        x.name: t.name
+        for tensors, known in ((op.reads, problem.inputs), (op.writes, problem.outputs))
+        for t, x in zip(tensors, known, strict=False)
+    }
 
-    def under(words: Mapping[str, int]) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def under(words: Mapping[str, int], others: Sequence[Operand]) -> dict[str, int]:
+        found = {t.name: t.words for t in others}
         for x, n in words.items():
             name = own.get(x, f"{op.name}: {x}")
-            found[name] = found.get(name, 0) + batch * n
+            found[name] = found.get(name, 0) + times * n
         return found
 
     wide = frozenset(f"{op.name}: {x}" for x in by.wide)
-    return Crossing(under(by.loads), under(by.stores), by.how, wide)
+    loads = under(by.loads, op.reads[len(problem.inputs) :])
+    return Crossing(loads, under(by.stores, op.writes[len(problem.outputs) :]), by.how, wide)
 
 
 @dataclass(frozen=True)
@@ -121,10 +119,10 @@ class _ByTensor:
         return sum(self.loads.values()) + sum(self.stores.values())
 
 
-def _best(kind: str, schedule: str | None, problem: Attention | MatMul, M: int) -> _ByTensor:
+def _best(schedule: str | None, problem: Attention | MatMul, M: int) -> _ByTensor:
     if schedule is not None:
         return _by_tensor(schedule, problem, M)
-    able = [x for x in SCHEDULES[kind] if algorithm(x).supports(problem.form)]
+    able = [x for x in SCHEDULES[problem.kind] if algorithm(x).supports(problem.form)]
     return min((_by_tensor(x, problem, M) for x in able), key=lambda by: by.words)
 
 

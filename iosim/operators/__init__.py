@@ -14,6 +14,7 @@ from iosim.operators import (
     communication,
     contraction,
     elementwise,
+    experts,
     lookup,
     normalisation,
 )
@@ -39,7 +40,15 @@ __all__ = [
 
 OPERATORS: dict[str, Kind] = {
     kind.name: kind
-    for module in (contraction, normalisation, elementwise, lookup, attention, communication)
+    for module in (
+        contraction,
+        normalisation,
+        elementwise,
+        lookup,
+        experts,
+        attention,
+        communication,
+    )
     for kind in module.KINDS
 }
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from iosim.errors import InputError, closest
 from iosim.operators.flop import Outline, Shape, Tally
+from iosim.problem import Attention, MatMul
 
 Class = Literal["contraction", "normalisation", "elementwise", "communication"]
 ROLES = ("activation", "input", "weight", "gradient", "state", "cache")
@@ -112,6 +113,8 @@ class Kind:
         products: of its flop those of matrix products; None where they are all of them in a
             contraction, and none in other classes.
         touched: words of its tensors that it reads or writes, by name, where that is not all.
+        problem: what it solves, and how often, where schedules solve that: the first tensors that
+            it reads and writes are the problem's.  None where it is a stream.
         again: whether a row that doesn't fit in fast memory is read twice: for a statistic of it,
             and for its use.
         settings: the names of its settings, with their defaults; a default of None must be given.
@@ -130,6 +133,7 @@ class Kind:
     flop: Callable[[Operator], int] | None = None
     products: Callable[[Operator], int] | None = None
     touched: Callable[[Operator], Mapping[str, int]] | None = None
+    problem: Callable[[Operator], tuple[int, MatMul | Attention]] | None = None
     again: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 

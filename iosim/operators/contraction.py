@@ -12,6 +12,7 @@ import numpy as np
 
 from iosim.errors import InputError
 from iosim.operators.base import Grads, Kind, Operator
+from iosim.problem import MatMul
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,14 @@ def _gradient(op: Operator, grads: Grads) -> list[Operator]:
     ]
 
 
+def _problem(op: Operator) -> tuple[int, MatMul]:
+    p = product(op)
+    return p.batch, MatMul(p.m, p.n, p.k)
+
+
 CONTRACTION = Kind(
     "contraction", "sum of products over the axes that only the inputs have", "contraction",
-    run=_run, reads=2, check=_check, gradient=_gradient,
+    run=_run, reads=2, check=_check, gradient=_gradient, problem=_problem,
 )  # fmt: skip
 
 KINDS = (CONTRACTION,)

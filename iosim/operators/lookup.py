@@ -17,9 +17,9 @@ def _embedding(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
 
 
 def _rows(op: Operator) -> Mapping[str, int]:
-    """Of the table only the rows that are looked up."""
+    """Of the table only the rows that are looked up, and at most all."""
     _, table = op.reads
-    return {table.name: op.writes[0].words}
+    return {table.name: min(op.writes[0].words, table.words)}
 
 
 def _embedding_gradient(op: Operator, grads: Grads) -> list[Operator]:
