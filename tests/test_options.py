@@ -196,6 +196,45 @@ def test_bad_options_are_one_line_and_exit_2(
     assert not list(tmp_path.rglob("*"))
 
 
+SINKS = "sinks = 3 changes nothing: no limit to the left hides the first columns"
+ALIGN = "align = upper left changes nothing: there is no mask to align"
+RIGHT = "window's right = 5 changes nothing: causal sets it to 0"
+
+
+@pytest.mark.parametrize(
+    ("words", "notes"),
+    [
+        (("--sinks", "3"), [SINKS]),
+        (("--sinks", "3", "--causal"), [SINKS]),
+        (("--sinks", "3", "--window", ",4", "--align", "upper-left"), [SINKS]),
+        (("--align", "upper-left"), [ALIGN]),
+        (("--align", "upper-left", "--sinks", "3"), [SINKS, ALIGN]),
+        (("--causal", "--window", "4,5"), [RIGHT]),
+        (("--sinks", "3", "--window", "4,"), []),
+        (("--causal", "--window", "4,0"), []),
+        (("--causal", "--window", "4,", "--align", "upper-left"), []),
+        (("--align", "lower-right", "--sinks", "0"), []),
+    ],
+)
+def test_options_that_change_nothing_are_noted(
+    words: tuple[str, ...], notes: list[str], tmp_path: Path
+) -> None:
+    sized = ("--N", "16", "--d", "4", "--M", "200")
+    commands: list[tuple[str, ...]] = [("bounds", *sized), ("show", "flash2")]
+    if notes == [SINKS, ALIGN]:  # the others, once
+        commands += [
+            ("count", "flash2", *sized), ("tiles", "flash2", *sized), ("tightness", *sized),
+            ("verify", *sized), ("gpu", "emit", "flash2"),
+            ("optimal", "attention", "--N", "1", "--d", "1", "--M", "5"),
+            ("sweep", "--algo", "flash2,naive", *sized, "--out", "rows", "--workers", "1"),
+        ]  # fmt: skip
+    for command in commands:
+        done = iosim_(*command, *words, cwd=tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
+        said = [line.removeprefix("iosim: note: ") for line in done.stderr.splitlines()]
+        assert [x for x in said if "changes nothing" in x] == notes, command
+
+
 def test_a_model_sets_options_and_what_is_typed_wins() -> None:
     asked = ("count", "flash2", "--M", "48Ki", "--json")
     done = iosim_(*asked, "--model", "llama3-8b")

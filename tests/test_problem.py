@@ -10,7 +10,16 @@ import pytest
 
 import iosim
 from iosim.errors import InputError, IosimError
-from iosim.problem import BaseProblem, Tensor, axis, max_error
+from iosim.problem import (
+    BaseProblem,
+    BlockSparse,
+    Copy,
+    MatMul,
+    PagedAttention,
+    Tensor,
+    axis,
+    max_error,
+)
 
 
 def test_a_field_or_a_tensor_that_names_no_axis_is_one_line() -> None:
@@ -92,3 +101,73 @@ def test_columns_that_no_row_sees_are_not_loaded(options: dict[str, Any]) -> Non
         assert all(type(v) is int for v in problem.sizes.values())
         instance = iosim.bind(flash1.program_for(problem), problem.sizes, {"B_r": 3, "B_c": 2})
         assert iosim.count(instance)["load", "K"] == 2 * problem.columns_used * 3
+
+
+PROBLEMS: list[Any] = [
+    iosim.Attention(6, 4), iosim.Attention(6, 4, 4, kv_heads=2, N_k=5, d_v=3), MatMul(3, 4, 5),
+    Copy(7), BlockSparse(6, 8, 4), PagedAttention(N_k=10, d=4, heads=4, kv_heads=2, page=4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_arrays_of_another_shape_are_one_line(problem: Any) -> None:
+    more = (np.ones((6, 8), bool),) if isinstance(problem, BlockSparse) else ()
+    hbm = problem.random()
+    problem.reference(hbm, *more)
+    for name, array in hbm.items():
+        wrong: list[tuple[Any, str]] = [
+            (array[..., :-1], rf"{name} has shape .*, the problem needs "),
+            (array[None], rf"{name} has shape .*, the problem needs "),
+            (array.astype(str), f"{name} is of dtype .*: give real numbers"),
+            ([[1.0], [2.0, 3.0]], f"{name} has rows of unequal lengths"),
+        ]
+        for given, says in wrong:
+            with pytest.raises(InputError, match=says) as error:
+                problem.reference(hbm | {name: given}, *more)
+            assert "\n" not in str(error.value)
+        with pytest.raises(InputError, match=f"needs {name}: give the arrays"):
+            problem.reference({x: y for x, y in hbm.items() if x != name}, *more)
+
+
+def test_a_reference_has_the_leading_axes_of_what_is_given() -> None:
+    problem = iosim.Attention(6, 4, 4, kv_heads=2)
+    hbm = problem.random()
+    joined = hbm | {"Q": hbm["Q"].reshape(4, 6, 4)}
+    O, same = (problem.reference(x)["O"] for x in (hbm, joined))
+    assert (O.shape, same.shape) == ((2, 2, 6, 4), (4, 6, 4))
+    assert np.array_equal(O.reshape(4, 6, 4), same)
+
+
+@pytest.mark.parametrize(
+    ("mask", "tiles", "says"),
+    [
+        (np.ones((3, 1), bool), (2, 4), r"shape \(3, 1\), .* need booleans of shape \(3, 2\)"),
+        (np.ones((2, 2), bool), (2, 4), r"shape \(2, 2\), .* need booleans of shape \(3, 2\)"),
+        (np.ones(6, bool), (2, 4), r"shape \(6,\), and tiles of 2 rows and 4 keys"),
+        (np.ones((3, 2), int), (2, 4), "array of int64 .* need booleans"),
+        ([[True], [True, False]], (2, 4), "rows of unequal lengths"),
+        (np.ones((3, 2), bool), (0, 4), "B_r = 0 is outside 1.."),
+        (np.ones((3, 2), bool), (2, 4.0), "B_c must be a whole number, got 4.0"),
+    ],
+)
+def test_a_block_mask_that_does_not_fit_its_tiles_is_one_line(
+    mask: Any, tiles: Any, says: str
+) -> None:
+    problem = BlockSparse(6, 8, 4)
+    assert problem.scores(np.ones((3, 2), bool), 2, 4).shape == (6, 8)
+    assert problem.scores(np.ones((1, 1), bool), 99, 8).all()
+    with pytest.raises(InputError, match=says):
+        problem.scores(mask, *tiles)
+
+
+def test_what_is_no_problem_is_not_supported_in_one_line() -> None:
+    flash2 = iosim.algorithm("flash2")
+    problem = iosim.Attention(6, 4, causal=True)
+    assert flash2.supports(problem)
+    assert flash2.supports(problem.form)
+    assert not flash2.supports(Copy(3))
+    assert not iosim.algorithm("flash2_keep").supports(iosim.Attention(6, 4, window=(1, 0)))
+    wrong: list[Any] = [None, "attention", {"N": 6}, iosim.Attention]
+    for given in wrong:
+        with pytest.raises(InputError, match=r"flash2 is traced for a problem, got .*: give one"):
+            flash2.supports(given)

@@ -87,11 +87,7 @@ class Algorithm:
         >>> algorithm("flash2").program_for(Attention(64, 8, causal=True)).limits
         ()
         """
-        form = problem if isinstance(problem, Form) else getattr(problem, "form", None)
-        if not isinstance(form, Form):
-            raise InputError(
-                f"{self.name} is traced for a problem, got {type(problem).__name__}: give one"
-            )
+        form = self._form_of(problem)
         if form not in self._programs:
             if form.kind != self.problem.kind:
                 raise InputError(
@@ -103,8 +99,20 @@ class Algorithm:
             self._programs[form] = build(self.name, form, self.schedule)
         return self._programs[form]
 
-    def supports(self, form: Form) -> bool:
-        """Whether the schedule can be traced for a form."""
+    def _form_of(self, problem: Problem | Form) -> Form:
+        form = problem if isinstance(problem, Form) else getattr(problem, "form", None)
+        if not isinstance(form, Form):
+            raise InputError(
+                f"{self.name} is traced for a problem, got {type(problem).__name__}: give one"
+            )
+        return form
+
+    def supports(self, problem: Problem | Form) -> bool:
+        """Whether the schedule can be traced for a problem, or for all problems of one form.
+
+        Raises InputError for what is neither.
+        """
+        form = self._form_of(problem)
         given = set(form.options)
         kind = form.kind == self.problem.kind
         return kind and not given & set(self.lacks) and given >= set(self.needs)

@@ -25,8 +25,8 @@ from iosim.checks.exponents import fit_exponent
 from iosim.counting.numbers import count, peak
 from iosim.counts import Counts
 from iosim.errors import InputError
-from iosim.machine import Machine, in_shape, simulate
-from iosim.problem import Array, Attention, max_error
+from iosim.machine import Machine, simulate
+from iosim.problem import Array, Attention, in_shape, max_error
 from iosim.program.ir import Program
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles, smallest_capacity

@@ -67,6 +67,7 @@ def tightness(
     """
     from iosim.checks import tightness as best
     from iosim.output import plot, table
+    from iosim.problem import Attention
 
     sizes = {**opt.of_model(model), **sizes}
     N, d = sizes.get("N"), sizes.get("d")
@@ -76,6 +77,7 @@ def tightness(
         raise InputError(f"tightness takes one N, got {N!r}: write thousands as 4096 or 4_096")
     ds = parse_range("d", d)
     told = opt.parsed("attention", {x: v for x, v in sizes.items() if x not in ("N", "d")})
+    opt.noted(Attention(parse_int("N", N), ds[0], **told))
     if out is not None:
         table.out_dir(out, keep=False, files=best.FILES)
     with watching() as show:
@@ -85,8 +87,6 @@ def tightness(
         )  # fmt: skip
     if not points:
         # Say why as a single point does: with the smallest M that works.
-        from iosim.problem import Attention
-
         problem = Attention(parse_int("N", N), ds[0], **told)
         best.best_schedule(problem, parse_range("M", M, dtype)[-1])
     made: list[Path] = []

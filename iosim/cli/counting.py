@@ -84,7 +84,7 @@ def _without_sizes(found: Algorithm, options: opt.Sizes) -> Form:
     told = dict.fromkeys(found.needs, 1) | opt.parsed(found.problem.kind, options)
     whole = {one.name for one in found.problem.options() if one.kind == "size"}
     told |= dict.fromkeys((*size_names(found.problem), *whole.intersection(told)), 1)
-    form: Form = found.problem(**told).form
+    form: Form = opt.noted(found.problem(**told)).form
     return form
 
 

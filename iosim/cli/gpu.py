@@ -66,7 +66,7 @@ def _beside(problem: type[Any], typed: opt.Sizes) -> Any:
     N, d, heads = (parse_int(name, text) for name, text in (usual | said).items())
     mine = {name: text for name, text in typed.items() if name in own or name not in usual}
     told = problem.beside_attention(N, d, heads).told | opt.parsed(problem.kind, mine)
-    return problem(**told)
+    return opt.noted(problem(**told))
 
 
 def _report_command(report: GpuReport) -> click.Command:

@@ -198,7 +198,14 @@ def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
     if missing:
         them = "it" if len(missing) == 1 else "them"
         raise InputError(f"{kind} needs {', '.join(spelt(x)[0] for x in missing)}: give {them}")
-    return cls(**told)
+    return noted(cls(**told))
+
+
+def noted(problem: Any) -> Any:
+    """The problem; of options that change nothing, that is said on stderr."""
+    for text in problem.idle:
+        remark(text)
+    return problem
 
 
 def of_model(model: str | None, kind: str = "attention") -> Sizes:

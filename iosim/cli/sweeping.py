@@ -59,6 +59,8 @@ def sweep(
         "engine": engine, "feasible": feasible, "shard_rows": shard_rows,
     }  # fmt: skip
     declared = Sweep.of(**given) if config is None else Sweep.from_toml(config, **given)
+    for text in declared.idle:
+        opt.remark(text)
     with _pool(workers, dask) as pool:
         _collect(Folder.declare(out, declared), pool, csv, as_json)
 

@@ -53,7 +53,7 @@ def verify(
                 raise InputError(
                     f"{flag} is {value} and {input} has {shapes[name]}: leave {flag} out"
                 )
-        problem = Attention(**problem.told, **options)
+        problem = opt.noted(Attention(**problem.told, **options))
     else:
         usual = {} if model else {"N": "1024", "d": "64"}
         problem = opt.problem_from("attention", {**usual, **sizes}, model)

@@ -20,7 +20,7 @@ from iosim.counts import Counts, Direction
 from iosim.errors import CapacityError, InputError, LeakError, ProgramError, ResidencyError
 from iosim.machine import places, ragged
 from iosim.machine.places import Array, Lanes, Start, State
-from iosim.problem import check_positions, check_size
+from iosim.problem import check_positions, check_size, in_shape, joined_shape
 from iosim.program import space
 from iosim.program.check import check
 from iosim.program.index import Index, Span, dims
@@ -127,32 +127,11 @@ def simulate(
     )
     _body(state, program.body, "program")
     outputs = {
-        x: a.reshape(_joined(a.shape)) if joined and a.ndim > 3 else a
+        x: a.reshape(joined_shape(a.shape)) if joined and a.ndim > 3 else a
         for x, a in memory.items()
         if x in stored or x not in hbm
     }
     return Run(Counts.of(state.words), state.peak, outputs)
-
-
-def _joined(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape whose first two axes are one."""
-    return (shape[0] * shape[1], *shape[2:])
-
-
-def in_shape(name: str, array: Any, shape: tuple[int, ...]) -> Array:
-    """A copy in float64, of a tensor's shape; the first two of four axes may be given as one.
-
-    Raises InputError for another shape, and for what would lose a part or holds no numbers.
-    """
-    given = np.asarray(array)
-    if given.dtype.kind not in "biuf":
-        raise InputError(f"{name} is of dtype {given.dtype}: give real numbers")
-    if given.shape != shape and not (len(shape) > 3 and given.shape == _joined(shape)):
-        raise InputError(
-            f"{name} has shape {given.shape}, the problem needs {shape}: reshape it or change the "
-            "sizes"
-        )
-    return given.astype(np.float64).reshape(shape)
 
 
 def _body(s: State, body: tuple[Node, ...], scope: str) -> None:

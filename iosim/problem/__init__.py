@@ -23,6 +23,8 @@ from iosim.problem.base import (
     Problem,
     as_array,
     check_size,
+    in_shape,
+    joined_shape,
     size_names,
 )
 from iosim.problem.blocks import BlockSparse
@@ -77,6 +79,8 @@ __all__ = [
     "derive",
     "every_axis",
     "every_option",
+    "in_shape",
+    "joined_shape",
     "max_error",
     "model",
     "option",

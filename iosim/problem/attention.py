@@ -103,6 +103,26 @@ class Attention(BaseProblem):
         return self.keys - self.N if self.align == LOWER_RIGHT else 0
 
     @property
+    def idle(self) -> tuple[str, ...]:
+        """Of options that are given and change nothing here, what people should know.
+
+        >>> Attention(8, 4, causal=True, sinks=2).idle
+        ('sinks = 2 changes nothing: no limit to the left hides the first columns',)
+        """
+        found = []
+        if self.sinks and self.limits[0] is None:
+            found.append(
+                f"sinks = {self.sinks} changes nothing: no limit to the left hides the first "
+                "columns"
+            )
+        if self.align != LOWER_RIGHT and self.mask is None:
+            found.append(f"align = {self.align} changes nothing: there is no mask to align")
+        _, right = self.window or (None, None)
+        if self.causal and right:
+            found.append(f"window's right = {right} changes nothing: causal sets it to 0")
+        return tuple(found)
+
+    @property
     def form(self) -> Form:
         """What a program for this problem is traced for."""
         return _form(
@@ -193,11 +213,11 @@ class Attention(BaseProblem):
         """The textbook formula in float64, a block of rows at a time to bound memory.
 
         Q may be (heads, N, d), too, where a program's is (kv_heads, group, N, d); O has the same
-        leading axes.
+        leading axes.  Raises InputError for arrays of other shapes.
         """
+        Q, K, V = self.given(hbm).values()
         given = np.shape(hbm["Q"])
-        Q = np.asarray(hbm["Q"], np.float64).reshape(self.heads, self.N, self.d)
-        K, V = (np.asarray(hbm[x], np.float64) for x in "KV")
+        Q = Q.reshape(self.heads, self.N, self.d)
         O = np.empty((self.heads, self.N, self.values))
         rows = max(1, 2**22 // self.keys)
         for h in range(self.heads):

@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.errors import InputError
-from iosim.problem.form import LIMITS, Array, Axis, Form, Option, Tensor, derive
+from iosim.problem.form import (
+    LIMITS,
+    Array,
+    Axis,
+    Form,
+    Option,
+    Tensor,
+    check_positions,
+    derive,
+)
 
 # A count of 2**62 words would overflow the vectorised engine; no memory comes near it.
 LARGEST_SIZE = 2**40
@@ -38,6 +47,27 @@ def as_array(name: str, value: object) -> NDArray[Any]:
         return np.asarray(value)
     except ValueError:
         raise InputError(f"{name} has rows of unequal lengths: give a whole array") from None
+
+
+def joined_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape whose first two axes are one."""
+    return (shape[0] * shape[1], *shape[2:])
+
+
+def in_shape(name: str, array: Any, shape: tuple[int, ...]) -> Array:
+    """A copy in float64, of a tensor's shape; the first two of four axes may be given as one.
+
+    Raises InputError for another shape, and for what would lose a part or holds no numbers.
+    """
+    given = as_array(name, array)
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"{name} is of dtype {given.dtype}: give real numbers")
+    if given.shape != shape and not (len(shape) > 3 and given.shape == joined_shape(shape)):
+        raise InputError(
+            f"{name} has shape {given.shape}, the problem needs {shape}: reshape it or change the "
+            "sizes"
+        )
+    return given.astype(np.float64).reshape(shape)
 
 
 class Arithmetic(NamedTuple):
@@ -158,6 +188,11 @@ class BaseProblem:
         return sizes | {k: v for k, v in options.items() if v != defaults[k]}
 
     @property
+    def idle(self) -> tuple[str, ...]:
+        """Of options that are given and change nothing here, what people should know."""
+        return ()
+
+    @property
     def form(self) -> Form:
         """What a program for this problem is traced for."""
         return self.plain_form()
@@ -211,6 +246,24 @@ class BaseProblem:
     def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic = WHOLE) -> dict[str, Any]:
         """What else bounds may name, from the sizes of a form: numbers, arrays or symbols."""
         return {}
+
+    def given(self, hbm: Mapping[str, Any]) -> dict[str, Array]:
+        """The inputs in float64, each of its tensor's shape and with positions checked.
+
+        Raises InputError where one is missing, has another shape (`in_shape`) or holds no numbers.
+        """
+        sizes = derive(self.form.derived, self.sizes)
+        missing = [t.name for t in self.form.inputs if t.name not in hbm]
+        if missing:
+            raise InputError(f"{self!r} needs {', '.join(missing)}: give the arrays")
+        found = {
+            t.name: in_shape(t.name, hbm[t.name], tuple(sizes[a] for a in t.axes))
+            for t in self.form.inputs
+        }
+        for t in self.form.inputs:
+            if t.positions:
+                check_positions(t, found[t.name], sizes[t.positions])
+        return found
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.errors import InputError
-from iosim.problem.base import BaseProblem
+from iosim.problem.base import BaseProblem, as_array, check_size
 from iosim.problem.form import (
     Array,
     Tensor,
@@ -58,13 +58,16 @@ class BlockSparse(BaseProblem):
             hbm: Q, K and V.
             seen: (N, N_k) booleans: which scores are needed (`scores`).
 
-        Raises InputError where `seen` is missing or has another shape.
+        Raises InputError where `seen` is missing, and for arrays of another shape.
         """
         shape = (self.N, self.N_k)
         if seen is None or np.shape(seen) != shape:
             got = "nothing" if seen is None else f"an array of shape {np.shape(seen)}"
-            raise InputError(f"which scores are needed is an array of shape {shape}, got {got}")
-        Q, K, V = (np.asarray(hbm[x], np.float64) for x in "QKV")
+            raise InputError(
+                f"which scores are needed is an array of shape {shape}, got {got}: make it "
+                "with scores(mask, B_r, B_c)"
+            )
+        Q, K, V = self.given(hbm).values()
         O = np.zeros(Q.shape)
         for h, i in np.ndindex(self.heads, self.N):
             if seen[i].any():
@@ -76,10 +79,21 @@ class BlockSparse(BaseProblem):
     def scores(self, mask: Any, B_r: int, B_c: int) -> NDArray[np.bool_]:
         """A block mask of tiles of B_r rows and B_c keys, spread over single scores.
 
+        Raises InputError for tiles that are no sizes, and a mask that is not booleans, one for
+        each tile.
+
         >>> BlockSparse(3, 4, 1).scores([[True, False], [False, True]], 2, 2).astype(int)
         array([[1, 1, 0, 0],
                [1, 1, 0, 0],
                [0, 0, 1, 1]])
         """
-        wide = np.repeat(np.repeat(np.asarray(mask, bool), B_r, axis=0), B_c, axis=1)
+        rows, columns = check_size("B_r", B_r), check_size("B_c", B_c)
+        marks = as_array("the mask", mask)
+        shape = (-(-self.N // rows), -(-self.N_k // columns))
+        if marks.dtype != np.bool_ or marks.shape != shape:
+            raise InputError(
+                f"the mask is an array of {marks.dtype} of shape {marks.shape}, and tiles of {B_r} "
+                f"rows and {B_c} keys need booleans of shape {shape}: give one for each tile"
+            )
+        wide = np.repeat(np.repeat(marks, rows, axis=0), columns, axis=1)
         return wide[: self.N, : self.N_k]

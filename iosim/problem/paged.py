@@ -18,7 +18,6 @@ from iosim.problem.form import (
     Mask,
     Tensor,
     axis,
-    check_positions,
     option,
 )
 
@@ -97,10 +96,9 @@ class PagedAttention(BaseProblem):
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """The textbook formula in float64, one sequence and head of K after the other.
 
-        Raises InputError where the table points outside the cache.
+        Raises InputError for arrays of other shapes, and where the table points outside the cache.
         """
-        Q, K, V, table = (np.asarray(hbm[x], np.float64) for x in ("Q", "K", "V", "table"))
-        check_positions(self.form.tensor("table"), table, self.sizes["pages"])
+        Q, K, V, table = self.given(hbm).values()
         O = np.empty_like(Q)
         own = np.arange(self.N)[:, None] + self.N_k - self.N
         hidden = self.causal & (np.arange(self.N_k) > own)
@@ -110,7 +108,7 @@ class PagedAttention(BaseProblem):
             S = np.where(hidden, -np.inf, Q[s, g] @ k.T)
             P = np.exp(S - S.max(axis=-1, keepdims=True))
             O[s, g] = P @ v / P.sum(axis=-1, keepdims=True)
-        return {"O": O}
+        return {"O": O.reshape(np.shape(hbm["Q"]))}
 
 
 def _group(given: Mapping[str, Any]) -> Any:

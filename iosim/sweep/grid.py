@@ -232,6 +232,15 @@ class Sweep:
         return _blocks(self)
 
     @property
+    def idle(self) -> tuple[str, ...]:
+        """Of options that change nothing at any point, what people should know."""
+        found = []
+        for block in self.blocks():
+            most = {x: values[-1] for x, values in block.axes}
+            found += block.family.at(most).idle
+        return tuple(dict.fromkeys(found))
+
+    @property
     def points(self) -> int:
         """Points of the whole grid."""
         return sum(b.points for b in self.blocks())
