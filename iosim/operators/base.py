@@ -117,6 +117,8 @@ class Kind:
             it reads and writes are the problem's.  None where it is a stream.
         again: whether a row that doesn't fit in fast memory is read twice: for a statistic of it,
             and for its use.
+        apart: whether a word of an output depends on one word of each input only, although it works
+            along axes: a mask knows positions, and needs no whole row.
         settings: the names of its settings, with their defaults; a default of None must be given.
     """
 
@@ -135,6 +137,7 @@ class Kind:
     touched: Callable[[Operator], Mapping[str, int]] | None = None
     problem: Callable[[Operator], tuple[int, MatMul | Attention]] | None = None
     again: bool = False
+    apart: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

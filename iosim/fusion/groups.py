@@ -1,0 +1,211 @@
+"""All legal kernels of a graph: sets of operators that hang together and leave no path out and in.
+
+Sets grow by an operator that shares a tensor with them, and by all that is between it and them.
+Every connected set without such gaps is met that way.  A set is left alone, with all that contain
+it, where no larger one can be legal: two axes of one operator become one, or two of its operators
+can never be together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from iosim.errors import InputError
+from iosim.fusion.kernel import Kernel, alone, connected
+from iosim.fusion.part import Illegal, Part, fusable
+from iosim.layers.graph import Graph
+from iosim.operators import Operator
+from iosim.operators.contraction import CONTRACTION, product
+
+# Sets of operators that are looked at before a graph is called too large.
+MOST = 50_000
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Sets of a graph's operators, as bits: operator k is bit k.
+
+    Attributes:
+        graph: the graph.
+        M: words of fast memory.
+        intermediate_tiles: whether attention may be a kernel.
+    """
+
+    graph: Graph
+    M: int
+    intermediate_tiles: bool = False
+
+    @cached_property
+    def legal(self) -> dict[int, Kernel]:
+        """Every legal kernel that is connected and moves no more than its operators alone.
+
+        Raises InputError for a graph with too many.
+        """
+        alone_words = [alone(self.part(1 << k), self.M).words for k in range(self.n)]
+        found: dict[int, Kernel] = {}
+        for mask in self._sets():
+            part = self.part(mask)
+            try:
+                made = connected(part, self.M, self.intermediate_tiles)
+            except Illegal:
+                continue
+            if made.words <= sum(alone_words[k] for k in bits(mask)):
+                found[mask] = Kernel(tuple(op.name for op in part.operators), made)
+        return found
+
+    def part(self, mask: int) -> Part:
+        """The operators of a set."""
+        return Part(self.graph, tuple(self.graph.operators[k] for k in bits(mask)))
+
+    @property
+    def n(self) -> int:
+        """The number of operators."""
+        return len(self.graph.operators)
+
+    @cached_property
+    def needs(self) -> list[int]:
+        """The operators whose outputs each reads."""
+        place = {op.name: k for k, op in enumerate(self.graph.operators)}
+        writer = self.graph.writer
+        return [
+            _mask(place[writer[t.name].name] for t in op.reads if t.name in writer)
+            for op in self.graph.operators
+        ]
+
+    @cached_property
+    def before(self) -> list[int]:
+        """All operators on which each depends."""
+        found: list[int] = []
+        for need in self.needs:
+            mask = need
+            for k in bits(need):
+                mask |= found[k]
+            found.append(mask)
+        return found
+
+    @cached_property
+    def behind(self) -> list[int]:
+        """All operators that depend on each."""
+        found = [0] * self.n
+        for k, before in enumerate(self.before):
+            for j in bits(before):
+                found[j] |= 1 << k
+        return found
+
+    @cached_property
+    def beside(self) -> list[int]:
+        """The operators that share a tensor with each."""
+        users: dict[str, int] = {}
+        for k, op in enumerate(self.graph.operators):
+            for t in op.tensors:
+                users[t.name] = users.get(t.name, 0) | 1 << k
+        found = [0] * self.n
+        for mask in users.values():
+            for k in bits(mask):
+                found[k] |= mask & ~(1 << k)
+        return found
+
+    def closed(self, mask: int) -> int:
+        """A set with all that is between its operators."""
+        after = ahead = 0
+        for k in bits(mask):
+            after |= self.behind[k]
+            ahead |= self.before[k]
+        return mask | (after & ahead)
+
+    def _sets(self) -> Iterator[int]:
+        apart = self._never()
+        todo = [1 << k for k in range(self.n)]
+        seen = set(todo)
+        while todo:
+            mask = todo.pop()
+            yield mask
+            if len(seen) > MOST:
+                raise InputError(
+                    f"{self.graph.name}: more than {MOST:,} sets of its {self.n} operators may be "
+                    "kernels: search its layers one at a time"
+                )
+            near = 0
+            for k in bits(mask):
+                near |= self.beside[k]
+            for k in bits(near & ~mask):
+                more = self.closed(mask | 1 << k)
+                if more in seen:
+                    continue
+                seen.add(more)
+                if not any(apart[j] & more for j in bits(more)) and self._aligned(more):
+                    todo.append(more)
+        if self.intermediate_tiles:
+            yield from {self.closed(m) for m in self._chains()} - seen
+
+    def _aligned(self, mask: int) -> bool:
+        try:
+            return bool(self.part(mask).axis)
+        except Illegal:
+            return False
+
+    def _never(self) -> list[int]:
+        """For each operator: those with which it is in no legal kernel, because of what they are.
+
+        Where one depends on the other, all that is between them is there, too.
+        """
+        ops = self.graph.operators
+        found = [0] * self.n
+        pairs = [(j, k) for k in range(self.n) for j in range(k)]
+        for j, k in pairs:
+            if not _may(ops[j], ops[k], bool(self.before[k] >> j & 1)):
+                found[j] |= 1 << k
+                found[k] |= 1 << j
+        direct = list(found)
+        for j, k in pairs:
+            if self.before[k] >> j & 1 and not found[j] >> k & 1:
+                mask = self.closed(1 << j | 1 << k)
+                if any(direct[i] & mask for i in bits(mask)) or not self._aligned(mask):
+                    found[j] |= 1 << k
+                    found[k] |= 1 << j
+        return found
+
+    def _chains(self) -> Iterator[int]:
+        """From a contraction to the next, where each is all that reads the one before."""
+        place = {op.name: k for k, op in enumerate(self.graph.operators)}
+        for op in self.graph.operators:
+            if op.kind is not CONTRACTION:
+                continue
+            mask, end = 1 << place[op.name], op
+            while len(end.writes) == 1 and len(next_ := self.graph.readers[end.writes[0].name]) == 1:
+                (end,) = next_
+                mask |= 1 << place[end.name]
+                if end.kind is CONTRACTION:
+                    yield mask
+                    break
+
+
+def _may(first: Operator, second: Operator, depends: bool) -> bool:
+    """Whether two operators may be in one kernel, by what they are."""
+    if not (fusable(first) and fusable(second)):
+        return False
+    if second.kind is not CONTRACTION:
+        return True
+    if first.kind is not CONTRACTION:
+        return not depends or not first.over or first.kind.apart
+    p, q = product(first), product(second)
+    same = p.batch == q.batch and sorted((p.m, p.n)) == sorted((q.m, q.n))
+    shared = {t.name for t in first.reads} & {t.name for t in second.reads}
+    return not depends and (same or bool(shared))
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The positions of its ones, from the lowest."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _mask(places: Iterator[int]) -> int:
+    found = 0
+    for k in places:
+        found |= 1 << k
+    return found

@@ -1,0 +1,121 @@
+"""Kernels: operators of a graph that one kernel computes, with the words that it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from iosim.errors import InputError, closest
+from iosim.fusion.part import Illegal, Part, fusable
+from iosim.fusion.products import products
+from iosim.fusion.rows import rows
+from iosim.fusion.tiles import attention
+from iosim.layers.graph import Graph
+from iosim.layers.traffic import Crossing, moved
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Operators as one kernel.
+
+    Attributes:
+        names: of the operators, in the graph's order.
+        crossing: the words that cross the boundary, by tensor.
+    """
+
+    names: tuple[str, ...]
+    crossing: Crossing
+
+    @property
+    def words(self) -> int:
+        """All that cross the boundary."""
+        return self.crossing.words
+
+
+def kernel(
+    graph: Graph, names: Collection[str], M: int, *, intermediate_tiles: bool = False
+) -> Kernel:
+    """Some operators of a graph as one kernel, with M words of fast memory.
+
+    Operators that share no tensor run one after another.  One operator is counted as
+    `iosim.layers.traffic` does; what nobody reads or keeps isn't written.
+
+    Raises Illegal where they are no kernel, saying why, and InputError for an unknown operator.
+
+    >>> from iosim.operators import operand, operator
+    >>> s = {"t": 64, "i": 32, "u": 16}
+    >>> x, w, b = operand("X", "t i", s), operand("W", "i u", s), operand("B", "u", s)
+    >>> y, z = operand("Y", "t u", s), operand("Z", "t u", s)
+    >>> graph = Graph("linear", (operator("linear", "contraction", [x, w], [y]),
+    ...                          operator("bias", "bias", [y, b], [z])))
+    >>> kernel(graph, ["linear", "bias"], 1000).crossing
+    Crossing(loads={'X': 2048, 'W': 1024, 'B': 32}, stores={'Z': 1024}, how='matmul, B_m = 32, \
+B_n = 16, B_k = 1')
+    """
+    part = Part.of(graph, names)
+    known = [op.name for op in graph.operators]
+    for name in names:
+        if name not in part.names:
+            raise InputError(f"{graph.name} has no operator {name!r}: {closest(name, known)}")
+    if again := _leaves(part):
+        raise Illegal(f"{_said(part)}: {again} is between them, and not among them")
+    found = [connected(each, M, intermediate_tiles) for each in part.components()]
+    return Kernel(tuple(op.name for op in part.operators), _together(found))
+
+
+def _leaves(part: Part) -> str:
+    """An operator outside that is behind one of them and before another; empty if there is none."""
+    behind: set[str] = set()
+    for op in part.graph.operators:
+        after = any(t.name in behind or t.name in part.made for t in op.reads)
+        if op.name in part.names:
+            if any(t.name in behind for t in op.reads):
+                return next(
+                    r.name for t in op.reads if t.name in behind
+                    for r in [part.graph.writer[t.name]]
+                )  # fmt: skip
+        elif after:
+            behind |= {t.name for t in op.writes}
+    return ""
+
+
+def connected(part: Part, M: int, intermediate_tiles: bool = False) -> Crossing:
+    """The words of operators that hang together; Illegal where they are no kernel."""
+    if len(part.operators) == 1:
+        return alone(part, M)
+    if apart := [op for op in part.operators if not fusable(op)]:
+        raise Illegal(
+            f"{_said(part)}: {apart[0].name} ({apart[0].kind.name}) is a kernel by itself"
+        )
+    try:
+        if not part.contractions:
+            return rows(part, M)
+        if intermediate_tiles and any(
+            op.name in part.before({t.name for t in other.reads})
+            for op in part.contractions for other in part.contractions
+        ):  # fmt: skip
+            return attention(part, M)
+        return products(part, M)
+    except Illegal as error:
+        raise Illegal(f"{_said(part)}: {error}") from None
+
+
+def alone(part: Part, M: int) -> Crossing:
+    """The words of one operator."""
+    found = moved(part.operators[0], M)
+    stores = {x: n for x, n in found.stores.items() if x in part.stored}
+    return Crossing(found.loads, stores, found.how)
+
+
+def _together(found: list[Crossing]) -> Crossing:
+    loads: dict[str, int] = {}
+    stores: dict[str, int] = {}
+    for each in found:
+        for total, words in ((loads, each.loads), (stores, each.stores)):
+            for name, n in words.items():
+                total[name] = total.get(name, 0) + n
+    return Crossing(loads, stores, "; ".join(dict.fromkeys(each.how for each in found)))
+
+
+def _said(part: Part) -> str:
+    return " + ".join(op.name for op in part.operators)
