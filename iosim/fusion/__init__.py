@@ -1,1 +1,30 @@
-"""Fusion."""
+"""Fusion: which operators of a graph are one kernel, and what that saves.
+
+What a kernel may be is a statement about two-level schedules with M words of fast memory.  Three
+families of schedules are known, one module each: `rows`, loops over parallel axes with whole rows
+inside; `products`, the `matmul` schedule with operators before and behind it; and `tiles`,
+attention, only if intermediate tiles are allowed.  Each counts its words exactly, by tensor, and
+refuses what it can't compute.  A kernel reads a tensor from outside as often as its schedule says,
+and writes only what is read outside or kept.
+
+`fused` puts a graph's operators into kernels, by the name of a fusion; `FUSIONS` has them.
+"""
+
+from __future__ import annotations
+
+from iosim.fusion.kernel import Kernel, kernel
+from iosim.fusion.known import FUSIONS, PAPER, Fusion, fused
+from iosim.fusion.part import Illegal
+from iosim.fusion.partition import Partition, partition
+
+__all__ = [
+    "FUSIONS",
+    "PAPER",
+    "Fusion",
+    "Illegal",
+    "Kernel",
+    "Partition",
+    "fused",
+    "kernel",
+    "partition",
+]

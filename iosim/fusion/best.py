@@ -5,13 +5,13 @@ waits for it.  Among partitions that move equally many words, one with the fewes
 and of these the first: the one whose first kernel has the most operators, and so on.
 
 The search goes through the operators in order.  The first that is in no kernel yet gets each legal
-kernel in turn that has it and none that is taken.  What it prunes by are *prices*: a number for each
-operator, such that no legal kernel costs less than the prices of its operators add up to.  Whatever
-is still open costs at least its prices.  The best prices are the dual solution of a linear program
-(scipy's HiGHS); they are rounded, and lowered until integers show that no kernel costs less, so the
-result is exact whatever floating point did.  Prices are nearly always tight for layers, so a few
-hundred steps are enough; shortest paths over downsets are not, since the updates of a training
-step hang free of each other, and have 2ᵏ downsets.
+kernel in turn that has it and none that is taken.  What it prunes by are *prices*: a number for
+each operator, such that no legal kernel costs less than the prices of its operators add up to.
+Whatever is still open costs at least its prices.  The best prices are the dual solution of a linear
+program (scipy's HiGHS); they are rounded, and lowered until integers show that no kernel costs
+less, so the result is exact whatever floating point did.  Prices are nearly always tight for
+layers, so a few hundred steps are enough.  Shortest paths over downsets would not do: the updates
+of a training step hang free of each other, and k of them have 2ᵏ downsets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iosim.errors import InputError
-from iosim.fusion.groups import Groups, bits
+from iosim.fusion.groups import Groups, bits, ordered
 from iosim.fusion.kernel import Kernel
 
 # Steps of a search before it gives up.
@@ -52,7 +52,8 @@ def _prices(n: int, cost: Mapping[int, int]) -> list[int]:
     rows = np.concatenate([np.array(c) for c in columns])
     starts = np.cumsum([0, *map(len, columns)])
     table = csc_array((np.ones(len(rows)), rows, starts), shape=(n, len(cost)))
-    solved = linprog([float(c) for c in cost.values()], A_eq=table, b_eq=np.ones(n))
+    costs = [float(c) for c in cost.values()]
+    solved = linprog(costs, A_eq=table, b_eq=np.ones(n))  # type: ignore[call-overload]
     prices = [round(x) for x in solved.eqlin.marginals] if solved.status == 0 else [0] * n
     for mask, most in cost.items():
         over = sum(prices[k] for k in bits(mask)) - most
@@ -84,7 +85,7 @@ class _Search:
 
     def run(self, below: int, key: Callable[[int], object], first: bool = False) -> list[int]:
         """The cheapest partition that costs less; or the first, where any is the cheapest."""
-        order = [sorted(masks, key=key) for masks in self.starting]  # type: ignore[type-var,arg-type]
+        order = [sorted(masks, key=key) for masks in self.starting]  # type: ignore[arg-type]
         every = (1 << self.groups.n) - 1
         # Losses add up to the cost over all prices.
         room = below - sum(self.prices)
@@ -126,28 +127,3 @@ class _Search:
         """Whether kernels can run in some order, with every other operator by itself."""
         rest = [1 << k for k in bits(((1 << self.groups.n) - 1) & ~covered)]
         return len(ordered([*chosen, *rest], self.groups.needs)) == len(chosen) + len(rest)
-
-
-def ordered(masks: Sequence[int], needs: Sequence[int]) -> list[int]:
-    """Kernels in an order in which they can run; those that can't are left out."""
-    todo = sorted(masks, key=lambda m: m & -m)
-    wants = {m: _union(needs, m) & ~m for m in todo}
-    done, found = 0, list[int]()
-    while True:
-        ready = []
-        for mask in todo:
-            if not wants[mask] & ~done:
-                done |= mask
-                found.append(mask)
-            else:
-                ready.append(mask)
-        if len(ready) == len(todo) or not ready:
-            return found
-        todo = ready
-
-
-def _union(needs: Sequence[int], mask: int) -> int:
-    found = 0
-    for k in bits(mask):
-        found |= needs[k]
-    return found

@@ -8,7 +8,7 @@ can never be together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -138,7 +138,7 @@ class Groups:
                 if not any(apart[j] & more for j in bits(more)) and self._aligned(more):
                     todo.append(more)
         if self.intermediate_tiles:
-            yield from {self.closed(m) for m in self._chains()} - seen
+            yield from {self.closed(m) for m in self._chains()}
 
     def _aligned(self, mask: int) -> bool:
         try:
@@ -174,7 +174,9 @@ class Groups:
             if op.kind is not CONTRACTION:
                 continue
             mask, end = 1 << place[op.name], op
-            while len(end.writes) == 1 and len(next_ := self.graph.readers[end.writes[0].name]) == 1:
+            while (
+                len(end.writes) == 1 and len(next_ := self.graph.readers[end.writes[0].name]) == 1
+            ):
                 (end,) = next_
                 mask |= 1 << place[end.name]
                 if end.kind is CONTRACTION:
@@ -202,6 +204,31 @@ def bits(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
+
+
+def ordered(masks: Sequence[int], needs: Sequence[int]) -> list[int]:
+    """Kernels in an order in which they can run; those that can't are left out."""
+    todo = sorted(masks, key=lambda m: m & -m)
+    wants = {m: _union(needs, m) & ~m for m in todo}
+    done, found = 0, list[int]()
+    while True:
+        ready = []
+        for mask in todo:
+            if not wants[mask] & ~done:
+                done |= mask
+                found.append(mask)
+            else:
+                ready.append(mask)
+        if len(ready) == len(todo) or not ready:
+            return found
+        todo = ready
+
+
+def _union(needs: Sequence[int], mask: int) -> int:
+    found = 0
+    for k in bits(mask):
+        found |= needs[k]
+    return found
 
 
 def _mask(places: Iterator[int]) -> int:

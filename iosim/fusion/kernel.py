@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iosim.errors import InputError, closest
 from iosim.fusion.part import Illegal, Part, fusable
@@ -48,9 +48,9 @@ def kernel(
     >>> y, z = operand("Y", "t u", s), operand("Z", "t u", s)
     >>> graph = Graph("linear", (operator("linear", "contraction", [x, w], [y]),
     ...                          operator("bias", "bias", [y, b], [z])))
-    >>> kernel(graph, ["linear", "bias"], 1000).crossing
-    Crossing(loads={'X': 2048, 'W': 1024, 'B': 32}, stores={'Z': 1024}, how='matmul, B_m = 32, \
-B_n = 16, B_k = 1')
+    >>> found = kernel(graph, ["linear", "bias"], 1000).crossing
+    >>> found.loads, found.stores, found.how
+    ({'X': 2048, 'W': 1024, 'B': 32}, {'Z': 1024}, 'matmul, B_m = 32, B_n = 16, B_k = 1')
     """
     part = Part.of(graph, names)
     known = [op.name for op in graph.operators]
@@ -103,8 +103,8 @@ def connected(part: Part, M: int, intermediate_tiles: bool = False) -> Crossing:
 def alone(part: Part, M: int) -> Crossing:
     """The words of one operator."""
     found = moved(part.operators[0], M)
-    stores = {x: n for x, n in found.stores.items() if x in part.stored}
-    return Crossing(found.loads, stores, found.how)
+    unread = part.made - part.stored
+    return replace(found, stores={x: n for x, n in found.stores.items() if x not in unread})
 
 
 def _together(found: list[Crossing]) -> Crossing:
@@ -114,7 +114,8 @@ def _together(found: list[Crossing]) -> Crossing:
         for total, words in ((loads, each.loads), (stores, each.stores)):
             for name, n in words.items():
                 total[name] = total.get(name, 0) + n
-    return Crossing(loads, stores, "; ".join(dict.fromkeys(each.how for each in found)))
+    how = "; ".join(dict.fromkeys(each.how for each in found))
+    return Crossing(loads, stores, how, frozenset().union(*(each.wide for each in found)))
 
 
 def _said(part: Part) -> str:

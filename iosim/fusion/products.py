@@ -11,9 +11,9 @@ other, as if n were the sum (Q, K and V).
   the schedule would load it, word by word.  What they read comes as often as that tile; what lacks
   the axes of k stays for the output tile.  If the input is read elsewhere, too, it is stored once.
 - **Epilogue.**  Operators behind a contraction run on each output tile when it is done, as in
-  `rows`: word by word, or by whole rows of a tile that has the whole side (B_n = n).  What they read
-  comes once for each output tile.  Sums over axes of the output are held whole, from the first
-  tile to the last.
+  `rows`: word by word, or by whole rows of a tile that has the whole side (B_n = n).  What they
+  read comes once for each output tile.  Sums over axes of the output are held whole, from the
+  first tile to the last.
 
 An operand that has only some axes of a side is loaded for each index of that side.  The tiles are
 those that move the fewest words among all that fit: every B_m, with the largest B_n beside it.
@@ -93,6 +93,7 @@ def _strips(part: Part) -> tuple[_Strip, ...]:
         raise Illegal(f"{late[0].name} is before another contraction: the tile between them would "
                       "have to stay")  # fmt: skip
     together = _together(found)
+    lanes: list[tuple[_Sides, ...]]
     if together is None:
         for turn in (first, first.turned()):
             beside = [_beside(turn, s) for s in found]
@@ -128,9 +129,7 @@ def _beside(first: _Sides, s: _Sides) -> _Sides | None:
     return None
 
 
-def _behind(
-    part: Part, lanes: list[tuple[_Sides, ...]], rest: list[Operator]
-) -> Iterator[_Strip]:
+def _behind(part: Part, lanes: list[tuple[_Sides, ...]], rest: list[Operator]) -> Iterator[_Strip]:
     """Each operator goes with the contractions that it hangs together with by what is made here."""
     for lane in lanes:
         names = {t.name for s in lane for t in s.op.writes}
@@ -141,7 +140,9 @@ def _behind(
         ]:  # fmt: skip
             mine += more
             names |= {t.name for op in more for t in op.tensors}
-        others = {t.name for other in lanes if other is not lane for s in other for t in s.op.writes}
+        others = {
+            t.name for other in lanes if other is not lane for s in other for t in s.op.writes
+        }
         if joined := [op for op in mine if any(t.name in others for t in op.reads)]:
             raise Illegal(f"{joined[0].name} joins contractions that are not on the same axes")
         yield _Strip(lane, tuple(op for op in part.operators if op in mine))
@@ -173,7 +174,7 @@ class _Kernel:
             for x, side in zip(s.inputs, (s.left, s.right), strict=True):
                 within = self.batch | side | s.k
                 for op in self.ahead[x]:
-                    if part.row(op) or reduces(op) and not op.kind.apart:
+                    if part.row(op) or (reduces(op) and not op.kind.apart):
                         raise Illegal(f"{op.name} needs whole rows before {s.op.name} starts")
                     if not part.space[op.name] <= within:
                         raise Illegal(f"{op.name} has an axis that its input of {s.op.name} lacks")
@@ -383,4 +384,3 @@ class _Kernel:
             else:
                 always = always + ONE
         return [always + form for form in live(self.ahead[x], passing, passing.__getitem__)]
-

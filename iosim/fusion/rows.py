@@ -56,7 +56,9 @@ def _loops(part: Part, row: Axes) -> list[Axes]:
     where: dict[frozenset[str], set[Axis]] = {}
     for a in part.size:
         if a not in row:
-            where.setdefault(frozenset(x for x, axes in part.has.items() if a in axes), set()).add(a)
+            where.setdefault(frozenset(x for x, axes in part.has.items() if a in axes), set()).add(
+                a
+            )
     return [frozenset(axes) for axes in where.values()]
 
 
@@ -70,7 +72,8 @@ def _held(part: Part, row: Axes, order: Sequence[Axes]) -> int:
         else:
             inner: Axes = frozenset().union(*order[lacks:])
             always += piece * part.words(axes & inner)
-    return always + max(live(part.operators, passing, passing.__getitem__))
+    most: int = max(live(part.operators, passing, passing.__getitem__))
+    return always + most
 
 
 def live(
@@ -84,6 +87,4 @@ def live(
             if t.name in names:
                 first.setdefault(t.name, k)
                 last[t.name] = k
-    return [
-        sum(piece(x) for x in first if first[x] <= k <= last[x]) for k in range(len(operators))
-    ]
+    return [sum(piece(x) for x in first if first[x] <= k <= last[x]) for k in range(len(operators))]

@@ -75,13 +75,14 @@ def _attention(
         raise Illegal("the softmax runs along other axes than those that the weights meet V by")
     rows: Axes = part.has[Q.name] - part.has[K.name]
     if causal is not None:
-        row, column = (part.axes_of(causal, [a]) for a in causal.over)
-        if column != columns or not row <= rows:
+        down, across = (part.axes_of(causal, [a]) for a in causal.over)
+        if across != columns or not down <= rows:
             raise Illegal(f"{causal.name} hides along other axes than the softmax")
-        rows = row
+        rows = down
     if not rows:
         raise Illegal("each row has keys of its own")
-    (column,), row = columns, max(rows, key=lambda a: (part.size[a], a))
+    (column,) = columns
+    row = max(rows, key=lambda a: (part.size[a], a))
 
     def called(t: Operand, op: Operator) -> Operand:
         axes = tuple((f"a{part.axis[op.name, a]}", n) for a, n in t.axes)

@@ -1,0 +1,129 @@
+"""Fusions by name: none, those that were published or recorded, and the best."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from iosim.errors import InputError, closest
+from iosim.fusion.best import best
+from iosim.fusion.groups import Groups
+from iosim.fusion.partition import Partition, partition
+from iosim.layers.graph import Graph
+
+Names = tuple[tuple[str, ...], ...]
+
+# The kernels of Ivanov et al. for BERT's layer (arXiv 2007.00072), by the names of their artifact,
+# spcl/substation, whose config_selection/ops.py says what each reads and writes.  Theirs scale the
+# gradient of a layer norm by γ in bsb and ebsb; here its dX does.
+PAPER: dict[str, tuple[str, ...]] = {
+    "QKV-fused": ("query", "key", "value"),
+    "aib": ("query bias", "key bias", "value bias"),
+    "softmax": ("scale", "softmax", "attention dropout"),
+    "bdrln1": ("output bias", "output dropout", "attention residual", "attention norm"),
+    "bad": ("linear 1 bias", "activation", "activation dropout"),
+    "bdrln2": ("linear 2 bias", "linear 2 dropout", "feed-forward residual", "feed-forward norm"),
+    "bsb": ("feed-forward norm dW",),
+    "blnrd1": ("feed-forward norm dX", "linear 2 dropout dX"),
+    "bdrlb": ("activation dropout dX", "activation dX", "linear 1 bias dBH"),
+    "ebsb": ("dY1", "attention norm dW", "linear 2 bias dBF"),
+    "blnrd2": ("attention norm dX", "output dropout dX"),
+    "baob": ("output bias dBO",),
+    "bs": ("attention dropout dX", "softmax dX", "scale dX"),
+    "dWQKV-fused": ("query dWQ", "key dWK", "value dWV"),
+    "baib": ("query bias dBQ", "key bias dBK", "value bias dBV"),
+    "bei": ("dX",),
+}
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """A way to put a graph's operators into kernels.
+
+    Attributes:
+        name: the registry's key.
+        says: what it is.
+        of: the partition, from a graph, M, and whether tiles between contractions may stay.
+    """
+
+    name: str
+    says: str
+    of: Callable[[Graph, int, bool], Partition]
+
+
+def fused(graph: Graph, how: str, M: int, *, intermediate_tiles: bool = False) -> Partition:
+    """The kernels of a graph.
+
+    Args:
+        graph: operators.
+        how: a key of `FUSIONS`, or a file: JSON with ``groups``, a list of lists of names.
+        M: words of fast memory at the boundary that is meant.
+        intermediate_tiles: whether a kernel may keep tiles between two contractions: attention.
+
+    Raises InputError for an unknown fusion, a file that is none, groups that overlap, miss an
+    operator or are no kernel, an M in which nothing fits, and a graph that is too large.
+
+    >>> from iosim.operators import operand, operator
+    >>> w, x, y, z = (operand(t, "i", {"i": 8}) for t in "WXYZ")
+    >>> graph = Graph("three", (operator("a", "relu", [w], [x]), operator("b", "relu", [x], [y]),
+    ...                         operator("c", "relu", [y], [z])))
+    >>> fused(graph, "none", 100).words, fused(graph, "best", 100).words
+    (48, 16)
+    """
+    if how in FUSIONS:
+        return FUSIONS[how].of(graph, M, intermediate_tiles)
+    if how.endswith(".json"):
+        groups = _from_file(Path(how))
+        return partition(graph, groups, M, how, intermediate_tiles=intermediate_tiles)
+    raise InputError(f"unknown fusion {how!r}: {closest(how, FUSIONS)}; or name a .json file")
+
+
+def completed(graph: Graph, groups: Names, how: str) -> list[tuple[str, ...]]:
+    """Those of the operators that the graph has, and all others alone.
+
+    Raises InputError where the graph has none of them.
+    """
+    known = {op.name for op in graph.operators}
+    found = [here for names in groups if (here := tuple(x for x in names if x in known))]
+    if not found:
+        raise InputError(f"{graph.name} has no operator of the groups of {how}: choose another")
+    inside = {x for names in found for x in names}
+    return [*found, *((op.name,) for op in graph.operators if op.name not in inside)]
+
+
+def _none(graph: Graph, M: int, intermediate_tiles: bool) -> Partition:
+    return partition(graph, [(op.name,) for op in graph.operators], M, "none")
+
+
+def _paper(graph: Graph, M: int, intermediate_tiles: bool) -> Partition:
+    groups = completed(graph, tuple(PAPER.values()), "paper, which are of BERT's layer")
+    return partition(graph, groups, M, "paper", intermediate_tiles=intermediate_tiles)
+
+
+def _best(graph: Graph, M: int, intermediate_tiles: bool) -> Partition:
+    return Partition(graph.name, "best", M, tuple(best(Groups(graph, M, intermediate_tiles))))
+
+
+def _from_file(path: Path) -> list[list[str]]:
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no JSON: {error}") from None
+    groups = told.get("groups") if isinstance(told, dict) else told
+    if not isinstance(groups, list) or not all(
+        isinstance(names, list) and all(isinstance(x, str) for x in names) for names in groups
+    ):
+        raise InputError(f'{path} has no groups: give {{"groups": [["operator", …], …]}}')
+    return groups
+
+
+FUSIONS: dict[str, Fusion] = {
+    one.name: one
+    for one in (
+        Fusion("none", "each operator is a kernel", _none),
+        Fusion("paper", "the kernels of Ivanov et al. for BERT's layer", _paper),
+        Fusion("best", "the legal kernels that move the fewest words", _best),
+    )
+}

@@ -1,0 +1,85 @@
+"""Partitions of a graph into kernels, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from iosim.errors import InputError, closest
+from iosim.fusion.groups import Groups, ordered
+from iosim.fusion.kernel import Kernel, kernel
+from iosim.fusion.part import Illegal
+from iosim.layers.graph import Graph
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A graph's operators in kernels.
+
+    Attributes:
+        graph: its name.
+        how: the fusion's name, or its file.
+        M: words of fast memory.
+        groups: the kernels, in an order in which they can run.
+    """
+
+    graph: str
+    how: str
+    M: int
+    groups: tuple[Kernel, ...]
+
+    @property
+    def words(self) -> int:
+        """All that cross the boundary."""
+        return sum(each.words for each in self.groups)
+
+
+def partition(
+    graph: Graph, groups: Iterable[Collection[str]], M: int, how: str, *,
+    intermediate_tiles: bool = False,
+) -> Partition:  # fmt: skip
+    """The partition that some names of operators say.
+
+    Raises InputError for operators that are unknown, in two groups or in none, groups that wait for
+    each other, and, saying why, groups that are no kernel.
+
+    >>> from iosim.operators import operand, operator
+    >>> x, y, z = (operand(t, "i", {"i": 8}) for t in "XYZ")
+    >>> graph = Graph("two", (operator("a", "relu", [x], [y]), operator("b", "relu", [y], [z])))
+    >>> [partition(graph, names, M=100, how="").words for names in ([["a"], ["b"]], [["b", "a"]])]
+    [32, 16]
+    """
+    groups = [tuple(names) for names in groups]
+    known = [op.name for op in graph.operators]
+    place = {name: k for k, name in enumerate(known)}
+    where: dict[str, int] = {}
+    for at, names in enumerate(groups):
+        if not names:
+            raise InputError(f"{how}: group {at + 1} is empty: leave it out")
+        for name in names:
+            if name not in place:
+                raise InputError(
+                    f"{how}: {graph.name} has no operator {name!r}: {closest(name, known)}"
+                )
+            if name in where:
+                both = " and ".join(dict.fromkeys((str(where[name] + 1), str(at + 1))))
+                raise InputError(f"{how}: {name!r} is in groups {both}: name it once")
+            where[name] = at
+    if missing := [name for name in known if name not in where]:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(f"{how}: {missing[0]!r}{more} is in no group: add a group for it")
+    try:
+        kernels = [kernel(graph, names, M, intermediate_tiles=intermediate_tiles)
+                   for names in groups]  # fmt: skip
+    except Illegal as error:
+        raise Illegal(f"{how}: {error}") from None
+    masks = {sum(1 << place[name] for name in each.names): each for each in kernels}
+    order = ordered(list(masks), Groups(graph, M).needs)
+    if len(order) < len(masks):
+        waiting = " and ".join(_said(masks[m].names) for m in masks if m not in order)
+        raise Illegal(f"{how}: {waiting} wait for each other")
+    return Partition(graph.name, how, M, tuple(masks[m] for m in order))
+
+
+def _said(names: Sequence[str]) -> str:
+    return " + ".join(names)

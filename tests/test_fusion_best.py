@@ -1,0 +1,105 @@
+"""The best partition, against every partition of many small graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+from fusion_graphs import random_graph
+
+from iosim.errors import InputError
+from iosim.fusion import Illegal, fused, kernel
+from iosim.layers.graph import Graph
+
+
+def partitions(names: list[str]) -> Iterator[list[list[str]]]:
+    """All ways to put names into groups."""
+    if not names:
+        yield []
+        return
+    first, *rest = names
+    for groups in partitions(rest):
+        yield [[first], *groups]
+        for k, group in enumerate(groups):
+            yield [*groups[:k], [first, *group], *groups[k + 1 :]]
+
+
+def runs(graph: Graph, groups: list[list[str]]) -> bool:
+    """Whether groups can run one after another."""
+    where = {name: k for k, group in enumerate(groups) for name in group}
+    needs: dict[int, set[int]] = {k: set() for k in range(len(groups))}
+    for op in graph.operators:
+        for t in op.reads:
+            if t.name in graph.writer:
+                needs[where[op.name]].add(where[graph.writer[t.name].name])
+    for k, before in needs.items():
+        before.discard(k)
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError:
+        return False
+    return True
+
+
+def hangs_together(graph: Graph, group: list[str]) -> bool:
+    """Whether a group's operators share tensors, directly or by others of the group."""
+    names = {op.name: {t.name for t in op.tensors} for op in graph.operators if op.name in group}
+    inside = {group[0]}
+    for _ in group:
+        inside |= {x for x in group if any(names[x] & names[y] for y in inside)}
+    return len(inside) == len(group)
+
+
+def by_brute_force(graph: Graph, M: int) -> tuple[int, int]:
+    """The fewest words of all partitions, and the fewest connected kernels that move them."""
+    words: dict[frozenset[str], int | None] = {}
+
+    def of(group: list[str]) -> int | None:
+        key = frozenset(group)
+        if key not in words:
+            try:
+                words[key] = kernel(graph, group, M).words
+            except Illegal:
+                words[key] = None
+        return words[key]
+
+    least, found = None, []
+    for groups in partitions([op.name for op in graph.operators]):
+        costs = [of(group) for group in groups]
+        if None in costs or not runs(graph, groups):
+            continue
+        total = sum(c for c in costs if c is not None)
+        if least is None or total < least:
+            least, found = total, []
+        if total == least and all(hangs_together(graph, g) for g in groups):
+            found.append(len(groups))
+    assert least is not None
+    return least, min(found)
+
+
+def check(seeds: range) -> None:
+    fewer = 0
+    for seed in seeds:
+        graph, M = random_graph(seed), (6, 12, 30, 90)[seed % 4]
+        best, none = fused(graph, "best", M), fused(graph, "none", M)
+        assert (best.words, len(best.groups)) == by_brute_force(graph, M), seed
+        assert runs(graph, [list(k.names) for k in best.groups])
+        assert fused(graph, "best", M) == best
+        fewer += best.words < none.words
+    assert fewer > len(seeds) / 2
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_best_is_the_best_of_all_partitions(part: int) -> None:
+    check(range(part * 60, part * 60 + 60))
+
+
+@pytest.mark.slow
+def test_best_is_the_best_of_all_partitions_of_many_more_graphs() -> None:
+    check(range(1000, 4000))
+
+
+def test_an_unknown_fusion_names_the_closest() -> None:
+    with pytest.raises(InputError, match="unknown fusion 'bets': did you mean 'best'"):
+        fused(random_graph(0), "bets", 100)
