@@ -12,17 +12,17 @@ and writes only what is read outside or kept.
 
 from __future__ import annotations
 
-from iosim.fusion.kernel import Kernel, kernel
+from iosim.fusion.kernels import FusedKernel, kernel
 from iosim.fusion.known import FUSIONS, PAPER, Fusion, fused
-from iosim.fusion.part import Illegal
-from iosim.fusion.partition import Partition, partition
+from iosim.fusion.members import Illegal
+from iosim.fusion.partitions import Partition, partition
 
 __all__ = [
     "FUSIONS",
     "PAPER",
+    "FusedKernel",
     "Fusion",
     "Illegal",
-    "Kernel",
     "Partition",
     "fused",
     "kernel",

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 
 from iosim.errors import InputError
 from iosim.fusion.groups import Groups, bits, ordered
-from iosim.fusion.kernel import Kernel
+from iosim.fusion.kernels import FusedKernel
 
 # Steps of a search before it gives up.
 STEPS = 2_000_000
 
 
-def best(groups: Groups) -> list[Kernel]:
+def best(groups: Groups) -> list[FusedKernel]:
     """The kernels of the best partition, in an order in which they can run.
 
     Raises InputError where a graph has too many legal kernels, or the search takes too long.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from iosim.errors import InputError
-from iosim.fusion.kernel import Kernel, alone, connected
-from iosim.fusion.part import Illegal, Part, fusable
+from iosim.fusion.kernels import FusedKernel, alone, connected
+from iosim.fusion.members import Illegal, Members, fusable
 from iosim.layers.graph import Graph
 from iosim.operators import Operator
 from iosim.operators.contraction import CONTRACTION, product
@@ -38,13 +38,13 @@ class Groups:
     intermediate_tiles: bool = False
 
     @cached_property
-    def legal(self) -> dict[int, Kernel]:
+    def legal(self) -> dict[int, FusedKernel]:
         """Every legal kernel that is connected and moves no more than its operators alone.
 
         Raises InputError for a graph with too many.
         """
         alone_words = [alone(self.part(1 << k), self.M).words for k in range(self.n)]
-        found: dict[int, Kernel] = {}
+        found: dict[int, FusedKernel] = {}
         for mask in self._sets():
             part = self.part(mask)
             try:
@@ -52,12 +52,12 @@ class Groups:
             except Illegal:
                 continue
             if made.words <= sum(alone_words[k] for k in bits(mask)):
-                found[mask] = Kernel(tuple(op.name for op in part.operators), made)
+                found[mask] = FusedKernel(tuple(op.name for op in part.operators), made)
         return found
 
-    def part(self, mask: int) -> Part:
+    def part(self, mask: int) -> Members:
         """The operators of a set."""
-        return Part(self.graph, tuple(self.graph.operators[k] for k in bits(mask)))
+        return Members(self.graph, tuple(self.graph.operators[k] for k in bits(mask)))
 
     @property
     def n(self) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from iosim.errors import InputError, closest
 from iosim.fusion.best import best
 from iosim.fusion.groups import Groups
-from iosim.fusion.partition import Partition, partition
+from iosim.fusion.partitions import Partition, partition
 from iosim.layers.graph import Graph
 
 Names = tuple[tuple[str, ...], ...]

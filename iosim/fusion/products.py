@@ -27,7 +27,7 @@ from functools import cached_property
 
 import numpy as np
 
-from iosim.fusion.part import Axes, Illegal, Part, reduces
+from iosim.fusion.members import Axes, Illegal, Members, reduces
 from iosim.fusion.rows import live
 from iosim.layers.traffic import Crossing
 from iosim.operators import Operator
@@ -69,21 +69,21 @@ class _Strip:
         return frozenset(t.name for s in self.products for t in s.op.writes)
 
 
-def products(part: Part, M: int) -> Crossing:
+def products(part: Members, M: int) -> Crossing:
     """The words that cross the boundary, with the best tiles.
 
     Raises Illegal where the operators are no such kernel, or nothing fits in M words.
     """
-    return _Kernel(part, _strips(part)).crossing(M)
+    return _Product(part, _strips(part)).crossing(M)
 
 
-def _sides(part: Part, op: Operator) -> _Sides:
+def _sides(part: Members, op: Operator) -> _Sides:
     a, b, c = (part.axes_of(op, t.names) for t in (*op.reads, *op.writes))
     left, right = op.reads
     return _Sides(op, a & b & c, (a - b) & c, (b - a) & c, (a & b) - c, (left.name, right.name))
 
 
-def _strips(part: Part) -> tuple[_Strip, ...]:
+def _strips(part: Members) -> tuple[_Strip, ...]:
     """The contractions, turned so that they fit together, with the operators behind each."""
     found = [_sides(part, op) for op in part.contractions]
     first = found[0]
@@ -129,7 +129,9 @@ def _beside(first: _Sides, s: _Sides) -> _Sides | None:
     return None
 
 
-def _behind(part: Part, lanes: list[tuple[_Sides, ...]], rest: list[Operator]) -> Iterator[_Strip]:
+def _behind(
+    part: Members, lanes: list[tuple[_Sides, ...]], rest: list[Operator]
+) -> Iterator[_Strip]:
     """Each operator goes with the contractions that it hangs together with by what is made here."""
     for lane in lanes:
         names = {t.name for s in lane for t in s.op.writes}
@@ -151,10 +153,10 @@ def _behind(part: Part, lanes: list[tuple[_Sides, ...]], rest: list[Operator]) -
         raise Illegal(f"{rest[0].name} is neither before nor behind a contraction")
 
 
-class _Kernel:
+class _Product:
     """Counts one kernel, for all tiles at once."""
 
-    def __init__(self, part: Part, strips: tuple[_Strip, ...]) -> None:
+    def __init__(self, part: Members, strips: tuple[_Strip, ...]) -> None:
         self.part, self.strips = part, strips
         self.all = [s for strip in strips for s in strip.products]
         self.batch, self.left = self.all[0].batch, self.all[0].left

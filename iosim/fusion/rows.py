@@ -20,14 +20,14 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import permutations
 from typing import Any
 
-from iosim.fusion.part import Axes, Axis, Illegal, Part
+from iosim.fusion.members import Axes, Axis, Illegal, Members
 from iosim.layers.traffic import Crossing
 from iosim.operators import Operator
 
 MOST_LOOPS = 6
 
 
-def rows(part: Part, M: int) -> Crossing:
+def rows(part: Members, M: int) -> Crossing:
     """The words that cross the boundary.
 
     Raises Illegal where the rows don't fit in M words.
@@ -39,7 +39,7 @@ def rows(part: Part, M: int) -> Crossing:
     return Crossing(loads, stores, "stream")
 
 
-def peak(part: Part) -> int:
+def peak(part: Members) -> int:
     """The words that are held at once, at most.
 
     Raises Illegal where there are too many loops.
@@ -51,7 +51,7 @@ def peak(part: Part) -> int:
     return min(_held(part, row, order) for order in permutations(loops))
 
 
-def _loops(part: Part, row: Axes) -> list[Axes]:
+def _loops(part: Members, row: Axes) -> list[Axes]:
     """Axes that all tensors have or lack together, as one loop each."""
     where: dict[frozenset[str], set[Axis]] = {}
     for a in part.size:
@@ -62,7 +62,7 @@ def _loops(part: Part, row: Axes) -> list[Axes]:
     return [frozenset(axes) for axes in where.values()]
 
 
-def _held(part: Part, row: Axes, order: Sequence[Axes]) -> int:
+def _held(part: Members, row: Axes, order: Sequence[Axes]) -> int:
     always, passing = 0, {}
     for name, axes in part.has.items():
         piece = part.words(axes & row)

@@ -9,7 +9,7 @@ attention, and its words are those of the attention schedule that moves the fewe
 from __future__ import annotations
 
 from iosim.errors import InputError
-from iosim.fusion.part import Axes, Illegal, Part
+from iosim.fusion.members import Axes, Illegal, Members
 from iosim.layers.traffic import Crossing, moved
 from iosim.operators import Operand, Operator, operator
 
@@ -17,7 +17,7 @@ from iosim.operators import Operand, Operator, operator
 _BETWEEN = {"scale": "factor", "causal": "causal"}
 
 
-def attention(part: Part, M: int) -> Crossing:
+def attention(part: Members, M: int) -> Crossing:
     """The words that cross the boundary.
 
     Raises Illegal where the operators are no attention, or nothing fits in M words.
@@ -30,7 +30,7 @@ def attention(part: Part, M: int) -> Crossing:
         raise Illegal(str(error)) from None
 
 
-def as_operator(part: Part) -> Operator:
+def as_operator(part: Members) -> Operator:
     """The operators as one, which has the names of their first axes' numbers.
 
     Raises Illegal where they are no attention.
@@ -62,7 +62,7 @@ def as_operator(part: Part) -> Operator:
 
 
 def _attention(
-    part: Part, scores: Operator, softmax: Operator, causal: Operator | None, output: Operator,
+    part: Members, scores: Operator, softmax: Operator, causal: Operator | None, output: Operator,
     factor: float,
 ) -> Operator:  # fmt: skip
     columns = part.axes_of(softmax, softmax.over)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from iosim.errors import InputError, closest
-from iosim.fusion.part import Illegal, Part, fusable
+from iosim.fusion.members import Illegal, Members, fusable
 from iosim.fusion.products import products
 from iosim.fusion.rows import rows
 from iosim.fusion.tiles import attention
@@ -15,7 +15,7 @@ from iosim.layers.traffic import Crossing, moved
 
 
 @dataclass(frozen=True)
-class Kernel:
+class FusedKernel:
     """Operators as one kernel.
 
     Attributes:
@@ -34,7 +34,7 @@ class Kernel:
 
 def kernel(
     graph: Graph, names: Collection[str], M: int, *, intermediate_tiles: bool = False
-) -> Kernel:
+) -> FusedKernel:
     """Some operators of a graph as one kernel, with M words of fast memory.
 
     Operators that share no tensor run one after another.  One operator is counted as
@@ -52,7 +52,7 @@ def kernel(
     >>> found.loads, found.stores, found.how
     ({'X': 2048, 'W': 1024, 'B': 32}, {'Z': 1024}, 'matmul, B_m = 32, B_n = 16, B_k = 1')
     """
-    part = Part.of(graph, names)
+    part = Members.of(graph, names)
     known = [op.name for op in graph.operators]
     for name in names:
         if name not in part.names:
@@ -60,10 +60,10 @@ def kernel(
     if again := _leaves(part):
         raise Illegal(f"{_said(part)}: {again} is between them, and not among them")
     found = [connected(each, M, intermediate_tiles) for each in part.components()]
-    return Kernel(tuple(op.name for op in part.operators), _together(found))
+    return FusedKernel(tuple(op.name for op in part.operators), _together(found))
 
 
-def _leaves(part: Part) -> str:
+def _leaves(part: Members) -> str:
     """An operator outside that is behind one of them and before another; empty if there is none."""
     behind: set[str] = set()
     for op in part.graph.operators:
@@ -79,7 +79,7 @@ def _leaves(part: Part) -> str:
     return ""
 
 
-def connected(part: Part, M: int, intermediate_tiles: bool = False) -> Crossing:
+def connected(part: Members, M: int, intermediate_tiles: bool = False) -> Crossing:
     """The words of operators that hang together; Illegal where they are no kernel."""
     if len(part.operators) == 1:
         return alone(part, M)
@@ -100,7 +100,7 @@ def connected(part: Part, M: int, intermediate_tiles: bool = False) -> Crossing:
         raise Illegal(f"{_said(part)}: {error}") from None
 
 
-def alone(part: Part, M: int) -> Crossing:
+def alone(part: Members, M: int) -> Crossing:
     """The words of one operator."""
     found = moved(part.operators[0], M)
     unread = part.made - part.stored
@@ -118,5 +118,5 @@ def _together(found: list[Crossing]) -> Crossing:
     return Crossing(loads, stores, how, frozenset().union(*(each.wide for each in found)))
 
 
-def _said(part: Part) -> str:
+def _said(part: Members) -> str:
     return " + ".join(op.name for op in part.operators)

@@ -27,7 +27,7 @@ class Illegal(InputError):
 
 
 @dataclass(frozen=True)
-class Part:
+class Members:
     """Operators of a graph, in its order.
 
     Attributes:
@@ -39,7 +39,7 @@ class Part:
     operators: tuple[Operator, ...]
 
     @classmethod
-    def of(cls, graph: Graph, names: Collection[str]) -> Part:
+    def of(cls, graph: Graph, names: Collection[str]) -> Members:
         """The operators of these names."""
         return cls(graph, tuple(op for op in graph.operators if op.name in names))
 
@@ -152,7 +152,7 @@ class Part:
                 todo += [t.name for t in op.reads if t.name in self.made]
         return frozenset(found)
 
-    def components(self) -> Iterator[Part]:
+    def components(self) -> Iterator[Members]:
         """Parts that share no tensor, in order."""
         left = list(self.operators)
         while left:
@@ -162,7 +162,7 @@ class Part:
                 inside += more
                 names |= {t.name for op in more for t in op.tensors}
                 left = [op for op in left if op not in more]
-            yield Part.of(self.graph, {op.name for op in inside})
+            yield Members.of(self.graph, {op.name for op in inside})
 
 
 def reduces(op: Operator) -> bool:

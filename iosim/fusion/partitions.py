@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from iosim.errors import InputError, closest
 from iosim.fusion.groups import Groups, ordered
-from iosim.fusion.kernel import Kernel, kernel
-from iosim.fusion.part import Illegal
+from iosim.fusion.kernels import FusedKernel, kernel
+from iosim.fusion.members import Illegal
 from iosim.layers.graph import Graph
 
 
@@ -26,7 +26,7 @@ class Partition:
     graph: str
     how: str
     M: int
-    groups: tuple[Kernel, ...]
+    groups: tuple[FusedKernel, ...]
 
     @property
     def words(self) -> int:
