@@ -21,7 +21,7 @@ from iosim.operators import Operand, Operator, operator
 
 
 @dataclass(frozen=True)
-class Part:
+class Stage:
     """A graph that runs several times, with other tensors each time."""
 
     graph: Graph
@@ -43,7 +43,7 @@ class Workload:
     name: str
     phase: str
     dtype: str
-    parts: tuple[Part, ...]
+    parts: tuple[Stage, ...]
     tied: tuple[str, ...] = ()
 
     @cached_property
@@ -93,12 +93,12 @@ def workload(model: str | Config, phase: str, *, batch: int, N: int, tokens: int
         raise InputError(f"devices = {devices!r}: give an integer ≥ 1")
     family = ARCHITECTURES[ask.config.family]
     embedding, layer, head = family.embedding(ask), family.layer(ask), family.head(ask)
-    parts = [Part(embedding, 1), Part(layer, ask.config.layers), Part(head, 1)]
+    parts = [Stage(embedding, 1), Stage(layer, ask.config.layers), Stage(head, 1)]
     if ask.training:
         name = ask.config.name
         parts += [
-            Part(step(f"{name} step of the layer", [layer], devices), ask.config.layers),
-            Part(step(f"{name} step of embedding and head", [embedding, head], devices), 1),
+            Stage(step(f"{name} step of the layer", [layer], devices), ask.config.layers),
+            Stage(step(f"{name} step of embedding and head", [embedding, head], devices), 1),
         ]
     return Workload(ask.config.name, phase, dtype, tuple(parts), family.tied)
 
