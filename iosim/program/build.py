@@ -12,11 +12,11 @@ from typing import cast
 from iosim.errors import ProgramError, closest
 from iosim.problem import Derived, Form, Problem, Tensor
 from iosim.program.check import check
+from iosim.program.declared import Declared
 from iosim.program.handles import Bound, Buffer, check_shapes, named, said
 from iosim.program.index import (
     Affine,
     At,
-    Edge,
     Index,
     Number,
     Single,
@@ -37,20 +37,7 @@ class Builder:
 
     def __init__(self, form: Form) -> None:
         self.form = form
-        self._tensors = {t.name: t for t in (*form.inputs, *form.outputs)}
-        self._axes = {axis for t in self._tensors.values() for axis in t.axes}
-        self._axes |= {axis for x in form.derived for axis in (x.of, x.step)}
-        self._letters = {axis.name: axis.letters for axis in form.axes}
-        self._letters |= {x.name: "" for x in form.derived}
-        for tensor in self._tensors.values():
-            for axis in tensor.axes:
-                if axis not in self._letters:
-                    raise ProgramError(
-                        f"tensor {tensor.name} has an axis {axis!r} that problem {form.kind} "
-                        f"doesn't have: {closest(axis, self._letters)}"
-                    )
-        self._params: dict[str, Param] = {}
-        self._derived = {x.name: x for x in form.derived}
+        self._declared = Declared(form)
         self._steps: dict[Tile, str | None] = {}
         self._blocks: list[list[Node]] = [[]]
         self._scopes: list[dict[str, Buffer]] = [{}]
@@ -62,20 +49,18 @@ class Builder:
 
     def tile_sizes(self, axis: str, *names: str) -> tuple[str, ...]:
         """Declare tile sizes along an axis; returns their names."""
-        return tuple(self._declare(Param(name, self._axis(axis))) for name in names)
+        return tuple(self._declared.declare(Param(name, self._axis(axis))) for name in names)
 
     def hold(self, axis: str, name: str) -> str:
         """Declare how much of an axis stays resident: 0 up to the whole axis.
 
         A larger hold should never move more words; the tile search is fast where it doesn't.
         """
-        return self._declare(Param(name, self._axis(axis), least=0))
+        return self._declared.declare(Param(name, self._axis(axis), least=0))
 
     def scratch(self, name: str, *axes: str, wide: bool = False) -> None:
         """Declare an intermediate tensor in HBM; `wide` marks a statistic kept in fp32."""
-        if named(name) in self._tensors:
-            raise ProgramError(f"tensor {name!r} is declared twice: choose another name")
-        self._tensors[name] = Tensor(name, tuple(map(self._axis, axes)), wide)
+        self._declared.add(Tensor(name, tuple(map(self._axis, axes)), wide))
 
     def split_axis(self, name: str, axis: str, step: str, letters: str = "") -> str:
         """Declare an axis with a position for each tile of a loop over `axis` by `step`.
@@ -86,13 +71,7 @@ class Builder:
         Args:
             letters: what tiles of that step are called, if not as others of the axis.
         """
-        if named(name) in self._axes or name in self._params:
-            raise ProgramError(f"axis {name!r} has the name of another size: choose one")
-        self._check_step(self._axis(axis), step)
-        self._derived[name] = Derived(name, axis, step)
-        self._axes.add(name)
-        self._letters[step] = letters
-        return name
+        return self._declared.derive(Derived(name, self._axis(axis), step), letters)
 
     # -- loops ----------------------------------------------------------------------------
 
@@ -147,7 +126,7 @@ class Builder:
         """
         if not isinstance(tile, Tile) or tile not in self._open:
             raise ProgramError(f"number of {said(tile)}: give an open tile")
-        made = [x.name for x in self._derived.values()
+        made = [x.name for x in self._declared.derived.values()
                 if (x.of, x.step) == (tile.axis, self._steps[tile])]  # fmt: skip
         if axis is None and len(made) == 1:
             return Number(tile, made[0])
@@ -212,14 +191,11 @@ class Builder:
     ) -> Iterator[Tile]:
         axis = span.axis
         if step is not None:
-            self._check_step(axis, step)
+            self._declared.check_step(axis, step)
         marks = None if where is None else self._marks(where)
         taken = {t.var for t in self._open}
-        letters = [
-            *self._letters.get(step or "", ""), *self._letters.get(axis, ""),
-            *(f"{axis}{k}" for k in range(len(taken) + 1)),
-        ]  # fmt: skip
-        tile = Tile(next(v for v in letters if v not in taken), axis, point=step is None)
+        free = (v for v in self._declared.letters_of(axis, step, len(taken)) if v not in taken)
+        tile = Tile(next(free), axis, point=step is None)
         self._open.append(tile)
         self._steps[tile] = step
         self._blocks.append([])
@@ -244,20 +220,6 @@ class Builder:
                 f"a loop runs where {where!r}: give the name of a block mask and an open tile"
             )
         return Marks(named(where[0]), where[1])
-
-    def _check_step(self, axis: str, step: str) -> None:
-        param = self._params.get(step) if isinstance(step, str) else None
-        if param is None and step in self._axes - set(self._derived):
-            return  # a size
-        if param is None or param.axis != axis:
-            raise ProgramError(
-                f"{step!r} is not a tile size along {axis}: declare it with tile_sizes()"
-            )
-        if param.least == 0:
-            raise ProgramError(
-                f"{step} is a hold, which may be 0, and no loop advances by 0: declare its "
-                "step with tile_sizes()"
-            )
 
     # -- nodes ----------------------------------------------------------------------------
 
@@ -338,32 +300,14 @@ class Builder:
 
     def _bound(self, what: str, bound: Bound) -> Affine:
         """A bound as an affine expression of names that are known here."""
-        if isinstance(bound, bool) or not isinstance(bound, (str, int, Affine)):
-            raise ProgramError(
-                f"{said(bound)} bounds {what}: give a size, a whole number, or an edge "
-                "of an open tile (i.start, i.stop)"
-            )
-        value = Affine.of(bound)
-        known = self._axes | set(self._params) | set(self.form.limits)
-        for name, _ in value.terms:
-            if isinstance(name, Edge) and name.tile not in self._open:
-                raise ProgramError(f"{name} is used outside loop {name.tile}: move the use inside")
-            if isinstance(name, str) and name not in known:
-                raise ProgramError(f"unknown size {name!r} in {what}: {closest(name, known)}")
+        value = self._declared.affine(what, bound)
+        for edge in sorted(value.edges, key=str):
+            if edge.tile not in self._open:
+                raise ProgramError(f"{edge} is used outside loop {edge.tile}: move the use inside")
         return value
 
-    def _declare(self, param: Param) -> str:
-        if named(param.name) in self._params or param.name in {*self._axes, *self.form.limits}:
-            raise ProgramError(f"tile size {param.name!r} has the name of another size: choose one")
-        self._params[param.name] = param
-        return param.name
-
     def _axis(self, axis: str) -> str:
-        if not isinstance(axis, str):
-            raise ProgramError(f"{axis!r} is no axis: give its name, like {min(self._axes)!r}")
-        if axis not in self._axes:
-            raise ProgramError(f"unknown axis {axis!r}: {closest(axis, self._axes)}")
-        return axis
+        return self._declared.axis(axis)
 
     def _emit(self, node: Node) -> None:
         self._blocks[-1].append(node)
@@ -377,15 +321,7 @@ class Builder:
                 )
         where = tuple(self.span(self._axis(x)) if isinstance(x, str) else x for x in index)
         if tensor is not None:
-            if not isinstance(tensor, str):
-                raise ProgramError(f"{tensor!r} is no tensor: give its name")
-            if tensor not in self._tensors:
-                raise ProgramError(f"unknown tensor {tensor!r}: {closest(tensor, self._tensors)}")
-            axes = tuple(x.axis for x in unstacked(where))
-            if axes != self._tensors[tensor].axes:
-                raise ProgramError(
-                    f"{tensor} has axes {self._tensors[tensor].axes}, indexed by {axes}"
-                )
+            self._declared.check_axes(tensor, tuple(x.axis for x in unstacked(where)))
         for x in unstacked(where):
             if gone := [tile for tile in tiles_of(x) if tile not in self._open]:
                 raise ProgramError(f"tile {gone[0]} is used outside its loop: move the use inside")
@@ -420,12 +356,12 @@ class Builder:
         program = Program(
             name=name,
             problem=self.form.kind,
-            params=tuple(self._params.values()),
-            tensors=tuple(self._tensors.values()),
+            params=tuple(self._declared.params.values()),
+            tensors=tuple(self._declared.tensors.values()),
             body=tuple(self._blocks[0]),
             limits=self.form.limits,
             mask=self.form.mask,
-            derived=tuple(self._derived.values()),
+            derived=tuple(self._declared.derived.values()),
         )
         check(program)
         return program
