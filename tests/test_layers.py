@@ -1,29 +1,39 @@
-"""Layers as graphs: run in NumPy and held against layers written by hand, which share no code."""
+"""Layers as graphs, run in NumPy: against layers by hand, finite differences, and each other."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import layers_by_hand as by_hand
 import numpy as np
 import pytest
+from layers_by_hand import Arrays
 
+from iosim.errors import InputError
 from iosim.layers.architectures import ARCHITECTURES, asked, layer
 from iosim.layers.graph import Graph
-from iosim.layers.models import CONFIGS, Config
-from iosim.layers.workload import workload
-
-Arrays = dict[str, Any]
+from iosim.layers.models import CONFIGS, FAMILIES, Config, config
+from iosim.layers.traffic import moved
+from iosim.layers.workload import step, workload
+from iosim.problem import MODELS
 
 SIZES: Any = {"layers": 2, "hidden": 8, "heads": 2, "feed_forward": 12, "vocabulary": 11,
               "positions": 16}  # fmt: skip
-BERT = Config(name="small bert", family="bert", dropout=0.2, **SIZES)
+GROUPED: Any = {**SIZES, "heads": 4, "kv_heads": 2}
+BERT = Config(name="small bert", family="bert", activation="relu", dropout=0.2, **SIZES)
 GPT2 = Config(name="small gpt2", family="gpt2", dropout=0.2, **SIZES)
-LLAMA = Config(name="small llama", family="llama", **{**SIZES, "heads": 4, "kv_heads": 2})
-MIXTURE = Config(name="small mixture", family="mixture", experts=4, active=2,
-                 **{**SIZES, "heads": 4, "kv_heads": 2})  # fmt: skip
+LLAMA = Config(name="small llama", family="llama", **GROUPED)
+MIXTURE = Config(name="small mixture", family="mixture", experts=4, active=2, **GROUPED)
 SMALL = (BERT, GPT2, LLAMA, MIXTURE)
+DECODERS = (GPT2, LLAMA, MIXTURE)
+WAYS = ("unfused", "fused")
 BELOW = {"ids": 11, "labels": 11, "positions": 16, "segments": 2}
+
+each = pytest.mark.parametrize("config", SMALL, ids=lambda c: c.family)
+decoder = pytest.mark.parametrize("config", DECODERS, ids=lambda c: c.family)
+fused_or_not = pytest.mark.parametrize("attention", WAYS)
 
 
 def given(graph: Graph, seed: int = 0) -> Arrays:
@@ -34,94 +44,59 @@ def given(graph: Graph, seed: int = 0) -> Arrays:
         else rng.standard_normal(t.shape)
         for t in graph.inputs
     }  # fmt: skip
-    angles = rng.uniform(0, 6, found["cos"].shape) if "cos" in found else None
-    if angles is not None:
-        half = angles.shape[-1] // 2
-        angles[..., half:] = angles[..., :half]
-        found["cos"], found["sin"] = np.cos(angles), np.sin(angles)
+    if "cos" in found:
+        found |= angles(*found["cos"].shape)
     return found
+
+
+def angles(rows: int, d: int, first: int = 0) -> Arrays:
+    """Of positions from `first` on, as RoPE wants them."""
+    turns = np.arange(first, first + rows)[:, None] / 7.0 ** np.arange(d // 2)
+    both = np.concatenate([turns, turns], axis=-1)
+    return {"cos": np.cos(both), "sin": np.sin(both)}
+
+
+def masks(graph: Graph, run: Arrays) -> Arrays:
+    """Of dropout, by the tensor that is dropped; 1 where nothing is."""
+    ones = {"P": (3, 2, 5, 5), "O": (3, 1, 1), "A": (3, 1, 1), "F": (3, 1, 1)}
+    return {x: run.get(f"{x} mask", np.ones(shape)) for x, shape in ones.items()}
+
+
+@pytest.mark.parametrize("phase", ["training", "prefill"])
+@each
+def test_a_layer_is_the_one_by_hand(config: Config, phase: str) -> None:
+    graph = layer(config, phase, batch=3, N=5)
+    arrays = given(graph)
+    run = graph.run(arrays)
+    dropped = masks(graph, run)
+    if config.dropout:
+        assert (phase == "training") == any((m == 0).any() for m in dropped.values())
+    want = [by_hand.LAYERS[config.family](arrays, dropped, b) for b in range(3)]
+    np.testing.assert_allclose(run["Y"], want, atol=1e-12)
+
+
+def test_bert_with_gelu() -> None:
+    graph = layer(replace(BERT, activation="gelu"), "training", batch=3, N=5)
+    arrays = given(graph)
+    run = graph.run(arrays)
+    want = [by_hand.bert(arrays, masks(graph, run), b, by_hand.gelu) for b in range(3)]
+    np.testing.assert_allclose(run["Y"], want, atol=1e-12)
 
 
 def slope(graph: Graph, arrays: Arrays, y: str, dy: Any, x: str, seed: int) -> tuple[float, float]:
     """Along a random direction of one input: the graph's own gradient, and a finite difference."""
-    rng = np.random.default_rng(seed)
-    way = rng.standard_normal(arrays[x].shape)
-    run = graph.run(arrays)
+    way = np.random.default_rng(seed).standard_normal(arrays[x].shape)
     h = 1e-5
 
     def at(step: float) -> float:
-        moved = {**arrays, x: arrays[x] + step * way}
-        return float(np.sum(graph.run(moved)[y] * dy))
+        return float(np.sum(graph.run({**arrays, x: arrays[x] + step * way})[y] * dy))
 
-    return float(np.sum(run[f"d{x}"] * way)), (at(h) - at(-h)) / (2 * h)
-
-
-def normed(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    mean = x.mean(-1, keepdims=True)
-    return (x - mean) / np.sqrt(x.var(-1, keepdims=True) + epsilon) * gamma + beta
+    return float(np.sum(graph.run(arrays)[f"d{x}"] * way)), (at(h) - at(-h)) / (2 * h)
 
 
-def rows_softmax(s: Any) -> Any:
-    e = np.exp(s - s.max())
-    return e / e.sum()
-
-
-def attended(Q: Any, K: Any, V: Any, mask: Any, *, causal: bool) -> Any:
-    """Q (heads, rows, d), one head and one row at a time; K and V have as many heads or fewer."""
-    heads, rows, d = Q.shape
-    share = heads // K.shape[0]
-    found = np.zeros(Q.shape)
-    for h in range(heads):
-        for i in range(rows):
-            last = K.shape[1] - rows + i + 1 if causal else K.shape[1]
-            k, v = K[h // share, :last], V[h // share, :last]
-            w = rows_softmax(k @ Q[h, i] / math.sqrt(d))
-            found[h, i] = (w * mask[h, i, :last]) @ v
-    return found
-
-
-def relu(x: Any) -> Any:
-    return x * (x > 0)
-
-
-def gelu(x: Any) -> Any:
-    return x * np.vectorize(lambda t: 0.5 * (1 + math.erf(t / math.sqrt(2))))(x)
-
-
-def bert_by_hand(a: Arrays, m: Arrays, act: Any) -> Any:
-    """One encoder layer, one sequence after another; m has the masks of dropout."""
-    found = []
-    for b, X in enumerate(a["X"]):
-        q, k, v = (
-            np.stack([X @ W.T + c for W, c in zip(a[f"W{y}"], a[f"B{y}"], strict=True)])
-            for y in "QKV"
-        )
-        C = attended(q, k, v, m["P mask"][b], causal=False)
-        O = sum(c @ W for c, W in zip(C, a["WO"], strict=True)) + a["BO"]
-        Y1 = normed(O * m["O mask"][b] + X, a["γ_Y1"], a["β_Y1"], 1e-12)
-        A = act(Y1 @ a["W1"].T + a["BH"]) * m["A mask"][b]
-        F = A @ a["W2"].T + a["BF"]
-        found.append(normed(F * m["F mask"][b] + Y1, a["γ_Y"], a["β_Y"], 1e-12))
-    return np.array(found)
-
-
-@pytest.mark.parametrize(("activation", "act"), [("relu", relu), ("gelu", gelu)])
-def test_bert_forward(activation: str, act: Any) -> None:
-    from dataclasses import replace
-
-    config = replace(BERT, activation=activation)
-    for phase in ("training", "prefill"):
-        graph = layer(config, phase, batch=3, N=5)
-        arrays = given(graph)
-        run = graph.run(arrays)
-        masks = {f"{x} mask": run.get(f"{x} mask", np.ones((3, 2, 5, 5) if x == "P" else (3, 1, 1)))
-                 for x in "POAF"}  # fmt: skip
-        np.testing.assert_allclose(run["Y"], bert_by_hand(arrays, masks, act), atol=1e-12)
-
-
-@pytest.mark.parametrize("attention", ["unfused", "fused"])
+@fused_or_not
 @pytest.mark.parametrize("part", ["embedding", "layer", "head"])
-@pytest.mark.parametrize("config", SMALL, ids=lambda c: c.family)
+@each
 def test_backward_by_finite_differences(config: Config, part: str, attention: str) -> None:
     ask = asked(config, "training", 2, 4, attention=attention)
     graph = getattr(ARCHITECTURES[config.family], part)(ask)
@@ -136,7 +111,53 @@ def test_backward_by_finite_differences(config: Config, part: str, attention: st
         assert got == pytest.approx(want, rel=1e-5, abs=1e-6), x
 
 
-# Of the tables that the models' own configurations give: transformers' num_parameters().
+@pytest.mark.parametrize("phase", ["training", "prefill"])
+@each
+def test_fused_attention_is_the_same_layer(config: Config, phase: str) -> None:
+    plain, fused = (layer(config, phase, batch=3, N=5, attention=way) for way in WAYS)
+    arrays = given(plain)
+    want, got = plain.run(arrays), fused.run(arrays)
+    for t in fused.outputs:
+        np.testing.assert_allclose(got[t.name], want[t.name], atol=1e-12, err_msg=t.name)
+    assert {t.name for t in fused.outputs} == {t.name for t in plain.outputs}
+    assert not any("k" in t.names and "j" in t.names for t in fused.tensors.values())
+
+
+@pytest.mark.parametrize("tokens", [1, 3])
+@fused_or_not
+@decoder
+def test_decoding_gives_the_rows_of_prefill(config: Config, attention: str, tokens: int) -> None:
+    N = 7
+    prefill = layer(config, "prefill", batch=2, N=N)
+    arrays = given(prefill)
+    want = prefill.run(arrays)
+    decode = layer(config, "decode", batch=2, N=N, tokens=tokens, attention=attention)
+    more = {**arrays, "X": arrays["X"][:, -tokens:]}
+    for y in "KV":
+        old = want[y].copy()
+        old[:, :, -tokens:] = np.nan  # what is there before is not read
+        more[f"{y} cache"] = old
+    if "cos" in arrays:
+        more |= angles(tokens, config.head_size, N - tokens)
+    got = decode.run({t.name: more[t.name] for t in decode.inputs})
+    np.testing.assert_allclose(got["Y"], want["Y"][:, -tokens:], atol=1e-12)
+    for y in "KV":
+        np.testing.assert_allclose(got[y], want[y], atol=1e-12)
+
+
+def test_a_cache_that_is_appended_to_inside_a_kernel_is_read() -> None:
+    graph = layer(LLAMA, "decode", batch=3, N=8, tokens=2)
+    reads, writes = graph.part(["append key", "scores"])
+    assert reads["K"] == 3 * 2 * (8 - 2) * 2  # its other rows; the new ones are at hand
+    assert writes["K"] == reads["new K"] == 3 * 2 * 2 * 2
+    assert "K cache" not in reads
+
+
+# ---- whole models --------------------------------------------------------------------------------
+
+
+# What transformers' num_parameters() says of the published models: Llama and Mixtral by their
+# model cards, BERT as BertForMaskedLM.
 PARAMETERS = {
     "bert-base": 109_514_298, "bert-large": 335_174_458, "gpt2": 124_439_808,
     "gpt2-medium": 354_823_168, "gpt2-xl": 1_557_611_200, "llama3-8b": 8_030_261_248,
@@ -150,9 +171,228 @@ def test_parameters_are_the_published_ones() -> None:
     } == PARAMETERS  # fmt: skip
 
 
-def test_a_cache_that_is_appended_to_inside_a_kernel_is_read() -> None:
-    graph = layer(LLAMA, "decode", batch=3, N=8, tokens=2)
-    reads, writes = graph.part(["append key", "scores"])
-    assert reads["K"] == 3 * 2 * (8 - 2) * 2  # its other rows; the new ones are at hand
-    assert writes["K"] == reads["new K"] == 3 * 2 * 2 * 2
-    assert "K cache" not in reads
+def test_configurations_have_the_attention_of_the_models() -> None:
+    assert set(CONFIGS) == set(MODELS)
+    for name, c in CONFIGS.items():
+        a, _ = MODELS[name]
+        assert (c.positions, c.head_size, c.heads, c.kv_heads) == (a.N, a.d, a.heads, a.groups)
+        assert a.causal == ARCHITECTURES[c.family].decodes
+        ask: Any = {"batch": 1, "N": a.N, "attention": "fused"}
+        (op,) = (o for o in layer(name, "prefill", **ask).operators if o.name == "attention")
+        times, problem = op.kind.problem(op)  # type: ignore[misc]
+        assert times == 1
+        grouped = {"kv_heads": c.kv_heads} if c.kv_heads != c.heads else {"kv_heads": None}
+        assert problem == replace(a, **grouped)
+    assert set(ARCHITECTURES) == set(FAMILIES)
+
+
+# ---- flop, by formulas that share no code with the operators -------------------------------------
+
+
+def matrices(c: Config) -> int:
+    """Words of the weights that a token is multiplied by in one layer."""
+    attention = c.hidden * c.head_size * (2 * c.heads + 2 * c.kv_heads)
+    each = {"bert": 2, "gpt2": 2, "llama": 3, "mixture": 3 * c.active}[c.family]
+    router = c.experts * c.hidden if c.family == "mixture" else 0
+    return attention + each * c.hidden * c.feed_forward + router
+
+
+def contractions(work: Any) -> int:
+    return sum(p.times * sum(op.flop for op in p.graph.operators if op.klass == "contraction")
+               for p in work.parts)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_products_of_a_whole_model(name: str) -> None:
+    """2 flop a weight and token forward, twice that backward, and 4 N heads d for the scores."""
+    c, B, N = config(name), 4, 96
+    head = c.vocabulary * c.hidden + (c.hidden**2 if c.family == "bert" else 0)
+    scores = 4 * c.heads * c.head_size
+
+    def want(rows: int, keys: int, heads: int, times: int) -> int:
+        of_layers = c.layers * rows * (2 * matrices(c) + keys * scores)
+        return times * (of_layers + heads * 2 * head)
+
+    training = workload(name, "training", batch=B, N=N)
+    assert contractions(training) == want(B * N, N, B * N, 3)
+    prefill = workload(name, "prefill", batch=B, N=N)
+    predicted = B * N if c.family == "bert" else B
+    assert contractions(prefill) == want(B * N, N, predicted, 1)
+    if ARCHITECTURES[c.family].decodes:
+        decode = workload(name, "decode", batch=B, N=N, tokens=3)
+        assert contractions(decode) == want(B * 3, N, B * 3, 1)
+    rest = training.flop - contractions(training)
+    assert 0 < rest / training.flop < 0.03
+
+
+@pytest.mark.parametrize("name", ["bert-large", "llama3-8b"])
+def test_fused_attention_counts_what_is_seen(name: str) -> None:
+    c, B, N = config(name), 2, 64
+    pairs = N * N if name == "bert-large" else N * (N + 1) // 2
+    ask: Any = {"batch": B, "N": N, "attention": "fused"}
+    (op,) = (o for o in layer(name, "prefill", **ask).operators if o.name == "attention")
+    assert op.flop == B * c.heads * pairs * (4 * c.head_size + 5)
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def role_words(work: Any, role: str) -> int:
+    """Words read of tensors of one role, each once in each run of a part."""
+    found = 0
+    for part in work.parts:
+        words = {t.name: op.words[t.name][0] for op in part.graph.operators for t in op.reads
+                 if t.role == role}  # fmt: skip
+        found += part.times * sum(words.values())
+    return found
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3-8b", "llama3-70b"])
+def test_decoding_reads_every_weight_and_the_cache(name: str) -> None:
+    c, B, N = config(name), 8, 512
+    work = workload(name, "decode", batch=B, N=N, attention="fused")
+    rows = B * c.hidden + (c.hidden if name == "gpt2" else 0)  # of tables, those looked up
+    tables = c.vocabulary * c.hidden + (c.positions * c.hidden if name == "gpt2" else 0)
+    tied = c.vocabulary * c.hidden if name == "gpt2" else 0  # the head reads all of it
+    assert role_words(work, "weight") == work.parameters - tables + tied + rows
+    assert role_words(work, "cache") == 2 * c.layers * B * N * c.kv_heads * c.head_size
+
+
+def test_a_mixture_reads_its_active_experts() -> None:
+    c = config("mixtral-8x7b")
+    expert = 3 * c.hidden * c.feed_forward
+    for batch, active in ((1, 2), (2, 4), (3, 6), (4, 8), (64, 8)):
+        graph = layer(c, "decode", batch=batch, N=512)
+        read = sum(op.words[t.name][0] for op in graph.operators for t in op.reads
+                   if t.role == "weight" and t.words == 8 * c.hidden * c.feed_forward)  # fmt: skip
+        assert read == active * expert
+
+
+def test_any_number_of_rows_of_an_expert() -> None:
+    """Routing is data: one expert may get every row, and others none."""
+    graph = layer(MIXTURE, "training", batch=3, N=5)
+    arrays = given(graph)
+    arrays["WR"] = np.zeros(arrays["WR"].shape)
+    arrays["WR"][3] = 1e-9 * arrays["WR"][3]  # ties: the first two experts get all rows
+    run = graph.run(arrays)
+    assert set(run["experts"]) == {0, 1}
+    assert not run["dWG"][2:].any()
+    want = [by_hand.mixture(arrays, {}, b) for b in range(3)]
+    np.testing.assert_allclose(run["Y"], want, atol=1e-12)
+
+
+# ---- the optimiser's step ------------------------------------------------------------------------
+
+
+def parts_of(c: Config, **more: Any) -> Iterator[Graph]:
+    for part in workload(c, "training", batch=2, N=4, **more).parts:
+        yield part.graph
+
+
+def test_a_step_of_adamw() -> None:
+    *_, ends = parts_of(GPT2)
+    arrays = given(ends)
+    for x in arrays:
+        if x.endswith(" v"):
+            arrays[x] = arrays[x] ** 2
+    run = ends.run(arrays)
+    for w in ("WT", "WP", "γ_N", "β_N"):
+        g = run[f"d{w}"]
+        m = 0.9 * arrays[f"{w} m"] + 0.1 * g
+        v = 0.999 * arrays[f"{w} v"] + 0.001 * g**2
+        old = arrays[f"{w} master"]
+        new = old - 1e-4 * 0.01 * old - 1e-4 * (m / 0.1) / (np.sqrt(v / 0.001) + 1e-8)
+        np.testing.assert_allclose(run[f"next {w}"], new, rtol=1e-12)
+        np.testing.assert_allclose(run[f"next {w} m"], m)
+        np.testing.assert_allclose(run[f"next {w} v"], v)
+    np.testing.assert_allclose(run["dWT"], arrays["dWT 1"] + arrays["dWT 2"])  # tied
+
+
+def test_what_a_step_reads_and_writes() -> None:
+    """14 bytes in and 14 out a parameter: gradient 2, master and moments 4 each; and the weight."""
+    for dtype, size, written in (("fp16", 2, 4 * 3 + 2), ("fp32", 4, 4 * 3)):
+        _, _, _, graph, _ = parts_of(LLAMA, dtype=dtype)
+        weights = sum(t.words for t in layer(LLAMA, "training", batch=2, N=4).inputs
+                      if t.role == "weight")  # fmt: skip
+        reads, writes = graph.part([op.name for op in graph.operators])
+
+        def total(words: Any, graph: Graph = graph, size: int = size) -> int:
+            return sum(n * (4 if graph.tensors[x].dtype == "fp32" else size)
+                       for x, n in words.items())  # fmt: skip
+
+        assert total(reads) == weights * (size + 12)
+        assert total(writes) == weights * written
+
+
+def test_devices_sum_every_gradient() -> None:
+    *_, alone, _ = parts_of(LLAMA)
+    *_, graph, ends = parts_of(LLAMA, devices=4)
+    sums = [op for op in graph.operators if op.kind.name == "all_reduce"]
+    assert not any(op.kind.name == "all_reduce" for op in alone.operators)
+    assert {op.reads[0].name for op in sums} == {
+        f"d{t.name}" for t in layer(LLAMA, "training", batch=2, N=4).inputs if t.role == "weight"
+    }
+    arrays = {x: abs(a) for x, a in given(graph).items()}
+    np.testing.assert_allclose(graph.run(arrays)["dWQ of all"], 4 * arrays["dWQ"])
+    for phase in ("prefill", "decode"):
+        many = workload(LLAMA, phase, batch=2, N=4, devices=4)
+        assert many == workload(LLAMA, phase, batch=2, N=4)
+    assert step("none", [ends]).operators == ()
+
+
+# ---- bad input -----------------------------------------------------------------------------------
+
+TOLD = [
+    ({"model": "lama3-8b"}, "unknown model 'lama3-8b': did you mean 'llama3-8b'?"),
+    ({"phase": "decoding"}, "unknown phase 'decoding': did you mean 'decode'?"),
+    ({"attention": "fuse"}, "unknown attention 'fuse': did you mean 'fused'?"),
+    ({"batch": 0}, "batch = 0: give an integer ≥ 1"),
+    ({"batch": True}, "batch = True: give an integer ≥ 1"),
+    ({"N": 2.0}, "N = 2.0: give an integer ≥ 1"),
+    ({"N": 1025}, "gpt2 has a context of 1024 tokens, not N = 1025: give less"),
+    ({"tokens": 9}, "tokens = 9 don't fit into a context of N = 8: give less"),
+    ({"phase": "prefill", "tokens": 2}, "tokens = 2 is of decoding, not of prefill: leave it out"),
+    ({"devices": 0}, "devices = 0: give an integer ≥ 1"),
+    ({"model": "bert-base"}, "bert-base encodes whole sequences: it has no decoding; ask for "
+     "training or prefill"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), TOLD, ids=lambda x: str(x)[:30])
+def test_bad_input_of_a_workload(change: Any, message: str) -> None:
+    ask = {"model": "gpt2", "phase": "decode", "batch": 2, "N": 8, **change}
+    with pytest.raises(InputError) as told:
+        workload(**ask)
+    assert str(told.value) == message
+
+
+CONFIGURED = [
+    ({"family": "gtp2"}, "x: unknown family 'gtp2': did you mean 'gpt2'?"),
+    ({"layers": 0}, "x: layers = 0: give an integer ≥ 1"),
+    ({"heads": "4"}, "x: heads = '4': give an integer ≥ 1"),
+    ({"heads": 3}, "x: 3 heads don't divide hidden = 8: give head_size"),
+    ({"kv_heads": 3}, "x: kv_heads = 3 does not divide heads = 2: give a divisor"),
+    ({"active": 2}, "x: a token goes to 2 of 1 experts: give active ≤ experts"),
+    ({"activation": "gelo"}, "x: unknown activation 'gelo': did you mean 'gelu'?"),
+    ({"dropout": 1}, "x: dropout = 1 is no probability below 1"),
+    ({"family": "llama", "dropout": 0.1}, "x: llama has no dropout: leave it out"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CONFIGURED, ids=lambda x: str(x)[:30])
+def test_bad_input_of_a_configuration(change: Any, message: str) -> None:
+    with pytest.raises(InputError) as told:
+        Config(**{"name": "x", "family": "gpt2", **SIZES, **change})
+    assert str(told.value) == message
+
+
+def test_what_crosses_a_boundary_has_a_schedule_where_there_is_one() -> None:
+    graph = layer(MIXTURE, "training", batch=2, N=4, attention="fused")
+    for op in graph.operators:
+        how = moved(op, 200).how
+        assert how.startswith("stream") == (op.kind.problem is None), op.name
+    (attention,) = (op for op in graph.operators if op.name == "attention")
+    assert moved(attention, 10**6).words == attention.words_in + attention.words_out
+    experts = next(op for op in graph.operators if op.name == "up")
+    assert moved(experts, 10**6).words == experts.words_in + experts.words_out
+    assert moved(experts, 20).words > experts.words_in + experts.words_out

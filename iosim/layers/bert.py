@@ -29,12 +29,12 @@ def layer(ask: Ask) -> Graph:
     """An encoder layer from X to Y; in training with its backward pass, from dY to dX."""
     op = ask.writer()
     attend(op, "X", ask, biases=True, causal=False)
-    linear(op, "output", "C[b h j p], weight WO[h p i]", "O[b j i]", "i")
+    linear(op, "output", "C[b h j p], weight WO[h p i]", "O[b j i]", "BO[i]")
     _close(op, "output", "attention", "O", "X", "Y1", ask, seed=2)
-    linear(op, "linear 1", "Y1[b j i], weight W1[u i]", "H[b j u]", "u")
+    linear(op, "linear 1", "Y1[b j i], weight W1[u i]", "H[b j u]", "BH[u]")
     op("activation", ask.config.activation, "H[b j u] -> A[b j u]")
     a = drop(op, "activation dropout", "A", "b j u", ask, seed=3)
-    linear(op, "linear 2", f"{a}[b j u], weight W2[i u]", "F[b j i]", "i")
+    linear(op, "linear 2", f"{a}[b j u], weight W2[i u]", "F[b j i]", "BF[i]")
     _close(op, "linear 2", "feed-forward", "F", "Y1", "Y", ask, seed=4)
     return ask.finish(op, "layer", "Y")
 
@@ -62,7 +62,7 @@ def head(ask: Ask) -> Graph:
     its pooler are left out.
     """
     op = ask.writer()
-    linear(op, "transform", "X[b j l], weight WH[l i]", "H[b j i]", "i")
+    linear(op, "transform", "X[b j l], weight WH[l i]", "H[b j i]", "BH[i]")
     op("transform activation", "gelu", "H[b j i] -> A[b j i]")
     norm(op, "head norm", "layer_norm", "A", "N", ask, _EPSILON)
     return ask.finish(op, "head", predict(op, "N", "WT", ask, bias=True))

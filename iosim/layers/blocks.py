@@ -177,15 +177,14 @@ _NORMS = {"layer_norm": ("γβ", ("mean", "rstd")), "rms_norm": ("γ", ("rstd",)
 
 
 def linear(op: Writer, name: str, reads: str, writes: str, bias: str = "") -> str:
-    """A contraction, with a bias of these axes behind it if there are any.
+    """A contraction, with a bias behind it if there is one.
 
     The result has the name in `writes`; without its bias it is called X and that name.
     """
     if not bias:
         return op(name, "contraction", f"{reads} -> {writes}")
-    y, axes = writes.removesuffix("]").split("[")
-    op(name, "contraction", f"{reads} -> X{y}[{axes}]")
-    return op(f"{name} bias", "bias", f"X{y}[{axes}], weight B{y}[{bias}] -> {y}[{axes}]")
+    op(name, "contraction", f"{reads} -> X{writes}")
+    return op(f"{name} bias", "bias", f"X{writes}, weight {bias} -> {writes}")
 
 
 def attend(op: Writer, x: str, ask: Ask, *, biases: bool = False, rope: bool = False,
@@ -203,7 +202,7 @@ def attend(op: Writer, x: str, ask: Ask, *, biases: bool = False, rope: bool = F
         if y != "Q" and causal and not ask.training:
             op.known[y] = ("cache", None)
         linear(op, name, f"{x}[b {rows} i], weight W{y}[{heads} p i]", f"{flat}[{axes}]",
-               f"{heads} p" if biases else "")  # fmt: skip
+               f"B{y}[{heads} p]" if biases else "")  # fmt: skip
         if flat != new:
             angles = f"input cos[{rows} p], input sin[{rows} p]"
             op(f"{name} rope", "rope", f"{flat}[{axes}], {angles} -> {new}[{axes}]", over="p")

@@ -30,7 +30,7 @@ def predict(op: Writer, x: str, table: str, ask: Ask, *, bias: bool = False) -> 
 
     The loss that the backward pass starts from is their mean.
     """
-    linear(op, "logits", f"{x}[b j i], weight {table}[v i]", "L[b j v]", "v" if bias else "")
+    linear(op, "logits", f"{x}[b j i], weight {table}[v i]", "L[b j v]", "BL[v]" if bias else "")
     if not ask.training:
         return "L"
     text = f"L[b j v], input labels:fp32[b j] -> {LOSS}:fp32[b j], lse:fp32[b j]"

@@ -121,7 +121,8 @@ def step(name: str, graphs: Iterable[Graph], devices: int = 1) -> Graph:
     made: list[Operator] = []
     for same in weights.values():
         made += _step(same, devices, graphs[0].dtype)
-    return Graph(name, tuple(made), dtype=graphs[0].dtype)
+    kept = frozenset(t.name for op in made for t in op.writes if t.name.startswith("next "))
+    return Graph(name, tuple(made), kept, graphs[0].dtype)
 
 
 def _step(same: list[Operand], devices: int, dtype: str) -> list[Operator]:

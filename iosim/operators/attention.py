@@ -184,7 +184,8 @@ _SETTINGS = {"factor": 1.0, "causal": False, "window": None, "p": 0.0, "seed": 1
 ATTENTION = Kind(
     "attention", "dropout(softmax(factor · QKᵀ)) V, and log Σ exp of rows; along (rows, columns)",
     "contraction", _run, reads=3, writes=2, kept=1, over=2, check=_check, gradient=_gradient,
-    flop=_flop, products=_products, settings=_SETTINGS,
+    flop=_flop, products=_products, problem=lambda op: (1, attention_of(op)),
+    settings=_SETTINGS,
 )  # fmt: skip
 ATTENTION_BACK = Kind(
     "attention_back", "gradients of attention, with the weights computed again", "contraction",
