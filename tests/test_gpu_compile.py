@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,11 @@ import pytest
 from strategies import plain_algorithms
 
 import iosim
+from iosim.gpu.emitter import layout
 from iosim.gpu.reports.validate import validate_jobs
 from iosim.gpu.run.job import Job
-from iosim.problem import BlockSparse
+from iosim.problem import BlockSparse, word_bytes
+from iosim.program.walk import walk
 
 SCRIPT = r"""
 import json, re, sys, warnings
@@ -74,8 +77,12 @@ for line in sys.stdin:
                               options={"num_warps": warps, "num_stages": stages})
         pattern = r"(?:ld|st)\.global[.a-z0-9]*|cp\.async\.c[ag][.a-z]*"
         moves = re.findall(pattern, done.asm["ptx"])
-        loads = done.asm["ttgir"].count("tt.load ")
-        print(json.dumps([kernel.name, done.metadata.shared, sorted(set(moves)), loads]))
+        accesses = (r"(load|store|async_copy_global_to_local) [^>]*?tensor<(\d+)x(\d+)x!tt.ptr"
+                    r"<[a-z]+\d+>, (#blocked\d*)>")
+        where = dict(re.findall(r"(#blocked\d*) = #ttg.blocked<{(.*)}>", done.asm["ttgir"]))
+        found = [("store" if kind == "store" else "load", int(rows), int(columns), where[layout])
+                 for kind, rows, columns, layout in re.findall(accesses, done.asm["ttgir"])]
+        print(json.dumps([kernel.name, done.metadata.shared, sorted(set(moves)), found]))
         assert not wrong_wraps(re.sub(r", !dbg !\d+", "", done.asm["llir"])), kernel.name
         graph = done.asm["ttgir"]
         layouts = r"(#blocked\d*) = #ttg.blocked<.sizePerThread = \[([\d, ]+)\]"
@@ -182,9 +189,55 @@ def test_a_tile_that_is_loaded_twice_is_not_loaded_once():
     jobs = [Job.of("naive", iosim.Attention(16, 128, 16, **options), tiles)]
     tiles |= {"B_r2": 64, "B_c2": 128}
     jobs.append(Job.of("naive", iosim.Attention(128, 128), tiles))
-    found = {(name, k): loads for k, (name, _, _, loads) in enumerate(_compile(jobs))}
-    assert found["naive_2", 1] == 4  # two tiles, in each of two passes
-    assert found["naive_2", 4] == 2
+    found = [sum(x[0] == "load" for x in accesses) for *_, accesses in _compile(jobs)]
+    assert found[1] == 4  # two tiles, in each of two passes
+    assert found[4] == 2
+
+
+@pytest.mark.parametrize(("name", "dtype", "N", "d", "options", "B_r", "B_c"), [
+    ("naive", "fp16", 200, 64, {"window": (37, 20)}, 64, 64),  # shaped as V's and as O's
+    ("spill_rows", "fp16", 200, 64, {"window": (37, 20)}, 32, 64),  # as V's
+    ("naive", "fp32", 200, 64, {"window": (50, 3)}, 64, 32),
+    ("spill_rows", "fp16", 133, 32, {"window": (25, 0), "sinks": 3}, 32, 32),
+    ("spill_rows", "fp32", 150, 64, {"window": (9, 40), "N_k": 181}, 16, 16),
+    ("naive", "fp16", 200, 64, {"causal": True}, 64, 24),
+])  # fmt: skip
+def test_sectors_of_tiles_that_start_anywhere(name, dtype, N, d, options, B_r, B_c):
+    """Every address of every request that the compiled kernels make, of scores and of weights."""
+    problem = iosim.Attention(N, d, **options)
+    program = iosim.algorithm(name).program_for(problem)
+    tiles = {p.name: d if p.axis == "d" else B_r if "B_r" in p.name else B_c if "B_c" in p.name
+             else 0 for p in program.params}  # fmt: skip
+    job = Job.of(name, problem, tiles, dtype=dtype)
+    word, side = word_bytes(dtype), max(16, 1 << (B_c - 1).bit_length())
+    lanes: dict[str, tuple[int, int]] = {}  # words of a thread, threads along a row
+    for kernel, *_, accesses in _compile([job]):
+        for kind, rows, columns, at in accesses:
+            if (rows, columns) == (max(16, B_r), side):
+                numbers = [int(x) for x in re.findall(r"\d+", at)]
+                lanes.setdefault(f"{kind} {kernel}", (numbers[1], numbers[3]))
+                assert lanes[f"{kind} {kernel}"] == (numbers[1], numbers[3])
+    scores = {"naive": {"store S": "store naive_1", "load S": "load naive_2",
+                        "store P": "store naive_2", "load P": "load naive_3"},
+              "spill_rows": {"store S": "store spill_rows_1", "load S": "load spill_rows_2"},
+              }[name]  # fmt: skip
+    instance, found = job.instance, {}
+    for t in walk(instance):
+        if (of := scores.get(f"{t.direction} {t.tensor}")) is None:
+            continue
+        *_, (top, bottom), (start, stop) = t.ranges
+        each, threads = lanes[of]
+        width = layout.strides(program.tensor(t.tensor), instance)[-2]
+        for row in range(top, bottom):
+            requests = {}
+            for p in range(start, stop):
+                # A thread moves one of its words at a time, since they aren't aligned.
+                request = ((p - start) // (each * threads), (p - start) % each)
+                requests.setdefault(request, set()).add((row * width + p) * word // layout.SECTOR)
+            key = (t.direction, t.tensor)
+            found[key] = found.get(key, 0) + layout.SECTOR * sum(map(len, requests.values()))
+    sectors = layout.sector_bytes(instance, dtype)
+    assert found == {key: n for key, n in sectors.items() if key[1] in "SP"}
 
 
 def test_tiles_of_partial_results_move_a_vector_at_once():

@@ -10,7 +10,7 @@ import numpy as np
 
 import iosim
 from iosim.problem import word_bytes
-from iosim.program.index import Edge, Tile, dims
+from iosim.program.index import Edge, Span, Tile, dims
 from iosim.program.ir import Alloc, Free, Load, Loop, Store, nodes
 from iosim.program.walk import walk
 from iosim.trace import tally
@@ -117,14 +117,17 @@ def agree(
 
 def sectors(instance: Any, dtype: str) -> dict[Any, int]:
     """Bytes of the 32-byte sectors that every request touches: one for every row of a tile, and
-    one for every 32 words of a vector."""
+    one for every 32 words of a vector, or of a row where spans follow a tile."""
     found: dict[Any, int] = {}
     moves = [n for n in nodes(instance.program.body) if isinstance(n, Load | Store)]
     vectors = {n.tensor for n in moves if len(dims(n.index)) == 1}
+    loops = [n for n in nodes(instance.program.body) if isinstance(n, Loop)]
+    spans = [n.span for n in loops] + [x for n in moves for x in n.index if isinstance(x, Span)]
+    follows = any(span.edges for span in spans)
     for t in walk(instance):
         *rows, (start, stop) = t.ranges
         word = word_bytes(dtype, instance.program.tensor(t.tensor).wide)
-        request = 32 if t.tensor in vectors else stop
+        request = 32 if follows or t.tensor in vectors else stop
         touched = len({(p * word // 32, (p - start) // request) for p in range(start, stop)})
         key = (t.direction, t.tensor)
         found[key] = found.get(key, 0) + 32 * touched * math.prod(b - a for a, b in rows)

@@ -44,6 +44,7 @@ class Blocks:
         header: name → line, the index vectors and masks that all of the kernel shares.
         wide: whether the kernel loads tiles of a tensor that is fp32 in any case.
         where: where the tiles lie that are open.
+        by_word: shapes of blocks that move word by word (`iosim.gpu.emitter.offset`).
     """
 
     def __init__(self, instance: Instance, names: Names | None = None, wide: bool = False) -> None:
@@ -53,6 +54,7 @@ class Blocks:
         self._full: set[Tile] = set()  # open tiles that are known not to be short
         self.names = names or Names(instance.program, ())
         self.where = Places(instance, self.names)
+        self.by_word: frozenset[str] = frozenset()
 
     def place(self, own: tuple[Dim, ...], say: Callable[[str], None]) -> None:
         """Find where the spans of a new buffer lie, of those that follow a tile."""
@@ -196,6 +198,8 @@ class Blocks:
         x = own[-1] if len(own) == 2 else None
         if not self.follows or not isinstance(x, Tile) or not self._masked(x):
             return ""
+        if self._by_word(own):
+            return ""
         last = self.where.last[x]
         if last.isdigit():
             end = str(layout.padded(int(last)))
@@ -208,6 +212,22 @@ class Blocks:
             ok = f"({iota} < {layout.padded(step)}) & ({ok})"
         rows = self.mask(own[:1])
         return f"({ok})[None, :]" + (f" & {rows}[:, None]" if rows else "")
+
+    def offset(self, x: Dim) -> bool:
+        """Whether a part of the last axis may start within a sector, in a program that has spans
+        that follow a tile; in others such parts move as the compiler finds best."""
+        last = x.parts[-1] if isinstance(x, Stack) else x
+        if not self.follows:
+            return False
+        of = last if isinstance(last, Span) else self.where.loops[last]
+        start, stop = self.where.cases(of)
+        found = bool((start[start < stop] % layout.PAD != 0).any())
+        if isinstance(of, Loop) and self.where.step(of) % layout.PAD:
+            found |= bool((stop - start > self.where.step(of)).any())
+        return found
+
+    def _by_word(self, own: tuple[Dim, ...]) -> bool:
+        return len(own) == 2 and (self.offset(own[-1]) or self.shape(own) in self.by_word)
 
     def _aligned(self, x: Tile) -> str:
         """Where a tile starts, so that it shows to be at a sector, where all tiles of its loop are:
@@ -352,7 +372,7 @@ class Blocks:
         """
         own = dims(node.index)
         vector = isinstance(node, Load) and len(own) == 1 and not isinstance(x, Stack)
-        if (vector and self.follows) or self._odd(x):
+        if (vector and self.follows) or self._odd(x) or self._by_word(own):
             return 1  # whole vectors move as masked ones do
         beside = self.wide and len(own) == 2
         return VECTOR if beside and not self.instance.program.tensor(node.tensor).wide else 0

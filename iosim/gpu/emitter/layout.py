@@ -19,11 +19,11 @@ from iosim.counts import Key
 from iosim.problem import Tensor, word_bytes
 from iosim.program.index import At, Number, Plain, Span, Tile, Within, dims, unstacked
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
-from iosim.program.space import Env, Range, inside, resolved, running, step
+from iosim.program.space import Env, Range, inside, named_tiles, resolved, running, step
 from iosim.program.walk import Instance
 
 SECTOR = 32  # bytes, the unit in which an NVIDIA GPU moves data between the SM and L2
-REQUEST = 32  # words of a vector that one request asks for: one by each thread of a warp
+REQUEST = 32  # words that one request asks for: one by each thread of a warp
 PAD = 16  # words: a whole sector of the narrowest type that is emitted, fp16
 
 
@@ -33,11 +33,11 @@ class _Access:
 
     Attributes:
         word: bytes of a word.
-        vector: whether it is a vector, and not a tile.
+        by_word: whether it moves word by word where it doesn't start on a sector.
     """
 
     word: int
-    vector: bool
+    by_word: bool
 
 
 def padded(extent: int) -> int:
@@ -73,7 +73,8 @@ def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> 
     Each row of each tile is a run of its own, counted once per transfer: exact where a run starts
     on a sector and one warp asks for each of its sectors once, which is how the emitted kernels
     read and write.  A vector that does not start on a sector moves in requests of 32 words, two of
-    which ask for the sector that the border between them cuts.
+    which ask for the sector that the border between them cuts; so does a row of a tile, in programs
+    with spans that follow a tile (`iosim.gpu.emitter.offset`).
     """
     total: dict[Key, int] = {}
     for key, sectors in _sectors(instance, dtype, instance.program.body[nests], ()):
@@ -105,7 +106,8 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
     index = unstacked(node.index)
     spans = [*(loop.span for loop in outer), *(x for x in index if isinstance(x, Span))]
     named = {edge.tile for span in spans for edge in span.edges}
-    access = _Access(word_bytes(dtype, tensor.wide), len(dims(node.index)) == 1)
+    by_word = len(dims(node.index)) == 1 or bool(named_tiles(instance.program))
+    access = _Access(word_bytes(dtype, tensor.wide), by_word)
     named |= {x for loop in outer if loop.marks for x in (loop.tile, loop.marks.rows)}
     runs = functools.partial(running, program=instance.program, marked=dict(instance.masks))
     return _over(outer, named, runs, index, access, instance.env)
@@ -174,7 +176,7 @@ def _run(run: Range, access: _Access) -> int:
     start, stop = (x * access.word for x in run)
     if stop <= start:
         return 0
-    requests = -(-(run[1] - run[0]) // REQUEST) if access.vector and start % SECTOR else 1
+    requests = -(-(run[1] - run[0]) // REQUEST) if access.by_word and start % SECTOR else 1
     return -(-stop // SECTOR) - start // SECTOR + requests - 1
 
 

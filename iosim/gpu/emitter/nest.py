@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from iosim.counts import Key
+from iosim.gpu.emitter import offset
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
 from iosim.gpu.emitter.edges import Edges, Held, operand_names
@@ -40,6 +41,7 @@ class KernelText:
         self.depth = 1
         self.buffers: dict[str, tuple[Dim, ...]] = {}
         self.cuts = parts(instance, body)
+        self.tiles.by_word = offset.shapes(body, self.cuts, self.tiles)
         self.part: dict[Tile, int] = {}  # which part an unrolled loop is at
         self.edges = Edges()
         self.loaded = {n.buffer for n in nodes(body) if isinstance(n, Load)}
