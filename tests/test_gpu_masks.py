@@ -218,24 +218,21 @@ def against_the_machine(program, problem, tiles):
     return emit(instance).source
 
 
-@pytest.mark.parametrize("W", [0, 5, 16, 37])
-@pytest.mark.parametrize("ends", ["prefix", "diagonal", "shifted"])
-def test_a_buffer_over_what_rows_see(W, ends):
-    """Its block holds the longest; where it is empty, a maximum over it changes nothing."""
+def softmax_over(parts, loop=iosim.Builder.grid, holds=()):
+    """Softmax attention over parts of the keys, each in a buffer of its own.
+
+    Args:
+        parts: of a builder, a tile of rows and the holds → spans of keys.
+    """
 
     def schedule(b):
         (B_r,) = b.tile_sizes("N", "B_r")
-        held = b.hold("N", "W")
+        held = [b.hold("N", name) for name in holds]
         for h in b.grid("heads"):
-            for i in b.grid("N", B_r):
-                start, stop = {
-                    "prefix": (0, i.stop), "diagonal": (i.start, i.stop),
-                    "shifted": (i.start - 5, i.stop + 3),
-                }[ends]  # fmt: skip
-                seen = b.span("N", start, stop, within=(0, held))
+            for i in loop(b, "N", B_r):
                 m, l, o = b.lowest("m", i), b.zeros("l", i), b.zeros("o", i, "d")
                 q = b.load("Q", h, i, "d")
-                for part in (b.span("N", 0, 1), seen):
+                for part in parts(b, i, *held):
                     k, v = b.load("K", h, part, "d"), b.load("V", h, part, "d")
                     s = b.zeros("s", i, part)
                     b.op("matmul_nt", s, q, k)
@@ -245,7 +242,22 @@ def test_a_buffer_over_what_rows_see(W, ends):
                 b.store(o, "O", h, i, "d")
                 b.free(q, o, m, l)
 
-    program = iosim.build("held", iosim.Attention, schedule)
+    return iosim.build("parts", iosim.Attention, schedule)
+
+
+@pytest.mark.parametrize("W", [0, 5, 16, 37])
+@pytest.mark.parametrize("ends", ["prefix", "diagonal", "shifted"])
+def test_a_buffer_over_what_rows_see(W, ends):
+    """Its block holds the longest; where it is empty, a maximum over it changes nothing."""
+
+    def parts(b, i, held):
+        start, stop = {
+            "prefix": (0, i.stop), "diagonal": (i.start, i.stop),
+            "shifted": (i.start - 5, i.stop + 3),
+        }[ends]  # fmt: skip
+        return b.span("N", 0, 1), b.span("N", start, stop, within=(0, held))
+
+    program = softmax_over(parts, holds=["W"])
     text = against_the_machine(program, iosim.Attention(37, 16, 2), {"B_r": 16, "W": W})
     assert ("N_part" in text) == (W > 0)  # an empty hold leaves no trace
 
@@ -253,23 +265,10 @@ def test_a_buffer_over_what_rows_see(W, ends):
 def test_a_maximum_over_nothing_leaves_no_number():
     """All of a row's maximum may come from a buffer that is empty at first."""
 
-    def schedule(b):
-        (B_r,) = b.tile_sizes("N", "B_r")
-        for h in b.grid("heads"):
-            for i in b.tiles("N", B_r):
-                m, l, o = b.lowest("m", i), b.zeros("l", i), b.zeros("o", i, "d")
-                q = b.load("Q", h, i, "d")
-                for part in (b.span("N", 0, i.start - 16), b.span("N", i.start, i.stop)):
-                    k, v = b.load("K", h, part, "d"), b.load("V", h, part, "d")
-                    s = b.zeros("s", i, part)
-                    b.op("matmul_nt", s, q, k)
-                    b.op("online_softmax", o, m, l, s, v)
-                    b.free(k, v, s)
-                b.op("finish", o, l)
-                b.store(o, "O", h, i, "d")
-                b.free(q, o, m, l)
+    def parts(b, i):
+        return b.span("N", 0, i.start - 16), b.span("N", i.start, i.stop)
 
-    program = iosim.build("nothing", iosim.Attention, schedule)
+    program = softmax_over(parts, loop=iosim.Builder.tiles)
     for N, B_r in ((53, 16), (64, 16), (40, 20)):
         text = against_the_machine(program, iosim.Attention(N, 16), {"B_r": B_r})
         assert "if 0 < N_part_stop:" in text

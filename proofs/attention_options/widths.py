@@ -9,6 +9,7 @@ import numpy as np
 from iosim.bounds.unified import caps, multipliers
 from iosim.checks.proof import identity, require, step, unsat
 
+from ..constant_tight.climbing import climb
 from . import constants
 
 
@@ -222,39 +223,20 @@ def leading_order() -> str:
     return "all reals λ in (0, 2), d, d_v, Π, M > 0"
 
 
-def _climb(x: float, s: float, first: float, numbers: Any, rng: np.random.Generator) -> float:
-    """The most charged work that a multistart search over all sizes finds, as a share of the cap.
-
-    Sizes are q, k, o, v, a, y, C; C and y are cut to their limits, and the words scaled to T.
-    """
+def _share(x: float, s: float, first: float, numbers: Any, rng: np.random.Generator) -> float:
+    """The most charged work that a search over all sizes finds, as a share of the cap."""
     a0, m1, m2 = numbers
     cap = float(caps.recompute_cap(x, s, a0, m1, m2, first))
 
-    def value(z: Any) -> Any:
-        words = z[:, :5] * ((x + s) / z[:, :5].sum(axis=1, keepdims=True))
-        q, k, o, v, a = words.T
-        g, f, y = np.sqrt(q * k) / first, np.sqrt(o * v) / (2 - first), np.minimum(z[:, 5], x)
-        C = np.minimum(z[:, 6], g**2)
+    def work(q: Any, k: Any, o: Any, v: Any, a: Any, y: Any, C: Any) -> Any:
+        g, f = np.sqrt(q * k) / first, np.sqrt(o * v) / (2 - first)
+        C = np.minimum(C, g**2)
         p, P = np.sqrt(C), np.sqrt(C + a + y)
-        work = (a0 + m1) * np.minimum(P * P, g * (P + p) - p * P)
-        return work + (2 - a0) * np.minimum(P * P, f * P) - m1 * (y + C) + m2 * (a - y)
+        both = (a0 + m1) * np.minimum(P * P, g * (P + p) - p * P)
+        return both + (2 - a0) * np.minimum(P * P, f * P) - m1 * (y + C) + m2 * (a - y)
 
-    n = 240
-    z = np.exp(rng.normal(0, 2, (n, 7))) * np.array([x] * 6 + [x * x])
-    z[: n // 2, 1], z[: n // 2, 3] = z[: n // 2, 0], z[: n // 2, 2]
-    best = value(z)
-    for round_ in range(300):
-        move = np.exp(0.98**round_ * rng.normal(size=(n, 7)) * (rng.random((n, 7)) < 0.4))
-        trial = z * move
-        even = rng.random(n) < 0.5
-        trial[even, 1], trial[even, 3] = trial[even, 0], trial[even, 2]
-        found = value(trial)
-        better = found > best
-        z[better], best[better] = trial[better], found[better]
-        if round_ in (80, 160, 240):  # the worse half begins anew from the better
-            order = np.argsort(best)
-            z[order[: n // 2]], best[order[: n // 2]] = z[order[-n // 2 :]], best[order[-n // 2 :]]
-    return float(best.max()) / cap
+    found = climb(work, x, x + s, rng, starts=240, rounds=300, shrink=0.98, anew=(80, 160, 240))
+    return found / cap
 
 
 @step(
@@ -276,7 +258,7 @@ def weighted_caps() -> str:
         m2 = min(m2, float(caps.largest_m2(x, s, a0, m1, first)))
         if m2 < 0 or not caps.bowed(x, s, a0, m2, first):
             continue
-        share = _climb(x, s, first, (a0, m1, m2), rng)
+        share = _share(x, s, first, (a0, m1, m2), rng)
         near.append(share)
         require(share <= 1 + 1e-9, f"λ = {first}, x = {x}: the search finds {share} of the cap")
     require(min(near) > 0.95, f"the search reaches only {min(near)} of the caps")

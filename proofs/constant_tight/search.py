@@ -13,13 +13,11 @@ from iosim.bounds.unified import caps
 from iosim.checks.proof import require, step
 
 from . import constants
+from .climbing import climb
 
 
-def _climb(klass: str, x: float, rng: np.random.Generator) -> float:
-    """The most charged work that a multistart search over all sizes finds, as a share of the cap.
-
-    Sizes are q, k, o, v, a, y, C; C and y are cut to their limits, and the words scaled to T.
-    """
+def _share(klass: str, x: float, rng: np.random.Generator) -> float:
+    """The most charged work that a search over all sizes finds, as a share of the cap."""
     at = np.array([x])
     if klass == "once":
         ratio, m1, m2 = (float(z[0]) for z in unified.once(at))
@@ -31,36 +29,19 @@ def _climb(klass: str, x: float, rng: np.random.Generator) -> float:
         m2 = min(m2, float(caps.largest_m2(x, s, a0, m1)))
         cap = float(caps.recompute_cap(x, s, a0, m1, m2))
 
-    def value(z: Any) -> Any:
-        words = z[:, :5] * ((x + s) / z[:, :5].sum(axis=1, keepdims=True))
-        q, k, o, v, a = words.T
-        g, f, y = np.sqrt(q * k), np.sqrt(o * v), np.minimum(z[:, 5], x)
-        C = np.minimum(z[:, 6], g**2 if klass == "recompute" else np.minimum(g, f) ** 2)
+    def work(q: Any, k: Any, o: Any, v: Any, a: Any, y: Any, C: Any) -> Any:
+        g, f = np.sqrt(q * k), np.sqrt(o * v)
+        C = np.minimum(C, g**2 if klass == "recompute" else np.minimum(g, f) ** 2)
         p, P = np.sqrt(C), np.sqrt(C + a + y)
         first = np.minimum(P * P, g * (P + p) - constants.SHARP * p * P)
         if klass == "recompute":
-            work = (a0 + m1) * first + (2 - a0) * np.minimum(P * P, f * P)
+            both = (a0 + m1) * first + (2 - a0) * np.minimum(P * P, f * P)
         else:
-            work = first + np.minimum(P * P, f * (P + p) - constants.SHARP * p * P)
-        return work - m1 * (y + C) + m2 * (a - y)
+            both = first + np.minimum(P * P, f * (P + p) - constants.SHARP * p * P)
+        return both - m1 * (y + C) + m2 * (a - y)
 
-    n = 300
-    z = np.exp(rng.normal(0, 2, (n, 7))) * np.array([x] * 6 + [x * x])
-    z[: n // 2, 1], z[: n // 2, 3] = z[: n // 2, 0], z[: n // 2, 2]
-    best = value(z)
-    for round_ in range(400):
-        width = 0.985**round_
-        move = np.exp(width * rng.normal(size=(n, 7)) * (rng.random((n, 7)) < 0.4))
-        trial = z * move
-        even = rng.random(n) < 0.5
-        trial[even, 1], trial[even, 3] = trial[even, 0], trial[even, 2]
-        found = value(trial)
-        better = found > best
-        z[better], best[better] = trial[better], found[better]
-        if round_ in (100, 200, 300):  # the worse half begins anew from the better
-            order = np.argsort(best)
-            z[order[: n // 2]], best[order[: n // 2]] = z[order[-n // 2 :]], best[order[-n // 2 :]]
-    return float(best.max()) / cap
+    found = climb(work, x, x + s, rng, starts=300, rounds=400, shrink=0.985, anew=(100, 200, 300))
+    return found / cap
 
 
 @step(
@@ -74,7 +55,7 @@ def caps_against_search() -> str:
     least = {"once": 1.0, "recompute": 1.0}
     for x in 10 ** rng.uniform(-2.5, 1.5, constants.SEARCHES):
         for klass in least:
-            ratio = _climb(klass, float(x), rng)
+            ratio = _share(klass, float(x), rng)
             least[klass] = min(least[klass], ratio)
             require(ratio <= 1 + 1e-9, f"{klass}: x = {x}: the search finds {ratio} of the cap")
     require(min(least.values()) > 0.97, f"the search reaches only {least} of the caps")
