@@ -9,7 +9,21 @@ from typing import Any
 import layers_by_hand as by_hand
 import numpy as np
 import pytest
-from layers_by_hand import Arrays
+from layer_runs import (
+    BERT,
+    DECODERS,
+    GPT2,
+    LLAMA,
+    MIXTURE,
+    SIZES,
+    SMALL,
+    WAYS,
+    Arrays,
+    Model,
+    angles,
+    given,
+    masks,
+)  # fmt: skip
 
 from iosim.errors import InputError
 from iosim.layers.architectures import ARCHITECTURES, asked, layer
@@ -19,47 +33,9 @@ from iosim.layers.traffic import moved
 from iosim.layers.workload import step, workload
 from iosim.problem import MODELS
 
-SIZES: Any = {"layers": 2, "hidden": 8, "heads": 2, "feed_forward": 12, "vocabulary": 11,
-              "positions": 16}  # fmt: skip
-GROUPED: Any = {**SIZES, "heads": 4, "kv_heads": 2}
-BERT = Config(name="small bert", family="bert", activation="relu", dropout=0.2, **SIZES)
-GPT2 = Config(name="small gpt2", family="gpt2", dropout=0.2, **SIZES)
-LLAMA = Config(name="small llama", family="llama", **GROUPED)
-MIXTURE = Config(name="small mixture", family="mixture", experts=4, active=2, **GROUPED)
-SMALL = (BERT, GPT2, LLAMA, MIXTURE)
-DECODERS = (GPT2, LLAMA, MIXTURE)
-WAYS = ("unfused", "fused")
-BELOW = {"ids": 11, "labels": 11, "positions": 16, "segments": 2}
-
 each = pytest.mark.parametrize("config", SMALL, ids=lambda c: c.family)
 decoder = pytest.mark.parametrize("config", DECODERS, ids=lambda c: c.family)
 fused_or_not = pytest.mark.parametrize("attention", WAYS)
-
-
-def given(graph: Graph, seed: int = 0) -> Arrays:
-    """Random arrays for a graph's inputs."""
-    rng = np.random.default_rng(seed)
-    found: Arrays = {
-        t.name: rng.integers(BELOW[t.name], size=t.shape) if t.name in BELOW
-        else rng.standard_normal(t.shape)
-        for t in graph.inputs
-    }  # fmt: skip
-    if "cos" in found:
-        found |= angles(*found["cos"].shape)
-    return found
-
-
-def angles(rows: int, d: int, first: int = 0) -> Arrays:
-    """Of positions from `first` on, as RoPE wants them."""
-    turns = np.arange(first, first + rows)[:, None] / 7.0 ** np.arange(d // 2)
-    both = np.concatenate([turns, turns], axis=-1)
-    return {"cos": np.cos(both), "sin": np.sin(both)}
-
-
-def masks(graph: Graph, run: Arrays) -> Arrays:
-    """Of dropout, by the tensor that is dropped; 1 where nothing is."""
-    ones = {"P": (3, 2, 5, 5), "O": (3, 1, 1), "A": (3, 1, 1), "F": (3, 1, 1)}
-    return {x: run.get(f"{x} mask", np.ones(shape)) for x, shape in ones.items()}
 
 
 @pytest.mark.parametrize("phase", ["training", "prefill"])
@@ -154,6 +130,29 @@ def test_a_cache_that_is_appended_to_inside_a_kernel_is_read() -> None:
 
 
 # ---- whole models --------------------------------------------------------------------------------
+
+
+@each
+def test_a_whole_model_by_finite_differences(config: Config) -> None:
+    model = Model(config)
+    got = model.gradients()
+    rng = np.random.default_rng(1)
+    ways = {key: rng.standard_normal(dw.shape) for key, dw in got.items()}
+    start = {(k, name): model.arrays[k][name].copy() for k, name in got}
+
+    def at(step: float, keys: list[tuple[int, str]]) -> float:
+        for k, name in keys:
+            moved = start[k, name] + step * ways[k, name]
+            model.arrays[k][name] = moved
+            if name in model.tied:
+                model.arrays[-1][name] = moved
+        return model.loss()
+
+    h = 1e-5
+    for keys in (list(got), [(0, "WT")], [(len(model.graphs) - 1, "γ_N")], [(1, "WV")]):
+        slope = (at(h, keys) - at(-h, keys)) / (2 * h)
+        at(0, keys)
+        assert slope == pytest.approx(sum(np.sum(got[key] * ways[key]) for key in keys), rel=1e-5)
 
 
 # What transformers' num_parameters() says of the published models: Llama and Mixtral by their
