@@ -66,12 +66,10 @@ class Groups:
 
     @cached_property
     def needs(self) -> list[int]:
-        """The operators whose outputs each reads."""
+        """The operators that each comes after, directly."""
         place = {op.name: k for k, op in enumerate(self.graph.operators)}
-        writer = self.graph.writer
         return [
-            _mask(place[writer[t.name].name] for t in op.reads if t.name in writer)
-            for op in self.graph.operators
+            _mask(place[name] for name in self.graph.needs[op.name]) for op in self.graph.operators
         ]
 
     @cached_property
@@ -158,6 +156,11 @@ class Groups:
             if not _may(ops[j], ops[k], bool(self.before[k] >> j & 1)):
                 found[j] |= 1 << k
                 found[k] |= 1 << j
+        for early, late in self._waits():
+            for j in bits(early):
+                found[j] |= late
+            for k in bits(late):
+                found[k] |= early
         direct = list(found)
         for j, k in pairs:
             if self.before[k] >> j & 1 and not found[j] >> k & 1:
@@ -166,6 +169,16 @@ class Groups:
                     found[j] |= 1 << k
                     found[k] |= 1 << j
         return found
+
+    def _waits(self) -> Iterator[tuple[int, int]]:
+        """What an input waits for, with all before, and what reads it, with all behind."""
+        place = {op.name: k for k, op in enumerate(self.graph.operators)}
+        for given, made in self.graph.waits:
+            writer = place[self.graph.writer[made].name]
+            late = 0
+            for op in self.graph.readers[given]:
+                late |= 1 << place[op.name] | self.behind[place[op.name]]
+            yield 1 << writer | self.before[writer], late
 
     def _chains(self) -> Iterator[int]:
         """From a contraction to the next, where each is all that reads the one before."""

@@ -65,15 +65,19 @@ def kernel(
 
 def _leaves(part: Members) -> str:
     """An operator outside that is behind one of them and before another; empty if there is none."""
+    wait = dict(part.graph.waits)
     behind: set[str] = set()
     for op in part.graph.operators:
+        for t in op.reads:
+            if wait.get(t.name) in behind | part.made:
+                behind.add(t.name)
         after = any(t.name in behind or t.name in part.made for t in op.reads)
         if op.name in part.names:
             if any(t.name in behind for t in op.reads):
-                return next(
-                    r.name for t in op.reads if t.name in behind
-                    for r in [part.graph.writer[t.name]]
-                )  # fmt: skip
+                x = next(t.name for t in op.reads if t.name in behind)
+                if x in wait:
+                    return f"what makes {x} of {wait[x]}"
+                return part.graph.writer[x].name
         elif after:
             behind |= {t.name for t in op.writes}
     return ""

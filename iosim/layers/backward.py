@@ -17,8 +17,8 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
     up by an operator of their own; gradients that are the same words are one tensor.
 
     Args:
-        of: tensors whose gradients are given from outside, as inputs; a loss that nothing reads
-            needs none.
+        of: tensors whose gradients are given from outside, as inputs that wait for them; a loss
+            that nothing reads needs none.
         to: tensors whose gradients are wanted; by default all weights.
 
     Raises InputError for an operator on the way that has no gradient, or doesn't write what its
@@ -89,7 +89,9 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
     for name in to:
         if (last := gathered(graph.tensors[name])) is not None:
             kept.append(last.name)
-    return graph.with_operators(made, kept)
+    read = {t.name for op in made for t in op.reads}
+    waits = [(f"d{name}", name) for name in of if name in graph.writer and f"d{name}" in read]
+    return graph.with_operators(made, kept, waits)
 
 
 def _needed(graph: Graph, to: Iterable[str]) -> set[str]:

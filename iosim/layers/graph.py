@@ -34,15 +34,18 @@ class Graph:
         keeps: names of tensors that must be written even if no operator reads them; by default
             those that none reads.
         dtype: of a word, where a tensor has none of its own.
+        waits: pairs of an input and a tensor that is made here: outside, the input is made from
+            that tensor, as dY is from Y.
 
-    Raises InputError for two operators or two tensors of one name, a tensor that two write, and a
-    cycle.
+    Raises InputError for two operators or two tensors of one name, a tensor that two write, a
+    tensor to keep or to wait for that isn't there, and a cycle.
     """
 
     name: str
     operators: tuple[Operator, ...]
     keeps: frozenset[str] | None = None
     dtype: str = "fp16"
+    waits: tuple[tuple[str, str], ...] = ()
     tensors: dict[str, Operand] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -64,8 +67,13 @@ class Graph:
         for name in self.keeps or ():
             if name not in tensors:
                 raise InputError(f"{self.name} has no tensor {name!r} to keep")
+        for given, made in self.waits:
+            if given not in tensors or given in writer:
+                raise InputError(f"{self.name} has no input {given!r} that can wait for {made!r}")
+            if made not in writer:
+                raise InputError(f"{self.name} makes no {made!r} that {given!r} can wait for")
         object.__setattr__(self, "tensors", tensors)
-        object.__setattr__(self, "operators", _ordered(self.operators, writer))
+        object.__setattr__(self, "operators", _ordered(self.operators, self.needs))
 
     @cached_property
     def writer(self) -> Mapping[str, Operator]:
@@ -80,6 +88,19 @@ class Graph:
             for t in {t.name: t for t in op.reads}.values():
                 found[t.name] += (op,)
         return found
+
+    @cached_property
+    def needs(self) -> Mapping[str, frozenset[str]]:
+        """The operators that each comes after, by name: they write what it reads or waits for."""
+        wait = dict(self.waits)
+        return {
+            op.name: frozenset(
+                self.writer[x].name
+                for t in op.reads
+                if (x := wait.get(t.name, t.name)) in self.writer
+            )
+            for op in self.operators
+        }
 
     @property
     def inputs(self) -> list[Operand]:
@@ -132,10 +153,15 @@ class Graph:
             found.update(zip((t.name for t in op.writes), made, strict=True))
         return found
 
-    def with_operators(self, more: Iterable[Operator], keeps: Iterable[str] = ()) -> Graph:
-        """The graph with more operators, and more tensors that must be written."""
+    def with_operators(
+        self,
+        more: Iterable[Operator],
+        keeps: Iterable[str] = (),
+        waits: Iterable[tuple[str, str]] = (),
+    ) -> Graph:
+        """The graph with more operators, tensors that must be written, and inputs that wait."""
         kept = frozenset(t.name for t in self.outputs) | frozenset(keeps)
-        return Graph(self.name, (*self.operators, *more), kept, self.dtype)
+        return Graph(self.name, (*self.operators, *more), kept, self.dtype, (*self.waits, *waits))
 
 
 def _kept(t: Operand) -> tuple[Any, ...]:
@@ -149,13 +175,10 @@ def _said(t: Operand) -> str:
 
 
 def _ordered(
-    operators: tuple[Operator, ...], writer: Mapping[str, Operator]
+    operators: tuple[Operator, ...], needs: Mapping[str, frozenset[str]]
 ) -> tuple[Operator, ...]:
     """A stable order: of those that are ready, the first as given."""
     place = {op.name: k for k, op in enumerate(operators)}
-    needs = {
-        op.name: {writer[t.name].name for t in op.reads if t.name in writer} for op in operators
-    }
     sorter = TopologicalSorter(needs)
     try:
         sorter.prepare()
