@@ -2,116 +2,273 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 from iosim.cli import options as opt
-from iosim.errors import InputError
+from iosim.errors import InputError, closest
 from iosim.hardware import Hardware
+from iosim.problem import word_bytes
 from iosim.roofline.report import Roofline
 from iosim.roofline.roof import LIMITS, Roof
 from iosim.roofline.single import SINGLE
 from iosim.units import parse_int
 
-_SHOWN = {
-    "operator": "name", "class": "class", "times": "times", "flop": "flop",
-    "L2↔DRAM bytes": "dram_bytes", "SM↔L2 bytes": "sm_l2_bytes",
-}  # fmt: skip
+PHASES = ("training", "prefill", "decode")
+_SHOWN = {"operator": "name", "class": "class", "flop": "flop", "L2↔DRAM bytes": "dram_bytes",
+          "SM↔L2 bytes": "sm_l2_bytes"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What is printed, and what scripts get beside it."""
+
+    title: str
+    found: Roofline
+    said: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @click.command()
 @click.argument("operator", required=False)
-@opt.sizes("m", "n", "k", "N", "d", "heads")
+@click.option("--model", help="a whole transformer, like llama3-8b")
+@click.option("--phase", help=f"of a model: {', '.join(PHASES)}")
+@click.option("--batch", metavar="INT", help="sequences; of one operator, as many of it")
+@opt.sizes("N", "m", "n", "k", "d", "heads", m="rows", n="columns: words of a row",
+           k="of a product, what is summed over; of embedding, the table's rows")  # fmt: skip
 @opt.problem_options("attention")
 @opt.machine()
-@click.option("--batch", metavar="INT", help="sequences; of one operator, as many of it")
+@click.option("--tokens", metavar="INT", help="of decoding: new ones of each sequence in a step")
+@click.option("--attention", help="of a model: unfused, or fused as one operator")
+@click.option("--devices", metavar="INT", help="that train on data of their own")
 @click.option("--schedule", help="of a product or an attention; by default, the fewest words")
+@click.option("--launch-us", help="µs from one kernel to the next, instead of the machine's")
 @click.option("--dtype", help="of a word: fp16, bf16, fp32, …", default="fp16")
+@opt.path("--out", "write tables and a figure of both roofs here")
 @opt.as_json
 def roofline(
-    operator: str | None, sizes: opt.Sizes, gpu: Hardware | None, batch: str | None,
-    schedule: str | None, dtype: str, as_json: bool,
+    operator: str | None, model: str | None, sizes: opt.Sizes, gpu: Hardware | None,
+    launch_us: str | None, dtype: str, out: Path | None, as_json: bool, **asked: str | None,
 ) -> None:  # fmt: skip
-    """The least time of operators on a machine, and what sets it, by both boundaries."""
+    """The least time of operators on a machine, and what sets it, by both boundaries.
+
+    For OPERATOR (attention, matmul, softmax, …) of given sizes, or for a whole model in a phase.
+    """
+    from iosim.output import table
+    from iosim.roofline import figure
+
+    if (operator is None) == (model is None):
+        raise InputError("name an operator (attention, "
+                         f"{', '.join(SINGLE)}), or give --model; not both")  # fmt: skip
     if gpu is None:
         raise InputError("roofline needs a machine: give --gpu, like --gpu h200")
-    if operator is None:
-        raise InputError(f"name an operator: attention, {', '.join(SINGLE)}")
-    report = _of_single(operator, sizes, batch, dtype, schedule, gpu)
-    if as_json:
-        opt.print_json(_told(report))
-        return
-    _print(report)
-
-
-def _of_single(
-    name: str, sizes: opt.Sizes, batch: str | None, dtype: str, schedule: str | None,
-    gpu: Hardware,
-) -> Roofline:  # fmt: skip
-    from iosim.problem import word_bytes
-    from iosim.roofline import single
-    from iosim.roofline.work import works
-
     word_bytes(dtype)
-    if name == "attention":
-        told = dict(sizes)
-        if batch is not None:
-            for x in ("heads", "kv_heads"):
-                if x == "heads" or x in told:
-                    told[x] = str(parse_int(x, told.get(x, "1")) * parse_int("batch", batch))
-        graph = single.attention(opt.problem_from("attention", told), dtype)
+    gpu.peak(dtype)
+    roof = Roof.of(gpu, None if launch_us is None else _microseconds(launch_us))
+    if out is not None:
+        table.out_dir(out, keep=False, files=figure.FILES)
+    typed = {name: value for name, value in asked.items() if value is not None}
+    if operator is not None:
+        answer = _of_operator(operator, {**sizes, **typed}, roof, dtype)
     else:
-        numbers = {x: parse_int(x, text) for x, text in sizes.items()}
-        if batch is not None:
-            numbers["b"] = parse_int("batch", batch)
-        graph = single.single(name, numbers, dtype)
-    roof = Roof.of(gpu)
-    return Roofline(roof, dtype, roof.timed_all(works(graph, gpu, schedule=schedule)))
-
-
-def _told(report: Roofline) -> dict[str, Any]:
-    """For scripts."""
-    return {
-        "machine": report.roof.machine.name, "dtype": report.dtype,
-        "launch_s": report.roof.launch_s, "boundaries": report.boundaries(),
-        "operators": report.rows(), "classes": report.classes(),
-        "totals": report.totals() | {"time_s_by_limit": report.by_limit()},
-        "notes": report.roof.unknown(),
-    }  # fmt: skip
-
-
-def _print(report: Roofline) -> None:
-    machine = report.roof.machine
-    peak = machine.peak(report.dtype) / 1e12
-    click.echo(f"{machine.title}: {peak:,.4g} TFLOP/s {report.dtype}; launch of a kernel "
-               f"{report.roof.launch_s * 1e6:.4g} µs")  # fmt: skip
-    opt.print_table(
-        ["boundary", "M (words)", "GB/s", "ridge (FLOP/B)"],
-        [[b["boundary"], b["M_words"], _digits(b["bytes_per_s"], 1e9) or "no source",
-          _digits(b["ridge_flop_per_byte"])] for b in report.boundaries()],
-    )  # fmt: skip
-    opt.print_table(
-        [*_SHOWN, "FLOP/B (L2↔DRAM)", "bound by", "least µs"],
-        [[*(r[x] for x in _SHOWN.values()), _digits(r["intensity"]), _verdict(r),
-          _digits(r["time_s"], 1e-6)] for r in report.rows()],
-    )  # fmt: skip
-    if len(report.kernels) == 1:
-        (only,) = report.kernels
-        opt.print_table(
-            ["limit", "least µs"],
-            [[x, _digits(s * only.work.times, 1e-6)] for x, s in only.limits.items()],
-        )
-        for at, how in only.work.how.items():
-            click.echo(f"{at}: {how}")
-    for note in report.roof.unknown():
+        answer = _of_model(str(model), {**sizes, **typed}, roof, dtype)
+    made: list[Path] = []
+    if out is not None:
+        rows, machine = answer.found.rows(), answer.found.machine_rows()
+        made = table.publish(out, lambda part: figure.made(part, rows, machine))
+    if as_json:
+        opt.print_json(_told(answer))
+    else:
+        _print(answer)
+        if made:
+            click.echo(f"wrote {', '.join(map(str, made))}")
+    for note in answer.notes:
         opt.remark(note)
 
 
-def _verdict(row: Mapping[str, Any]) -> str:
-    bound: str = LIMITS[row["limit"]]
-    return f"{bound}, {row['limit']}"
+def _only(given: Mapping[str, str], known: Mapping[str, Any], of: str) -> None:
+    """InputError for what was typed and means nothing here."""
+    for name in given:
+        if name not in known:
+            raise InputError(f"{opt.spelt(name)[0]} is not of {of}: leave it out")
+
+
+def _microseconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        raise InputError(f"--launch-us must be a number ≥ 0, got {text!r}: give µs, like 2.6")
+    return value * 1e-6
+
+
+def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
+    from iosim.roofline import single
+    from iosim.roofline.work import works
+
+    told = dict(given)
+    schedule, batch = told.pop("schedule", None), told.pop("batch", None)
+    if name == "attention":
+        for x in ("heads", "kv_heads"):
+            if batch is not None and (x == "heads" or x in told):
+                heads = parse_int(x, told.get(x, "1")) * parse_int("batch", batch)
+                told[x] = str(heads)
+        problem = opt.problem_from("attention", told)
+        graph, title = single.attention(problem, dtype), opt.said(problem)
+    else:
+        if name not in SINGLE:
+            raise InputError(
+                f"unknown operator {name!r}: {closest(name, (*SINGLE, 'attention'))}"
+            )
+        settings = {x: parse_int(x, told.pop(x)) for x in ("devices",) if x in told}
+        numbers = {x: parse_int(x, text) for x, text in told.items()}
+        if batch is not None:
+            numbers["b"] = parse_int("batch", batch)
+        graph = single.single(name, numbers, dtype, **settings)
+        title = ", ".join(f"{x} = {n:,}" for x, n in graph.operators[0].sizes.items())
+    kernels = roof.timed_all(works(graph, roof.machine, schedule=schedule))
+    return _Answer(f"{name}: {title}", Roofline(roof, dtype, kernels), notes=_unknown(roof))
+
+
+def _unknown(roof: Roof) -> tuple[str, ...]:
+    return tuple(roof.unknown())
+
+
+_OF_MODEL = ("phase", "batch", "N", "tokens", "attention", "devices", "fusion")
+
+
+def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
+    from iosim.layers.models import config
+    from iosim.layers.workload import Workload, workload
+    from iosim.roofline.capacity import kept
+    from iosim.roofline.ridge import reached
+    from iosim.roofline.sentence import does_not_fit, sentence
+    from iosim.roofline.work import L2_DRAM, works_of
+
+    config(name)
+    _only(given, dict.fromkeys(_OF_MODEL), "a model")
+    if missing := [x for x in ("phase", "N") if x not in given]:
+        raise InputError(f"{name} needs {', '.join(f'--{x}' for x in missing)}: give them")
+    numbers = {x: parse_int(x, given.get(x, "1")) for x in ("batch", "N", "tokens", "devices")}
+    phase, batch = given["phase"], numbers.pop("batch")
+    options: dict[str, Any] = {**numbers, "dtype": dtype}
+    if "attention" in given:
+        options["attention"] = given["attention"]
+
+    def at(batch: int) -> Workload:
+        return workload(name, phase, batch=batch, **options)
+
+    works: Callable[..., Any] = partial(works_of, machine=roof.machine)
+    step = at(batch)
+    found = Roofline(roof, dtype, roof.timed_all(works(step)))
+    ridge = reached(
+        lambda b: works(at(b), boundaries=(L2_DRAM,)), roof.machine.ridge_for(dtype)
+    )  # fmt: skip
+    then = None
+    if ridge.batch is not None and ridge.batch > batch:
+        then = Roofline(roof, dtype, roof.timed_all(works(at(ridge.batch))))
+    holds = kept(step)
+    more = {
+        "model": name, "phase": phase, "batch": batch, **options,
+        "kept_bytes": holds | {"all": sum(holds.values())},
+        "capacity_bytes": roof.machine.capacity_bytes,
+        "fits": sum(holds.values()) <= roof.machine.capacity_bytes,
+        "ridge": {
+            "flop_per_byte": ridge.ridge, "batch": ridge.batch, "there": ridge.there,
+            "one_less": ridge.before, "here": found.of_weights(),
+        },
+    }  # fmt: skip
+    title = f"{name}, {phase}, batch {batch:,}, N = {numbers['N']:,}" + (
+        f", {numbers['tokens']:,} tokens a step" if numbers["tokens"] > 1 else "") + (
+        f", {numbers['devices']:,} devices" if numbers["devices"] > 1 else "")  # fmt: skip
+    notes = (does_not_fit(holds, roof.machine), *_unknown(roof))
+    if ridge.batch is not None and ridge.batch > batch:
+        notes = (*notes, does_not_fit(kept(at(ridge.batch)), roof.machine, ridge.batch))
+    said = sentence(phase, batch, found, ridge, then)
+    return _Answer(title, found, said, more, tuple(x for x in notes if x))
+
+
+def _told(answer: _Answer) -> dict[str, Any]:
+    """For scripts."""
+    found = answer.found
+    return {
+        "title": answer.title, **answer.more, "gpu": found.roof.machine.name,
+        "dtype": found.dtype, "launch_s": found.roof.launch_s,
+        "boundaries": found.boundaries(), "operators": found.rows(), "classes": found.classes(),
+        "totals": found.totals() | {"time_s_by_limit": found.by_limit()},
+        "sentence": answer.said or None, "notes": list(answer.notes),
+    }  # fmt: skip
+
+
+def _print(answer: _Answer) -> None:
+    found = answer.found
+    machine = found.roof.machine
+    vector = found.roof.vector_peak
+    click.echo(answer.title)
+    click.echo(
+        f"{machine.title}: {machine.peak(found.dtype) / 1e12:,.4g} TFLOP/s {found.dtype}"
+        + (f", vector units {vector / 1e12:,.4g} TFLOP/s" if vector else "")
+        + f", {found.roof.launch_s * 1e6:.4g} µs from kernel to kernel"
+    )
+    opt.print_table(
+        ["boundary", "M_words", "GB/s", "ridge FLOP/B"],
+        [[b["boundary"], b["M_words"], _digits(b["bytes_per_s"], 1e9) or "no source",
+          _digits(b["ridge_flop_per_byte"])] for b in found.boundaries()],
+    )  # fmt: skip
+    rows = found.rows()
+    parts = dict.fromkeys((r["part"], r["times"]) for r in rows)
+    for part, times in parts:
+        if len(parts) > 1:
+            click.echo(f"{part}{f', {times:,} times' if times > 1 else ''}:")
+        opt.print_table(
+            [*_SHOWN, "L2↔DRAM FLOP/B", "bound by", "least µs"],
+            [[*(r[x] for x in _SHOWN.values()), _digits(r["intensity"]), _named(r["limit"]),
+              _digits(r["time_s"], 1e-6)] for r in rows if (r["part"], r["times"]) == (part, times)],
+        )  # fmt: skip
+    if len(rows) == 1:
+        (only,) = found.kernels
+        opt.print_table(
+            ["limit", "least µs"], [[x, _digits(s, 1e-6)] for x, s in only.limits.items()]
+        )
+        for at, how in only.work.how.items():
+            click.echo(f"{at}  {how}")
+    else:
+        _print_sums(found)
+    if answer.said:
+        click.echo(answer.said)
+
+
+def _print_sums(found: Roofline) -> None:
+    whole = found.totals()
+    opt.print_table(
+        ["class", "flop", "flop %", "L2↔DRAM bytes", "bytes %", "least µs", "time %"],
+        [
+            *([c["class"], c["flop"], _percent(c["flop_share"]), c["dram_bytes"],
+               _percent(c["dram_bytes_share"]), _digits(c["time_s"], 1e-6),
+               _percent(c["time_share"])] for c in found.classes()),
+            ["all", whole["flop"], "", whole["dram_bytes"], "", _digits(whole["time_s"], 1e-6), ""],
+        ],
+    )  # fmt: skip
+    opt.print_table(
+        ["bound by", "least µs", "time %"],
+        [[_named(limit), _digits(seconds, 1e-6), _percent(seconds / whole["time_s"])]
+         for limit, seconds in found.by_limit().items()],
+    )  # fmt: skip
+
+
+def _named(limit: str) -> str:
+    return f"{LIMITS[limit]}: {limit}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g}"
 
 
 def _digits(value: float | None, unit: float = 1) -> str:

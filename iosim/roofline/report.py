@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iosim.roofline.ridge import of_weights
 from iosim.roofline.roof import LIMITS, Roof, Timed
 from iosim.roofline.work import BOUNDARIES, CLASSES, L2_DRAM, SM_L2
 
@@ -60,6 +61,10 @@ class Roofline:
                 found.append({"class": klass, **sums, **shares})
         return found
 
+    def of_weights(self) -> float:
+        """FLOP per byte at L2↔DRAM of the products with weights."""
+        return of_weights(x.work for x in self.kernels)
+
     def by_limit(self) -> dict[str, float]:
         """Seconds of the least time by what sets it, the most first."""
         found = {
@@ -80,6 +85,20 @@ class Roofline:
                 "ridge_flop_per_byte": peak / speed if peak and speed else None,
             })  # fmt: skip
         return found
+
+    def machine_rows(self) -> list[dict[str, Any]]:
+        """The roofs, for the figure's table."""
+        machine = self.roof.machine
+        numbers: list[tuple[str, float | None, str]] = [
+            (f"matrix units, {self.dtype}", machine.peak(self.dtype), "FLOP/s"),
+            *([("vector units", self.roof.vector_peak, "FLOP/s")] if self.roof.vector_peak else []),
+            *((at, b.bytes_per_s(machine), "B/s") for at, b in BOUNDARIES.items()),
+            ("launch", self.roof.launch_s, "s"),
+        ]
+        return [
+            {"machine": machine.name, "title": machine.title, "what": what, "value": value,
+             "unit": unit} for what, value, unit in numbers
+        ]  # fmt: skip
 
 
 def _row(x: Timed) -> dict[str, Any]:

@@ -13,13 +13,15 @@ L2↔DRAM what the chip holds.  The same operator moves other words at each, sin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from iosim.errors import InputError
 from iosim.hardware import Hardware
 from iosim.layers.graph import Graph
 from iosim.layers.traffic import Crossing, moved
+from iosim.layers.workload import Workload
 from iosim.operators import Operator, link_words
 from iosim.problem import word_bytes
 
@@ -103,21 +105,23 @@ CLASSES = ("contraction", "normalisation", "elementwise", "communication")
 
 
 def works(
-    graph: Graph, machine: Hardware, times: int = 1, schedule: str | None = None
-) -> list[Work]:
-    """A kernel for each operator of a graph.
+    graph: Graph, machine: Hardware, times: int = 1, *, schedule: str | None = None,
+    boundaries: Collection[str] = tuple(BOUNDARIES),
+) -> list[Work]:  # fmt: skip
+    """The kernels of a graph: one for each operator.
 
     Args:
         graph: the operators.
         machine: how much is held on the fast side of each boundary.
         times: how often the graph runs.
-        schedule: of contractions and attention, at both boundaries; by default, at each, the one
-            that moves the fewest words.
+        schedule: of contractions and attention, at each boundary; by default the one that moves the
+            fewest words there.
+        boundaries: at which of `BOUNDARIES` bytes are counted.
 
     Raises InputError where the machine lacks a size, a schedule doesn't fit the operator, or
     nothing fits in the fast memory.
     """
-    M = {at: b.M(machine, graph.dtype) for at, b in BOUNDARIES.items()}
+    M = {at: BOUNDARIES[at].M(machine, graph.dtype) for at in boundaries}
     return [
         work_of(
             [op], {at: moved(op, words, schedule) for at, words in M.items()},
@@ -125,6 +129,15 @@ def works(
         )
         for op in graph.operators
     ]  # fmt: skip
+
+
+def works_of(workload: Workload, machine: Hardware, **options: Any) -> list[Work]:
+    """The kernels of a model's parts; options as those of `works`."""
+    return [
+        work
+        for part in workload.parts
+        for work in works(part.graph, machine, part.times, **options)
+    ]
 
 
 def work_of(
