@@ -124,9 +124,7 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
         graph, title = single.attention(problem, dtype), opt.said(problem)
     else:
         if name not in SINGLE:
-            raise InputError(
-                f"unknown operator {name!r}: {closest(name, (*SINGLE, 'attention'))}"
-            )
+            raise InputError(f"unknown operator {name!r}: {closest(name, (*SINGLE, 'attention'))}")
         settings = {x: parse_int(x, told.pop(x)) for x in ("devices",) if x in told}
         numbers = {x: parse_int(x, text) for x, text in told.items()}
         if batch is not None:
@@ -227,10 +225,11 @@ def _print(answer: _Answer) -> None:
     for part, times in parts:
         if len(parts) > 1:
             click.echo(f"{part}{f', {times:,} times' if times > 1 else ''}:")
+        mine = [r for r in rows if (r["part"], r["times"]) == (part, times)]
         opt.print_table(
             [*_SHOWN, "L2↔DRAM FLOP/B", "bound by", "least µs"],
             [[*(r[x] for x in _SHOWN.values()), _digits(r["intensity"]), _named(r["limit"]),
-              _digits(r["time_s"], 1e-6)] for r in rows if (r["part"], r["times"]) == (part, times)],
+              _digits(r["time_s"], 1e-6)] for r in mine],
         )  # fmt: skip
     if len(rows) == 1:
         (only,) = found.kernels
@@ -272,5 +271,7 @@ def _percent(share: float) -> str:
 
 
 def _digits(value: float | None, unit: float = 1) -> str:
-    """Four digits are enough for what is derived."""
-    return "" if value is None else f"{value / unit:,.4g}"
+    """Four digits are enough for what is derived; of a large number all before the point."""
+    if value is None:
+        return ""
+    return f"{value / unit:,.4g}" if value / unit < 9999.5 else f"{value / unit:,.0f}"

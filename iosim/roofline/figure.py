@@ -50,13 +50,16 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         xs = [x for x, *_ in points] or [1.0]
         ys = [y for _, y, *_ in points] or [1.0]
         peaks = {r["what"]: r["value"] / 1e12 for r in machine if r["unit"] == "FLOP/s"}
-        speeds = {r["what"]: r["value"] / 1e12 for r in machine if r["unit"] == "B/s" and r["value"]}
+        speeds = {
+            r["what"]: r["value"] / 1e12 for r in machine if r["unit"] == "B/s" and r["value"]
+        }
         high = max(peaks.values())
         low = min([*xs, *(high / s / 4 for s in speeds.values())]) / 3
         far = max([*xs, *(high / s for s in speeds.values())]) * 3
         for at, speed in speeds.items():
+            said = f"{at}: {speed * 1e3:,.0f} GB/s, ridge {high / speed:,.3g}"
             axes.plot([low, high / speed], [low * speed, high], color=_DRAWN[at][2], zorder=1,
-                      label=f"{at}: {speed * 1e3:,.0f} GB/s, ridge {high / speed:,.3g}")  # fmt: skip
+                      label=said)  # fmt: skip
         start = min((high / s for s in speeds.values()), default=low)
         for (what, peak), line in zip(peaks.items(), ("-", "--"), strict=False):
             axes.plot([start if peak == high else low, far], [peak, peak], line, color="black",

@@ -65,8 +65,8 @@ def does_not_fit(kept: Mapping[str, int], machine: Hardware, batch: int | None =
         return ""
     parts = ", ".join(f"{_ROLES[role]} {n / 1e9:,.4g} GB" for role, n in kept.items())
     at = "" if batch is None else f"at batch {batch:,} "
-    return (f"{at}{whole / 1e9:,.4g} GB ({parts}) don't fit in the {machine.capacity_bytes / 1e9:,.4g}"
-            f" GB of {machine.name}")  # fmt: skip
+    holds = f"{machine.capacity_bytes / 1e9:,.4g} GB of {machine.name}"
+    return f"{at}{whole / 1e9:,.4g} GB ({parts}) don't fit in the {holds}"
 
 
 def by_role(found: Roofline, boundary: str) -> Mapping[str, float]:

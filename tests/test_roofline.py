@@ -1,0 +1,354 @@
+"""The roofline against a hand-written one; its sums, verdicts, sentence and figure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import roofline_oracle as oracle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_cli import iosim_, ok
+from test_malformed_input import NASTY
+
+from iosim.hardware import Hardware, machine
+from iosim.layers.models import CONFIGS, Config
+from iosim.layers.traffic import moved
+from iosim.layers.workload import workload
+from iosim.operators import OPERATORS
+from iosim.output.table import read_csv
+from iosim.problem import Attention
+from iosim.roofline import single
+from iosim.roofline.capacity import kept
+from iosim.roofline.report import Roofline
+from iosim.roofline.roof import LIMITS, Roof, Timed
+from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, works, works_of
+
+SIZES = oracle.Sizes(b=3, N=20, i=24, g=2, r=3, p=4, u=30, v=50, layers=5)
+# Slow enough everywhere that each limit is met by one of the small kernels.
+SPEEDS = oracle.Speeds(
+    products=4e9, others=1.5e9, dram=8e8, l2=1.1e9, launch=2e-6, chip=400, sm=60
+)  # fmt: skip
+
+
+def tiny() -> Config:
+    z = SIZES
+    return Config(
+        name="tiny", family="llama", layers=z.layers, hidden=z.i, heads=z.g * z.r, kv_heads=z.g,
+        head_size=z.p, feed_forward=z.u, vocabulary=z.v, positions=64,
+    )  # fmt: skip
+
+
+def own(s: oracle.Speeds = SPEEDS) -> Hardware:
+    return Hardware(
+        name="own", title="own", core="SM", cache="L2", cores=4,
+        peaks={"fp16": s.products, "fp32": s.others}, dram_bytes_per_s=s.dram,
+        capacity_bytes=10**6, sram_bytes=2 * s.sm, cache_bytes=2 * s.chip, l2_bytes_per_s=s.l2,
+        launch_s=s.launch,
+    )  # fmt: skip
+
+
+def timed(*, on: Hardware, fusion: str = "none") -> list[Timed]:
+    step = workload(tiny(), "decode", batch=SIZES.b, N=SIZES.N)
+    return Roof.of(on).timed_all(works_of(step, on))
+
+
+def test_a_small_model_is_as_by_hand() -> None:
+    got, want = timed(on=own()), oracle.decode(SIZES, SPEEDS)
+    assert [x.work.name for x in got] == [row.name for row in want]
+    for x, row in zip(got, want, strict=True):
+        w = x.work
+        told = (w.times, w.products, w.others, w.bytes[L2_DRAM], w.bytes[SM_L2])
+        assert told == (row.times, row.products, row.others, row.dram, row.sm), row.name
+        seconds, limit = row.time(SPEEDS)
+        assert (x.limit, math.isclose(x.time_s, seconds)) == (limit, True), row.name
+    # The example has every limit but links, and tiles matter at both boundaries.
+    assert {x.limit for x in got} == LIMITS.keys() - {"link"}
+    assert any(x.work.bytes[SM_L2] > x.work.bytes[L2_DRAM] > 2 * (x.work.words_in + x.work.words_out)
+               for x in got)  # fmt: skip
+
+
+@pytest.mark.parametrize("model", CONFIGS)
+@pytest.mark.parametrize("phase", ["training", "prefill", "decode"])
+def test_sums_are_those_of_the_rows(model: str, phase: str) -> None:
+    if CONFIGS[model].family == "bert" and phase == "decode":
+        pytest.skip("BERT doesn't decode")
+    h100 = machine("h100")
+    step = workload(model, phase, batch=2, N=64)
+    found = Roofline(Roof.of(h100), "fp16", Roof.of(h100).timed_all(works_of(step, h100)))
+    rows, whole = found.rows(), found.totals()
+    for name in ("flop", "words_in", "words_out", "dram_bytes", "sm_l2_bytes", "time_s"):
+        assert math.isclose(whole[name], sum(r[name] for r in rows)), name
+        assert math.isclose(whole[name], sum(c[name] for c in found.classes())), name
+    assert whole["flop"] == step.flop
+    assert math.isclose(sum(found.by_limit().values()), whole["time_s"])
+    for share in ("flop_share", "dram_bytes_share", "time_share"):
+        assert math.isclose(sum(c[share] for c in found.classes()), 1)
+    for r in rows:
+        assert r["dram_bytes"] <= r["sm_l2_bytes"], r["name"]
+
+
+def of_one(name: str, on: Hardware, sizes: dict[str, int], **more: Any) -> Timed:
+    (work,) = works(single.single(name, sizes, **more), on)
+    return Roof.of(on).timed(work)
+
+
+def test_every_verdict() -> None:
+    a100 = machine("a100")
+    big = {"m": 4096, "n": 4096}
+    assert of_one("matmul", a100, big | {"k": 4096}).limit == "matrix units"
+    assert of_one("add", a100, big).limit == "L2↔DRAM"
+    assert of_one("add", a100, {"n": 16}).bound == "overhead"
+    assert of_one("all_reduce", a100, big, devices=8).bound == "link"
+    slow_l2 = replace(a100, l2_bytes_per_s=a100.dram_bytes_per_s / 2)
+    on_l2 = of_one("add", slow_l2, big)
+    assert (on_l2.bound, on_l2.boundary) == ("memory", "SM↔L2")
+    no_units = replace(a100, peaks={"fp16": 1e12, "fp32": 1e11})
+    assert of_one("softmax", no_units, big).limit == "vector units"
+    assert {"compute", "memory", "overhead", "link"} == set(LIMITS.values())
+
+
+def test_an_all_reduce_takes_one_direction_of_the_links() -> None:
+    found = of_one("all_reduce", machine("h100"), {"n": 10**9}, devices=8)
+    # 2 · 7/8 of the words, 2 bytes each, at 450 of 900 GB/s
+    assert math.isclose(found.limits["link"], 2 * 7 / 8 * 2e9 / 450e9)
+
+
+SPEED_FIELDS = {
+    "dram_bytes_per_s": "L2↔DRAM", "l2_bytes_per_s": "SM↔L2", "link_bytes_per_s": "link",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", SPEED_FIELDS)
+def test_a_speed_belongs_to_one_boundary(field: str) -> None:
+    a100 = machine("a100")
+    faster = replace(a100, **{field: 2 * getattr(a100, field)})
+    graph = single.single("all_reduce", {"n": 10**6}, devices=4)
+    (before,), (after,) = (Roof.of(m).timed_all(works(graph, m)) for m in (a100, faster))
+    changed = {x for x in LIMITS if before.limits.get(x) != after.limits.get(x)}
+    assert changed == {SPEED_FIELDS[field]}
+    assert math.isclose(after.limits[SPEED_FIELDS[field]], before.limits[SPEED_FIELDS[field]] / 2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    field=st.sampled_from(["dram_bytes_per_s", "l2_bytes_per_s", "sram_bytes", "cache_bytes"]),
+    by=st.integers(2, 9),
+)
+def test_more_speed_or_memory_is_never_slower(field: str, by: int) -> None:
+    slow = own()
+    fast = replace(slow, **{field: by * getattr(slow, field)})
+    for a, b in zip(timed(on=slow), timed(on=fast), strict=True):
+        assert b.time_s <= a.time_s
+        if field.endswith("_bytes"):
+            assert all(b.work.bytes[at] <= a.work.bytes[at] for at in BOUNDARIES)
+
+
+# -- schedules that store something for themselves -------------------------------------------------
+
+
+def test_what_a_schedule_stores_for_itself_is_counted() -> None:
+    graph = single.attention(Attention(1024, 64, 16))
+    (op,) = graph.operators
+    crossing = moved(op, 49152, "naive")
+    # Scores are stored and loaded twice: after QKᵀ, and as weights.
+    for moves in (crossing.loads, crossing.stores):
+        assert {x: n for x, n in moves.items() if ":" in x} == {
+            "attention: S": 16 * 1024**2, "attention: P": 16 * 1024**2,
+        }  # fmt: skip
+    h100 = machine("h100")
+    (naive,), (flash1,) = (works(graph, h100, schedule=x) for x in ("naive", "flash1"))
+    assert naive.roles[SM_L2]["scratch"] == 2 * 4 * 16 * 1024**2
+    wide = moved(op, h100.sm_words("fp16"), "flash1")
+    statistics = sum(n for moves in (wide.loads, wide.stores) for x, n in moves.items() if ":" in x)
+    assert wide.wide == {"attention: m", "attention: l"}
+    assert flash1.roles[SM_L2]["scratch"] == 4 * statistics > 0
+
+
+def test_attention_has_products_and_other_flop() -> None:
+    (work,) = works(single.attention(Attention(512, 64, 8, causal=True)), machine("h100"))
+    pairs = 8 * 512 * 513 // 2
+    assert (work.products, work.others) == (4 * 64 * pairs, 5 * pairs)
+
+
+def test_every_kind_that_stands_alone_can_be_asked_for() -> None:
+    sizes = {"m": 64, "n": 32, "k": 16}
+    for name, (kind, told) in single.SINGLE.items():
+        axes = set(re.findall(r"\b[bmnk]\b", told))
+        more = {"devices": 4} if name == "all_reduce" else {}
+        graph = single.single(name, {x: n for x, n in sizes.items() if x in axes}, **more)
+        (work,) = works(graph, machine("a100"))
+        assert graph.operators[0].kind is OPERATORS[kind]
+        assert work.bytes[L2_DRAM] > 0
+    forward = {
+        name for name, kind in OPERATORS.items()
+        if not re.search("_(back|dx|dw)$", name) and kind.gradient is not None
+    }  # fmt: skip
+    known = {kind for kind, _ in single.SINGLE.values()} | {"attention"}
+    # What is left out has axes of its own: caches, and experts.
+    assert not {x for x in forward - known if OPERATORS[x].kept == 0 and x in ("softmax", "gelu")}
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+LLAMA = ("roofline", "--model", "llama3-8b", "--phase", "decode", "--N", "512", "--gpu", "h200")
+KEYS = {"name", "class", "flop", "words_in", "words_out", "dram_bytes", "intensity", "bound",
+        "time_s", "sm_l2_bytes", "boundary", "times"}  # fmt: skip
+
+
+def told(*words: str) -> Any:
+    return json.loads(ok(*words, "--json"))
+
+
+def test_json_has_operators_and_totals() -> None:
+    found = told(*LLAMA, "--batch", "8")
+    assert {"operators", "totals", "classes", "sentence"} <= found.keys()
+    for row in found["operators"]:
+        assert row.keys() >= KEYS
+        assert row["class"] in ("contraction", "normalisation", "elementwise")
+        assert row["bound"] in ("compute", "memory", "overhead")
+        assert (row["boundary"] is not None) == (row["bound"] == "memory")
+    assert [c["class"] for c in found["classes"]] == ["contraction", "normalisation", "elementwise"]
+    for name in ("flop", "words_in", "words_out", "dram_bytes", "sm_l2_bytes", "time_s"):
+        assert math.isclose(found["totals"][name], sum(r[name] for r in found["operators"]))
+    assert found["fits"] is True
+
+
+WEIGHED = ("query", "key", "value", "output", "gate", "up", "down", "logits")
+
+
+def test_the_sentence_names_the_batch_that_reaches_the_ridge() -> None:
+    said = told(*LLAMA, "--batch", "8")["sentence"]
+    assert said.startswith("decoding at batch 8 is bound by DRAM (L2↔DRAM)")
+    match = re.search(r"at batch ([\d,]+) they would reach the ridge", said)
+    assert match is not None
+    batch = int(match[1].replace(",", ""))
+    ridge = 989.4e12 / 4.8e12
+
+    def intensity(batch: int) -> float:
+        rows = [r for r in told(*LLAMA, "--batch", str(batch))["operators"] if r["name"] in WEIGHED]
+        assert len(rows) == len(WEIGHED)
+        return float(sum(r["flop"] for r in rows) / sum(r["dram_bytes"] for r in rows))
+
+    assert intensity(batch - 1) < ridge <= intensity(batch)
+    # Compulsory words alone would need less.
+    assert 206 < batch < 240
+
+
+def test_the_shares_of_the_sentence_are_those_of_the_rows() -> None:
+    found = told(*LLAMA, "--batch", "8", "--launch-us", "0")
+    whole = found["totals"]["time_s"]
+    memory = sum(r["time_s"] for r in found["operators"] if r["boundary"] == "L2↔DRAM")
+    weights = found["kept_bytes"]["weight"] - 128256 * 4096 * 2  # the table's rows are few
+    assert f"{memory / whole:.0%} of the least time" in found["sentence"]
+    match = re.search(r"weights alone (\d+)%", found["sentence"])
+    assert match is not None
+    assert abs(int(match[1]) / 100 - weights / 4.8e12 / whole) < 0.011
+
+
+def test_what_does_not_fit_is_said() -> None:
+    words = ("roofline", "--model", "llama3-70b", "--N", "512", "--gpu", "h100", "--phase")
+    done = iosim_(*words, "decode", "--batch", "8")
+    assert "141.1 GB" in done.stderr
+    assert "don't fit in the 80 GB of h100" in done.stderr
+    # Weights and gradients of 2 bytes; a master copy and two moments of 4.
+    train = kept(workload("gpt2", "training", batch=1, N=64))
+    assert train == {"weight": 2 * 124439808, "state": 12 * 124439808, "gradient": 2 * 124439808}
+    # In fp32 the weights are their own master copy, and counted once.
+    assert kept(workload("gpt2", "training", batch=1, N=64, dtype="fp32")) == {
+        "weight": 4 * 124439808, "state": 8 * 124439808, "gradient": 4 * 124439808,
+    }  # fmt: skip
+
+
+def test_a_feed_forward_product_is_bound_by_compute_at_dram() -> None:
+    for gpu in ("v100", "a100", "h100", "h200", "b200"):
+        found = told("roofline", "matmul", "--m", "1024", "--n", "1024", "--k", "4096", "--gpu", gpu)
+        (row,) = found["operators"]
+        assert row["dram_bytes"] == 2 * (1024 * 4096 * 2 + 1024 * 1024)
+        assert row["intensity"] > found["boundaries"][0]["ridge_flop_per_byte"]
+        assert row["bound"] in ("compute", "overhead")
+
+
+def test_a_machine_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    text = (
+        "cores = 4\nsram_bytes = 100000\ncache_bytes = 1000000\ncapacity_bytes = 1000000000\n"
+        "dram_bytes_per_s = 1e9\n[peaks]\nfp16 = 1e12\n"
+    )
+    file.write_text(text)
+    words = ("roofline", "matmul", "--m", "64", "--n", "64", "--k", "64", "--gpu", str(file))
+    done = iosim_(*words)
+    assert done.returncode == 0
+    assert "own has no bandwidth with a source at SM↔L2" in done.stderr
+    assert "own has no fp32 peak with a source" in done.stderr
+    file.write_text(text.replace("cache_bytes = 1000000\n", ""))
+    done = iosim_(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "iosim: own.toml: cache_bytes is missing: every machine needs them\n"
+
+
+def test_out_has_tables_and_a_figure(tmp_path: Path) -> None:
+    text = ok(*LLAMA, "--batch", "8", "--out", str(tmp_path / "new"))
+    names = ("operators.csv", "machine.csv", "roofline.png", "roofline.svg")
+    assert text.rstrip().endswith(", ".join(str(tmp_path / "new" / x) for x in names).split()[-1])
+    assert sorted(x.name for x in (tmp_path / "new").iterdir()) == sorted(names)
+    rows = read_csv(tmp_path / "new/operators.csv")
+    assert [r["name"] for r in rows] == [r["name"] for r in told(*LLAMA, "--batch", "8")["operators"]]
+    before = (tmp_path / "new/roofline.svg").read_bytes()
+    ok(*LLAMA, "--batch", "8", "--out", str(tmp_path / "new"))
+    assert (tmp_path / "new/roofline.svg").read_bytes() == before
+    (tmp_path / "file").write_text("")
+    done = iosim_(*LLAMA, "--out", str(tmp_path / "file"))
+    assert (done.returncode, len(done.stderr.splitlines()), done.stdout) == (2, 1, "")
+
+
+BAD = {
+    "--model lama3-8b --phase decode --N 9 --gpu h200":
+        "unknown model 'lama3-8b': did you mean 'llama3-8b'?",
+    "--model llama3-8b --phase decode --N 9 --gpu h20": "unknown machine 'h20': did you mean 'h200'?",
+    "--model bert-large --phase decode --N 9 --gpu h200": "bert-large encodes whole sequences",
+    "--model llama3-8b --phase decoding --N 9 --gpu h200":
+        "unknown phase 'decoding': did you mean 'decode'?",
+    "--model llama3-8b --N 9 --gpu h200": "llama3-8b needs --phase: give it",
+    "--model llama3-8b --gpu h200": "llama3-8b needs --phase, --N: give them",
+    "--model llama3-8b --phase decode --N 9 --m 4 --gpu h200": "--m is not of a model: leave it out",
+    "--model llama3-8b --phase decode --N 9 --dtype int8 --gpu h200": "unknown dtype 'int8'",
+    "--model llama3-8b --phase decode --N 9 --gpu tpu-v5p": "no peak for 'fp16'",
+    "--model llama3-8b --phase decode --N 9": "give --gpu, like --gpu h200",
+    "--model llama3-8b matmul --gpu h200": "not both",
+    "--gpu h200": "name an operator",
+    "mathmul --gpu h200": "unknown operator 'mathmul': did you mean 'matmul'?",
+    "matmul --m 4 --gpu h200": "matmul needs --n, --k: give them",
+    "softmax --n 4 --k 3 --gpu h200": "softmax has no size --k: give m, n",
+    "softmax --n 4 --schedule flash2 --gpu h200": "softmax is a stream",
+    "softmax --n 4 --phase decode --gpu h200": "--phase is not of an operator: leave it out",
+    "attention --N 4 --d 4 --schedule matmul --gpu h200": "matmul",
+    "attention --N 4 --gpu h200": "needs --d",
+    "attention --N 9 --d 4 --window 1,1 --sinks 2 --gpu h200": "no option --sinks",
+    "matmul --m 4 --n 4 --k 4 --launch-us fast --gpu h200": "--launch-us must be a number",
+    "all_reduce --n 4 --devices 4 --gpu epyc-9654 --dtype bf16": "choose another machine",
+    "all_reduce --n 4 --gpu h200": "--devices",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_bad_input_is_one_line(words: str) -> None:
+    done = iosim_("roofline", *words.split())
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert len(done.stderr.splitlines()) == 1
+    assert BAD[words] in done.stderr
+
+
+@pytest.mark.parametrize("option", ["m", "batch", "launch-us", "dtype", "schedule", "gpu", "out"])
+def test_any_text_of_an_option(option: str, tmp_path: Path) -> None:
+    given = {"m": "4", "n": "4", "k": "4", "gpu": "h200"}
+    for text in NASTY[::3]:
+        typed = [x for name, value in (given | {option: text}).items() for x in (f"--{name}", value)]
+        done = iosim_("roofline", "matmul", *typed, cwd=tmp_path)
+        assert done.returncode in (0, 2), done
+        assert done.returncode == 0 or (len(done.stderr.splitlines()), done.stdout) == (1, "")
