@@ -13,6 +13,7 @@ import click
 from iosim.cli import options as opt
 from iosim.errors import InputError, closest
 from iosim.hardware import Hardware
+from iosim.operators import OPERATORS
 from iosim.problem import word_bytes
 from iosim.roofline.report import Roofline
 from iosim.roofline.roof import LIMITS, Roof
@@ -114,6 +115,9 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
     from iosim.roofline.work import works
 
     told = dict(given)
+    for x in ("phase", "tokens", "attention"):
+        if x in told:
+            raise InputError(f"--{x} is not of one operator but of a model: leave it out")
     schedule, batch = told.pop("schedule", None), told.pop("batch", None)
     if name == "attention":
         for x in ("heads", "kv_heads"):
@@ -125,7 +129,7 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
     else:
         if name not in SINGLE:
             raise InputError(f"unknown operator {name!r}: {closest(name, (*SINGLE, 'attention'))}")
-        settings = {x: parse_int(x, told.pop(x)) for x in ("devices",) if x in told}
+        settings = _settings(name, told)
         numbers = {x: parse_int(x, text) for x, text in told.items()}
         if batch is not None:
             numbers["b"] = parse_int("batch", batch)
@@ -133,6 +137,16 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
         title = ", ".join(f"{x} = {n:,}" for x, n in graph.operators[0].sizes.items())
     kernels = roof.timed_all(works(graph, roof.machine, schedule=schedule))
     return _Answer(f"{name}: {title}", Roofline(roof, dtype, kernels), notes=_unknown(roof))
+
+
+def _settings(name: str, told: dict[str, str]) -> dict[str, int]:
+    """What is typed and is no size, taken out."""
+    has = "devices" in OPERATORS[SINGLE[name][0]].settings
+    if has and "devices" not in told:
+        raise InputError(f"{name} needs --devices: give it")
+    if not has and "devices" in told:
+        raise InputError(f"--devices is not of {name}: leave it out")
+    return {"devices": parse_int("devices", told.pop("devices"))} if has else {}
 
 
 def _unknown(roof: Roof) -> tuple[str, ...]:
@@ -153,7 +167,8 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     config(name)
     _only(given, dict.fromkeys(_OF_MODEL), "a model")
     if missing := [x for x in ("phase", "N") if x not in given]:
-        raise InputError(f"{name} needs {', '.join(f'--{x}' for x in missing)}: give them")
+        them = "it" if len(missing) == 1 else "them"
+        raise InputError(f"{name} needs {', '.join(f'--{x}' for x in missing)}: give {them}")
     numbers = {x: parse_int(x, given.get(x, "1")) for x in ("batch", "N", "tokens", "devices")}
     phase, batch = given["phase"], numbers.pop("batch")
     options: dict[str, Any] = {**numbers, "dtype": dtype}

@@ -43,6 +43,8 @@ SINGLE: dict[str, tuple[str, str]] = {
 }
 # A size that may be left out is 1.
 _OPTIONAL = ("b", "m")
+# Settings that are no question of time or words.
+_SET: dict[str, dict[str, Any]] = {"scale": {"factor": 0.5}}
 
 
 def single(name: str, sizes: Mapping[str, int], dtype: str = "fp16", **settings: Any) -> Graph:
@@ -69,12 +71,14 @@ def single(name: str, sizes: Mapping[str, int], dtype: str = "fp16", **settings:
     axes = list(dict.fromkeys(a for _, named in (*reads, *writes) for a in named.split()))
     for axis in sizes:
         if axis not in axes:
-            raise InputError(f"{name} has no size {axis}: give {', '.join(axes)}")
+            raise InputError(f"{name} has no size {axis}: it has {', '.join(axes)}")
     if missing := [a for a in axes if a not in sizes and a not in _OPTIONAL]:
-        raise InputError(f"{name} needs {', '.join(f'--{a}' for a in missing)}: give them")
+        them = "it" if len(missing) == 1 else "them"
+        raise InputError(f"{name} needs {', '.join(f'--{a}' for a in missing)}: give {them}")
     full = {a: sizes.get(a, 1) for a in axes}
     read, written = ([operand(t, a, full) for t, a in side] for side in (reads, writes))
-    made = operator(name, kind, read, written, over=over.strip(), **settings)
+    made = operator(name, kind, read, written, over=over.strip(),
+                    **_SET.get(name, {}), **settings)  # fmt: skip
     return Graph(name, (made,), dtype=dtype)
 
 
