@@ -460,3 +460,80 @@ def split_schedules(draw: st.DrawFn, most: int = 9) -> Any:
     sizes = {axis: draw(st.integers(1, most), label=axis) for axis in ("n", "m")}
     tiles = {p.name: draw(st.integers(p.least, most), label=p.name) for p in program.params}
     return program, sizes, tiles
+
+
+@st.composite
+def graphs(draw: st.DrawFn, most: int = 8) -> Any:
+    """A random graph of operators, not in order: products, normalisations, sums, attention, views.
+
+    An axis may have other sizes in other operators, and a tensor other axes where it is read.
+    """
+    from iosim.layers.graph import Graph
+    from iosim.operators import Operand, Operator, operand, operator
+
+    seed = draw(st.randoms(use_true_random=False))
+    made: list[Operator] = []
+    tensors: list[Operand] = []
+
+    def new(axes: tuple[tuple[str, int], ...], role: str = "activation") -> Operand:
+        name = f"{seed.choice(['X', 'a tensor', 'γ', 'd«Y»'])} {len(tensors)}"
+        dtype = seed.choice([None, None, "fp32", "bool"])
+        tensors.append(operand(name, " ".join(a for a, _ in axes), dict(axes), role, dtype))
+        return tensors[-1]
+
+    def size() -> int:
+        return seed.choice([1, 2, 3, 4, 2**20])
+
+    def some() -> Operand:
+        """A tensor with at least one axis, its axes as they are or called otherwise."""
+        able = [t for t in tensors if t.axes]
+        if not able or seed.random() < 0.3:
+            names = seed.sample(["b", "j", "k", "i2", "é"], seed.randint(1, 3))
+            return new(tuple((a, size()) for a in names), seed.choice(["input", "weight", "cache"]))
+        t = seed.choice(able)
+        if seed.random() < 0.3:
+            return replace(t, axes=tuple((f"{a}'", n) for a, n in t.axes))
+        return t
+
+    for k in range(draw(st.integers(1, most), label="operators")):
+        x = some()
+        last, n = seed.choice(x.axes)
+        name = f"{k} {seed.choice(['linear', 'é', 'a/b', 'x = y'])}"
+        match seed.choice(["one", "sum", "row", "product", "norm", "drop", "scale", "attention"]):
+            case "one":
+                kind = seed.choice(["relu", "gelu", "gelu_tanh", "cast", "same"])
+                op = operator(name, kind, [x], [new(x.axes)])
+            case "sum":
+                y = new(tuple(a for a in x.axes if seed.random() < 0.7), "weight")
+                op = operator(name, seed.choice(["add", "bias", "multiply"]), [x, y], [new(x.axes)])
+            case "row":
+                op = operator(name, "softmax", [x], [new(x.axes)], last)
+            case "product":
+                w = new(((last, n), (f"o{k}", seed.choice([1, 5, 64]))), "weight")
+                rest = tuple(a for a in x.axes if a[0] != last)
+                op = operator(name, "contraction", [x, w], [new((*rest, w.axes[1]))])
+            case "norm":
+                row = tuple(a for a in x.axes if a[0] != last)
+                weights = [new(((last, n),), "weight") for _ in "gb"]
+                writes = [new(x.axes), new(row), new(row)]
+                op = operator(name, "layer_norm", [x, *weights], writes, last,
+                              **seed.choice([{}, {"epsilon": 1e-6}, {"epsilon": 0}]))  # fmt: skip
+            case "drop":
+                op = operator(name, "dropout", [x], [new(x.axes), new(x.axes)],
+                              p=seed.random() * 0.9, seed=seed.randint(0, 9))  # fmt: skip
+            case "scale":
+                op = operator(name, "scale", [x], [new(x.axes)], factor=seed.choice([-2, 0.1]))
+            case _:
+                b, rows, columns, d = (("b", size()), ("j", size()), ("k", size()), ("p", size()))
+                q, key, v = new((b, rows, d)), new((b, columns, d)), new((b, columns, ("e", 3)))
+                settings = seed.choice(
+                    [{}, {"causal": True, "factor": 0.125}, {"window": (4, None)}]
+                )
+                o = new((b, rows, ("e", 3)))
+                op = operator(name, "attention", [q, key, v], [o], "j k", **settings)
+        made.append(op)
+    seed.shuffle(made)
+    used = sorted({t.name for op in made for t in op.tensors})
+    keeps = frozenset(seed.sample(used, min(2, len(used)))) if seed.random() < 0.5 else None
+    dtype = seed.choice(["fp16", "fp32", "fp8"])
+    return Graph(seed.choice(["a graph", "é"]), tuple(made), keeps, dtype)

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,7 +58,7 @@ class Graph:
                     raise InputError(f"{op.name}: tensor {t.name} is {_said(t)} here and "
                                      f"{_said(before)} before: make them one")  # fmt: skip
         names = [op.name for op in self.operators]
-        if twice := [x for k, x in enumerate(names) if x in names[:k]]:
+        if twice := [name for name, n in Counter(names).items() if n > 1]:
             raise InputError(f"two operators are called {twice[0]!r}: name one otherwise")
         writer: dict[str, Operator] = {}
         for op in self.operators:
@@ -72,8 +74,14 @@ class Graph:
                 raise InputError(f"{self.name} has no input {given!r} that can wait for {made!r}")
             if made not in writer:
                 raise InputError(f"{self.name} makes no {made!r} that {given!r} can wait for")
-        object.__setattr__(self, "tensors", tensors)
-        object.__setattr__(self, "operators", _ordered(self.operators, self.needs))
+        ordered = _ordered(self.operators, self.needs)
+        # The axes of a tensor are those that its writer has, or else its first reader.
+        first: dict[str, Operand] = {}
+        for op in ordered:
+            for t in op.tensors:
+                first.setdefault(t.name, t)
+        object.__setattr__(self, "tensors", first)
+        object.__setattr__(self, "operators", ordered)
 
     @cached_property
     def writer(self) -> Mapping[str, Operator]:
@@ -83,11 +91,11 @@ class Graph:
     @cached_property
     def readers(self) -> Mapping[str, tuple[Operator, ...]]:
         """The operators that read a tensor."""
-        found: dict[str, tuple[Operator, ...]] = dict.fromkeys(self.tensors, ())
+        found: dict[str, list[Operator]] = defaultdict(list)
         for op in self.operators:
-            for t in {t.name: t for t in op.reads}.values():
-                found[t.name] += (op,)
-        return found
+            for name in {t.name: t for t in op.reads}:
+                found[name].append(op)
+        return {name: tuple(found[name]) for name in self.tensors}
 
     @cached_property
     def needs(self) -> Mapping[str, frozenset[str]]:
@@ -187,10 +195,10 @@ def _ordered(
     if all(place[n] < place[name] for name, before in needs.items() for n in before):
         return operators
     found: list[Operator] = []
-    ready: list[str] = []
+    ready: list[int] = []
     while sorter.is_active():
-        ready += sorter.get_ready()
-        ready.sort(key=place.__getitem__)
-        found.append(operators[place[ready[0]]])
-        sorter.done(ready.pop(0))
+        for name in sorter.get_ready():
+            heapq.heappush(ready, place[name])
+        found.append(operators[heapq.heappop(ready)])
+        sorter.done(found[-1].name)
     return tuple(found)

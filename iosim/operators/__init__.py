@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from iosim.errors import InputError, closest
 from iosim.operators import (
     attention,
@@ -22,6 +24,8 @@ from iosim.operators.attention import attention_of
 from iosim.operators.base import Class, Grads, Kind, Operand, Operator, operand
 from iosim.operators.communication import link_words
 from iosim.operators.contraction import Product, product
+from iosim.operators.flop import Outline, Tally
+from iosim.operators.settings import checked
 
 __all__ = [
     "OPERATORS",
@@ -70,8 +74,8 @@ def operator(
         over: the axes that it works along, by name.
         settings: values for the kind's settings.
 
-    Raises InputError for an unknown kind or setting, a setting without a value, tensors that are
-    too many or too few, and axes that don't meet.
+    Raises InputError for an unknown kind or setting, a setting without a value or with one that it
+    can't have, tensors that are too many, too few or too large, and axes that don't meet.
 
     >>> from iosim.operators import operand
     >>> x, y = (operand(t, "b j", {"b": 8, "j": 512}) for t in "XY")
@@ -97,13 +101,19 @@ def operator(
     for setting, default in found.settings.items():
         if settings.get(setting, default) is None and setting not in _MAY_BE_NONE:
             raise InputError(f"{name}: {kind} needs {setting}: give it")
+    for setting, value in settings.items():
+        checked(name, setting, found.settings[setting], value)
     made = Operator(name, found, tuple(reads), tuple(writes), tuple(over.split()),
                     tuple(sorted(settings.items())))  # fmt: skip
     _check(made)
     return made
 
 
-_MAY_BE_NONE = {"window"}
+_MAY_BE_NONE = {"window", "part"}
+# More axes than any operator has; NumPy takes no more.
+MOST_AXES = 32
+# Of a tensor: more than any memory has, and few enough for NumPy to work out shapes.
+MOST_WORDS = 2**60
 
 
 def _check(op: Operator) -> None:
@@ -115,6 +125,10 @@ def _check(op: Operator) -> None:
                 raise InputError(
                     f"{op.name}: axis {axis} is {before} in {where} and {size} in {t.name}"
                 )
+        if t.words > MOST_WORDS:
+            raise InputError(f"{op.name}: {t.name} has {t.words:,} words: give its axes less")
+    if len(sizes) > MOST_AXES:
+        raise InputError(f"{op.name} has {len(sizes)} axes, more than {MOST_AXES}: merge some")
     for axis in op.over:
         if axis not in sizes:
             raise InputError(f"{op.name}: no tensor has the axis {axis!r} that it works along")
@@ -125,3 +139,24 @@ def _check(op: Operator) -> None:
         for t in op.writes:
             if new := set(t.names) - read:
                 raise InputError(f"{op.name}: axis {min(new)} of {t.name} is in no input")
+    _run_on_shapes(op)
+
+
+def _run_on_shapes(op: Operator) -> None:
+    """InputError where a kind's code can't take these shapes, or gives others than are written.
+
+    A kind that counts its flop otherwise has a check of its own.
+    """
+    if op.kind.flop is not None:
+        return
+    try:
+        made = op.kind.run(op, [Outline(t.shape, Tally()) for t in op.reads])
+        right = all(np.shape(x) == t.shape for t, x in zip(op.writes, made, strict=False))
+    except (ValueError, IndexError, RuntimeError):
+        right = False
+    if not right:
+        reads, writes = (", ".join(f"{t.name} ({' × '.join(f'{n} {a}' for a, n in t.axes)})"
+                                   for t in side) for side in (op.reads, op.writes))  # fmt: skip
+        raise InputError(
+            f"{op.name}: shapes don't meet: {op.kind.name} makes no {writes} of {reads}"
+        )

@@ -78,6 +78,7 @@ def _check(op: Operator) -> None:
                 f"{op.name}: {name} has the axes {have}, which fit no attention: Q and K share d, "
                 "V and O share d_v, Q and O have the rows, K and V the columns"
             )
+    attention_of(op)
 
 
 def _standard(op: Operator, tensors: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:

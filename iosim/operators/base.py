@@ -20,7 +20,8 @@ import numpy as np
 
 from iosim.errors import InputError, closest
 from iosim.operators.flop import Outline, Shape, Tally
-from iosim.problem import Attention, MatMul
+from iosim.problem import Attention, MatMul, word_bytes
+from iosim.problem.base import check_size
 
 Class = Literal["contraction", "normalisation", "elementwise", "communication"]
 ROLES = ("activation", "input", "weight", "gradient", "state", "cache")
@@ -71,8 +72,8 @@ def operand(
 ) -> Operand:
     """A tensor whose axes are named in one string, slowest first.
 
-    Raises InputError for an axis without a size, a size that is no positive integer, an axis named
-    twice, and an unknown role.
+    Raises InputError for an axis without a size, a size that is no integer from 1 to 2**40, an axis
+    named twice, and an unknown role or dtype.
 
     >>> operand("X", "b j", {"b": 8, "j": 512}).words
     4096
@@ -82,13 +83,14 @@ def operand(
         if axis not in sizes:
             raise InputError(f"tensor {name}: axis {axis!r} has no size: give one of {axis}=…")
         size = sizes[axis]
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise InputError(f"tensor {name}: axis {axis!r} has size {size!r}: give an integer ≥ 1")
+        check_size(f"tensor {name}: the size of axis {axis!r}", size)
         if axis in (a for a, _ in found):
             raise InputError(f"tensor {name} has axis {axis!r} twice: name each axis once")
         found.append((axis, size))
     if role not in ROLES:
         raise InputError(f"tensor {name}: unknown role {role!r}: {closest(role, ROLES)}")
+    if dtype is not None:
+        word_bytes(dtype)
     return Operand(name, tuple(found), role, dtype)
 
 

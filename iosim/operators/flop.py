@@ -113,7 +113,10 @@ class Outline(NDArrayOperatorsMixin):
     def reshape(self, *shape: int) -> Outline:
         """The same values in another shape; one length may be −1."""
         known = -math.prod(shape)
-        return self._of(tuple(self.size // known if n < 0 else n for n in shape))
+        new = tuple(self.size // known if n < 0 else n for n in shape)
+        if math.prod(new) != self.size:
+            raise ValueError(f"{self.shape} has another size than {new}")
+        return self._of(new)
 
     def __getitem__(self, key: Any) -> Outline:
         # A view of one value that is repeated: it takes no memory, and NumPy finds the shape.
@@ -175,9 +178,12 @@ def _where(x: Outline, *operands: Any) -> Outline:
 
 
 def _concatenate(x: Outline, parts: Sequence[Any], axis: int = 0) -> Outline:
-    shape = list(np.shape(parts[0]))
-    shape[axis] = sum(np.shape(part)[axis] for part in parts)
-    return x._of(shape)
+    shapes = [list(np.shape(part)) for part in parts]
+    length = sum(shape.pop(axis) for shape in shapes)
+    if any(shape != shapes[0] for shape in shapes):
+        raise ValueError("parts of different shapes")
+    axis %= len(shapes[0]) + 1
+    return x._of([*shapes[0][:axis], length, *shapes[0][axis:]])
 
 
 def _take(x: Outline, of: Any, indices: Any, axis: int = 0) -> Outline:
@@ -198,7 +204,9 @@ def _as_first(x: Outline, of: Any, *_: Any, **__: Any) -> Outline:
     return x._of(np.shape(of))
 
 
-def _broadcast(x: Outline, _: Any, shape: Sequence[int]) -> Outline:
+def _broadcast(x: Outline, of: Any, shape: Sequence[int]) -> Outline:
+    if np.broadcast_shapes(np.shape(of), tuple(shape)) != tuple(shape):
+        raise ValueError(f"{np.shape(of)} is no part of {tuple(shape)}")
     return x._of(shape)
 
 

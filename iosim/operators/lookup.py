@@ -44,7 +44,7 @@ def _added(op: Operator) -> int:
 def _append(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
     new, cache = arrays
     (axis,) = op.over
-    old = np.take(cache, np.arange(op.sizes[axis] - _new_rows(op)), axis=_at(op.reads[1], axis))
+    old = cache[(slice(None),) * _at(op.reads[1], axis) + (slice(op.sizes[axis] - _new_rows(op)),)]
     order = [op.reads[0].names.index(a) for a in _renamed(op)]
     return [np.concatenate([old, np.transpose(new, order)], axis=_at(op.writes[0], axis))]
 

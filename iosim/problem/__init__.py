@@ -148,6 +148,8 @@ def every_option() -> dict[str, Option]:
 WORD_BYTES: dict[str, int] = {
     "fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,
 }  # fmt: skip
+# Of what is no number to compute with: ids of tokens, labels, masks.
+OTHER_BYTES: dict[str, int] = {"bool": 1, "int8": 1, "int32": 4, "int64": 8}
 
 
 def model(name: str) -> Attention:
@@ -163,9 +165,10 @@ def model(name: str) -> Attention:
 
 def word_bytes(dtype: str, wide: bool = False) -> int:
     """Bytes of one word of `dtype`; statistics (`wide`) never have fewer than 4."""
-    if dtype not in WORD_BYTES:
-        raise InputError(f"unknown dtype {dtype!r}: {closest(dtype, WORD_BYTES)}")
-    return max(WORD_BYTES[dtype], 4) if wide else WORD_BYTES[dtype]
+    known = WORD_BYTES | OTHER_BYTES
+    if dtype not in known:
+        raise InputError(f"unknown dtype {dtype!r}: {closest(dtype, known)}")
+    return max(known[dtype], 4) if wide else known[dtype]
 
 
 def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:

@@ -1,0 +1,315 @@
+"""Graphs in files: TOML, which people write, and JSON, which is written and read back.
+
+Both say the same; ``docs/graphs.md`` has a whole example.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from iosim.errors import InputError, closest
+from iosim.layers.graph import Graph
+from iosim.layers.writing import VERSION, Groups, to_json
+from iosim.operators import Operand, Operator, operand, operator
+from iosim.problem import word_bytes
+
+__all__ = ["Written", "load", "parsed", "read", "to_json"]
+
+# Larger files are taken for something else.
+MOST_BYTES = 8 * 2**20
+MOST_DEPTH = 20
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a file says.
+
+    Attributes:
+        graph: the graph.
+        groups: names of operators by the name of the kernel that they are; those in no group are
+            kernels of their own.
+    """
+
+    graph: Graph
+    groups: Groups = field(default_factory=dict)
+
+
+def read(path: str | Path) -> Graph:
+    """The graph of a file; see `load`."""
+    return load(path).graph
+
+
+def load(path: str | Path) -> Written:
+    """The graph of a file, and its groups.
+
+    Raises InputError, with the file's name and what to mend, where it can't be read or is no graph.
+    """
+    where = Path(path)
+    try:
+        if not where.is_file():
+            what = "it is no file" if where.exists() else "there is no such file"
+            raise InputError(f"cannot read {str(path)!r}: {what}")
+        with where.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        text = raw[:MOST_BYTES].decode("utf-8") if len(raw) <= MOST_BYTES else ""
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read {str(path)!r}: it is no UTF-8 text ({error})") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {str(path)!r}: {error}") from error
+    if len(raw) > MOST_BYTES:
+        raise InputError(
+            f"cannot read {str(path)!r}: it has more than {MOST_BYTES:,} bytes: no graph is so long"
+        )
+    try:
+        return parsed(text, where.stem, {".json": "JSON", ".toml": "TOML"}.get(where.suffix))
+    except InputError as error:
+        raise InputError(f"{where.name}: {error}") from None
+
+
+def parsed(text: str, name: str = "graph", language: str | None = None) -> Written:
+    """The graph of a text.
+
+    Args:
+        text: TOML, or JSON.
+        name: of the graph, where the text has none.
+        language: ``TOML`` or ``JSON``; by default JSON for what begins with a brace.
+
+    Raises InputError where the text is no graph.
+    """
+    language = language or ("JSON" if text.lstrip().startswith("{") else "TOML")
+    try:
+        if language == "JSON":
+            told = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        else:
+            told = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"this is no {language}: {why}") from None
+    return _graph(_Checked("the file", told, _TOP), name)
+
+
+def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key!r} is there twice")
+        found[key] = value
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+# What a table may hold, by key: the type of its value, and what that is called.
+_TEXT, _TABLE = (str, "text"), (dict, "a table")
+_LIST, _WHOLE = (list, "a list"), (int, "an integer")
+_TOP = {
+    "iosim_graph": _WHOLE, "name": _TEXT, "dtype": _TEXT, "sizes": _TABLE, "tensors": _TABLE,
+    "operators": _LIST, "keeps": _LIST, "groups": _TABLE,
+}  # fmt: skip
+_TENSOR = {"axes": _TEXT, "role": _TEXT, "dtype": _TEXT}
+_OPERATOR = {
+    "name": _TEXT, "kind": _TEXT, "reads": _LIST, "writes": _LIST, "over": _TEXT,
+    "settings": _TABLE,
+}  # fmt: skip
+_READ = {"tensor": _TEXT, "axes": _TEXT}
+
+
+class _Checked:
+    """A table of a file whose keys are known and whose values are of the right types."""
+
+    def __init__(self, what: str, told: Any, known: Mapping[str, tuple[type, str]]) -> None:
+        self.what = what
+        if not isinstance(told, dict):
+            raise InputError(f"{what} must be a table, got {_shown(told)}")
+        for key, value in told.items():
+            if key not in known:
+                raise InputError(f"{what} has an unknown key {_shown(key)}: {closest(key, known)}")
+            kind, called = known[key]
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise InputError(f"{key} of {what} must be {called}, got {_shown(value)}")
+        self.told = told
+
+    def __call__(self, key: str, default: Any = None) -> Any:
+        if key not in self.told and default is None:
+            raise InputError(f"{self.what} has no {key!r}: give it")
+        return self.told.get(key, default)
+
+
+def _graph(told: _Checked, name: str) -> Written:
+    version = told("iosim_graph")
+    if version != VERSION:
+        raise InputError(
+            f"iosim_graph = {_shown(version)} is another version of the format: this one is "
+            f"{VERSION}"
+        )
+    name = _name("the graph's name", told("name", name))
+    dtype = told("dtype", "fp16")
+    word_bytes(dtype)
+    sizes = {_name("an axis", a): _size(f"size {a}", n) for a, n in told("sizes", {}).items()}
+    tensors = {
+        _name("a tensor", t): _tensor(t, one, sizes) for t, one in told("tensors", {}).items()
+    }
+    made: dict[tuple[str, tuple[tuple[str, int], ...]], Operand] = {}
+    operators: list[Operator] = []
+    for k, one in enumerate(told("operators"), start=1):
+        operators.append(_operator(k, one, tensors, sizes, made))
+    if not operators:
+        raise InputError("the graph is empty: give it operators, as [[operators]]")
+    used = {t.name for op in operators for t in op.tensors}
+    for t in tensors:
+        if t not in used:
+            raise InputError(f"tensor {t} is never used: take it out, or name it in an operator")
+    keeps = _names("keeps", told("keeps"), tensors) if "keeps" in told.told else None
+    graph = Graph(name, tuple(operators), None if keeps is None else frozenset(keeps), dtype)
+    return Written(graph, _groups(told("groups", {}), graph))
+
+
+def _tensor(name: str, told: Any, sizes: Mapping[str, int]) -> Operand:
+    one = _Checked(f"tensor {name}", {"axes": told} if isinstance(told, str) else told, _TENSOR)
+    axes, own = _axes(f"tensor {name}", one("axes"), sizes)
+    return operand(name, axes, own, one("role", "activation"), one.told.get("dtype"))
+
+
+def _axes(what: str, text: str, sizes: Mapping[str, int]) -> tuple[str, dict[str, int]]:
+    """Axes as `operand` takes them, and sizes with those that are given behind a name: ``i=64``."""
+    names, own = [], dict(sizes)
+    for word in text.split():
+        axis, given, size = word.partition("=")
+        if given:
+            if not (size.isascii() and size.isdigit() and len(size) < 20):
+                raise InputError(f"{what}: {_shown(word)} has no size: write {axis}=64")
+            own[axis] = _size(f"{what}: the size of axis {axis!r}", int(size))
+        names.append(_name(f"an axis of {what}", axis))
+    return " ".join(names), own
+
+
+def _operator(
+    k: int, told: Any, tensors: Mapping[str, Operand], sizes: Mapping[str, int],
+    made: dict[tuple[str, tuple[tuple[str, int], ...]], Operand],
+) -> Operator:  # fmt: skip
+    one = _Checked(f"operator {k}", told, _OPERATOR)
+    name = _name(f"the name of operator {k}", one("name"))
+    one.what = f"operator {name}"
+
+    def named(listed: Sequence[Any]) -> list[Operand]:
+        found = []
+        for told in listed:
+            table = {"tensor": told} if isinstance(told, str) else told
+            what = _Checked(f"a tensor of operator {name}", table, _READ)
+            t = _known(f"operator {name}: ", what("tensor"), tensors)
+            if "axes" in what.told:
+                t = _called(name, t, what("axes"), sizes)
+            found.append(made.setdefault((t.name, t.axes), t))
+        return found
+
+    settings = {key: _setting(value) for key, value in one("settings", {}).items()}
+    for key in settings:
+        _name(f"a setting of operator {name}", key)
+    reads, writes = named(one("reads")), named(one("writes"))
+    if not writes:
+        raise InputError(f"operator {name} writes no tensor: name one in writes")
+    if twice := [t.name for k, t in enumerate(writes) if t.name in {x.name for x in writes[:k]}]:
+        raise InputError(f"operator {name} writes {twice[0]} twice: rename one")
+    try:
+        return operator(name, one("kind"), reads, writes, one("over", ""), **settings)
+    except TypeError:  # a setting called like an argument
+        raise InputError(f"operator {name} has a setting that no kind has: take it out") from None
+
+
+def _called(operator: str, t: Operand, text: str, sizes: Mapping[str, int]) -> Operand:
+    """A tensor under the names that an operator calls its axes by."""
+    axes, own = _axes(f"operator {operator}: tensor {t.name}", text, sizes)
+    found = operand(t.name, axes, own, t.role, t.dtype)
+    if found.shape != t.shape:
+        said = (" × ".join(map(str, x)) or "one word" for x in (found.shape, t.shape))
+        raise InputError(
+            f"operator {operator}: tensor {t.name} is {next(said)} here and {next(said)} in "
+            "tensors: give axes of the same sizes"
+        )
+    return found
+
+
+def _groups(told: Mapping[str, Any], graph: Graph) -> Groups:
+    operators = {op.name: op for op in graph.operators}
+    found: dict[str, tuple[str, ...]] = {}
+    where: dict[str, str] = {}
+    for name, listed in told.items():
+        if not isinstance(listed, list):
+            raise InputError(f"group {_name('a group', name)} must be a list of operators")
+        found[_name("a group", name)] = _names(f"group {name}", listed, operators, "operator")
+        for op in found[name]:
+            if op in where:
+                raise InputError(
+                    f"operator {op} is in the groups {where[op]} and {name}: leave it in one"
+                )
+            where[op] = name
+    return found
+
+
+def _names(
+    what: str, listed: Sequence[Any], known: Mapping[str, Any], kind: str = "tensor"
+) -> tuple[str, ...]:
+    for name in listed:
+        if not isinstance(name, str):
+            raise InputError(f"{what} must name {kind}s, got {_shown(name)}")
+        _known(f"{what}: ", name, known, kind)
+    return tuple(dict.fromkeys(listed))
+
+
+def _known(before: str, name: str, known: Mapping[str, Any], kind: str = "tensor") -> Any:
+    if name not in known:
+        near = closest(name, list(known)[:100]) if known else f"there are no {kind}s"
+        raise InputError(f"{before}there is no {kind} {_shown(name)}: {near}")
+    return known[name]
+
+
+def _name(what: str, name: Any) -> str:
+    """A name, if it can be printed in a line."""
+    if not isinstance(name, str) or not name.strip():
+        raise InputError(f"{what} is empty: give a name")
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InputError(f"{what} is no name: {_shown(name)}: take a short one in one line")
+    return name
+
+
+def _size(what: str, size: Any) -> int:
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 2**40:
+        raise InputError(f"{what} is {_shown(size)}: give an integer from 1 to 2**40")
+    return size
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, or the beginning of a long one."""
+    if isinstance(value, int) and abs(value) >= 2**200:
+        return "a number of very many digits"
+    if isinstance(value, dict | list):
+        return {dict: "a table", list: "a list"}[type(value)]
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]} and so on"
+
+
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
+
+
+def _setting(value: Any, depth: int = 0) -> Any:
+    """As operators have them: lists are tuples, ``none`` is None, ``inf`` is a number."""
+    if isinstance(value, list):
+        if depth > MOST_DEPTH:
+            raise InputError("a setting has lists in lists in lists: no kind has one")
+        return tuple(_setting(x, depth + 1) for x in value)
+    if isinstance(value, dict):
+        raise InputError("a setting is a table: no kind has one")
+    if isinstance(value, int) and abs(value) >= 2**200:
+        raise InputError(f"a setting is {_shown(value)}: take a smaller one")
+    if value == "none":
+        return None
+    return _INFINITE.get(value, value) if isinstance(value, str) else value
