@@ -468,6 +468,7 @@ def graphs(draw: st.DrawFn, most: int = 8) -> Any:
 
     An axis may have other sizes in other operators, and a tensor other axes where it is read.
     """
+    from iosim.errors import InputError
     from iosim.layers.graph import Graph
     from iosim.operators import Operand, Operator, operand, operator
 
@@ -536,4 +537,11 @@ def graphs(draw: st.DrawFn, most: int = 8) -> Any:
     used = sorted({t.name for op in made for t in op.tensors})
     keeps = frozenset(seed.sample(used, min(2, len(used)))) if seed.random() < 0.5 else None
     dtype = seed.choice(["fp16", "fp32", "fp8"])
-    return Graph(seed.choice(["a graph", "é"]), tuple(made), keeps, dtype)
+    graph = Graph(seed.choice(["a graph", "é"]), tuple(made), keeps, dtype)
+    ends = [name for name in graph.writer if not graph.readers[name]]
+    later = [t.name for t in graph.inputs if t.role == "input"][-1:]
+    waits = tuple(zip(later, ends, strict=False)) if seed.random() < 0.3 else ()
+    try:
+        return replace(graph, waits=waits)
+    except InputError:  # what it waits for is made from it
+        return graph

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +158,9 @@ BAD = {
     "operator gelu writes A twice": ('writes = ["A"]', 'writes = ["A", "A"]'),
     "two operators are called 'in'": ('name = "gelu"', 'name = "in"'),
     "keeps: there is no tensor 'Q'": ('keeps = ["Y"]', 'keeps = ["Q"]'),
+    "waits: there is no tensor 'Q'": ("[groups]", '[waits]\nX = "Q"\n[groups]'),
+    "MLP makes no 'W' that 'X' can wait for": ("[groups]", '[waits]\nX = "W"\n[groups]'),
+    "a cycle": ("[groups]", '[waits]\nX = "Y"\n[groups]'),
     "keeps must name tensors, got 5": ('keeps = ["Y"]', "keeps = [5]"),
     "keeps of the file must be a list, got 'Y'": ('keeps = ["Y"]', 'keeps = "Y"'),
     "group first: there is no operator 'inn': did you mean 'in'?": ('["in", "gelu"]', '["inn"]'),
@@ -289,7 +296,7 @@ def strange(seed: random.Random, told: Any, path: tuple[Any, ...] = ()) -> None:
         case "gone":
             del where[key]
         case "other":
-            where[key] = seed.choice(others)
+            where[key] = copy.deepcopy(seed.choice(others))
         case "nasty":
             where[key] = seed.choice(
                 [None, True, 0, -1, 1.5, 2**70, 10**400, "", "x", "a\nb", "é" * 300, [], {}, [[]],
@@ -297,7 +304,7 @@ def strange(seed: random.Random, told: Any, path: tuple[Any, ...] = ()) -> None:
                  *OPERATORS]
             )  # fmt: skip
         case "twice" if isinstance(where, list):
-            where.append(where[key])
+            where.append(copy.deepcopy(where[key]))
         case _ if isinstance(where, dict):
             where[f"{key}{seed.choice(['', 's', ' '])}"] = where.pop(key)
 
@@ -328,3 +335,45 @@ def test_a_text_with_other_characters_is_a_graph_or_one_line(
         new = seed.choice(['"', "{", "}", "[", "]", "\n", "=", ",", "0", "é", "\0", "", "#", "\\"])
         text = text[:at] + new + text[at + seed.choice([0, 1, 5]) :]
     graph_or_line(text)
+
+
+def test_the_example_of_the_page_is_the_file_that_it_names(tmp_path: Path) -> None:
+    page = (ROOT / "docs/graphs.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.S)
+    path = ROOT / "docs/examples/mlp.toml"
+    assert example == path.read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_key() -> None:
+    page = (ROOT / "docs/graphs.md").read_text(encoding="utf-8")
+    from iosim.layers import files
+
+    for key in {*files._TOP, *files._TENSOR, *files._OPERATOR, *files._READ}:
+        assert re.search(rf"[`\[]{key}[`\]]|{key} =", page), key
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "iosim", *words], capture_output=True, text=True, cwd=ROOT
+    )
+
+
+def test_the_command(tmp_path: Path) -> None:
+    path = str(told(tmp_path, TOML))
+    table = run("graph", path).stdout
+    assert "gelu" in table
+    assert "first" in table
+    found = json.loads(run("graph", path, "--json").stdout)
+    graph = read(path)
+    assert [x["name"] for x in found["operators"]] == ["in", "gelu", "out"]
+    assert found["totals"]["flop"] == graph.flop
+    assert found["operators"][2]["words"]["V"] == {"in": 256, "out": 0}
+    assert sum(x["words_in"] for x in found["classes"].values()) == found["totals"]["words_in"]
+    assert parsed(run("graph", path, "--as-file").stdout) == load(path)
+    bad = run("graph", str(told(tmp_path, TOML.replace("gelu", "gleu"))))
+    assert bad.returncode == 2
+    assert bad.stderr.splitlines() == [
+        "iosim: mine.toml: gleu: unknown kind of operator 'gleu': did you mean 'gelu'?"
+    ]
+    both = run("graph", path, "--json", "--as-file")
+    assert (both.returncode, len(both.stderr.splitlines())) == (2, 1)

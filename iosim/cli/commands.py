@@ -62,6 +62,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.sweeping:reproduce",
         "Run experiments from scratch and say whether the committed numbers come out again.",
     ),
+    "graph": (
+        "iosim.cli.graphs:graph",
+        "Print a graph of one's own: flop and words of each operator, and of each class.",
+    ),
     "machines": (
         "iosim.cli.machines:machines",
         "List the machines and their numbers, or one machine's with the source of each.",

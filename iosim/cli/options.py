@@ -147,6 +147,20 @@ class _File(_AnyPath):
 PATH, FILE = _AnyPath(), _File()
 
 
+class _Graph(_AnyPath):
+    """A graph with its groups, from a file in TOML or JSON: `iosim.layers.files.Written`."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from iosim.layers.files import load
+
+        return load(super().convert(value, param, ctx)) if isinstance(value, str) else value
+
+
+GRAPH = _Graph()
+
+
 class _Machine(click.ParamType[Any]):
     """A registered machine, or one's own from a TOML file."""
 
@@ -167,6 +181,13 @@ def machine(
 ) -> Callable[[F], F]:
     """``--gpu``; the command gets a `Hardware` as ``gpu``, or None where nothing is typed."""
     return click.option("--gpu", type=MACHINE, metavar=MACHINE.name, help=help, **attributes)
+
+
+def graph(
+    help: str = "a graph of one's own: a file in TOML or JSON", **attributes: Any
+) -> Callable[[F], F]:
+    """``--graph``; the command gets a `Written` as ``graph``, or None where nothing is typed."""
+    return click.option("--graph", type=GRAPH, metavar=GRAPH.name, help=help, **attributes)
 
 
 def path(name: str, help: str, **attributes: Any) -> Callable[[F], F]:

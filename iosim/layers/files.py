@@ -113,7 +113,7 @@ _TEXT, _TABLE = (str, "text"), (dict, "a table")
 _LIST, _WHOLE = (list, "a list"), (int, "an integer")
 _TOP = {
     "iosim_graph": _WHOLE, "name": _TEXT, "dtype": _TEXT, "sizes": _TABLE, "tensors": _TABLE,
-    "operators": _LIST, "keeps": _LIST, "groups": _TABLE,
+    "operators": _LIST, "keeps": _LIST, "waits": _TABLE, "groups": _TABLE,
 }  # fmt: skip
 _TENSOR = {"axes": _TEXT, "role": _TEXT, "dtype": _TEXT}
 _OPERATOR = {
@@ -169,7 +169,15 @@ def _graph(told: _Checked, name: str) -> Written:
         if t not in used:
             raise InputError(f"tensor {t} is never used: take it out, or name it in an operator")
     keeps = _names("keeps", told("keeps"), tensors) if "keeps" in told.told else None
-    graph = Graph(name, tuple(operators), None if keeps is None else frozenset(keeps), dtype)
+    waits = told("waits", {})
+    _names("waits", [*waits, *waits.values()], tensors)
+    graph = Graph(
+        name,
+        tuple(operators),
+        None if keeps is None else frozenset(keeps),
+        dtype,
+        tuple(waits.items()),
+    )
     return Written(graph, _groups(told("groups", {}), graph))
 
 

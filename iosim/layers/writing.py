@@ -78,6 +78,8 @@ def to_json(graph: Graph, groups: Groups | None = None) -> str:
     }  # fmt: skip
     if graph.keeps is not None:
         parts["keeps"] = _text([t.name for t in graph.outputs])
+    if graph.waits:
+        parts["waits"] = _text(dict(graph.waits))
     if groups:
         parts["groups"] = _lines({name: list(found) for name, found in groups.items()})
     return "{\n" + ",\n".join(f" {_text(key)}: {text}" for key, text in parts.items()) + "\n}"

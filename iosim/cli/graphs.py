@@ -1,0 +1,97 @@
+"""graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from iosim.cli import options as opt
+from iosim.errors import InputError
+from iosim.layers.graph import Graph
+from iosim.layers.writing import Groups
+from iosim.operators import Operator
+
+
+@click.command()
+@click.argument("source", metavar="FILE")
+@opt.as_json
+@click.option("--as-file", is_flag=True, help="print the graph itself, as a file in JSON")
+def graph(source: str, as_json: bool, as_file: bool) -> None:
+    """Print the operators of a graph: class, flop, words read and written, and sums by class.
+
+    FILE is a graph in TOML or JSON.
+    """
+    from iosim.layers.writing import to_json
+
+    if as_json and as_file:
+        raise InputError("--json prints counts and --as-file the graph: choose one")
+    found, groups = _from(source)
+    if as_file:
+        click.echo(to_json(found, groups))
+    elif as_json:
+        opt.print_json(told(found, groups))
+    else:
+        _print(found, groups)
+
+
+def _from(source: str) -> tuple[Graph, Groups]:
+    written = opt.GRAPH.convert(source, None, None)
+    return written.graph, written.groups
+
+
+def told(graph: Graph, groups: Groups) -> dict[str, Any]:
+    """For scripts."""
+    return {
+        "name": graph.name, "dtype": graph.dtype,
+        "operators": [_row(op) | {"words": {t: {"in": n_in, "out": n_out} for t, (n_in, n_out) in
+                                            op.words.items()}} for op in graph.operators],
+        "classes": classes(graph), "totals": _sums(graph.operators),
+        "inputs": {t.name: {"role": t.role, "axes": dict(t.axes), "words": t.words}
+                   for t in graph.inputs},
+        "outputs": [t.name for t in graph.outputs],
+        "groups": {x: list(y) for x, y in groups.items()},
+    }  # fmt: skip
+
+
+def classes(graph: Graph) -> dict[str, dict[str, int]]:
+    """Sums by class, the largest flop first."""
+    names = sorted({op.klass for op in graph.operators})
+    found = {x: _sums([op for op in graph.operators if op.klass == x]) for x in names}
+    return dict(sorted(found.items(), key=lambda x: -x[1]["flop"]))
+
+
+def _sums(operators: Sequence[Operator]) -> dict[str, int]:
+    return {
+        "flop": sum(op.flop for op in operators),
+        "words_in": sum(op.words_in for op in operators),
+        "words_out": sum(op.words_out for op in operators),
+    }
+
+
+def _row(op: Operator) -> dict[str, Any]:
+    return {
+        "name": op.name, "kind": op.kind.name, "class": op.klass, "flop": op.flop,
+        "words_in": op.words_in, "words_out": op.words_out,
+    }  # fmt: skip
+
+
+def _print(graph: Graph, groups: Groups) -> None:
+    rows = [_row(op) for op in graph.operators]
+    where = {op: name for name, names in groups.items() for op in names}
+    shown = [row | ({"group": where.get(row["name"])} if groups else {}) for row in rows]
+    opt.print_table(
+        ["operator", *list(shown[0])[1:]], [list(row.values()) for row in shown]
+    )  # fmt: skip
+    click.echo()
+    sums = classes(graph)
+    whole = {"all": _sums(graph.operators)}
+    flop = max(whole["all"]["flop"], 1)
+    opt.print_table(
+        ["class", "flop", "words_in", "words_out", "flop %"],
+        [[x, *y.values(), f"{100 * y['flop'] / flop:.2f}%"] for x, y in (sums | whole).items()],
+    )
+    weights = sum(t.words for t in graph.inputs if t.role == "weight")
+    click.echo(f"\nwords are {graph.dtype} where a tensor has no dtype of its own; "
+               f"weights have {weights:,} words")  # fmt: skip
