@@ -91,7 +91,8 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
             kept.append(last.name)
     read = {t.name for op in made for t in op.reads}
     waits = [(f"d{name}", name) for name in of if name in graph.writer and f"d{name}" in read]
-    return graph.with_operators(made, kept, waits)
+    written = {t.name for op in made for t in op.writes}  # others are given from outside
+    return graph.with_operators(made, [x for x in kept if x in written], waits)
 
 
 def _needed(graph: Graph, to: Iterable[str]) -> set[str]:

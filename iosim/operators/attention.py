@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from iosim.errors import InputError
-from iosim.operators.base import Grads, Kind, Operator
+from iosim.operators.base import Grads, Kind, Operand, Operator
 from iosim.operators.elementwise import _kind
 from iosim.problem import Attention
 
@@ -79,6 +79,29 @@ def _check(op: Operator) -> None:
                 "V and O share d_v, Q and O have the rows, K and V the columns"
             )
     attention_of(op)
+
+
+def _check_forward(op: Operator) -> None:
+    _check(op)
+    _check_sums(op, op.writes[1:])
+
+
+def _check_back(op: Operator) -> None:
+    """As forward, and gradients have the axes of what they are of."""
+    _check(op)
+    for dx, x in zip((op.reads[0], *op.writes), (op.reads[4], *op.reads[1:4]), strict=True):
+        if dx.axes != x.axes:
+            raise InputError(f"{op.name}: {dx.name} must have the axes of {x.name}")
+    _check_sums(op, op.reads[5:])
+
+
+def _check_sums(op: Operator, sums: Sequence[Operand]) -> None:
+    rows, _ = op.over
+    batch, share, *_ = _axes(op)
+    for t in sums:
+        if set(t.names) != {*batch, *share, rows}:
+            raise InputError(f"{op.name}: {t.name} must have the axes of {_o(op).name} but those "
+                             "of V alone: it is a sum of each row")  # fmt: skip
 
 
 def _standard(op: Operator, tensors: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
@@ -184,14 +207,14 @@ _SETTINGS = {"factor": 1.0, "causal": False, "window": None, "p": 0.0, "seed": 1
 
 ATTENTION = Kind(
     "attention", "dropout(softmax(factor · QKᵀ)) V, and log Σ exp of rows; along (rows, columns)",
-    "contraction", _run, reads=3, writes=2, kept=1, over=2, check=_check, gradient=_gradient,
-    flop=_flop, products=_products, problem=lambda op: (1, attention_of(op)),
+    "contraction", _run, reads=3, writes=2, kept=1, over=2, check=_check_forward,
+    gradient=_gradient, flop=_flop, products=_products, problem=lambda op: (1, attention_of(op)),
     settings=_SETTINGS,
 )  # fmt: skip
 ATTENTION_BACK = Kind(
     "attention_back", "gradients of attention, with the weights computed again", "contraction",
-    _run_back, reads=6, writes=3, over=2, flop=_flop_back, products=_products_back,
-    settings=_SETTINGS,
+    _run_back, reads=6, writes=3, over=2, check=_check_back, flop=_flop_back,
+    products=_products_back, settings=_SETTINGS,
 )  # fmt: skip
 
 KINDS = (ATTENTION, ATTENTION_BACK)

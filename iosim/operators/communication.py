@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from iosim.errors import InputError
 from iosim.operators.base import Kind, Operator
 
 
@@ -23,6 +24,12 @@ def _run(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
     return [arrays[0] * op.setting("devices")]
 
 
+def _check(op: Operator) -> None:
+    (x,), (y,) = op.reads, op.writes
+    if x.axes != y.axes:
+        raise InputError(f"{op.name}: {y.name} must have the axes of {x.name}")
+
+
 def _flop(op: Operator) -> int:
     """Additions of one device in a reduce-scatter: (p − 1)/p of the tensor."""
     devices = int(op.setting("devices"))
@@ -31,5 +38,5 @@ def _flop(op: Operator) -> int:
 
 KINDS = (
     Kind("all_reduce", "sum over devices, on each of them", "communication", _run,
-         settings={"devices": None}, flop=_flop),
+         check=_check, settings={"devices": None}, flop=_flop),
 )  # fmt: skip

@@ -26,6 +26,24 @@ def _passed(op: Operator, grads: Grads) -> list[Operator]:
     return found
 
 
+def _multiplied(op: Operator, grads: Grads) -> list[Operator]:
+    """Each factor's gradient is the other's product, added up over axes that the factor lacks."""
+    (y,), found = op.writes, []
+    dy = grads.of(y)
+    if dy is None:
+        return []
+    for x, other in (op.reads, op.reads[::-1]):
+        if not grads.wanted(x):
+            continue
+        dx, name = grads.to(x), f"{op.name} d{x.name}"
+        gone = tuple(a for a in y.names if a not in x.names)
+        whole = y.called(f"whole {dx.name}", "gradient") if gone else dx
+        found.append(Operator(name, _kind("multiply"), (dy, other), (whole,)))
+        if gone:
+            found.append(Operator(f"{name} sum", _kind("sum"), (whole,), (dx,), gone))
+    return found
+
+
 def _by(kind: str, *, reads: int = 1) -> Any:
     """A gradient by one operator of another kind, from the output's and the first inputs."""
 
@@ -170,7 +188,8 @@ KINDS = (
     Kind("add", "sum of any number of tensors: a residual", "elementwise",
          mapped(lambda *x: sum(x[1:], x[0])), reads=None, gradient=_passed),
     Kind("bias", "x + b", "elementwise", mapped(np.add), reads=2, gradient=_passed),
-    Kind("multiply", "x · y", "elementwise", mapped(np.multiply), reads=2),
+    Kind("multiply", "x · y", "elementwise", mapped(np.multiply), reads=2,
+         gradient=_multiplied),
     Kind("scale", "x times a number", "elementwise", mapped(_scale), settings={"factor": None},
          gradient=_with("scale")),
     Kind("relu", "max(x, 0)", "elementwise", mapped(_relu), gradient=_by("relu_back")),

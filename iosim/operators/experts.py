@@ -94,8 +94,11 @@ def _sort_check(op: Operator) -> None:
 # ---- rows of tokens ------------------------------------------------------------------------------
 
 
-def _rows_of(tokens: int, rows: int, places: int) -> Callable[[Operator], None]:
-    """A check that every token has the same number of rows; tensors by their place."""
+def _rows_of(tokens: int, rows: int, places: int, *gates: int) -> Callable[[Operator], None]:
+    """A check that every token has the same number of rows; tensors by their place.
+
+    Gates have a word for each row: the axes of tokens, and one more.
+    """
 
     def check(op: Operator) -> None:
         every = (*op.reads, *op.writes)
@@ -108,6 +111,14 @@ def _rows_of(tokens: int, rows: int, places: int) -> Callable[[Operator], None]:
         if row.shape[0] % count:
             raise InputError(f"{op.name}: {row.shape[0]} rows of {row.name} are no multiple of the "
                              f"{count} tokens of {token.name}")  # fmt: skip
+        for gate in (every[k] for k in gates):
+            first = token.axes[: len(token.axes) - len(own)]
+            if gate.axes[:-1] != first or gate.words != row.shape[0]:
+                raise InputError(f"{op.name}: {gate.name} must have the axes of the tokens of "
+                                 f"{token.name} and one more, {row.shape[0]} words")  # fmt: skip
+        for twin in (t for t in every if t.axes[:1] == place.axes and len(t.axes) > 1):
+            if twin.axes != row.axes:
+                raise InputError(f"{op.name}: {twin.name} must have the axes of {row.name}")
 
     return check
 
@@ -292,8 +303,8 @@ KINDS = (
          "contraction", _weights, reads=3, check=_product_check, flop=_product_flop,
          problem=_as_sums),
     Kind("combine", "the sum of each token's rows, weighted; rows, places, weights", "elementwise",
-         _combine, reads=3, check=_rows_of(3, 0, 1), gradient=_combine_gradient,
+         _combine, reads=3, check=_rows_of(3, 0, 1, 2), gradient=_combine_gradient,
          flop=lambda op: 2 * op.reads[0].words),
     Kind("combine_back", "gradients of combine to rows and weights", "elementwise", _combine_back,
-         reads=4, writes=2, check=_rows_of(0, 1, 2), flop=lambda op: 3 * op.reads[1].words),
+         reads=4, writes=2, check=_rows_of(0, 1, 2, 3, 5), flop=lambda op: 3 * op.reads[1].words),
 )  # fmt: skip

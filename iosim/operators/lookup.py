@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from iosim.errors import InputError
 from iosim.operators.base import Grads, Kind, Operator
 from iosim.operators.elementwise import _kind
 
@@ -37,8 +38,33 @@ def _embedding_back(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
     return [found]
 
 
+def _looks_up(ids: int, table: int, rows: int) -> Callable[[Operator], None]:
+    """A check that each number stands for a row of the table; tensors by their place."""
+
+    def check(op: Operator) -> None:
+        every = (*op.reads, *op.writes)
+        t, whole, found = every[ids], every[table], every[rows]
+        if not whole.axes or found.axes != (*t.axes, *whole.axes[1:]):
+            raise InputError(f"{op.name}: {found.name} must have the axes of {t.name} and then "
+                             f"those of {whole.name} but its first")  # fmt: skip
+
+    return check
+
+
 def _added(op: Operator) -> int:
     return op.reads[0].words
+
+
+def _append_check(op: Operator) -> None:
+    (new, cache), (whole,), (axis,) = op.reads, op.writes, op.over
+    own = [a for a in new.names if a not in whole.names]
+    shared = {a for a in new.names if a not in own}
+    if cache.axes != whole.axes or len(own) != 1 or shared != set(whole.names) - {axis}:
+        raise InputError(f"{op.name}: {cache.name} and {whole.name} must have the same axes, and "
+                         f"{new.name} those with one of its own for {axis}")  # fmt: skip
+    if op.sizes[own[0]] > op.sizes[axis]:
+        raise InputError(f"{op.name}: {op.sizes[own[0]]} new rows of {new.name} don't fit into "
+                         f"{op.sizes[axis]} of {cache.name}")  # fmt: skip
 
 
 def _append(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
@@ -72,9 +98,9 @@ def _only_new(op: Operator) -> Mapping[str, int]:
 
 KINDS = (
     Kind("embedding", "rows of a table, by number", "elementwise", _embedding, reads=2,
-         gradient=_embedding_gradient, touched=_rows),
+         check=_looks_up(0, 1, 2), gradient=_embedding_gradient, touched=_rows),
     Kind("embedding_back", "gradient of a table: rows are added up", "elementwise",
-         _embedding_back, reads=2, flop=_added),
+         _embedding_back, reads=2, check=_looks_up(1, 2, 0), flop=_added),
     Kind("append", "a cache whose last rows are new ones; along the cache's rows", "elementwise",
-         _append, reads=2, over=1, touched=_only_new),
+         _append, reads=2, over=1, check=_append_check, touched=_only_new),
 )  # fmt: skip
