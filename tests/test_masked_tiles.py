@@ -19,6 +19,9 @@ from iosim.counting.poly import Part, Poly, Sum
 from iosim.counting.signs import falls_with
 from iosim.errors import InputError
 from iosim.program.index import Affine, Span, Tile
+from iosim.tiling.candidates import EveryValue
+from iosim.tiling.plan import plans
+from iosim.tiling.search import Search
 
 SCHEDULES = (
     "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "naive", "spill_rows"
@@ -80,6 +83,68 @@ def test_bounds_of_boxes_are_below_everything_inside(
             continue
         assert words <= iosim.count(instance).total_words
         assert top <= iosim.peak(instance)
+
+
+HELD = [(name, k) for name, k in CASES if name in ("naive", "small_cache", "spill_rows")]
+
+
+@pytest.mark.parametrize("name", ["naive", "spill_rows"])
+def test_words_by_a_hold_have_both_bounds(name: str) -> None:
+    for options in OPTIONS:
+        plan = next(p for p in plans(program(name, options), frozenset()) if "W1" in p.holds)
+        assert plan.ends is not None
+        assert plan.ends.hold == "W1"
+        # Sinks that every row sees are rounded apart from the rest.
+        apart = options.get("sinks") and options["window"][1] is None
+        assert plan.ends.shared.keys() == (set() if apart else {"B_c1"})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(HELD), st.integers(1, 10), st.integers(1, 4), st.data())
+def test_bounds_at_the_ends_of_a_hold_are_below_everything_that_fits(
+    case: tuple[str, int], N: int, d: int, data: Any
+) -> None:
+    name, k = case
+    traced, sizes = program(name, OPTIONS[k]), problem(N, OPTIONS[k], d).sizes
+    plan = next(p for p in plans(traced, frozenset()) if "W1" in p.holds)
+    M = data.draw(st.integers(3, 2 * N * d + 40), label="M")
+    free = ("W1", "B_r1", "B_c1", "B_d1")
+    extent = {p.name: np.array([sizes[p.axis]]) for p in traced.params if p.name in free}
+    choices = {x: EveryValue(v, 0 if x == "W1" else 1) for x, v in extent.items()}
+    base = {x: np.array([v]) for x, v in sizes.items()}
+    search = Search(plan, "B_c1", choices, base, np.array([M]))
+    low, high = {}, {}
+    for x in ("W1", "B_r1"):
+        ends = st.integers(0, int(choices[x].count[0]) - 1)
+        a, b = sorted((data.draw(ends, label=x), data.draw(ends, label=x)))
+        low[x], high[x] = np.array([a]), np.array([b])
+    at = np.array([0])
+    lower, upper = search.points.corners(at, low, high)
+    over = search.solver.rooms(lower, upper)
+    room = search.solver(at, lower, upper, over)
+    upper["B_c1"] = search.points.value("B_c1", np.maximum(room, 0), at)
+    assert search.ends is not None
+    bound = int(search.ends(at, lower | {"B_c1": upper["B_c1"]}, upper, over)[0])
+    for W in range(int(low["W1"][0]), int(high["W1"][0]) + 1):
+        for B in range(int(low["B_r1"][0]) + 1, int(high["B_r1"][0]) + 2):
+            for C in range(1, int(extent["B_c1"][0]) + 1):
+                value = OnInts(sizes | {"W1": W, "B_r1": B, "B_c1": C, "B_d1": 1})
+                if highest(plan.levels, value) <= M:
+                    assert room[0] >= C - 1
+                    assert bound <= plan.total.evaluate(value)
+
+
+@pytest.mark.parametrize("span", ["stop", "start", "window"])
+def test_a_sum_over_few_tiles_is_bounded_tile_by_tile(span: str) -> None:
+    """Exact where words don't change between two steps that make equally many tiles."""
+    i = Tile("i", "n")
+    start = Affine() if span == "stop" else i.start - 7 if span == "window" else i.start
+    stop = Affine.of("n") if span == "start" else i.stop
+    atom = Sum(i, Span("n", Affine(), Affine.of("n")), "B", (Part(Span("n", start, stop)),))
+    for n, a, b in ((100, 34, 49), (101, 26, 33), (97, 17, 19), (60, 30, 59)):
+        low, high = ({"n": np.array([n]), "B": np.array([B])} for B in (a, b))
+        words = [OnInts({"n": n, "B": B})(atom) for B in range(a, b + 1)]
+        assert int(least_sum(atom, low, high)[0]) == min(words)
 
 
 @settings(max_examples=400, deadline=None)
@@ -164,6 +229,28 @@ def test_many_points_are_searched_alike(name: str) -> None:
             assert fits[at]
             best = iosim.optimal_tiles(traced, here, int(M[at]))
             assert best.tiles == {x: int(v[at]) for x, v in tiles.items()}
+
+
+def test_words_fall_with_a_hold_that_the_last_tile_sees_past() -> None:
+    """Up to the end of the keys; rows that are aligned at the upper left may stop before it."""
+    for options in ({"causal": True}, {"causal": True, "N_k": 4}):
+        total = close(program("flash2_keep", options)).nests[0].total
+        axis = "N_k" if "N_k" in options else "N"
+        assert falls_with(total, "W", {"W": axis})
+        assert not falls_with(total + Poly.of("W"), "W", {"W": axis})
+        for N, B in itertools.product((4, 7, 12), (1, 3, 5)):
+            sizes = problem(N, options).sizes | {"B_r": min(B, N), "B_c": 1}
+            held = range(sizes[axis] + 1)
+            words = [int(total.evaluate(OnInts(sizes | {"W": W}))) for W in held]
+            assert words == sorted(words, reverse=True)
+    apart = {"causal": True, "N_k": 9, "align": "upper left"}
+    total = close(program("flash2_keep", apart)).nests[0].total
+    assert not falls_with(total, "W", {"W": "N_k"})
+    first, last = (
+        int(total.evaluate(OnInts(problem(4, apart).sizes | {"B_r": 4, "B_c": 1, "W": W})))
+        for W in (0, 9)
+    )
+    assert first < last
 
 
 def test_a_sum_falls_where_its_terms_do() -> None:

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ _Box: TypeAlias = tuple[Columns, Columns]
 
 # Points at which sums over tiles are taken together: few enough for the caches.
 _AT_ONCE = 2**14
-_NO_LIMIT = 2**62
+NO_LIMIT = 2**62
 _FEW_TILES = 16
 # So few are evaluated one by one, which is faster.
 _FEW = 4
@@ -213,27 +214,60 @@ def least_level(level: Level, low: Columns, high: Columns) -> Any:
     return found
 
 
-def most_room(level: Level, base: Poly, slope: Poly, clip: Clip | None, cap: Any, box: _Box) -> Any:
-    """The largest step of a clipped length with which a level may hold no more than a cap.
+@dataclass(frozen=True)
+class Room:
+    """What an iteration of a level holds at least, over boxes: flat + tilt·W + each·min(…, step).
 
-    The level holds base + slope·clip, or base without one; −1 where it holds too much at any
-    step, and `_NO_LIMIT` where every step may do.
+    Attributes:
+        there: where there is such an iteration.
+        flat, tilt: without what is clipped, by a hold W.
+        each: how much of it there is; None for none.
+        whole: its length at least.
+    """
+
+    there: Any
+    flat: Any
+    tilt: Any
+    each: Any
+    whole: Any
+
+    def limited(self, cap: Any, hold: Any) -> Any:
+        """Where a step of less than the length is the most that may fit."""
+        if self.each is None:
+            return np.False_
+        left = cap - self.flat - self.tilt * hold
+        return self.there & (self.each > 0) & (left < self.each * self.whole)
+
+    def most(self, cap: Any, hold: Any) -> Any:
+        """The largest step with which no more than a cap is held at a hold.
+
+        −1 where too much is held at any step, and `NO_LIMIT` where every step may do.
+        """
+        left = cap - self.flat - self.tilt * hold
+        here: Any = NO_LIMIT
+        if self.each is not None:
+            here = np.where(self.each > 0, left // np.maximum(self.each, 1), NO_LIMIT)
+            here = np.where(here >= self.whole, NO_LIMIT, here)
+        return np.where(self.there, np.where(left < 0, -1, here), NO_LIMIT)
+
+
+def rooms(
+    level: Level, line: tuple[Poly, Poly, Poly], clip: Clip | None, box: _Box
+) -> Iterator[Room]:
+    """The iterations of a level.
 
     Args:
-        box: its lower and upper corner; the step apart, which decides no iteration.
+        line: what it holds, as flat, tilt and slope: flat + tilt·W + slope·clip.
+        box: its lower and upper corner; the step of the clip apart, which decides no iteration.
     """
-    room: Any = _NO_LIMIT
     for there, value in _iterations(level, *box):
-        held = value.words(base)
-        here: Any = _NO_LIMIT
-        if clip is not None:
-            each, length = value.words(slope), clip.length
-            whole = value.exact.length(length) if isinstance(length, Affine) else value(length)
-            here = np.where(each > 0, (cap - held) // np.maximum(each, 1), _NO_LIMIT)
-            here = np.where(here >= whole, _NO_LIMIT, here)
-        here = np.where(held > cap, -1, here)
-        room = np.where(there, np.minimum(room, here), room)
-    return room
+        flat, tilt = value.words(line[0]), value.words(line[1])
+        if clip is None:
+            yield Room(there, flat, tilt, None, None)
+            continue
+        length = clip.length
+        whole = value.exact.length(length) if isinstance(length, Affine) else value(length)
+        yield Room(there, flat, tilt, value.words(line[2]), whole)
 
 
 def _iterations(level: Level, low: Columns, high: Columns) -> Iterator[tuple[Any, _AtLeast]]:
@@ -260,7 +294,8 @@ def _iterations(level: Level, low: Columns, high: Columns) -> Iterator[tuple[Any
     kinds = [(n > 0, extent, first + extent, first + extent)]
     kinds.append(((n > 0) & (most <= n), extent, stop, past))
     before = -(-n // np.maximum(least, 1)) - 1
-    few = (before <= _FEW_TILES) & (before == -(-n // np.maximum(most, 1)) - 1) & (n > 0)
+    few = (before <= _FEW_TILES) | np.equal(least, most)
+    few = few & (before == -(-n // np.maximum(most, 1)) - 1) & (n > 0)
     if np.any(few) and _fixed(names_of(Part(loop.span)), low, high):
         # Where all steps make equally many tiles, it is known where the last two are.
         rest = np.maximum(n - before * most, 1)
@@ -283,17 +318,20 @@ def _inner(atom: Atom | Affine) -> Part | None:
 
 
 def least_sum(atom: Sum, low: Columns, high: Columns) -> Any:
-    """A sum over tiles from below, over a box: by an integral, or by positions."""
-    found = integral.least(atom, low, high)
+    """A sum over tiles from below over boxes, and exact where one is a single point."""
+    found = integral.least(atom, low, high) or integral.area(atom, low, high)
     if found is not None and np.all(found[1]):
-        return found[0]
-    words = _by_positions(atom, low, high)
-    if found is not None:
-        return np.maximum(found[0], words)
-    area = integral.area(atom, low, high)
-    if area is not None:
-        (step,) = (x.step for x in atom.factors if isinstance(x, Part))
-        words = np.maximum(words, area[0] if step is None else -(-area[0] // high[step]))
+        words = found[0]
+    else:
+        words = _by_positions(atom, low, high)
+        words = words if found is None else np.maximum(found[0], words)
+    names = sorted(names_of(atom))
+    single = functools.reduce(np.logical_and, (np.equal(low[x], high[x]) for x in names))
+    rows = np.flatnonzero(np.broadcast_to(np.asarray(single, bool), np.shape(words)))
+    if np.ndim(words) and len(rows):
+        exact = OnArrays({x: np.broadcast_to(low[x], words.shape)[rows] for x in names})(atom)
+        words = words.astype(exact.dtype)
+        words[rows] = exact
     return words
 
 

@@ -16,78 +16,39 @@ exact for a causal mask where B divides n, and close to it elsewhere.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from iosim.counting.poly import Part, Sum
-from iosim.program.index import Affine, Edge, Span, Tile
-
-Columns = Mapping[Any, Any]
+from iosim.counting.ramps import Box, Columns, Corners, Few, between, ramps, real, slopes_of
+from iosim.program.index import Span, Tile
 
 # More than what rounding in float64 adds to a sum of a few terms.
 _ROUNDING = 1e-12
 _LARGEST = 2.0**61
 
 
-@dataclass
-class _Ramp:
-    """x ↦ slope·x + start, cut to low … high; arrays of float64, and a slope of 0 or more."""
-
-    slope: int
-    start: Any
-    low: Any
-    high: Any
-
-    def __call__(self, x: Any) -> Any:
-        return np.minimum(np.maximum(self.slope * x + self.start, self.low), self.high)
-
-    def integral(self, first: Any, last: Any) -> Any:
-        """Over first … last."""
-        if self.slope == 0:
-            return self(first) * (last - first)
-        bends = [(cut - self.start) / self.slope for cut in (self.low, self.high)]
-        a, b = (np.clip(x, first, last) for x in bends)
-        middle = self.slope * (a + b) / 2 + self.start
-        return (
-            self(first) * (a - first) * (a > first)
-            + np.where(b > a, middle * (b - a), 0)
-            + self(last) * (last - b) * (b < last)
-        )
-
-    def bend(self, cut: Any) -> Any:
-        """Where it meets a cut; beyond everything where it never does."""
-        return (cut - self.start) / self.slope if self.slope else np.inf
-
-
 def area(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
-    """Σ |tile|·length from below over boxes, and where it holds; None where it has another form.
+    """Σ |tile|·length, or of |tile|·⌈length/C⌉, from below over boxes, and where it holds.
+
+    None where it has another form.
 
     Every position of a tile counts the length of the tile.  That is the length at the position
     x, S(x + 1) − T(x), and what S rises from there to the tile's stop, and T from its start.
     Along a ramp of slope s that is cut into k positions a tile, these are s·k(k − 1)/2.  The k are
     B, but for the first and the last; Σ k² is least at the least B, also when the first is short:
     then it is at least LB − B²/2, where L ≥ B is the length of the ramp, and at least L²/2.
+    With a C the sum is at least this over C, and the number of positions that have any length.
     """
     parts = [x for x in atom.factors if isinstance(x, Part)]
     if len(parts) != 1 or sorted(map(str, atom.factors)) != sorted(map(str, (atom.tile, *parts))):
         return None
-    slopes = _slopes(parts[0].span, atom.tile)
-    if slopes is None or atom.span.edges:
+    box = Box.of(atom, parts[0].span, low, high)
+    if box is None:
         return None
-    corners = Corners(low, high)
-    first, last = corners(atom.span.start), corners(atom.span.stop)
-    same = (first == corners(atom.span.start, top=True)) & (
-        last == corners(atom.span.stop, top=True)
-    )
-    valid = same & (first < last)
-    start, stop = _ramps(parts[0].span, slopes, corners)
-    if start.slope == 0:
-        stop.low = np.maximum(stop.low, start(0))
-        stop.high = np.maximum(stop.high, stop.low)
-    by = 1.0 if atom.step is None else _real(low[atom.step])
+    first, last, start, stop = box.first, box.last, box.start, box.stop
+    by = box.least_by
     words: Any = stop.integral(first, last) - start.integral(first, last)
     size = np.abs(stop.integral(first, last)) + np.abs(start.integral(first, last))
     for ramp in (start, stop):
@@ -102,8 +63,13 @@ def area(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
             squares = np.where(a <= first, (long - rest) * by + rest**2, (long - short / 2) * short)
             words = words + ramp.slope * np.maximum(squares - long, 0) / 2
             size = size + squares
-    words = np.ceil(words - 8 * _ROUNDING * size - _ROUNDING)
-    return np.clip(np.where(valid, words, 0), 0, _LARGEST).astype(np.int64), valid
+    words = words - 8 * _ROUNDING * size - _ROUNDING
+    step = None if parts[0].step is None else real(high[parts[0].step])
+    if step is not None:
+        words = np.maximum(words / step, box.seen())
+    if (few := Few.of(box, box.valid)) is not None:
+        words = few.largest(words, few.products(step))
+    return _whole(words, box.valid), box.valid
 
 
 def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
@@ -116,29 +82,13 @@ def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
         return None
     (part,) = atom.factors
     assert isinstance(part, Part)
-    slopes = _slopes(part.span, atom.tile)
-    if part.step is not None or slopes is None or atom.span.edges:
+    box = None if part.step is not None else Box.of(atom, part.span, low, high)
+    if box is None:
         return None
-    corners = Corners(low, high)
-    first, last = corners(atom.span.start), corners(atom.span.stop)
-    same = (first == corners(atom.span.start, top=True)) & (
-        last == corners(atom.span.stop, top=True)
-    )
-    start, stop = _ramps(part.span, slopes, corners)
-    # What a length below 0 would take away: nothing, where one end is fixed.
-    if start.slope == 0:
-        stop.low = np.maximum(stop.low, start(0))
-        stop.high = np.maximum(stop.high, stop.low)
-    elif stop.slope == 0:
-        start.high = np.minimum(start.high, stop(0))
-        start.low = np.minimum(start.low, start.high)
-    least_by, by = (1.0 if atom.step is None else _real(x[atom.step]) for x in (low, high))
-    ends = [stop(x) - start(x) for x in (first, last)]
-    # Lines that are apart at both ends are apart between them, cut or not.
-    order = [(stop.slope * x + stop.start >= start.slope * x + start.start) for x in (first, last)]
-    fixed = start.slope == 0 or stop.slope == 0
-    cut = (start.low == stop.low) & (start.high == stop.high)
-    valid = same & (first < last) & (fixed | (order[0] & order[1] & cut))
+    first, last, start, stop = box.first, box.last, box.start, box.stop
+    least_by, by = box.least_by, box.by
+    ends = [box.apart(x) for x in (first, last)]
+    valid = box.valid & box.ordered
     n = np.maximum(last - first, 1)
     area = stop.integral(first, last) - start.integral(first, last)
     size = np.abs(stop.integral(first, last)) + np.abs(start.integral(first, last))
@@ -155,10 +105,7 @@ def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
         lost = lost - gain
     # The least of g in the last tile: at its ends, or where its slope rises.
     near = np.maximum(first, last - by)
-    bends = [np.clip(r.bend(c), near, last) for r, c in ((stop, stop.low), (start, start.high))]
-    both = ends[1] + functools.reduce(
-        np.minimum, [stop(x) - start(x) for x in (near, last, *bends)]
-    )
+    both = ends[1] + between(box, near, last)
     tiles = np.ceil(n / by * (1 - _ROUNDING))
     # Steps of more tiles are below n/tiles, and the others from there on.
     fewer = np.minimum(np.maximum(least_by, n / tiles), by)
@@ -167,10 +114,16 @@ def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
     more = np.where(least_by * tiles < n, area * tiles / n, np.inf)
     inner = np.maximum(area / by, np.minimum(some, more)) - lost
     size = size / np.maximum(fewer, 1) + tiles * np.abs(both) + np.abs(lost)
-    words = stop(last) - start(first)
-    words = words + np.maximum(inner - 8 * _ROUNDING * size, 0)
-    words = np.ceil(words * (1 - _ROUNDING) - _ROUNDING)
-    return np.clip(np.where(valid, words, 0), 0, _LARGEST).astype(np.int64), valid
+    inner = np.maximum(inner - 8 * _ROUNDING * size, 0)
+    if (few := Few.of(box, valid)) is not None:
+        inner = few.largest(inner, few.edges())
+    words = stop(last) - start(first) + inner
+    return _whole(words * (1 - _ROUNDING) - _ROUNDING, valid), valid
+
+
+def _whole(words: Any, valid: Any) -> Any:
+    """Bounds as whole numbers, 0 where they don't hold."""
+    return np.clip(np.where(valid, np.ceil(words), 0), 0, _LARGEST).astype(np.int64)
 
 
 class Lengths:
@@ -180,8 +133,8 @@ class Lengths:
     """
 
     def __init__(self, span: Span, tile: Tile, low: Columns, high: Columns) -> None:
-        slopes = _slopes(span, tile)
-        self.ramps = None if slopes is None else _ramps(span, slopes, Corners(low, high))
+        slopes = slopes_of(span, tile)
+        self.ramps = None if slopes is None else ramps(span, slopes, Corners(low, high))
 
     def longest(self, first: Any, last: Any) -> Any:
         """The position up to `last` where it is longest, as long as its start rises no faster."""
@@ -206,46 +159,3 @@ class Lengths:
             at = [least, most, *(np.clip(x, least, most) for x in at)]
             found = functools.reduce(np.minimum, (high(y) - low(y - extent) for y in at))
         return np.maximum(np.floor(found), 0).astype(np.int64)
-
-
-class Corners:
-    """Affine expressions at the corner of a box where they are least, or largest, in float64."""
-
-    def __init__(self, low: Columns, high: Columns) -> None:
-        self.low, self.high = low, high
-
-    def __call__(self, value: Affine, top: bool = False) -> Any:
-        """The value; edges of tiles apart."""
-        total: Any = float(value.const)
-        for name, c in value.sizes:
-            total = total + c * _real((self.high if (c > 0) == top else self.low)[name])
-        return total
-
-
-def _ramps(span: Span, slopes: tuple[int, int], corners: Corners) -> tuple[_Ramp, _Ramp]:
-    """The start of a span at its most in a box, and the stop at its least."""
-    found = []
-    for top, slope, value in ((True, slopes[0], span.start), (False, slopes[1], span.stop)):
-        extent = corners(Affine.of(span.axis), top)
-        low, high = 0.0 * extent, extent
-        if span.within is not None:
-            low, high = (np.clip(corners(x, top), 0, extent) for x in span.within)
-            high = np.maximum(low, high)
-        found.append(_Ramp(slope, corners(value, top), low, high))
-    return found[0], found[1]
-
-
-def _slopes(span: Span, tile: Tile) -> tuple[int, int] | None:
-    """How the start rises with the tile's start, and the stop with its stop; None for others."""
-    found = []
-    for value, end in ((span.start, "start"), (span.stop, "stop")):
-        moves = {name: c for name, c in value.terms if isinstance(name, Edge)}
-        slope = moves.pop(Edge(tile, end), 0)  # type: ignore[arg-type]
-        if moves or slope < 0:
-            return None
-        found.append(slope)
-    return found[0], found[1]
-
-
-def _real(values: Any) -> Any:
-    return np.asarray(values, np.float64)

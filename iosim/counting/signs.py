@@ -8,9 +8,10 @@ holds.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from iosim.counting.poly import Clip, Part, Poly, Sum, Trips, names_of
-from iosim.program.index import Affine, Edge, Tile
+from iosim.program.index import Affine, Edge, Span, Tile
 
 
 def rises_with(words: Poly, tile: str, holds: Mapping[str, str]) -> bool:
@@ -53,6 +54,8 @@ def falls_with(
     Args:
         limits: sizes that may be 0.
     """
+    if name in holds:
+        words = _with_last_tile(words, name, holds[name])
     for atom in words.atoms():
         slope = words.slope(atom)
         if atom == name:
@@ -83,7 +86,7 @@ def _sum_falls(atom: Sum, name: str) -> bool:
     for factor in atom.factors:
         if isinstance(factor, Tile) and atom.step != name:
             continue
-        if not isinstance(factor, Part) or name in names_of(Part(factor.span)):
+        if not isinstance(factor, Part) or name in names_of(Part(_past(factor.span, name))):
             return False
         moves = [
             (end, c)
@@ -96,6 +99,36 @@ def _sum_falls(atom: Sum, name: str) -> bool:
         if any(edge.tile != atom.tile for edge in factor.span.edges):
             return False
     return True
+
+
+def _past(span: Span, name: str) -> Span:
+    """A span without the end of what it is within, where a name sets that: less is left past it."""
+    if span.within is not None and span.within[0] == Affine.of(name):
+        return replace(span, within=(Affine(), span.within[1]))
+    return span
+
+
+def _with_last_tile(words: Poly, hold: str, axis: str) -> Poly:
+    """Sums over what is within W:N as what never rises with W, less W.
+
+    A last tile that sees up to the end of the axis has all from W on, so the sum falls by one or
+    more where W grows by one.
+    """
+    for atom in words.atoms():
+        if not isinstance(atom, Sum) or len(atom.factors) != 1 or not atom.span.whole:
+            continue
+        (part,) = atom.factors
+        if not isinstance(part, Part) or part.step is not None or part.span.axis != axis:
+            continue
+        if part.span.start != Affine() or part.span.within != (Affine.of(hold), Affine.of(axis)):
+            continue
+        past = Affine(part.span.stop.const) - axis
+        for name, c in part.span.stop.terms:
+            at_end = isinstance(name, Edge) and name == Edge(atom.tile, "stop")
+            past = past + c * Affine.of(atom.span.axis if at_end else name)
+        if not past.edges and past.const >= 0 and all(c > 0 for _, c in past.terms):
+            words = words.replace(atom, Poly.of(f"{hold} + {atom}") - Poly.of(hold))
+    return words
 
 
 def never_negative(poly: Poly, holds: Mapping[str, str]) -> bool:

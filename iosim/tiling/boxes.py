@@ -172,6 +172,11 @@ def first_least(at: Ints, bound: Any) -> Ints:
     return np.minimum.reduceat(np.where(least, np.arange(len(at)), len(at)), starts)
 
 
+def within_runs(lengths: Ints) -> Ints:
+    """0, 1, … of every run."""
+    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
 def _runs(at: Ints) -> tuple[Ints, Ints]:
     """Where each point's boxes start, and which run each box is in."""
     starts = np.flatnonzero(np.diff(at, prepend=-1))

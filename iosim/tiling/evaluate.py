@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from iosim.counting.arrays import OnArrays, most_room
+from iosim.counting.arrays import OnArrays, Room, rooms
 from iosim.counting.closed import highest
 from iosim.counting.poly import Clip, Monomial, Poly
 from iosim.program.index import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Candidates, Ints
+from iosim.tiling.ends import Ends, Leaning
 from iosim.tiling.lines import depends
 from iosim.tiling.plan import Plan
 from iosim.tiling.relax import Relaxation
@@ -23,6 +24,8 @@ from iosim.tiling.relax import Relaxation
 _ROUNDING = 1e-12
 # More than what it can add to the root of a difference.
 _MARGIN = 1e-5
+# More words than any bound.
+_FAR = 2.0**62
 
 
 class Points:
@@ -113,21 +116,41 @@ class Reach:
         ]
         # Over iterations lines are bounds, which an occupancy decides.
         self.over = [x for x in self.lines or () if x.level is not None]
+        self.hold = points.plan.ends.hold if points.plan.ends else None
         self.peak: Peak | None = None
         if self.lines is None or self.over:
             self.peak = Peak(points, {*free, name})
 
-    def __call__(self, at: Ints, low: Where, high: Where) -> Ints:
-        """From the values at the corners of boxes."""
+    def rooms(self, low: Where, high: Where) -> list[Room]:
+        """What iterations hold at least, by the hold that bounds are taken at the ends of."""
+        found: list[Room] = []
+        for line in self.over:
+            assert line.level is not None
+            flat, tilt = line.base, Poly()
+            if self.hold is not None:
+                tilt = flat.slope(self.hold)
+                flat = flat - tilt * Poly.of(self.hold)
+            clip = line.atom if isinstance(line.atom, Clip) else None
+            found += rooms(line.level, (flat, tilt, line.slope), clip, (low, high))
+        return found
+
+    def __call__(
+        self, at: Ints, low: Where, high: Where, over: Collection[Room] | None = None
+    ) -> Ints:
+        """From the values at the corners of boxes.
+
+        Args:
+            over: their `rooms`, where these are known.
+        """
         last = self.candidates.count[at] - 1
         if self.lines is not None:
-            last = self._divide(at, low, high)
+            last = self._divide(at, low, high, self.rooms(low, high) if over is None else over)
             if self.peak is None or high is not low:
                 return last
         assert self.peak is not None
         return self._bisect(self.peak, at, low, high, last)
 
-    def _divide(self, at: Ints, low: Where, high: Where) -> Ints:
+    def _divide(self, at: Ints, low: Where, high: Where, over: Collection[Room]) -> Ints:
         cap, extent = self.points.M[at], self.candidates.extent[at]
         least, most = self.points.on(low, high), self.points.above(high, low)
         room: Any = extent
@@ -145,11 +168,9 @@ class Reach:
             for length in line.runs:
                 here = np.where(least.length(length) > 0, here, extent)
             room = np.minimum(room, here)
-        for line in self.over:
-            assert line.level is not None
-            clip = line.atom if isinstance(line.atom, Clip) else None
-            here = most_room(line.level, line.base, line.slope, clip, cap, (low, high))
-            room = np.minimum(room, here)
+        hold = 0 if self.hold is None else low[self.hold]
+        for there in over:
+            room = np.minimum(room, there.most(cap, hold))
         return np.asarray(self.candidates.floor(np.asarray(room, np.int64), at))
 
     def _bisect(self, peak: Peak, at: Ints, low: Where, high: Where, last: Ints) -> Ints:
@@ -208,7 +229,7 @@ class RealBound:
             )
         )
         words = np.ceil(words * (1 - _ROUNDING))
-        words = np.where(words < 2.0**62, words, 2.0**62).astype(np.int64)
+        words = np.where(words < _FAR, words, _FAR).astype(np.int64)
         return words, first, last
 
     def best_tile(self, at: Ints, low: Where, high: Where) -> tuple[Any, Any]:
@@ -269,6 +290,54 @@ class RealBound:
 def _end(hold: str) -> str:
     """The name of a hold's value at an end of a box."""
     return f"{hold}, at an end"
+
+
+class HoldBound:
+    """The bounds of a plan at the ends of a hold, at some points."""
+
+    def __init__(self, points: Points, found: Ends, solved: str | None) -> None:
+        self.points, self.hold, self.axis = points, found.hold, found.axis
+        self.words = self._terms(found.words)
+        shared = found.shared.get(solved) if solved is not None else None
+        self.shared = None
+        if shared and points.dtype is not object:
+            self.shared = [self._terms(x) for x in shared]
+
+    def _terms(self, words: Leaning) -> tuple[PointwisePoly | None, ...]:
+        free = self.points.plan.searched
+        polys = (words.flat, words.by_hold, words.by_rest)
+        return tuple(self.points.terms(x, free) if x.terms else None for x in polys)
+
+    def __call__(self, at: Ints, low: Where, high: Where, over: Collection[Room]) -> Any:
+        """Words that boxes move at least.
+
+        Args:
+            low, high: the values at the corners of the boxes, with the most room.
+            over: what iterations hold at least.
+        """
+        least, most = self.points.on(low, high), self.points.above(high, low)
+        first, last = low[self.hold], high[self.hold]
+        ends = [(W, take(self.points.base[self.axis], at) - W) for W in (first, last)]
+
+        def along(parts: Any) -> list[Any]:
+            flat, *by = (x(at, least, most) if x else 0 for x in parts)
+            return [flat + by[0] * W + by[1] * rest for W, rest in ends]
+
+        words = np.minimum(*along(self.words))
+        if self.shared is None:
+            return words
+        cap = self.points.M[at]
+        rest, flow = ([np.asarray(x, np.float64) for x in along(parts)] for parts in self.shared)
+        for room in over:
+            if room.each is None:
+                continue
+            left = [cap - room.flat - room.tilt * W for W, _ in ends]
+            with np.errstate(all="ignore"):
+                each = [a + b * room.each / x for a, b, x in zip(rest, flow, left, strict=True)]
+            each = [np.where(x > 0, a, _FAR) for a, x in zip(each, left, strict=True)]
+            here = np.ceil(np.minimum(np.minimum(*each) * (1 - _ROUNDING), _FAR)).astype(np.int64)
+            words = np.where(room.limited(cap, first), np.maximum(words, here), words)
+        return words
 
 
 class PointwisePoly:

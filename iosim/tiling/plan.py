@@ -7,7 +7,8 @@ parameters imply it.  Signs of the closed form prove three facts
 
 * a tile on which the count doesn't depend, and which takes more the larger it is, is *spare*: it
   sits at its least, and gets the words that are left over in the end;
-* where no parameter moves more words as it grows, a box moves least at its upper corner;
+* a parameter that never moves more words as it grows is bounded at its upper end, so where all
+  are such, a box moves least at its upper corner;
 * a tile that moves less and takes more as it grows can be *solved* for: of what fits beside the
   others the largest is best, and since occupancy is linear in it, a division finds that.
 
@@ -27,6 +28,7 @@ from iosim.counting.signs import falls_with, rises_with
 from iosim.program.index import Affine, Span
 from iosim.program.ir import Program
 from iosim.program.space import fixed_spans, leasts
+from iosim.tiling.ends import Ends, ends
 from iosim.tiling.lines import OccupancyLine, lines
 from iosim.tiling.regroup import regrouped
 from iosim.tiling.relax import Relaxation, relaxation
@@ -45,9 +47,10 @@ class Plan:
         solvable: tiles of `searched` that can be solved for.
         lowest: parameters of `searched` that take least at their least.
         holds: those of `searched` that are holds.
-        falls: no parameter moves more as it grows.
+        falls: those of `searched` that never move more as they grow.
         lines: the levels as lines in a tile that is spare or solvable; None where they aren't.
         relaxed: solvable tile → a bound on real numbers, or None.
+        ends: bounds at the ends of a hold, or None.
     """
 
     total: Poly
@@ -58,9 +61,10 @@ class Plan:
     solvable: tuple[str, ...]
     lowest: frozenset[str]
     holds: tuple[str, ...]
-    falls: bool
+    falls: frozenset[str]
     lines: Mapping[str, tuple[OccupancyLine, ...] | None]
     relaxed: Mapping[str, Relaxation | None]
+    ends: Ends | None
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,9 @@ def _plan(
     return Plan(
         total=total, levels=levels, constraints=needed, searched=tuple(searched), spare=spare,
         solvable=solvable, lowest=frozenset(k for k in steps if rises[k]), holds=tuple(holds),
-        falls=all(falls.values()), lines=linear,
+        falls=frozenset(k for k in searched if falls[k]), lines=linear,
         relaxed={k: relaxation(total, linear[k] or (), k, searched, axis_of) for k in solvable},
+        ends=ends(total, [k for k in holds if not falls[k]], axis_of, solvable),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from iosim.counting.arrays import Room
 from iosim.tiling.boxes import (
     NEVER,
     Best,
@@ -28,9 +29,10 @@ from iosim.tiling.boxes import (
     first_least,
     keep,
     take,
+    within_runs,
 )
 from iosim.tiling.candidates import Candidates, Ints
-from iosim.tiling.evaluate import Peak, Points, Reach, RealBound
+from iosim.tiling.evaluate import HoldBound, Peak, Points, Reach, RealBound
 from iosim.tiling.plan import Plan
 
 # Boxes are cut into this many parts: where there are few, larger array operations pay.
@@ -62,12 +64,14 @@ class Search:
         self.plan, self.solved, self.candidates, self.M = plan, solved, candidates, M
         self.points = Points(plan, candidates, base, M, dtype)
         self.boxed = [k for k in plan.searched if k != solved]
-        # Whether a box takes least at its lower corner.
+        # Whether a box moves least at its upper corner, and takes least at its lower one.
+        self.falls = plan.falls.issuperset(plan.searched)
         self.cornered = plan.lowest.issuperset(self.boxed)
         self.total = self.points.terms(plan.total, plan.searched)
         self.peak = Peak(self.points, plan.searched)
         self.constraints = Constraints(plan.constraints, candidates, base)
         self.relaxed: RealBound | None = None
+        self.ends = None if plan.ends is None else HoldBound(self.points, plan.ends, solved)
         if solved is not None:
             self.solver = Reach(self.points, solved, self.boxed)
             form = plan.relaxed[solved]
@@ -103,10 +107,11 @@ class Search:
             for start in starts:
                 self._dive(start, best)
         boxes = self._everything(self.boxed)
+        if self.ends is not None:
+            boxes = self._apart(boxes, self.ends.hold)
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
-            hopeful = best.may_improve(boxes, bound) & divisible(boxes)
-            boxes = self._cut(keep(boxes, np.flatnonzero(hopeful)))
+            boxes = self._cut(keep(boxes, np.flatnonzero(best.may_improve(boxes, bound))))
         found, every = dict(best.position), self.points.every
         env = self.points.values(every, found)
         if self.solved is not None:
@@ -127,6 +132,19 @@ class Search:
             low[name] = high[name] = high[name] if held else low[name]
         return every, low, high
 
+    def _apart(self, boxes: Boxes, hold: str) -> Boxes:
+        """Cut both ends of a hold off."""
+        at, low, high = boxes
+        parts = np.minimum(high[hold] - low[hold] + 1, 3)
+        whole, part = np.repeat(np.arange(len(at)), parts), within_runs(parts)
+        at, low, high = keep(boxes, whole)
+        first, last = low[hold], high[hold]
+        low[hold] = np.where(part == 0, first, np.where(part == 1, first + 1, last))
+        high[hold] = np.where(
+            part == 0, first, np.where(part == 2, last, np.maximum(last - 1, first + 1))
+        )
+        return at, low, high
+
     def _cut(self, boxes: Boxes) -> Boxes:
         """Cut every box along one side, into parts that differ by at most one.
 
@@ -139,7 +157,11 @@ class Search:
             return boxes
         widths = np.stack([high[k] - low[k] + 1 for k in low])
         whole = np.stack([self.candidates[k].count[at] for k in low])
-        side = np.argmax(np.where(widths > 1, widths / np.sqrt(whole), 0.0), axis=0)
+        share = np.where(widths > 1, widths / np.sqrt(whole), 0.0)
+        if self.ends is not None:
+            # Bounds are taken at its ends, wherever these are.
+            share[list(low).index(self.ends.hold)] *= 1e-9
+        side = np.argmax(share, axis=0)
         width = widths[side, np.arange(len(at))]
         parts = np.minimum(width, _PARTS_OF_FEW if len(at) < _FEW else _PARTS)
 
@@ -147,7 +169,7 @@ class Search:
             return np.repeat(values, parts)
 
         at, side, width = each(at), each(side), each(width)
-        part, parts_of = np.arange(len(at)) - each(np.cumsum(parts) - parts), each(parts)
+        part, parts_of = within_runs(parts), each(parts)
         before, after = width * part // parts_of, width * (part + 1) // parts_of - 1
         low, high = {k: each(v) for k, v in low.items()}, {k: each(v) for k, v in high.items()}
         for k, name in enumerate(low):
@@ -160,8 +182,7 @@ class Search:
         """Follow the most promising part of every box down to a single candidate."""
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
-            first = first_least(boxes[0], bound)
-            boxes = self._cut(keep(boxes, first[divisible(boxes)[first]]))
+            boxes = self._cut(keep(boxes, first_least(boxes[0], bound)))
 
     def _guess(self, relaxed: RealBound, starts: list[Boxes], best: Best) -> None:
         """Learn some tiles around those at which the bound on real numbers is least."""
@@ -210,41 +231,52 @@ class Search:
     def _look(self, boxes: Boxes, best: Best) -> tuple[Boxes, Any]:
         """Drop boxes that can't beat the best found, and learn the lower corners of the others.
 
-        Returns them, and what they move at least.
+        Returns those of more than one candidate, and what they move at least.
         """
-        at, low, high = boxes = self.constraints.narrow(boxes)
+        boxes = self.constraints.narrow(boxes)
+        more = divisible(boxes)
+        self._learn(keep(boxes, np.flatnonzero(~more)), best)
+        at, low, high = boxes = keep(boxes, np.flatnonzero(more))
         lower, upper = self.points.corners(at, low, high)
         least: Any = 0
-        single = all(low[k] is high[k] for k in low)
-        if self.relaxed is not None and not single:
+        if self.relaxed is not None:
             boxes, lower, upper, least = self._relax(self.relaxed, boxes, lower, upper, best)
             at, low, high = boxes
-        cornered = self.cornered or single
-        most = lower if cornered else upper
+        most = lower if self.cornered else upper
+        over: list[Room] = []
         if self.solved is None:
             hopeful = self.peak(at, lower, most) <= self.M[at]
         else:
-            room = self.solver(at, lower, most)
+            over = self.solver.rooms(lower, most)
+            room = self.solver(at, lower, most, over)
             hopeful = room >= 0
             upper[self.solved] = self.points.value(self.solved, np.maximum(room, 0), at)
-        if self.plan.falls:
+        if self.falls:
             bound = self.total(at, self.points.on(upper))
+        elif self.ends is not None:
+            bound = self.ends(at, lower | {k: upper[k] for k in self.plan.falls}, upper, over)
         else:
-            bound = self.total(at, self.points.on(lower, upper), self.points.above(upper, lower))
+            first = lower | {k: upper[k] for k in self.plan.falls}
+            bound = self.total(at, self.points.on(first, upper), self.points.above(upper, first))
         bound = np.maximum(np.broadcast_to(np.asarray(bound, self.points.dtype), at.shape), least)
         rows = np.flatnonzero(hopeful & best.may_improve(boxes, bound))
-
         at, low, high = boxes = keep(boxes, rows)
-        lower = {k: take(v, rows) for k, v in lower.items()}
+        self._learn((at, low, low), best)
+        return boxes, bound[rows]
+
+    def _learn(self, boxes: Boxes, best: Best) -> None:
+        """Learn the lower corners of boxes."""
+        at, low, _ = boxes
+        if not len(at):
+            return
+        values = self.points.values(at, low)
         if self.solved is None:
-            fit = self.peak(at, lower, lower) <= self.M[at]
+            fit = self.peak(at, values, values) <= self.M[at]
         else:
-            room = room[rows] if cornered else self.solver(at, lower, lower)
+            room = self.solver(at, values, values)
             fit = room >= 0
-            lower[self.solved] = self.points.value(self.solved, np.maximum(room, 0), at)
-        words = np.broadcast_to(
-            np.asarray(self.total(at, self.points.on(lower)), self.points.dtype), at.shape
-        )
+            values[self.solved] = self.points.value(self.solved, np.maximum(room, 0), at)
+        words = np.asarray(self.total(at, self.points.on(values)), self.points.dtype)
+        words = np.broadcast_to(words, at.shape)
         fits = np.flatnonzero(fit & self.constraints.hold(at, low))
         best.learn(at[fits], words[fits], {k: v[fits] for k, v in low.items()})
-        return boxes, bound[rows]

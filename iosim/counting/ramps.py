@@ -1,0 +1,258 @@
+"""Spans that follow the tiles of a loop, over boxes: where their ends lie, from below.
+
+A span that starts at T(i.start) and stops at S(i.stop), where S and T rise, has two *ramps*: lines,
+cut to a part of an axis.  Over a box of sizes the start is taken at its most and the stop at its
+least.  Where all steps of a box make equally many tiles, and few, each tile is taken by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iosim.counting.poly import Sum
+from iosim.program.index import Affine, Edge, Span, Tile
+
+Columns = Mapping[Any, Any]
+
+# Tiles that are taken one by one where all steps of a box make equally many.
+_FEW_TILES = 16
+
+
+@dataclass
+class Ramp:
+    """x ↦ slope·x + start, cut to low … high; arrays of float64, and a slope of 0 or more."""
+
+    slope: int
+    start: Any
+    low: Any
+    high: Any
+
+    def __call__(self, x: Any) -> Any:
+        """The value at x."""
+        return np.minimum(np.maximum(self.slope * x + self.start, self.low), self.high)
+
+    def integral(self, first: Any, last: Any) -> Any:
+        """Over first … last."""
+        if self.slope == 0:
+            return self(first) * (last - first)
+        bends = [(cut - self.start) / self.slope for cut in (self.low, self.high)]
+        a, b = (np.clip(x, first, last) for x in bends)
+        middle = self.slope * (a + b) / 2 + self.start
+        return (
+            self(first) * (a - first) * (a > first)
+            + np.where(b > a, middle * (b - a), 0)
+            + self(last) * (last - b) * (b < last)
+        )
+
+    def bend(self, cut: Any) -> Any:
+        """Where it meets a cut; beyond everything where it never does."""
+        return (cut - self.start) / self.slope if self.slope else np.inf
+
+    def take(self, rows: Any) -> Ramp:
+        """At some boxes."""
+        return Ramp(self.slope, *(_take(x, rows) for x in (self.start, self.low, self.high)))
+
+
+@dataclass
+class Box:
+    """The tiles of a loop and a span that follows them, over boxes; arrays of float64.
+
+    Attributes:
+        first, last: n0 and n1, where they are the same all over a box.
+        start, stop: the ends of the span; the start at its most, the stop at its least.
+        least_by, by: the least step, and the largest.
+        valid: where the loop runs, and its ends are the same all over the box.
+    """
+
+    first: Any
+    last: Any
+    start: Ramp
+    stop: Ramp
+    least_by: Any
+    by: Any
+    valid: Any
+
+    @classmethod
+    def of(cls, atom: Sum, span: Span, low: Columns, high: Columns) -> Box | None:
+        """None for spans of another form."""
+        slopes = slopes_of(span, atom.tile)
+        if slopes is None or atom.span.edges:
+            return None
+        corners = Corners(low, high)
+        first, last = corners(atom.span.start), corners(atom.span.stop)
+        same = (first == corners(atom.span.start, top=True)) & (
+            last == corners(atom.span.stop, top=True)
+        )
+        start, stop = ramps(span, slopes, corners)
+        # What a length below 0 would take away: nothing, where one end is fixed.
+        if start.slope == 0:
+            stop.low = np.maximum(stop.low, start(0))
+            stop.high = np.maximum(stop.high, stop.low)
+        elif stop.slope == 0:
+            start.high = np.minimum(start.high, stop(0))
+            start.low = np.minimum(start.low, start.high)
+        least_by, by = (1.0 if atom.step is None else real(x[atom.step]) for x in (low, high))
+        return cls(first, last, start, stop, least_by, by, same & (first < last))
+
+    @property
+    def ordered(self) -> Any:
+        """Where no length is below 0: lines that are apart at both ends are so between them."""
+        if self.start.slope == 0 or self.stop.slope == 0:
+            return True
+        a, b = self.start, self.stop
+        order = [b.slope * x + b.start >= a.slope * x + a.start for x in (self.first, self.last)]
+        return order[0] & order[1] & (a.low == b.low) & (a.high == b.high)
+
+    def apart(self, x: Any) -> Any:
+        """g(x) = S(x) − T(x)."""
+        return self.stop(x) - self.start(x)
+
+    def seen(self) -> Any:
+        """How many positions have a length above 0, from below."""
+        begin, end = self.first, self.last
+        for ramp, above in ((self.stop, True), (self.start, False)):
+            cut = ramp.low + 1 if above else ramp.high - 1
+            if ramp.slope == 0:
+                none = ramp(0) < cut if above else ramp(0) > cut
+                end = np.where(none, begin, end)
+            elif above:
+                begin = np.maximum(begin, np.ceil(ramp.bend(cut)) - 1)
+            else:
+                end = np.minimum(end, np.floor(ramp.bend(cut)) + 1)
+        some = (self.stop.low < self.stop.high) & self.ordered
+        return np.where(some, np.maximum(end - begin, 0), 0)
+
+
+@dataclass
+class Few:
+    """Boxes all of whose steps make equally many tiles, and few: one row for each tile.
+
+    Attributes:
+        which: the boxes.
+        starts: the first row of each.
+        box: of each row.
+        k: the number of its tile.
+        tiles: how many its box has.
+    """
+
+    which: Any
+    starts: Any
+    box: Box
+    k: Any
+    tiles: Any
+
+    @classmethod
+    def of(cls, box: Box, valid: Any) -> Few | None:
+        """Those among some boxes, or None."""
+        n = np.maximum(box.last - box.first, 1)
+        tiles = np.ceil(n / box.by)
+        same = (tiles == np.ceil(n / box.least_by)) & (tiles > 1) & (tiles <= _FEW_TILES)
+        which = np.flatnonzero(valid & same & (box.least_by < box.by))
+        if not len(which):
+            return None
+        each = _take(tiles, which).astype(np.int64)
+        starts, rows = np.cumsum(each) - each, np.repeat(which, each)
+        k = np.arange(len(rows)) - np.repeat(starts, each)
+        first, last, least_by, by = (
+            _take(x, rows) for x in (box.first, box.last, box.least_by, box.by)
+        )
+        start, stop = box.start.take(rows), box.stop.take(rows)
+        here = Box(first, last, start, stop, least_by, by, np.True_)
+        return cls(which, starts, here, k, np.repeat(each, each))
+
+    def largest(self, words: Any, ours: Any) -> Any:
+        """Bounds of all boxes, and these where they are larger."""
+        words = np.array(words)
+        words[self.which] = np.maximum(words[self.which], ours)
+        return words
+
+    def edges(self) -> Any:
+        """Σ g over the places between two tiles."""
+        box, k = self.box, self.k
+        least = between(box, box.first + k * box.least_by, box.first + k * box.by)
+        return np.add.reduceat(np.where(k > 0, np.maximum(least, 0), 0), self.starts)
+
+    def products(self, step: Any) -> Any:
+        """Σ |tile|·length, or |tile|·⌈length/step⌉; lengths first, each at its least."""
+        box, k, first = self.box, self.k, self.box.first
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bends = [
+                (box.stop.bend(box.stop.low) - first) / (k + 1),
+                (box.start.bend(box.start.high) - first) / k,
+            ]
+        bends = [np.clip(np.nan_to_num(x), box.least_by, box.by) for x in bends]
+        found = (
+            box.stop(first + (k + 1) * by) - box.start(first + k * by)
+            for by in (box.least_by, box.by, *bends)
+        )
+        end = k == self.tiles - 1
+        last = box.stop(box.last) - box.start(first + k * box.by)
+        length = np.maximum(np.where(end, last, functools.reduce(np.minimum, found)), 0)
+        if step is not None:
+            length = np.ceil(length / np.repeat(_take(step, self.which), self.tiles[self.starts]))
+        # Full tiles have B rows, and the last what is left: linear in B.
+        after = length[self.starts + self.tiles[self.starts] - 1]
+        full = np.add.reduceat(length, self.starts) - self.tiles[self.starts] * after
+        n = (box.last - first)[self.starts]
+        return n * after + np.minimum(full * box.least_by[self.starts], full * box.by[self.starts])
+
+
+def between(box: Box, first: Any, last: Any) -> Any:
+    """The least of g(x) = S(x) − T(x) between two positions: at them, or where its slope rises."""
+    bends = (box.stop.bend(box.stop.low), box.start.bend(box.start.high))
+    places = (first, last, *(np.clip(x, first, last) for x in bends))
+    return functools.reduce(np.minimum, map(box.apart, places))
+
+
+class Corners:
+    """Affine expressions at the corner of a box where they are least, or largest, in float64."""
+
+    def __init__(self, low: Columns, high: Columns) -> None:
+        self.low, self.high = low, high
+
+    def __call__(self, value: Affine, top: bool = False) -> Any:
+        """The value; edges of tiles apart."""
+        total: Any = float(value.const)
+        for name, c in value.sizes:
+            total = total + c * real((self.high if (c > 0) == top else self.low)[name])
+        return total
+
+
+def ramps(span: Span, slopes: tuple[int, int], corners: Corners) -> tuple[Ramp, Ramp]:
+    """The start of a span at its most in a box, and the stop at its least."""
+    found = []
+    for top, slope, value in ((True, slopes[0], span.start), (False, slopes[1], span.stop)):
+        extent = corners(Affine.of(span.axis), top)
+        low, high = 0.0 * extent, extent
+        if span.within is not None:
+            low, high = (np.clip(corners(x, top), 0, extent) for x in span.within)
+            high = np.maximum(low, high)
+        found.append(Ramp(slope, corners(value, top), low, high))
+    return found[0], found[1]
+
+
+def slopes_of(span: Span, tile: Tile) -> tuple[int, int] | None:
+    """How the start rises with the tile's start, and the stop with its stop; None for others."""
+    found = []
+    for value, end in ((span.start, "start"), (span.stop, "stop")):
+        moves = {name: c for name, c in value.terms if isinstance(name, Edge)}
+        slope = moves.pop(Edge(tile, end), 0)  # type: ignore[arg-type]
+        if moves or slope < 0:
+            return None
+        found.append(slope)
+    return found[0], found[1]
+
+
+def _take(values: Any, rows: Any) -> Any:
+    """The entries of some boxes, also of what all share."""
+    return values[rows] if np.ndim(values) else np.full(len(rows), values)
+
+
+def real(values: Any) -> Any:
+    """Values in float64."""
+    return np.asarray(values, np.float64)
