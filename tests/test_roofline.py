@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from test_cli import iosim_, ok
 from test_malformed_input import NASTY
 
+from iosim.fusion import Illegal, fused, kernel
 from iosim.hardware import Hardware, machine
 from iosim.layers.models import CONFIGS, Config
 from iosim.layers.traffic import moved
@@ -53,7 +54,7 @@ def own(s: oracle.Speeds = SPEEDS) -> Hardware:
     )  # fmt: skip
 
 
-def timed(*, on: Hardware, fusion: str = "none") -> list[Timed]:
+def timed(*, on: Hardware) -> list[Timed]:
     step = workload(tiny(), "decode", batch=SIZES.b, N=SIZES.N)
     return Roof.of(on).timed_all(works_of(step, on))
 
@@ -151,6 +152,42 @@ def test_more_speed_or_memory_is_never_slower(field: str, by: int) -> None:
         assert b.time_s <= a.time_s
         if field.endswith("_bytes"):
             assert all(b.work.bytes[at] <= a.work.bytes[at] for at in BOUNDARIES)
+
+
+# -- fused kernels ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fusion", ["paper", "best"])
+def test_fusion_keeps_flop_and_moves_less(fusion: str) -> None:
+    h100 = machine("h100")
+    step = workload("bert-large", "training", batch=1, N=64)
+    none, some = (works_of(step, h100, fusion=x) for x in ("none", fusion))
+    assert sum(w.flop * w.times for w in some) == sum(w.flop * w.times for w in none) == step.flop
+    for at in BOUNDARIES:
+        assert sum(w.bytes[at] * w.times for w in some) < sum(w.bytes[at] * w.times for w in none)
+    assert {x for w in some for x in w.name.split(" + ")} == {w.name for w in none}
+    assert sum(" + " in w.name for w in some) > 5
+    # Whatever a kernel is of, a contraction in it makes it one.
+    products = {w.name for w in none if w.klass == "contraction"}
+    for w in some:
+        assert (w.klass == "contraction") == bool(products & set(w.name.split(" + ")))
+
+
+def test_the_best_kernels_fit_in_an_sm() -> None:
+    """Sums over all rows, and whole rows, would fit on the chip."""
+    step = workload(tiny(), "training", batch=2, N=8)
+    graph, chip, sm = step.parts[1].graph, 20_000, 150
+    free, held = (fused(graph, "best", chip, within=x) for x in (None, sm))
+    assert free.words < held.words
+
+    def fits(names: tuple[str, ...]) -> bool:
+        try:
+            return kernel(graph, names, sm).words > 0
+        except Illegal:
+            return False
+
+    assert all(fits(one.names) for one in held.groups)
+    assert not all(fits(one.names) for one in free.groups)
 
 
 # -- schedules that store something for themselves -------------------------------------------------
@@ -343,6 +380,11 @@ BAD = {
     "matmul --m 4 --n 4 --k 4 --launch-us fast --gpu h200": "--launch-us must be a number",
     "all_reduce --n 4 --devices 4 --gpu epyc-9654 --dtype bf16": "choose another machine",
     "all_reduce --n 4 --gpu h200": "--devices",
+    "--model llama3-8b --phase decode --N 9 --fusion bets --gpu h200":
+        "unknown fusion 'bets': did you mean 'best'?",
+    "--model llama3-8b --phase decode --N 9 --fusion best --schedule matmul --gpu h200":
+        "--schedule is not of a model: leave it out",
+    "softmax --n 4 --devices 4 --gpu h200": "--devices is not of softmax: leave it out",
 }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class _Answer:
 @opt.machine()
 @click.option("--tokens", metavar="INT", help="of decoding: new ones of each sequence in a step")
 @click.option("--attention", help="of a model: unfused, or fused as one operator")
+@click.option("--fusion", help="of a model's operators: none, paper, best, or a .json of groups")
 @click.option("--devices", metavar="INT", help="that train on data of their own")
 @click.option("--schedule", help="of a product or an attention; by default, the fewest words")
 @click.option("--launch-us", help="µs from one kernel to the next, instead of the machine's")
@@ -115,7 +116,7 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
     from iosim.roofline.work import works
 
     told = dict(given)
-    for x in ("phase", "tokens", "attention"):
+    for x in ("phase", "tokens", "attention", "fusion"):
         if x in told:
             raise InputError(f"--{x} is not of one operator but of a model: leave it out")
     schedule, batch = told.pop("schedule", None), told.pop("batch", None)
@@ -174,11 +175,12 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     options: dict[str, Any] = {**numbers, "dtype": dtype}
     if "attention" in given:
         options["attention"] = given["attention"]
+    fusion = given.get("fusion", "none")
 
     def at(batch: int) -> Workload:
         return workload(name, phase, batch=batch, **options)
 
-    works: Callable[..., Any] = partial(works_of, machine=roof.machine)
+    works: Callable[..., Any] = partial(works_of, machine=roof.machine, fusion=fusion)
     step = at(batch)
     found = Roofline(roof, dtype, roof.timed_all(works(step)))
     ridge = reached(
@@ -189,7 +191,7 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
         then = Roofline(roof, dtype, roof.timed_all(works(at(ridge.batch))))
     holds = kept(step)
     more = {
-        "model": name, "phase": phase, "batch": batch, **options,
+        "model": name, "phase": phase, "batch": batch, **options, "fusion": fusion,
         "kept_bytes": holds | {"all": sum(holds.values())},
         "capacity_bytes": roof.machine.capacity_bytes,
         "fits": sum(holds.values()) <= roof.machine.capacity_bytes,

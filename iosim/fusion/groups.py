@@ -31,11 +31,14 @@ class Groups:
         graph: the graph.
         M: words of fast memory.
         intermediate_tiles: whether attention may be a kernel.
+        within: words in which each kernel of several operators fits, too: of an SM, where M is what
+            the chip holds.
     """
 
     graph: Graph
     M: int
     intermediate_tiles: bool = False
+    within: int | None = None
 
     @cached_property
     def legal(self) -> dict[int, FusedKernel]:
@@ -49,6 +52,8 @@ class Groups:
             part = self.part(mask)
             try:
                 made = connected(part, self.M, self.intermediate_tiles)
+                if self.within is not None:
+                    connected(part, self.within, self.intermediate_tiles)
             except Illegal:
                 continue
             if made.words <= sum(alone_words[k] for k in bits(mask)):

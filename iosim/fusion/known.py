@@ -45,15 +45,18 @@ class Fusion:
     Attributes:
         name: the registry's key.
         says: what it is.
-        of: the partition, from a graph, M, and whether tiles between contractions may stay.
+        of: the partition, from a graph, M, whether tiles between contractions may stay, and the
+            words in which each kernel fits, too.
     """
 
     name: str
     says: str
-    of: Callable[[Graph, int, bool], Partition]
+    of: Callable[[Graph, int, bool, int | None], Partition]
 
 
-def fused(graph: Graph, how: str, M: int, *, intermediate_tiles: bool = False) -> Partition:
+def fused(
+    graph: Graph, how: str, M: int, *, intermediate_tiles: bool = False, within: int | None = None
+) -> Partition:
     """The kernels of a graph.
 
     Args:
@@ -61,6 +64,8 @@ def fused(graph: Graph, how: str, M: int, *, intermediate_tiles: bool = False) -
         how: a key of `FUSIONS`, or a file: JSON with ``groups``, a list of lists of names.
         M: words of fast memory at the boundary that is meant.
         intermediate_tiles: whether a kernel may keep tiles between two contractions: attention.
+        within: words in which each kernel that a search chooses fits, too: what one SM holds, where
+            M is what the chip holds.
 
     Raises InputError for an unknown fusion, a file that is none, groups that overlap, miss an
     operator or are no kernel, an M in which nothing fits, and a graph that is too large.
@@ -73,37 +78,41 @@ def fused(graph: Graph, how: str, M: int, *, intermediate_tiles: bool = False) -
     (48, 16)
     """
     if how in FUSIONS:
-        return FUSIONS[how].of(graph, M, intermediate_tiles)
+        return FUSIONS[how].of(graph, M, intermediate_tiles, within)
     if how.endswith(".json"):
         groups = _from_file(Path(how))
         return partition(graph, groups, M, how, intermediate_tiles=intermediate_tiles)
     raise InputError(f"unknown fusion {how!r}: {closest(how, FUSIONS)}; or name a .json file")
 
 
+class Absent(InputError):
+    """A graph that has none of the operators of some groups."""
+
+
 def completed(graph: Graph, groups: Names, how: str) -> list[tuple[str, ...]]:
     """Those of the operators that the graph has, and all others alone.
 
-    Raises InputError where the graph has none of them.
+    Raises Absent where the graph has none of them.
     """
     known = {op.name for op in graph.operators}
     found = [here for names in groups if (here := tuple(x for x in names if x in known))]
     if not found:
-        raise InputError(f"{graph.name} has no operator of the groups of {how}: choose another")
+        raise Absent(f"{graph.name} has no operator of the groups of {how}: choose another")
     inside = {x for names in found for x in names}
     return [*found, *((op.name,) for op in graph.operators if op.name not in inside)]
 
 
-def _none(graph: Graph, M: int, intermediate_tiles: bool) -> Partition:
+def _none(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
     return partition(graph, [(op.name,) for op in graph.operators], M, "none")
 
 
-def _paper(graph: Graph, M: int, intermediate_tiles: bool) -> Partition:
+def _paper(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
     groups = completed(graph, tuple(PAPER.values()), "paper, which are of BERT's layer")
-    return partition(graph, groups, M, "paper", intermediate_tiles=intermediate_tiles)
+    return partition(graph, groups, M, "paper", intermediate_tiles=tiles)
 
 
-def _best(graph: Graph, M: int, intermediate_tiles: bool) -> Partition:
-    return Partition(graph.name, "best", M, tuple(best(Groups(graph, M, intermediate_tiles))))
+def _best(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
+    return Partition(graph.name, "best", M, tuple(best(Groups(graph, M, tiles, within))))
 
 
 def _from_file(path: Path) -> list[list[str]]:

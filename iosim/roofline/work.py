@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.errors import InputError
+from iosim.fusion import Absent, fused, kernel
 from iosim.hardware import Hardware
 from iosim.layers.graph import Graph
 from iosim.layers.traffic import Crossing, moved
@@ -106,9 +107,9 @@ CLASSES = ("contraction", "normalisation", "elementwise", "communication")
 
 def works(
     graph: Graph, machine: Hardware, times: int = 1, *, schedule: str | None = None,
-    boundaries: Collection[str] = tuple(BOUNDARIES),
+    fusion: str = "none", boundaries: Collection[str] = tuple(BOUNDARIES),
 ) -> list[Work]:  # fmt: skip
-    """The kernels of a graph: one for each operator.
+    """The kernels of a graph.
 
     Args:
         graph: the operators.
@@ -116,35 +117,60 @@ def works(
         times: how often the graph runs.
         schedule: of contractions and attention, at each boundary; by default the one that moves the
             fewest words there.
+        fusion: ``none``, where each operator is a kernel; or another of `iosim.fusion.fused`.  The
+            best are those that move the fewest words at L2↔DRAM among kernels that fit in an SM.
         boundaries: at which of `BOUNDARIES` bytes are counted.
 
-    Raises InputError where the machine lacks a size, a schedule doesn't fit the operator, or
-    nothing fits in the fast memory.
+    Raises InputError where the machine lacks a size, a schedule doesn't fit the operator or is
+    given for fused kernels, nothing fits in the fast memory, or as `iosim.fusion.fused` does.
     """
     M = {at: BOUNDARIES[at].M(machine, graph.dtype) for at in boundaries}
+    if fusion == "none":
+        return [
+            work_of([op], {at: moved(op, words, schedule) for at, words in M.items()}, graph, times)
+            for op in graph.operators
+        ]
+    if schedule is not None:
+        raise InputError(f"--schedule {schedule} is for operators that are not fused: leave it out")
+    chip, sm = (BOUNDARIES[at].M(machine, graph.dtype) for at in (L2_DRAM, SM_L2))
+    named = {op.name: op for op in graph.operators}
     return [
         work_of(
-            [op], {at: moved(op, words, schedule) for at, words in M.items()},
-            op.words_in, op.words_out, graph, times,
+            [named[x] for x in one.names],
+            {at: one.crossing if at == L2_DRAM else kernel(graph, one.names, words).crossing
+             for at, words in M.items()},
+            graph, times,
         )
-        for op in graph.operators
+        for one in fused(graph, fusion, chip, within=sm).groups
     ]  # fmt: skip
 
 
-def works_of(workload: Workload, machine: Hardware, **options: Any) -> list[Work]:
-    """The kernels of a model's parts; options as those of `works`."""
-    return [
-        work
-        for part in workload.parts
-        for work in works(part.graph, machine, part.times, **options)
-    ]
+def works_of(
+    workload: Workload, machine: Hardware, *, fusion: str = "none", **options: Any
+) -> list[Work]:
+    """The kernels of a model's parts; options as those of `works`.
+
+    A part that has none of the operators of a fusion's groups is not fused.  Raises InputError
+    where that is every part, and as `works` does.
+    """
+    found: list[Work] = []
+    absent: list[Absent] = []
+    for part in workload.parts:
+        try:
+            found += works(part.graph, machine, part.times, fusion=fusion, **options)
+        except Absent as error:
+            absent.append(error)
+            found += works(part.graph, machine, part.times, **options)
+    if len(absent) == len(workload.parts):
+        raise absent[0]
+    return found
 
 
 def work_of(
-    operators: list[Operator], crossings: Mapping[str, Crossing], words_in: int, words_out: int,
-    graph: Graph, times: int = 1,
-) -> Work:  # fmt: skip
+    operators: list[Operator], crossings: Mapping[str, Crossing], graph: Graph, times: int = 1
+) -> Work:
     """One kernel of some operators of a graph, from the words that it moves at each boundary."""
+    reads, writes = graph.part({op.name for op in operators})
     dtypes = [_of_products(op, graph.dtype) for op in operators if op.products]
     return Work(
         " + ".join(op.name for op in operators),
@@ -154,8 +180,8 @@ def work_of(
         sum(op.products for op in operators),
         sum(op.flop - op.products for op in operators),
         max(dtypes, key=word_bytes, default=graph.dtype),
-        words_in,
-        words_out,
+        sum(reads.values()),
+        sum(writes.values()),
         {at: _by_role(crossing, graph) for at, crossing in crossings.items()},
         {at: crossing.how for at, crossing in crossings.items()},
         sum(_link_bytes(op, graph.dtype) for op in operators),
