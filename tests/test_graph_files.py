@@ -375,5 +375,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert bad.stderr.splitlines() == [
         "iosim: mine.toml: gleu: unknown kind of operator 'gleu': did you mean 'gelu'?"
     ]
+    kinds = json.loads(run("graph", "--kinds", "--json").stdout)
+    assert [x["kind"] for x in kinds] == list(OPERATORS)
+    assert run("graph").stderr == "iosim: graph needs a file: name one, or ask for --kinds\n"
     both = run("graph", path, "--json", "--as-file")
     assert (both.returncode, len(both.stderr.splitlines())) == (2, 1)

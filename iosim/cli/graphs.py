@@ -11,14 +11,15 @@ from iosim.cli import options as opt
 from iosim.errors import InputError
 from iosim.layers.graph import Graph
 from iosim.layers.writing import Groups
-from iosim.operators import Operator
+from iosim.operators import OPERATORS, Operator
 
 
 @click.command()
-@click.argument("source", metavar="FILE")
+@click.argument("source", metavar="FILE", required=False)
 @opt.as_json
 @click.option("--as-file", is_flag=True, help="print the graph itself, as a file in JSON")
-def graph(source: str, as_json: bool, as_file: bool) -> None:
+@click.option("--kinds", "only_kinds", is_flag=True, help="list the kinds of operators instead")
+def graph(source: str | None, as_json: bool, as_file: bool, only_kinds: bool) -> None:
     """Print the operators of a graph: class, flop, words read and written, and sums by class.
 
     FILE is a graph in TOML or JSON.
@@ -27,6 +28,12 @@ def graph(source: str, as_json: bool, as_file: bool) -> None:
 
     if as_json and as_file:
         raise InputError("--json prints counts and --as-file the graph: choose one")
+    if only_kinds:
+        rows = kinds()
+        opt.print_json(rows) if as_json else opt.print_rows(rows)
+        return
+    if source is None:
+        raise InputError("graph needs a file: name one, or ask for --kinds")
     found, groups = _from(source)
     if as_file:
         click.echo(to_json(found, groups))
@@ -39,6 +46,24 @@ def graph(source: str, as_json: bool, as_file: bool) -> None:
 def _from(source: str) -> tuple[Graph, Groups]:
     written = opt.GRAPH.convert(source, None, None)
     return written.graph, written.groups
+
+
+def kinds() -> list[dict[str, Any]]:
+    """The kinds of operators, a row each."""
+
+    def several(number: int | None, fewer: int = 0) -> str:
+        if number is None:
+            return "any"
+        return f"{number - fewer} or {number}" if fewer else str(number)
+
+    return [
+        {
+            "kind": kind.name, "class": kind.klass, "reads": several(kind.reads),
+            "writes": several(kind.writes, kind.kept), "over": several(kind.over),
+            "settings": ", ".join(kind.settings), "says": kind.says,
+        }
+        for kind in OPERATORS.values()
+    ]  # fmt: skip
 
 
 def told(graph: Graph, groups: Groups) -> dict[str, Any]:
