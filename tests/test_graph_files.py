@@ -214,7 +214,7 @@ SHORT = {
         one("attention", "X X X", "Z", over="j i")
     ],
     "rope: shapes don't meet": [one("rope", "X Y Y", "Y", over="j")],
-    "append: shapes don't meet": [one("append", "X Y", "Y", over="j")],
+    "append: Y and Y must have the same axes, and X those": [one("append", "X Y", "Y", over="j")],
     "operator 1 must be a table, got 5": [5],
     "a tensor of operator gelu must be a table, got 5": [one("gelu", "", "X") | {"reads": [5]}],
 }  # fmt: skip

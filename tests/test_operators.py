@@ -231,6 +231,17 @@ def test_an_axis_that_no_input_has(case: Case) -> None:
 
 
 @each
+def test_an_output_without_one_of_its_axes(case: Case) -> None:
+    op = case.operator
+    for k, t in enumerate(op.writes):
+        for axis in t.names:
+            if case.kind == "gather_back" and axis != "i":
+                continue  # fewer tokens, each of which has more rows
+            thin = replace(t, axes=tuple(x for x in t.axes if x[0] != axis))
+            refused(case, writes=[*op.writes[:k], thin, *op.writes[k + 1 :]])
+
+
+@each
 def test_settings(case: Case) -> None:
     kind = OPERATORS[case.kind]
     said = refused(case, settings={**case.settings, "epsilom": 1})
@@ -242,6 +253,9 @@ def test_settings(case: Case) -> None:
     for setting, default in kind.settings.items():
         if default is None and setting in case.settings:
             assert refused(case, settings={}) == f"mine: {case.kind} needs {setting}: give it"
+        assert f"mine: {setting} must be " in refused(
+            case, settings={**case.settings, setting: "much"}
+        )
 
 
 def test_an_unknown_kind() -> None:

@@ -94,10 +94,11 @@ def _sort_check(op: Operator) -> None:
 # ---- rows of tokens ------------------------------------------------------------------------------
 
 
-def _rows_of(tokens: int, rows: int, places: int, *gates: int) -> Callable[[Operator], None]:
+def _rows_of(tokens: int, rows: int, places: int, *, gates: Sequence[int] = (),
+             like: Sequence[int] = ()) -> Callable[[Operator], None]:  # fmt: skip
     """A check that every token has the same number of rows; tensors by their place.
 
-    Gates have a word for each row: the axes of tokens, and one more.
+    Gates have a word for each row: the axes of tokens, and one more.  Others are like the rows.
     """
 
     def check(op: Operator) -> None:
@@ -116,7 +117,7 @@ def _rows_of(tokens: int, rows: int, places: int, *gates: int) -> Callable[[Oper
             if gate.axes[:-1] != first or gate.words != row.shape[0]:
                 raise InputError(f"{op.name}: {gate.name} must have the axes of the tokens of "
                                  f"{token.name} and one more, {row.shape[0]} words")  # fmt: skip
-        for twin in (t for t in every if t.axes[:1] == place.axes and len(t.axes) > 1):
+        for twin in (every[k] for k in like):
             if twin.axes != row.axes:
                 raise InputError(f"{op.name}: {twin.name} must have the axes of {row.name}")
 
@@ -303,8 +304,9 @@ KINDS = (
          "contraction", _weights, reads=3, check=_product_check, flop=_product_flop,
          problem=_as_sums),
     Kind("combine", "the sum of each token's rows, weighted; rows, places, weights", "elementwise",
-         _combine, reads=3, check=_rows_of(3, 0, 1, 2), gradient=_combine_gradient,
+         _combine, reads=3, check=_rows_of(3, 0, 1, gates=[2]), gradient=_combine_gradient,
          flop=lambda op: 2 * op.reads[0].words),
     Kind("combine_back", "gradients of combine to rows and weights", "elementwise", _combine_back,
-         reads=4, writes=2, check=_rows_of(0, 1, 2, 3, 5), flop=lambda op: 3 * op.reads[1].words),
+         reads=4, writes=2, check=_rows_of(0, 1, 2, gates=[3, 5], like=[4]),
+         flop=lambda op: 3 * op.reads[1].words),
 )  # fmt: skip
