@@ -81,6 +81,7 @@ class Machine:
     cluster: Cluster
     slow: dict[str, Any]
     sides: Sequence[frozenset[int]] = ()
+    behind: Sequence[frozenset[int]] = ()  # those that epilogues go through index by index
     tiled: bool = False  # sums stay from tile to tile
     fast: dict[Any, float] = field(default_factory=dict)
     loads: Counter[str] = field(default_factory=Counter)
@@ -99,7 +100,7 @@ class Machine:
         """Words of a tensor at a point, with their places: one for each index of its sides."""
         axes = self.cluster.axes[x]
         touched = dict.fromkeys(axes)
-        for side in self.sides:
+        for side in self.behind if str(tag).startswith("behind") else self.sides:
             if side & set(axes):
                 touched |= dict.fromkeys(sorted(side))
         here = None if x in self.cluster.made else tag
@@ -184,13 +185,7 @@ class Machine:
 
     def place(self, key: Any) -> tuple[int, ...]:
         x, at, _ = key
-        axes = self.cluster.axes[x]
-        touched = dict.fromkeys(axes)
-        for side in self.sides:
-            if side & set(axes):
-                touched |= dict.fromkeys(sorted(side))
-        where = dict(zip(touched, at, strict=True))
-        return tuple(where[a] for a in axes)
+        return at[: len(self.cluster.axes[x])]
 
     def finish(self) -> None:
         for key, _, place in self.gathering:
@@ -271,13 +266,14 @@ def by_tiles(
               if op.name not in ahead and op.kind.name != "contraction"]  # fmt: skip
     sides = [first.batch, first.left, *{lane[0].right for lane in lanes},
              *{s.k for lane in lanes for s in lane}]  # fmt: skip
-    machine = Machine(cluster, slow, [side for side in sides if side], tiled=True)
+    row = set().union(*(cluster.rows(op) for op in behind))
+    machine = Machine(cluster, slow, [side for side in sides if side],
+                      [side for side in sides if side and not side & row], tiled=True)  # fmt: skip
     mine = [_of(cluster, lane, behind) for lane in lanes]
     if sum(map(len, mine)) != len(behind):
         raise NoSchedule("an operator is neither before nor behind")
     lefts = list(_points(cluster, first.left))
     columns = [(n, at) for n, lane in enumerate(lanes) for at in _points(cluster, lane[0].right)]
-    row = set().union(*(cluster.rows(op) for op in behind))
     for b in _points(cluster, first.batch):
         for i in range(0, len(lefts), B_m):
             for j in range(0, len(columns), B_n):

@@ -13,6 +13,7 @@ from fusion_machine import Machine, schedules
 
 from iosim.fusion import kernel
 from iosim.fusion.groups import Groups
+from iosim.layers.blocks import Writer
 from iosim.layers.graph import Graph
 
 
@@ -54,3 +55,86 @@ def test_every_legal_kernel_of_random_graphs_runs_as_counted(part: int) -> None:
                 products += any("product" in name for name in names)
     assert ran > 100
     assert products > 30
+
+
+# Kernels of layers: batch axes, operands with some axes of a side, rows of a tile, sums, two
+# outputs of one operator, and operators that call axes by other names.  By name: operators as
+# lines, the kernel, and the M with which it is asked for.
+S = {"b": 2, "h": 3, "j": 4, "k": 4, "p": 2, "i": 6, "u": 5}
+LAYERS = {
+    "linear, bias, residual, norm": (
+        [("linear", "contraction", "X[b j i] W[i u] -> Y[b j u]"),
+         ("bias", "bias", "Y[b j u] B[u] -> Z[b j u]"),
+         ("residual", "add", "Z[b j u] R[b j u] -> A[b j u]"),
+         ("norm", "layer_norm", "A[b j u] G[u] E[u] -> N[b j u] mean[b j] rstd[b j]", "u")],
+        ["linear", "bias", "residual", "norm"], (70, 200),
+    ),
+    "heads and their biases": (
+        [("query", "contraction", "X[b j i] WQ[i h p] -> Q0[b h j p]"),
+         ("query bias", "bias", "Q0[b h j p] BQ[h p] -> Q[b h j p]"),
+         ("key", "contraction", "X[b k i] WK[h p i] -> K0[b h k p]"),
+         ("key bias", "bias", "K0[b h k p] BK[h p] -> K[b h k p]"),
+         ("value", "contraction", "X[b k i] WV[u i] -> V[b k u]"),
+         ("turn", "rope", "Q[b h j p] cos[j p] sin[j p] -> Q1[b h j p]", "p")],
+        ["query", "query bias", "key", "key bias", "value"], (20, 60, 200),
+    ),
+    "an operand with some axes of both sides": (
+        [("query", "contraction", "X[b j i] WQ[i h p] -> Q0[b h j p]"),
+         ("turn", "rope", "Q0[b h j p] cos[j p] sin[j p] -> Q1[b h j p]", "p")],
+        ["query", "turn"], (30, 90),
+    ),
+    "a product with batch axes, and one operand of all batches": (
+        [("scores", "contraction", "Q[b h j p] K[b h k p] -> S[b h j k]"),
+         ("near", "bias", "S[b h j k] D[j k] -> T[b h j k]"),
+         ("softmax", "softmax", "T[b h j k] -> P[b h j k]", "k"),
+         ("masked", "multiply", "P[b h j k] F[b h j k] -> O[b h j k]")],
+        ["scores", "near", "softmax", "masked"], (25, 60),
+    ),
+    "gate, up and SwiGLU": (
+        [("gate", "contraction", "X[b j i] WG[i u] -> G[b j u]"),
+         ("up", "contraction", "X[b j i] WU[u i] -> U[b j u]"),
+         ("act", "swiglu", "G[b j u] U[b j u] -> A[b j u]"),
+         ("back", "swiglu_back", "D[b j u] G[b j u] U[b j u] -> E[b j u] F[b j u]")],
+        ["gate", "up", "act"], (20, 70),
+    ),
+    "a sum of products with inputs that are made": (
+        [("times", "multiply", "dA[b j u] mask[b j u] -> dB[b j u]"),
+         ("first", "contraction", "dB[b j u] W1[i u] -> P1[b j i]"),
+         ("second", "contraction", "dC[b j h] W2[i h] -> P2[b j i]"),
+         ("sum", "add", "P1[b j i] R[b j i] P2[b j i] -> dX[b j i]"),
+         ("weights", "contraction", "dB[b j u] X[b j i] -> dW[u i]")],
+        ["times", "first", "second", "sum"], (30, 90),
+    ),
+    "a prologue that lacks k, an epilogue with sums": (
+        [("rows", "multiply", "X[b j i] r[b j] -> Y[b j i]"),
+         ("columns", "bias", "Y[b j i] c[i] -> Z[b j i]"),
+         ("linear", "contraction", "Z[b j i] W[i u] -> O[b j u]"),
+         ("relu", "relu_back", "O[b j u] H[b j u] -> dH[b j u]"),
+         ("db", "sum", "dH[b j u] -> db[u]", "b j")],
+        ["rows", "columns", "linear", "relu", "db"], (25, 40, 100),
+    ),
+    "a weight's gradient and its update": (
+        [("dW", "contraction", "dY[b j u] X[b j i] -> dW[i u]"),
+         ("step", "adam", "W[i u] dW[i u] m[i u] v[i u] -> W1[i u] m1[i u] v1[i u]")],
+        ["dW", "step"], (20, 80),
+    ),
+    "rows of the backward pass": (
+        [("dG", "layer_norm_dw", "dY[b j i] X[b j i] mean[b j] rstd[b j] -> dG[i] dE[i]", "b j"),
+         ("dX", "layer_norm_dx", "dY[b j i] X[b j i] G[i] mean[b j] rstd[b j] -> dX[b j i]", "i"),
+         ("times", "multiply", "dX[b j i] mask[b j i] -> dZ[b j i]"),
+         ("db", "sum", "dZ[b j i] -> db[i]", "b j")],
+        ["dG", "dX", "times", "db"], (80,),
+    ),
+}  # fmt: skip
+
+
+def of_lines(name: str) -> Graph:
+    write = Writer(S)
+    for one, kind, text, *over in LAYERS[name][0]:
+        write(one, kind, text, *over)
+    return Graph(name, tuple(write.operators))
+
+
+@pytest.mark.parametrize(("name", "M"), [(name, M) for name in LAYERS for M in LAYERS[name][2]])
+def test_kernels_of_layers_run_as_counted(name: str, M: int) -> None:
+    check(of_lines(name), LAYERS[name][1], M)

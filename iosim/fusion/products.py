@@ -15,7 +15,8 @@ other, as if n were the sum (Q, K and V).
   read comes once for each output tile.  Sums over axes of the output are held whole, from the
   first tile to the last.
 
-An operand that has only some axes of a side is loaded for each index of that side.  The tiles are
+An operand that has only some axes of a side is loaded for each index of that side, unless each tile
+has the whole side.  The tiles are
 those that move the fewest words among all that fit: every B_m, with the largest B_n beside it.
 """
 
@@ -268,8 +269,14 @@ class _Product:
                         yield name, batch * again * k * (size if has & side else trips)
             for name in self._from_outside(strip.behind):
                 has = part.has[name]
-                l = self.m if has & self.left else across
-                yield name, batch * l * (n if has & strip.right else own)
+                rows = self._along("left", self.left, has, across)
+                yield name, batch * rows * self._along("right", strip.right, has, own)
+
+    def _along(self, side: str, axes: Axes, has: Axes, tiles: np.ndarray) -> np.ndarray | int:
+        """How often along a side what an epilogue reads is loaded."""
+        if not has & axes:
+            return tiles
+        return self.part.words(has & axes if side == self.whole else axes)
 
     def _from_outside(self, operators: tuple[Operator, ...]) -> list[str]:
         read = dict.fromkeys(t.name for op in operators for t in op.reads)
@@ -325,7 +332,7 @@ class _Product:
                 continue
             has = part.has[name]
             if self.whole:
-                piece = part.words(inner) * ONE if has & inner else ONE
+                piece = part.words(has & inner) * ONE
                 if has & axes or not axes:
                     passing[name] = piece
                 else:
