@@ -14,6 +14,7 @@ from fusion_graphs import random_graph
 from iosim.errors import InputError
 from iosim.fusion import Illegal, fused, kernel
 from iosim.layers.graph import Graph
+from iosim.operators import operand, operator
 
 
 def partitions(names: list[str]) -> Iterator[list[list[str]]]:
@@ -125,3 +126,16 @@ def test_best_is_the_best_of_all_partitions_of_many_more_graphs() -> None:
 def test_an_unknown_fusion_names_the_closest() -> None:
     with pytest.raises(InputError, match="unknown fusion 'bets': did you mean 'best'"):
         fused(random_graph(0), "bets", 100)
+
+
+def test_two_axes_of_one_operator_that_become_one_are_refused() -> None:
+    s = {"t": 4, "k": 4, "i": 4}
+    x, w = operand("X", "t i", s), operand("W", "i k", s)
+    y, z = operand("Y", "t k", s), operand("Z", "t k", s)
+    square = Graph("square", (
+        operator("linear", "contraction", [x, w], [y]),
+        operator("residual", "add", [y, operand("X", "t k", s)], [z]),
+    ))  # fmt: skip
+    with pytest.raises(Illegal, match="axes i and k of linear become one"):
+        kernel(square, ["linear", "residual"], 100)
+    assert len(fused(square, "best", 100).groups) == 2

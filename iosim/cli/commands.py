@@ -74,6 +74,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.roofline:roofline",
         "The least time of operators on a machine, and what sets it, by both boundaries.",
     ),
+    "fuse": (
+        "iosim.cli.fusing:fuse",
+        "Kernels that operators are put into, and the words that this saves at one boundary.",
+    ),
     "optimal": (
         "iosim.cli.pebbling:optimal",
         "Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.",

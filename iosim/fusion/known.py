@@ -13,7 +13,8 @@ from iosim.fusion.groups import Groups
 from iosim.fusion.partitions import Partition, partition
 from iosim.layers.graph import Graph
 
-Names = tuple[tuple[str, ...], ...]
+# Files of groups that something else has chosen, each a fusion by the name of the file.
+RECORDED = Path(__file__).parent / "recorded"
 
 # The kernels of Ivanov et al. for BERT's layer (arXiv 2007.00072), by the names of their artifact,
 # spcl/substation, whose config_selection/ops.py says what each reads and writes.  Theirs scale the
@@ -36,6 +37,8 @@ PAPER: dict[str, tuple[str, ...]] = {
     "baib": ("query bias dBQ", "key bias dBK", "value bias dBV"),
     "bei": ("dX",),
 }
+# Operators that no other layer has.
+_BERT = ("attention norm", "linear 1 bias", "feed-forward norm")
 
 
 @dataclass(frozen=True)
@@ -86,20 +89,7 @@ def fused(
 
 
 class Absent(InputError):
-    """A graph that has none of the operators of some groups."""
-
-
-def completed(graph: Graph, groups: Names, how: str) -> list[tuple[str, ...]]:
-    """Those of the operators that the graph has, and all others alone.
-
-    Raises Absent where the graph has none of them.
-    """
-    known = {op.name for op in graph.operators}
-    found = [here for names in groups if (here := tuple(x for x in names if x in known))]
-    if not found:
-        raise Absent(f"{graph.name} has no operator of the groups of {how}: choose another")
-    inside = {x for names in found for x in names}
-    return [*found, *((op.name,) for op in graph.operators if op.name not in inside)]
+    """A fusion of another graph than the one that is given."""
 
 
 def _none(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
@@ -107,8 +97,28 @@ def _none(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
 
 
 def _paper(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
-    groups = completed(graph, tuple(PAPER.values()), "paper, which are of BERT's layer")
+    """Without dropout, or without a backward pass, the kernels have the rest of their operators."""
+    known = {op.name for op in graph.operators}
+    if lacks := [x for x in _BERT if x not in known]:
+        raise Absent(f"paper has kernels of BERT's layer: {graph.name} has no {lacks[0]!r}")
+    groups = [here for names in PAPER.values() if (here := [x for x in names if x in known])]
+    inside = {x for names in groups for x in names}
+    groups += [[op.name] for op in graph.operators if op.name not in inside]
     return partition(graph, groups, M, "paper", intermediate_tiles=tiles)
+
+
+def _recorded(path: Path) -> Fusion:
+    told = json.loads(path.read_text(encoding="utf-8"))
+    name = path.stem
+    names = {x for group in told["groups"] for x in group}
+
+    def of(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
+        if other := names ^ {op.name for op in graph.operators}:
+            raise Absent(f"{name} is recorded of {told['graph']}: {graph.name} differs, in "
+                         f"{min(other)!r}")  # fmt: skip
+        return partition(graph, told["groups"], M, name, intermediate_tiles=tiles)
+
+    return Fusion(name, f"{told['says']}: PyTorch {told['torch']}", of)
 
 
 def _best(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
@@ -133,6 +143,7 @@ FUSIONS: dict[str, Fusion] = {
     for one in (
         Fusion("none", "each operator is a kernel", _none),
         Fusion("paper", "the kernels of Ivanov et al. for BERT's layer", _paper),
+        *map(_recorded, sorted(RECORDED.glob("*.json"))),
         Fusion("best", "the legal kernels that move the fewest words", _best),
     )
 }

@@ -1,0 +1,159 @@
+"""fuse."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from iosim.cli import options as opt
+from iosim.errors import InputError, closest
+from iosim.fusion import fused
+from iosim.fusion.chain import chain
+from iosim.fusion.report import rows, totals
+from iosim.hardware import Hardware, machine
+from iosim.layers.graph import Graph
+from iosim.layers.workload import workload
+from iosim.units import parse_int, parse_range, parse_words
+
+# Where M comes from, by the boundary's name as it is typed.
+BOUNDARIES = {"dram": ("L2↔DRAM", "chip_words"), "sm": ("SM↔L2", "sm_words")}
+STAGES = ("layer", "embedding", "head")
+GPU = "h200"
+# Operators of a chain, at most.
+LONGEST = 256
+
+
+@click.command()
+@click.argument("what", required=False, metavar="[chain]")
+@click.option("--model", help="a published configuration, like bert-large")
+@click.option("--phase", help="training, prefill or decode", default=None)
+@opt.sizes("N", metavar="INT", N="tokens of context")
+@click.option("--batch", metavar="INT", help="sequences; 1 by default")
+@click.option("--tokens", metavar="INT", help="new tokens of each sequence, in decoding")
+@click.option("--part", help="layer (by default), embedding or head")
+@click.option("--attention", help="unfused (by default), or fused: one operator from the start")
+@click.option(
+    "--fusion", metavar="NAME|FILE.json", help="none, paper, best (by default), or groups"
+)
+@opt.memory()
+@opt.machine()
+@click.option(
+    "--boundary", help="whose M a machine gives: dram (L2↔DRAM, by default) or sm (SM↔L2)"
+)
+@click.option("--intermediate-tiles", is_flag=True,
+              help="a kernel may keep tiles between two contractions: attention")  # fmt: skip
+@click.option("--k", "k", metavar="RANGE", help="of a chain: how many operators, like 1:16")
+@click.option("--words", metavar="SIZE", help="of a chain: words of each tensor, like 4Mi")
+@opt.dtype
+@opt.as_json
+def fuse(what: str | None, M: str | None, gpu: Hardware | None, boundary: str | None,
+         dtype: str | None, as_json: bool, **given: Any) -> None:  # fmt: skip
+    """Kernels that operators are put into, and the words that this saves at one boundary."""
+    held, named = _memory(M, gpu, boundary, dtype or "fp16")
+    where = {"boundary": named, "M": held}
+    sizes = given.pop("sizes")
+    typed = {x: v for x, v in {**given, **sizes}.items() if v not in (None, False)}
+    if what == "chain":
+        _of_chain(typed, where, as_json)
+    elif what is not None:
+        raise InputError(f"unknown graph {what!r}: {closest(what, ['chain'])}, or give --model")
+    else:
+        _of_model(typed, dtype or "fp16", where, as_json)
+
+
+def _memory(
+    M: str | None, gpu: Hardware | None, boundary: str | None, dtype: str
+) -> tuple[int, str]:
+    """M in words, and the name of its boundary."""
+    if M is not None:
+        if gpu is not None:
+            raise InputError("--M and --gpu both say how much fits: give one")
+        if boundary is not None:
+            raise InputError("--boundary says whose M a machine gives: leave out --M, or it")
+        return parse_words("M", M, dtype), "the boundary of M"
+    boundary = boundary or "dram"
+    if boundary not in BOUNDARIES:
+        raise InputError(f"unknown boundary {boundary!r}: {closest(boundary, BOUNDARIES)}")
+    said, words = BOUNDARIES[boundary]
+    found = gpu or machine(GPU)
+    return getattr(found, words)(dtype), f"{said} of {found.name}"
+
+
+def _of_chain(typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> None:
+    _only(typed, ("k", "words"), "a chain")
+    if missing := [x for x in ("k", "words") if x not in typed]:
+        raise InputError(f"a chain needs --{missing[0]}: give --k 1:16 --words 4Mi")
+    n = parse_int("words", typed["words"])
+    text = re.sub(r"^\s*(\w+)\s*:\s*(\w+)\s*$", r"\1:\2:+1", typed["k"])
+    found = []
+    for k in parse_range("k", text):
+        if k > LONGEST:
+            raise InputError(f"a chain of {k:,} operators is too long: give at most {LONGEST}")
+        graph = chain(k, n)
+        none, best = (fused(graph, how, where["M"]).words for how in ("none", "best"))
+        found.append({"k": k, "words_none": none, "words_best": best, "ratio": none / best})
+    if as_json:
+        opt.print_json(where | {"words": n, "chains": found})
+        return
+    _title(f"{n:,} words", where)
+    opt.print_rows(found)
+
+
+def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json: bool) -> None:
+    _only(typed, ("model", "phase", "batch", "N", "tokens", "part", "attention", "fusion",
+                  "intermediate_tiles"), "a model")  # fmt: skip
+    for needed in ("model", "phase", "N"):
+        if needed not in typed:
+            raise InputError(f"a model's graph needs --{needed}: give "
+                             "--model bert-large --phase training --N 512, or chain")  # fmt: skip
+    graph = _graph(typed, dtype)
+    tiles = bool(typed.get("intermediate_tiles"))
+    found = fused(graph, typed.get("fusion", "best"), where["M"], intermediate_tiles=tiles)
+    groups = rows(graph, found)
+    every = totals(graph, found, intermediate_tiles=tiles)
+    if as_json:
+        opt.print_json({
+            "graph": graph.name, "phase": typed["phase"], "dtype": dtype, **where,
+            "intermediate_tiles": tiles, "fusion": found.how,
+            "groups": [r | {"loads": k.crossing.loads, "stores": k.crossing.stores}
+                       for r, k in zip(groups, found.groups, strict=True)],
+            "totals": every,
+        })  # fmt: skip
+        return
+    _title(f"{graph.name}, {typed['phase']}, {dtype}, fusion {found.how}", where)
+    opt.print_table(
+        ["operators", "words in", "words out", "words saved", "schedule"],
+        [[" + ".join(r["operators"]), r["words_in"], r["words_out"], r["words_saved"],
+          r["schedule"]] for r in groups],
+    )  # fmt: skip
+    click.echo()
+    opt.print_table(
+        ["fusion", "kernels", "words", "of none"],
+        [[r["fusion"], r["kernels"], r["words"], r["of_none"]] for r in every if not r["note"]],
+    )
+    for r in every:
+        opt.remark(r["note"] and f"fusion {r['fusion']}: {r['note']}")
+
+
+def _graph(typed: dict[str, Any], dtype: str) -> Graph:
+    part = typed.get("part", "layer")
+    if part not in STAGES:
+        raise InputError(f"unknown part {part!r}: {closest(part, STAGES)}")
+    numbers = {x: parse_int(x, typed[x]) for x in ("batch", "N", "tokens") if x in typed}
+    whole = workload(typed["model"], typed["phase"], dtype=dtype,
+                     attention=typed.get("attention", "unfused"),
+                     **({"batch": 1} | numbers))  # fmt: skip
+    (found,) = (s.graph for s in whole.parts if s.graph.name == f"{whole.name} {part}")
+    return found
+
+
+def _only(typed: dict[str, Any], known: tuple[str, ...], what: str) -> None:
+    for x in typed:
+        if x not in known:
+            raise InputError(f"--{x.replace('_', '-')} is not of {what}: leave it out")
+
+
+def _title(text: str, where: dict[str, Any]) -> None:
+    click.echo(f"{text}; words at {where['boundary']}, M = {where['M']:,} words")

@@ -1,0 +1,58 @@
+"""What a fusion saves, as rows: a kernel each, and totals of the fusions that a graph has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iosim.errors import InputError
+from iosim.fusion.known import FUSIONS, fused
+from iosim.fusion.partitions import Partition
+from iosim.layers.graph import Graph
+
+
+def rows(graph: Graph, found: Partition) -> list[dict[str, Any]]:
+    """Each kernel: its operators, words in and out, words that it saves, and its schedule.
+
+    What it saves is held against its operators one by one.
+
+    >>> from iosim.fusion import fused
+    >>> from iosim.fusion.chain import chain
+    >>> [(r["words_in"], r["words_out"], r["words_saved"])
+    ...  for r in rows(chain(3, 8), fused(chain(3, 8), "best", M=2))]
+    [(8, 8, 32)]
+    """
+    alone = {k.names[0]: k.words for k in fused(graph, "none", found.M).groups}
+    return [
+        {
+            "operators": list(group.names),
+            "words_in": sum(group.crossing.loads.values()),
+            "words_out": sum(group.crossing.stores.values()),
+            "words_saved": sum(alone[x] for x in group.names) - group.words,
+            "schedule": group.crossing.how,
+        }
+        for group in found.groups
+    ]
+
+
+def totals(
+    graph: Graph, found: Partition, *, intermediate_tiles: bool = False
+) -> list[dict[str, Any]]:
+    """Kernels and words of each fusion that the graph has, the one that is asked for among them.
+
+    A fusion whose kernels are of another graph, or don't fit in M, has its reason as a note.
+    """
+    answers: list[dict[str, Any]] = []
+    none = fused(graph, "none", found.M).words
+    for how in dict.fromkeys((*FUSIONS, found.how)):
+        row: dict[str, Any] = {"fusion": how, "kernels": None, "words": None, "of_none": None,
+                               "note": ""}  # fmt: skip
+        try:
+            one = found if how == found.how else fused(
+                graph, how, found.M, intermediate_tiles=intermediate_tiles
+            )  # fmt: skip
+            row |= {"kernels": len(one.groups), "words": one.words,
+                    "of_none": round(one.words / none, 4)}  # fmt: skip
+        except InputError as error:
+            row["note"] = str(error)
+        answers.append(row)
+    return answers

@@ -1,0 +1,233 @@
+"""iosim fuse: what scripts rely on, and one line for bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_cli import iosim_, ok
+
+from iosim.fusion import FUSIONS, PAPER, Illegal, fused, kernel, partition
+from iosim.fusion.known import RECORDED
+from iosim.fusion.members import fusable
+from iosim.layers.architectures import layer
+from iosim.layers.graph import Graph
+from iosim.operators import OPERATORS, Operator
+from iosim.operators.base import operand
+
+BERT = ("--model", "bert-large", "--phase", "training", "--batch", "8", "--N", "512")
+M = 26_214_400
+
+
+@pytest.fixture(scope="module")
+def bert() -> Graph:
+    return layer("bert-large", "training", batch=8, N=512)
+
+
+def told(*words: str) -> Any:
+    return json.loads(ok("fuse", *words, "--json"))
+
+
+def test_a_chain_moves_2n_words_instead_of_2kn() -> None:
+    answer = told("chain", "--k", "1:16", "--words", "4Mi")
+    assert [r["k"] for r in answer["chains"]] == list(range(1, 17))
+    for r in answer["chains"]:
+        assert r["words_none"] == 2 * r["k"] * 2**22
+        assert r["words_best"] == 2 * 2**22
+        assert r["ratio"] == r["k"]
+    assert answer["boundary"] == "L2↔DRAM of h200"
+
+
+def test_a_model_as_json_adds_up(bert: Graph) -> None:
+    answer = told(*BERT, "--M", str(M))
+    groups = answer["groups"]
+    assert sorted(x for g in groups for x in g["operators"]) == sorted(
+        op.name for op in bert.operators
+    )
+    totals = {r["fusion"]: r for r in answer["totals"]}
+    assert set(totals) == set(FUSIONS)
+    assert sum(g["words_in"] + g["words_out"] for g in groups) == totals["best"]["words"]
+    saved = sum(g["words_saved"] for g in groups)
+    assert totals["none"]["words"] - saved == totals["best"]["words"]
+    for g in groups:
+        assert sum(g["loads"].values()) == g["words_in"]
+        assert sum(g["stores"].values()) == g["words_out"]
+    words = [totals[x]["words"] for x in ("best", "paper", "inductor-cpu", "none")]
+    assert words == sorted(words)
+    assert len(set(words)) == 4
+
+
+def test_none_is_what_each_operator_moves_alone(bert: Graph) -> None:
+    none = fused(bert, "none", M)
+    assert none.words == sum(kernel(bert, [op.name], M).words for op in bert.operators)
+    assert none.words == sum(op.words_in + op.words_out for op in bert.operators)
+
+
+def test_intermediate_tiles_make_attention_one_kernel_where_nothing_reads_between() -> None:
+    prefill = layer("gpt2", "prefill", batch=8, N=512)
+    without, with_ = (fused(prefill, "best", M, intermediate_tiles=x) for x in (False, True))
+    (group,) = (g for g in with_.groups if "softmax" in g.names)
+    assert group.names == ("scores", "scale", "mask", "softmax", "weighted sum")
+    assert group.crossing.how.startswith("flash2")
+    assert all("scores" not in g.names or "weighted sum" not in g.names for g in without.groups)
+    assert with_.words < without.words
+    one = layer("gpt2", "prefill", batch=8, N=512, attention="fused")
+    assert with_.words == fused(one, "best", M).words
+
+
+def test_in_training_the_weights_are_read_again_so_attention_stays_apart(bert: Graph) -> None:
+    assert fused(bert, "best", M, intermediate_tiles=True) == fused(bert, "best", M)
+    with pytest.raises(
+        Illegal, match="attention dropout is not what comes between scores and weights"
+    ):
+        kernel(bert, ["scores", "scale", "softmax", "attention dropout", "weighted sum"], M,
+               intermediate_tiles=True)  # fmt: skip
+
+
+def test_the_paper_s_kernels_are_legal_and_save_words(bert: Graph) -> None:
+    alone = {k.names[0]: k.words for k in fused(bert, "none", M).groups}
+    names = {x for group in PAPER.values() for x in group}
+    assert names <= alone.keys()
+    for group in PAPER.values():
+        if len(group) > 1 and group[0] not in ("query bias", "query bias dBQ"):
+            assert kernel(bert, group, M).words < sum(alone[x] for x in group), group
+    everything = set(alone) - names
+    assert all(bert_op.klass == "contraction" for bert_op in bert.operators
+               if bert_op.name in everything)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.glob("*.json")), ids=lambda p: p.stem)
+def test_a_recorded_fusion_says_what_it_is_of_and_is_legal(path: Path, bert: Graph) -> None:
+    found = json.loads(path.read_text())
+    assert {"says", "torch", "device", "graph", "groups"} <= found.keys()
+    assert sorted(x for g in found["groups"] for x in g) == sorted(op.name for op in bert.operators)
+    assert fused(bert, path.stem, M).words < fused(bert, "none", M).words
+
+
+def test_inductor_s_record_comes_out_again(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from experiments.inductor_groups import main
+
+    main(["--out", str(tmp_path / "again.json")])
+    again = json.loads((tmp_path / "again.json").read_text())
+    before = json.loads((RECORDED / "inductor-cpu.json").read_text())
+    if torch.__version__ == before["torch"]:
+        assert again == before
+
+
+def test_which_kinds_may_be_beside_others() -> None:
+    """A new kind is one or the other on purpose."""
+    alone = {
+        "all_reduce", "append", "attention", "attention_back", "by_expert", "combine",
+        "combine_back", "embedding", "embedding_back", "expert_product", "expert_weights",
+        "gather", "gather_back", "top_k", "top_k_back",
+    }  # fmt: skip
+    maps = set(OPERATORS) - alone
+    s = {"j": 4, "i": 8}
+    x = operand("X", "j i", s)
+    for name in maps:
+        kind = OPERATORS[name]
+        op = Operator("op", kind, (x,) * (kind.reads or 2), (x.called("Y"),), ("i",)[: kind.over])
+        assert fusable(op), name
+    graphs = [layer(m, "training", batch=2, N=8) for m in ("mixtral-8x7b", "gpt2", "llama3-8b")]
+    graphs.append(layer("llama3-8b", "decode", batch=2, N=8))
+    for op in (op for graph in graphs for op in graph.operators):
+        assert fusable(op) == (op.kind.name not in alone), op.name
+
+
+def write(path: Path, value: Any) -> str:
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return str(path)
+
+
+def test_groups_of_a_file_are_counted(tmp_path: Path) -> None:
+    prefill = layer("bert-base", "prefill", batch=1, N=16)
+    groups = [[op.name] for op in prefill.operators]
+    file = write(tmp_path / "one.json", {"groups": groups})
+    words = ("--model", "bert-base", "--phase", "prefill", "--N", "16", "--M", "100000")
+    answer = told(*words, "--fusion", file)
+    totals = {r["fusion"]: r["words"] for r in answer["totals"]}
+    assert totals[file] == totals["none"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        ([["query"], ["query", "key"]], "'query' is in groups 1 and 2"),
+        ([["query"]], "is in no group: add a group for it"),
+        ([["qury"]], "has no operator 'qury': did you mean 'query'"),
+        ([["query"], []], "group 2 is empty"),
+        ("no JSON", "is no JSON"),
+        ({"groups": "query"}, "has no groups: give"),
+        ({"groups": [[1]]}, "has no groups: give"),
+        ("rest", r"scores \+ weighted sum: softmax is between them, and not among them"),
+    ],
+)
+def test_bad_groups_are_one_line(groups: Any, says: str, tmp_path: Path) -> None:
+    names = [op.name for op in layer("bert-base", "prefill", batch=1, N=16).operators]
+    if groups == "rest":
+        inside = ["scores", "weighted sum"]
+        groups = [inside, *([x] for x in names if x not in inside)]
+    file = write(tmp_path / "bad.json", groups)
+    done = iosim_("fuse", "--model", "bert-base", "--phase", "prefill", "--N", "16",
+                  "--M", "100000", "--fusion", file)  # fmt: skip
+    bad(done, says)
+
+
+def bad(done: Any, says: str) -> None:
+    import re
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert re.search(says, done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("", "needs --model"),
+        ("chian", "unknown graph 'chian': did you mean 'chain'"),
+        ("chain", "needs --k"),
+        ("chain --k 1:4", "needs --words"),
+        ("chain --k 4:1 --words 8", "is empty"),
+        ("chain --k 0 --words 8", "k"),
+        ("chain --k 1000 --words 8", "at most 256"),
+        ("chain --k 2 --words 8 --model gpt2", "--model is not of a chain"),
+        ("--model gpt2 --N 8", "needs --phase"),
+        ("--model gpt2 --N 8 --phase prefill --k 3", "--k is not of a model"),
+        ("--model gtp2 --N 8 --phase prefill", "did you mean 'gpt2'"),
+        ("--model gpt2 --N 8 --phase prefil", "did you mean 'prefill'"),
+        ("--model gpt2 --N 8 --phase prefill --fusion bset", "unknown fusion 'bset': did you mean"),
+        ("--model gpt2 --N 8 --phase prefill --M 1", "capacity|needs|fits"),
+        ("--model gpt2 --N 8 --phase prefill --M 9 --gpu h100", "give one"),
+        ("--model gpt2 --N 8 --phase prefill --boundary hbm", "unknown boundary 'hbm'"),
+        ("--model gpt2 --N 8 --phase prefill --part heads", "did you mean 'head'"),
+        ("--model gpt2 --N 8 --phase prefill --fusion no.json", "no.json"),
+        ("--model llama3-8b --N 8 --phase decode --fusion paper --M 9000",
+         "paper has kernels of BERT's layer: llama3-8b layer has no 'attention norm'"),
+        ("--model bert-large --N 8 --phase prefill --fusion inductor-cpu", "is recorded of"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(words: str, says: str) -> None:
+    bad(iosim_("fuse", *words.split()), says)
+
+
+def test_kernels_that_wait_for_each_other_are_refused() -> None:
+    x = [operand(f"X{n}", "i", {"i": 4}) for n in range(5)]
+    add, relu = OPERATORS["add"], OPERATORS["relu"]
+    ops = (Operator("a", relu, (x[0],), (x[1],)), Operator("b", relu, (x[1],), (x[2],)),
+           Operator("c", relu, (x[0],), (x[3],)))  # fmt: skip
+    y = operand("Y", "i", {"i": 4})
+    crossed = Graph("crossed", (*ops, Operator("d", add, (x[3], x[0]), (x[4],)),
+                                Operator("e", add, (x[2], x[4]), (y,))))  # fmt: skip
+    with pytest.raises(Illegal, match="is between them"):
+        partition(crossed, [["a", "e"], ["b"], ["c"], ["d"]], 100, "")
+    waits = Graph("waits", (
+        Operator("a", relu, (x[0],), (x[1],)), Operator("b", relu, (x[2],), (x[3],)),
+        Operator("c", relu, (x[1],), (x[4],)), Operator("d", relu, (x[3],), (y,)),
+    ))  # fmt: skip
+    with pytest.raises(Illegal, match=r"a \+ d and b \+ c wait for each other"):
+        partition(waits, [["a", "d"], ["b", "c"]], 100, "")
