@@ -6,13 +6,17 @@ import json
 import sys
 import types
 
+import numpy as np
 import pytest
 
+import iosim
+import iosim.gpu
 from iosim import cli
 from iosim.cli import gpu as commands
 from iosim.gpu.reports import REPORTS, replay, runner
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
 from iosim.gpu.run import profiler, worker
+from iosim.problem import BlockSparse
 
 
 def _main(monkeypatch, capsys, *args):
@@ -51,6 +55,36 @@ def test_emit_and_replay_print(monkeypatch, capsys):
     assert code == 0
     assert "def flash2(" in out.out
     assert "wait_for_all" in out.out
+
+
+def test_emit_takes_a_block_mask_from_a_file(monkeypatch, capsys, tmp_path):
+    """The kernel is the one that is emitted from Python; what is wrong is one line and exit 2."""
+    good, bad, text = (str(tmp_path / x) for x in ("good.npy", "bad.npy", "text.npy"))
+    np.save(good, np.tri(3, dtype=bool))
+    np.save(bad, np.ones((2, 3), bool))
+    (tmp_path / "text.npy").write_text("no array")
+    sizes = ("emit", "block_sparse", "--N", "40", "--N-k", "50", "--d", "32", "--heads", "2")
+    tiles = ("--tiles", "B_r=16,B_c=20")
+    code, out = _main(monkeypatch, capsys, *sizes, *tiles, "--mask", f"blocks={good}")
+    problem = BlockSparse(N=40, N_k=50, d=32, heads=2)
+    program, given = iosim.algorithm("block_sparse").program, {"blocks": np.tri(3, dtype=bool)}
+    instance = iosim.bind(program, problem.sizes, {"B_r": 16, "B_c": 20}, given)
+    assert (code, out.out) == (0, iosim.gpu.emit(instance).source)
+    for args, said in [
+        ((*sizes, *tiles, "--mask", f"blocks={bad}"), "is 2 × 3, and the tiles make 3 × 3"),
+        ((*sizes, *tiles, "--mask", f"blocks={text}"), "it is no array of NumPy"),
+        ((*sizes, *tiles, "--mask", f"blocks={good}x"), "No such file"),
+        ((*sizes, *tiles, "--mask", f"block={good}"), "did you mean 'blocks'"),
+        ((*sizes, *tiles, "--mask", good), "names no file"),
+        ((*sizes, *tiles), "needs the block mask blocks"),
+        ((*sizes, "--mask", f"blocks={good}"), "no search can choose"),
+        (("emit", "flash2", "--tiles", "B_r=16,B_c=16", "--mask", f"blocks={good}"),
+         "flash2 has no block mask 'blocks': give none"),
+    ]:  # fmt: skip
+        code, out = _main(monkeypatch, capsys, *args)
+        assert code == 2
+        assert len(out.err.strip().splitlines()) == 1
+        assert said in out.err
 
 
 def test_a_report_takes_one_record_and_one_line(monkeypatch, tmp_path, capsys):

@@ -107,9 +107,7 @@ def _with_tiles(program: Program, tiles: Mapping[str, int]) -> str:
     default="auto",
     help="auto, gpu (powers of two), a paper's rule: paper, or B_r=64,B_c=64",
 )
-@click.option(
-    "--mask", help="a block mask as a file of NumPy: blocks=FILE.npy, a boolean for each tile"
-)
+@opt.mask
 @click.option("--engine", default="formula", help="formula or simulate")
 @opt.dtype
 @opt.as_json
@@ -124,7 +122,7 @@ def count(
     if dtype:
         word_bytes(dtype)  # an unknown one is said before anything is counted
     words = opt.words_from(M, dtype)
-    choice = choose_tiles(found, problem, words, tiles, _masks(mask))
+    choice = choose_tiles(found, problem, words, tiles, opt.masks(mask))
     opt.remark(choice.remark)
 
     opt.remark(chosen_engine.cost(choice.instance))
@@ -170,22 +168,6 @@ def _at(where: PeakAt) -> str:
 
     at = ", ".join(one(name, *covered) for name, covered in where.tiles.items())
     return f"at {at}, with {', '.join(where.buffers)}"
-
-
-def _masks(text: str | None) -> dict[str, Any]:
-    """Block masks as typed, ``name=FILE``.  Raises InputError for a file that holds none."""
-    if text is None:
-        return {}
-    name, _, path = text.partition("=")
-    if not (name and path):
-        raise InputError(f"--mask {text!r} names no file: give --mask blocks=FILE.npy")
-    import numpy as np
-
-    try:
-        return {name: np.load(path, allow_pickle=False)}
-    except (OSError, ValueError, EOFError) as error:
-        why = getattr(error, "strerror", None) or "it is no array of NumPy"
-        raise InputError(f"can't read {path}: {why}; save a mask with numpy.save()") from None
 
 
 @click.command()

@@ -31,11 +31,12 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 @opt.model
 @capacity
 @click.option("--tiles", default="auto", help="auto, or B_r=64,B_c=32")
+@opt.mask
 @click.option("--programs", help="keep this many programs in step; without, none waits")
 @click.option("--every", default="64", help="in step: column blocks between two gates")
 def emit(
-    algo: str, sizes: opt.Sizes, model: str | None, M: str, tiles: str, programs: str | None,
-    every: str,
+    algo: str, sizes: opt.Sizes, model: str | None, M: str, tiles: str, mask: str | None,
+    programs: str | None, every: str,
 ) -> None:  # fmt: skip
     """Print the Triton source of a program."""
     from iosim.algorithms import algorithm as find
@@ -55,7 +56,8 @@ def emit(
     in_step = None
     if programs is not None:
         in_step = InStep(parse_int("programs", programs), parse_int("every", every))
-    click.echo(source_of(bind(program, problem.sizes, chosen), in_step).source, nl=False)
+    instance = bind(program, problem.sizes, chosen, opt.masks(mask))
+    click.echo(source_of(instance, in_step).source, nl=False)
 
 
 def _beside(problem: type[Any], typed: opt.Sizes) -> Any:

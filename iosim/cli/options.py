@@ -108,6 +108,27 @@ def _gathering(chosen: Mapping[str, Callable[[Any], Any]]) -> Callable[[F], F]:
 model = click.option("--model", help=f"sizes and options of a known model: {', '.join(MODELS)}")
 
 
+mask = click.option(
+    "--mask", help="a block mask as a file of NumPy: blocks=FILE.npy, a boolean for each tile"
+)
+
+
+def masks(text: str | None) -> dict[str, Any]:
+    """Block masks as typed, ``name=FILE``.  Raises InputError for a file that holds none."""
+    if text is None:
+        return {}
+    name, _, path = text.partition("=")
+    if not (name and path):
+        raise InputError(f"--mask {text!r} names no file: give --mask blocks=FILE.npy")
+    import numpy as np
+
+    try:
+        return {name: np.load(path, allow_pickle=False)}
+    except (OSError, ValueError, EOFError) as error:
+        why = getattr(error, "strerror", None) or "it is no array of NumPy"
+        raise InputError(f"can't read {path}: {why}; save a mask with numpy.save()") from None
+
+
 def memory(
     help: str = "fast memory: words, 1Mi, or bytes like 96KiB with --dtype",
     metavar: str = "WORDS|SIZE",

@@ -147,7 +147,7 @@ def refuse(program: Program, what: str) -> None:
     if found := masks(program):
         raise InputError(
             f"{program.name} runs where the block mask {', '.join(found)} marks, and {what}: "
-            "give all tiles with the mask (bind(), or iosim count --tiles and --mask)"
+            "give all tiles with the mask (bind(), or --tiles and --mask)"
         )
 
 
@@ -226,7 +226,7 @@ def bound_masks(
         if name not in given:
             raise InputError(
                 f"{program.name} needs the block mask {name}, a boolean array of {said}: give it "
-                f"to bind() as masks={{{name!r}: array}}, or to iosim count as --mask {name}=FILE"
+                f"to bind() as masks={{{name!r}: array}}, or to a command as --mask {name}=FILE"
             )
         if isinstance(given[name], BlockMask):
             array = given[name].array
