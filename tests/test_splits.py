@@ -439,6 +439,37 @@ def test_trees_by_hand_are_checked() -> None:
         check(replace(program, derived=(replace(axis, step="nothing"),)))
 
 
+@pytest.mark.parametrize(("n", "m", "B"), [(10, 7, 3), (12, 12, 4), (9, 20, 2), (5, 3, 5)])
+def test_numbers_beside_parts_that_follow_the_tile(n: int, m: int, B: int) -> None:
+    """The machine finds each lane's place by itself, as parts begin where their tiles do."""
+
+    def schedule(b: iosim.Builder) -> None:
+        (B,) = b.tile_sizes("n", "B")
+        tiles = b.split_axis("tiles", "n", B)
+        b.scratch("T", tiles, "n", "m")
+        b.scratch("U", tiles, "n", "m")
+        for t in b.grid("n", B):
+            x = b.load("A", "n", part := b.span("m", t.start, t.stop))
+            b.store(x, "T", b.number(t), "n", part)
+            b.free(x)
+        for t in b.grid("n", B):
+            x = b.load("T", b.number(t), "n", part := b.span("m", t.start, t.stop))
+            b.store(x, "U", b.number(t), "n", part)
+            b.free(x)
+
+    program = iosim.build("slices", Square, schedule)
+    instance, A = iosim.bind(program, {"n": n, "m": m}, {"B": B}), np.random.rand(n, m)
+    want = np.full((-(-n // B), n, m), np.nan)
+    for k, start in enumerate(range(0, n, B)):
+        here = slice(start, min(start + B, n))
+        want[k, :, here] = A[:, here]
+    for lanes in (1, 3, 2**18):
+        run = iosim.simulate(instance, iosim.Machine(n * m), {"A": A}, lanes=lanes)
+        np.testing.assert_array_equal(run.outputs["T"], want)
+        np.testing.assert_array_equal(run.outputs["U"], want)
+        assert run.counts == iosim.count(instance)
+
+
 def test_parts_must_be_stored_by_their_own_split() -> None:
     """In a grid, what is stored is indexed by the tile or by its number."""
 
