@@ -359,3 +359,26 @@ def test_tiles_are_the_best_of_all_at_length(drawn: Any) -> None:
     params = algorithm.program_for(problem).params
     assume(math.prod(problem.sizes[p.axis] + 1 - p.least for p in params) <= MOST_CELLS)
     check_tiles(algorithm, problem, 8)
+
+
+@pytest.mark.parametrize("W", [0, 5, 20, 21, 30, 45])
+def test_rows_that_nothing_sees_are_not_kept(W):
+    """Aligned at the upper left, 20 causal rows see the first 20 of 45 keys."""
+    problem = iosim.Attention(20, 4, N_k=45, causal=True, align="upper left")
+    program = iosim.algorithm("flash2_keep").program_for(problem)
+    tiles = {"W": W, "B_r": 8, "B_c": 8}
+    instance, hbm = iosim.bind(program, problem.sizes, tiles), problem.random()
+    counts = iosim.count(instance)
+    rest = sum(max(0, min(i + 8, 20) - W) for i in range(0, 20, 8))
+    assert counts["load", "K"] == counts["load", "V"] == 4 * (min(W, 20) + rest)
+    run = iosim.simulate(instance, iosim.Machine(iosim.peak(instance)), hbm)
+    assert (run.counts, run.peak_words) == (counts, iosim.peak(instance))
+    assert iosim.max_error(run.outputs, problem.reference(hbm)) < 1e-12
+    assert symbols.count(program).at(problem.sizes, tiles) == (counts, iosim.peak(instance))
+    many = iosim.count_many(program, problem.sizes | tiles)
+    assert {key: int(words) for key, words in many.items()} == dict(counts)
+
+
+def test_a_hold_ends_by_a_limit():
+    with pytest.raises(iosim.ProgramError, match="W ends by N, which is no limit: name one"):
+        iosim.build("held", iosim.Attention, lambda b: b.hold("N", "W", "N"))

@@ -51,12 +51,15 @@ class Builder:
         """Declare tile sizes along an axis; returns their names."""
         return tuple(self._declared.declare(Param(name, self._axis(axis))) for name in names)
 
-    def hold(self, axis: str, name: str) -> str:
+    def hold(self, axis: str, name: str, less: str = "") -> str:
         """Declare how much of an axis stays resident: 0 up to the whole axis.
+
+        Args:
+            less: a limit of the problem, if the axis's last so many positions are never used.
 
         A larger hold should never move more words; the tile search is fast where it doesn't.
         """
-        return self._declared.declare(Param(name, self._axis(axis), least=0))
+        return self._declared.declare(Param(name, self._axis(axis), 0, less))
 
     def scratch(self, name: str, *axes: str, wide: bool = False) -> None:
         """Declare an intermediate tensor in HBM; `wide` marks a statistic kept in fp32."""

@@ -15,7 +15,7 @@ from typing import Any
 from iosim.program.ir import Program
 
 # Fields that the language got later; at their default, they say nothing.
-_LATER = ("limits", "within", "derived", "positions", "marks", "mask")
+_LATER = ("limits", "within", "derived", "positions", "marks", "mask", "less")
 
 
 def canonical(program: Program) -> str:

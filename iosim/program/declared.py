@@ -42,6 +42,8 @@ class Declared:
         """Add a tile parameter; returns its name."""
         if named(param.name) in self.params or param.name in {*self._axes, *self._limits}:
             raise ProgramError(f"tile size {param.name!r} has the name of another size: choose one")
+        if param.less and named(param.less) not in self._limits:
+            raise ProgramError(f"{param.name} ends by {param.less}, which is no limit: name one")
         self.params[param.name] = param
         return param.name
 

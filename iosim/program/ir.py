@@ -10,7 +10,7 @@ numbers only when it is walked.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
@@ -113,11 +113,17 @@ class Param:
 
     ``least = 0`` marks a *hold*: how much of the axis stays resident.  A larger hold, like a
     larger tile, never moves more words and never takes fewer (`iosim.tiling` relies on it).
+    `less` is a limit by which a hold ends before the axis does: what lies beyond is never used.
     """
 
     name: str
     axis: str
     least: int = 1
+    less: str = ""
+
+    def most(self, env: Mapping[str, Any]) -> Any:
+        """The largest value that is of use; numbers, arrays or symbols, as in `env`."""
+        return env[self.axis] - env[self.less] if self.less else env[self.axis]
 
 
 @dataclass(frozen=True)

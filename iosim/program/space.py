@@ -197,7 +197,7 @@ def clipped(
         smaller: the minimum of two of these.
     """
     return dict(env) | {
-        p.name: smaller(env[p.name], env[p.axis]) for p in program.params if p.name in env
+        p.name: smaller(env[p.name], p.most(env)) for p in program.params if p.name in env
     }
 
 

@@ -213,7 +213,7 @@ def _prepare(
     except ValueError as error:
         raise InputError(f"columns of lengths that do not fit together: {error}") from None
     full = dict(zip(clean, values, strict=True))
-    return full, M, {p.name: candidates_of(program, p, full[p.axis], lattice) for p in free}
+    return full, M, {p.name: candidates_of(program, p, p.most(full), lattice) for p in free}
 
 
 def _searches(

@@ -184,5 +184,5 @@ def choose_many(
             except CapacityError:
                 found[k] = False
             seconds[k] = time.perf_counter() - start
-    clipped = {p.name: np.minimum(used[p.name], extents[p.axis]) for p in program.params}
+    clipped = {p.name: np.minimum(used[p.name], p.most(extents)) for p in program.params}
     return clipped, found, seconds
