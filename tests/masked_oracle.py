@@ -193,7 +193,8 @@ def decode(c: Case, t: dict[str, int], mem: Meter) -> None:
 
 
 def flash2_keep(c: Case, t: dict[str, int], mem: Meter) -> None:
-    W = min(t["W"], c.N_k)
+    seen = [j for j in range(c.N_k) if any(c.sees(i, j) for i in range(c.N))]
+    W = min(t["W"], len(seen))  # no window: they are the first
     for _ in range(c.heads):
         mem.load("K", W * c.d, "kept K")
         mem.load("V", W * c.d_v, "kept V")

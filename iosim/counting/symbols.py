@@ -186,7 +186,9 @@ def count(program: Program) -> Formula:
     words = {key: sympy.sympify(poly.evaluate(symbols)) for key, poly in closed.counts.items()}
     peak_words = highest(closed.peak, symbols)
     # That sizes are positive integers is an assumption of the symbols themselves.
-    extents = {name: symbols.name(name) for p in program.params for name in (p.axis, p.less) if name}
+    extents = {
+        name: symbols.name(name) for p in program.params for name in (p.axis, p.less) if name
+    }
     bounds = [symbols.name(p.name) <= p.most(extents) for p in program.params]
     return Formula(program, words, sympy.sympify(peak_words), tuple(bounds))
 
