@@ -15,6 +15,9 @@ import iosim
 from iosim.counting import columns
 from iosim.counting.arrays import OnArrays
 from iosim.counting.closed import close, highest
+from iosim.counting.integers import OnInts
+from iosim.counting.poly import Part, Sum
+from iosim.program.index import Affine, Span, Tile
 
 CAUSAL = {
     name: iosim.algorithm(name).program_for(iosim.Attention(8, 2, causal=True))
@@ -109,6 +112,39 @@ def test_floors_add_up(cases: list[tuple[int, int, int, int]]) -> None:
     n, m, a, b = np.array(cases).T
     want = [sum((x * t + y) // (k + 1) for t in range(c)) for c, k, x, y in cases]
     assert columns._floors(n, m + 1, a, b).tolist() == want
+
+
+def test_floors_of_lines_that_fall_stay_in_64_bits() -> None:
+    """As many tiles as positions, and roundings by 2**30: their product is far beyond."""
+    i = Tile("i", "n")
+    for start, stop in ((i.start, Affine.of("n")), (Affine(), i.stop)):
+        part = Part(Span("n", start, stop), "C")
+        atom = Sum(i, Span("n", Affine(), Affine.of("n")), "B", (part,))
+        rows = [{"n": 2**40 - k, "B": k + 1, "C": 2**30 + 7 * k} for k in range(9)]
+        env = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        assert columns.total(atom, env, OnArrays).tolist() == [OnInts(row)(atom) for row in rows]
+
+
+def test_counts_that_fit_are_given_where_their_terms_do_not() -> None:
+    """A window over 2**38 rows: whole axes would move more than 2**62 words, and it doesn't."""
+    window = iosim.Attention(2**38, 4, window=(512, 0))
+    program = iosim.algorithm("flash2").program_for(window)
+    short = window.sizes | {"N": 4096}
+    tiles = {"B_r": np.array([2, 2, 3, 4096]), "B_c": 1}
+    given = {x: np.array([window.sizes[x]] * 2 + [short[x]] * 2) for x in short} | tiles
+    one_by_one(program, given)
+    counts = iosim.count_many(program, {x: np.reshape(v, (-1, 1)) for x, v in given.items()})
+    assert {v.shape for v in counts.values()} == {(4, 1)}
+    assert int(counts["load", "K"][0, 0]) > 2**45
+    with pytest.raises(iosim.InputError, match=r"exceed 2\*\*62: count these one at a time"):
+        iosim.count_many(program, given | {"d": np.array([4, 2**20, 4, 4])})
+
+
+def test_peaks_that_fit_are_given_where_their_terms_do_not() -> None:
+    window = iosim.Attention(2**38, 4, window=(512, 0))
+    program = iosim.algorithm("flash1").program_for(window)
+    tiles = {"B_r": np.array([2**36, 3]), "B_c": np.array([7, 3])}
+    one_by_one(program, window.sizes | tiles)
 
 
 def test_binomial_coefficients_are_exact_modulo_2_to_the_64() -> None:

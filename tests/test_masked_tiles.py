@@ -161,7 +161,8 @@ def test_a_sum_of_lengths_is_above_its_integral(data: Any) -> None:
     stop = stop + number(-30, 30, "stop")
     within = None
     if start.edges or stop.edges:
-        within = data.draw(st.sampled_from([None, (Affine(2), Affine.of("m") - 3)]))
+        m, W = Affine.of("m"), Affine.of("W")
+        within = data.draw(st.sampled_from([None, (Affine(2), m - 3), (Affine(), W), (W, m)]))
     if not start.edges and not stop.edges:
         return
     step = data.draw(st.sampled_from([None, "C"]))
@@ -171,9 +172,14 @@ def test_a_sum_of_lengths_is_above_its_integral(data: Any) -> None:
     atom = Sum(i, Span("n", Affine(), Affine.of("n")), "B", factors)
     sizes = {"n": number(1, 60, "n"), "m": number(1, 60, "m"), "C": number(1, 20, "C")}
     a, b = sorted((number(1, sizes["n"], "B"), number(1, sizes["n"], "B")))
-    low, high = ({x: np.array([v]) for x, v in (sizes | {"B": B}).items()} for B in (a, b))
+    v, w = sorted((number(0, sizes["m"], "W"), number(0, sizes["m"], "W")))
+    low, high = (
+        {x: np.array([k]) for x, k in (sizes | {"B": B, "W": W}).items()}
+        for B, W in ((a, v), (b, w))
+    )
     bound = int(np.ravel(least_sum(atom, low, high))[0])
-    assert bound <= min(OnInts(sizes | {"B": B})(atom) for B in range(a, b + 1))
+    inside = itertools.product(range(a, b + 1), range(v, w + 1))
+    assert bound <= min(OnInts(sizes | {"B": B, "W": W})(atom) for B, W in inside)
 
 
 def test_the_bound_of_a_causal_mask_is_exact_where_tiles_divide() -> None:

@@ -327,10 +327,11 @@ def least_sum(atom: Sum, low: Columns, high: Columns) -> Any:
         words = words if found is None else np.maximum(found[0], words)
     names = sorted(names_of(atom))
     single = functools.reduce(np.logical_and, (np.equal(low[x], high[x]) for x in names))
-    rows = np.flatnonzero(np.broadcast_to(np.asarray(single, bool), np.shape(words)))
-    if np.ndim(words) and len(rows):
-        exact = OnArrays({x: np.broadcast_to(low[x], words.shape)[rows] for x in names})(atom)
-        words = words.astype(exact.dtype)
+    rows = np.flatnonzero(np.asarray(single, bool))
+    if np.ndim(single) and len(rows):
+        shape = np.broadcast_shapes(np.shape(words), np.shape(single))
+        exact = OnArrays({x: np.broadcast_to(low[x], shape)[rows] for x in names})(atom)
+        words = np.broadcast_to(words, shape).astype(exact.dtype)
         words[rows] = exact
     return words
 

@@ -29,7 +29,6 @@ _Line = tuple[Any, Any]  # the value at t = 0, and how it grows with t; per inst
 
 # Coefficients in a bound of which ends stay exact in 64 bits for sizes up to 2**40.
 _MOST_COEFFICIENTS = 2**16
-_EXACT = 2.0**62
 
 
 class NoForm(Exception):
@@ -67,8 +66,6 @@ def total(atom: Sum, env: Columns, reading: Callable[[Columns], Value]) -> Any:
     (part,) = rounded
     start, slope = at.line(part.span, first, n)
     step = at.env[part.step]
-    if np.max(np.asarray(n, float) * np.asarray(step, float), initial=0.0) > _EXACT:
-        raise NoForm
     np.add.at(words, rows, poly[0] * _floors(n, step, slope, start + step - 1))
     return words
 
@@ -251,7 +248,11 @@ _PRIMES = {k: _primes(k) for k in range(1, 12)}
 
 
 def _floors(n: Any, m: Any, a: Any, b: Any) -> Any:
-    """Σ over t < n of ⌊(at + b)/m⌋, by Euclid's algorithm on a and m; a and b may be negative."""
+    """Σ over t < n of ⌊(at + b)/m⌋, by Euclid's algorithm on a and m; a and b may be negative.
+
+    A line that falls is taken from its other end: then no product passes what it rises by, or m.
+    """
+    a, b = np.abs(a), np.where(a < 0, b + a * (n - 1), b)
     words = np.zeros_like(n)
     rows = np.arange(len(n))
     while len(rows):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,9 @@ from iosim.program.space import (
 from iosim.program.walk import Instance
 
 IntArray = NDArray[np.int64]
+
+# Words of a point, over all tensors; so sums of them stay in int64, too.
+_MOST = 2**62
 
 
 def count(instance: Instance) -> Counts:
@@ -130,24 +134,73 @@ def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArr
         ``{(direction, tensor): words}``, int64 arrays of the common shape.
 
     Raises:
-        InputError: a column is missing, below its least value, or a count exceeds 2**62.
+        InputError: a column is missing, below its least value, or the words of a point exceed
+            2**62.
     """
     clean, shape = _columns(program, columns)
-    value = OnArrays(clean)
-    closed = close(program)
-    _guard(clean, closed.counts.values())
-    return {
-        key: np.broadcast_to(np.asarray(poly.evaluate(value), np.int64), shape)
-        for key, poly in closed.counts.items()
-    }
+    counts = close(program).counts
+
+    def one(value: OnInts) -> list[int]:
+        return [int(poly.evaluate(value)) for poly in counts.values()]
+
+    def many(value: OnArrays) -> list[Any]:
+        return [poly.evaluate(value) for poly in counts.values()]
+
+    words = _evaluated(clean, shape, list(counts.values()), many, one)
+    return dict(zip(counts, words, strict=True))
 
 
 def peak_many(program: Program, columns: Mapping[str, Any]) -> IntArray:
     """The exact peaks of many instances at once; arguments and errors as for `count_many`."""
     clean, shape = _columns(program, columns)
-    _guard(clean, [level.words for level in close(program).peak])
-    value = OnArrays(clean)
-    return np.broadcast_to(np.asarray(highest(close(program).peak, value)), shape)
+    levels = close(program).peak
+
+    def one(value: OnInts) -> list[int]:
+        return [int(highest(levels, value))]
+
+    def many(value: OnArrays) -> list[Any]:
+        return [highest(levels, value)]
+
+    (words,) = _evaluated(clean, shape, [level.words for level in levels], many, one)
+    return words
+
+
+def _evaluated(
+    columns: Mapping[str, NDArray[Any]],
+    shape: tuple[int, ...],
+    polys: list[Poly],
+    many: Callable[[OnArrays], list[Any]],
+    one: Callable[[OnInts], list[int]],
+) -> list[IntArray]:
+    """Words at every point: in int64 where no term can pass it, or else in Python's integers.
+
+    Args:
+        polys: what is evaluated, whose magnitudes tell.
+
+    Raises InputError where the words of a point pass 2**62.
+    """
+    sizes = sum((magnitude(poly, columns) for poly in polys), np.float64(0))
+    large = np.flatnonzero(np.broadcast_to(sizes > _MOST, shape))
+    if not len(large):
+        every = many(OnArrays(columns))
+        return [np.broadcast_to(np.asarray(x, np.int64), shape) for x in every]
+    flat = {name: np.broadcast_to(column, shape).ravel() for name, column in columns.items()}
+    exact = []
+    for k in large.tolist():
+        exact.append(one(OnInts({name: int(column[k]) for name, column in flat.items()})))
+        if sum(exact[-1]) > _MOST:
+            raise InputError(
+                f"counts up to {sum(exact[-1]):.2e} words exceed 2**62: count these one at a time"
+            )
+    rest = np.ones(math.prod(shape), bool)
+    rest[large] = False
+    small = many(OnArrays({name: column[rest] for name, column in flat.items()}))
+    found = []
+    for k, some in enumerate(small):
+        words = np.zeros(len(rest), np.int64)
+        words[rest], words[large] = some, [row[k] for row in exact]
+        found.append(words.reshape(shape))
+    return found
 
 
 def magnitude(poly: Poly, columns: Mapping[str, Any]) -> Any:
@@ -158,13 +211,6 @@ def magnitude(poly: Poly, columns: Mapping[str, Any]) -> Any:
     """
     value = AtMost({name: np.asarray(v, np.float64) for name, v in columns.items()})
     return np.asarray(Poly({m: abs(c) for m, c in poly.terms.items()}).evaluate(value), np.float64)
-
-
-def _guard(columns: Mapping[str, NDArray[Any]], polys: Iterable[Poly]) -> None:
-    """Raise InputError where int64 might overflow."""
-    size = sum(float(np.max(magnitude(poly, columns), initial=0.0)) for poly in polys)
-    if size > 2.0**62:
-        raise InputError(f"counts up to {size:.2e} words exceed 2**62: count these one at a time")
 
 
 def _columns(

@@ -124,7 +124,7 @@ class Box:
                 begin = np.maximum(begin, np.ceil(ramp.bend(cut)) - 1)
             else:
                 end = np.minimum(end, np.floor(ramp.bend(cut)) + 1)
-        some = (self.stop.low < self.stop.high) & self.ordered
+        some = (self.stop.low < self.stop.high) & (self.start.low < self.start.high) & self.ordered
         return np.where(some, np.maximum(end - begin, 0), 0)
 
 
