@@ -307,6 +307,21 @@ def test_a_step_of_adamw() -> None:
     np.testing.assert_allclose(run["dWT"], arrays["dWT 1"] + arrays["dWT 2"])  # tied
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+@each
+def test_every_weight_has_one_step(config: Config, dtype: str) -> None:
+    """Names of weights are one tensor's: parts share those that are tied, and no others."""
+    work = workload(config, "training", batch=2, N=4, dtype=dtype)
+    assert work.parameters == workload(config, "prefill", batch=2, N=4).parameters
+    names = [{t.name for t in part.graph.inputs if t.role == "weight"} for part in work.parts[:3]]
+    for k in range(3):
+        for other in range(k):
+            assert names[k] & names[other] == (set(work.tied) if (other, k) == (0, 2) else set())
+    stepped = sum(part.times * op.reads[0].words for part in work.parts
+                  for op in part.graph.operators if op.kind.name == "adam")  # fmt: skip
+    assert stepped == work.parameters
+
+
 def test_what_a_step_reads_and_writes() -> None:
     """14 bytes in and 14 out a parameter: gradient 2, master and moments 4 each; and the weight."""
     for dtype, size, written in (("fp16", 2, 4 * 3 + 2), ("fp32", 4, 4 * 3)):

@@ -202,15 +202,15 @@ def test_pytorch_has_the_layer_itself(config: Config) -> None:
 def trained(config: Config, model: Model, w: Any, runs: list[Arrays]) -> Any:
     """The loss, from tokens' numbers; masks of dropout are those of the runs."""
     first, last = tensors(model.arrays[0]), tensors(model.arrays[-1])
-    names = ("E", "N")
+    names = ("E", "NE")
     mask = {x: torch.tensor(runs[0][f"{x} mask"]) for x in names if f"{x} mask" in runs[0]}
     X = F.embedding(first["ids"], w[0, "WT"])
     if (0, "WP") in w:
         X = X + F.embedding(first["positions"], w[0, "WP"])
     if (0, "WS") in w:
         X = X + F.embedding(first["segments"], w[0, "WS"])
-    if (0, "γ_N") in w:
-        X = F.layer_norm(X, X.shape[-1:], w[0, "γ_N"], w[0, "β_N"], 1e-12)
+    if (0, "γ_NE") in w:
+        X = F.layer_norm(X, X.shape[-1:], w[0, "γ_NE"], w[0, "β_NE"], 1e-12)
     for m in mask.values():
         X = X * m
     for k in range(1, len(model.graphs) - 1):
@@ -222,7 +222,7 @@ def trained(config: Config, model: Model, w: Any, runs: list[Arrays]) -> Any:
     end, i = len(model.graphs) - 1, X.shape[-1:]
     bias = None
     if config.family == "bert":
-        X = F.gelu(F.linear(X, w[end, "WH"].T, w[end, "BH"]))
+        X = F.gelu(F.linear(X, w[end, "WM"].T, w[end, "BM"]))
         X = F.layer_norm(X, i, w[end, "γ_N"], w[end, "β_N"], 1e-12)
         bias = w[end, "BL"]
     elif config.family == "gpt2":

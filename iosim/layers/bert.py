@@ -51,8 +51,8 @@ def embedding(ask: Ask) -> Graph:
     """Of tokens, positions and segments (two of them), summed and normalised."""
     op = ask.writer()
     look_up(op, positions=True, segments=True)
-    norm(op, "embedding norm", "layer_norm", "E", "N", ask, _EPSILON)
-    return ask.finish(op, "embedding", drop(op, "embedding dropout", "N", "b j i", ask, seed=0))
+    norm(op, "embedding norm", "layer_norm", "E", "NE", ask, _EPSILON)
+    return ask.finish(op, "embedding", drop(op, "embedding dropout", "NE", "b j i", ask, seed=0))
 
 
 def head(ask: Ask) -> Graph:
@@ -62,7 +62,7 @@ def head(ask: Ask) -> Graph:
     its pooler are left out.
     """
     op = ask.writer()
-    linear(op, "transform", "X[b j l], weight WH[l i]", "H[b j i]", "BH[i]")
-    op("transform activation", "gelu", "H[b j i] -> A[b j i]")
+    linear(op, "transform", "X[b j l], weight WM[l i]", "M[b j i]", "BM[i]")
+    op("transform activation", "gelu", "M[b j i] -> A[b j i]")
     norm(op, "head norm", "layer_norm", "A", "N", ask, _EPSILON)
     return ask.finish(op, "head", predict(op, "N", "WT", ask, bias=True))

@@ -36,8 +36,9 @@ class Workload:
         name: of the model.
         phase: ``training``, ``prefill`` or ``decode``.
         dtype: of a word, where a tensor has none of its own.
-        parts: of one step of training, of the prompt, or of a step of decoding.
-        tied: weights that several parts share.
+        parts: of one step of training, of the prompt, or of a step of decoding.  In each run of
+            a part, weights of one name are one tensor.
+        tied: weights that the embedding and the head share.
     """
 
     name: str
@@ -54,20 +55,19 @@ class Workload:
     @cached_property
     def parameters(self) -> int:
         """Words of all weights, each once."""
-        found = 0
+        found: dict[str, int] = {}
         for part in self.parts:
-            found += part.times * sum(t.words for t in _weights(part.graph) if not self._shared(t))
-        shared = {t.name: t.words for p in self.parts for t in _weights(p.graph) if self._shared(t)}
-        return found + sum(shared.values())
-
-    def _shared(self, t: Operand) -> bool:
-        return t.name in self.tied
+            found |= {t.name: part.times * t.words for t in _weights(part.graph)}
+        return sum(found.values())
 
 
 def workload(model: str | Config, phase: str, *, batch: int, N: int, tokens: int = 1,
              attention: str = "unfused", devices: int = 1,
              dtype: str = "fp16") -> Workload:  # fmt: skip
     """A whole model: embedding, layers, head, and in training the optimiser's step.
+
+    Logits are those of the last position in prefill, of the new tokens in decoding, and of all
+    positions in training and of BERT.
 
     Training is one step: forward, loss, backward, AdamW.  Weights and gradients have the dtype; a
     master copy of the weights and the two moments are fp32 (in fp32 there is no copy).  Nothing is
