@@ -1,148 +1,256 @@
-"""Real models on real machines: bytes moved, arithmetic intensity and place on the roofline.
+"""Real models on real machines: a roofline at each boundary, and what an H200 measured beside them.
 
-The attention of one layer, batch 1, forward, not causal, fp16: GPT-2, BERT-large, Llama-3 8B and
-70B (every query head with keys and values of its own) on V100, A100, H100, H200 and B200.  M is an
-SM's shared memory: each thread block alone.  The bytes at SM↔L2 are set beside the bandwidth
-of L2↔DRAM, as if L2 served nothing; the compulsory traffic, where L2 serves all else, is the other
-end.  A multiply-add is 2 FLOP; exponentials are not counted.
+One layer's attention, forward, fp16, at the model's longest context, causal and with grouped heads
+where the model is; and a product of 1024 × 1024 × 4096.  At SM↔L2 the fast memory is an SM's own,
+at L2↔DRAM what the chip holds, and the bytes of a boundary meet the bandwidth of that boundary
+only.  FLOP are those of the matrix products; a least time also has what the vector units do, and a
+launch.
+
+A model's point is at its least time, so it is on a roof or below it.  Measured points are recorded
+runs on an H200 (`iosim gpu`), of the shapes that they name.  Times are by the clock.  Bytes are
+those that hardware counted; else, at SM↔L2, those that the model counts for the tiles that ran, and
+at L2↔DRAM the compulsory ones, or for standard attention naive's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
+from iosim.gpu.reports import gpu_report
 from iosim.hardware import MACHINES, Hardware
+from iosim.layers.graph import Graph
 from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, model, word_bytes
-from iosim.tiling.rules import choose_tiles
-from iosim.units import bytes_of
+from iosim.program.walk import bind
+from iosim.roofline.roof import Roof, Timed
+from iosim.roofline.single import attention, single
+from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, Work, works
+from iosim.units import bytes_of, parse_tiles
 
-from . import COLOURS, SCHEDULES, Experiment, Rows, digits, whole
+from . import DATA, Experiment, Rows, digits, whole
 
 DTYPE = "fp16"
-GPUS = {name: MACHINES[name] for name in ("v100", "a100", "h100", "h200", "b200")}
+GPUS = ("v100", "a100", "h100", "h200", "b200")
+DRAWN = ("a100", "h100", "h200")
 NAMES = {"gpt2": "GPT-2", "bert-large": "BERT-large", "llama3-8b": "Llama-3 8B",
          "llama3-70b": "Llama-3 70B"}  # fmt: skip
-# Of the machines' numbers, those that are used here.
-NUMBERS = (
-    "cores", "sram_bytes", "register_bytes", "cache_bytes", "dram_bytes_per_s", f"peak {DTYPE}",
-)  # fmt: skip
-SHOWN = ("naive", "small_cache", "flash1", "flash2", "compulsory")
+SCHEDULES = ("naive", "small_cache", "flash1", "flash2", "grouped_rows")
+# m, n, k: by the bytes of SM↔L2 over the bandwidth of DRAM it would be bound by memory.
+PRODUCT = {"m": 1024, "n": 1024, "k": 4096}
+FEED_FORWARD = "product 1024 × 1024 × 4096"
+RECORDS = DATA / "gpu" / "h200"
+MEASURED = "h200"
+COLUMN = {L2_DRAM: "dram", SM_L2: "sm_l2"}
 
 
 def tables() -> dict[str, Rows]:
-    """Every model, machine and schedule; and the machines with their sources."""
+    """Models, what was measured, and the roofs of the machines."""
     rows: Rows = []
-    for machine in GPUS.values():
-        for name in NAMES:
-            sizes = model(name)
-            problem = Attention(sizes.N, sizes.d, sizes.heads)
-            for schedule in SHOWN:
-                rows.append(
-                    _row(machine, name, problem, schedule, _bytes(machine, problem, schedule))
-                )
-    machines = [
-        {
-            "gpu": g.name, "title": g.title, "year": g.year, "sms": g.cores,
-            "sram_bytes_per_sm": g.sram_bytes, "register_bytes_per_sm": g.register_bytes,
-            "l2_bytes": g.cache_bytes, "hbm_gb_per_s": digits(g.dram_bytes_per_s / 1e9),
-            "peak_tflop_per_s": digits(g.peak(DTYPE) / 1e12),
-            "ridge_flop_per_byte": digits(g.ridge_for(DTYPE), 4),
-            "source": "; ".join(dict.fromkeys(g.source(x) for x in NUMBERS)),
-        }
-        for g in GPUS.values()
-    ]  # fmt: skip
-    return {"roofline.csv": rows, "machines.csv": machines}
+    for name in GPUS:
+        machine = MACHINES[name]
+        for model_name in NAMES:
+            problem = model(model_name)
+            for schedule in SCHEDULES:
+                if algorithm(schedule).supports(problem.form):
+                    found = _timed(machine, attention(problem, DTYPE), schedule)
+                    rows.append(_row(machine, model_name, problem.told, schedule, found))
+        found = _timed(machine, single("matmul", PRODUCT, DTYPE), "matmul")
+        rows.append(_row(machine, FEED_FORWARD, {}, "matmul", found))
+    return {
+        "roofline.csv": rows,
+        "measured.csv": list(_measured()),
+        "machines.csv": [_machine(MACHINES[name]) for name in GPUS],
+    }
 
 
-def _bytes(machine: Hardware, problem: Attention, schedule: str) -> int:
-    if schedule == "compulsory":
-        return 4 * problem.heads * problem.N * problem.d * word_bytes(DTYPE)
-    choice = choose_tiles(algorithm(schedule), problem, machine.sm_words(DTYPE))
-    moved = bytes_of(count(choice.instance), choice.instance.program.tensors, DTYPE)
-    return sum(moved.values())
+def _timed(machine: Hardware, graph: Graph, schedule: str) -> Timed:
+    (work,) = works(graph, machine, schedule=schedule)
+    return Roof.of(machine).timed(work)
 
 
 def _row(
-    machine: Hardware, name: str, problem: Attention, schedule: str, moved: int
+    machine: Hardware, name: str, told: dict[str, Any], schedule: str, found: Timed
 ) -> dict[str, Any]:
-    flop = 4 * problem.heads * problem.N**2 * problem.d
-    intensity = flop / moved
-    reach = min(machine.peak(DTYPE), intensity * machine.dram_bytes_per_s)
-    least_s = max(flop / machine.peak(DTYPE), moved / machine.dram_bytes_per_s)
-    return {
-        "gpu": machine.name, "model": name, **problem.sizes, "schedule": schedule,
-        "M_words": machine.sm_words(DTYPE), "hbm_bytes": moved, "flop": flop,
-        "intensity_flop_per_byte": digits(intensity),
-        "attainable_tflop_per_s": digits(reach / 1e12),
-        "of_peak": digits(reach / machine.peak(DTYPE), 4),
-        "limit": "arithmetic" if intensity >= machine.ridge_for(DTYPE) else "HBM",
-        "least_time_us": digits(least_s * 1e6),
+    work = found.work
+    row = {
+        "gpu": machine.name, "model": name,
+        **{x: told.get(x) for x in ("N", "d", "heads", "kv_heads")},
+        "causal": told.get("causal", False), "schedule": schedule, "product_flop": work.products,
+    }  # fmt: skip
+    for at, column in COLUMN.items():
+        row |= {
+            f"{column}_M_words": BOUNDARIES[at].M(machine, DTYPE),
+            f"{column}_bytes": work.bytes[at],
+            f"{column}_flop_per_byte": digits(work.products / work.bytes[at]),
+        }
+    return row | {
+        "least_time_us": digits(found.time_s * 1e6), "limit": found.limit,
+        "tflop_per_s": digits(work.products / found.time_s / 1e12),
+        "of_peak": digits(work.products / found.time_s / machine.peak(DTYPE), 4),
+        # By the words of SM↔L2 against the bandwidth of L2↔DRAM, which are of two boundaries.
+        "of_peak_if_mixed": digits(_mixed(machine, work), 4),
     }  # fmt: skip
 
 
+def _mixed(machine: Hardware, work: Work) -> float:
+    """What E06 showed before: as if L2 served nothing."""
+    ridge = machine.ridge_for(DTYPE)
+    return min(1.0, work.products / work.bytes[SM_L2] / ridge)
+
+
+def _machine(machine: Hardware) -> dict[str, Any]:
+    fields = ("cores", "sram_bytes", "cache_bytes", "dram_bytes_per_s", "l2_bytes_per_s",
+              f"peak {DTYPE}", "peak fp32", "launch_s")  # fmt: skip
+    row: dict[str, Any] = {"gpu": machine.name, "title": machine.title, "year": machine.year}
+    row |= {"sms": machine.cores, "sram_bytes_per_sm": machine.sram_bytes,
+            "l2_bytes": machine.cache_bytes,
+            "peak_tflop_per_s": digits(machine.peak(DTYPE) / 1e12)}  # fmt: skip
+    for at, column in COLUMN.items():
+        speed = BOUNDARIES[at].bytes_per_s(machine)
+        row[f"{column}_gb_per_s"] = speed and digits(speed / 1e9)
+        row[f"{column}_ridge_flop_per_byte"] = speed and digits(machine.peak(DTYPE) / speed, 4)
+    return row | {"source": "; ".join(dict.fromkeys(machine.source(x) for x in fields))}
+
+
+def _measured() -> Iterator[dict[str, Any]]:
+    """Recorded runs, each of its own shape."""
+    for folder in ("bench", "bench-causal"):
+        for r in gpu_report("bench").table(RECORDS / folder).rows:
+            problem = Attention(r["N"], r["d"], r["heads"], causal=r.get("case") == "causal")
+            yield _run(folder, "flash2", problem, r["emitted_s"], _of_tiles("flash2", problem, r))
+            yield _run(folder, "PyTorch's fused", problem, r["fused_s"])
+            if r["standard_s"] == r["standard_s"] and not problem.causal:
+                standard = (_naive(problem), "model, naive")
+                yield _run(folder, "PyTorch's standard", problem, r["standard_s"], dram=standard)
+    for r in gpu_report("decode").table(RECORDS / "decode").rows:
+        sizes = {k: int(v) for k, v in (x.split("=") for x in r["sizes"].split())}
+        batch = sizes["batch"]
+        problem = Attention(1, sizes["d"], batch * sizes["heads"], N_k=sizes["N_k"],
+                            kv_heads=batch * sizes["kv_heads"])  # fmt: skip
+        own = _of_tiles(r["algorithm"], problem, r)
+        yield _run("decode", r["algorithm"], problem, r["emitted_s"], own)
+        yield _run("decode", "PyTorch's fused", problem, r["fused_s"])
+    for r in gpu_report("dram").table(RECORDS / "dram").rows:
+        if not r["failed"]:
+            problem = Attention(r["N"], r["d"])
+            how = "flash2, in step" if r["in_step"] else "flash2"
+            # Loads of the hardware; what is stored is O, once.
+            stored = problem.N * problem.d * word_bytes(DTYPE)
+            yield _run("dram", how, problem, r["time_s"], (r["sram_load"] + stored, "hardware"),
+                       (r["measured"] + r["written"], "hardware"))  # fmt: skip
+
+
+def _naive(problem: Attention) -> int:
+    """What standard attention moves at L2↔DRAM, which E03 holds against counters."""
+    (work,) = works(
+        attention(problem, DTYPE), MACHINES[MEASURED], schedule="naive", boundaries=(L2_DRAM,)
+    )
+    return work.bytes[L2_DRAM]
+
+
+def _of_tiles(name: str, problem: Attention, row: dict[str, Any]) -> tuple[int, str]:
+    """The bytes of a schedule with the tiles that ran, at SM↔L2."""
+    program = algorithm(name).program_for(problem)
+    instance = bind(program, problem.sizes, parse_tiles(row["tiles"].replace(" ", ",")))
+    return sum(bytes_of(count(instance), program.tensors, DTYPE).values()), "model, its tiles"
+
+
+def _run(
+    record: str, who: str, problem: Attention, seconds: float,
+    sm_l2: tuple[int | None, str] = (None, ""), dram: tuple[int, str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    graph = attention(problem, DTYPE)
+    (op,) = graph.operators
+    flop, compulsory = op.products, (op.words_in + op.words_out) * word_bytes(DTYPE)
+    dram_bytes, dram_from = dram or (compulsory, "compulsory")
+    machine = MACHINES[MEASURED]
+    least = max(flop / machine.peak(DTYPE), dram_bytes / machine.dram_bytes_per_s)
+    return {
+        "record": record, "who": who, "N": problem.N, "N_k": problem.keys, "d": problem.d,
+        "heads": problem.heads, "kv_heads": problem.groups, "causal": problem.causal,
+        "product_flop": flop, "time_us": digits(seconds * 1e6),
+        "tflop_per_s": digits(flop / seconds / 1e12),
+        "of_peak": digits(flop / seconds / machine.peak(DTYPE), 4),
+        "sm_l2_bytes": sm_l2[0], "sm_l2_bytes_from": sm_l2[1],
+        "sm_l2_flop_per_byte": sm_l2[0] and digits(flop / sm_l2[0]),
+        "dram_bytes": dram_bytes, "dram_bytes_from": dram_from,
+        "dram_flop_per_byte": digits(flop / dram_bytes),
+        "least_time_us": digits(least * 1e6), "time_over_least": digits(seconds / least, 4),
+    }  # fmt: skip
+
+
+# -- the figure ------------------------------------------------------------------------------------
+
+
 def draw(folder: Path, stem: Path) -> list[Path]:
-    """A roofline for each machine, and the legend in the sixth place."""
-    rows, machines = read_csv(folder / "roofline.csv"), read_csv(folder / "machines.csv")
+    """A row of rooflines for each boundary, a column for each machine; the legend beneath."""
+    rows, runs = read_csv(folder / "roofline.csv"), read_csv(folder / "measured.csv")
+    machines = {m["gpu"]: m for m in read_csv(folder / "machines.csv")}
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(2, 3, figsize=(13, 7.4), sharex=True, sharey=True)
-        panels = list(grid.flat)
-        for axes, machine in zip(panels, machines, strict=False):
-            _roofline(axes, machine, [r for r in rows if r["gpu"] == machine["gpu"]])
-        for axes in (*panels[3:5], panels[2]):
-            axes.set_xlabel("arithmetic intensity (FLOP per byte at SM ↔ L2)")
-        panels[2].tick_params(labelbottom=True)
-        for axes in (panels[0], panels[3]):
-            axes.set_ylabel("attainable TFLOP/s, fp16")
-        _legend(panels[5])
-        figure.suptitle(
-            "Attention of one layer, M = shared memory of one SM, as if L2 served nothing"
-        )
-        figure.tight_layout()
+        figure, grid = plt.subplots(2, 3, figsize=(13, 9), sharex=True, sharey=True)
+        for (at, column), line in zip(COLUMN.items(), grid, strict=True):
+            for gpu, axes in zip(DRAWN, line, strict=True):
+                _roofline(axes, at, column, machines[gpu], [r for r in rows if r["gpu"] == gpu])
+                if gpu == MEASURED:
+                    _points(axes, column, runs)
+                axes.set_xlabel(f"FLOP per byte at {at}")
+                axes.tick_params(labelbottom=True)
+            line[0].set_ylabel("TFLOP/s of matrix products, fp16")
+        figure.suptitle("Attention of one layer and a product: the least time's place at each "
+                        "boundary, and what an H200 measured")  # fmt: skip
+        figure.tight_layout(rect=(0, 0.1, 1, 1))
+        _legend(figure, grid[0][0])
         return save(figure, stem)
 
 
-def _colour(schedule: str) -> str:
-    return PALETTE[6] if schedule == "compulsory" else COLOURS[SCHEDULES.index(schedule)]
+_COLOURS = dict(zip((*SCHEDULES, "matmul"), PALETTE, strict=False))
+_MARKS = dict(zip((*NAMES, FEED_FORWARD), MARKERS, strict=False))
+# What ran → how it is drawn: emitted kernels in black, PyTorch's in grey.
+_RUNS = {"flash2": ("+", "black"), "flash2, in step": ("x", "black"), "decode": ("*", "black"),
+         "split_kv": ("|", "black"), "PyTorch's fused": ("^", "grey"),
+         "PyTorch's standard": ("v", "grey")}  # fmt: skip
 
 
-def _roofline(axes: Any, machine: dict[str, Any], rows: Rows) -> None:
-    peak, speed = machine["peak_tflop_per_s"], machine["hbm_gb_per_s"] / 1e3
-    ridge = machine["ridge_flop_per_byte"]
-    axes.plot([4, ridge, 8192], [4 * speed, peak, peak], color="black", linewidth=1.1, zorder=1)
-    axes.axvline(ridge, color="grey", linestyle=":", linewidth=1)
+def _roofline(axes: Any, at: str, column: str, machine: dict[str, Any], rows: Rows) -> None:
+    peak, speed = machine["peak_tflop_per_s"], machine[f"{column}_gb_per_s"]
+    if speed:
+        ridge = peak / speed * 1e3
+        axes.plot([1, ridge, 3e5], [speed / 1e3, peak, peak], color="black", linewidth=1.1)
+        said = f"{speed:,.0f} GB/s, ridge {ridge:,.0f} FLOP/B"
+    else:
+        axes.plot([1, 3e5], [peak, peak], color="black", linewidth=1.1)
+        said = "no bandwidth with a source: no slope"
     for r in rows:
-        k = list(NAMES).index(r["model"])
-        hollow = r["schedule"] == "compulsory"
-        axes.plot(
-            r["intensity_flop_per_byte"], r["attainable_tflop_per_s"], MARKERS[k], markersize=7,
-            color=_colour(r["schedule"]), alpha=0.85, zorder=3,
-            markerfacecolor="none" if hollow else _colour(r["schedule"]),
-        )  # fmt: skip
-    axes.annotate(
-        f"{ridge:.0f} FLOP/B", (ridge, 0.03), xycoords=("data", "axes fraction"), xytext=(4, 0),
-        textcoords="offset points", color="grey", fontsize=8.5,
-    )  # fmt: skip
-    axes.set(xscale="log", yscale="log", ylim=(15, 3500), xlim=(16, 6500))
-    title = f"{machine['title']}: {peak:,.0f} TFLOP/s, {speed * 1e3:,.0f} GB/s"
-    axes.set_title(title, fontsize=10)
+        axes.plot(r[f"{column}_flop_per_byte"], r["tflop_per_s"], _MARKS[r["model"]],
+                  color=_COLOURS[r["schedule"]], markersize=7, alpha=0.85, zorder=3)  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlim=(1, 3e5), ylim=(1, 2000))
+    axes.set_title(f"{machine['title']}, {at}\n{said}", fontsize=10)
 
 
-def _legend(axes: Any) -> None:
-    axes.axis("off")
-    for name in SHOWN:
-        face = "none" if name == "compulsory" else _colour(name)
-        axes.plot([], [], "o", color=_colour(name), markerfacecolor=face, markersize=8,
-                  label="compulsory traffic only" if name == "compulsory" else name)  # fmt: skip
-    for k, text in enumerate(NAMES.values()):
-        axes.plot([], [], MARKERS[k], color="grey", markersize=8, label=text)
-    axes.plot([], [], color="black", label="roofline: HBM bandwidth (L2 ↔ DRAM),\nthen peak")
-    axes.legend(loc="center", fontsize=10, ncols=1)
+def _points(axes: Any, column: str, runs: Rows) -> None:
+    for r in runs:
+        if r[f"{column}_flop_per_byte"]:
+            mark, colour = _RUNS[r["who"]]
+            axes.plot(r[f"{column}_flop_per_byte"], r["tflop_per_s"], mark, color=colour,
+                      markersize=6, markerfacecolor="none", zorder=4)  # fmt: skip
+
+
+def _legend(figure: Any, axes: Any) -> None:
+    handles = [axes.plot([], [], "o", color=c, label=x)[0] for x, c in _COLOURS.items()]
+    handles += [
+        axes.plot([], [], m, color="grey", label=NAMES.get(x, x))[0] for x, m in _MARKS.items()
+    ]
+    handles += [
+        axes.plot([], [], m, color=c, markerfacecolor="none", label=f"measured: {x}")[0]
+        for x, (m, c) in _RUNS.items()
+    ]
+    figure.legend(handles=handles, loc="lower center", ncols=6, fontsize=8.5)
 
 
 EXPERIMENT = Experiment("e06_models", tables, draw)
