@@ -1,0 +1,126 @@
+"""Fusion: k element-wise operators move 2n words instead of 2kn, and a layer moves half.
+
+Words at L2 ↔ DRAM, with M = what the chip of an H200 holds in words of 2 bytes.  A chain is k
+element-wise operators on n words.  The layers are those of published models; each is put into
+kernels by every fusion that it has, by the best one, by the best one whose kernels fit in an SM, too,
+and by the best one that may keep tiles between two contractions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from iosim.fusion import FUSIONS, Absent, fused
+from iosim.fusion.chain import chain
+from iosim.hardware import machine
+from iosim.layers.architectures import layer
+from iosim.output.plot import PALETTE, STYLE, pyplot, save
+from iosim.output.table import read_csv
+
+from . import Experiment, Rows, digits, whole
+
+GPU, DTYPE = "h200", "fp16"
+CHAIN, MOST = 2**22, 16
+# Model, phase, batch, tokens of context.
+LAYERS = (
+    ("bert-large", "training", 8, 512),
+    ("bert-large", "prefill", 8, 512),
+    ("gpt2", "training", 8, 1024),
+    ("gpt2", "prefill", 8, 1024),
+    ("gpt2", "decode", 8, 1024),
+    ("llama3-8b", "training", 1, 4096),
+    ("llama3-8b", "prefill", 8, 512),
+    ("llama3-8b", "decode", 8, 512),
+)
+# Name in the table → what the search may do, beside the fusions by name.
+SEARCHES: dict[str, dict[str, bool]] = {
+    "best in an SM": {"sm": True},
+    "best": {},
+    "best, tiles": {"tiles": True},
+}
+COLOURS = {"none": "#7F7F7F", "inductor-cpu": PALETTE[4], "paper": PALETTE[1],
+           "best in an SM": PALETTE[5], "best": PALETTE[0], "best, tiles": PALETTE[2]}  # fmt: skip
+SAID = {"none": "none", "inductor-cpu": "Inductor (CPU), recorded", "paper": "Ivanov et al.",
+        "best in an SM": "best, each kernel fits in an SM, too", "best": "best",
+        "best, tiles": "best, attention may be one kernel"}  # fmt: skip
+
+
+def tables() -> dict[str, Rows]:
+    """Chains of 1 to 16 operators; every layer with every fusion."""
+    M = machine(GPU).chip_words(DTYPE)
+    chains: Rows = []
+    for k in range(1, MOST + 1):
+        graph = chain(k, CHAIN)
+        none, best = (fused(graph, how, M).words for how in ("none", "best"))
+        chains.append({"k": k, "n": CHAIN, "words_none": none, "words_best": best})
+    rows: Rows = []
+    for model, phase, batch, N in LAYERS:
+        graph = layer(model, phase, batch=batch, N=N, dtype=DTYPE)
+        words: dict[str, tuple[int, int]] = {}
+        for how in FUSIONS:
+            if how != "best":
+                try:
+                    found = fused(graph, how, M)
+                except Absent:
+                    continue
+                words[how] = len(found.groups), found.words
+        for how, may in SEARCHES.items():
+            found = fused(graph, "best", M, intermediate_tiles="tiles" in may,
+                          within=machine(GPU).sm_words(DTYPE) if "sm" in may else None)  # fmt: skip
+            words[how] = len(found.groups), found.words
+        rows += [
+            {"model": model, "phase": phase, "batch": batch, "N": N, "M_words": M,
+             "operators": len(graph.operators), "fusion": how, "kernels": kernels,
+             "words": total, "of_none": digits(total / words["none"][1], 4)}
+            for how, (kernels, total) in words.items()
+        ]  # fmt: skip
+    return {"chains.csv": chains, "layers.csv": rows}
+
+
+def draw(folder: Path, stem: Path) -> list[Path]:
+    """Words of a chain against k; words of each layer, as a share of those without fusion."""
+    chains, rows = read_csv(folder / "chains.csv"), read_csv(folder / "layers.csv")
+    plt = pyplot()
+    with plt.rc_context(STYLE):
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(13, 5.2), width_ratios=(1, 2.2), layout="constrained"
+        )
+        _chains(left, chains)
+        _layers(right, rows)
+        return save(figure, stem)
+
+
+def _chains(axes: Any, rows: Rows) -> None:
+    k = [r["k"] for r in rows]
+    for name, label in (("none", "one by one: 2kn"), ("best", "one kernel: 2n")):
+        axes.plot(k, [r[f"words_{name}"] / 2**20 for r in rows], "o-", color=COLOURS[name],
+                  label=label)  # fmt: skip
+    axes.set(xlabel="element-wise operators k", ylabel="words at L2 ↔ DRAM (Mi)",
+             ylim=(0, None), title=f"A chain on n = {rows[0]['n'] >> 20} Mi words")  # fmt: skip
+    axes.legend()
+
+
+def _layers(axes: Any, rows: Rows) -> None:
+    names = list(dict.fromkeys((r["model"], r["phase"]) for r in rows))
+    high = 0.8 / len(COLOURS)
+    for at, name in enumerate(names):
+        mine = {r["fusion"]: r for r in rows if (r["model"], r["phase"]) == name}
+        for n, (how, colour) in enumerate(COLOURS.items()):
+            if how in mine:
+                share = mine[how]["of_none"]
+                axes.barh(at + (n - 2.5) * high, share, high, color=colour,
+                          label=SAID[how] if at == 0 else None)  # fmt: skip
+    axes.set_yticks(range(len(names)), [" ".join(x) for x in names])
+    axes.invert_yaxis()
+    axes.set(xlabel="words at L2 ↔ DRAM, of those without fusion", xlim=(0, 1.02),
+             title="A layer, M = last cache of an H200")  # fmt: skip
+    axes.grid(axis="y", visible=False)
+    figure = axes.get_figure()
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6)
+
+
+EXPERIMENT = Experiment("e08_fusion", tables, draw)
+
+if __name__ == "__main__":
+    whole(EXPERIMENT.main)
