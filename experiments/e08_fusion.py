@@ -97,6 +97,7 @@ def _chains(axes: Any, rows: Rows) -> None:
                   label=label)  # fmt: skip
     axes.set(xlabel="element-wise operators k", ylabel="words at L2 ↔ DRAM (Mi)",
              ylim=(0, None), title=f"A chain on n = {rows[0]['n'] >> 20} Mi words")  # fmt: skip
+    axes.set_xticks([1, 4, 8, 12, 16])
     axes.legend()
 
 

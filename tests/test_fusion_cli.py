@@ -185,10 +185,37 @@ def bad(done: Any, says: str) -> None:
     assert re.search(says, done.stderr), done.stderr
 
 
+MLP = ("--graph", "docs/examples/mlp.toml")
+
+
+def test_a_graph_of_one_s_own_with_its_groups() -> None:
+    answer = told(*MLP)
+    totals = {r["fusion"]: r["words"] for r in answer["totals"]}
+    assert list(totals) == ["none", "best", "file"]
+    assert totals["best"] < totals["file"] < totals["none"]
+    mine = told(*MLP, "--fusion", "file")
+    assert sum(g["words_in"] + g["words_out"] for g in mine["groups"]) == totals["file"]
+
+
+def test_kernels_that_fit_within_less_move_no_less() -> None:
+    words = ("--model", "gpt2", "--phase", "prefill", "--N", "64")
+    every, some = (
+        next(r["words"] for r in told(*words, *more)["totals"] if r["fusion"] == "best")
+        for more in ((), ("--within", "1000"))
+    )
+    assert every < some
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         ("", "needs --model"),
+        ("--graph docs/examples/mlp.toml --N 4", "--N is not of a graph of one's own"),
+        ("--graph docs/examples/mlp.toml --dtype fp16", "--dtype is what the graph's file says"),
+        ("--graph docs/examples/mlp.toml --fusion paper", "MLP, forward has no 'attention norm'"),
+        ("--model gpt2 --N 8 --phase prefill --fusion file", "give --graph FILE"),
+        ("--model gpt2 --N 8 --phase prefill --fusion none --within 9", "--within is what best"),
+        ("chain --k 2 --words 8 --graph docs/examples/mlp.toml", "--graph is not of a chain"),
         ("chian", "unknown graph 'chian': did you mean 'chain'"),
         ("chain", "needs --k"),
         ("chain --k 1:4", "needs --words"),

@@ -9,10 +9,11 @@ import click
 
 from iosim.cli import options as opt
 from iosim.errors import InputError, closest
-from iosim.fusion import fused
+from iosim.fusion import fused, partition
 from iosim.fusion.chain import chain
 from iosim.fusion.report import rows, totals
 from iosim.hardware import Hardware, machine
+from iosim.layers.files import Written
 from iosim.layers.graph import Graph
 from iosim.layers.workload import workload
 from iosim.units import parse_int, parse_range, parse_words
@@ -23,11 +24,15 @@ STAGES = ("layer", "embedding", "head")
 GPU = "h200"
 # Operators of a chain, at most.
 LONGEST = 256
+# What may be typed for any graph, and for a model's.
+_SEARCH = ("fusion", "within", "intermediate_tiles")
+_MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", *_SEARCH)
 
 
 @click.command()
 @click.argument("what", required=False, metavar="[chain]")
 @click.option("--model", help="a published configuration, like bert-large")
+@opt.graph()
 @click.option("--phase", help="training, prefill or decode", default=None)
 @opt.sizes("N", metavar="INT", N="tokens of context")
 @click.option("--batch", metavar="INT", help="sequences; 1 by default")
@@ -35,9 +40,12 @@ LONGEST = 256
 @click.option("--part", help="layer (by default), embedding or head")
 @click.option("--attention", help="unfused (by default), or fused: one operator from the start")
 @click.option(
-    "--fusion", metavar="NAME|FILE.json", help="none, paper, best (by default), or groups"
+    "--fusion",
+    metavar="NAME|FILE.json",
+    help="none, paper, inductor-cpu, best (by default), file (the graph's own groups), or groups",
 )
 @opt.memory()
+@click.option("--within", metavar="SIZE", help="words in which each kernel of best fits, too")
 @opt.machine()
 @click.option(
     "--boundary", help="whose M a machine gives: dram (L2↔DRAM, by default) or sm (SM↔L2)"
@@ -48,15 +56,21 @@ LONGEST = 256
 @click.option("--words", metavar="SIZE", help="of a chain: words of each tensor, like 4Mi")
 @opt.dtype
 @opt.as_json
-def fuse(what: str | None, M: str | None, gpu: Hardware | None, boundary: str | None,
-         dtype: str | None, as_json: bool, **given: Any) -> None:  # fmt: skip
+def fuse(
+    what: str | None, M: str | None, gpu: Hardware | None, boundary: str | None,
+    dtype: str | None, as_json: bool, graph: Written | None, **given: Any,
+) -> None:  # fmt: skip
     """Kernels that operators are put into, and the words that this saves at one boundary."""
-    held, named = _memory(M, gpu, boundary, dtype or "fp16")
+    if graph is not None and dtype is not None:
+        raise InputError("--dtype is what the graph's file says: leave it out")
+    held, named = _memory(M, gpu, boundary, dtype or (graph.graph.dtype if graph else "fp16"))
     where = {"boundary": named, "M": held}
     sizes = given.pop("sizes")
     typed = {x: v for x, v in {**given, **sizes}.items() if v not in (None, False)}
     if what == "chain":
-        _of_chain(typed, where, as_json)
+        _of_chain(typed | ({"graph": graph} if graph else {}), where, as_json)
+    elif graph is not None and what is None:
+        _of_file(graph, typed, where, as_json)
     elif what is not None:
         raise InputError(f"unknown graph {what!r}: {closest(what, ['chain'])}, or give --model")
     else:
@@ -102,27 +116,55 @@ def _of_chain(typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> No
 
 
 def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json: bool) -> None:
-    _only(typed, ("model", "phase", "batch", "N", "tokens", "part", "attention", "fusion",
-                  "intermediate_tiles"), "a model")  # fmt: skip
+    _only(typed, _MODEL, "a model")
     for needed in ("model", "phase", "N"):
         if needed not in typed:
-            raise InputError(f"a model's graph needs --{needed}: give "
-                             "--model bert-large --phase training --N 512, or chain")  # fmt: skip
-    graph = _graph(typed, dtype)
-    tiles = bool(typed.get("intermediate_tiles"))
-    found = fused(graph, typed.get("fusion", "best"), where["M"], intermediate_tiles=tiles)
+            raise InputError(f"a model's graph needs --{needed}: give --model bert-large --phase "
+                             "training --N 512, or --graph FILE, or chain")  # fmt: skip
+    graph = _layer(typed, dtype)
+    _of_graph(graph, f"{graph.name}, {typed['phase']}", None, typed, where, as_json)
+
+
+def _of_file(written: Written, typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> None:
+    _only(typed, _SEARCH, "a graph of one's own")
+    graph, own = written.graph, None
+    if written.groups:
+        inside = {x for names in written.groups.values() for x in names}
+        own = [*written.groups.values(),
+               *([op.name] for op in graph.operators if op.name not in inside)]  # fmt: skip
+    _of_graph(graph, graph.name, own, typed, where, as_json)
+
+
+def _of_graph(
+    graph: Graph, title: str, own: list[Any] | None, typed: dict[str, Any], where: dict[str, Any],
+    as_json: bool,
+) -> None:  # fmt: skip
+    tiles, how, M = bool(typed.get("intermediate_tiles")), typed.get("fusion", "best"), where["M"]
+    within = None
+    if "within" in typed:
+        if how != "best":
+            raise InputError(f"--within is what best chooses by, not {how}: leave it out")
+        within = where["within"] = parse_words("within", typed["within"], graph.dtype)
+    mine = None
+    if own is not None:
+        mine = partition(graph, own, M, "file", intermediate_tiles=tiles)
+    if how == "file" and mine is None:
+        raise InputError("fusion file is the groups of a graph's file: give --graph FILE with some")
+    found = mine if how == "file" and mine is not None else fused(
+        graph, how, M, intermediate_tiles=tiles, within=within
+    )  # fmt: skip
     groups = rows(graph, found)
-    every = totals(graph, found, intermediate_tiles=tiles)
+    every = totals(graph, [found, *([mine] if mine else [])], intermediate_tiles=tiles)
     if as_json:
         opt.print_json({
-            "graph": graph.name, "phase": typed["phase"], "dtype": dtype, **where,
+            "graph": graph.name, "phase": typed.get("phase"), "dtype": graph.dtype, **where,
             "intermediate_tiles": tiles, "fusion": found.how,
             "groups": [r | {"loads": k.crossing.loads, "stores": k.crossing.stores}
                        for r, k in zip(groups, found.groups, strict=True)],
             "totals": every,
         })  # fmt: skip
         return
-    _title(f"{graph.name}, {typed['phase']}, {dtype}, fusion {found.how}", where)
+    _title(f"{title}, {graph.dtype}, fusion {found.how}", where)
     opt.print_table(
         ["operators", "words in", "words out", "words saved", "schedule"],
         [[" + ".join(r["operators"]), r["words_in"], r["words_out"], r["words_saved"],
@@ -137,7 +179,7 @@ def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json:
         opt.remark(r["note"] and f"fusion {r['fusion']}: {r['note']}")
 
 
-def _graph(typed: dict[str, Any], dtype: str) -> Graph:
+def _layer(typed: dict[str, Any], dtype: str) -> Graph:
     part = typed.get("part", "layer")
     if part not in STAGES:
         raise InputError(f"unknown part {part!r}: {closest(part, STAGES)}")

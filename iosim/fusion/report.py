@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.fusion.known import FUSIONS, fused
+from iosim.fusion.known import FUSIONS, Absent, fused
 from iosim.fusion.partitions import Partition
 from iosim.layers.graph import Graph
 
@@ -35,23 +36,26 @@ def rows(graph: Graph, found: Partition) -> list[dict[str, Any]]:
 
 
 def totals(
-    graph: Graph, found: Partition, *, intermediate_tiles: bool = False
+    graph: Graph, known: Sequence[Partition], *, intermediate_tiles: bool = False
 ) -> list[dict[str, Any]]:
-    """Kernels and words of each fusion that the graph has, the one that is asked for among them.
+    """Kernels and words of each fusion that the graph has, with those that are known already.
 
-    A fusion whose kernels are of another graph, or don't fit in M, has its reason as a note.
+    A fusion of another graph is left out; one whose kernels don't fit in M has that as a note.
     """
     answers: list[dict[str, Any]] = []
-    none = fused(graph, "none", found.M).words
-    for how in dict.fromkeys((*FUSIONS, found.how)):
+    told, M = {one.how: one for one in known}, known[0].M
+    none = fused(graph, "none", M).words
+    for how in dict.fromkeys((*FUSIONS, *told)):
         row: dict[str, Any] = {"fusion": how, "kernels": None, "words": None, "of_none": None,
                                "note": ""}  # fmt: skip
         try:
-            one = found if how == found.how else fused(
-                graph, how, found.M, intermediate_tiles=intermediate_tiles
+            one = told[how] if how in told else fused(
+                graph, how, M, intermediate_tiles=intermediate_tiles
             )  # fmt: skip
             row |= {"kernels": len(one.groups), "words": one.words,
                     "of_none": round(one.words / none, 4)}  # fmt: skip
+        except Absent:
+            continue
         except InputError as error:
             row["note"] = str(error)
         answers.append(row)
