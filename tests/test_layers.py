@@ -9,6 +9,9 @@ from typing import Any
 import layers_by_hand as by_hand
 import numpy as np
 import pytest
+from hypothesis import given as given_any
+from hypothesis import settings
+from hypothesis import strategies as st
 from layer_runs import (
     BERT,
     DECODERS,
@@ -49,6 +52,50 @@ def test_a_layer_is_the_one_by_hand(config: Config, phase: str) -> None:
         assert (phase == "training") == any((m == 0).any() for m in dropped.values())
     want = [by_hand.LAYERS[config.family](arrays, dropped, b) for b in range(3)]
     np.testing.assert_allclose(run["Y"], want, atol=1e-12)
+
+
+@st.composite
+def configs(draw: Any) -> tuple[Config, int, int, int]:
+    """A small model, a batch, a context and new tokens."""
+    small = st.integers(1, 5)
+    kv, group, experts, N = (
+        draw(st.integers(1, 2)),
+        draw(st.integers(1, 3)),
+        draw(small),
+        draw(small),
+    )
+    family = draw(st.sampled_from(FAMILIES))
+    found = Config(
+        name="any", family=family, layers=1, hidden=draw(small), heads=kv * group,
+        kv_heads=kv if family in ("llama", "mixture") else 0,
+        head_size=2 * draw(st.integers(1, 2)), feed_forward=draw(small), vocabulary=3, positions=8,
+        activation="relu", experts=experts, active=draw(st.integers(1, experts)),
+    )  # fmt: skip
+    return found, draw(st.integers(1, 3)), N, draw(st.integers(1, N))
+
+
+@given_any(configs(), st.sampled_from(WAYS))
+@settings(max_examples=60, deadline=None)
+def test_layers_of_any_size(ask: tuple[Config, int, int, int], attention: str) -> None:
+    """Prefill is the layer by hand, and decoding gives its last rows."""
+    config, batch, N, tokens = ask
+    graph = layer(config, "prefill", batch=batch, N=N, attention=attention)
+    arrays = given(graph)
+    run = graph.run(arrays)
+    ones = dict.fromkeys("POAF", np.ones((batch, 1, 1)))
+    ones["P"] = np.ones((batch, config.heads, N, N))
+    more: Any = {"active": config.active} if config.family == "mixture" else {}
+    want = [by_hand.LAYERS[config.family](arrays, ones, b, **more) for b in range(batch)]
+    np.testing.assert_allclose(run["Y"], want, atol=1e-10)
+    assert graph.flop > 0
+    if config.family == "bert":
+        return
+    decode = layer(config, "decode", batch=batch, N=N, tokens=tokens, attention=attention)
+    arrays |= {"X": arrays["X"][:, -tokens:], "K cache": run["K"], "V cache": run["V"]}
+    if "cos" in arrays:
+        arrays |= angles(tokens, config.head_size, N - tokens)
+    got = decode.run({t.name: arrays[t.name] for t in decode.inputs})
+    np.testing.assert_allclose(got["Y"], run["Y"][:, -tokens:], atol=1e-10)
 
 
 def test_bert_with_gelu() -> None:
@@ -324,7 +371,10 @@ def test_every_weight_has_one_step(config: Config, dtype: str) -> None:
 
 def test_what_a_step_reads_and_writes() -> None:
     """14 bytes in and 14 out a parameter: gradient 2, master and moments 4 each; and the weight."""
-    for dtype, size, written in (("fp16", 2, 4 * 3 + 2), ("fp32", 4, 4 * 3)):
+    for dtype, size, read, written in (
+        ("fp16", 2, 2 + 12, 12 + 2), ("fp8", 1, 1 + 12, 12 + 1), ("fp32", 4, 16, 12),
+        ("fp64", 8, 32, 24),
+    ):  # fmt: skip
         _, _, _, graph, _ = parts_of(LLAMA, dtype=dtype)
         weights = sum(t.words for t in layer(LLAMA, "training", batch=2, N=4).inputs
                       if t.role == "weight")  # fmt: skip
@@ -334,7 +384,7 @@ def test_what_a_step_reads_and_writes() -> None:
             return sum(n * (4 if graph.tensors[x].dtype == "fp32" else size)
                        for x, n in words.items())  # fmt: skip
 
-        assert total(reads) == weights * (size + 12)
+        assert total(reads) == weights * read
         assert total(writes) == weights * written
 
 
@@ -360,6 +410,7 @@ TOLD = [
     ({"model": "lama3-8b"}, "unknown model 'lama3-8b': did you mean 'llama3-8b'?"),
     ({"phase": "decoding"}, "unknown phase 'decoding': did you mean 'decode'?"),
     ({"attention": "fuse"}, "unknown attention 'fuse': did you mean 'fused'?"),
+    ({"dtype": "fp61"}, "unknown dtype 'fp61': did you mean 'fp64'?"),
     ({"batch": 0}, "batch = 0: give an integer ≥ 1"),
     ({"batch": True}, "batch = True: give an integer ≥ 1"),
     ({"N": 2.0}, "N = 2.0: give an integer ≥ 1"),

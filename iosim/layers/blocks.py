@@ -24,6 +24,7 @@ from iosim.layers.graph import Graph
 from iosim.layers.models import Config
 from iosim.operators import Operand, Operator, operand, operator
 from iosim.operators.base import ROLES
+from iosim.problem import word_bytes
 
 PHASES = ("training", "prefill", "decode")
 ATTENTION = ("unfused", "fused")
@@ -80,7 +81,7 @@ class Ask:
         attention: ``fused``: one operator, whose scores are no tensors; or ``unfused``.
         dtype: of a word, where a tensor has none of its own.
 
-    Raises InputError for an unknown phase or way of attention, sizes that are no positive
+    Raises InputError for an unknown phase, way of attention or dtype, sizes that are no positive
     integers, a context longer than the model's, and more new tokens than context.
     """
 
@@ -96,6 +97,7 @@ class Ask:
         for what, known in (("phase", PHASES), ("attention", ATTENTION)):
             if (got := getattr(self, what)) not in known:
                 raise InputError(f"unknown {what} {got!r}: {closest(got, known)}")
+        word_bytes(self.dtype)
         for what in ("batch", "N", "tokens"):
             size = getattr(self, what)
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:

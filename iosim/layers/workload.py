@@ -18,6 +18,7 @@ from iosim.layers.architectures import ARCHITECTURES, asked
 from iosim.layers.graph import Graph
 from iosim.layers.models import Config
 from iosim.operators import Operand, Operator, operator
+from iosim.problem import word_bytes
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ def workload(model: str | Config, phase: str, *, batch: int, N: int, tokens: int
     positions in training and of BERT.
 
     Training is one step: forward, loss, backward, AdamW.  Weights and gradients have the dtype; a
-    master copy of the weights and the two moments are fp32 (in fp32 there is no copy).  Nothing is
-    computed again, and gradients are not scaled.
+    master copy of the weights and the two moments are fp32.  A dtype as wide has no copy.  Nothing
+    is computed again, and gradients are not scaled.
 
     Several devices train in parallel on data alone: each has the whole model and a batch of its
     own, and sums every gradient over all devices before the step.  Otherwise devices share nothing.
@@ -138,8 +139,9 @@ def _step(same: list[Operand], devices: int, dtype: str) -> list[Operator]:
         found.append(operator(f"{w.name} all-reduce", "all_reduce", [gradient], [total],
                               devices=devices))  # fmt: skip
         gradient = total
-    mixed = dtype != "fp32"
-    state = [w.called(f"{w.name} {x}", "state", "fp32") for x in ("master", "m", "v")]
+    mixed = word_bytes(dtype) < word_bytes("fp32")
+    wide = "fp32" if mixed else None
+    state = [w.called(f"{w.name} {x}", "state", wide) for x in ("master", "m", "v")]
     if not mixed:
         state[0] = w
     new = [x.called(f"next {x.name}") for x in state]
