@@ -354,6 +354,57 @@ def test_out_has_tables_and_a_figure(tmp_path: Path) -> None:
     assert (done.returncode, len(done.stderr.splitlines()), done.stdout) == (2, 1, "")
 
 
+GRAPH = """
+iosim_graph = 1
+name = "two"
+dtype = "bf16"
+[sizes]
+t = 4096
+i = 1024
+[tensors]
+X = "t i"
+W = { axes = "i u=512", role = "weight" }
+H = "t u=512"
+Y = "t u=512"
+[[operators]]
+name = "linear"
+kind = "contraction"
+reads = ["X", "W"]
+writes = ["H"]
+[[operators]]
+name = "gelu"
+kind = "gelu"
+reads = ["H"]
+writes = ["Y"]
+"""
+
+
+def test_a_graph_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(GRAPH)
+    words = ("roofline", "--graph", str(file), "--gpu", "h100")
+    found = told(*words)
+    assert [r["name"] for r in found["operators"]] == ["linear", "gelu"]
+    assert found["dtype"] == "bf16"
+    product = 2 * 4096 * 1024 * 512
+    assert found["totals"]["products_flop"] == product
+    assert found["totals"]["dram_bytes"] == 2 * (4096 * 1024 + 1024 * 512 + 3 * 4096 * 512)
+    (one,) = told(*words, "--fusion", "best")["operators"]
+    assert (one["name"], one["class"]) == ("linear + gelu", "contraction")
+    assert one["dram_bytes"] == 2 * (4096 * 1024 + 1024 * 512 + 4096 * 512)
+    for more, said in (
+        (("--batch", "2"), "--batch is not of a graph"), (("--dtype", "fp16"), "its own: bf16"),
+        (("--fusion", "paper"), "paper has kernels of BERT's layer"),
+        (("--schedule", "flash2"), "linear"),
+    ):  # fmt: skip
+        done = iosim_(*words, *more)
+        assert (done.returncode, len(done.stderr.splitlines()), done.stdout) == (2, 1, "")
+        assert said in done.stderr
+    file.write_text(GRAPH.replace('writes = ["H"]', 'writes = ["Z"]'))
+    done = iosim_(*words)
+    assert (done.returncode, len(done.stderr.splitlines()), done.stdout) == (2, 1, "")
+
+
 BAD = {
     "--model lama3-8b --phase decode --N 9 --gpu h200":
         "unknown model 'lama3-8b': did you mean 'llama3-8b'?",
@@ -364,10 +415,10 @@ BAD = {
     "--model llama3-8b --N 9 --gpu h200": "llama3-8b needs --phase: give it",
     "--model llama3-8b --gpu h200": "llama3-8b needs --phase, --N: give them",
     "--model llama3-8b --phase decode --N 9 --m 4 --gpu h200": "--m is not of a model",
-    "--model llama3-8b --phase decode --N 9 --dtype int8 --gpu h200": "unknown dtype 'int8'",
+    "--model llama3-8b --phase decode --N 9 --dtype int8 --gpu h200": "no peak for 'int8'",
     "--model llama3-8b --phase decode --N 9 --gpu tpu-v5p": "no peak for 'fp16'",
     "--model llama3-8b --phase decode --N 9": "give --gpu, like --gpu h200",
-    "--model llama3-8b matmul --gpu h200": "not both",
+    "--model llama3-8b matmul --gpu h200": "one of them",
     "--gpu h200": "name an operator",
     "mathmul --gpu h200": "unknown operator 'mathmul': did you mean 'matmul'?",
     "matmul --m 4 --gpu h200": "matmul needs --k, --n: give them",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import click
 from iosim.cli import options as opt
 from iosim.errors import InputError, closest
 from iosim.hardware import Hardware
+from iosim.layers.graph import Graph
 from iosim.operators import OPERATORS
 from iosim.problem import word_bytes
 from iosim.roofline.report import Roofline
@@ -40,6 +41,7 @@ class _Answer:
 @click.argument("operator", required=False)
 @click.option("--model", help="a whole transformer, like llama3-8b")
 @click.option("--phase", help=f"of a model: {', '.join(PHASES)}")
+@opt.graph()
 @click.option("--batch", metavar="INT", help="sequences; of one operator, as many of it")
 @opt.sizes("N", "m", "n", "k", "d", "heads", m="rows", n="columns: words of a row",
            k="of a product, what is summed over; of embedding, the table's rows")  # fmt: skip
@@ -47,29 +49,33 @@ class _Answer:
 @opt.machine()
 @click.option("--tokens", metavar="INT", help="of decoding: new ones of each sequence in a step")
 @click.option("--attention", help="of a model: unfused, or fused as one operator")
-@click.option("--fusion", help="of a model's operators: none, paper, best, or a .json of groups")
+@click.option("--fusion", help="of a model or graph: none, paper, best, or a .json of groups")
 @click.option("--devices", metavar="INT", help="that train on data of their own")
 @click.option("--schedule", help="of a product or an attention; by default, the fewest words")
 @click.option("--launch-us", help="µs from one kernel to the next, instead of the machine's")
-@click.option("--dtype", help="of a word: fp16, bf16, fp32, …", default="fp16")
+@click.option("--dtype", help="of a word: fp16 (if not given), bf16, fp32, …")
 @opt.path("--out", "write tables and a figure of both roofs here")
 @opt.as_json
 def roofline(
-    operator: str | None, model: str | None, sizes: opt.Sizes, gpu: Hardware | None,
-    launch_us: str | None, dtype: str, out: Path | None, as_json: bool, **asked: str | None,
+    operator: str | None, model: str | None, graph: Any, sizes: opt.Sizes, gpu: Hardware | None,
+    launch_us: str | None, dtype: str | None, out: Path | None, as_json: bool, **asked: str | None,
 ) -> None:  # fmt: skip
     """The least time of operators on a machine, and what sets it, by both boundaries.
 
-    For OPERATOR (attention, matmul, softmax, …) of given sizes, or for a whole model in a phase.
+    For OPERATOR (attention, matmul, softmax, …) of given sizes, for a whole model in a phase, or
+    for a graph.
     """
     from iosim.output import table
     from iosim.roofline import figure
 
-    if (operator is None) == (model is None):
-        raise InputError("name an operator (attention, "
-                         f"{', '.join(SINGLE)}), or give --model; not both")  # fmt: skip
+    if sum(x is not None for x in (operator, model, graph)) != 1:
+        raise InputError(f"name an operator (attention, {', '.join(SINGLE)}), or give --model or "
+                         "--graph: one of them")  # fmt: skip
     if gpu is None:
         raise InputError("roofline needs a machine: give --gpu, like --gpu h200")
+    if graph is not None and dtype is not None:
+        raise InputError(f"--dtype is not of a graph, which says its own: {graph.graph.dtype}")
+    dtype = dtype or (graph.graph.dtype if graph is not None else "fp16")
     word_bytes(dtype)
     gpu.peak(dtype)
     roof = Roof.of(gpu, None if launch_us is None else _microseconds(launch_us))
@@ -78,6 +84,8 @@ def roofline(
     typed = {name: value for name, value in asked.items() if value is not None}
     if operator is not None:
         answer = _of_operator(operator, {**sizes, **typed}, roof, dtype)
+    elif graph is not None:
+        answer = _of_graph(graph.graph, {**sizes, **typed}, roof)
     else:
         answer = _of_model(str(model), {**sizes, **typed}, roof, dtype)
     made: list[Path] = []
@@ -94,7 +102,7 @@ def roofline(
         opt.remark(note)
 
 
-def _only(given: Mapping[str, str], known: Mapping[str, Any], of: str) -> None:
+def _only(given: Mapping[str, str], known: Collection[str], of: str) -> None:
     """InputError for what was typed and means nothing here."""
     for name in given:
         if name not in known:
@@ -154,6 +162,15 @@ def _unknown(roof: Roof) -> tuple[str, ...]:
     return tuple(roof.unknown())
 
 
+def _of_graph(graph: Graph, given: Mapping[str, str], roof: Roof) -> _Answer:
+    from iosim.roofline.work import works
+
+    _only(given, ("fusion", "schedule"), "a graph")
+    fusion, schedule = given.get("fusion", "none"), given.get("schedule")
+    kernels = roof.timed_all(works(graph, roof.machine, schedule=schedule, fusion=fusion))
+    return _Answer(graph.name, Roofline(roof, graph.dtype, kernels), notes=_unknown(roof))
+
+
 _OF_MODEL = ("phase", "batch", "N", "tokens", "attention", "devices", "fusion")
 
 
@@ -166,7 +183,7 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     from iosim.roofline.work import L2_DRAM, works_of
 
     config(name)
-    _only(given, dict.fromkeys(_OF_MODEL), "a model")
+    _only(given, _OF_MODEL, "a model")
     if missing := [x for x in ("phase", "N") if x not in given]:
         them = "it" if len(missing) == 1 else "them"
         raise InputError(f"{name} needs {', '.join(f'--{x}' for x in missing)}: give {them}")
