@@ -30,10 +30,14 @@ from layer_runs import (
 
 from iosim.errors import InputError
 from iosim.layers.architectures import ARCHITECTURES, asked, layer
+from iosim.layers.blocks import PHASES
+from iosim.layers.files import parsed
 from iosim.layers.graph import Graph
 from iosim.layers.models import CONFIGS, FAMILIES, Config, config
 from iosim.layers.traffic import moved
 from iosim.layers.workload import step, workload
+from iosim.layers.writing import to_json
+from iosim.operators import operator
 from iosim.problem import MODELS
 
 each = pytest.mark.parametrize("config", SMALL, ids=lambda c: c.family)
@@ -388,6 +392,21 @@ def test_what_a_step_reads_and_writes() -> None:
         assert total(writes) == weights * written
 
 
+@fused_or_not
+@pytest.mark.parametrize("phase", PHASES)
+@each
+def test_operators_pass_their_checks_and_a_file(config: Config, phase: str, attention: str) -> None:
+    """Those of the backward pass, too, which no text was written for."""
+    if phase == "decode" and config is BERT:
+        return
+    ask: Any = {"batch": 2, "N": 4, "attention": attention, "devices": 3}
+    for part in workload(config, phase, **ask).parts:
+        for op in part.graph.operators:
+            over, told = " ".join(op.over), dict(op.settings)
+            assert operator(op.name, op.kind.name, op.reads, op.writes, over, **told) == op
+        assert parsed(to_json(part.graph)).graph == part.graph
+
+
 def test_devices_sum_every_gradient() -> None:
     *_, alone, _ = parts_of(LLAMA)
     *_, graph, ends = parts_of(LLAMA, devices=4)
@@ -414,7 +433,7 @@ TOLD = [
     ({"batch": 0}, "batch = 0: give an integer ≥ 1"),
     ({"batch": True}, "batch = True: give an integer ≥ 1"),
     ({"N": 2.0}, "N = 2.0: give an integer ≥ 1"),
-    ({"N": 1025}, "gpt2 has a context of 1024 tokens, not N = 1025: give less"),
+    ({"N": 1025}, "N = 1025 is more than the 1024 rows of the table of positions: give less"),
     ({"tokens": 9}, "tokens = 9 don't fit into a context of N = 8: give less"),
     ({"phase": "prefill", "tokens": 2}, "tokens = 2 is of decoding, not of prefill: leave it out"),
     ({"devices": 0}, "devices = 0: give an integer ≥ 1"),
@@ -429,6 +448,12 @@ def test_bad_input_of_a_workload(change: Any, message: str) -> None:
     with pytest.raises(InputError) as told:
         workload(**ask)
     assert str(told.value) == message
+
+
+def test_a_context_beyond_the_published_one() -> None:
+    """RoPE has no table, and a layer alone has none either."""
+    assert workload("llama3-8b", "decode", batch=1, N=131072).parts
+    assert layer("bert-large", "prefill", batch=1, N=1024).flop
 
 
 CONFIGURED = [

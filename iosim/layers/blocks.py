@@ -82,7 +82,7 @@ class Ask:
         dtype: of a word, where a tensor has none of its own.
 
     Raises InputError for an unknown phase, way of attention or dtype, sizes that are no positive
-    integers, a context longer than the model's, and more new tokens than context.
+    integers, and more new tokens than context.
     """
 
     config: Config
@@ -102,9 +102,6 @@ class Ask:
             size = getattr(self, what)
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise InputError(f"{what} = {size!r}: give an integer ≥ 1")
-        if self.config.positions < self.N:
-            raise InputError(f"{self.config.name} has a context of {self.config.positions} tokens, "
-                             f"not N = {self.N}: give less")  # fmt: skip
         if self.tokens > self.N:
             raise InputError(f"tokens = {self.tokens} don't fit into a context of N = {self.N}: "
                              "give less")  # fmt: skip

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from iosim.errors import InputError
 from iosim.layers.blocks import LOSS, Ask, Writer, linear
 
 
 def look_up(op: Writer, *, positions: bool = False, segments: bool = False) -> str:
     """Rows of the table of tokens, WT, and of the others that there are, added up: E.
 
-    A number of a row has 4 bytes.
+    A number of a row has 4 bytes.  Raises InputError for a context longer than the table of
+    positions.
     """
     parts = [op("token embedding", "embedding",
                 "input ids:fp32[b j], weight WT[v i] -> ET[b j i]")]  # fmt: skip
     if positions:
+        if (N := op.sizes["k"]) > (most := op.sizes["n"]):
+            raise InputError(f"N = {N} is more than the {most} rows of the table of positions: "
+                             "give less")  # fmt: skip
         op("position embedding", "embedding",
            "input positions:fp32[j], weight WP[n i] -> EP[j i]")  # fmt: skip
         parts.append("EP[j i]")

@@ -23,7 +23,8 @@ class Config:
         heads: of queries.
         feed_forward: words of a token inside the feed-forward network, or inside one expert.
         vocabulary: tokens that there are.
-        positions: the longest context.
+        positions: the longest context that it was trained for; no more can be embedded where the
+            model has a table of positions, as bert and gpt2 do.
         kv_heads: heads of keys and values; by default as many as of queries.
         head_size: words of a head; by default hidden / heads.
         activation: of bert's layers: ``relu`` or ``gelu``.
