@@ -380,3 +380,19 @@ def test_the_command(tmp_path: Path) -> None:
     assert run("graph").stderr == "iosim: graph needs a file: name one, or ask for --kinds\n"
     both = run("graph", path, "--json", "--as-file")
     assert (both.returncode, len(both.stderr.splitlines())) == (2, 1)
+
+
+def test_an_exported_module_is_read_without_pytorch() -> None:
+    """By hand: a product with W, a bias, GELU, a product, a bias."""
+    graph = read(ROOT / "tests/golden/torch_mlp.json")
+    tokens, i, u = 8 * 512, 1024, 4096
+    assert [op.kind.name for op in graph.operators] == [
+        "contraction", "bias", "gelu_tanh", "contraction", "bias"
+    ]  # fmt: skip
+    assert [op.words_in for op in graph.operators] == [
+        tokens * i + i * u, tokens * u + u, tokens * u, tokens * u + i * u, tokens * i + i
+    ]  # fmt: skip
+    assert graph.operators[0].flop == graph.operators[3].flop == 2 * tokens * i * u
+    assert sum(t.words for t in graph.inputs if t.role == "weight") == 2 * i * u + i + u
+    page = (ROOT / "docs/graphs.md").read_text(encoding="utf-8")
+    assert (ROOT / "docs/examples/mlp.py").read_text(encoding="utf-8") in page

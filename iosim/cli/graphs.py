@@ -15,14 +15,15 @@ from iosim.operators import OPERATORS, Operator
 
 
 @click.command()
-@click.argument("source", metavar="FILE", required=False)
+@click.argument("source", metavar="FILE|FILE.py:FUNCTION", required=False)
 @opt.as_json
 @click.option("--as-file", is_flag=True, help="print the graph itself, as a file in JSON")
 @click.option("--kinds", "only_kinds", is_flag=True, help="list the kinds of operators instead")
 def graph(source: str | None, as_json: bool, as_file: bool, only_kinds: bool) -> None:
     """Print the operators of a graph: class, flop, words read and written, and sums by class.
 
-    FILE is a graph in TOML or JSON.
+    FILE is a graph in TOML or JSON.  FILE.py:FUNCTION is a function without arguments that returns
+    a PyTorch module and a tuple of example inputs; that runs the file.
     """
     from iosim.layers.writing import to_json
 
@@ -44,6 +45,13 @@ def graph(source: str | None, as_json: bool, as_file: bool, only_kinds: bool) ->
 
 
 def _from(source: str) -> tuple[Graph, Groups]:
+    file, colon, function = source.rpartition(":")
+    if colon and file.endswith(".py"):
+        from iosim.layers.torch_export import from_file
+
+        return from_file(file, function), {}
+    if source.endswith(".py"):
+        raise InputError(f"{source!r} is Python: name a function of it too, like {source}:model")
     written = opt.GRAPH.convert(source, None, None)
     return written.graph, written.groups
 

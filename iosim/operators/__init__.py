@@ -19,6 +19,7 @@ from iosim.operators import (
     experts,
     lookup,
     normalisation,
+    plain,
 )
 from iosim.operators.attention import attention_of
 from iosim.operators.base import Class, Grads, Kind, Operand, Operator, operand
@@ -52,6 +53,7 @@ OPERATORS: dict[str, Kind] = {
         experts,
         attention,
         communication,
+        plain,
     )
     for kind in module.KINDS
 }
