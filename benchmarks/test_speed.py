@@ -18,7 +18,8 @@ import pytest
 
 import iosim
 from iosim.machine import LANES
-from iosim.problem import size_names
+from iosim.program.marks import NUMBERS, masks, number
+from iosim.program.space import leasts
 
 COLD = {
     "python -c pass": ["-c", "pass"],
@@ -51,8 +52,17 @@ def test_cold_start(benchmark: Any, what: str) -> None:
 def test_a_million_points_target_2s(benchmark: Any, name: str) -> None:
     algorithm = iosim.algorithm(name)
     rng = np.random.default_rng(0)
-    columns = {n: rng.integers(1, 4096, 10**6) for n in size_names(algorithm.problem)}
-    columns |= {p.name: rng.integers(1, 300, 10**6) for p in algorithm.program.params}
+    tiles = {p.name for p in algorithm.program.params}
+    columns = {
+        name: rng.integers(1, 300 if name in tiles else 4096, 10**6)
+        for name in leasts(algorithm.program)
+    }
+    for name in masks(algorithm.program):
+        # Of 4,096 pairs or more, those in the last row and the last column among all.
+        corner, row, column = (rng.integers(0, n, 10**6) for n in (2, 60, 60))
+        marked = rng.integers(200, 4096, 10**6)
+        of = zip(NUMBERS, (marked, corner + row, corner + column, corner), strict=True)
+        columns |= {number(name, which): values for which, values in of}
 
     def count() -> Any:
         return iosim.count_many(algorithm.program, columns), iosim.peak_many(

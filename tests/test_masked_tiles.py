@@ -191,10 +191,15 @@ def test_the_bound_of_a_causal_mask_is_exact_where_tiles_divide() -> None:
 
 
 @functools.lru_cache
-def tried(name: str, k: int, N: int) -> list[tuple[int, int]]:
-    """Words and peak of every valid tiling."""
-    traced, sizes, found = program(name, OPTIONS[k]), problem(N, OPTIONS[k]).sizes, []
-    for values in itertools.product(*(range(p.least, sizes[p.axis] + 1) for p in traced.params)):
+def tried(name: str, k: int, N: int, d: int = 2, nest: str = "") -> list[tuple[int, int]]:
+    """Words and peak of every valid tiling; with a nest, of those that leave the others alone."""
+    traced, sizes, found = program(name, OPTIONS[k]), problem(N, OPTIONS[k], d).sizes, []
+    given = others(traced, nest)
+    ranges = [
+        [given[p.name]] if p.name in given else range(p.least, sizes[p.axis] + 1)
+        for p in traced.params
+    ]
+    for values in itertools.product(*ranges):
         tiles = dict(zip((p.name for p in traced.params), values, strict=True))
         try:
             instance = iosim.bind(traced, sizes, tiles)
@@ -204,21 +209,50 @@ def tried(name: str, k: int, N: int) -> list[tuple[int, int]]:
     return found
 
 
+def others(traced: Any, nest: str) -> dict[str, int]:
+    """The parameters of other nests, whose names end in other numbers, at their least."""
+    return {p.name: p.least for p in traced.params if not p.name.endswith(nest)}
+
+
+def check_best(name: str, k: int, N: int, d: int, nest: str = "") -> None:
+    """The tiles that are found are the best of all that are tried, at some capacities."""
+    found, here = tried(name, k, N, d, nest), problem(N, OPTIONS[k], d)
+    if not found:
+        return  # more sinks than keys: no valid tiling
+    traced = program(name, OPTIONS[k])
+    fixed = others(traced, nest)
+    peaks = sorted({peak for _, peak in found})
+    assert iosim.smallest_capacity(traced, here, fixed=fixed) == peaks[0]
+    for M in {*peaks[:: max(1, len(peaks) // 8)], peaks[-1]}:
+        best = iosim.optimal_tiles(traced, here, M, fixed=fixed)
+        assert best.total_words == min(words for words, peak in found if peak <= M)
+        assert best.peak_words <= M
+
+
+@pytest.mark.parametrize(("name", "k"), [x for x in HELD if OPTIONS[x[1]].get("N_k", 4) == 4])
+def test_the_best_tiles_of_each_nest_are_the_best_of_all(name: str, k: int) -> None:
+    """Nests share no tiles, so that each can be tried by itself."""
+    for nest in {p.name[-1] for p in program(name, OPTIONS[k]).params}:
+        check_best(name, k, 5, 2, nest)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("N", "d"), [(11, 3), (9, 5), (16, 2)])
+@pytest.mark.parametrize(("name", "k"), HELD)
+def test_the_best_tiles_of_each_nest_are_the_best_of_all_at_length(
+    name: str, k: int, N: int, d: int
+) -> None:
+    for nest in {p.name[-1] for p in program(name, OPTIONS[k]).params}:
+        check_best(name, k, N, d, nest)
+
+
 SMALL = [(name, k) for name, k in CASES if name in ("flash1", "flash2", "flash2_keep")]
 
 
 @pytest.mark.parametrize(("name", "k"), SMALL)
 def test_the_best_tiles_are_the_best_of_all(name: str, k: int) -> None:
     N = 7 if name == "flash2_keep" else 11
-    found, here = tried(name, k, N), problem(N, OPTIONS[k])
-    if not found:
-        return  # more sinks than keys: no valid tiling
-    traced = program(name, OPTIONS[k])
-    least = min(peak for _, peak in found)
-    assert iosim.smallest_capacity(traced, here) == least
-    for M in sorted({least, *(least + x for x in (1, 3, 7, 12, 20, 33, 60, 100, 200))}):
-        best = iosim.optimal_tiles(traced, here, M)
-        assert best.total_words == min(words for words, peak in found if peak <= M)
+    check_best(name, k, N, 2)
 
 
 @pytest.mark.parametrize("name", ["flash1", "flash2"])
