@@ -486,3 +486,9 @@ def test_what_crosses_a_boundary_has_a_schedule_where_there_is_one() -> None:
     experts = next(op for op in graph.operators if op.name == "up")
     assert moved(experts, 10**6).words == experts.words_in + experts.words_out
     assert moved(experts, 20).words > experts.words_in + experts.words_out
+    for schedule in ("flash2", "fnord"):
+        with pytest.raises(InputError, match=r"^up: "):
+            moved(experts, 200, schedule)
+    norm = next(op for op in graph.operators if op.name == "norm 1")
+    with pytest.raises(InputError, match=r"^norm 1 is a stream: it has no schedule to choose$"):
+        moved(norm, 200, "flash2")

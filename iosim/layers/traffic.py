@@ -74,7 +74,11 @@ def moved(op: Operator, M: int, schedule: str | None = None) -> Crossing:
             raise InputError(f"{op.name} is a stream: it has no schedule to choose")
         return _stream(op, M)
     times, problem = op.kind.problem(op)
-    return _times(op, times, problem, _best(schedule, problem, M))
+    try:
+        by = _best(schedule, problem, M)
+    except InputError as error:
+        raise InputError(f"{op.name}: {error}") from None
+    return _times(op, times, problem, by)
 
 
 def _stream(op: Operator, M: int) -> Crossing:
