@@ -187,6 +187,10 @@ def test_the_best_kernels_fit_in_an_sm() -> None:
             return False
 
     assert all(fits(one.names) for one in held.groups)
+    # Nor does one that fits move more there than its operators alone.
+    by_name = {op.name: moved(op, sm).words for op in graph.operators}
+    for one in held.groups:
+        assert kernel(graph, one.names, sm).words <= sum(by_name[x] for x in one.names)
     assert not all(fits(one.names) for one in free.groups)
 
 
@@ -395,7 +399,7 @@ def test_a_graph_of_ones_own(tmp_path: Path) -> None:
     for more, said in (
         (("--batch", "2"), "--batch is not of a graph"), (("--dtype", "fp16"), "its own: bf16"),
         (("--fusion", "paper"), "paper has kernels of BERT's layer"),
-        (("--schedule", "flash2"), "linear"),
+        (("--schedule", "flash2"), "flash2 solves attention, not matmul"),
     ):  # fmt: skip
         done = iosim_(*words, *more)
         assert (done.returncode, len(done.stderr.splitlines()), done.stdout) == (2, 1, "")
@@ -431,6 +435,7 @@ BAD = {
     "matmul --m 4 --n 4 --k 4 --launch-us fast --gpu h200": "--launch-us must be a number",
     "all_reduce --n 4 --devices 4 --gpu epyc-9654 --dtype bf16": "choose another machine",
     "all_reduce --n 4 --gpu h200": "--devices",
+    "--graph missing.toml --gpu h200": "missing.toml",
     "--model llama3-8b --phase decode --N 9 --fusion bets --gpu h200":
         "unknown fusion 'bets': did you mean 'best'?",
     "--model llama3-8b --phase decode --N 9 --fusion best --schedule matmul --gpu h200":

@@ -144,6 +144,13 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
     "query of options": (
         ("query", "SELECT * FROM rows ORDER BY M_words", "masked"), exact,
     ),
+    "roofline": (
+        ("roofline", "--model", "gpt2", "--phase", "training", "--batch", "8", "--N", "512",
+         "--gpu", "h100", "--fusion", "best"),
+        lambda found: only(
+            found["operators"], "name", "class", "flop", "dram_bytes", "sm_l2_bytes",
+        ),
+    ),
     "optimal": (
         ("optimal", "matmul", "--m", "2", "--n", "2", "--k", "2", "--M", "4", "--show"),
         lambda found: [*only([found], "M", "loads", "stores", "cost"), *(

@@ -31,8 +31,8 @@ class Groups:
         graph: the graph.
         M: words of fast memory.
         intermediate_tiles: whether attention may be a kernel.
-        within: words in which each kernel of several operators fits, too: of an SM, where M is what
-            the chip holds.
+        within: words of a second boundary, at which each kernel fits and moves no more than its
+            operators alone, too: of an SM, where M is what the chip holds.
     """
 
     graph: Graph
@@ -46,18 +46,20 @@ class Groups:
 
         Raises InputError for a graph with too many.
         """
-        alone_words = [alone(self.part(1 << k), self.M).words for k in range(self.n)]
+        memories = [self.M, *([] if self.within is None else [self.within])]
+        apart = [[alone(self.part(1 << k), M).words for k in range(self.n)] for M in memories]
         found: dict[int, FusedKernel] = {}
         for mask in self._sets():
             part = self.part(mask)
             try:
-                made = connected(part, self.M, self.intermediate_tiles)
-                if self.within is not None:
-                    connected(part, self.within, self.intermediate_tiles)
+                made = [connected(part, M, self.intermediate_tiles) for M in memories]
             except Illegal:
                 continue
-            if made.words <= sum(alone_words[k] for k in bits(mask)):
-                found[mask] = FusedKernel(tuple(op.name for op in part.operators), made)
+            if all(
+                one.words <= sum(words[k] for k in bits(mask))
+                for one, words in zip(made, apart, strict=True)
+            ):
+                found[mask] = FusedKernel(tuple(op.name for op in part.operators), made[0])
         return found
 
     def part(self, mask: int) -> Members:

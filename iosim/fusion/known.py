@@ -49,7 +49,7 @@ class Fusion:
         name: the registry's key.
         says: what it is.
         of: the partition, from a graph, M, whether tiles between contractions may stay, and the
-            words in which each kernel fits, too.
+            words of a second boundary.
     """
 
     name: str
@@ -67,8 +67,8 @@ def fused(
         how: a key of `FUSIONS`, or a file: JSON with ``groups``, a list of lists of names.
         M: words of fast memory at the boundary that is meant.
         intermediate_tiles: whether a kernel may keep tiles between two contractions: attention.
-        within: words in which each kernel that a search chooses fits, too: what one SM holds, where
-            M is what the chip holds.
+        within: words of a second boundary, at which each kernel that a search chooses fits and
+            moves no more than its operators alone, too: of an SM, where M is what the chip holds.
 
     Raises InputError for an unknown fusion, a file that is none, groups that overlap, miss an
     operator or are no kernel, an M in which nothing fits, and a graph that is too large.

@@ -118,7 +118,8 @@ def works(
         schedule: of contractions and attention, at each boundary; by default the one that moves the
             fewest words there.
         fusion: ``none``, where each operator is a kernel; or another of `iosim.fusion.fused`.  The
-            best are those that move the fewest words at L2↔DRAM among kernels that fit in an SM.
+            best move the fewest words at L2↔DRAM, among kernels that fit in an SM and move no more
+            at SM↔L2 than their operators alone.
         boundaries: at which of `BOUNDARIES` bytes are counted.
 
     Raises InputError where the machine lacks a size, a schedule doesn't fit the operator or is
