@@ -60,7 +60,7 @@ class Case:
         for t in self.operator.reads:
             if t.name in self.below:
                 found[t.name] = rng.integers(self.below[t.name], size=t.shape)
-            elif t.name in ("rstd", "v", "lse"):
+            elif t.name in ("rstd", "v", "lse", "pos"):
                 found[t.name] = rng.uniform(0.5, 2, t.shape)
             else:
                 found[t.name] = rng.standard_normal(t.shape)
