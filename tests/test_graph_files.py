@@ -396,3 +396,25 @@ def test_an_exported_module_is_read_without_pytorch() -> None:
     assert sum(t.words for t in graph.inputs if t.role == "weight") == 2 * i * u + i + u
     page = (ROOT / "docs/graphs.md").read_text(encoding="utf-8")
     assert (ROOT / "docs/examples/mlp.py").read_text(encoding="utf-8") in page
+
+
+def test_a_view_is_the_tensor_that_it_shows() -> None:
+    """Whatever kernel its operator is in, the words are those without it."""
+    s = {"j": 4, "i": 6, "h": 2, "p": 3}
+    x, y, z = operand("X", "j i", s), operand("Y", "j i", s), operand("Z", "j h p", s)
+    v, w = operand("V", "j h p", s), operand("W", "j h p", s)
+    graph = Graph(
+        "g",
+        (operator("relu", "relu", [x], [y]), operator("view", "view", [y], [v]),
+         operator("gelu", "gelu", [v], [z]), operator("exp", "exp", [z], [w])),
+    )  # fmt: skip
+    assert graph.views == {"V": "Y"}
+    n = 24
+    for with_view in ([], ["view"]):
+        assert graph.part(["relu", *with_view]) == ({"X": n}, {"Y": n})
+        assert graph.part(["gelu", *with_view]) == ({"V": n}, {"Z": n})
+        assert graph.part(["gelu", "exp", *with_view]) == ({"V": n}, {"W": n})
+        assert graph.part(["relu", "gelu", *with_view]) == ({"X": n}, {"Z": n})
+    assert graph.part(["view"]) == ({}, {})
+    kept = Graph("g", graph.operators, frozenset({"V", "W"}))
+    assert kept.part(["relu", "view", "gelu"]) == ({"X": n}, {"Y": n, "Z": n})

@@ -128,22 +128,47 @@ class Graph:
         """Of all operators."""
         return sum(op.flop for op in self.operators)
 
+    @cached_property
+    def views(self) -> Mapping[str, str]:
+        """By the name of a view, the tensor that it shows: its operator moves no words."""
+        found: dict[str, str] = {}
+        for op in self.operators:
+            if op.words_in == op.words_out == 0 and op.reads:
+                shown = op.reads[0].name
+                found |= {t.name: found.get(shown, shown) for t in op.writes}
+        return found
+
+    @cached_property
+    def _users(self) -> Mapping[str, tuple[Operator, ...]]:
+        """The operators that read words of a tensor, as it is or through a view."""
+        found = {
+            name: tuple(op for op in ops if op.words[name][0]) for name, ops in self.readers.items()
+        }
+        for name, shown in self.views.items():
+            found[shown] += found[name]
+        return found
+
     def part(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
         """Words in and out, by tensor, of some operators as one kernel.
 
         It reads each tensor from outside once, and writes those that are read outside or kept.  Of
-        a tensor of which only some words are written inside, as of a cache, it reads the others.
+        a tensor of which only some words are written inside, as of a cache, it reads the others.  A
+        view is the tensor that it shows, inside or outside.
         """
         inside = [op for op in self.operators if op.name in names]
         made = {t.name: op.words[t.name][1] for op in inside for t in op.writes}
+        for name, shown in self.views.items():
+            if shown in made:
+                made[name] = self.tensors[name].words if made[shown] else 0
         kept = {t.name for t in self.outputs}
+        kept |= {shown for name, shown in self.views.items() if name in kept}
         reads: dict[str, int] = {}
         writes: dict[str, int] = {}
         for op in inside:
             for name, (n_in, n_out) in op.words.items():
                 if (rest := n_in - made.get(name, 0)) > 0:
                     reads[name] = max(rest, reads.get(name, 0))
-                outside = any(r.name not in names for r in self.readers[name])
+                outside = any(r.name not in names for r in self._users[name])
                 if n_out and (outside or name in kept):
                     writes[name] = n_out
         return reads, writes
