@@ -90,7 +90,8 @@ def roofline(
         answer = _of_model(str(model), {**sizes, **typed}, roof, dtype)
     made: list[Path] = []
     if out is not None:
-        rows, machine = answer.found.rows(), answer.found.machine_rows()
+        rows = answer.found.rows()
+        machine = [{"of": answer.title} | row for row in answer.found.machine_rows()]
         made = table.publish(out, lambda part: figure.made(part, rows, machine))
     if as_json:
         opt.print_json(_told(answer))

@@ -74,7 +74,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         axes.set(
             xscale="log", yscale="log", xlim=(low, far), ylim=(min([*ys, *peaks.values()]) / 3,
             high * 2), xlabel="FLOP per byte (full points: at L2↔DRAM; open: at SM↔L2)",
-            ylabel="TFLOP/s at the least time", title=str(machine[0]["title"]),
+            ylabel="TFLOP/s at the least time", title=f"{machine[0]['of']}\n{machine[0]['title']}",
         )  # fmt: skip
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return save(figure, stem)
