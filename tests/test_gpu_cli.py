@@ -41,6 +41,13 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
             ("validate", "--algorithms", "copy", "--out", str(tmp_path)),
             "no CUDA device|PyTorch is not installed",
         ),
+        (("layers", "--models", "bert"), "did you mean 'bert-large'"),
+        (("layers", "--variants", "fuse"), "unknown variant 'fuse'"),
+        (("layers", "--seconds", "0"), "seconds = 0 is outside 1.."),
+        (
+            ("layers", "--quick", "--out", str(tmp_path)),
+            "no CUDA device|PyTorch is not installed",
+        ),
         (("replay", str(tmp_path)), "holds no record"),
         (("bench", "--speed", "9"), "No such option"),
     ]:

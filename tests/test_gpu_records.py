@@ -30,6 +30,7 @@ GPUS = ROOT / "experiments" / "data" / "gpu"
 RECORDED = GPUS / "h200"
 MACHINES = ["h200", "h100"]
 KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper"]
+UNRECORDED = {"layers"}  # no GPU has run it yet
 MORE = ["validate-options", "validate-paged", "bench-causal", "decode"]  # on one machine
 
 
@@ -57,7 +58,8 @@ def test_every_record_meets_its_bar_with_todays_model(command, tmp_path, monkeyp
     saved = {one.folder.name: one.table for one in tables}
     assert set(saved) == set(KINDS) | set(MORE if machine == "h200" else ())
     told = {name.split("-")[0] for name in saved}
-    assert told == set(REPORTS) if machine == "h200" else told < set(REPORTS)
+    recorded = set(REPORTS) - UNRECORDED
+    assert told == recorded if machine == "h200" else told < recorded
     for name, table in saved.items():
         assert table.rows
         assert table.good, table.summary

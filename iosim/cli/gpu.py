@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from iosim.cli import options as opt
 from iosim.gpu.errors import GpuError
 from iosim.gpu.reports import REPORTS, gpu_report
 from iosim.gpu.reports import replay as replay_all
-from iosim.gpu.reports._entry import GpuReport
+from iosim.gpu.reports._entry import GpuReport, ReportTable
 from iosim.output import provenance
 from iosim.output.table import out_dir, write_csv
 from iosim.problem import size_names
@@ -102,7 +103,7 @@ def replay(folder: Path, check: bool, write: bool, as_json: bool) -> None:
         if not as_json:
             click.echo(f"{one.folder.name}: {one.table.summary}")
         if write:
-            write_csv(one.folder / "table.csv", one.table.rows)
+            _write(one.folder, one.table)
     if as_json:
         opt.print_json([
             {"dir": str(one.folder), "report": one.report.name, "summary": one.table.summary,
@@ -125,12 +126,21 @@ def figure(folder: Path, stem: Path) -> None:
         click.echo(str(path))
 
 
+def _write(folder: Path, table: ReportTable) -> Path:
+    """The table, and what else a report writes beside it."""
+    for name, data in table.files.items():
+        if name.endswith(".csv"):
+            write_csv(folder / name, data)
+        else:
+            (folder / name).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    return write_csv(folder / "table.csv", table.rows)
+
+
 def _finish(report: GpuReport, folder: Path) -> None:
     table = report.table(folder)
     if table.failed:
         raise GpuError(table.failed)
-    path = folder / "table.csv"
-    write_csv(path, table.rows)
+    path = _write(folder, table)
     opt.print_rows(table.rows, report.columns)
     click.echo(f"{table.summary}\n{path}")
     if not table.good:

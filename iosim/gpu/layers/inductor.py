@@ -75,9 +75,10 @@ def _naming(define: Any, names: dict[str, list[str]]) -> Any:
 
 def _groups(
     graph: Any, names: dict[str, list[str]], step_of: Callable[[str], str]
-) -> Iterator[dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """Of one compiled graph, in the order in which its kernels run."""
     backward = bool(getattr(graph, "is_backward", False))
+    found: list[dict[str, Any]] = []
     for group in graph.scheduler.nodes:
         parts = [part for part in group.get_nodes() if getattr(part, "node", None) is not None]
         extern = [p for p in parts if type(p).__name__.startswith("Extern")]
@@ -89,14 +90,21 @@ def _groups(
             for node in own if part not in extern else [origin or own[0]] if own or origin else []:
                 nodes.setdefault(node.name, node)
         seen = [_node(node, step_of) for node in nodes.values()]
+        own_nodes = [node for node in seen if node is not None]
+        if parts and all(type(p.node).__name__ == "MultiOutput" for p in parts):
+            # One of several results of the call before: no call.
+            last = next((one for one in reversed(found) if not one["generated"]), None)
+            if last is not None:
+                last["nodes"] += [node for node in own_nodes if node not in last["nodes"]]
+            continue
         called = [str(getattr(p.node, "python_kernel_name", "") or "") for p in extern]
         kernels = called or list(
             dict.fromkeys(n for part in parts for n in names.get(part.get_name(), []))
         )
-        yield {
-            "kernels": kernels, "generated": not extern, "backward": backward,
-            "nodes": [node for node in seen if node is not None],
-        }  # fmt: skip
+        found.append({
+            "kernels": kernels, "generated": not extern, "backward": backward, "nodes": own_nodes,
+        })  # fmt: skip
+    return found
 
 
 def _node(node: Any, step_of: Callable[[str], str]) -> list[Any] | None:

@@ -35,8 +35,8 @@ class Launch:
             where there is none.
         backward: whether autograd's backward pass launched it.
         op: the innermost operator of PyTorch that it is in.
-        call: of the operators of PyTorch that are called from outside of any, the how manieth.
-        outer: the name of that one.
+        outer: the outermost operator of PyTorch that it is in.
+        call: a number for each call of such a one, in order from 1.
     """
 
     kernel: int | str
@@ -93,9 +93,7 @@ def launches(events: Iterable[Mapping[str, Any]]) -> list[tuple[Launch, ...]]:
     }
     gpu = [e for e in whole if e.get("cat") in _ON_GPU]
     of = {id(e): calls.get(e.get("args", {}).get("correlation")) for e in gpu}
-    called = sorted(
-        (e for e in gpu if of[id(e)] is not None), key=lambda e: (of[id(e)] or e)["ts"]
-    )
+    called = sorted((e for e in gpu if of[id(e)] is not None), key=lambda e: (of[id(e)] or e)["ts"])
     around = _around([(of[id(e)] or e) for e in called], spans)
     makers = _makers(spans)
     found: list[list[Launch]] = [[] for _ in iterations]
@@ -193,7 +191,8 @@ def _launch(event: Mapping[str, Any], inside: list[_Span], makers: Mapping[int, 
         if within and not any(s.name == named for s in within):
             step = GRADIENT_SUM
         ops = [s for s in within if s.name != named]
-    outer = next((s for s in ops if not s.name.startswith(("Torch-Compiled", "Compiled"))), None)
+    # Around those of a compiled run are ranges of the compiler's own.
+    outer = next((s for s in ops if s.name.startswith("aten::")), ops[-1] if ops else None)
     return Launch(
         str(event["name"]), float(event.get("dur", 0)) / 1e6, _ON_GPU[event["cat"]], step,
         node is not None, ops[-1].name if ops else "",

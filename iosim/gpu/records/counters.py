@@ -97,10 +97,14 @@ def moved_at(boundary: str, launches: Iterable[KernelTraffic]) -> Moved:
     return sum((launch.at(boundary) for launch in launches), Moved(boundary))
 
 
-def anonymous(log: str) -> str:
-    """The CSV part of a log: kernels and counters, nothing that names a host or a process."""
+def anonymous(log: str, counters: Iterable[str] = ()) -> str:
+    """The CSV part of a log: kernels and counters, nothing that names a host or a process.
+
+    Args:
+        counters: names of columns to keep beside those of `BOUNDARIES`.
+    """
     rows = list(csv.reader(io.StringIO(_table(log))))
-    counters = {name for b in BOUNDARIES.values() for name in (b.load, b.store)}
+    counters = {*counters, *(name for b in BOUNDARIES.values() for name in (b.load, b.store))}
     wanted = {"Kernel Name", "Block Size", "Grid Size", *counters}
     keep = [k for k, name in enumerate(rows[0]) if name in wanted]
     out = io.StringIO()
@@ -126,6 +130,28 @@ def read_report(path: Path, boundaries: Iterable[str]) -> list[list[KernelTraffi
     Raises GpuError, naming the file, if it cannot be read, is no report, or is cut off, and for a
     counter that is missing, is not a number or is not in base units.
     """
+    wanted = [BOUNDARIES[name] for name in boundaries]
+    units, found = read_launches(path)
+    for b in wanted:
+        _check_units(path, b, units)
+    return [
+        [
+            KernelTraffic(kernel, tuple(_moved(b, row, where) for b in wanted))
+            for kernel, row, where in group
+        ]
+        for group in found
+    ]
+
+
+# A kernel, its row of the report, and the line that it is in.
+LaunchRow = tuple[str, dict[str, str], str]
+
+
+def read_launches(path: Path) -> tuple[dict[str, str], list[list[LaunchRow]]]:
+    """The units of a saved report's columns, and its launches, one list per mark, in order.
+
+    Raises GpuError, naming the file, if it cannot be read, is no report, or is cut off.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         rows = list(csv.DictReader(io.StringIO(text)))
@@ -136,10 +162,7 @@ def read_report(path: Path, boundaries: Iterable[str]) -> list[list[KernelTraffi
     if len(rows) < 2 or "Kernel Name" not in rows[0]:
         raise GpuError(f"{path} is not a report of ncu --csv --page raw: record it again")
     units, *launches = rows
-    wanted = [BOUNDARIES[name] for name in boundaries]
-    for b in wanted:
-        _check_units(path, b, units)
-    groups: list[list[KernelTraffic]] = []
+    groups: list[list[LaunchRow]] = []
     for line, row in enumerate(launches, start=3):
         kernel = row["Kernel Name"]
         if None in row or None in row.values() or not kernel:
@@ -149,9 +172,8 @@ def read_report(path: Path, boundaries: Iterable[str]) -> list[list[KernelTraffi
             continue
         if not groups:
             raise GpuError(f"{path} starts with {kernel}, before any mark: it is cut off")
-        moved = tuple(_moved(b, row, f"{path}, line {line}") for b in wanted)
-        groups[-1].append(KernelTraffic(kernel, moved))
-    return groups
+        groups[-1].append((kernel, row, f"{path}, line {line}"))
+    return units, groups
 
 
 def _check_units(path: Path, boundary: Boundary, units: Mapping[str, str]) -> None:

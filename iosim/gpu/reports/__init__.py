@@ -39,6 +39,10 @@ REPORTS: dict[str, tuple[str, str]] = {
         "iosim.gpu.reports.paper",
         "The FlashAttention paper's HBM traffic (L2↔DRAM), measured again.",
     ),
+    "layers": (
+        "iosim.gpu.reports.layers",
+        "Layers of BERT, GPT-2 and Llama 3 in PyTorch, kernel by kernel, beside the model.",
+    ),
 }
 
 

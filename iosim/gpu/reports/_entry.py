@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class WorkerRun:
         spec, found: file names: what was asked, what the worker answered.
         counters: file name of the hardware's counters; "" runs without them.
         boundaries: where the counters are read.
+        others: counters beside those of the boundaries; of each, names of which the first that
+            the machine has is read.
         needed: whether the report makes no sense without the counters.
         keep: whether the answer stays in the record.
     """
@@ -55,6 +57,7 @@ class WorkerRun:
     found: str
     counters: str = ""
     boundaries: tuple[str, ...] = tuple(BOUNDARIES)
+    others: tuple[tuple[str, ...], ...] = ()
     needed: bool = True
     keep: bool = True
 
@@ -68,12 +71,15 @@ class ReportTable:
         summary: the sentence that says how far the bars are met.
         good: whether they are.
         failed: why nothing ran, if nothing did.
+        files: what else is written beside the table, by file name: rows for ``.csv``, JSON data
+            for ``.json``.
     """
 
     rows: list[dict[str, Any]]
     summary: str
     good: bool
     failed: str = ""
+    files: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,7 @@ class GpuReport:
         options: of the command.
         columns: those that a terminal shows; () for all.  The CSV has every column.
         panels: the axes that it has in the figure: each draws rows of the table.
+        apart: whether these are a figure of their own.
     """
 
     name: str
@@ -98,6 +105,7 @@ class GpuReport:
     options: tuple[ReportOption, ...] = ()
     columns: tuple[str, ...] = ()
     panels: tuple[Panel, ...] = ()
+    apart: bool = False
 
 
 # The tasks of a report that runs jobs.
@@ -120,7 +128,7 @@ def job_runs(
     asked = {"jobs": [job.as_dict() for job in (gate_job(), *jobs)]}
     measure = WorkerRun("measure", asked, record.SPEC, record.MEASURED)
     profile = WorkerRun(
-        "profile", asked, record.SPEC, record.PROFILED, record.COUNTERS, boundaries, needed
+        "profile", asked, record.SPEC, record.PROFILED, record.COUNTERS, boundaries, needed=needed
     )
     return (measure, profile) if counters else (measure,)
 

@@ -14,15 +14,21 @@ from iosim.output.plot import pyplot, save
 def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
     """Write ``stem.png`` and ``stem.svg``: the panels of all reports that have some.
 
+    Those of a report that is apart are figures of their own, with its name behind the stem, where
+    its record is there.
+
     Raises InputError if a record of one of them is missing or the figure cannot be written.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
     for one in saved:
         rows.setdefault(one.report.name, []).extend(one.table.rows)
-    reports = [report for report in map(gpu_report, REPORTS) if report.panels]
+    with_panels = [report for report in map(gpu_report, REPORTS) if report.panels]
+    reports = [report for report in with_panels if not report.apart]
+    apart = [report for report in with_panels if report.apart and report.name in rows]
+    if apart and not any(report.name in rows for report in reports):
+        reports = []
     if missing := [report.name for report in reports if report.name not in rows]:
         raise InputError(f"the figure needs the records {', '.join(missing)}: record them")
-    panels = [(panel, rows[report.name]) for report in reports for panel in report.panels]
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -37,8 +43,18 @@ def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
         "svg.hashsalt": "iosim",
     }
     with plt.rc_context(style):
-        figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 4.4))
-        for at, (panel, own) in zip(axes, panels, strict=True):
-            panel(at, own)
-        figure.tight_layout()
-        return save(figure, stem)
+        written = []
+        if panels := [(panel, rows[r.name]) for r in reports for panel in r.panels]:
+            figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 4.4))
+            for at, (panel, own) in zip(axes, panels, strict=True):
+                panel(at, own)
+            figure.tight_layout()
+            written += save(figure, stem)
+        for report in apart:
+            wide = (len(report.panels) + 1) // 2
+            figure, axes = plt.subplots(2, wide, figsize=(7.5 * wide, 11), squeeze=False)
+            for at, panel in zip(axes.flat, report.panels, strict=False):
+                panel(at, rows[report.name])
+            figure.tight_layout()
+            written += save(figure, stem.with_name(f"{stem.name}-{report.name}"))
+        return written

@@ -50,7 +50,7 @@ def _one(report: str, run: WorkerRun, folder: Path) -> None:
     try:
         if run.counters:
             counters = folder / run.counters
-            profiler.profile(report, run.task, spec, found, counters, run.boundaries)
+            profiler.profile(report, run.task, spec, found, counters, run.boundaries, run.others)
         else:
             profiler.work(report, run.task, spec, found)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from iosim.gpu.errors import GpuError
@@ -31,17 +31,25 @@ def work(report: str, task: str, spec: Path, out: Path) -> None:
 
 
 def profile(
-    report: str, task: str, spec: Path, out: Path, counters: Path, boundaries: Iterable[str]
+    report: str,
+    task: str,
+    spec: Path,
+    out: Path,
+    counters: Path,
+    boundaries: Iterable[str],
+    others: Iterable[Sequence[str]] = (),
 ) -> None:
     """Run one task of a report's worker under `ncu`.
 
     Leaves the counters at `boundaries` as CSV in the file `counters`, without host name or
-    process id.  Raises GpuError where `ncu` is missing, forbidden, or fails.
+    process id, and of each of `others` the first that this machine has.  Raises GpuError where
+    `ncu` is missing, forbidden, or fails.
     """
     ncu = shutil.which("ncu")
     if ncu is None:
         raise GpuError(MISSING)
     metrics = [x for name in boundaries for x in (BOUNDARIES[name].load, BOUNDARIES[name].store)]
+    metrics += _there(ncu, list(others))
     log = counters.with_suffix(".log")
     command = [
         ncu, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none",
@@ -57,7 +65,27 @@ def profile(
         raise GpuError(FORBIDDEN)
     if done.returncode:
         raise GpuError(f"ncu failed ({done.returncode}): {_last_line(said)}")
-    counters.write_text(anonymous(text))
+    counters.write_text(anonymous(text, metrics))
+
+
+def _there(ncu: str, others: list[Sequence[str]]) -> list[str]:
+    """Of each, the first that `ncu` lists for this machine; the first of all where it lists none.
+
+    A counter that a chip has not would make `ncu` refuse all.
+    """
+    if not others:
+        return []
+    done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True)
+    listed = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
+    if not any(_base(name) in listed for names in others for name in names):
+        return [names[0] for names in others]
+    found = (next((x for x in names if _base(x) in listed), "") for names in others)
+    return [name for name in found if name]
+
+
+def _base(name: str) -> str:
+    """A counter without the way in which units are added up."""
+    return name.partition(".")[0]
 
 
 def _worker(report: str, task: str, spec: Path, out: Path) -> list[str]:

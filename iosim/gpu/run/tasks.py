@@ -56,7 +56,7 @@ def _measure(job: Job) -> Measured:
         times = [device.median_time(p.go, least=least) for p in kernels]
     except Exception as error:  # one job's failure is its own row, not the others'
         device.torch.cuda.empty_cache()
-        return Measured(failed=_failure(error))
+        return Measured(failed=failure(error))
     uses = tuple(
         KernelUse(p.kernel.name, p.kernel.grid, t, r.per_sm(), r.registers, r.spills,
                   r.shared_bytes, r.warps, r.stages)
@@ -66,8 +66,8 @@ def _measure(job: Job) -> Measured:
     return Measured(words, worst, sum(times), uses, beside_fused=beside)
 
 
-def _failure(error: Exception) -> str:
-    """One line that says what to do."""
+def failure(error: Exception) -> str:
+    """What stopped one job, in one line that says what to do."""
     if type(error).__name__ == "OutOfMemoryError":
         return "out of device memory: choose a smaller N or fewer heads"
     if isinstance(error, IosimError):
@@ -97,7 +97,7 @@ def _profile(at: int, job: Job, out: Path) -> Profiled:
             np.savez_compressed(out.parent / clock, ns=(ticks - ticks.min()).astype(np.int64))
         del memory, kernels
     except Exception as error:  # one job's failure is its own row, not the others'
-        return Profiled(at, failed=_failure(error))
+        return Profiled(at, failed=failure(error))
     finally:
         device.torch.cuda.empty_cache()
     return Profiled(at, clock)

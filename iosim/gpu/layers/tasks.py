@@ -1,0 +1,286 @@
+"""What the worker does with layers: time them, trace them, and run them where a profiler watches.
+
+`measure` builds each case, compiles what is to be compiled, times its variants in turn and traces
+each.  `profile` runs each once after a mark, for `ncu` to watch; what was compiled before comes
+from the cache.  Both stop starting runs when their time is over, and say so in the rows left.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from iosim.gpu.layers.cases import Case
+from iosim.gpu.layers.counted import PRODUCT_N, STREAM_WORDS
+from iosim.gpu.layers.record import MeasuredRun, ProfiledRun, Run
+from iosim.gpu.layers.trace import ITERATION, RANGE, Launch, launches, typical
+from iosim.gpu.records.record import MEASURED
+from iosim.gpu.run.cuda import torch_module
+from iosim.gpu.run.tasks import environment, failure, watch
+
+LATE = "not run: the time that was given for it was over; ask for more --seconds"
+ROUNDS, TRACED = 7, 5
+_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
+
+
+@dataclass
+class Built:
+    """A run that is ready: `go` makes one pass, `layer` is the module behind it."""
+
+    go: Callable[[], Any]
+    layer: Any
+
+
+def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Time and trace the runs that are asked for, one row each."""
+    torch = torch_module()
+    end = time.monotonic() + asked["measure_s"]
+    rows: list[MeasuredRun] = []
+    with _cache(asked["cache"]):
+        for case, runs in groupby(map(_run, asked["runs"]), key=lambda run: run.case):
+            late = time.monotonic() > end
+            mine = list(runs)
+            rows += [MeasuredRun(failed=LATE)] * len(mine) if late else _case(torch, case, mine)
+            forget(torch)
+    return {"environment": environment(), **packed(rows)}
+
+
+def packed(rows: list[MeasuredRun]) -> dict[str, Any]:
+    """Rows as JSON data, each kernel's name written once."""
+    names: dict[str, int] = {}
+    plain = []
+    for row in rows:
+        own = [replace(x, kernel=names.setdefault(str(x.kernel), len(names))) for x in row.launches]
+        found = asdict(replace(row, launches=tuple(own)))
+        if math.isnan(row.beside_eager):
+            del found["beside_eager"]
+        blank = asdict(Launch(0, 1.0))
+        found["launches"] = [
+            {k: v for k, v in x.items() if k in ("kernel", "time_s") or v != blank[k]}
+            for x in found["launches"]
+        ]
+        plain.append(found)
+    return {"rows": plain, "names": list(names)}
+
+
+def _run(told: dict[str, Any]) -> Run:
+    return Run(Case(**told["case"]), told["variant"])
+
+
+def _case(torch: Any, case: Case, runs: list[Run]) -> list[MeasuredRun]:
+    """All variants of a case, timed in turn."""
+    built: list[Built | None] = []
+    rows: list[MeasuredRun] = []
+    for run in runs:
+        try:
+            ready_one, row = _prepare(torch, run, "cuda")
+            built.append(ready_one)
+        except Exception as error:  # one run's failure is its own row, not the others'
+            row = MeasuredRun(failed=failure(error))
+            built.append(None)
+            forget(torch)
+        rows.append(row)
+    ready = [k for k, one in enumerate(built) if one is not None]
+    try:
+        walls = _in_turn(torch, [built[k].go for k in ready])  # type: ignore[union-attr]
+        first = built[0].go() if built[0] is not None else None
+    except Exception as error:
+        return [row if row.failed else MeasuredRun(failed=failure(error)) for row in rows]
+    for k, own in zip(ready, walls, strict=True):
+        one = built[k]
+        assert one is not None
+        try:
+            runs_seen = traced(torch, one.go)
+            same = math.nan if case.ask(runs[k].how).dropout else _apart(one.go(), first)
+            rows[k] = replace(
+                rows[k], walls=tuple(own), launches=typical(runs_seen), passes=len(runs_seen),
+                beside_eager=same,
+            )  # fmt: skip
+        except Exception as error:
+            rows[k] = MeasuredRun(failed=failure(error))
+    return rows
+
+
+def _prepare(torch: Any, run: Run, device: str) -> tuple[Built, MeasuredRun]:
+    """A run that has been made once, and a row with what its compiler fused."""
+    from iosim.gpu.layers import modules
+    from iosim.gpu.layers.inductor import watching
+
+    one = build(torch, run, device)
+    with watching(lambda path: modules.step_of(path, one.layer)) as groups:
+        one.go()
+        one.go()
+    row = MeasuredRun(covers=modules.covers(one.layer), groups=tuple(groups))  # type: ignore[arg-type]
+    return one, row
+
+
+def build(torch: Any, run: Run, device: str) -> Built:
+    """The layer with random parameters, the same in all variants, and a pass of its phase."""
+    from iosim.gpu.layers import modules
+
+    ask, case = run.case.ask(run.how), run.case
+    dtype = getattr(torch, _DTYPES[case.dtype])
+    random = torch.Generator(device).manual_seed(0)
+
+    def normal(*shape: int, scale: float = 1.0) -> Any:
+        return (torch.randn(*shape, generator=random, device=device) * scale).to(dtype)
+
+    with torch.device(device):
+        layer = modules.module(ask).to(dtype)
+    # Names in order: the variants have other modules, and the same parameters.
+    for name, (parameter, _) in sorted(layer.weights().items()):
+        parameter.data = normal(*parameter.shape, scale=0.02) + name.startswith("γ")
+    c, rows = ask.config, ask.tokens if ask.cached else ask.N
+    x = normal(case.batch, rows, c.hidden).requires_grad_(ask.training)
+    angles = torch.rand(rows, c.head_size, generator=random, device=device) * 6
+    given = {"cos": angles.cos().to(dtype), "sin": angles.sin().to(dtype)}
+    if ask.cached:
+        given |= {f"{y} cache": normal(case.batch, c.kv_heads, case.N, c.head_size) for y in "KV"}
+    keeps = c.family != "bert" and not ask.training  # K and V are results, too
+
+    def forward(x: Any) -> Any:
+        found = layer(x, given)
+        return found if keeps else found[0]
+
+    made = torch.compile(forward, dynamic=False) if run.how.compiled else forward
+    if not ask.training:
+
+        def infer() -> Any:
+            with torch.no_grad():
+                found = made(x)
+            return found[0] if keeps else found
+
+        return Built(infer, layer)
+    dy = normal(*x.shape)
+    wanted = [x, *layer.parameters()]
+
+    def train() -> Any:
+        y = made(x)
+        torch.autograd.grad(y, wanted, dy)
+        return y
+
+    return Built(train, layer)
+
+
+def _apart(got: Any, want: Any) -> float:
+    if want is None:
+        return math.nan
+    largest = max(1.0, float(want.abs().max()))
+    return float((got.double() - want.double()).abs().max()) / largest
+
+
+def _in_turn(torch: Any, passes: list[Callable[[], Any]]) -> list[list[float]]:
+    """Seconds of a pass, back to back with others of its kind; one mean for each round."""
+    found: list[list[float]] = [[] for _ in passes]
+    often = []
+    for go in passes:
+        often.append(max(3, min(50, int(0.02 / _mean(torch, go, 2)))))
+    for _ in range(ROUNDS):
+        for go, n, own in zip(passes, often, found, strict=True):
+            go()  # what the variant before left in caches is gone
+            own.append(_mean(torch, go, n))
+    return found
+
+
+def _mean(torch: Any, go: Callable[[], Any], n: int) -> float:
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(n):
+        go()
+    stop.record()
+    stop.synchronize()
+    return float(start.elapsed_time(stop)) / 1000 / n
+
+
+def traced(torch: Any, go: Callable[[], Any], passes: int = TRACED) -> list[tuple[Launch, ...]]:
+    """What some passes run on the GPU, by PyTorch's profiler."""
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    cuda = torch.cuda.is_available()
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
+    with profile(activities=activities, acc_events=True) as seen:
+        go()
+        for _ in range(passes):
+            with record_function(RANGE + ITERATION):
+                go()
+                if cuda:
+                    torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        seen.export_chrome_trace(str(path))
+        events = json.loads(path.read_text(encoding="utf-8", errors="replace"))["traceEvents"]
+    return launches(events)
+
+
+def watched(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Run everything once where the profiler sees it: mark, gate, mark, gate, mark, run, …"""
+    torch = torch_module()
+    end = time.monotonic() + asked["profile_s"]
+    _gates(torch)
+    before = out.with_name(MEASURED)
+    seen = json.loads(before.read_text())["rows"] if before.exists() else []
+    missing = {at: row["failed"] for at, row in enumerate(seen) if row["failed"]}
+    rows: list[ProfiledRun] = []
+    with _cache(asked["cache"]):
+        for at, run in enumerate(map(_run, asked["runs"])):
+            if time.monotonic() > end or at in missing:
+                rows.append(ProfiledRun(at, missing.get(at, LATE)))
+                continue
+            try:
+                one = build(torch, run, "cuda")
+                one.go()
+                one.go()
+                torch.cuda.synchronize()
+                watch(torch, [one.go])
+                rows.append(ProfiledRun(at))
+            except Exception as error:  # one run's failure is its own row, not the others'
+                rows.append(ProfiledRun(at, failure(error)))
+            finally:
+                one = None  # type: ignore[assignment]
+                forget(torch)
+    return {"rows": [asdict(row) for row in rows]}
+
+
+def _gates(torch: Any) -> None:
+    source = torch.randn(STREAM_WORDS, device="cuda").half()
+    target = torch.empty_like(source)
+    a, b = (torch.randn(PRODUCT_N, PRODUCT_N, device="cuda").half() for _ in range(2))
+    passes: list[Callable[[], Any]] = [lambda: torch.add(source, 1, out=target), lambda: a @ b]
+    for go in passes:
+        go()
+        torch.cuda.synchronize()
+        watch(torch, [go])
+
+
+def forget(torch: Any) -> None:
+    """Give back memory, and what the compiler holds of modules."""
+    import gc
+
+    torch.compiler.reset()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+@contextmanager
+def _cache(name: str) -> Iterator[None]:
+    """Compiled kernels go to a folder of their own: the compiler must see each once."""
+    folder = Path(tempfile.gettempdir()) / Path(name).name
+    before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TORCHINDUCTOR_CACHE_DIR"]
+        else:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = before

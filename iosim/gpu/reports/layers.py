@@ -1,0 +1,258 @@
+"""One layer of BERT-large, GPT-2 and Llama 3 8B in PyTorch, kernel by kernel, beside the model.
+
+Each is run eager, compiled, and both with fused attention: training, prefill and decoding.  Times
+are of runs without a profiler, and of kernels by PyTorch's; bytes and flop are Nsight Compute's.
+docs/gpu.md says how kernels are mapped to operators.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from iosim.errors import InputError
+from iosim.gpu.layers import cases
+from iosim.gpu.layers.counted import COUNTERS, ORDINARY, PRODUCT_N, STREAM_WORDS, total
+from iosim.gpu.layers.groups import ATTENTION, CLASSES, COPY, UNKNOWN
+from iosim.gpu.layers.record import LayersRecord, Run, Spec, read_layers
+from iosim.gpu.layers.rows import (
+    PUBLISHED,
+    PUBLISHED_CASE,
+    Told,
+    class_rows,
+    failed_row,
+    kernel_rows,
+    run_row,
+    told,
+)
+from iosim.gpu.records import record as names
+from iosim.gpu.reports import _axes
+from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
+from iosim.units import parse_int
+
+# Share of the seconds that times may take; counters have the rest.
+MEASURING = 0.55
+# Of the counters at what is of known size, relative.
+GATE_TOLERANCE = 0.01
+
+
+def _measure(asked: Any, out: Path) -> dict[str, Any]:
+    from iosim.gpu.layers import tasks
+
+    return tasks.measure(asked, out)
+
+
+def _watched(asked: Any, out: Path) -> dict[str, Any]:
+    from iosim.gpu.layers import tasks
+
+    return tasks.watched(asked, out)
+
+
+def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+    found = cases.chosen(given["models"], given["quick"])
+    if not found:
+        raise InputError(f"no case of {', '.join(given['models'])}: choose other models")
+    runs = tuple(Run(case, variant) for case in found for variant in given["variants"])
+    for run in runs:
+        run.case.graph(run.how)
+    seconds = given["seconds"]
+    spec = Spec(runs, seconds * MEASURING, seconds * (1 - MEASURING),
+                f"iosim-{secrets.token_hex(8)}")  # fmt: skip
+    asked = asdict(spec)
+    measure = WorkerRun("measure", asked, names.SPEC, names.MEASURED)
+    profile = WorkerRun(
+        "profile", asked, names.SPEC, names.PROFILED, names.COUNTERS, (),
+        tuple(x for what, x in COUNTERS.items() if given["ordinary"] or what not in ORDINARY),
+        needed=False,
+    )  # fmt: skip
+    return (measure, profile) if given["counters"] else (measure,)
+
+
+def _gate(record: LayersRecord) -> tuple[str, bool]:
+    """What the counters say of what is of known size, and whether that is right."""
+    if not record.gates:
+        return "no counters", True
+    stream, product = (record.gates[x] for x in ("stream", "product"))
+    half, flop = STREAM_WORDS * 2, 2 * PRODUCT_N**3
+    wants = (
+        ("SM↔L2 loads", stream, "sm_l2_load", half), ("SM↔L2 stores", stream, "sm_l2_store", half),
+        ("DRAM reads", stream, "dram_load", half), ("flop on matrix units", product, "tensor_flop",
+                                                    flop),
+    )  # fmt: skip
+    wrong = []
+    for what, launches, name, want in wants:
+        got = total(launches, name)
+        if got is None:
+            wrong.append(f"{what} not read")
+        elif abs(got / want - 1) > GATE_TOLERANCE:
+            wrong.append(f"{what} {got} where {want} are known")
+    text = "; ".join(wrong) or f"counters right to {GATE_TOLERANCE:.0%} at what is of known size"
+    return text, not wrong
+
+
+def _table(folder: Path) -> ReportTable:
+    record = read_layers(folder)
+    runs = told(record)
+    if not runs:
+        return ReportTable([], "nothing ran", False, record.measured[0].failed)
+    with names.naming(f"{folder / names.MEASURED}"):
+        eager = {one.run.case: one for one in runs if one.run.variant == "eager"}
+        rows = {one.run: run_row(one, eager.get(one.run.case)) | {"failed": ""} for one in runs}
+        like = next(iter(rows.values()))
+        every = [
+            rows.get(run) or failed_row(like, run, row.failed)
+            for run, row in zip(record.runs, record.measured, strict=True)
+        ]
+        files: dict[str, Any] = {
+            "classes.csv": [row for one in runs for row in class_rows(one)],
+            "kernels.csv": [row for one in runs for row in kernel_rows(one)],
+        }
+        for one in runs:
+            if one.fused is not None:
+                files[f"groups-{one.run.name}.json"] = _groups(one)
+    text, good = _gate(record)
+    return ReportTable(every, _summary(record, runs, text), good, "", files)
+
+
+def _groups(one: Told) -> dict[str, Any]:
+    """What was fused: a partition that `iosim.fusion.fused` reads, and what it doesn't say."""
+    fused, launched = one.fused, one.measured.groups
+    assert fused is not None
+    partial = [x for x, own in zip(launched, fused.names, strict=False) if not own and x.kernels]
+    return {
+        "graph": one.graph.name,
+        "groups": fused.groups,
+        "absorbed": list(fused.absorbed),
+        "kernels": len(one.kernels),
+        "kernels_of_parts_of_operators": [list(x.kernels) for x in partial],
+    }
+
+
+def _summary(record: LayersRecord, runs: Sequence[Told], gates: str) -> str:
+    """One line: how many runs, the class shares of the published case, how much is unknown."""
+    counted = sum(one.seen is not None for one in runs)
+    text = f"{len(record.runs)} runs, {len(runs)} measured, {counted} with counters; {gates}"
+    for one in runs:
+        if one.run.case.name == PUBLISHED_CASE and one.run.variant == "eager":
+            row = run_row(one, None)
+            shares = [100 * row[f"time_{c}"] for c in PUBLISHED]
+            said = " / ".join(f"{x:.1f}" for x in shares)
+            was = " / ".join(str(x) for x, _ in PUBLISHED.values())
+            text += f"; {PUBLISHED_CASE}, eager: {said} % of the time of kernels (V100: {was})"
+    unknown = sum(k.klass == UNKNOWN for one in runs for k in one.kernels)
+    return text + f"; {unknown} launches of unknown operators"
+
+
+_COLOUR = dict(zip(CLASSES, ("#0072B2", "#009E73", "#E69F00", "#5D3A9B", "#999999", "#000000"),
+                   strict=True))  # fmt: skip
+
+
+def _measured_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if not row["failed"]]
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return f"{row['model']} {row['phase']}, {row['variant']}"
+
+
+def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """Share of time by class, each run a bar; the flop's and the published ones beside them."""
+    own = _measured_rows(rows)
+    bars = [(_label(r), {c: r[f"time_{c}"] for c in CLASSES}) for r in own]
+    for r in own:
+        if f"{r['model']} {r['phase']}" == PUBLISHED_CASE and r["variant"] == "eager":
+            bars.insert(0, ("the same: flop of the model", {c: r[f"flop_{c}"] for c in PUBLISHED}))
+            bars.insert(0, ("the same, V100 (published)",
+                            {c: x / 100 for c, (x, _) in PUBLISHED.items()}))  # fmt: skip
+    for y, (_, share) in enumerate(bars):
+        left = 0.0
+        for c in CLASSES:
+            axes.barh(y, share.get(c, 0.0), left=left, color=_COLOUR[c],
+                      label=c if y == 0 else None)  # fmt: skip
+            left += share.get(c, 0.0)
+    axes.set_yticks(range(len(bars)), [name for name, _ in bars], fontsize=6.5)
+    axes.invert_yaxis()
+    axes.set_xlabel("share of the time of kernels")
+    axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+
+
+def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """Measured time of a pass against the least, and how much of it no kernel runs."""
+    own = _measured_rows(rows)
+    for k, variant in enumerate(dict.fromkeys(r["variant"] for r in own)):
+        mine = [r for r in own if r["variant"] == variant]
+        for what, filled in (("wall_us", True), ("busy_us", False)):
+            axes.plot(
+                [r["least_us"] for r in mine], [r[what] for r in mine], _axes.MARKS[k],
+                color=_axes.COLOURS[k], markerfacecolor=_axes.COLOURS[k] if filled else "none",
+                markersize=5, label=variant if filled else None,
+            )  # fmt: skip
+    _axes.diagonal(axes, [r[x] for r in own for x in ("least_us", "wall_us", "busy_us")])
+    axes.set_xlabel("least time by the roofline, µs")
+    axes.set_ylabel("µs of a pass (filled), of its kernels (open)")
+    axes.legend(fontsize=7)
+
+
+def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """Bytes at L2↔DRAM, measured against the model's for the same fusion."""
+    own = [r for r in _measured_rows(rows) if not math.isnan(r["dram_load_bytes"])]
+    for k, variant in enumerate(dict.fromkeys(r["variant"] for r in own)):
+        mine = [r for r in own if r["variant"] == variant]
+        axes.plot(
+            [r["dram_model_bytes"] for r in mine],
+            [r["dram_load_bytes"] + r["dram_store_bytes"] for r in mine], _axes.MARKS[k],
+            color=_axes.COLOURS[k], markersize=5, label=variant,
+        )  # fmt: skip
+    if own:
+        _axes.diagonal(axes, [r["dram_model_bytes"] for r in own])
+        axes.legend(fontsize=7)
+    axes.set_xlabel("the model's bytes at L2↔DRAM")
+    axes.set_ylabel("bytes read and written, counted")
+
+
+def _speedups(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """Speed beside eager: measured, and by the model for the same fusion."""
+    own = [r for r in _measured_rows(rows) if r["variant"] != "eager"]
+    own = [r for r in own if not math.isnan(r["speedup"])]
+    for y, r in enumerate(own):
+        axes.barh(y - 0.2, r["speedup"], 0.4, color="#0072B2", label=None if y else "measured")
+        axes.barh(y + 0.2, r["model_speedup"], 0.4, color="#E69F00",
+                  label=None if y else "the model, same fusion")  # fmt: skip
+    axes.axvline(1, color="#888888", linewidth=0.8)
+    axes.set_yticks(range(len(own)), [_label(r) for r in own], fontsize=6.5)
+    axes.invert_yaxis()
+    axes.set_xlabel("speed beside eager")
+    if own:
+        axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+
+
+def _seconds(text: str) -> int:
+    return parse_int("seconds", text)
+
+
+REPORT = GpuReport(
+    name="layers",
+    options=(
+        ReportOption("models", "all", f"{', '.join(cases.MODELS)}, or all", cases.models),
+        ReportOption("variants", "all", f"{', '.join(cases.VARIANTS)}, or all", cases.variants),
+        ReportOption("seconds", "380", "after so long no more runs are started", _seconds),
+        ReportOption("quick", False, "small sizes, to see that everything works", bool),
+        ReportOption("ordinary", True, "count flop on the ordinary units, too", bool),
+        ReportOption("counters", True, "read hardware counters with ncu", bool),
+    ),
+    plan=_plan,
+    tasks={"measure": _measure, "profile": _watched},
+    table=_table,
+    columns=(
+        "model", "phase", "variant", "wall_us", "busy_us", "overhead_share", "launches",
+        "least_us", "of_least", *(f"time_{c}" for c in (*PUBLISHED, ATTENTION, COPY, UNKNOWN)),
+        "dram_model_bytes", "dram_load_bytes", "dram_store_bytes", "speedup", "model_speedup",
+        "failed",
+    ),
+    panels=(_shares, _least, _bytes, _speedups),
+    apart=True,
+)  # fmt: skip
