@@ -15,7 +15,7 @@ from typing import Any
 from iosim.gpu.layers.cases import QUICK, VARIANTS
 from iosim.gpu.layers.counted import COUNTERS, PRODUCT_N, STREAM_WORDS
 from iosim.gpu.layers.groups import GRADIENT_SUM, owners
-from iosim.gpu.layers.record import Run, Spec
+from iosim.gpu.layers.record import LayerRun, Spec
 from iosim.layers.graph import Graph
 
 SAID = "made up by a test: no GPU ran this"
@@ -92,7 +92,7 @@ def write_record(
 ) -> Path:
     """A whole record of some variants of some cases."""
     folder.mkdir(parents=True)
-    runs = tuple(Run(case, variant) for case in cases for variant in variants)
+    runs = tuple(LayerRun(case, variant) for case in cases for variant in variants)
     (folder / "spec.json").write_text(json.dumps(asdict(Spec(runs, 9.0, 9.0, "none"))))
     names: dict[str, int] = {}
     rows, report = [], [_header(), _units(), *_gates()]

@@ -16,7 +16,7 @@ from iosim.fusion import partition
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers import cases, counted
 from iosim.gpu.layers import groups as g
-from iosim.gpu.layers.cases import CASES, QUICK, VARIANTS, Case
+from iosim.gpu.layers.cases import CASES, QUICK, VARIANTS, LayerCase
 from iosim.gpu.layers.trace import GRADIENT_SUM, Launch, launches, typical
 from iosim.gpu.reports import gpu_report
 from iosim.gpu.run import profiler
@@ -170,7 +170,7 @@ def test_a_copy_without_a_place_in_the_graph_is_no_product():
 
 def _real(name):
     told = json.loads((GOLDEN / f"inductor-{name}.json").read_text())
-    made = [g.Group(tuple(x["kernels"]), x["generated"], x["backward"],
+    made = [g.CompiledGroup(tuple(x["kernels"]), x["generated"], x["backward"],
                     tuple(map(tuple, x["nodes"]))) for x in told["groups"]]  # fmt: skip
     return told, made
 
@@ -204,7 +204,7 @@ def test_groups_of_a_compiler_become_operators_of_the_graph():
 
 def test_launches_of_a_compiled_run_find_their_groups():
     def group(name, generated, backward=False):
-        return g.Group((name,), generated, backward, ())
+        return g.CompiledGroup((name,), generated, backward, ())
 
     made = [group("extern_kernels.mm", False), group("triton_a", True),
             group("extern_kernels.bmm", False), group("triton_a", True),
@@ -235,9 +235,9 @@ def test_a_trace_of_a_real_layer_maps_every_kernel_to_its_step():
     """A CPU has no kernels: each innermost operator of PyTorch is given one."""
     torch = pytest.importorskip("torch")
     from iosim.gpu.layers import modules, tasks
-    from iosim.gpu.layers.record import Run
+    from iosim.gpu.layers.record import LayerRun
 
-    run = Run(Case("gpt2-medium", "training", 1, 16, "fp32"), "eager")
+    run = LayerRun(LayerCase("gpt2-medium", "training", 1, 16, "fp32"), "eager")
     one = tasks.build(torch, run, "cpu")
     one.go()
     seen: list[list[dict]] = []

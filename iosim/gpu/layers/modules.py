@@ -1,8 +1,8 @@
 """One layer of BERT, of GPT-2 and of Llama 3 in PyTorch, as people write them.
 
-Each operator, or linear operator with its bias, is a module of its own, a `Step`, which knows the
-operators of the graph that it covers.  That is how kernels are mapped to operators: in eager runs
-by the range that each step opens for the profiler, in compiled ones by the module that the
+Each operator, or linear operator with its bias, is a module of its own, a `LayerStep`, which knows
+the operators of the graph that it covers.  That is how kernels are mapped to operators: in eager
+runs by the range that each step opens for the profiler, in compiled ones by the module that the
 compiler notes for each node.  Parameters are called as in the graph (`Layer.weights`).
 """
 
@@ -21,7 +21,7 @@ from iosim.layers.blocks import Ask
 RANGE = "iosim: "  # what the names of ranges begin with
 
 
-class Step(nn.Module):  # type: ignore[misc]
+class LayerStep(nn.Module):  # type: ignore[misc]
     """A module that covers operators of the graph, named as there."""
 
     def __init__(self, *covers: str) -> None:
@@ -40,7 +40,7 @@ class Step(nn.Module):  # type: ignore[misc]
         raise NotImplementedError
 
 
-class Linear(Step):
+class Linear(LayerStep):
     """x Wᵀ + b; the graph may hold W turned, the axes of the input first."""
 
     def __init__(self, name: str, weight: str, n_in: int, n_out: int, bias: str = "",
@@ -56,7 +56,7 @@ class Linear(Step):
         return functional.linear(x, self.weight, self.bias)
 
 
-class Norm(Step):
+class Norm(LayerStep):
     """A layer norm, or an RMS norm, of the last axis."""
 
     def __init__(self, name: str, y: str, n: int, epsilon: float, layer_norm: bool) -> None:
@@ -74,7 +74,7 @@ class Norm(Step):
         return functional.layer_norm(x, (self.n,), self.weight, self.bias, self.epsilon)
 
 
-class Activation(Step):
+class Activation(LayerStep):
     """ReLU or GELU."""
 
     def __init__(self, name: str, kind: str) -> None:
@@ -87,21 +87,21 @@ class Activation(Step):
         return functional.gelu(x, approximate="tanh" if self.kind == "gelu_tanh" else "none")
 
 
-class SwiGLU(Step):
+class SwiGLU(LayerStep):
     """silu(gate) · up."""
 
     def _run(self, gate: Any, up: Any) -> Any:
         return functional.silu(gate) * up
 
 
-class Add(Step):
+class Add(LayerStep):
     """A residual."""
 
     def _run(self, x: Any, y: Any) -> Any:
         return x + y
 
 
-class Dropout(Step):
+class Dropout(LayerStep):
     """Dropout."""
 
     def __init__(self, name: str, p: float) -> None:
@@ -116,7 +116,7 @@ def _dropout(name: str, p: float) -> Any:
     return Dropout(name, p) if p else nn.Identity()
 
 
-class Rope(Step):
+class Rope(LayerStep):
     """Pairs (a, a + d/2) turned by an angle."""
 
     def _run(self, x: Any, cos: Any, sin: Any) -> Any:
@@ -124,7 +124,7 @@ class Rope(Step):
         return x * cos + torch.cat((-b, a), dim=-1) * sin
 
 
-class Append(Step):
+class Append(LayerStep):
     """New rows at the end of a cache, in place."""
 
     def _run(self, new: Any, cache: Any) -> Any:
@@ -140,14 +140,14 @@ def _shared(x: Any, heads: int) -> Any:
     return x[:, :, None].expand(batch, groups, heads // groups, n, p).reshape(batch, heads, n, p)
 
 
-class Scores(Step):
+class Scores(LayerStep):
     """QKᵀ."""
 
     def _run(self, q: Any, k: Any) -> Any:
         return q @ _shared(k, q.shape[1]).transpose(-1, -2)
 
 
-class Scale(Step):
+class Scale(LayerStep):
     """x times a number."""
 
     def __init__(self, name: str, factor: float) -> None:
@@ -158,7 +158,7 @@ class Scale(Step):
         return x * self.factor
 
 
-class Mask(Step):
+class CausalMask(LayerStep):
     """−∞ where a column is after its row."""
 
     def __init__(self, name: str, rows: int, columns: int) -> None:
@@ -170,21 +170,21 @@ class Mask(Step):
         return x.masked_fill(self.ahead, -torch.inf)
 
 
-class Softmax(Step):
+class Softmax(LayerStep):
     """Of the last axis."""
 
     def _run(self, x: Any) -> Any:
         return torch.softmax(x, dim=-1)
 
 
-class WeightedSum(Step):
+class WeightedSum(LayerStep):
     """PV."""
 
     def _run(self, p: Any, v: Any) -> Any:
         return p @ _shared(v, p.shape[1])
 
 
-class FusedAttention(Step):
+class FusedAttention(LayerStep):
     """scaled_dot_product_attention."""
 
     def __init__(self, name: str, factor: float, causal: bool, p: float) -> None:
@@ -198,7 +198,7 @@ class FusedAttention(Step):
         )  # fmt: skip
 
 
-class Written(nn.Module):  # type: ignore[misc]
+class WrittenAttention(nn.Module):  # type: ignore[misc]
     """Attention written out."""
 
     def __init__(self, ask: Ask, causal: bool) -> None:
@@ -206,7 +206,7 @@ class Written(nn.Module):  # type: ignore[misc]
         self.scores, self.softmax = Scores("scores"), Softmax("softmax")
         self.scale = Scale("scale", ask.config.head_size**-0.5)
         rows = 1 if ask.cached else ask.N
-        self.mask = Mask("mask", rows, ask.N) if causal and rows > 1 else None
+        self.mask = CausalMask("mask", rows, ask.N) if causal and rows > 1 else None
         self.drop = _dropout("attention dropout", ask.dropout)
         self.weighted_sum = WeightedSum("weighted sum")
 
@@ -238,7 +238,7 @@ class SelfAttention(nn.Module):  # type: ignore[misc]
             factor = c.head_size**-0.5
             self.attend: Any = FusedAttention("attention", factor, ahead, ask.dropout)
         else:
-            self.attend = Written(ask, causal)
+            self.attend = WrittenAttention(ask, causal)
         self.output = Linear("output", "WO", c.heads * c.head_size, c.hidden,
                              "BO" if biases else "", turned=True)  # fmt: skip
 
@@ -266,9 +266,9 @@ class Layer(nn.Module):  # type: ignore[misc]
     K and V of decoding are the caches, with the new rows in place.
     """
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[LayerStep]:
         """Its steps, in order."""
-        return (x for x in self.modules() if isinstance(x, Step))
+        return (x for x in self.modules() if isinstance(x, LayerStep))
 
     def weights(self) -> dict[str, tuple[Any, bool]]:
         """The graph's names of the parameters, and whether the graph holds them turned."""
@@ -390,6 +390,6 @@ def step_of(path: str, layer: Layer) -> str:
     """
     names = re.findall(r"\w+", path)
     for name, one in layer.named_modules():
-        if isinstance(one, Step) and names[-len(parts := name.split(".")) :] == parts:
+        if isinstance(one, LayerStep) and names[-len(parts := name.split(".")) :] == parts:
             return str(one.covers[0])
     return ""

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from iosim.errors import InputError, closest
 from iosim.gpu.errors import GpuError
-from iosim.gpu.layers.cases import VARIANTS, Case, Variant
+from iosim.gpu.layers.cases import VARIANTS, LayerCase, Variant
 from iosim.gpu.layers.counted import GATES, Counted, read_counted
-from iosim.gpu.layers.groups import Group
+from iosim.gpu.layers.groups import CompiledGroup
 from iosim.gpu.layers.trace import Launch
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import COUNTERS, MEASURED, PROFILED, PROVENANCE, SPEC, naming
@@ -25,10 +25,10 @@ from iosim.problem import word_bytes
 
 
 @dataclass(frozen=True)
-class Run:
+class LayerRun:
     """One case in one variant."""
 
-    case: Case
+    case: LayerCase
     variant: str
 
     @property
@@ -52,7 +52,7 @@ class Spec:
         cache: the name of a folder for compiled kernels, that of this record alone.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[LayerRun, ...]
     measure_s: float
     profile_s: float
     cache: str
@@ -79,7 +79,7 @@ class MeasuredRun:
     launches: tuple[Launch, ...] = ()
     passes: int = 0
     covers: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    groups: tuple[Group, ...] = ()
+    groups: tuple[CompiledGroup, ...] = ()
     beside_eager: float = math.nan
     failed: str = ""
 
@@ -114,7 +114,7 @@ class LayersRecord:
     """
 
     folder: Path
-    runs: tuple[Run, ...]
+    runs: tuple[LayerRun, ...]
     measured: tuple[MeasuredRun, ...]
     counted: tuple[tuple[Counted, ...] | None, ...]
     gates: Mapping[str, tuple[Counted, ...]]
@@ -150,14 +150,14 @@ def read_layers(folder: Path) -> LayersRecord:
     return LayersRecord(folder, spec.runs, tuple(rows), counted, gates, provenance, machine)
 
 
-def _check_run(run: Run) -> None:
+def _check_run(run: LayerRun) -> None:
     if run.variant not in VARIANTS:
         raise InputError(f"unknown variant {run.variant!r}: {closest(run.variant, VARIANTS)}")
     word_bytes(run.case.dtype)
     run.case.ask(run.how)
 
 
-def _named(run: Run, row: MeasuredRun, names: tuple[str, ...]) -> MeasuredRun:
+def _named(run: LayerRun, row: MeasuredRun, names: tuple[str, ...]) -> MeasuredRun:
     """A row, checked, its kernels by their names."""
     if row.failed:
         return row

@@ -13,7 +13,7 @@ from iosim.errors import InputError
 from iosim.fusion import kernel
 from iosim.gpu.layers import groups as g
 from iosim.gpu.layers.counted import Counted, aligned, total
-from iosim.gpu.layers.record import LayersRecord, MeasuredRun, Run
+from iosim.gpu.layers.record import LayerRun, LayersRecord, MeasuredRun
 from iosim.gpu.layers.trace import Launch
 from iosim.hardware import Hardware
 from iosim.layers.graph import Graph
@@ -30,7 +30,7 @@ PUBLISHED_CASE = "bert-large training"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class LayerKernel:
     """One launch, with all that is known of it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Kernel:
 class Told:
     """A run: what was measured, and what the model says of the same kernels."""
 
-    run: Run
+    run: LayerRun
     measured: MeasuredRun
     seen: tuple[Counted, ...] | None
     machine: Hardware
@@ -91,7 +91,7 @@ class Told:
         )  # fmt: skip
 
     @cached_property
-    def kernels(self) -> tuple[Kernel, ...]:
+    def kernels(self) -> tuple[LayerKernel, ...]:
         """All launches."""
         launched = self.measured.launches
         counted = aligned(launched, self.seen) if self.seen else [None] * len(launched)
@@ -117,7 +117,7 @@ class Told:
                 near = names if launch.step else ()
                 names = near
             ops = [known[name] for name in near]
-            found.append(Kernel(launch, g.klass(launch, ops, nodes), names, seen))
+            found.append(LayerKernel(launch, g.klass(launch, ops, nodes), names, seen))
         return tuple(found)
 
     @property
@@ -138,7 +138,7 @@ class Told:
 
 
 @lru_cache(maxsize=8192)
-def _timed(run: Run, names: tuple[str, ...], machine: Hardware) -> Timed:
+def _timed(run: LayerRun, names: tuple[str, ...], machine: Hardware) -> Timed:
     graph = run.case.graph(run.how)
     inside = [op for op in graph.operators if op.name in names]
     loads, stores = graph.part(names)
@@ -150,7 +150,7 @@ def _timed(run: Run, names: tuple[str, ...], machine: Hardware) -> Timed:
             crossings[at] = kernel(graph, names, M, intermediate_tiles=True).crossing
         except InputError:  # no kernel of iosim's: each tensor crosses once
             crossings[at] = stream
-    work = work_of(inside, crossings, sum(loads.values()), sum(stores.values()), graph)
+    work = work_of(inside, crossings, graph)
     return Roof.of(machine).timed(work)
 
 
@@ -218,7 +218,7 @@ def run_row(one: Told, eager: Told | None) -> dict[str, Any]:
     return row | {"speedup": round(speed, 3), "model_speedup": round(said, 3)}
 
 
-def failed_row(like: Mapping[str, Any], run: Run, failed: str) -> dict[str, Any]:
+def failed_row(like: Mapping[str, Any], run: LayerRun, failed: str) -> dict[str, Any]:
     """A run that has nothing but a reason."""
     case = run.case
     own = {"model": case.model, "phase": case.phase, "batch": case.batch, "N": case.N,
@@ -264,7 +264,7 @@ def class_rows(one: Told) -> list[dict[str, Any]]:
 
 def kernel_rows(one: Told) -> list[dict[str, Any]]:
     """Each kernel of a run with all its launches for one step, or group, and direction."""
-    together: dict[Any, list[Kernel]] = {}
+    together: dict[Any, list[LayerKernel]] = {}
     for k in one.kernels:
         x = k.launch
         key = (x.kernel, x.step, x.backward, k.names, k.klass, x.op)
@@ -284,7 +284,7 @@ def kernel_rows(one: Told) -> list[dict[str, Any]]:
         matched = {id(k.counted) for k in one.kernels if k.counted is not None}
         for seen in one.seen:
             if id(seen) not in matched:
-                only = Kernel(Launch(seen.kernel, 0.0), g.UNKNOWN, (), seen)
+                only = LayerKernel(Launch(seen.kernel, 0.0), g.UNKNOWN, (), seen)
                 found.append({
                     **_head(one), "kernel": g.function(seen.kernel), "full_name": seen.kernel,
                     "class": g.UNKNOWN, "operators": "", "step": "", "pass": "only counted",
@@ -297,7 +297,7 @@ def _head(one: Told) -> dict[str, Any]:
     return {"model": one.run.case.model, "phase": one.run.case.phase, "variant": one.run.variant}
 
 
-def _counts(mine: Sequence[Kernel]) -> dict[str, Any]:
+def _counts(mine: Sequence[LayerKernel]) -> dict[str, Any]:
     seen = [k.counted for k in mine if k.launch.kind == "kernel"]
     known = [x for x in seen if x is not None]
     found: dict[str, Any] = {}

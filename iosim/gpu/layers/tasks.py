@@ -19,9 +19,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from iosim.gpu.layers.cases import Case
+from iosim.gpu.layers.cases import LayerCase
 from iosim.gpu.layers.counted import PRODUCT_N, STREAM_WORDS
-from iosim.gpu.layers.record import MeasuredRun, ProfiledRun, Run
+from iosim.gpu.layers.record import LayerRun, MeasuredRun, ProfiledRun
 from iosim.gpu.layers.trace import ITERATION, RANGE, Launch, launches, typical
 from iosim.gpu.records.record import MEASURED
 from iosim.gpu.run.cuda import torch_module
@@ -72,11 +72,11 @@ def packed(rows: list[MeasuredRun]) -> dict[str, Any]:
     return {"rows": plain, "names": list(names)}
 
 
-def _run(told: dict[str, Any]) -> Run:
-    return Run(Case(**told["case"]), told["variant"])
+def _run(told: dict[str, Any]) -> LayerRun:
+    return LayerRun(LayerCase(**told["case"]), told["variant"])
 
 
-def _case(torch: Any, case: Case, runs: list[Run]) -> list[MeasuredRun]:
+def _case(torch: Any, case: LayerCase, runs: list[LayerRun]) -> list[MeasuredRun]:
     """All variants of a case, timed in turn."""
     built: list[Built | None] = []
     rows: list[MeasuredRun] = []
@@ -110,7 +110,7 @@ def _case(torch: Any, case: Case, runs: list[Run]) -> list[MeasuredRun]:
     return rows
 
 
-def _prepare(torch: Any, run: Run, device: str) -> tuple[Built, MeasuredRun]:
+def _prepare(torch: Any, run: LayerRun, device: str) -> tuple[Built, MeasuredRun]:
     """A run that has been made once, and a row with what its compiler fused."""
     from iosim.gpu.layers import modules
     from iosim.gpu.layers.inductor import watching
@@ -123,7 +123,7 @@ def _prepare(torch: Any, run: Run, device: str) -> tuple[Built, MeasuredRun]:
     return one, row
 
 
-def build(torch: Any, run: Run, device: str) -> Built:
+def build(torch: Any, run: LayerRun, device: str) -> Built:
     """The layer with random parameters, the same in all variants, and a pass of its phase."""
     from iosim.gpu.layers import modules
 

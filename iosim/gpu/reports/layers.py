@@ -18,7 +18,7 @@ from iosim.errors import InputError
 from iosim.gpu.layers import cases
 from iosim.gpu.layers.counted import COUNTERS, ORDINARY, PRODUCT_N, STREAM_WORDS, total
 from iosim.gpu.layers.groups import ATTENTION, CLASSES, COPY, UNKNOWN
-from iosim.gpu.layers.record import LayersRecord, Run, Spec, read_layers
+from iosim.gpu.layers.record import LayerRun, LayersRecord, Spec, read_layers
 from iosim.gpu.layers.rows import (
     PUBLISHED,
     PUBLISHED_CASE,
@@ -56,7 +56,7 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     found = cases.chosen(given["models"], given["quick"])
     if not found:
         raise InputError(f"no case of {', '.join(given['models'])}: choose other models")
-    runs = tuple(Run(case, variant) for case in found for variant in given["variants"])
+    runs = tuple(LayerRun(case, variant) for case in found for variant in given["variants"])
     for run in runs:
         run.case.graph(run.how)
     seconds = given["seconds"]
