@@ -3,9 +3,10 @@
 Kineto writes a trace of events (`torch.profiler.profile.export_chrome_trace`).  A kernel and the
 call that launched it share a correlation id, and that call lies within the ranges of its thread:
 those that the layer's steps open (`LayerStep` in `gpu/layers/modules.py`), and PyTorch's own, one
-for each of its operators.  In the backward pass there are no steps; there autograd's range of a node has the
-sequence number of the operator that made the node in the forward pass, and that operator is within
-a step's range.  So every kernel is mapped by who launched it, and none by its name.
+for each of its operators.  In the backward pass there are no steps; there autograd's range of a
+node has the sequence number of the operator that made the node in the forward pass, and that
+operator is within a step's range.  So every kernel is mapped by who launched it, and none by its
+name.
 """
 
 from __future__ import annotations
