@@ -51,7 +51,7 @@ class Value:
 
 
 @dataclass
-class Writer:
+class Lowered:
     """A graph that is being written.
 
     Attributes:

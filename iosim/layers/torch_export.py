@@ -21,7 +21,7 @@ import numpy as np
 
 from iosim.errors import InputError, IosimError, closest, install
 from iosim.layers.graph import Graph
-from iosim.layers.lowering import Value, Writer, sizes
+from iosim.layers.lowering import Value, Lowered, sizes
 from iosim.problem import word_bytes
 
 _DTYPES = {
@@ -180,7 +180,7 @@ class _Translation:
     def __init__(self, torch: Any, program: Any, name: str, dtype: str | None, inputs: Any) -> None:
         self.torch, self.program, self.name = torch, program, name
         self.inputs = inputs
-        self.writer = Writer()
+        self.writer = Lowered()
         self.values: dict[Any, Any] = {}
         self.fixed: dict[Any, Any] = {}  # what depends on no input and no parameter
         self.arrays: dict[str, Any] = {}
