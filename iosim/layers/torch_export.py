@@ -21,7 +21,7 @@ import numpy as np
 
 from iosim.errors import InputError, IosimError, closest, install
 from iosim.layers.graph import Graph
-from iosim.layers.lowering import Value, Lowered, sizes
+from iosim.layers.lowering import Lowered, Value, sizes
 from iosim.problem import word_bytes
 
 _DTYPES = {
