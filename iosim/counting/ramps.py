@@ -130,7 +130,9 @@ class Box:
 
 @dataclass
 class Few:
-    """Boxes all of whose steps make equally many tiles, and few: one row for each tile.
+    """Boxes all of whose steps make equally many tiles, few of which have any length.
+
+    Each of these has a row; the first tiles are left out, where the span stops before it starts.
 
     Attributes:
         which: the boxes.
@@ -151,19 +153,24 @@ class Few:
         """Those among some boxes, or None."""
         n = np.maximum(box.last - box.first, 1)
         tiles = np.ceil(n / box.by)
-        same = (tiles == np.ceil(n / box.least_by)) & (tiles > 1) & (tiles <= _FEW_TILES)
-        which = np.flatnonzero(valid & same & (box.least_by < box.by))
+        same = (tiles == np.ceil(n / box.least_by)) & (tiles > 1) & (box.least_by < box.by)
+        empty: Any = 0.0
+        if box.stop.slope:
+            empty = np.floor((box.stop.bend(box.stop.low) - box.first) / box.by)
+            empty = np.clip(empty, 0, tiles - 1)
+        which = np.flatnonzero(valid & same & (tiles - empty <= _FEW_TILES))
         if not len(which):
             return None
-        each = _take(tiles, which).astype(np.int64)
+        tiles, empty = (_take(x, which).astype(np.int64) for x in (tiles, empty))
+        each = tiles - empty
         starts, rows = np.cumsum(each) - each, np.repeat(which, each)
-        k = np.arange(len(rows)) - np.repeat(starts, each)
+        k = np.arange(len(rows)) - np.repeat(starts - empty, each)
         first, last, least_by, by = (
             _take(x, rows) for x in (box.first, box.last, box.least_by, box.by)
         )
         start, stop = box.start.take(rows), box.stop.take(rows)
         here = Box(first, last, start, stop, least_by, by, np.True_)
-        return cls(which, starts, here, k, np.repeat(each, each))
+        return cls(which, starts, here, k, np.repeat(tiles, each))
 
     def largest(self, words: Any, ours: Any) -> Any:
         """Bounds of all boxes, and these where they are larger."""
@@ -194,9 +201,10 @@ class Few:
         last = box.stop(box.last) - box.start(first + k * box.by)
         length = np.maximum(np.where(end, last, functools.reduce(np.minimum, found)), 0)
         if step is not None:
-            length = np.ceil(length / np.repeat(_take(step, self.which), self.tiles[self.starts]))
+            each = np.diff(self.starts, append=len(k))
+            length = np.ceil(length / np.repeat(_take(step, self.which), each))
         # Full tiles have B rows, and the last what is left: linear in B.
-        after = length[self.starts + self.tiles[self.starts] - 1]
+        after = length[end]
         full = np.add.reduceat(length, self.starts) - self.tiles[self.starts] * after
         n = (box.last - first)[self.starts]
         return n * after + np.minimum(full * box.least_by[self.starts], full * box.by[self.starts])
