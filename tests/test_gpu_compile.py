@@ -57,7 +57,7 @@ for line in sys.stdin:
     count = told.pop("count")
     job = Job(**told)
     if marked:  # a job has no masks
-        program = algorithm(job.algorithm).program
+        program = algorithm(job.algorithm).program_for(job.problem)
         emitted = emit(bind(program, job.problem.sizes, job.tiles, marked))
     else:
         emitted, program = job.emitted(), job.instance.program
@@ -256,10 +256,14 @@ def test_a_name_that_comes_back_with_another_shape_compiles(W):
     assert _compile([Job("flash2_keep", sizes, {"W": W, "B_r": 64, "B_c": 64})])
 
 
-@pytest.mark.parametrize(("N", "tiles"), [(1024, (64, 64)), (1000, (64, 32)), (100, (128, 128))])
-def test_a_loop_under_a_block_mask_compiles_and_fits(N, tiles):
+@pytest.mark.parametrize(("N", "tiles", "options"), [
+    (1024, (64, 64), {}), (1000, (64, 32), {}), (100, (128, 128), {}),
+    (1000, (64, 64), {"kv_heads": 1, "d_v": 128, "causal": True}),
+])  # fmt: skip
+def test_a_loop_under_a_block_mask_compiles_and_fits(N, tiles, options):
     B_r, B_c = tiles
-    job = Job.of("block_sparse", BlockSparse(N, N, 64, 2), {"B_r": B_r, "B_c": B_c})
+    problem = BlockSparse(N, N, 64, 2, **options)
+    job = Job.of("block_sparse", problem, {"B_r": B_r, "B_c": B_c})
     mask = [[(i + j) % 3 == 0 for j in range(-(-N // B_c))] for i in range(-(-N // B_r))]
     ((name, shared, moves, _),) = _compile([job], {"blocks": mask})
     assert name == "block_sparse"

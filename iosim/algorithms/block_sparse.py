@@ -6,13 +6,16 @@ row for each B_r rows of Q, a column for each B_c rows of K.  Per head it moves 
 O, and for each marked tile its rows of K and V.  Where tiles are full and T of them are marked,
 that is 2Nd + 2T·B_c·d; with a share s of all tiles marked and B_r ≈ M/2d it is 2Nd + 4N²d²s/M, the
 Θ(N²d²s/M) of their Proposition 4 with its constant.  The mask's own words don't count.
+
+A causal mask hides scores of marked tiles and moves nothing less: tiles of which no row sees a key
+are to be left out of the mask.
 """
 
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._passes import attend
-from iosim.algorithms._shape import Keys, heads, tile_sizes
+from iosim.algorithms._passes import attend, statistics
+from iosim.algorithms._shape import Keys, heads, tile_sizes, values
 from iosim.problem import BlockSparse
 from iosim.program.build import Builder
 
@@ -23,11 +26,11 @@ def schedule(b: Builder) -> None:
     for h in heads(b):
         for i in b.grid("N", B_r):
             q = b.load("Q", *h.q, i, "d")
-            o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
+            o, m, l = statistics(b, i, values(b))
             for j in b.tiles("N_k", B_c, where=("blocks", i)):
                 attend(b, h, i, Keys(j), q, o, m, l)
             b.op("finish_seen", o, l)  # a row of blocks may have no mark
-            b.store(o, "O", *h.q, i, "d")
+            b.store(o, "O", *h.q, i, values(b))
             b.free(q, o, m, l)
 
 

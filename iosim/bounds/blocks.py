@@ -14,7 +14,8 @@ COMPULSORY = Bound(
     strength="exact",
     problem="block-sparse",
     covers="every algorithm that leaves O in slow memory",
-    formula=lambda t: t.heads * t.N * t.d,
+    formula=lambda t: t.heads * t.N * t.d_v,
+    options=("causal", "d_v", "kv_heads"),
     validity="all sizes, every M and every mask",
     source="elementary: O is written once; what is read depends on the mask",
 )

@@ -125,9 +125,9 @@ class Attention(BaseProblem):
     @property
     def form(self) -> Form:
         """What a program for this problem is traced for."""
-        return _form(
-            self.N_k is not None, self.d_v is not None, self.kv_heads is not None, self.mask,
-            tuple(sorted(set(self.told) - {"N", "d", "heads"})),
+        return form_of(
+            self.kind, self.N_k is not None, self.d_v is not None, self.kv_heads is not None,
+            self.mask, tuple(sorted(set(self.told) - {"N", "d", "heads"})),
         )  # fmt: skip
 
     @property
@@ -264,9 +264,22 @@ _KV_HEADS = Axis("kv_heads", "heads of K and V", letters="g")
 _GROUP = Axis("group", "heads that share one head of K and V", letters="u", of=_group)
 
 
-def _form(
-    keys: bool, values: bool, grouped: bool, mask: Mask | None, options: tuple[str, ...]
+def form_of(
+    kind: str,
+    keys: bool,
+    values: bool,
+    grouped: bool,
+    mask: Mask | None,
+    options: tuple[str, ...],
 ) -> Form:
+    """The form of attention with these options.
+
+    Args:
+        kind: of the problem.
+        keys, values, grouped: whether N_k, d_v and kv_heads are given.
+        mask: which scores are needed.
+        options: names of all options that are given, sorted.
+    """
     N, d, heads = _AXES["N"], _AXES["d"], _AXES["heads"]
     K, e = _KEYS if keys else N, _VALUES if values else d
     of_q, of_k = ((_KV_HEADS, _GROUP), (_KV_HEADS,)) if grouped else ((heads,), (heads,))
@@ -283,7 +296,7 @@ def _form(
         if used
     )  # fmt: skip
     return Form(
-        Attention.kind,
+        kind,
         tuple(axes),
         (tensor("Q", *of_q, N, d), tensor("K", *of_k, K, d), tensor("V", *of_k, K, e)),
         (tensor("O", *of_q, N, e),),
