@@ -13,6 +13,8 @@ from fusion_graphs import random_graph
 
 from iosim.errors import InputError
 from iosim.fusion import Illegal, fused, kernel
+from iosim.fusion import best as best_module
+from iosim.fusion.groups import Groups, bits
 from iosim.layers.graph import Graph
 from iosim.operators import operand, operator
 
@@ -139,3 +141,46 @@ def test_two_axes_of_one_operator_that_become_one_are_refused() -> None:
     with pytest.raises(Illegal, match="axes i and k of linear become one"):
         kernel(square, ["linear", "residual"], 100)
     assert len(fused(square, "best", 100).groups) == 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_answer_doesn_t_depend_on_the_prices(seed: int) -> None:
+    """Of equally good partitions it is the same one, whatever a linear program's solver found."""
+    groups = Groups(random_graph(seed), 30)
+    legal = groups.legal
+    cost = {mask: found.words * (groups.n + 1) + 1 for mask, found in legal.items()}
+    answers = []
+    for prices in ([0] * groups.n, [1] * groups.n, best_module._prices(groups.n, cost)):
+        assert all(sum(prices[k] for k in bits(m)) <= c for m, c in cost.items())
+        search = best_module._Search(groups, cost, prices)
+        least = search.run(sum(cost[1 << k] for k in range(groups.n)) + 1, search.by_loss)
+        total = sum(cost[m] for m in least)
+        answers.append(search.run(total + 1, best_module._by_size, first=True))
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_prices_that_are_too_high_are_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Floating point may say anything: the integers that prune are bounds all the same."""
+    import scipy.optimize
+
+    usual = scipy.optimize.linprog
+    expected = [fused(random_graph(seed), "best", 30) for seed in range(20)]
+
+    def wrong(*args: object, **options: object) -> object:
+        found = usual(*args, **options)
+        found.eqlin.marginals = found.eqlin.marginals * 1.5 + 7
+        return found
+
+    monkeypatch.setattr(scipy.optimize, "linprog", wrong)
+    assert [fused(random_graph(seed), "best", 30) for seed in range(20)] == expected
+
+
+def test_a_graph_that_is_too_large_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(3)
+    monkeypatch.setattr("iosim.fusion.groups.MOST", 5)
+    with pytest.raises(InputError, match="more than 5 sets of its"):
+        fused(graph, "best", 30)
+    monkeypatch.undo()
+    monkeypatch.setattr("iosim.fusion.best.STEPS", 1)
+    with pytest.raises(InputError, match="aren't found in 1 steps"):
+        fused(graph, "best", 30)

@@ -11,10 +11,17 @@ import pytest
 from fusion_graphs import random_graph
 from fusion_machine import Machine, schedules
 
-from iosim.fusion import kernel
+import iosim
+from iosim.fusion import Illegal, kernel
 from iosim.fusion.groups import Groups
+from iosim.fusion.members import Members
+from iosim.fusion.products import products
+from iosim.fusion.rows import peak
+from iosim.fusion.tiles import as_operator
 from iosim.layers.blocks import Writer
 from iosim.layers.graph import Graph
+from iosim.layers.traffic import moved
+from iosim.operators import attention_of, operand, operator
 
 
 def arrays(graph: Graph, seed: int = 0) -> dict[str, Any]:
@@ -138,3 +145,78 @@ def of_lines(name: str) -> Graph:
 @pytest.mark.parametrize(("name", "M"), [(name, M) for name in LAYERS for M in LAYERS[name][2]])
 def test_kernels_of_layers_run_as_counted(name: str, M: int) -> None:
     check(of_lines(name), LAYERS[name][1], M)
+
+
+@pytest.mark.parametrize("M", [7, 23, 60, 200, 5000])
+@pytest.mark.parametrize("axes", [("t i", "i u", "t u"), ("b t i", "b u i", "b t u"),
+                                  ("b t i", "i u h", "b h t u")])  # fmt: skip
+def test_a_product_with_nothing_beside_it_has_the_words_of_the_matmul_program(
+    axes: tuple[str, str, str], M: int
+) -> None:
+    sizes = {"b": 3, "t": 13, "i": 11, "u": 7, "h": 2}
+    a, b, c = (operand(x, y, sizes) for x, y in zip("ABC", axes, strict=True))
+    graph = Graph("product", (operator("product", "contraction", [a, b], [c]),))
+    found = products(Members.of(graph, ["product"]), M)
+    one = moved(graph.operators[0], M)
+    assert (found.loads, found.stores) == (one.loads, one.stores)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rows_are_legal_from_the_words_that_the_best_loop_order_holds(seed: int) -> None:
+    """The occupancy is the machine's own: not a word less is enough."""
+    graph, checked = random_graph(seed), 0
+    values = arrays(graph)
+    for names in legal(graph, 1000):
+        members = Members.of(graph, names)
+        if not members.contractions:
+            held = min(machine.peak for machine in schedules(graph, names, values, None))
+            assert peak(members) == held, names
+            kernel(graph, names, held)
+            with pytest.raises(Illegal, match="more than M"):
+                kernel(graph, names, held - 1)
+            checked += 1
+    assert checked or all("product" in " ".join(names) for names in legal(graph, 1000))
+
+
+ATTENTION = {
+    "heads": ("Q[b h j p] K[b h k p]", "b h j k", "V[b h k q]", "b h j q", False),
+    "causal, and keys of several heads": (
+        "Q[b g r j p] K[b g k p]", "b g r j k", "V[b g k p]", "b g r j p", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("M", [60, 200])
+def test_attention_runs_as_counted(name: str, M: int) -> None:
+    reads, scores, value, out, causal = ATTENTION[name]
+    write = Writer({"b": 2, "h": 3, "g": 2, "r": 2, "j": 6, "k": 6, "p": 2, "q": 3})
+    write("scores", "contraction", f"{reads} -> S[{scores}]")
+    write("scale", "scale", f"S[{scores}] -> T[{scores}]", factor=0.5)
+    if causal:
+        write("mask", "causal", f"T[{scores}] -> U[{scores}]", "j k")
+    write("softmax", "softmax", f"{'U' if causal else 'T'}[{scores}] -> P[{scores}]", "k")
+    write("sum", "contraction", f"P[{scores}] {value} -> O[{out}]")
+    graph = Graph(name, tuple(write.operators))
+    names = [op.name for op in graph.operators]
+    crossing = kernel(graph, names, M, intermediate_tiles=True).crossing
+    with pytest.raises(Illegal, match="scores is before another contraction"):
+        kernel(graph, names, M)
+    values = arrays(graph)
+    one = as_operator(Members.of(graph, names))
+    (made,) = one(*(values[t.name] for t in one.reads))
+    np.testing.assert_allclose(made, values["O"], rtol=1e-9)
+
+    # The schedule that was counted, run on the two-level machine of schedules.
+    problem = attention_of(one)
+    chosen, *tiles = crossing.how.split(", ")
+    program = iosim.algorithm(chosen).program_for(problem)
+    sizes = {x: int(n) for x, n in (tile.split(" = ") for tile in tiles)}
+    instance = iosim.bind(program, problem.sizes, sizes)
+    scaled = {"Q": values["Q"] * 0.5, "K": values["K"], "V": values["V"]}
+    hbm = {x: np.reshape(scaled[x], y.shape) for x, y in problem.random().items()}
+    run = iosim.simulate(instance, iosim.Machine(M), hbm)
+    assert {"Q": run.counts["load", "Q"], "K": run.counts["load", "K"],
+            "V": run.counts["load", "V"]} == crossing.loads  # fmt: skip
+    assert {"O": run.counts["store", "O"]} == crossing.stores
+    np.testing.assert_allclose(np.reshape(run.outputs["O"], values["O"].shape), values["O"],
+                               rtol=1e-9)  # fmt: skip
