@@ -184,3 +184,35 @@ def test_a_graph_that_is_too_large_is_said_to_be(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("iosim.fusion.best.STEPS", 1)
     with pytest.raises(InputError, match="aren't found in 1 steps"):
         fused(graph, "best", 30)
+
+
+def test_kernels_that_would_wait_for_each_other_are_not_chosen_together() -> None:
+    """Each of two kernels saves words, and needs what the other makes."""
+    s = {"p": 8, "q": 8}
+    S, T, a, b, c, d = (operand(x, "p q", s) for x in ("S", "T", "A", "B", "C", "D"))
+    graph = Graph("crossed", (
+        operator("a", "softmax", [S], [a], over="q"),
+        operator("b", "softmax", [T], [b], over="p"),
+        operator("c", "softmax_back", [a, T], [c], over="p"),
+        operator("d", "softmax_back", [b, S], [d], over="q"),
+    ))  # fmt: skip
+    one_by_one = fused(graph, "none", 40).words
+    assert kernel(graph, ["a", "d"], 40).words == kernel(graph, ["b", "c"], 40).words
+    for pair in (["a", "c"], ["b", "d"]):  # rows along both axes don't fit
+        with pytest.raises(Illegal, match="more than M = 40"):
+            kernel(graph, pair, 40)
+    best = fused(graph, "best", 40)
+    assert (best.words, len(best.groups)) == by_brute_force(graph, 40) == (one_by_one - 64, 3)
+
+
+def test_sums_that_tiles_would_add_up_again_are_refused() -> None:
+    s = {"t": 6, "i": 4, "u": 6}
+    x, w, r, q = (operand(n, a, s) for n, a in (("X", "t i"), ("W", "i u"), ("R", "t"), ("Q", "t")))
+    y, z, n = operand("Y", "t u", s), operand("Z", "t u", s), operand("N", "", s)
+    graph = Graph("rows", (
+        operator("linear", "contraction", [x, w], [y]), operator("relu", "relu", [r], [q]),
+        operator("scale", "multiply", [y, q], [z]), operator("sum", "sum", [q], [n], over="t"),
+    ))  # fmt: skip
+    assert kernel(graph, ["linear", "relu", "scale", "sum"][:1], 20)
+    with pytest.raises(Illegal, match="sum would add a word more than once"):
+        kernel(graph, ["linear", "relu", "scale", "sum"], 20)

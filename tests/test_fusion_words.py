@@ -85,6 +85,13 @@ LAYERS = {
          ("turn", "rope", "Q[b h j p] cos[j p] sin[j p] -> Q1[b h j p]", "p")],
         ["query", "query bias", "key", "key bias", "value"], (20, 60, 200),
     ),
+    "products one behind the other, and an operand of rows": (
+        [("first", "contraction", "X[b j i] W1[i u] -> Y1[b j u]"),
+         ("second", "contraction", "X[b j i] W2[i k] -> Y2[b j k]"),
+         ("scaled", "multiply", "Y1[b j u] R[b j] -> Z1[b j u]"),
+         ("scaled, too", "multiply", "Y2[b j k] R[b j] -> Z2[b j k]")],
+        ["first", "second", "scaled", "scaled, too"], (8, 14, 20, 28, 36, 50),
+    ),
     "an operand with some axes of both sides": (
         [("query", "contraction", "X[b j i] WQ[i h p] -> Q0[b h j p]"),
          ("turn", "rope", "Q0[b h j p] cos[j p] sin[j p] -> Q1[b h j p]", "p")],
