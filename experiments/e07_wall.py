@@ -67,7 +67,7 @@ OPERATORS = (
     Operator(
         "layer norm", 7, 2, "sum, subtract, square, sum, divide, scale, shift: 7 FLOP; in, out"
     ),
-    Operator("GELU", 9, 2, "x/2 · (1 + tanh(a(x + b·x·x·x))): 9 FLOP; in, out"),
+    Operator("GELU, tanh", 9, 2, "x/2 · (1 + tanh(a(x + b·x·x·x))): 9 FLOP; in, out"),
     *(_product(f"decode, batch {b}", b, WIDE, HIDDEN) for b in (1, 8, 64)),
     _product("product 1024 × 1024 × 4096", 1024, 1024, 4096),
 )

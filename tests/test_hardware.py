@@ -14,6 +14,7 @@ from test_cli import iosim_, ok
 from iosim.cli import options as opt
 from iosim.errors import InputError
 from iosim.hardware import MACHINES, NO_SOURCE, Hardware, described, machine, of_driver
+from iosim.operators import operand, operator
 
 ROOT = Path(__file__).parent.parent
 EVERY = [pytest.param(m, id=m.name) for m in MACHINES.values()]
@@ -273,3 +274,24 @@ def test_the_option_gives_a_machine(tmp_path: Path) -> None:
     for words in ([], ["--gpu", "a100"], ["--gpu", str(told(tmp_path))]):
         command.main(words, standalone_mode=False)
     assert [x.name for x in found] == ["h200", "a100", "tomorrow"]
+
+
+def test_the_walls_operators_are_those_of_the_operators_package() -> None:
+    """E07 counts a value by hand; the package by running the code of whole tensors."""
+    from experiments.e07_wall import OPERATORS as by_hand
+
+    sizes = {"t": 4096, "i": 1024, "u": 8}
+    x, y, z = (operand(name, "t i", sizes) for name in "XYZ")
+    rows, row = [operand(name, "t", sizes) for name in "mr"], [operand(n, "i", sizes) for n in "gb"]
+    whole = {
+        "residual add": operator("a", "add", [x, y], [z]),
+        "dropout": operator("d", "dropout", [x], [y, z]),
+        "softmax": operator("s", "softmax", [x], [y], over="i"),
+        "layer norm": operator("n", "layer_norm", [x, *row], [y, *rows], over="i"),
+        "GELU, tanh": operator("g", "gelu_tanh", [x], [y]),
+    }
+    small = {one.name: one for one in by_hand if one.words < 10}
+    assert small.keys() == whole.keys()
+    for name, op in whole.items():
+        assert round(op.flop / x.words) == small[name].flop
+        assert round((op.words_in + op.words_out) / x.words) == small[name].words
