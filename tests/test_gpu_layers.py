@@ -202,6 +202,27 @@ def test_groups_of_a_compiler_become_operators_of_the_graph():
     assert partition(graph, [(op.name,) for op in graph.operators], 2**20, "none")
 
 
+def test_sums_of_gradients_are_in_no_call_of_a_library():
+    from dataclasses import replace
+
+    from test_layers import LLAMA
+
+    from iosim.layers.architectures import layer
+
+    config = replace(LLAMA, hidden=64, head_size=16, feed_forward=96, positions=64)
+    graph = layer(config, "training", batch=3, N=32)
+    told, made = _real("llama-training")
+    found = g.fused(graph, told["covers"], made)
+    where = {name: at for at, names in enumerate(found.names) for name in names}
+    assert set(where) == {op.name for op in graph.operators}
+    assert all(made[where[name]].generated for name in found.absorbed)
+    assert where["dX1"] == where["norm 2 dX"]
+    assert where["dX"] == where["norm 1 dX"]
+    for one in ("weighted sum dV", "weighted sum dP", "scores dK", "query dWQ", "query dN1"):
+        assert found.names[where[one]] == (one,)
+        assert not made[where[one]].generated
+
+
 def test_launches_of_a_compiled_run_find_their_groups():
     def group(name, generated, backward=False):
         return g.CompiledGroup((name,), generated, backward, ())
@@ -274,6 +295,43 @@ def test_a_trace_of_a_real_layer_maps_every_kernel_to_its_step():
                     "aten::as_strided", "aten::expand", "aten::empty_like", "aten::unbind",
                     "aten::reshape", "aten::clone", "aten::copy_", "aten::_unsafe_view",
                     "aten::_reshape_alias", "aten::empty_strided", "aten::t"}, lost  # fmt: skip
+
+
+def test_the_worker_runs_on_a_cpu_as_far_as_it_goes(monkeypatch, tmp_path):
+    """Built, taken in turn, compared and traced, for all but what a GPU alone can do."""
+    torch = pytest.importorskip("torch")
+    from dataclasses import asdict
+
+    from iosim.gpu.layers import tasks
+    from iosim.gpu.layers.record import LayerRun, MeasuredRun, Spec
+    from iosim.gpu.records.plain import checked
+
+    case = LayerCase("gpt2-medium", "decode", 1, 16, "fp32")
+    runs = (LayerRun(case, "eager"), LayerRun(case, "fused"))
+    asked = json.loads(json.dumps(asdict(Spec(runs, 100.0, 100.0, "none"))))
+    monkeypatch.setattr(tasks, "DEVICE", "cpu")
+    monkeypatch.setattr(tasks, "torch_module", lambda: torch)
+    monkeypatch.setattr(tasks, "environment", lambda: {"device": SAID})
+    monkeypatch.setattr(tasks, "_mean", lambda torch, go, n: [go() for _ in range(n)] and 0.01)
+    monkeypatch.setattr(tasks, "_gates", lambda torch: None)
+    seen = []
+    monkeypatch.setattr(tasks, "watch", lambda torch, passes: seen.extend(passes))
+    found = json.loads(json.dumps(tasks.measure(asked, tmp_path / "measured.json")))
+    rows = [checked(MeasuredRun, row, "row") for row in found["rows"]]
+    assert [row.failed for row in rows] == ["", ""]
+    assert all(len(row.walls) == tasks.ROUNDS and row.passes == tasks.TRACED for row in rows)
+    assert rows[0].beside_eager == 0
+    assert 0 < rows[1].beside_eager < 1e-5
+    assert rows[0].covers["query"] == ("query", "query bias")
+    told = tasks.watched(asked, tmp_path / "profiled.json")
+    assert [row["failed"] for row in told["rows"]] == ["", ""]
+    assert len(seen) == 2
+    # No time: each run says so, and none is lost.
+    late = tasks.measure({**asked, "measure_s": -1.0}, tmp_path / "measured.json")
+    assert [row["failed"] for row in late["rows"]] == [tasks.LATE] * 2
+    (tmp_path / "measured.json").write_text(json.dumps(late))
+    told = tasks.watched(asked, tmp_path / "profiled.json")
+    assert [row["failed"] for row in told["rows"]] == [tasks.LATE] * 2
 
 
 def test_names_are_read():

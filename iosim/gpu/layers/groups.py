@@ -52,7 +52,8 @@ class Fused:
     Attributes:
         names: of each group, the operators that are computed there; none where it computes only
             part of one.
-        absorbed: operators that have no node of their own: they are with what reads them.
+        absorbed: operators that have no node of their own: they are with what reads them, or with
+            what they read, where that was generated.
     """
 
     names: tuple[tuple[str, ...], ...]
@@ -114,6 +115,8 @@ def fused(
         near = [r.name for t in op.writes for r in graph.readers[t.name]]
         near += [graph.writer[t.name].name for t in op.reads if t.name in graph.writer]
         places = [where[name] for name in near if name in where]
+        # A library's call computes no more than itself; others of its neighbours need it later.
+        places.sort(key=lambda at: (at < len(groups) and not groups[at].generated, at))
         where[op.name] = places[0] if places else len(groups)
     names = tuple(
         tuple(op.name for op in graph.operators if where[op.name] == at)

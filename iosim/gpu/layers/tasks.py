@@ -29,6 +29,7 @@ from iosim.gpu.run.tasks import environment, failure, watch
 
 LATE = "not run: the time that was given for it was over; ask for more --seconds"
 ROUNDS, TRACED = 7, 5
+DEVICE = "cuda"
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 
 
@@ -82,7 +83,7 @@ def _case(torch: Any, case: LayerCase, runs: list[LayerRun]) -> list[MeasuredRun
     rows: list[MeasuredRun] = []
     for run in runs:
         try:
-            ready_one, row = _prepare(torch, run, "cuda")
+            ready_one, row = _prepare(torch, run, DEVICE)
             built.append(ready_one)
         except Exception as error:  # one run's failure is its own row, not the others'
             row = MeasuredRun(failed=failure(error))
@@ -92,7 +93,8 @@ def _case(torch: Any, case: LayerCase, runs: list[LayerRun]) -> list[MeasuredRun
     ready = [k for k, one in enumerate(built) if one is not None]
     try:
         walls = _in_turn(torch, [built[k].go for k in ready])  # type: ignore[union-attr]
-        first = built[0].go() if built[0] is not None else None
+        eager = [k for k in ready if runs[k].variant == "eager"]
+        first = built[eager[0]].go() if eager else None  # type: ignore[union-attr]
     except Exception as error:
         return [row if row.failed else MeasuredRun(failed=failure(error)) for row in rows]
     for k, own in zip(ready, walls, strict=True):
@@ -212,8 +214,7 @@ def traced(torch: Any, go: Callable[[], Any], passes: int = TRACED) -> list[tupl
         for _ in range(passes):
             with record_function(RANGE + ITERATION):
                 go()
-                if cuda:
-                    torch.cuda.synchronize()
+                _wait(torch)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         seen.export_chrome_trace(str(path))
@@ -236,10 +237,10 @@ def watched(asked: dict[str, Any], out: Path) -> dict[str, Any]:
                 rows.append(ProfiledRun(at, missing.get(at, LATE)))
                 continue
             try:
-                one = build(torch, run, "cuda")
+                one = build(torch, run, DEVICE)
                 one.go()
                 one.go()
-                torch.cuda.synchronize()
+                _wait(torch)
                 watch(torch, [one.go])
                 rows.append(ProfiledRun(at))
             except Exception as error:  # one run's failure is its own row, not the others'
@@ -259,6 +260,11 @@ def _gates(torch: Any) -> None:
         go()
         torch.cuda.synchronize()
         watch(torch, [go])
+
+
+def _wait(torch: Any) -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def forget(torch: Any) -> None:
