@@ -216,3 +216,33 @@ def test_sums_that_tiles_would_add_up_again_are_refused() -> None:
     assert kernel(graph, ["linear", "relu", "scale", "sum"][:1], 20)
     with pytest.raises(Illegal, match="sum would add a word more than once"):
         kernel(graph, ["linear", "relu", "scale", "sum"], 20)
+
+
+def test_what_tiles_would_store_again_or_join_is_refused() -> None:
+    s = {"t": 6, "i": 4, "u": 6, "v": 3}
+    x, w, r, q = (operand(n, a, s) for n, a in (("X", "t i"), ("W", "i u"), ("R", "t"), ("Q", "t")))
+    y, z, y2, z2 = (operand(n, a, s) for n, a in (("Y", "t u"), ("Z", "t u"), ("Y2", "t v"),
+                                                  ("Z2", "t v")))  # fmt: skip
+    linear = operator("linear", "contraction", [x, w], [y])
+    again = Graph("again", (
+        linear, operator("relu", "relu", [r], [q]), operator("scale", "multiply", [y, q], [z]),
+    ), frozenset({"Q", "Z"}))  # fmt: skip
+    with pytest.raises(Illegal, match="Q would be stored by each tile"):
+        kernel(again, ["linear", "relu", "scale"], 40)
+    joined = Graph("joined", (
+        linear, operator("other", "contraction", [x, operand("V", "i v", s)], [y2]),
+        operator("sum", "sum", [y], [q], over="u"), operator("scale", "multiply", [y2, q], [z2]),
+    ))  # fmt: skip
+    with pytest.raises(Illegal, match="joins contractions"):
+        kernel(joined, ["linear", "other", "sum", "scale"], 400)
+
+
+def test_what_nobody_reads_or_keeps_is_not_written() -> None:
+    s = {"t": 6, "i": 4}
+    x, g, b, y, m, d = (operand(n, a, s) for n, a in (
+        ("X", "t i"), ("G", "i"), ("B", "i"), ("Y", "t i"), ("m", "t"), ("d", "t")))  # fmt: skip
+    norm = operator("norm", "layer_norm", [x, g, b], [y, m, d], over="i")
+    assert kernel(Graph("norm", (norm,), frozenset({"Y"})), ["norm"], 99).crossing.stores == {
+        "Y": 24
+    }
+    assert len(kernel(Graph("norm", (norm,)), ["norm"], 99).crossing.stores) == 3
