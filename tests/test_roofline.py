@@ -27,7 +27,9 @@ from iosim.problem import Attention
 from iosim.roofline import single
 from iosim.roofline.capacity import kept
 from iosim.roofline.report import Roofline
+from iosim.roofline.ridge import reached
 from iosim.roofline.roof import LIMITS, Roof, Timed
+from iosim.roofline.sentence import sentence
 from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, works, works_of
 
 SIZES = oracle.Sizes(b=7, N=20, i=24, g=2, r=3, p=4, u=30, v=50, layers=5)
@@ -283,6 +285,31 @@ def test_the_sentence_names_the_batch_that_reaches_the_ridge() -> None:
     assert intensity(batch - 1) < ridge <= intensity(batch)
     # Compulsory words alone would need less.
     assert 206 < batch < 240
+
+
+def test_the_sentence_is_true_where_a_larger_batch_does_less() -> None:
+    # The rows of 43 sequences need one tile more than those of 42: 190 FLOP a byte after 229.
+    v100 = machine("v100")
+    small = replace(v100, cache_bytes=2**20, peaks={**v100.peaks, "fp16": 210 * 900e9})
+
+    def at(batch: int) -> Roofline:
+        step = workload("gpt2", "prefill", batch=batch, N=16)
+        return Roofline(Roof.of(small), "fp16", Roof.of(small).timed_all(works_of(step, small)))
+
+    ridge = reached(lambda b: (x.work for x in at(b).kernels), small.ridge_for("fp16"))
+    assert ridge.batch is not None
+    assert at(ridge.batch - 1).of_weights() < 210 <= at(ridge.batch).of_weights()
+    seen = set()
+    for batch in (31, 42, 43, ridge.batch, 86):
+        found = at(batch)
+        said = sentence("prefill", batch, found, ridge)
+        above, behind = found.of_weights() >= 210, ridge.batch <= batch
+        seen.add((above, behind))
+        assert ("above the ridge of 210" in said) == above
+        assert ("they would reach the ridge" in said) == (not above and not behind)
+        assert ("below the ridge" in said) == (not above and behind)
+        assert (f"which they reach at batch {ridge.batch}" in said) == behind
+    assert len(seen) >= 3
 
 
 def test_the_shares_of_the_sentence_are_those_of_the_rows() -> None:

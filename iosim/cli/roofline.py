@@ -204,9 +204,10 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     ridge = reached(
         lambda b: works(at(b), boundaries=(L2_DRAM,)), roof.machine.ridge_for(dtype)
     )  # fmt: skip
+    ahead = ridge.batch if found.of_weights() < ridge.ridge else None
     then = None
-    if ridge.batch is not None and ridge.batch > batch:
-        then = Roofline(roof, dtype, roof.timed_all(works(at(ridge.batch))))
+    if ahead is not None and ahead > batch:
+        then = Roofline(roof, dtype, roof.timed_all(works(at(ahead))))
     holds = kept(step)
     more = {
         "model": name, "phase": phase, "batch": batch, **options, "fusion": fusion,
@@ -222,8 +223,8 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
         f", {numbers['tokens']:,} tokens a step" if numbers["tokens"] > 1 else "") + (
         f", {numbers['devices']:,} devices" if numbers["devices"] > 1 else "")  # fmt: skip
     notes = (does_not_fit(holds, roof.machine), *_unknown(roof))
-    if ridge.batch is not None and ridge.batch > batch:
-        notes = (*notes, does_not_fit(kept(at(ridge.batch)), roof.machine, ridge.batch))
+    if ahead is not None and ahead > batch:
+        notes = (*notes, does_not_fit(kept(at(ahead)), roof.machine, ahead))
     said = sentence(phase, batch, found, ridge, then)
     return _Answer(title, found, said, more, tuple(x for x in notes if x))
 

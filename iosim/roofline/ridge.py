@@ -1,7 +1,9 @@
 """At which batch the products with weights reach the ridge: solved with the model itself.
 
 The intensity of these products is their flop over the bytes of their kernels at L2↔DRAM, all of
-them summed.  It rises with the batch, since weights are read once for all of it.
+them summed.  It rises with the batch, since weights are read once for all of it, until the rows of
+a larger batch cut the output in one tile more: then it may fall a little.  So there may be several
+batches at which the ridge is passed; one is found by bisection, after powers of two.
 
 >>> from iosim.hardware import machine
 >>> from iosim.layers.workload import workload
@@ -32,7 +34,8 @@ class Ridge:
 
     Attributes:
         ridge: FLOP per byte at L2↔DRAM, of the machine.
-        batch: the least that reaches it; None where none up to `MOST` does.
+        batch: one that reaches it, where one less does not; None where no power of two up to `MOST`
+            reaches it.
         there: FLOP per byte at that batch, or at `MOST`.
         before: FLOP per byte at one less; None where the batch is 1, or none.
     """
@@ -44,7 +47,7 @@ class Ridge:
 
 
 def reached(works: Callable[[int], Iterable[Work]], ridge: float) -> Ridge:
-    """The least batch whose products with weights do `ridge` FLOP per byte.
+    """A batch whose products with weights do `ridge` FLOP per byte, where one less does not.
 
     Args:
         works: the kernels at a batch.

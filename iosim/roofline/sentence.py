@@ -42,13 +42,18 @@ def sentence(
             f"{_percent(share)} of the least time{_goes(found, most)}"]  # fmt: skip
     if most not in (MATRIX, LAUNCH) and (rest := shares.get(LAUNCH, 0.0)) >= 0.005:
         said.append(f"{_BY[LAUNCH]} take {_percent(rest)}")
-    there = f"its products with weights do {_number(found.of_weights())} FLOP a byte"
-    if ridge.batch is None:
-        said.append(f"{there}, and no batch up to {MOST:,} brings them to the ridge of "
+    here = found.of_weights()
+    reached = ridge.batch is not None and ridge.batch <= batch
+    there = f"its products with weights do {_number(here)} FLOP a byte"
+    if here >= ridge.ridge:
+        passed = f", which they reach at batch {ridge.batch:,}" if reached else ""
+        said.append(f"{there}, above the ridge of {_number(ridge.ridge)}{passed}")
+    elif reached:
+        said.append(f"{there}, below the ridge of {_number(ridge.ridge)}, which they reach at "
+                    f"batch {ridge.batch:,} and not at every larger one")  # fmt: skip
+    elif ridge.batch is None:
+        said.append(f"{there}, and no batch of 1, 2, 4, … {MOST:,} brings them to the ridge of "
                     f"{_number(ridge.ridge)}")  # fmt: skip
-    elif ridge.batch <= batch:
-        said.append(f"{there}, above the ridge of {_number(ridge.ridge)}, which they reach at "
-                    f"batch {ridge.batch:,}")  # fmt: skip
     else:
         said.append(f"{there}, and at batch {ridge.batch:,} they would reach the ridge of "
                     f"{_number(ridge.ridge)}")  # fmt: skip
