@@ -134,6 +134,29 @@ def test_bounds_at_the_ends_of_a_hold_are_below_everything_that_fits(
                     assert bound <= plan.total.evaluate(value)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([0, 1, 2]), st.integers(1, 12), st.integers(1, 3), st.data())
+def test_no_more_of_a_hold_fits_than_its_reach(k: int, N: int, d: int, data: Any) -> None:
+    traced, sizes = program("flash2_keep", OPTIONS[k]), problem(N, OPTIONS[k], d).sizes
+    (plan,) = plans(traced, frozenset())
+    M = data.draw(st.integers(3, 4 * N * d + 40), label="M")
+    axis_of = {p.name: p.axis for p in traced.params}
+    choices = {x: EveryValue(np.array([sizes[a]]), int(x != "W")) for x, a in axis_of.items()}
+    base = {x: np.array([v]) for x, v in sizes.items()}
+    search = Search(plan, None, choices, base, np.array([M]))
+    low, high = {}, {}
+    for x in ("W", "B_r"):
+        ends = st.integers(0, int(choices[x].count[0]) - 1)
+        a, b = sorted((data.draw(ends, label=x), data.draw(ends, label=x)))
+        low[x], high[x] = np.array([a]), np.array([b])
+    at = np.array([0])
+    reach = int(search.reaches["W"](at, *search.points.corners(at, low, high))[0])
+    for W in range(int(low["W"][0]), int(high["W"][0]) + 1):
+        for B in range(int(low["B_r"][0]) + 1, int(high["B_r"][0]) + 2):
+            value = OnInts(sizes | {"W": W, "B_r": B, "B_c": 1})
+            assert reach >= W or highest(plan.levels, value) > M
+
+
 @pytest.mark.parametrize("span", ["stop", "start", "window"])
 def test_a_sum_over_few_tiles_is_bounded_tile_by_tile(span: str) -> None:
     """Exact where words don't change between two steps that make equally many tiles."""

@@ -15,17 +15,16 @@ from iosim.counting.poly import Clip, Monomial, Poly
 from iosim.program.index import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Candidates, Ints
-from iosim.tiling.ends import Ends, Leaning
 from iosim.tiling.lines import depends
 from iosim.tiling.plan import Plan
 from iosim.tiling.relax import Relaxation
 
 # More than what rounding in float64 can add.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 # More than what it can add to the root of a difference.
 _MARGIN = 1e-5
 # More words than any bound.
-_FAR = 2.0**62
+FAR = 2.0**62
 
 
 class Points:
@@ -218,7 +217,7 @@ class RealBound:
             low, high: the values at the corners of the boxes.
             most: words, for each box.
         """
-        cap = most * (1 + _ROUNDING)
+        cap = most * (1 + ROUNDING)
         parts = [self._at_ends(at, low, high, ends, cap) for ends in self._ends(low, high)]
         words, _, first, last = (
             functools.reduce(choose, values)
@@ -228,8 +227,8 @@ class RealBound:
                 strict=True,
             )
         )
-        words = np.ceil(words * (1 - _ROUNDING))
-        words = np.where(words < _FAR, words, _FAR).astype(np.int64)
+        words = np.ceil(words * (1 - ROUNDING))
+        words = np.where(words < FAR, words, FAR).astype(np.int64)
         return words, first, last
 
     def best_tile(self, at: Ints, low: Where, high: Where) -> tuple[Any, Any]:
@@ -275,11 +274,11 @@ class RealBound:
             left = room - t * x
             # With nothing left, c is 0 or the box takes too much.
             words = rest + a / x + np.where(left > 0, c * (p + q * x) / left, 0)
-            over = room - t * start < -_ROUNDING * memory
+            over = room - t * start < -ROUNDING * memory
             # At most the cap: square·x² + linear·x + a·room ≤ 0.
             save = cap - rest
             square, linear = c * q + save * t, c * p - a * t - save * room
-            root = linear * linear * (1 + _ROUNDING) - 4 * square * a * room
+            root = linear * linear * (1 + ROUNDING) - 4 * square * a * room
             span = np.sqrt(np.maximum(root, 0)) - linear
             none = over | (save < 0) | (root < 0) | (linear > 0)
             first = np.where(none, np.inf, 2 * a * room / span * (1 - _MARGIN))
@@ -290,54 +289,6 @@ class RealBound:
 def _end(hold: str) -> str:
     """The name of a hold's value at an end of a box."""
     return f"{hold}, at an end"
-
-
-class HoldBound:
-    """The bounds of a plan at the ends of a hold, at some points."""
-
-    def __init__(self, points: Points, found: Ends, solved: str | None) -> None:
-        self.points, self.hold, self.axis = points, found.hold, found.axis
-        self.words = self._terms(found.words)
-        shared = found.shared.get(solved) if solved is not None else None
-        self.shared = None
-        if shared and points.dtype is not object:
-            self.shared = [self._terms(x) for x in shared]
-
-    def _terms(self, words: Leaning) -> tuple[PointwisePoly | None, ...]:
-        free = self.points.plan.searched
-        polys = (words.flat, words.by_hold, words.by_rest)
-        return tuple(self.points.terms(x, free) if x.terms else None for x in polys)
-
-    def __call__(self, at: Ints, low: Where, high: Where, over: Collection[Room]) -> Any:
-        """Words that boxes move at least.
-
-        Args:
-            low, high: the values at the corners of the boxes, with the most room.
-            over: what iterations hold at least.
-        """
-        least, most = self.points.on(low, high), self.points.above(high, low)
-        first, last = low[self.hold], high[self.hold]
-        ends = [(W, take(self.points.base[self.axis], at) - W) for W in (first, last)]
-
-        def along(parts: Any) -> list[Any]:
-            flat, *by = (x(at, least, most) if x else 0 for x in parts)
-            return [flat + by[0] * W + by[1] * rest for W, rest in ends]
-
-        words = np.minimum(*along(self.words))
-        if self.shared is None:
-            return words
-        cap = self.points.M[at]
-        rest, flow = ([np.asarray(x, np.float64) for x in along(parts)] for parts in self.shared)
-        for room in over:
-            if room.each is None:
-                continue
-            left = [cap - room.flat - room.tilt * W for W, _ in ends]
-            with np.errstate(all="ignore"):
-                each = [a + b * room.each / x for a, b, x in zip(rest, flow, left, strict=True)]
-            each = [np.where(x > 0, a, _FAR) for a, x in zip(each, left, strict=True)]
-            here = np.ceil(np.minimum(np.minimum(*each) * (1 - _ROUNDING), _FAR)).astype(np.int64)
-            words = np.where(room.limited(cap, first), np.maximum(words, here), words)
-        return words
 
 
 class PointwisePoly:

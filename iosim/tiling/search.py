@@ -32,7 +32,8 @@ from iosim.tiling.boxes import (
     within_runs,
 )
 from iosim.tiling.candidates import Candidates, Ints
-from iosim.tiling.evaluate import HoldBound, Peak, Points, Reach, RealBound
+from iosim.tiling.evaluate import Peak, Points, Reach, RealBound
+from iosim.tiling.held import HoldBound, HoldReach
 from iosim.tiling.plan import Plan
 
 # Boxes are cut into this many parts: where there are few, larger array operations pay.
@@ -72,6 +73,12 @@ class Search:
         self.constraints = Constraints(plan.constraints, candidates, base)
         self.relaxed: RealBound | None = None
         self.ends = None if plan.ends is None else HoldBound(self.points, plan.ends, solved)
+        # A hold that falls is bounded at its upper end, which is what fits beside the rest.
+        held = plan.falls.intersection(plan.holds) if any(v.over for v in plan.levels) else ()
+        reaches = {k: HoldReach(self.points, k) for k in sorted(held)}
+        self.reaches = {k: x for k, x in reaches.items() if x.tells}
+        # Holds whose ends bounds are taken at, wherever these are, are cut last.
+        self.last = [*self.reaches, *([self.ends.hold] if self.ends is not None else [])]
         if solved is not None:
             self.solver = Reach(self.points, solved, self.boxed)
             form = plan.relaxed[solved]
@@ -111,7 +118,9 @@ class Search:
             boxes = self._apart(boxes, self.ends.hold)
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
-            boxes = self._cut(keep(boxes, np.flatnonzero(best.may_improve(boxes, bound))))
+            rows = np.flatnonzero(best.may_improve(boxes, bound))
+            boxes = keep(boxes, rows)
+            boxes = self._cut(boxes, bound[rows] == best.words[boxes[0]])
         found, every = dict(best.position), self.points.every
         env = self.points.values(every, found)
         if self.solved is not None:
@@ -145,8 +154,12 @@ class Search:
         )
         return at, low, high
 
-    def _cut(self, boxes: Boxes) -> Boxes:
+    def _cut(self, boxes: Boxes, tied: Any = np.False_) -> Boxes:
         """Cut every box along one side, into parts that differ by at most one.
+
+        Args:
+            tied: boxes that hold nothing cheaper than the best found; more of a hold that falls
+                may move as much, and then less of it decides.
 
         That is the side which is longest, divided by the root of all its positions.  The longest
         side itself would leave a short side uncut beside a very long one, which is slow where N is
@@ -158,9 +171,8 @@ class Search:
         widths = np.stack([high[k] - low[k] + 1 for k in low])
         whole = np.stack([self.candidates[k].count[at] for k in low])
         share = np.where(widths > 1, widths / np.sqrt(whole), 0.0)
-        if self.ends is not None:
-            # Bounds are taken at its ends, wherever these are.
-            share[list(low).index(self.ends.hold)] *= 1e-9
+        for name in self.last:
+            share[list(low).index(name)] *= np.where(tied & (name in self.reaches), 1, 1e-9)
         side = np.argmax(share, axis=0)
         width = widths[side, np.arange(len(at))]
         parts = np.minimum(width, _PARTS_OF_FEW if len(at) < _FEW else _PARTS)
@@ -242,6 +254,9 @@ class Search:
         if self.relaxed is not None:
             boxes, lower, upper, least = self._relax(self.relaxed, boxes, lower, upper, best)
             at, low, high = boxes
+        for name, reach in self.reaches.items():
+            high[name] = np.minimum(high[name], reach(at, lower, upper))
+            upper[name] = self.points.value(name, np.maximum(high[name], low[name]), at)
         most = lower if self.cornered else upper
         over: list[Room] = []
         if self.solved is None:
@@ -259,10 +274,24 @@ class Search:
             first = lower | {k: upper[k] for k in self.plan.falls}
             bound = self.total(at, self.points.on(first, upper), self.points.above(upper, first))
         bound = np.maximum(np.broadcast_to(np.asarray(bound, self.points.dtype), at.shape), least)
+        for name in self.reaches:
+            hopeful &= low[name] <= high[name]
         rows = np.flatnonzero(hopeful & best.may_improve(boxes, bound))
         at, low, high = boxes = keep(boxes, rows)
         self._learn((at, low, low), best)
+        if self.reaches:
+            self._learn(self._filled(boxes), best)
         return boxes, bound[rows]
+
+    def _filled(self, boxes: Boxes) -> Boxes:
+        """The lower corners of boxes, with as much of the holds as may fit beside the rest."""
+        at, low, high = boxes
+        first = dict(low)
+        for name, reach in self.reaches.items():
+            least = self.points.values(at, first)
+            most = least | {name: self.points.value(name, high[name], at)}
+            first[name] = np.clip(reach(at, least, most), low[name], high[name])
+        return at, first, first
 
     def _learn(self, boxes: Boxes, best: Best) -> None:
         """Learn the lower corners of boxes."""

@@ -1,0 +1,109 @@
+"""A plan's bounds by its holds: words at the ends of one, and how much fits beside the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from iosim.counting.arrays import Room, rooms
+from iosim.counting.closed import Level
+from iosim.counting.poly import Poly
+from iosim.program.index import Affine
+from iosim.tiling.boxes import Where, take
+from iosim.tiling.candidates import Ints
+from iosim.tiling.ends import Ends, Leaning
+from iosim.tiling.evaluate import FAR, ROUNDING, Points, PointwisePoly
+
+
+class HoldReach:
+    """The last position of a hold with which boxes of values may fit.
+
+    Levels that are linear in it tell; where there are none, it is the last of all.
+    """
+
+    def __init__(self, points: Points, hold: str) -> None:
+        self.points, self.candidates = points, points.candidates[hold]
+        self.lines: list[tuple[list[PointwisePoly], list[Affine]]] = []
+        self.over: list[tuple[Level, tuple[Poly, Poly, Poly]]] = []
+        for level in points.plan.levels:
+            tilt = level.words.slope(hold)
+            if not tilt.terms or hold in tilt.names():
+                continue
+            parts = level.words - tilt * Poly.of(hold), tilt
+            if level.over:
+                self.over.append((level, (*parts, Poly())))
+                continue
+            terms = [points.terms(x, points.plan.searched) for x in parts]
+            self.lines.append((terms, [x for x in level.runs if isinstance(x, Affine)]))
+
+    @property
+    def tells(self) -> bool:
+        """Whether some level does."""
+        return bool(self.lines or self.over)
+
+    def __call__(self, at: Ints, low: Where, high: Where) -> Ints:
+        """From the values at the corners of boxes."""
+        least, most = self.points.on(low, high), self.points.above(high, low)
+        extent, cap = self.candidates.extent[at], self.points.M[at]
+        room: Any = extent
+        for terms, runs in self.lines:
+            flat, tilt = (x(at, least, most) for x in terms)
+            here = np.where(tilt > 0, (cap - flat) // np.maximum(tilt, 1), extent)
+            for length in runs:
+                here = np.where(least.length(length) > 0, here, extent)
+            room = np.minimum(room, here)
+        for level, line in self.over:
+            for there in rooms(level, line, None, (low, high)):
+                here = (cap - there.flat) // np.maximum(there.tilt, 1)
+                room = np.minimum(room, np.where(there.there & (there.tilt > 0), here, extent))
+        return np.asarray(self.candidates.floor(np.maximum(room, -1).astype(np.int64), at))
+
+
+class HoldBound:
+    """The bounds of a plan at the ends of a hold, at some points."""
+
+    def __init__(self, points: Points, found: Ends, solved: str | None) -> None:
+        self.points, self.hold, self.axis = points, found.hold, found.axis
+        self.words = self._terms(found.words)
+        shared = found.shared.get(solved) if solved is not None else None
+        self.shared = None
+        if shared and points.dtype is not object:
+            self.shared = [self._terms(x) for x in shared]
+
+    def _terms(self, words: Leaning) -> tuple[PointwisePoly | None, ...]:
+        free = self.points.plan.searched
+        polys = (words.flat, words.by_hold, words.by_rest)
+        return tuple(self.points.terms(x, free) if x.terms else None for x in polys)
+
+    def __call__(self, at: Ints, low: Where, high: Where, over: Collection[Room]) -> Any:
+        """Words that boxes move at least.
+
+        Args:
+            low, high: the values at the corners of the boxes, with the most room.
+            over: what iterations hold at least.
+        """
+        least, most = self.points.on(low, high), self.points.above(high, low)
+        first, last = low[self.hold], high[self.hold]
+        ends = [(W, take(self.points.base[self.axis], at) - W) for W in (first, last)]
+
+        def along(parts: Any) -> list[Any]:
+            flat, *by = (x(at, least, most) if x else 0 for x in parts)
+            return [flat + by[0] * W + by[1] * rest for W, rest in ends]
+
+        words = np.minimum(*along(self.words))
+        if self.shared is None:
+            return words
+        cap = self.points.M[at]
+        rest, flow = ([np.asarray(x, np.float64) for x in along(parts)] for parts in self.shared)
+        for room in over:
+            if room.each is None:
+                continue
+            left = [cap - room.flat - room.tilt * W for W, _ in ends]
+            with np.errstate(all="ignore"):
+                each = [a + b * room.each / x for a, b, x in zip(rest, flow, left, strict=True)]
+            each = [np.where(x > 0, a, FAR) for a, x in zip(each, left, strict=True)]
+            here = np.ceil(np.minimum(np.minimum(*each) * (1 - ROUNDING), FAR)).astype(np.int64)
+            words = np.where(room.limited(cap, first), np.maximum(words, here), words)
+        return words
