@@ -174,9 +174,13 @@ def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
             axes.barh(y, share.get(c, 0.0), left=left, color=_COLOUR[c],
                       label=c if y == 0 else None)  # fmt: skip
             left += share.get(c, 0.0)
+    for y, r in enumerate(own, start=len(bars) - len(own)):
+        axes.text(1.01, y, f"{r['overhead_share']:.0%} no kernel", fontsize=6, va="center")
     axes.set_yticks(range(len(bars)), [name for name, _ in bars], fontsize=6.5)
     axes.invert_yaxis()
-    axes.set_xlabel("share of the time of kernels")
+    axes.set_xlabel(
+        "share of the time of kernels; beside it, the share of a pass in which none runs"
+    )
     axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
 
 
