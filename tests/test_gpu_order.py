@@ -155,3 +155,45 @@ def test_chunks_of_an_unrolled_loop_are_other_tiles():
 
     assert accesses(lambda b: schedule(b, False), {"B_d": 16}, "K", "V") == "K K"
     assert accesses(lambda b: schedule(b, True), {"B_d": 16}, "K", "V") == "K V K | V"
+
+
+def add(b, o, name, h, i, keys):
+    """O += (O Xᵀ)X for a tensor X, whose tile is all of it."""
+    s, x = b.zeros("s", i, keys), b.load(name, h, keys, "d")
+    b.op("matmul_nt", s, o, x)
+    b.op("matmul_nn", o, s, x)
+    b.free(s, x)
+
+
+def read(b, names, *, store_in_loop=False, marked=False):
+    """Reads whole tensors in this order; the last of them in a loop of one iteration."""
+    (B,) = b.tile_sizes("d", "B")
+    keys = b.form.tensor("K").axes[-2]
+    b.scratch("T", "heads", "N", "d")
+    for h in b.grid("heads"):
+        for i in b.grid("N", "N"):
+            o = b.zeros("o", i, "d")
+            for name in names[:-1]:
+                add(b, o, name, h, i, keys)
+            for x in b.tiles("d", B, **({"where": ("some", i)} if marked else {})):
+                if store_in_loop:
+                    t = b.zeros("t", i, x)
+                    b.store(t, "T", h, i, x)
+                    b.free(t)
+                add(b, o, names[-1], h, i, keys)
+            b.store(o, "O", h, i, "d")
+            b.free(o)
+
+
+def test_what_is_before_a_barrier_or_a_store_is_not_merged_with_what_is_after():
+    tiles = {"B": 32}
+    assert accesses(lambda b: read(b, "KVKV"), tiles, "K", "V") == "K V | K V"
+    assert accesses(lambda b: read(b, "KK", store_in_loop=True), tiles, "K", "T") == "K T+ K"
+
+
+def test_what_a_mask_may_skip_is_not_merged_either():
+    found = accesses(
+        lambda b: read(b, "KK", marked=True), {"B": 32}, "K",
+        problem=BlockSparse(32, 32, 32), masks={"some": np.array([[True]])},
+    )  # fmt: skip
+    assert found == "K K"
