@@ -6,8 +6,11 @@ The rule that closes loops lives in `iosim.counting.closed`; here its polynomial
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, assert_never
 
 import sympy
@@ -169,10 +172,8 @@ class Formula:
         Raises InputError for unknown or missing names.
         """
         env = bind(self.program, sizes, tiles, masks).env
-        # xreplace puts all numbers in at once; subs would leave Max and Min with one symbol
-        # after the other still free, and reason about them each time.
         symbols = _Symbols(self.program)
-        at = {symbols.name(name): sympy.Integer(value) for name, value in env.items()}
+        at = {symbols.name(name): value for name, value in env.items()}
         counts = Counts.of({key: _number(e, at) for key, e in self.words.items()})
         return counts, _number(self.peak_words, at)
 
@@ -198,24 +199,45 @@ def peak(program: Program) -> Any:
     return count(program).peak_words
 
 
-def _number(expr: Any, at: Mapping[Any, Any]) -> int:
+def _number(expr: Any, at: Mapping[Any, int]) -> int:
     """The value of an expression; sums and maxima over tiles are taken a tile at a time."""
-    value = _unrolled(expr, at)
-    value = value if value.is_Integer else sympy.simplify(value)
-    if not value.is_Integer:
-        raise InputError(f"{expr} is not a number: bind every size and tile")
+    try:
+        value = _value(expr, at)
+    except KeyError:
+        raise InputError(f"{expr} is not a number: bind every size and tile") from None
+    assert value == int(value), f"{expr} is {value}, no whole number"
     return int(value)
 
 
-def _unrolled(expr: Any, at: Mapping[Any, Any]) -> Any:
+_PLAIN: dict[Any, Callable[..., Any]] = {
+    sympy.Add: lambda *x: sum(x),
+    sympy.Mul: lambda *x: math.prod(x),
+    sympy.Pow: lambda base, power: Fraction(base) ** int(power),
+    sympy.Min: min,
+    sympy.Max: max,
+    sympy.ceiling: math.ceil,
+    sympy.floor: math.floor,
+    sympy.StrictGreaterThan: operator.gt,
+    sympy.GreaterThan: operator.ge,
+    sympy.StrictLessThan: operator.lt,
+    sympy.LessThan: operator.le,
+}
+
+
+def _value(expr: Any, at: Mapping[Any, int]) -> Any:
+    """The value in Python's numbers: sympy would reason about the terms of every tile anew."""
+    if isinstance(expr, sympy.Symbol):
+        return at[expr]
     if isinstance(expr, (sympy.Sum, MaxOver)):
         body, *inner, (number, first, last) = expr.args
         body = expr.func(body, *inner) if inner else body  # sympy joins sums of sums
-        rows = range(int(_unrolled(first, at)), int(_unrolled(last, at)) + 1)
-        values = [_unrolled(body, {**at, number: sympy.Integer(k)}) for k in rows]
-        return (
-            sympy.Add(*values) if isinstance(expr, sympy.Sum) else max(values, default=sympy.S(0))
-        )
-    if expr.has(sympy.Sum, MaxOver):
-        return expr.func(*(_unrolled(x, at) for x in expr.args))
-    return expr.xreplace(dict(at))
+        rows = range(int(_value(first, at)), int(_value(last, at)) + 1)
+        values = (_value(body, {**at, number: k}) for k in rows)
+        return sum(values) if isinstance(expr, sympy.Sum) else max(values, default=0)
+    if isinstance(expr, sympy.Piecewise):
+        return next(_value(x, at) for x, where in expr.args if _value(where, at))
+    if expr.is_Rational:
+        return Fraction(int(expr.p), int(expr.q))
+    if expr in (sympy.true, sympy.false):
+        return bool(expr)
+    return _PLAIN[expr.func](*(_value(x, at) for x in expr.args))
