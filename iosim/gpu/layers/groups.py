@@ -130,18 +130,24 @@ def _place(graph: Graph, op: Operator, nodes: Sequence[tuple[int, Node]]) -> tup
     if not nodes:
         return None
     found = list(nodes)
-    for holds in _marks(graph, op):
+    for holds in _marks(graph, op, nodes):
         found = [x for x in found if holds(x[1])] or found
     last = max(x[1][3] for x in found)
     return (min(at for at, node in found if node[3] == last),)
 
 
-def _marks(graph: Graph, op: Operator) -> Iterator[Callable[[Node], bool]]:
+def _marks(
+    graph: Graph, op: Operator, nodes: Sequence[tuple[int, Node]]
+) -> Iterator[Callable[[Node], bool]]:
     """What tells an operator's node from others of its step, the most telling first."""
     words = op.writes[0].words
     if op.klass == "contraction":
         yield lambda node: _short(node[4]) in _PRODUCTS
     yield lambda node: node[2] == words
+    if op.klass == "normalisation":
+        # What is only summed up next is on the way to the gradient of a weight.
+        sums = {node[3]: node[2] for _, node in nodes if _short(node[4]) == "sum"}
+        yield lambda node: sums.get(node[3] + 1, node[2]) >= node[2]
     if op.kind.name == "sum":
         yield lambda node: _short(node[4]) == "sum"
     if op.klass == "contraction" and op.writes[0].role == "gradient":
