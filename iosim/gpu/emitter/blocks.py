@@ -217,14 +217,7 @@ class Blocks:
         """Whether a part of the last axis may start within a sector, in a program that has spans
         that follow a tile; in others such parts move as the compiler finds best."""
         last = x.parts[-1] if isinstance(x, Stack) else x
-        if not self.follows:
-            return False
-        of = last if isinstance(last, Span) else self.where.loops[last]
-        start, stop = self.where.cases(of)
-        found = bool((start[start < stop] % layout.PAD != 0).any())
-        if isinstance(of, Loop) and self.where.step(of) % layout.PAD:
-            found |= bool((stop - start > self.where.step(of)).any())
-        return found
+        return self.follows and not self.where.at_multiples(last, layout.PAD)
 
     def _by_word(self, own: tuple[Dim, ...]) -> bool:
         return len(own) == 2 and (self.offset(own[-1]) or self.shape(own) in self.by_word)

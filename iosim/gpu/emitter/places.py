@@ -204,6 +204,15 @@ class Places:
         start, stop = self.cases(loop)
         return bool((start < stop).all())
 
+    def at_multiples(self, x: Single, n: int) -> bool:
+        """Whether an index always starts at a multiple of `n`."""
+        of = x if isinstance(x, Span) else self.loops[x]
+        start, stop = self.cases(of)
+        found = bool((start[start < stop] % n == 0).all())
+        if isinstance(of, Loop) and self.step(of) % n:
+            found &= bool((stop - start <= self.step(of)).all())
+        return found
+
     def may_be_empty(self, x: Dim) -> bool:
         """Whether a span that follows a tile has no positions somewhere."""
         if not isinstance(x, Span) or not x.edges:
