@@ -131,13 +131,18 @@ CONFIGS: dict[str, Config] = {
 
 
 def config(name: str) -> Config:
-    """A published configuration.
+    """A published configuration, or that of a file: ``.toml``, or a ``config.json``.
 
-    Raises InputError for an unknown name, with the nearest.
+    Raises InputError for an unknown name, with the nearest, and as `iosim.layers.described` does.
 
     >>> config("llama3-8b").feed_forward
     14336
     """
+    if name.endswith((".toml", ".json")):
+        from iosim.layers.described import described
+
+        return described(name)
     if name not in CONFIGS:
-        raise InputError(f"unknown model {name!r}: {closest(name, CONFIGS)}")
+        near = closest(name, CONFIGS)
+        raise InputError(f"unknown model {name!r}: {near}, or a file, .toml or config.json")
     return CONFIGS[name]

@@ -1,0 +1,91 @@
+"""A model of one's own, from a file: TOML with its numbers, or a ``config.json`` of Hugging Face.
+
+The keys of TOML are the fields of `iosim.layers.models.Config`.  Of a ``config.json`` those are
+read that name the same numbers in the library transformers; all others are left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from iosim.errors import InputError, closest
+from iosim.layers.models import Config
+from iosim.reading import read_toml
+
+_LLAMA = {
+    "layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads", "head_size": "head_dim",
+    "feed_forward": "intermediate_size", "vocabulary": "vocab_size",
+    "positions": "max_position_embeddings",
+}  # fmt: skip
+# By model_type: the family, and the key of each number.
+PUBLISHED: dict[str, tuple[str, Mapping[str, str]]] = {
+    "bert": ("bert", {
+        **{k: v for k, v in _LLAMA.items() if k not in ("kv_heads", "head_size")},
+        "activation": "hidden_act", "dropout": "hidden_dropout_prob",
+    }),
+    "gpt2": ("gpt2", {
+        "layers": "n_layer", "hidden": "n_embd", "heads": "n_head", "feed_forward": "n_inner",
+        "vocabulary": "vocab_size", "positions": "n_positions", "dropout": "resid_pdrop",
+    }),
+    "llama": ("llama", _LLAMA),
+    "mixtral": ("mixture", {**_LLAMA, "experts": "num_local_experts",
+                            "active": "num_experts_per_tok"}),
+}  # fmt: skip
+
+
+def described(path: str | Path) -> Config:
+    """The model of a file that ends in ``.toml`` or ``.json``.
+
+    Raises InputError, with the file's name, where it can't be read, lacks a number, has an unknown
+    key or a value that can't be, or is of a model_type that is not in `PUBLISHED`.
+    """
+    where = Path(path)
+    told = _published(where) if where.suffix == ".json" else _written(where)
+    try:
+        needed = [f.name for f in fields(Config) if f.default is MISSING and f.name != "name"]
+        if missing := [name for name in needed if name not in told]:
+            raise InputError(f"no value for {', '.join(missing)}: give every one of them")
+        for name in ("name", "family", "activation", "source"):
+            if not isinstance(told.get(name, ""), str):
+                raise InputError(f"{name} must be text, got {told[name]!r}")
+        if not isinstance(told.get("dropout", 0.0), (int, float)):
+            raise InputError(f"dropout must be a number, got {told['dropout']!r}")
+        return Config(**{"name": where.stem, "source": where.name} | told)
+    except InputError as error:
+        raise InputError(f"{where.name}: {error}") from None
+
+
+def _written(where: Path) -> dict[str, Any]:
+    told, known = read_toml(where), [f.name for f in fields(Config)]
+    for key in told:
+        if key not in known:
+            raise InputError(f"{where.name}: unknown key {key!r}: {closest(key, known)}")
+    return told
+
+
+def _published(where: Path) -> dict[str, Any]:
+    try:
+        if not where.is_file():
+            what = "it is no file" if where.exists() else "there is no such file"
+            raise InputError(f"cannot read {str(where)!r} as JSON: {what}")
+        read = json.loads(where.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"cannot read {str(where)!r} as JSON: {why}") from None
+    kind = read.get("model_type") if isinstance(read, dict) else None
+    if kind not in PUBLISHED:
+        raise InputError(f"{where.name}: model_type is {kind!r}: it must be one of "
+                         f"{', '.join(PUBLISHED)}; write other models as TOML")  # fmt: skip
+    family, keys = PUBLISHED[kind]
+    told = {ours: read[theirs] for ours, theirs in keys.items() if read.get(theirs) is not None}
+    if kind == "gpt2" and "hidden" in told:
+        wide = told["hidden"] if isinstance(told["hidden"], int) else 0
+        told.setdefault("feed_forward", 4 * wide)
+    return {"name": where.parent.name or where.stem, "family": family, **told}
