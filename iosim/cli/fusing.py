@@ -31,7 +31,7 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", *_SEARC
 
 @click.command()
 @click.argument("what", required=False, metavar="[chain]")
-@click.option("--model", help="a published configuration, like bert-large, or a file: .toml or config.json")
+@click.option("--model", help="like bert-large, or a file: .toml or config.json")
 @opt.graph()
 @click.option("--phase", help="training, prefill or decode", default=None)
 @opt.sizes("N", metavar="INT", N="tokens of context")

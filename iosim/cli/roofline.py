@@ -39,7 +39,7 @@ class _Answer:
 
 @click.command()
 @click.argument("operator", required=False)
-@click.option("--model", help="a whole transformer, like llama3-8b, or a file: .toml or config.json")
+@click.option("--model", help="of a whole transformer, like llama3-8b, or a file (.toml, .json)")
 @click.option("--phase", help=f"of a model: {', '.join(PHASES)}")
 @opt.graph()
 @click.option("--batch", metavar="INT", help="sequences; of one operator, as many of it")
