@@ -47,7 +47,7 @@ def test_what_a_core_holds_is_less_than_what_the_chip_holds() -> None:
         unknown.chip_words("fp32")
 
 
-# FLOP per byte at L2 ↔ DRAM, fp16 (bf16 where there is no fp16, fp32 on the CPU).
+# FLOP per byte at L2↔DRAM, fp16 (bf16 where there is no fp16, fp32 on the CPU).
 RIDGES = {
     "p100": 29, "v100": 139, "a100": 201, "a100-80gb": 153, "h100": 295, "h200": 206, "b200": 292,
     "mi300x": 247, "tpu-v5p": 166, "epyc-9654": 16,

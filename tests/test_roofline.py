@@ -365,7 +365,7 @@ def test_a_machine_of_ones_own(tmp_path: Path) -> None:
     file.write_text(text.replace("cache_bytes = 1000000\n", ""))
     done = iosim_(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "iosim: own.toml: cache_bytes is missing: every machine needs them\n"
+    assert done.stderr == "iosim: own.toml: cache_bytes is missing: every machine needs it\n"
 
 
 def test_out_has_tables_and_a_figure(tmp_path: Path) -> None:
@@ -423,9 +423,13 @@ def test_a_graph_of_ones_own(tmp_path: Path) -> None:
     (one,) = told(*words, "--fusion", "best")["operators"]
     assert (one["name"], one["class"]) == ("linear + gelu", "contraction")
     assert one["dram_bytes"] == 2 * (4096 * 1024 + 1024 * 512 + 4096 * 512)
+    file.write_text(f'{GRAPH}\n[groups]\nboth = ["linear", "gelu"]\n')
+    assert told(*words, "--fusion", "file")["operators"] == [one]
+    file.write_text(GRAPH)
     for more, said in (
         (("--batch", "2"), "--batch is not of a graph"), (("--dtype", "fp16"), "its own: bf16"),
         (("--fusion", "paper"), "paper has kernels of BERT's layer"),
+        (("--fusion", "file"), "fusion file is the groups of a graph's file"),
         (("--schedule", "flash2"), "flash2 solves attention, not matmul"),
     ):  # fmt: skip
         done = iosim_(*words, *more)

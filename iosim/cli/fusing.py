@@ -42,7 +42,7 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", *_SEARC
 @click.option(
     "--fusion",
     metavar="NAME|FILE.json",
-    help="none, paper, inductor-cpu, best (by default), file (the graph's own groups), or groups",
+    help="none, paper, inductor-cpu, best (by default), file (the graph's own), or .json",
 )
 @opt.memory()
 @click.option("--within", metavar="SIZE", help="words in which each kernel of best fits, too")
@@ -127,12 +127,8 @@ def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json:
 
 def _of_file(written: Written, typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> None:
     _only(typed, _SEARCH, "a graph of one's own")
-    graph, own = written.graph, None
-    if written.groups:
-        inside = {x for names in written.groups.values() for x in names}
-        own = [*written.groups.values(),
-               *([op.name] for op in graph.operators if op.name not in inside)]  # fmt: skip
-    _of_graph(graph, graph.name, own, typed, where, as_json)
+    graph = written.graph
+    _of_graph(graph, graph.name, written.kernels() or None, typed, where, as_json)
 
 
 def _of_graph(

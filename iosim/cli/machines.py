@@ -15,16 +15,16 @@ from iosim.hardware import MACHINES, NO_SOURCE, Hardware
 _UNITS = {"GB": 10**9, "GiB": 2**30, "MB": 10**6, "MiB": 2**20, "kB": 10**3, "KiB": 2**10, "B": 1}
 # In the list of all machines: heading → field, and what one of the heading's unit is.
 _COLUMNS = {
-    "L2 ↔ DRAM GB/s": ("dram_bytes_per_s", 10**9),
+    "L2↔DRAM GB/s": ("dram_bytes_per_s", 10**9),
     "DRAM GB": ("capacity_bytes", 10**9),
     "one core's KiB": ("sram_bytes", 2**10),
     "last cache MiB": ("cache_bytes", 2**20),
-    "SM ↔ L2 GB/s": ("l2_bytes_per_s", 10**9),
+    "SM↔L2 GB/s": ("l2_bytes_per_s", 10**9),
     "links GB/s": ("link_bytes_per_s", 10**9),
     "US$": ("price_usd", 1),
 }
 NOTE = """\
-Peaks are dense. The ridge is the peak of 16 bits over the bandwidth of L2 ↔ DRAM: FLOP per byte.
+Peaks are dense. The ridge is the peak of 16 bits over the bandwidth of L2↔DRAM: FLOP per byte.
 `iosim machines NAME` shows all peaks, and the source of every number."""
 
 
@@ -44,7 +44,7 @@ def machines(machine: Hardware | None, as_json: bool) -> None:
                 machine.numbers()]  # fmt: skip
         ridges = [
             (f"ridge {dtype}", f"{machine.ridge_for(dtype):.1f} FLOP/B",
-             "peak over dram_bytes_per_s (L2 ↔ DRAM)")
+             "peak over dram_bytes_per_s (L2↔DRAM)")
             for dtype in machine.peaks
         ]  # fmt: skip
         opt.print_table(["number", "value", "source"], [*rows, *ridges])
@@ -65,7 +65,7 @@ def _row(one: Hardware) -> list[str]:
         *(None if (x := getattr(one, field)) is None else x / unit
           for field, unit in _COLUMNS.values()),
     ]  # fmt: skip
-    return [one.name, *(NO_SOURCE if x is None else f"{x:.10g}" for x in values)]
+    return [one.name, *(NO_SOURCE if x is None else f"{x:.6g}" for x in values)]
 
 
 def _said(value: float | None, unit: str) -> str:

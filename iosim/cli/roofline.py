@@ -13,7 +13,7 @@ import click
 from iosim.cli import options as opt
 from iosim.errors import InputError, closest
 from iosim.hardware import Hardware
-from iosim.layers.graph import Graph
+from iosim.layers.files import Written
 from iosim.operators import OPERATORS
 from iosim.problem import word_bytes
 from iosim.roofline.report import Roofline
@@ -49,7 +49,8 @@ class _Answer:
 @opt.machine()
 @click.option("--tokens", metavar="INT", help="of decoding: new ones of each sequence in a step")
 @click.option("--attention", help="of a model: unfused, or fused as one operator")
-@click.option("--fusion", help="of a model or graph: none, paper, best, or a .json of groups")
+@click.option("--fusion", help="of a model or graph: none, paper, best, file (groups in the "
+              "graph's file), or a .json of groups")  # fmt: skip
 @click.option("--devices", metavar="INT", help="that train on data of their own")
 @click.option("--schedule", help="of a product or an attention; by default, the fewest words")
 @click.option("--launch-us", help="µs from one kernel to the next, instead of the machine's")
@@ -85,7 +86,7 @@ def roofline(
     if operator is not None:
         answer = _of_operator(operator, {**sizes, **typed}, roof, dtype)
     elif graph is not None:
-        answer = _of_graph(graph.graph, {**sizes, **typed}, roof)
+        answer = _of_graph(graph, {**sizes, **typed}, roof)
     else:
         answer = _of_model(str(model), {**sizes, **typed}, roof, dtype)
     made: list[Path] = []
@@ -163,11 +164,14 @@ def _unknown(roof: Roof) -> tuple[str, ...]:
     return tuple(roof.unknown())
 
 
-def _of_graph(graph: Graph, given: Mapping[str, str], roof: Roof) -> _Answer:
+def _of_graph(written: Written, given: Mapping[str, str], roof: Roof) -> _Answer:
     from iosim.roofline.work import works
 
     _only(given, ("fusion", "schedule"), "a graph")
-    fusion, schedule = given.get("fusion", "none"), given.get("schedule")
+    graph, schedule = written.graph, given.get("schedule")
+    fusion: Any = given.get("fusion", "none")
+    if fusion == "file" and not (fusion := written.kernels()):
+        raise InputError("fusion file is the groups of a graph's file: give --graph FILE with some")
     kernels = roof.timed_all(works(graph, roof.machine, schedule=schedule, fusion=fusion))
     return _Answer(graph.name, Roofline(roof, graph.dtype, kernels), notes=_unknown(roof))
 
@@ -260,7 +264,7 @@ def _print(answer: _Answer) -> None:
     parts = dict.fromkeys((r["part"], r["times"]) for r in rows)
     for part, times in parts:
         if len(parts) > 1:
-            click.echo(f"{part}{f', {times:,} times' if times > 1 else ''}:")
+            click.echo(f"{part}{f', summed over {times:,} layers' if times > 1 else ''}:")
         mine = [r for r in rows if (r["part"], r["times"]) == (part, times)]
         opt.print_table(
             [*_SHOWN, "L2↔DRAM FLOP/B", "bound by", "least µs"],

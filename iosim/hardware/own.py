@@ -58,5 +58,5 @@ def _check(told: Mapping[str, Any]) -> None:
             if not isinstance(value, str):
                 raise InputError(f"{key} must hold texts, got {value!r}: put it in quotes")
     if missing := [key for key in ("peaks", *needed()) if key not in told]:
-        what = "is" if len(missing) == 1 else "are"
-        raise InputError(f"{', '.join(missing)} {what} missing: every machine needs them")
+        what, them = ("is", "it") if len(missing) == 1 else ("are", "them")
+        raise InputError(f"{', '.join(missing)} {what} missing: every machine needs {them}")

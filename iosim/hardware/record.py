@@ -1,7 +1,7 @@
 """What a machine is: its peaks, its memories, the speeds between them, and each number's source.
 
-Two boundaries have words.  SM ↔ L2 is between a core's own memory (`sram_bytes`) and the caches
-that cores share (`l2_bytes_per_s`); L2 ↔ DRAM is between the last cache of the chip (`cache_bytes`)
+Two boundaries have words.  SM↔L2 is between a core's own memory (`sram_bytes`) and the caches
+that cores share (`l2_bytes_per_s`); L2↔DRAM is between the last cache of the chip (`cache_bytes`)
 and its DRAM (`dram_bytes_per_s`).
 """
 
@@ -49,14 +49,14 @@ class Hardware:
         cache: what the last cache before DRAM is called.
         cores: cores that are enabled.
         peaks: FLOP per second by dtype of the inputs.
-        dram_bytes_per_s: peak bandwidth between the last cache and DRAM (L2 ↔ DRAM).
+        dram_bytes_per_s: peak bandwidth between the last cache and DRAM (L2↔DRAM).
         capacity_bytes: of DRAM, as printed, with GB = 10⁹ bytes.
-        sram_bytes: what one block can hold of one core's own memory: the M of SM ↔ L2.  On a GPU
+        sram_bytes: what one block can hold of one core's own memory: the M of SM↔L2.  On a GPU
             the largest part of L1 that can be shared memory (CUDA keeps 1 KiB of it for each thread
             block, from the A100 on; that is not taken off), on a CPU the core's own L2.
         register_bytes: the register file of a core.
-        cache_bytes: the last cache of the chip before DRAM: the M of L2 ↔ DRAM.
-        l2_bytes_per_s: between all cores and the first cache that they share (SM ↔ L2).
+        cache_bytes: the last cache of the chip before DRAM: the M of L2↔DRAM.
+        l2_bytes_per_s: between all cores and the first cache that they share (SM↔L2).
         link_bytes_per_s: to other devices, all links and both directions together, as vendors
             print it: one direction has half.
         launch_s: from one kernel to the next, beside their own time; may be 0.
@@ -77,7 +77,7 @@ class Hardware:
     cache: str
     cores: int = field(metadata=_number("", "cores", True, True))
     peaks: Mapping[str, float] = field(hash=False)
-    dram_bytes_per_s: float = field(metadata=_number("B/s", "bandwidth, L2 ↔ DRAM", False, True))
+    dram_bytes_per_s: float = field(metadata=_number("B/s", "bandwidth, L2↔DRAM", False, True))
     capacity_bytes: int = field(metadata=_number("B", "capacity of DRAM", True, True))
     sram_bytes: int | None = field(
         default=None, metadata=_number("B", "memory of one core", True, True)
@@ -88,9 +88,7 @@ class Hardware:
     cache_bytes: int | None = field(
         default=None, metadata=_number("B", "last cache of the chip", True, True)
     )
-    l2_bytes_per_s: float | None = field(
-        default=None, metadata=_number("B/s", "bandwidth, SM ↔ L2")
-    )
+    l2_bytes_per_s: float | None = field(default=None, metadata=_number("B/s", "bandwidth, SM↔L2"))
     link_bytes_per_s: float | None = field(
         default=None, metadata=_number("B/s", "links to other devices, both directions")
     )
@@ -155,22 +153,22 @@ class Hardware:
         """FLOP per second on inputs of `dtype`; InputError names the dtypes that have a peak."""
         if dtype not in self.peaks:
             has = ", ".join(self.peaks)
-            raise InputError(f"{self.name} has no peak for {dtype!r}: choose one of {has}")
+            raise InputError(f"{self.name} has no peak for {dtype!r}: choose one of {has} as dtype")
         return self.peaks[dtype]
 
     def ridge_for(self, dtype: str) -> float:
-        """FLOP per byte at L2 ↔ DRAM above which arithmetic is the limit: peak over bandwidth."""
+        """FLOP per byte at L2↔DRAM above which arithmetic is the limit: peak over bandwidth."""
         return self.peak(dtype) / self.dram_bytes_per_s
 
     def sm_words(self, dtype: str) -> int:
-        """Words of `dtype` in one core's own memory: the M of one block at SM ↔ L2.
+        """Words of `dtype` in one core's own memory: the M of one block at SM↔L2.
 
         InputError where its size has no source.
         """
         return self._words("sram_bytes", dtype)
 
     def chip_words(self, dtype: str) -> int:
-        """Words of `dtype` in the last cache of the chip: the M of L2 ↔ DRAM.
+        """Words of `dtype` in the last cache of the chip: the M of L2↔DRAM.
 
         InputError where its size has no source.
         """

@@ -40,6 +40,12 @@ class Written:
     graph: Graph
     groups: Groups = field(default_factory=dict)
 
+    def kernels(self) -> list[tuple[str, ...]]:
+        """The groups, and each other operator alone; empty where the file has no groups."""
+        inside = {x for names in self.groups.values() for x in names}
+        alone = [(op.name,) for op in self.graph.operators if op.name not in inside]
+        return [*map(tuple, self.groups.values()), *alone] if self.groups else []
+
 
 def read(path: str | Path) -> Graph:
     """The graph of a file; see `load`."""

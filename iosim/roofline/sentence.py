@@ -44,7 +44,7 @@ def sentence(
         said.append(f"{_BY[LAUNCH]} take {_percent(rest)}")
     here = found.of_weights()
     reached = ridge.batch is not None and ridge.batch <= batch
-    there = f"its products with weights do {_number(here)} FLOP a byte"
+    there = f"its products with weights do {_number(here)} FLOP per byte at L2↔DRAM"
     if here >= ridge.ridge:
         passed = f", which they reach at batch {ridge.batch:,}" if reached else ""
         said.append(f"{there}, above the ridge of {_number(ridge.ridge)}{passed}")
@@ -59,7 +59,8 @@ def sentence(
                     f"{_number(ridge.ridge)}")  # fmt: skip
         if then is not None:
             (limit, seconds), *_ = then.by_limit().items()
-            said.append(f"there {_BY[limit]} would take {_percent(seconds / then.time_s)}")
+            sets = _percent(seconds / then.time_s)
+            said.append(f"there {_BY[limit]} would set {sets} of the least time")
     return "; ".join(said)
 
 

@@ -13,12 +13,12 @@ L2↔DRAM what the chip holds.  The same operator moves other words at each, sin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.fusion import Absent, fused, kernel
+from iosim.fusion import Absent, fused, kernel, partition
 from iosim.hardware import Hardware
 from iosim.layers.graph import Graph
 from iosim.layers.traffic import Crossing, moved
@@ -107,7 +107,7 @@ CLASSES = ("contraction", "normalisation", "elementwise", "communication")
 
 def works(
     graph: Graph, machine: Hardware, times: int = 1, *, schedule: str | None = None,
-    fusion: str = "none", boundaries: Collection[str] = tuple(BOUNDARIES),
+    fusion: str | Sequence[Sequence[str]] = "none", boundaries: Collection[str] = tuple(BOUNDARIES),
 ) -> list[Work]:  # fmt: skip
     """The kernels of a graph.
 
@@ -119,7 +119,7 @@ def works(
             fewest words there.
         fusion: ``none``, where each operator is a kernel; or another of `iosim.fusion.fused`.  The
             best move the fewest words at L2↔DRAM, among kernels that fit in an SM and move no more
-            at SM↔L2 than their operators alone.
+            at SM↔L2 than their operators alone.  Or groups of the operators' names.
         boundaries: at which of `BOUNDARIES` bytes are counted.
 
     Raises InputError where the machine lacks a size, a schedule doesn't fit the operator or is
@@ -135,6 +135,10 @@ def works(
         raise InputError(f"--schedule {schedule} is for operators that are not fused: leave it out")
     chip, sm = (BOUNDARIES[at].M(machine, graph.dtype) for at in (L2_DRAM, SM_L2))
     named = {op.name: op for op in graph.operators}
+    if isinstance(fusion, str):
+        found = fused(graph, fusion, chip, within=sm)
+    else:
+        found = partition(graph, fusion, chip, "file")
     return [
         work_of(
             [named[x] for x in one.names],
@@ -142,7 +146,7 @@ def works(
              for at, words in M.items()},
             graph, times,
         )
-        for one in fused(graph, fusion, chip, within=sm).groups
+        for one in found.groups
     ]  # fmt: skip
 
 
