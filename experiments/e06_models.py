@@ -202,10 +202,10 @@ def draw(folder: Path, stem: Path) -> list[Path]:
                 axes.set_xlabel(f"FLOP per byte at {at}")
                 axes.tick_params(labelbottom=True)
             line[0].set_ylabel("TFLOP/s of matrix products, fp16")
-        figure.suptitle("Attention of one layer and a product: the least time's place at each "
-                        "boundary, and what an H200 measured")  # fmt: skip
-        figure.tight_layout(rect=(0, 0.1, 1, 1))
-        _legend(figure, grid[0][0])
+        figure.suptitle("One layer's attention, and a product: least times beside the roofs of "
+                        "both boundaries; runs that were measured on an H200")  # fmt: skip
+        figure.tight_layout(rect=(0, 0.09, 1, 1))
+        _legends(figure, grid[0][0])
         return save(figure, stem)
 
 
@@ -241,16 +241,23 @@ def _points(axes: Any, column: str, runs: Rows) -> None:
                       markersize=6, markerfacecolor="none", zorder=4)  # fmt: skip
 
 
-def _legend(figure: Any, axes: Any) -> None:
-    handles = [axes.plot([], [], "o", color=c, label=x)[0] for x, c in _COLOURS.items()]
-    handles += [
-        axes.plot([], [], m, color="grey", label=NAMES.get(x, x))[0] for x, m in _MARKS.items()
+def _legends(figure: Any, axes: Any) -> None:
+    """What colours say, what shapes say, and how measured runs are drawn."""
+    schedules = [axes.plot([], [], "o", color=c, label=x)[0] for x, c in _COLOURS.items()]
+    models = [
+        axes.plot([], [], m, color="grey", label=NAMES.get(x, "product"))[0]
+        for x, m in _MARKS.items()
     ]
-    handles += [
-        axes.plot([], [], m, color=c, markerfacecolor="none", label=f"measured: {x}")[0]
+    runs = [
+        axes.plot([], [], m, color=c, markerfacecolor="none", label=x)[0]
         for x, (m, c) in _RUNS.items()
     ]
-    figure.legend(handles=handles, loc="lower center", ncols=6, fontsize=8.5)
+    for handles, title, place, columns in (
+        (schedules, "colour: schedule", 0.17, 3), (models, "shape: model", 0.49, 3),
+        (runs, "measured on an H200", 0.83, 3),
+    ):  # fmt: skip
+        figure.legend(handles=handles, title=title, loc="lower center", ncols=columns,
+                      bbox_to_anchor=(place, 0), fontsize=9)  # fmt: skip
 
 
 EXPERIMENT = Experiment("e06_models", tables, draw)

@@ -1,10 +1,10 @@
 """The memory wall: arithmetic against bandwidth against capacity, from a P100 to a B200.
 
-Bandwidth is that of L2 ↔ DRAM, and a ridge is the dense peak of 16 bits over it, in FLOP per byte.
+Bandwidth is that of L2↔DRAM, and a ridge is the dense peak of 16 bits over it, in FLOP per byte.
 Tensor cores came with the V100; the P100's fp16 has none, so factors against it compare two kinds
 of units, and fp32 without tensor cores stands beside them.
 
-An operator's bytes at L2 ↔ DRAM are what it can't do without: each input is read once and each
+An operator's bytes at L2↔DRAM are what it can't do without: each input is read once and each
 output written once, in words of 2 bytes.  A multiply-add is 2 FLOP; additions, products, divisions,
 exponentials and tanh are 1 each; comparisons are none.
 """
@@ -161,7 +161,7 @@ def _at(one: Operator, machine: Hardware) -> dict[str, Any]:
         "operator": one.name, "rule": one.rule, "flop": one.flop, "words": one.words,
         "flop_per_dram_byte": digits(one.intensity, 4), "machine": machine.name,
         "ridge_flop_per_dram_byte": digits(ridge(machine), 4),
-        "limit": "L2 ↔ DRAM" if under else "arithmetic",
+        "limit": "L2↔DRAM" if under else "arithmetic",
         "of_peak": digits(min(1.0, one.intensity / ridge(machine)), 4),
     }  # fmt: skip
 
@@ -194,7 +194,7 @@ GROWTH = {
     "peak_over_p100": "fp16 FLOP/s (tensor cores from V100 on)",
     "fp32_over_p100": "fp32 FLOP/s, no tensor cores",
     "capacity_over_p100": "DRAM capacity",
-    "bandwidth_over_p100": "bandwidth of L2 ↔ DRAM",
+    "bandwidth_over_p100": "bandwidth of L2↔DRAM",
 }
 
 
@@ -236,7 +236,7 @@ def _ridges(axes: Any, machines: Rows, operators: Rows) -> None:
     ticks = (0.1, 1, 10, 100, 1000)
     axes.set(yscale="log", ylim=(0.08, 1200), ylabel="FLOP per byte between L2 and DRAM",
              title="Ridges of 16 bits (bars) and operators (lines):\n"
-             "where a line is inside a bar, L2 ↔ DRAM is the limit")  # fmt: skip
+             "where a line is inside a bar, L2↔DRAM is the limit")  # fmt: skip
     axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
     axes.grid(visible=False, axis="x")
 

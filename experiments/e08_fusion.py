@@ -1,6 +1,6 @@
 """Fusion: k element-wise operators move 2n words instead of 2kn, and a layer moves half.
 
-Words at L2 ↔ DRAM, with M = what the chip of an H200 holds in words of 2 bytes.  A chain is k
+Words at L2↔DRAM, with M = what the chip of an H200 holds in words of 2 bytes.  A chain is k
 element-wise operators on n words.  The layers are those of published models; each is put into
 kernels by every fusion that it has, by the best one, by the best one whose kernels fit in an SM,
 too, and by the best one that may keep tiles between two contractions.
@@ -95,7 +95,7 @@ def _chains(axes: Any, rows: Rows) -> None:
     for name, label in (("none", "one by one: 2kn"), ("best", "one kernel: 2n")):
         axes.plot(k, [r[f"words_{name}"] / 2**20 for r in rows], "o-", color=COLOURS[name],
                   label=label)  # fmt: skip
-    axes.set(xlabel="element-wise operators k", ylabel="words at L2 ↔ DRAM (Mi)",
+    axes.set(xlabel="element-wise operators k", ylabel="words at L2↔DRAM (Mi)",
              ylim=(0, None), title=f"A chain on n = {rows[0]['n'] >> 20} Mi words")  # fmt: skip
     axes.set_xticks([1, 4, 8, 12, 16])
     axes.legend()
@@ -113,7 +113,7 @@ def _layers(axes: Any, rows: Rows) -> None:
                           label=SAID[how] if at == 0 else None)  # fmt: skip
     axes.set_yticks(range(len(names)), [" ".join(x) for x in names])
     axes.invert_yaxis()
-    axes.set(xlabel="words at L2 ↔ DRAM, of those without fusion", xlim=(0, 1.02),
+    axes.set(xlabel="words at L2↔DRAM, of those without fusion", xlim=(0, 1.02),
              title="A layer, M = last cache of an H200")  # fmt: skip
     axes.grid(axis="y", visible=False)
     figure = axes.get_figure()

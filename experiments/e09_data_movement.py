@@ -10,6 +10,7 @@ whichever boundary.
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -242,7 +243,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     classes, kernels = read_csv(folder / "classes.csv"), read_csv(folder / "fused.csv")
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5.4), width_ratios=(1, 1.35))
+        figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5.4), width_ratios=(1, 1.1))
         _shares(left, classes)
         _kernels(right, kernels)
         figure.suptitle("BERT-large's encoder layer, forward and backward: B = 8, L = 512")
@@ -251,7 +252,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
 
 
 def _shares(axes: Any, classes: Rows) -> None:
-    bars = ("flop (this rule)", "words in and out", "time on a V100\n(published)")
+    bars = ("flop", "words in and out", "time on a V100\n(published)")
     columns = ("share_of_flop_percent", "share_of_words_percent",
                "published_share_of_time_v100_percent")  # fmt: skip
     below = [0.0] * len(bars)
@@ -260,9 +261,14 @@ def _shares(axes: Any, classes: Rows) -> None:
         axes.bar(bars, values, bottom=below, color=PALETTE[k], label=row["class"], width=0.6)
         for x, (value, base) in enumerate(zip(values, below, strict=True)):
             if value > 4:
-                axes.text(x, base + value / 2, f"{value:.1f}%", ha="center", va="center")
+                axes.text(x, base + value / 2, f"{value:.1f}%", ha="center", va="center",
+                          color="white", fontweight="bold")  # fmt: skip
         below = [a + b for a, b in zip(below, values, strict=True)]
-    axes.set(ylabel="share in %", ylim=(0, 118), yticks=range(0, 101, 20))
+    small = [r for r in classes if r[columns[0]] <= 4]
+    axes.text(0, 101, "\n".join(f"{r['class']} {r[columns[0]]:.2g}%" for r in small[::-1]),
+              ha="center", va="bottom", fontsize=8.5)  # fmt: skip
+    axes.set(title="Shares by class", ylabel="share in %", xlim=(-0.6, 2.5), ylim=(0, 122),
+             yticks=range(0, 101, 20))  # fmt: skip
     axes.legend(loc="upper center", ncols=3, fontsize=9)
 
 
@@ -276,11 +282,18 @@ def _kernels(axes: Any, kernels: Rows) -> None:
     for y, r in zip(places, rows, strict=True):
         axes.text(r["words_alone"] / 1e6, y, f"  −{r['saved_percent']:.0f}%", va="center",
                   fontsize=8.5)  # fmt: skip
-    axes.set_yticks(places, [r["kernel"] for r in rows])
+    axes.set_yticks(places, [_members(r) for r in rows], fontsize=8.5)
     axes.margins(x=0.12)
-    axes.set_xlabel("words in and out, in 10⁶")
-    axes.set_title("the paper's kernels", fontsize=11)
+    axes.set_xlabel("words in and out, each once: the least at either boundary (10⁶)")
+    axes.set_title("Kernels of Ivanov et al.")
     axes.legend(loc="lower right")
+
+
+def _members(row: dict[str, Any]) -> str:
+    """A kernel and its operators; lines break between operators only."""
+    text = f"{row['kernel']}: {row['operators']}".replace(" ", "_").replace(",_", ", ")
+    lines = textwrap.wrap(text, 46, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("_", " ")
 
 
 EXPERIMENT = Experiment("e09_data_movement", tables, draw)

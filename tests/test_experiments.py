@@ -166,7 +166,7 @@ def test_the_wall_against_sums_by_hand() -> None:
     assert by_name["residual add"]["flop_per_dram_byte"] == pytest.approx(1 / 6, rel=1e-3)
     for r in rows:
         inside = r["flop_per_dram_byte"] < r["ridge_flop_per_dram_byte"]
-        assert r["limit"] == ("L2 ↔ DRAM" if inside else "arithmetic")
+        assert r["limit"] == ("L2↔DRAM" if inside else "arithmetic")
     for r in read_csv(ROOT / "experiments/data/e07_wall/machines.csv"):
         ridge = 1000 * r["peak_tflop_per_s"] / r["dram_gb_per_s"]
         assert r["ridge_flop_per_dram_byte"] == pytest.approx(ridge, rel=1e-3)

@@ -57,7 +57,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         low = min([*xs, *(high / s / 4 for s in speeds.values())]) / 3
         far = max([*xs, *(high / s for s in speeds.values())]) * 3
         for at, speed in speeds.items():
-            said = f"{at}: {speed * 1e3:,.0f} GB/s, ridge {high / speed:,.3g}"
+            said = f"{at}: {speed * 1e3:,.0f} GB/s, ridge {high / speed:,.3g} FLOP/B"
             axes.plot([low, high / speed], [low * speed, high], color=_DRAWN[at][2], zorder=1,
                       label=said)  # fmt: skip
         start = min((high / s for s in speeds.values()), default=low)
