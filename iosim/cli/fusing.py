@@ -45,7 +45,8 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", *_SEARC
     help="none, paper, inductor-cpu, best (by default), file (the graph's own), or .json",
 )
 @opt.memory()
-@click.option("--within", metavar="SIZE", help="words in which each kernel of best fits, too")
+@click.option("--within", metavar="SIZE", help="words of a second fast memory, in "
+              "which kernels of best fit and move no more than their operators alone")  # fmt: skip
 @opt.machine()
 @click.option(
     "--boundary", help="whose M a machine gives: dram (L2↔DRAM, by default) or sm (SM↔L2)"
