@@ -214,10 +214,10 @@ def _faster() -> Rows:
 def _mue() -> Rows:
     """Memory usage efficiency, (Q/D)·(B/B̂), of the recorded decoding on an H200.
 
-    Q: compulsory bytes; D: bytes that the schedule moves, its scratch included, of which L2 may
-    hold some; B: D over the time; B̂: the bandwidth of HBM.  Introduced by Fuhrer et al., GMD
-    11:1665-1681, 2018 (doi 10.5194/gmd-11-1665-2018), whose abstract names it; the formula is as
-    others quote it.
+    Q: compulsory bytes; D: bytes that the schedule moves at SM↔L2, its scratch included, of which
+    L2 may hold some; B: D over the time; B̂: the bandwidth of HBM.  In the product D cancels, and it
+    is of L2↔DRAM.  Introduced by Fuhrer et al., GMD 11:1665-1681, 2018
+    (doi 10.5194/gmd-11-1665-2018), whose abstract names it; the formula is as others quote it.
     """
     speed = machine("h200").dram_bytes_per_s
     found = []
