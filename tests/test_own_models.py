@@ -80,7 +80,7 @@ BAD: list[tuple[str, str, str]] = [
     ("a.json", "[1", "cannot read"),
     ("a.json", "[1]", "a.json: model_type is None"),
     ("a.json", json.dumps(LLAMA | {"model_type": "rwkv"}), "model_type is 'rwkv'"),
-    ("a.json", json.dumps(LLAMA | {"hidden_size": None}), "no value for hidden"),
+    ("a.json", json.dumps(LLAMA | {"hidden_size": None}), "no value for hidden (hidden_size)"),
     ("a.json", json.dumps(BERT | {"hidden_act": "silu"}), "unknown activation 'silu'"),
     ("a.json", json.dumps(GPT2 | {"n_embd": "wide"}), "hidden = 'wide'"),
 ]

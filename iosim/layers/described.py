@@ -45,11 +45,12 @@ def described(path: str | Path) -> Config:
     key or a value that can't be, or is of a model_type that is not in `PUBLISHED`.
     """
     where = Path(path)
-    told = _published(where) if where.suffix == ".json" else _written(where)
+    told, theirs = _published(where) if where.suffix == ".json" else (_written(where), {})
     try:
         needed = [f.name for f in fields(Config) if f.default is MISSING and f.name != "name"]
         if missing := [name for name in needed if name not in told]:
-            raise InputError(f"no value for {', '.join(missing)}: give every one of them")
+            said = ", ".join(f"{x} ({theirs[x]})" if x in theirs else x for x in missing)
+            raise InputError(f"no value for {said}: give every one of them")
         for name in ("name", "family", "activation", "source"):
             if not isinstance(told.get(name, ""), str):
                 raise InputError(f"{name} must be text, got {told[name]!r}")
@@ -68,7 +69,8 @@ def _written(where: Path) -> dict[str, Any]:
     return told
 
 
-def _published(where: Path) -> dict[str, Any]:
+def _published(where: Path) -> tuple[dict[str, Any], Mapping[str, str]]:
+    """What is told, by our names; and the file's names for them."""
     try:
         if not where.is_file():
             what = "it is no file" if where.exists() else "there is no such file"
@@ -88,4 +90,4 @@ def _published(where: Path) -> dict[str, Any]:
     if kind == "gpt2" and "hidden" in told:
         wide = told["hidden"] if isinstance(told["hidden"], int) else 0
         told.setdefault("feed_forward", 4 * wide)
-    return {"name": where.parent.name or where.stem, "family": family, **told}
+    return {"name": where.parent.name or where.stem, "family": family, **told}, keys

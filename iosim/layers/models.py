@@ -144,5 +144,5 @@ def config(name: str) -> Config:
         return described(name)
     if name not in CONFIGS:
         near = closest(name, CONFIGS)
-        raise InputError(f"unknown model {name!r}: {near}, or a file, .toml or config.json")
+        raise InputError(f"unknown model {name!r}: {near}; or name a file, .toml or config.json")
     return CONFIGS[name]
