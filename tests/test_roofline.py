@@ -424,7 +424,9 @@ def test_a_graph_of_ones_own(tmp_path: Path) -> None:
     assert (one["name"], one["class"]) == ("linear + gelu", "contraction")
     assert one["dram_bytes"] == 2 * (4096 * 1024 + 1024 * 512 + 4096 * 512)
     file.write_text(f'{GRAPH}\n[groups]\nboth = ["linear", "gelu"]\n')
-    assert told(*words, "--fusion", "file")["operators"] == [one]
+    grouped = told(*words, "--fusion", "file")
+    assert grouped["operators"] == [one]
+    assert grouped["title"].endswith(", fusion file")
     file.write_text(GRAPH)
     for more, said in (
         (("--batch", "2"), "--batch is not of a graph"), (("--dtype", "fp16"), "its own: bf16"),

@@ -160,6 +160,11 @@ def _settings(name: str, told: dict[str, str]) -> dict[str, int]:
     return {"devices": parse_int("devices", told.pop("devices"))} if has else {}
 
 
+def _fused(how: str) -> str:
+    """Of a title: the fusion, where there is one."""
+    return "" if how == "none" else f", fusion {how}"
+
+
 def _unknown(roof: Roof) -> tuple[str, ...]:
     return tuple(roof.unknown())
 
@@ -173,7 +178,8 @@ def _of_graph(written: Written, given: Mapping[str, str], roof: Roof) -> _Answer
     if fusion == "file" and not (fusion := written.kernels()):
         raise InputError("fusion file is the groups of a graph's file: give --graph FILE with some")
     kernels = roof.timed_all(works(graph, roof.machine, schedule=schedule, fusion=fusion))
-    return _Answer(graph.name, Roofline(roof, graph.dtype, kernels), notes=_unknown(roof))
+    title = graph.name + _fused(given.get("fusion", "none"))
+    return _Answer(title, Roofline(roof, graph.dtype, kernels), notes=_unknown(roof))
 
 
 _OF_MODEL = ("phase", "batch", "N", "tokens", "attention", "devices", "fusion")
@@ -226,6 +232,7 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     title = f"{name}, {phase}, batch {batch:,}, N = {numbers['N']:,}" + (
         f", {numbers['tokens']:,} tokens a step" if numbers["tokens"] > 1 else "") + (
         f", {numbers['devices']:,} devices" if numbers["devices"] > 1 else "")  # fmt: skip
+    title += _fused(fusion)
     notes = (does_not_fit(holds, roof.machine), *_unknown(roof))
     if ahead is not None and ahead > batch:
         notes = (*notes, does_not_fit(kept(at(ahead)), roof.machine, ahead))
