@@ -65,6 +65,15 @@ def test_none_is_what_each_operator_moves_alone(bert: Graph) -> None:
     assert none.words == sum(op.words_in + op.words_out for op in bert.operators)
 
 
+def test_attention_that_does_not_fit_is_left_apart() -> None:
+    # FlashAttention needs 3d + 3 = 195 words; products and streams need 3.
+    graph = layer("gpt2", "prefill", batch=1, N=8)
+    for M, one in ((3, False), (194, False), (1200, True)):
+        with_, without = (fused(graph, "best", M, intermediate_tiles=x) for x in (True, False))
+        assert any({"scores", "weighted sum"} <= set(k.names) for k in with_.groups) == one
+        assert (with_.words < without.words) == one
+
+
 def test_intermediate_tiles_make_attention_one_kernel_where_nothing_reads_between() -> None:
     prefill = layer("gpt2", "prefill", batch=8, N=512)
     without, with_ = (fused(prefill, "best", M, intermediate_tiles=x) for x in (False, True))

@@ -8,7 +8,7 @@ attention, and its words are those of the attention schedule that moves the fewe
 
 from __future__ import annotations
 
-from iosim.errors import InputError
+from iosim.errors import CapacityError, InputError
 from iosim.fusion.members import Axes, Illegal, Members
 from iosim.layers.traffic import Crossing, moved
 from iosim.operators import Operand, Operator, operator
@@ -26,7 +26,7 @@ def attention(part: Members, M: int) -> Crossing:
         return moved(as_operator(part), M)
     except Illegal:
         raise
-    except InputError as error:
+    except (CapacityError, InputError) as error:
         raise Illegal(str(error)) from None
 
 
