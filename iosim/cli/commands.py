@@ -64,7 +64,7 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     ),
     "graph": (
         "iosim.cli.graphs:graph",
-        "Print a graph of one's own: flop and words of each operator, and of each class.",
+        "Print the operators of a graph: class, flop, words read and written, and sums by class.",
     ),
     "machines": (
         "iosim.cli.machines:machines",
