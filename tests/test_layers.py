@@ -426,7 +426,7 @@ def test_devices_sum_every_gradient() -> None:
 # ---- bad input -----------------------------------------------------------------------------------
 
 TOLD = [
-    ({"model": "lama3-8b"}, "unknown model 'lama3-8b': did you mean 'llama3-8b'?, or name a file, "
+    ({"model": "lama3-8b"}, "unknown model 'lama3-8b': did you mean 'llama3-8b'?; or name a file, "
      ".toml or config.json"),
     ({"phase": "decoding"}, "unknown phase 'decoding': did you mean 'decode'?"),
     ({"attention": "fuse"}, "unknown attention 'fuse': did you mean 'fused'?"),
