@@ -99,3 +99,18 @@ def test_a_kernel_reads_as_much_of_a_table_as_its_hungriest_operator() -> None:
         reads, _ = graph.part({op.name for op in ops})
         assert reads["T"] == 80
     assert Graph("alone", (look,)).part({"look"})[0]["T"] == 12
+
+
+@pytest.mark.parametrize("fusion", ["none", "best"])
+def test_a_view_is_no_kernel(fusion: str) -> None:
+    """It would take the time of a launch."""
+    x, y, z = (operand(name, "t i", S) for name in ("X", "Y", "Z"))
+    shown = operand("shown", "i t", S)
+    graph = Graph("seen", (
+        operator("relu", "relu", [x], [y]), operator("view", "view", [y], [shown]),
+        operator("gelu", "gelu", [shown], [z]),
+    ))  # fmt: skip
+    names = [one.name for one in works(graph, machine("h100"), fusion=fusion)]
+    assert "view" not in names
+    assert "relu" in " ".join(names)
+    assert "gelu" in " ".join(names)

@@ -109,7 +109,7 @@ def works(
     graph: Graph, machine: Hardware, times: int = 1, *, schedule: str | None = None,
     fusion: str | Sequence[Sequence[str]] = "none", boundaries: Collection[str] = tuple(BOUNDARIES),
 ) -> list[Work]:  # fmt: skip
-    """The kernels of a graph.
+    """The kernels of a graph.  Views of tensors, which compute and move nothing, are none.
 
     Args:
         graph: the operators.
@@ -130,6 +130,7 @@ def works(
         return [
             work_of([op], {at: moved(op, words, schedule) for at, words in M.items()}, graph, times)
             for op in graph.operators
+            if not _is_view(op, graph)
         ]
     if schedule is not None:
         raise InputError(f"--schedule {schedule} is for operators that are not fused: leave it out")
@@ -147,7 +148,12 @@ def works(
             graph, times,
         )
         for one in found.groups
+        if not all(_is_view(named[x], graph) for x in one.names)
     ]  # fmt: skip
+
+
+def _is_view(op: Operator, graph: Graph) -> bool:
+    return all(t.name in graph.views for t in op.writes)
 
 
 def works_of(
