@@ -57,6 +57,6 @@ def totals(
         except Absent:
             continue
         except InputError as error:
-            row["note"] = str(error)
+            row["note"] = str(error).removeprefix(f"{how}: ")
         answers.append(row)
     return answers
