@@ -30,6 +30,19 @@ from iosim.tiling.rules import choose_tiles
 PROGRAM = iosim.algorithm("block_sparse").program
 
 
+def scores_times_v(b: Any, B_r: Any, B_c: Any) -> None:
+    """The marked tiles of S, stored before, times V."""
+    for h in b.grid("heads"):
+        for i in b.grid("N", B_r):
+            o = b.zeros("o", i, "d")
+            for j in b.tiles("N_k", B_c, where=("blocks", i)):
+                s, v = b.load("S", h, i, j), b.load("V", h, j, "d")
+                b.op("matmul_nn", o, s, v)
+                b.free(s, v)
+            b.store(o, "O", h, i, "d")
+            b.free(o)
+
+
 def stream_keys(b: Any) -> None:
     """Grid loops under a mask, chunks of d inside them, and a second loop under the same mask."""
     B_r, B_c = b.tile_sizes("N", "B_r")[0], b.tile_sizes("N_k", "B_c")[0]
@@ -45,15 +58,7 @@ def stream_keys(b: Any) -> None:
                     b.free(q, k)
                 b.store(s, "S", h, i, j)
                 b.free(s)
-    for h in b.grid("heads"):
-        for i in b.grid("N", B_r):
-            o = b.zeros("o", i, "d")
-            for j in b.tiles("N_k", B_c, where=("blocks", i)):
-                s, v = b.load("S", h, i, j), b.load("V", h, j, "d")
-                b.op("matmul_nn", o, s, v)
-                b.free(s, v)
-            b.store(o, "O", h, i, "d")
-            b.free(o)
+    scores_times_v(b, B_r, B_c)
 
 
 def stream_rows(b: Any) -> None:

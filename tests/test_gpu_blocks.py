@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import walking
-from test_blocks import stream_rows
+from test_blocks import scores_times_v, stream_rows
 
 import iosim
 from iosim.gpu import EmitError, InStep, emit, interpret
@@ -34,15 +34,7 @@ def stream_keys(b: Any) -> None:
                     b.free(k)
                 b.store(s, "S", h, i, j)
                 b.free(s, held)
-    for h in b.grid("heads"):
-        for i in b.grid("N", B_r):
-            o = b.zeros("o", i, "d")
-            for j in b.tiles("N_k", B_c, where=("blocks", i)):
-                s, v = b.load("S", h, i, j), b.load("V", h, j, "d")
-                b.op("matmul_nn", o, s, v)
-                b.free(s, v)
-            b.store(o, "O", h, i, "d")
-            b.free(o)
+    scores_times_v(b, B_r, B_c)
 
 
 def two_masks(b: Any) -> None:

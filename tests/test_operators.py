@@ -15,6 +15,7 @@ from iosim.errors import InputError
 from iosim.layers.backward import backward
 from iosim.layers.graph import Graph
 from iosim.operators import OPERATORS, Operand, operand, operator
+from iosim.operators.flop import flop
 
 CASES = [*SHAPED, *plain_by_hand.CASES]
 STRICT = [case for case in CASES if case.kind not in plain_by_hand.LOOSE]
@@ -278,3 +279,13 @@ def test_rows_of_experts_that_do_not_fit() -> None:
     logits, best = operand("L", "b j e", S), operand("T", "b j v", S)
     with pytest.raises(InputError, match=r"with one of at most 4 in the place of e"):
         operator("top", "top_k", [logits], [best, best.called("n")], "e")
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [(np.arctan, "arctan"), (np.add.accumulate, "add.accumulate"), (np.median, "median")],
+)
+def test_a_function_without_a_rule_is_one_line(code: Any, name: str) -> None:
+    with pytest.raises(InputError, match=rf"no flop are known of NumPy's {name}: use others") as e:
+        flop(code, (4, 3))
+    assert "\n" not in str(e.value)

@@ -33,6 +33,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from iosim.errors import InputError
+
 Shape = tuple[int, ...]
 
 ONE = frozenset(
@@ -81,11 +83,17 @@ class Tally:
 def flop(code: Callable[..., Any], *shapes: Shape) -> int:
     """The flop of NumPy code on arrays of these shapes.
 
-    Raises NotImplementedError for a NumPy function that the rule doesn't know.
+    Raises InputError for a NumPy function that the rule doesn't know.
     """
     tally = Tally()
     code(*(Outline(shape, tally) for shape in shapes))
     return tally.flop
+
+
+def _unknown(name: str) -> InputError:
+    return InputError(
+        f"no flop are known of NumPy's {name}: use others, or add it to iosim/operators/flop.py"
+    )
 
 
 @dataclass(eq=False)
@@ -125,7 +133,7 @@ class Outline(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         name = ufunc.__name__
         if name not in ONE | NONE:
-            raise NotImplementedError(f"no flop are known of NumPy's {name}")
+            raise _unknown(name)
         if method == "__call__":
             found = self._of(np.broadcast_shapes(*map(np.shape, inputs)))
             self.tally.flop += found.size * (name in ONE)
@@ -133,14 +141,14 @@ class Outline(NDArrayOperatorsMixin):
         if method == "reduce":
             self.tally.flop += inputs[0].size * (name in ONE)
             return self._reduced(inputs[0], options.get("axis"), options.get("keepdims", False))
-        raise NotImplementedError(f"no flop are known of {name}.{method}")
+        raise _unknown(f"{name}.{method}")
 
     def __array_function__(
         self, function: Any, types: Any, given: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         known = _FUNCTIONS.get(function.__name__)
         if known is None:
-            raise NotImplementedError(f"no flop are known of NumPy's {function.__name__}")
+            raise _unknown(function.__name__)
         return known(self, *given, **options)
 
     def _of(self, shape: Sequence[int]) -> Outline:

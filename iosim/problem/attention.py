@@ -18,13 +18,14 @@ from iosim.problem.form import (
     axis,
     option,
 )
+from iosim.problem.heads import SharedHeads
 from iosim.problem.seen import Visible, seen
 
 LOWER_RIGHT, UPPER_LEFT = "lower right", "upper left"
 
 
 @dataclass(frozen=True, repr=False)
-class Attention(BaseProblem):
+class Attention(SharedHeads, BaseProblem):
     """O = softmax(QKᵀ)V for `heads` independent heads (batch × heads).
 
     Shapes: Q is (heads, N, d), K (kv_heads, N_k, d), V (kv_heads, N_k, d_v), O (heads, N, d_v).
@@ -80,16 +81,6 @@ class Attention(BaseProblem):
     def keys(self) -> int:
         """Columns of a score matrix: N_k, or N where it is not given."""
         return self.N if self.N_k is None else self.N_k
-
-    @property
-    def values(self) -> int:
-        """Columns of V and O: d_v, or d where it is not given."""
-        return self.d if self.d_v is None else self.d_v
-
-    @property
-    def groups(self) -> int:
-        """Heads of K and V: kv_heads, or heads where it is not given."""
-        return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
     def limits(self) -> tuple[int | None, int | None]:

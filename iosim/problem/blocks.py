@@ -20,12 +20,13 @@ from iosim.problem.form import (
     axis,
     option,
 )
+from iosim.problem.heads import SharedHeads
 
 CAUSAL = Mask(left=False, right="causal", sinks=False, shift=True)
 
 
 @dataclass(frozen=True, repr=False)
-class BlockSparse(BaseProblem):
+class BlockSparse(SharedHeads, BaseProblem):
     """O = softmax(QKᵀ)V over the scores that a block mask marks, the same for all heads.
 
     The mask belongs to the tiles and is given with them, when a schedule is bound.  Shapes: Q is
@@ -65,16 +66,6 @@ class BlockSparse(BaseProblem):
     def beside_attention(cls, N: int, d: int, heads: int) -> BlockSparse:
         """Attention of these sizes."""
         return cls(N, N, d, heads)
-
-    @property
-    def values(self) -> int:
-        """Columns of V and O: d_v, or d where it is not given."""
-        return self.d if self.d_v is None else self.d_v
-
-    @property
-    def groups(self) -> int:
-        """Heads of K and V: kv_heads, or heads where it is not given."""
-        return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
     def form(self) -> Form:

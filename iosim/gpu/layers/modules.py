@@ -9,6 +9,7 @@ compiler notes for each node.  Parameters are called as in the graph (`Layer.wei
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ from iosim.layers.blocks import Ask
 RANGE = "iosim: "  # what the names of ranges begin with
 
 
-class LayerStep(nn.Module):  # type: ignore[misc]
+class LayerStep(nn.Module, ABC):  # type: ignore[misc]
     """A module that covers operators of the graph, named as there."""
 
     def __init__(self, *covers: str) -> None:
@@ -35,9 +36,9 @@ class LayerStep(nn.Module):  # type: ignore[misc]
         with torch.profiler.record_function(RANGE + self.covers[0]):
             return self._run(*x)
 
+    @abstractmethod
     def _run(self, *x: Any) -> Any:
         """What it computes."""
-        raise NotImplementedError
 
 
 class Linear(LayerStep):
