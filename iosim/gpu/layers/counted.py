@@ -22,6 +22,7 @@ from iosim.gpu.layers.trace import Launch
 from iosim.gpu.records.counters import read_launches
 
 _XBAR_READ, _XBAR_WRITE = "l1tex__m_xbar2l1tex_read_bytes", "l1tex__m_l1tex2xbar_write_bytes"
+_TENSOR = "sm__ops_path_tensor"
 _SASS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 # What is counted → names of which the first that the machine has is read.
 COUNTERS: dict[str, tuple[str, ...]] = {
@@ -33,17 +34,22 @@ COUNTERS: dict[str, tuple[str, ...]] = {
     "bulk_store": (f"{_XBAR_WRITE}_mem_global_op_tma_st.sum",),
     "reduced": (f"{_XBAR_WRITE}_mem_global_op_red.sum",),
     "bulk_reduced": (f"{_XBAR_WRITE}_mem_global_op_tma_red.sum",),
-    "tensor_flop": (
-        "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
-        "sm__ops_path_tensor_src_fp16_dst_fp32_sparsity_off.sum",
+    # Hopper counts the products of a warp and those of a group of warps apart; others have one sum.
+    "warp_flop": (
+        f"{_TENSOR}_op_hmma_src_fp16_dst_fp32_sparsity_off.sum",
+        f"{_TENSOR}_src_fp16_dst_fp32_sparsity_off.sum",
+        f"{_TENSOR}_src_fp16_dst_fp32.sum",
     ),
+    "group_flop": (f"{_TENSOR}_op_hgmma_src_fp16_sparsity_off.sum",),
     **{f"{op}_fp32": (_SASS.format(f"f{op}"),) for op in ("add", "mul", "fma")},
     **{f"{op}_fp16": (_SASS.format(f"h{op}"),) for op in ("add", "mul", "fma")},
 }
 # FLOP of one of each: an instruction of fp16 works on two words.
 _FLOP = {"add_fp32": 1, "mul_fp32": 1, "fma_fp32": 2, "add_fp16": 2, "mul_fp16": 2, "fma_fp16": 4}
 ORDINARY = tuple(_FLOP)  # these are counted by patching kernels, which takes a while
-_BYTES = tuple(x for x in COUNTERS if x not in (*_FLOP, "tensor_flop"))
+# Columns that are sums of several counters, each of those that the machine has.
+_SUMS = {"reduced": ("reduced", "bulk_reduced"), "tensor_flop": ("warp_flop", "group_flop")}
+_BYTES = tuple(x for x in COUNTERS if x not in (*_FLOP, *_SUMS["tensor_flop"]))
 
 # What runs before all else: x + 1 of so many words of 2 bytes, a product of n × n by n × n.
 STREAM_WORDS, PRODUCT_N = 2**26, 4096
@@ -100,9 +106,9 @@ def read_counted(path: Path) -> list[tuple[Counted, ...]]:
 def _one(there: Mapping[str, str], kernel: str, row: Mapping[str, str], where: str) -> Counted:
     values = {x: _value(row[name], f"{where}, {name}") for x, name in there.items() if name}
     plain = {x: values.get(x) for x in COLUMNS}
-    both = [values.get(x) for x in ("reduced", "bulk_reduced")]
-    known = [x for x in both if x is not None]
-    plain["reduced"] = sum(known) if known else None
+    for what, parts in _SUMS.items():
+        known = [x for x in map(values.get, parts) if x is not None]
+        plain[what] = sum(known) if known else None
     ordinary = [(n, values.get(x)) for x, n in _FLOP.items()]
     if all(x is not None for _, x in ordinary):
         plain["other_flop"] = sum(n * (x or 0) for n, x in ordinary)
