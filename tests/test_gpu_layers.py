@@ -327,6 +327,11 @@ def test_the_worker_runs_on_a_cpu_as_far_as_it_goes(monkeypatch, tmp_path):
     told = tasks.watched(asked, tmp_path / "profiled.json")
     assert [row["failed"] for row in told["rows"]] == ["", ""]
     assert len(seen) == 2
+    # What measuring left of its time is the counters'.
+    for took, failed in ((0.0, ["", ""]), (asked["measure_s"], [tasks.LATE] * 2)):
+        (tmp_path / "measured.json").write_text(json.dumps({**found, "took_s": took}))
+        told = tasks.watched({**asked, "profile_s": -1.0}, tmp_path / "profiled.json")
+        assert [row["failed"] for row in told["rows"]] == failed
     # No time: each run says so, and none is lost.
     late = tasks.measure({**asked, "measure_s": -1.0}, tmp_path / "measured.json")
     assert [row["failed"] for row in late["rows"]] == [tasks.LATE] * 2

@@ -48,7 +48,8 @@ class Spec:
 
     Attributes:
         runs: in order; those of one case follow each other and are timed in turn.
-        measure_s, profile_s: after so many seconds no more runs are started.
+        measure_s, profile_s: after so many seconds no more runs are started.  What measuring
+            leaves of its own, the counters have besides.
         cache: the name of a folder for compiled kernels, that of this record alone.
     """
 
@@ -88,6 +89,7 @@ class MeasuredRun:
 class _MeasuredFile:
     rows: tuple[MeasuredRun, ...]
     names: tuple[str, ...]
+    took_s: float = 0.0
     environment: dict[str, str] = field(default_factory=dict)
 
 
