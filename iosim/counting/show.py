@@ -32,19 +32,34 @@ def show(program: Program, instance: Instance | None = None) -> str:
         )
     if not isinstance(instance, Instance | None):
         raise InputError(f"show takes an instance, got {type(instance).__name__}: bind() it first")
-    params = ", ".join(p.name for p in program.params)
-    axes = dict.fromkeys(axis for t in program.tensors for axis in t.axes)
-    lines = [(f"{program.name}({', '.join(axes)}; {params})", "")]
+    lines = list(listing(program, instance))
     if instance is not None:
         sizes = ", ".join(f"{name} = {value:,}" for name, value in instance.values)
-        lines.append((f"  with {sizes}", ""))
-    lines += list(_lines(program.body, 1, (), None if instance is None else instance.env))
+        lines.insert(1, (f"  with {sizes}", ""))
     width = min(max((len(code) for code, note in lines if note), default=0) + 2, 60)
     text = "\n".join(f"{code:<{width}}{note}".rstrip() for code, note in lines) + "\n"
     if signs := legend(program, text):
         wide = max(len(sign) for sign, _ in signs)
         text += "signs\n" + "".join(f"  {sign:<{wide}}  {meaning}\n" for sign, meaning in signs)
     return text
+
+
+def listing(program: Program, instance: Instance | None = None) -> Iterator[tuple[str, str]]:
+    """The lines of `show`, each with its note: the program's own, then one for each node.
+
+    >>> from iosim import algorithm
+    >>> for code, note in listing(algorithm("copy").program):
+    ...     print(f"{code:<20} {note}".rstrip())
+    copy(n; B)
+      grid i in n by B:
+        load  x ← X[i]   # |i| words, in all n
+        store Y[i] ← x   # |i| words, in all n
+        free  x
+    """
+    params = ", ".join(p.name for p in program.params)
+    axes = dict.fromkeys(axis for t in program.tensors for axis in t.axes)
+    yield f"{program.name}({', '.join(axes)}; {params})", ""
+    yield from _lines(program.body, 1, (), None if instance is None else instance.env)
 
 
 def _lines(

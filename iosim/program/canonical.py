@@ -29,7 +29,7 @@ def canonical(program: Program) -> str:
     >>> [node["type"] for node in told["body"]]
     ['Loop']
     """
-    return json.dumps(_data(program), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(as_data(program), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def digest(program: Program) -> str:
@@ -37,17 +37,25 @@ def digest(program: Program) -> str:
     return hashlib.sha256(canonical(program).encode()).hexdigest()
 
 
-def _data(value: Any) -> Any:
+def as_data(value: Any) -> Any:
+    """A record of a program, and all that it holds, as a JSON value.
+
+    Raises TypeError for what has no canonical form.
+
+    >>> from iosim.program.index import Affine
+    >>> as_data(Affine(3, (("N", 1),)))
+    {'const': 3, 'terms': [['N', 1]], 'type': 'Affine'}
+    """
     if is_dataclass(value) and not isinstance(value, type):
         # What a program doesn't use is left out, so that its text stays when the language grows.
         told = {
-            f.name: _data(getattr(value, f.name))
+            f.name: as_data(getattr(value, f.name))
             for f in fields(value)
             if f.name not in _LATER or getattr(value, f.name) != f.default
         }
         return told | {"type": type(value).__name__}
     if isinstance(value, tuple):
-        return [_data(x) for x in value]
+        return [as_data(x) for x in value]
     if value is None or isinstance(value, (str, int)):
         return value
     raise TypeError(f"a program holds {value!r}, which has no canonical form: add one")

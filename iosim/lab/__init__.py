@@ -1,0 +1,1 @@
+"""The lab: programs, tables and exercises as JSON for a page that is built from `front`."""

@@ -1,0 +1,226 @@
+"""A program as the lab's page takes it: one JSON value, which is evaluated there.
+
+The value holds what Python knows of a program, so that the page needs no formula of its own:
+
+* ``tree``: the program as `iosim.program.canonical` tells it;
+* ``listing``: the lines of `iosim show`, each with the path of its node in the tree;
+* ``closed``: the closed forms of words and of the peak, as polynomials over a table of ``atoms``;
+* ``plans``: what is proven of the search for tiles, where the page can search exactly.
+
+A polynomial is a list of terms ``[coefficient, [atom, …]]``, whose atoms are numbers of entries in
+the table: names of sizes and tiles, or records of `iosim.counting.poly`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from iosim.algorithms import ALGORITHMS, Algorithm, algorithm
+from iosim.counting.closed import Level, close
+from iosim.counting.legend import legend
+from iosim.counting.poly import Atom, Poly, Sum
+from iosim.counting.show import listing, show
+from iosim.errors import InputError
+from iosim.problem import PROBLEMS, Form, Problem
+from iosim.program.canonical import as_data
+from iosim.program.ir import Load, Loop, Node, Program, Store, nodes
+from iosim.program.marks import masks
+from iosim.program.space import axes
+from iosim.tiling.candidates import DistinctTrips, candidates_of
+from iosim.tiling.lines import OccupancyLine
+from iosim.tiling.plan import Plan, plans
+
+# Of the value below; it rises when a page that reads it would have to change.
+VERSION = 1
+
+
+def program_data(program: Program, says: str = "", options: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A program with its closed forms as a JSON value.
+
+    Args:
+        says: what it is, in one line; by default what the registry says of its name.
+        options: names of the problem's options that it was traced for.
+
+    Raises:
+        InputError: it is no program.
+        ProgramError: it has no closed form.
+
+    >>> from iosim import algorithm
+    >>> told = program_data(algorithm("copy").program)
+    >>> told["sizes"], told["closed"]["counts"], told["atoms"]
+    (['n'], {'load X': [[1, [0]]], 'store Y': [[1, [0]]]}, ['n', 'B'])
+    >>> told["listing"][2]
+    {'code': '    load  x ← X[i]', 'note': '# |i| words, in all n', 'path': [0, 0]}
+    """
+    if not isinstance(program, Program):
+        raise InputError(
+            f"the lab takes a program, got {type(program).__name__}: pass its .program"
+        )
+    if not says and program.name in ALGORITHMS:
+        says = algorithm(program.name).title
+    table = _Atoms()
+    closed = close(program)
+    told = {
+        "version": VERSION,
+        "name": program.name,
+        "says": says,
+        "options": list(options),
+        "sizes": _sizes(program),
+        "roles": _roles(program),
+        "tree": as_data(program),
+        "listing": _listing(program),
+        "signs": [list(line) for line in legend(program, show(program))],
+        "masks": {
+            name: [{"axis": side.axis, "step": side.step} for side in sides]
+            for name, sides in masks(program).items()
+        },
+        "closed": {
+            "counts": {f"{way} {x}": table.poly(p) for (way, x), p in closed.counts.items()},
+            "peak": [table.level(level) for level in closed.peak],
+        },
+        "plans": _plans(program, table),
+    }
+    return told | {"atoms": table.told}
+
+
+def algorithm_data(of: Algorithm, problem: Problem | Form | None = None) -> dict[str, Any]:
+    """The program of an algorithm for a problem, or for all problems of one form.
+
+    Raises InputError for options that it doesn't support.
+
+    >>> from iosim import Attention, algorithm
+    >>> told = algorithm_data(algorithm("flash2"), Attention(64, 8, causal=True))
+    >>> told["options"], told["plans"]
+    (['causal'], None)
+    """
+    form = of.plain_form if problem is None else problem
+    options = form.options if isinstance(form, Form) else form.form.options
+    return program_data(of.program_for(form), of.title, options)
+
+
+@dataclass
+class _Atoms:
+    """The table of atoms: each is told once, and polynomials give its number."""
+
+    told: list[Any] = field(default_factory=list)
+    _places: dict[Atom, int] = field(default_factory=dict)
+
+    def poly(self, poly: Poly) -> list[Any]:
+        """The terms of a polynomial."""
+        return [[c, [self.atom(x) for x in monomial]] for monomial, c in poly.terms.items()]
+
+    def atom(self, atom: Atom) -> int:
+        """The number of an atom."""
+        if atom not in self._places:
+            self._places[atom] = len(self.told)
+            self.told.append(as_data(atom))
+        return self._places[atom]
+
+    def level(self, level: Level) -> dict[str, Any]:
+        """A candidate for the peak."""
+        return {
+            "words": self.poly(level.words),
+            "runs": [as_data(x) for x in level.conditions],
+            "over": [_head(loop) for loop in level.over],
+            "held": list(level.held),
+        }
+
+    def line(self, line: OccupancyLine) -> dict[str, Any]:
+        """An occupancy as a line in a tile."""
+        return {
+            "base": self.poly(line.base),
+            "slope": self.poly(line.slope),
+            "atom": None if line.atom is None else self.atom(line.atom),
+            "runs": sorted((as_data(x) for x in line.runs), key=str),
+        }
+
+
+def _head(loop: Loop) -> dict[str, Any]:
+    return {"tile": as_data(loop.tile), "span": as_data(loop.span), "step": loop.step}
+
+
+def _sizes(program: Program) -> list[str]:
+    """What binding takes besides tiles: the tensors' axes in their order, others, and limits."""
+    known = axes(program)
+    ordered = dict.fromkeys(x for t in program.tensors for x in t.axes if x in known)
+    return [*ordered, *(x for x in known if x not in ordered), *program.limits]
+
+
+def _roles(program: Program) -> dict[str, str]:
+    """Whether a tensor is an input, an output or scratch."""
+    made: dict[type[Any], set[str]] = {Load: set(), Store: set()}
+    for node in nodes(program.body):
+        if isinstance(node, (Load, Store)):
+            made[type(node)].add(node.tensor)
+    outputs = made[Store] - made[Load]
+    if program.problem in PROBLEMS:
+        outputs = {t.name for t in PROBLEMS[program.problem].outputs}
+    return {
+        t.name: "output" if t.name in outputs else "scratch" if t.name in made[Store] else "input"
+        for t in program.tensors
+    }
+
+
+def _listing(program: Program) -> list[dict[str, Any]]:
+    places: Iterator[list[int]] = itertools.chain([[]], _paths(program.body, []))
+    return [
+        {"code": code, "note": note, "path": path}
+        for (code, note), path in zip(listing(program), places, strict=True)
+    ]
+
+
+def _paths(body: tuple[Node, ...], at: list[int]) -> Iterator[list[int]]:
+    """The path of every node, parents first: positions in the bodies that lead to it."""
+    for k, node in enumerate(body):
+        yield [*at, k]
+        if isinstance(node, Loop):
+            yield from _paths(node.body, [*at, k])
+
+
+def _plans(program: Program, table: _Atoms) -> list[dict[str, Any]] | None:
+    """What the search for tiles may rely on; None where the page has no exact search.
+
+    Under a mask sums over tiles decide, and with a block mask tiles are given.
+    """
+    if masks(program):
+        return None
+    found = plans(program, frozenset())
+    if any(_follows(plan) for plan in found):
+        return None
+    return [_plan(program, plan, table) for plan in found]
+
+
+def _follows(plan: Plan) -> bool:
+    """Whether words or occupancies depend on edges of tiles, or tiles may be invalid."""
+    sums = any(isinstance(atom, Sum) for atom in plan.total.atoms())
+    return sums or bool(plan.constraints) or any(level.over for level in plan.levels)
+
+
+def _plan(program: Program, plan: Plan, table: _Atoms) -> dict[str, Any]:
+    names = {*plan.searched, *plan.spare}
+    lines: Mapping[str, Any] = plan.lines
+    return {
+        "total": table.poly(plan.total),
+        "peak": [table.level(level) for level in plan.levels],
+        "searched": list(plan.searched),
+        "spare": list(plan.spare),
+        "solvable": list(plan.solvable),
+        "lowest": sorted(plan.lowest),
+        "falls": sorted(plan.falls),
+        "candidates": {
+            p.name: "trips"
+            if isinstance(candidates_of(program, p, np.ones(1, np.int64), "all"), DistinctTrips)
+            else "every"
+            for p in program.params
+            if p.name in names
+        },
+        "lines": {
+            name: None if found is None else [table.line(line) for line in found]
+            for name, found in lines.items()
+        },
+    }
