@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# They need a browser: `pytest tests/browser` runs them.
+collect_ignore = ["browser"]
+
 settings.register_profile("iosim", deadline=None, derandomize=True)
 settings.load_profile("iosim")
 

@@ -78,6 +78,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.fusing:fuse",
         "Kernels that operators are put into, and the words that this saves at one boundary.",
     ),
+    "lab": (
+        "iosim.cli.lab:lab",
+        "Write the lab as one HTML page that needs no server and no network, and open it.",
+    ),
     "optimal": (
         "iosim.cli.pebbling:optimal",
         "Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.",

@@ -1,0 +1,6 @@
+export * from "./chart";
+export * from "./controls";
+export * from "./numbers";
+export * from "./player";
+export * from "./table";
+export * from "./tensors";

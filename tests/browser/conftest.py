@@ -1,0 +1,111 @@
+"""The lab in Chromium.  ``pytest`` alone does not collect this folder: it needs playwright.
+
+IOSIM_SCREENSHOTS names a folder for the pictures that tests take; without it there are none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from iosim.lab.page import page as written
+from iosim.lab.page import payload
+
+CHROMIUM = os.environ.get("IOSIM_CHROMIUM", "/usr/bin/chromium")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def data() -> dict[str, Any]:
+    """What the page shows, made once."""
+    return payload()
+
+
+@pytest.fixture(scope="session")
+def lab_file(data: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page, freshly written."""
+    path = tmp_path_factory.mktemp("lab") / "lab.html"
+    path.write_text(written(data), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a file from the disk; the test fails where the console has an error or a warning.
+
+    ``open_file(path, hash, width, height, scheme, **context)`` returns Playwright's page.
+    """
+    said: list[str] = []
+    contexts = []
+
+    def opened(
+        path: Path, hash: str = "", width: int = 1280, height: int = 720, scheme: str = "light",
+        **more: Any,
+    ) -> Page:  # fmt: skip
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme,
+            **({"reduced_motion": "no-preference"} | more),
+        )  # fmt: skip
+        contexts.append(context)
+        context.set_default_timeout(20_000)
+        page = context.new_page()
+        page.on(
+            "console", lambda x: said.append(x.text) if x.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda x: said.append(str(x)))
+        # Nothing is loaded but the file itself.
+        page.on("request", lambda x: None if x.url.startswith(("file:", "data:", "blob:"))
+                else said.append(f"asks for {x.url}"))  # fmt: skip
+        page.goto(path.as_uri() + hash)
+        page.wait_for_selector(".iosim-lab")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+@pytest.fixture
+def open_view(open_file: Callable[..., Page], lab_file: Path) -> Callable[..., Page]:
+    """Opens a view: ``open_view("watch", 1280, 720, "light")``, or with ``hash="?N=64"`` after it.
+
+    Like `open_file`, of a page with the built-in data.
+    """
+
+    def opened(
+        view: str, width: int = 1280, height: int = 720, scheme: str = "light", hash: str = "",
+        **more: Any,
+    ) -> Page:  # fmt: skip
+        page = open_file(lab_file, f"#{view}{hash}", width, height, scheme, **more)
+        page.wait_for_selector(f"#panel-{view}")
+        return page
+
+    return opened
+
+
+@pytest.fixture
+def shot() -> Callable[[Page, str], None]:
+    """Takes a picture of the whole page as NAME.png, where IOSIM_SCREENSHOTS names a folder."""
+
+    def take(page: Page, name: str) -> None:
+        if folder := os.environ.get("IOSIM_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+    return take
