@@ -10,8 +10,10 @@ from importlib import resources
 from typing import Any
 
 import iosim
+from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.errors import InputError
 from iosim.lab.data import DATA
+from iosim.lab.programs import algorithm_data
 
 FORMAT, VERSION = "iosim-lab", 1
 
@@ -30,7 +32,8 @@ def payload(views: Sequence[str] | None = None) -> dict[str, Any]:
     return {
         "format": FORMAT, "version": VERSION, "iosim": iosim.__version__,
         "views": {name: _made(where) for name, where in chosen.items()},
-        "programs": {}, "exercises": {},
+        "programs": {name: algorithm_data(algorithm(name)) for name in ALGORITHMS},
+        "exercises": {},
     }  # fmt: skip
 
 
