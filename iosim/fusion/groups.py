@@ -49,7 +49,7 @@ class Groups:
         memories = [self.M, *([] if self.within is None else [self.within])]
         apart = [[alone(self.part(1 << k), M).words for k in range(self.n)] for M in memories]
         found: dict[int, FusedKernel] = {}
-        for mask in self.sets():
+        for mask in self._sets():
             part = self.part(mask)
             try:
                 made = [connected(part, M, self.intermediate_tiles) for M in memories]
@@ -120,11 +120,7 @@ class Groups:
             ahead |= self.before[k]
         return mask | (after & ahead)
 
-    def sets(self) -> Iterator[int]:
-        """Sets that hang together, have no gap, and may be legal, or may grow into legal ones.
-
-        Raises InputError for a graph with too many.
-        """
+    def _sets(self) -> Iterator[int]:
         apart = self._never()
         todo = [1 << k for k in range(self.n)]
         seen = set(todo)

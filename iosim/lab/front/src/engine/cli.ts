@@ -1,0 +1,105 @@
+/**
+ * The engine over JSON lines, for tests and measurements: {"program": name, "data": …} makes a
+ * program known, any other line is asked of one, and is answered by one line.  Words are strings.
+ */
+
+import { best, bind, count, InputError, peak, ProgramError, searchable, smallest, walk } from "./index";
+import type { BlockMask, Env, Instance, ProgramData } from "./types";
+
+declare const process: {
+  stdin: AsyncIterable<Uint8Array>;
+  stdout: { write(text: string): void };
+};
+
+interface Ask {
+  program: string; data?: ProgramData; do?: "count" | "peak" | "walk" | "best" | "smallest" | "time";
+  sizes: Env; tiles: Env; masks?: Record<string, BlockMask>; M: number; most?: number;
+}
+
+const programs = new Map<string, ProgramData>();
+
+function answer(ask: Ask): unknown {
+  const program = programs.get(ask.program)!;
+  const bound = (): Instance => bind(program, ask.sizes, ask.tiles, ask.masks);
+  switch (ask.do) {
+    case "count": return texts(count(bound()));
+    case "peak": return String(peak(bound()));
+    case "walk": return walked(bound());
+    case "best":
+    case "smallest": {
+      if (!searchable(program)) throw new InputError(`${program.name}: tiles are not searched here`);
+      if (ask.do === "smallest") return smallest(program, ask.sizes);
+      const found = best(program, ask.sizes, ask.M);
+      return "smallest" in found ? found : { ...found, words: String(found.words), peak: String(found.peak) };
+    }
+    case "time": return timed(ask, program);
+    default: throw new Error(`unknown question ${ask.do}`);
+  }
+}
+
+function texts(words: Record<string, bigint>): Record<string, string> {
+  return Object.fromEntries(Object.entries(words).map(([key, x]) => [key, String(x)]));
+}
+
+/** Every transfer, the largest occupancy on the way, what is left in the end, and lines of events. */
+function walked(instance: Instance): unknown {
+  const transfers: unknown[] = [];
+  const lines = new Set<string>();
+  let [held, peak] = [0, 0];
+  for (const event of walk(instance)) {
+    lines.add(`${event.kind} ${event.line}`);
+    if (event.kind === "load" || event.kind === "store") transfers.push([event.kind, event.tensor, event.ranges, event.words]);
+    if (event.kind === "load" || event.kind === "alloc") held += event.words;
+    if (event.kind === "free") held -= event.words;
+    peak = Math.max(peak, held);
+  }
+  return { transfers, peak, left: held, lines: [...lines].sort() };
+}
+
+/** Milliseconds of each question about one instance, and of at most `most` events. */
+function timed(ask: Ask, program: ProgramData): unknown {
+  const clock = (times: number, run: () => unknown): number => {
+    run();
+    const start = performance.now();
+    for (let k = 0; k < times; k++) run();
+    return (performance.now() - start) / times;
+  };
+  const instance = bind(program, ask.sizes, ask.tiles, ask.masks);
+  let events = 0;
+  const start = performance.now();
+  for (const _ of walk(instance)) if (++events >= (ask.most ?? Infinity)) break;
+  const spent = performance.now() - start;
+  return {
+    bind: clock(100, () => bind(program, ask.sizes, ask.tiles, ask.masks)),
+    count: clock(100, () => count(instance)), peak: clock(100, () => peak(instance)),
+    best: searchable(program) ? clock(3, () => best(program, ask.sizes, ask.M)) : null,
+    events, walk: spent,
+  };
+}
+
+function reply(line: string): string {
+  const ask = JSON.parse(line) as Ask;
+  if (ask.data !== undefined) {
+    programs.set(ask.program, ask.data);
+    return "";
+  }
+  try {
+    return `${JSON.stringify({ is: answer(ask) })}\n`;
+  } catch (error) {
+    if (error instanceof InputError) return `${JSON.stringify({ error: error.message, field: error.field })}\n`;
+    if (error instanceof ProgramError) return `${JSON.stringify({ error: error.message, program: true })}\n`;
+    return `${JSON.stringify({ bug: String((error as Error).stack) })}\n`;
+  }
+}
+
+async function main(): Promise<void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of process.stdin) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop()!;
+    for (const line of lines) if (line) process.stdout.write(reply(line));
+  }
+}
+
+await main();
