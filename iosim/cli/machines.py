@@ -10,9 +10,8 @@ import click
 from iosim.cli import options as opt
 from iosim.cli.layout import cell
 from iosim.hardware import MACHINES, NO_SOURCE, Hardware
+from iosim.hardware.record import said
 
-# What one byte, and so on, is called; of the units that tell a size exactly, the shortest is taken.
-_UNITS = {"GB": 10**9, "GiB": 2**30, "MB": 10**6, "MiB": 2**20, "kB": 10**3, "KiB": 2**10, "B": 1}
 # In the list of all machines: heading → field, and what one of the heading's unit is.
 _COLUMNS = {
     "L2↔DRAM GB/s": ("dram_bytes_per_s", 10**9),
@@ -40,7 +39,7 @@ def machines(machine: Hardware | None, as_json: bool) -> None:
         name, title, core, cache = map(
             cell, (machine.name, machine.title, machine.core, machine.cache))  # fmt: skip
         click.echo(f"{name}: {title}; a core is called {core}, the last cache before DRAM {cache}")
-        rows = [(what, _said(value, unit), source) for what, value, unit, source in
+        rows = [(what, said(value, unit), source) for what, value, unit, source in
                 machine.numbers()]  # fmt: skip
         ridges = [
             (f"ridge {dtype}", f"{machine.ridge_for(dtype):.1f} FLOP/B",
@@ -66,23 +65,6 @@ def _row(one: Hardware) -> list[str]:
           for field, unit in _COLUMNS.values()),
     ]  # fmt: skip
     return [one.name, *(NO_SOURCE if x is None else f"{x:.6g}" for x in values)]
-
-
-def _said(value: float | None, unit: str) -> str:
-    """A number with its unit, exactly.
-
-    >>> _said(80e9, "B"), _said(233472, "B"), _said(3.35e12, "B/s"), _said(None, "B")
-    ('80 GB', '228 KiB', '3350 GB/s', 'no source')
-    """
-    if value is None:
-        return NO_SOURCE
-    if unit == "B":
-        said = {f"{value / size:.10g} {name}": size for name, size in _UNITS.items()}
-        exact = [x for x, size in said.items() if float(x.split()[0]) * size == value]
-        return min(exact, key=len)
-    scaled = {"B/s": (1e9, "GB/s"), "FLOP/s": (1e12, "TFLOP/s"), "s": (1e-6, "µs")}
-    size, name = scaled.get(unit, (1, unit))
-    return f"{value / size:.10g} {name}".rstrip()
 
 
 def _told(one: Hardware) -> dict[str, Any]:

@@ -34,12 +34,24 @@ def best(groups: Groups) -> list[FusedKernel]:
     Raises InputError where a graph has too many legal kernels, or the search takes too long.
     """
     legal = groups.legal
-    unit = math.gcd(*(kernel.words for kernel in legal.values())) or 1
-    cost = {mask: legal[mask].words // unit * (groups.n + 1) + 1 for mask in legal}
+    return [legal[mask] for mask in cheapest(groups, {m: k.words for m, k in legal.items()})]
+
+
+def cheapest(groups: Groups, words: Mapping[int, int]) -> list[int]:
+    """The sets of the best partition, in an order in which they can run.
+
+    Args:
+        groups: the operators.
+        words: what each legal set of them moves; every operator alone is among them.
+
+    Raises InputError where the search takes too long.
+    """
+    unit = math.gcd(*words.values()) or 1
+    cost = {mask: moved // unit * (groups.n + 1) + 1 for mask, moved in words.items()}
     search = _Search(groups, cost, _prices(groups.n, cost))
     least = search.run(sum(cost[1 << k] for k in range(groups.n)) + 1, search.by_loss)
     found = search.run(sum(cost[m] for m in least) + 1, _by_size, first=True)
-    return [legal[mask] for mask in ordered(found, groups.needs)]
+    return ordered(found, groups.needs)
 
 
 def _prices(n: int, cost: Mapping[int, int]) -> list[int]:

@@ -49,7 +49,7 @@ class Groups:
         memories = [self.M, *([] if self.within is None else [self.within])]
         apart = [[alone(self.part(1 << k), M).words for k in range(self.n)] for M in memories]
         found: dict[int, FusedKernel] = {}
-        for mask in self._sets():
+        for mask in self.sets():
             part = self.part(mask)
             try:
                 made = [connected(part, M, self.intermediate_tiles) for M in memories]
@@ -120,7 +120,11 @@ class Groups:
             ahead |= self.before[k]
         return mask | (after & ahead)
 
-    def _sets(self) -> Iterator[int]:
+    def sets(self) -> Iterator[int]:
+        """Sets that hang together, have no gap, and may be legal, or may grow into legal ones.
+
+        Raises InputError for a graph with too many.
+        """
         apart = self._never()
         todo = [1 << k for k in range(self.n)]
         seen = set(todo)

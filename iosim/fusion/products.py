@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -152,6 +152,12 @@ def _behind(
         rest = [op for op in rest if op not in mine]
     if rest:
         raise Illegal(f"{rest[0].name} is neither before nor behind a contraction")
+
+
+@lru_cache(maxsize=64)
+def _heights(m: int) -> np.ndarray:
+    """The least height of tiles for each number of them that cut m rows, rising."""
+    return np.unique(-(-m // np.arange(1, m + 1)))
 
 
 class _Product:
@@ -286,7 +292,7 @@ class _Product:
 
     def _tiles(self, M: int) -> tuple[int, int]:
         m, n = self.m, self.n
-        B_m = np.unique(-(-m // np.arange(1, m + 1))) if self.whole != "left" else np.array([m])
+        B_m = _heights(m) if self.whole != "left" else np.array([m])
         best: tuple[int, int, int] | None = None
         for forms in self._occupancies():
             room = np.full(len(B_m), n)

@@ -28,6 +28,8 @@ ASSUMED = (
     "longer"
 )
 NO_SOURCE = "no source"
+# What one byte, and so on, is called; of the units that tell a size exactly, the shortest is taken.
+_UNITS = {"GB": 10**9, "GiB": 2**30, "MB": 10**6, "MiB": 2**20, "kB": 10**3, "KiB": 2**10, "B": 1}
 
 
 def _number(unit: str, says: str, whole: bool = False, needed: bool = False) -> dict[str, Any]:
@@ -182,6 +184,23 @@ class Hardware:
                 "file of your own"
             )
         return int(held) // word_bytes(dtype)
+
+
+def said(value: float | None, unit: str) -> str:
+    """A number with its unit, exactly.
+
+    >>> said(80e9, "B"), said(233472, "B"), said(3.35e12, "B/s"), said(None, "B")
+    ('80 GB', '228 KiB', '3350 GB/s', 'no source')
+    """
+    if value is None:
+        return NO_SOURCE
+    if unit == "B":
+        said = {f"{value / size:.10g} {name}": size for name, size in _UNITS.items()}
+        exact = [x for x, size in said.items() if float(x.split()[0]) * size == value]
+        return min(exact, key=len)
+    scaled = {"B/s": (1e9, "GB/s"), "FLOP/s": (1e12, "TFLOP/s"), "s": (1e-6, "µs")}
+    size, name = scaled.get(unit, (1, unit))
+    return f"{value / size:.10g} {name}".rstrip()
 
 
 def needed() -> list[str]:

@@ -94,7 +94,11 @@ class KernelText:
         ])  # fmt: skip
 
     def _launch(self, grid: tuple[Loop, ...], inside: Body) -> None:
-        """Turn the launch index into tiles: the innermost grid loop runs fastest."""
+        """Turn the launch index into tiles: the innermost grid loop runs fastest.
+
+        Where items of a loop's last tiles take longest, these start first, of all heads: that loop
+        runs slowest, and backwards.
+        """
         if self.in_step is None:
             self._say("item = tl.program_id(0)")
         else:
@@ -103,15 +107,18 @@ class KernelText:
             self._say(f"item = wave * {self.programs} + tl.program_id(0)")
             self._say(f"if item < {self.items}:")
             self.depth += 1
-        below = self.items
+        below, numbers = self.items, dict[Loop, str]()
+        for loop in sorted(grid, key=lambda loop: not grows(loop)):
+            trips = self.where.trips(loop)
+            above, below = below, below // trips
+            numbers[loop] = "item" if below == 1 else f"item // {below}"
+            numbers[loop] += f" % {trips}" if above < self.items else ""
         for loop in grid:
             trips, step = self.where.trips(loop), self.where.step(loop)
             start, _ = self.instance.span(loop.span)
-            above, below = below, below // trips
-            text = "item" if below == 1 else f"item // {below}"
-            text += f" % {trips}" if above < self.items else ""
+            text = numbers[loop]
             if trips > 1 and grows(loop):
-                text = f"({trips - 1} - {text})"  # the items that take longest start first
+                text = f"({trips - 1} - {text})"
             text += f" * {step}" if step > 1 else ""
             self._enter(loop, add(str(start), text))
         gated = next((n for n in inside if isinstance(n, Loop) and not n.parallel), None)

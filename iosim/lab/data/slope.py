@@ -1,10 +1,252 @@
-"""Words against M: what the view shows."""
+"""The ski-slope: words against M for every schedule, with bounds.
+
+A preset is a table: the exact words of every schedule with its optimal tiles, and every bound, at
+the sizes of M where the page's cursor stops.  Between them the page searches for tiles itself.
+"""
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from iosim.algorithms import Algorithm, all_algorithms
+from iosim.bounds import BOUNDS, CLASSES, Bound
+from iosim.checks.shipped import shipped
+from iosim.counting.numbers import count_many, peak_many
+from iosim.output.table import read_csv
+from iosim.problem import Attention
+from iosim.program.ir import Program
+from iosim.tiling import optimal_tiles_many, smallest_capacity
+
+# The table of the README's figure, which `iosim verify` writes.
+FIGURE = Path("img") / "verify.csv"
+# So many M of a table are in equal ratios, from its first to its last.
+LADDER = 161
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One problem of the view: its name, N and d; with `figure`, runs are read from that table."""
+
+    name: str
+    N: int
+    d: int
+    figure: Path | None = None
+
+
+PRESETS: tuple[Preset, ...] = (
+    Preset("GPT-2 medium, one head: the README's figure", 1024, 64, FIGURE),
+    Preset("Llama 3 8B, one head, 8,192 tokens", 8192, 128),
+    Preset("Experiment E01, d = 32", 4096, 32),
+    Preset("Experiment E01, d = 64", 4096, 64),
+    Preset("Experiment E01, d = 128", 4096, 128),
+    Preset("Small enough to count by hand", 16, 4),
+)
+
+# Marks on the axis of M: their name, where they are, and what happens there.
+MARKS: tuple[tuple[str, Any, str], ...] = (
+    (
+        "d²", lambda p: p.d**2,
+        "Below M = d² it is cheapest to store the N² scores once, between two matrix products: "
+        "words fall like N²d/√M. Above, a block of rows of Q and of O is long enough that K and V "
+        "can stream past it again and again, and no score leaves fast memory: words fall like "
+        "N²d²/M. Near d² the two cost the same.",
+    ),
+    (
+        "4d²", lambda p: 4 * p.d**2,
+        "At M = 4d² a product QKᵀ of its own needs 2N²d/√M = N² words, as many as it has scores: "
+        "the bound that pays N² to store them falls to nothing, and from here on the bound for "
+        "large M is all there is. FlashAttention's rule ⌈M/4d⌉ is d here, so that above its min "
+        "with d begins to matter.",
+    ),
+    (
+        "Nd", lambda p: p.N * p.d,
+        "Nd words are one of the matrices Q, K, V, O. When M passes about twice that, a whole pair "
+        "of them stays, every matrix crosses once, and the words are at their floor, 4Nd.",
+    ),
+)  # fmt: skip
 
 
 def data() -> dict[str, Any]:
-    """The view's part of the page's data, ready for JSON."""
-    return {}
+    """What the view shows: presets with curves, bounds and marks; what schedules and classes are.
+
+    Words are whole numbers below 2⁵³, which JSON and a browser keep exactly.
+    """
+    form = Attention.plain_form()
+    return {
+        "classes": {klass.name: klass.says for klass in CLASSES.values()},
+        "schedules": [_told(a) for a in all_algorithms(form)],
+        "bounds": [_stated(b) for b in _bounds()],
+        "presets": [preset_data(preset) for preset in PRESETS],
+    }
+
+
+def preset_data(preset: Preset) -> dict[str, Any]:
+    """One preset: sizes of the table, curves and bounds at them, marks, the crossover, and runs.
+
+    A curve has words, peak and optimal tiles at the sizes from number `first` on, which are those
+    in which the schedule runs; bounds have None where they don't apply.
+    """
+    problem = Attention(preset.N, preset.d)
+    entries = all_algorithms(problem.form)
+    rows = [] if preset.figure is None else read_csv(shipped("docs") / preset.figure)
+    sizes = _sizes(preset, entries, [row["M_words"] for row in rows])
+    return {
+        "name": preset.name, "N": preset.N, "d": preset.d, "sizes": sizes,
+        "marks": [{"name": name, "M": at(preset), "says": says} for name, at, says in MARKS],
+        "crossover": crossover(problem, preset.d**2 // 4, 4 * preset.d**2),
+        "curves": {a.name: _curve(a.program, problem, sizes) for a in entries},
+        "bounds": {b.name: _words(b, problem, sizes) for b in _bounds()},
+        "runs": _runs(rows),
+    }  # fmt: skip
+
+
+def crossover(problem: Attention, low: int, high: int) -> dict[str, int]:
+    """Where schedules that store no score overtake those that do, among M in low … high.
+
+    Returns ``last``, the largest M at which the best that stores them moves fewer words, and
+    ``first``, the least at which the best that doesn't moves fewer.  Every M counts.
+
+    >>> crossover(Attention(1024, 64), 1024, 16384)
+    {'last': 4192, 'first': 4193}
+    """
+    found: dict[bool, list[Steps]] = {True: [], False: []}
+    for a in all_algorithms(problem.form):
+        found[stores_scores(a.program)].append(steps(a.program, problem, low, high))
+    every = sorted({M for kind in found.values() for curve in kind for M, _ in curve} | {low})
+    until = [M - 1 for M in every[1:]] + [high]  # words stay until then
+    stored, kept = ([min(_at(c, M) for c in found[kind]) for M in every] for kind in (True, False))
+    return {
+        "last": max(M for M, a, b in zip(until, stored, kept, strict=True) if a < b),
+        "first": min(M for M, a, b in zip(every, stored, kept, strict=True) if b < a),
+    }
+
+
+Steps = list[tuple[int, int]]
+
+
+def steps(program: Program, problem: Attention, low: int, high: int) -> Steps:
+    """The M in low … high at which the fewest words of a schedule change, with these words.
+
+    The first is the least M of the range in which the schedule runs; none, if it runs in none.
+    Whatever fits in M fits in M + 1, so words never rise with M: between two M of equal words
+    there is no step, and others are halved until they are neighbours.
+
+    >>> from iosim.algorithms import algorithm
+    >>> steps(algorithm("flash2").program, Attention(4, 2), 1, 40)
+    [(9, 80), (16, 48), (30, 32)]
+    """
+    low = max(low, smallest_capacity(program, problem))
+    known: dict[int, int] = {}
+    asked = sorted({low, high}) if low <= high else []
+    while asked:
+        known |= zip(asked, _best(program, problem, asked)["words"].tolist(), strict=True)
+        order = sorted(known)
+        asked = [
+            (a + b) // 2 for a, b in itertools.pairwise(order) if b - a > 1 and known[a] != known[b]
+        ]
+    found: Steps = []
+    for M in sorted(known):
+        if not found or known[M] < found[-1][1]:
+            found.append((M, known[M]))
+    return found
+
+
+def _at(curve: Steps, M: int) -> float:
+    """Words in M; infinite where the schedule doesn't run."""
+    k = bisect.bisect_right(curve, M, key=lambda step: step[0])
+    return curve[k - 1][1] if k else math.inf
+
+
+def _best(program: Program, problem: Attention, Ms: Sequence[int]) -> dict[str, Any]:
+    """Words, peak and optimal tiles at every M, in each of which some fit."""
+    tiles, found = optimal_tiles_many(program, problem.sizes, np.array(Ms))
+    assert found.all()
+    columns = problem.sizes | tiles
+    return {
+        "words": np.broadcast_to(sum(count_many(program, columns).values()), len(Ms)),
+        "peak": np.broadcast_to(peak_many(program, columns), len(Ms)),
+        "tiles": tiles,
+    }
+
+
+def _curve(program: Program, problem: Attention, sizes: Sequence[int]) -> dict[str, Any]:
+    first = bisect.bisect_left(sizes, smallest_capacity(program, problem))
+    best = _best(program, problem, sizes[first:])
+    return {
+        "first": first, "words": best["words"].tolist(), "peak": best["peak"].tolist(),
+        "tiles": {name: values.tolist() for name, values in best["tiles"].items()},
+    }  # fmt: skip
+
+
+def stores_scores(program: Program) -> bool:
+    """Whether some tensor in slow memory has a word for every score.
+
+    >>> from iosim.algorithms import algorithm
+    >>> [name for name in ("naive", "flash1") if stores_scores(algorithm(name).program)]
+    ['naive']
+    """
+    return any(t.axes.count("N") > 1 for t in program.tensors)
+
+
+def _sizes(preset: Preset, entries: Sequence[Algorithm], told: Sequence[int]) -> list[int]:
+    """The M of a preset's table: marks, their halves and neighbours, and a ladder between."""
+    problem = Attention(preset.N, preset.d)
+    least = [smallest_capacity(a.program, problem) for a in entries]
+    d2, Nd = preset.d**2, preset.N * preset.d
+    found = {round(M) for M in np.geomspace(min(least), 2 * Nd, LADDER)}
+    found |= {d2 // 4, d2 // 2, d2 - 1, d2, d2 + 1, 2 * d2, 4 * d2, Nd // 2, Nd, *least, *told}
+    return sorted(M for M in found if min(least) <= M <= 2 * Nd)
+
+
+def _bounds() -> list[Bound]:
+    return [b for b in BOUNDS.values() if b.problem == "attention"]
+
+
+def _words(b: Bound, problem: Attention, sizes: Sequence[int]) -> list[float | None]:
+    """A bound at every size, to a thousandth as in `iosim verify`'s table; None: doesn't apply."""
+    M = np.array(sizes)
+    columns = {x: np.full(len(M), v) for x, v in problem.sizes.items()}
+    where = b.where(problem.form, columns, M)
+    words: list[float | None] = [None] * len(M)
+    curve = b.curve(problem.form, **{x: v[where] for x, v in columns.items()}, M=M[where])
+    for k, value in zip(np.flatnonzero(where), np.broadcast_to(curve, where.sum()), strict=True):
+        words[k] = round(float(value), 3)
+    return words
+
+
+def _told(a: Algorithm) -> dict[str, Any]:
+    """What the view says of a schedule."""
+    return {
+        "name": a.name, "title": a.title, "cost": a.cost, "source": a.source,
+        "stores_scores": stores_scores(a.program),
+    }  # fmt: skip
+
+
+def _stated(b: Bound) -> dict[str, Any]:
+    """What the view says of a bound."""
+    return {
+        "name": b.name, "kind": b.kind, "strength": b.strength, "covers": b.covers,
+        "classes": [klass.name for klass in b.classes] if b.kind == "lower" else [],
+        "validity": b.validity, "source": b.source,
+        "published": not b.source.startswith(("iosim", "elementary")),
+    }  # fmt: skip
+
+
+def _runs(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:
+    """The runs of a figure's table by schedule: M, words, and the output's largest error."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for row in rows:
+        if row["kind"] == "run":
+            mine = found.setdefault(row["name"], {"M": [], "words": [], "max_error": []})
+            mine["M"].append(row["M_words"])
+            mine["words"].append(row["total_words"])
+            mine["max_error"].append(float(row["max_error"]))
+    return found

@@ -1,10 +1,112 @@
-"""Operators on the roofline: what the view shows."""
+"""The wall: operators of layers on every machine's roofline, and their graphs to fuse by hand.
+
+All that is shown is here as numbers: flop and bytes of each kernel, the speeds of each machine, and
+which of its limits is what over what.  A least time is the largest of a machine's limits, as in
+`iosim.roofline.roof`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from iosim.hardware import MACHINES, Hardware
+from iosim.hardware.record import said
+from iosim.lab.data.fusing import costs, structure
+from iosim.layers.architectures import layer
+from iosim.layers.models import config
+from iosim.roofline.roof import LAUNCH, LIMITS, MATRIX, VECTOR, Roof
+from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2
+
+# Model → how it is called, tokens of context, and its phases.
+MODELS: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    "bert-large": ("BERT-large", 512, ("training", "prefill")),
+    "gpt2": ("GPT-2", 1024, ("training", "prefill", "decode")),
+    "llama3-8b": ("Llama 3 8B", 2048, ("training", "prefill", "decode")),
+    "mixtral-8x7b": ("Mixtral 8×7B, a mixture of experts", 2048,
+                     ("training", "prefill", "decode")),
+}  # fmt: skip
+# Sequences at once, by phase.
+BATCHES = {"training": (1, 8, 32), "prefill": (1, 8, 32), "decode": (1, 8, 64, 512)}
+# Words are as long in both; a machine's peak is that of the first that it has.
+SIXTEEN = ("fp16", "bf16")
+# What a limit is the seconds of; a launch takes as long for every kernel.
+_OF = {MATRIX: "products", VECTOR: "others", L2_DRAM: L2_DRAM, SM_L2: SM_L2}
+
 
 def data() -> dict[str, Any]:
-    """The view's part of the page's data, ready for JSON."""
-    return {}
+    """The view's part of the payload.
+
+    ``memories`` are words of fast memory, rising, by boundary.  A machine has the place of its own
+    there, at SM↔L2 only where a source gives a speed.
+    """
+    chips = sorted({m.chip_words(_dtype(m)) for m in MACHINES.values()})
+    cores = sorted({m.sm_words(_dtype(m)) for m in MACHINES.values() if m.l2_bytes_per_s})
+    memories = {L2_DRAM: chips, SM_L2: cores}
+    graphs: list[dict[str, Any]] = []
+    layers: list[dict[str, Any]] = []
+    for model, (_, N, phases) in MODELS.items():
+        for phase in phases:
+            first = layer(model, phase, batch=1, N=N)
+            graph = structure(first, chips[-1])
+            for batch in BATCHES[phase]:
+                one = layer(model, phase, batch=batch, N=N)
+                layers.append(
+                    {"graph": len(graphs), "batch": batch}
+                    | costs(one, graph["legal"], chips, cores)
+                )
+            graphs.append({"model": model, "phase": phase, **graph})
+    return {
+        "boundaries": list(BOUNDARIES),
+        "memories": memories,
+        "machines": [machine_data(m, memories) for m in MACHINES.values()],
+        "models": [
+            {"name": model, "title": title, "N": N, "layers": config(model).layers,
+             "source": config(model).source}
+            for model, (title, N, _) in MODELS.items()
+        ],
+        "graphs": graphs,
+        "layers": layers,
+    }  # fmt: skip
+
+
+def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str, Any]:
+    """A machine's limits, its ridge at L2↔DRAM, and each number with its source.
+
+    >>> from iosim.hardware import machine
+    >>> found = machine_data(machine("p100"), {"L2↔DRAM": [2097152], "SM↔L2": []})
+    >>> [x["name"] for x in found["limits"]], f"{found['ridge']:.1f}", found["dtype"]
+    (['matrix units', 'vector units', 'L2↔DRAM', 'launch'], '29.0', 'fp16')
+    """
+    roof, dtype = Roof.of(machine), _dtype(machine)
+    speeds = {
+        MATRIX: machine.peak(dtype),
+        VECTOR: roof.vector_peak,
+        **{at: boundary.bytes_per_s(machine) for at, boundary in BOUNDARIES.items()},
+    }
+    return {
+        "name": machine.name,
+        "title": machine.title,
+        "year": machine.year,
+        "core": machine.core,
+        "cache": machine.cache,
+        "dtype": dtype,
+        "ridge": machine.ridge_for(dtype),
+        "memory": {
+            at: memories[at].index(BOUNDARIES[at].M(machine, dtype))
+            for at in BOUNDARIES if speeds[at] is not None
+        },
+        "limits": [
+            *({"name": name, "bound": LIMITS[name], "of": _OF[name], "per_s": speed}
+              for name, speed in speeds.items() if speed is not None),
+            {"name": LAUNCH, "bound": LIMITS[LAUNCH], "s": roof.launch_s},
+        ],
+        "numbers": [
+            {"name": name, "said": said(value, unit), "source": source}
+            for name, value, unit, source in machine.numbers()
+        ],
+        "unknown": roof.unknown(),
+    }  # fmt: skip
+
+
+def _dtype(machine: Hardware) -> str:
+    return next(x for x in SIXTEEN if x in machine.peaks)
