@@ -1,10 +1,175 @@
-"""A schedule step by step: what the view shows."""
+"""A schedule step by step: which programs travel, with which fields.
+
+A schedule is traced for each set of options that the view offers.  Those programs share most of
+their text, so they travel packed: JSON, compressed, in base64.  Plain ones are the page's own.
+"""
 
 from __future__ import annotations
 
+import base64
+import functools
+import itertools
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from iosim.algorithms import ALGORITHMS, Algorithm, algorithm
+from iosim.counting.closed import close
+from iosim.counting.numbers import peak
+from iosim.lab.data.traced import traced_sizes
+from iosim.lab.programs import algorithm_data, program_data
+from iosim.problem import LIMITS_SAY, PROBLEMS
+from iosim.program.ir import Program
+from iosim.program.walk import Instance
+
+
+@dataclass(frozen=True)
+class Field:
+    """A number of the view: where its slider begins and ends, and what it is at first."""
+
+    first: int
+    least: int
+    most: int
+
+
+# Sizes beyond these have more steps than anyone watches; `iosim count` takes them.
+FIELDS = {
+    "N": Field(1024, 1, 65_536), "d": Field(64, 1, 1024), "heads": Field(1, 1, 256),
+    "N_k": Field(1024, 1, 65_536), "kv_heads": Field(1, 1, 256),
+    "left": Field(256, 0, 65_536), "right": Field(256, 0, 65_536),
+    "m": Field(256, 1, 8192), "n": Field(256, 1, 8192), "k": Field(256, 1, 8192),
+    "page": Field(16, 1, 1024), "batch": Field(2, 1, 64), "M": Field(24_576, 1, 2**22),
+}  # fmt: skip
+# What is seen of the scores: the choices, and the options that each one gives.
+MASKS: dict[str, tuple[str, ...]] = {
+    "all columns": (), "causal": ("causal",), "causal window": ("causal", "left"),
+    "window": ("left", "right"),
+}  # fmt: skip
+GIVEN = {"N_k": 8, "kv_heads": 1}
+# Of these kinds of problems a program needs no data to be bound.
+KINDS = ("attention", "matmul", "paged", "copy")
 
 
 def data() -> dict[str, Any]:
-    """The view's part of the page's data, ready for JSON."""
-    return {}
+    """What the view shows.
+
+    ``schedules`` are those of `KINDS`, each with the options that it can be watched with, and for
+    each set of them where its program is (a name of the page's programs, or a place among the
+    ``packed`` ones) and how its sizes follow from the fields.
+    """
+    packed: list[dict[str, Any]] = []
+    schedules = [_schedule(algorithm(name), packed) for name in ALGORITHMS
+                 if algorithm(name).problem.kind in KINDS]  # fmt: skip
+    return {
+        "fields": {name: vars(field) for name, field in FIELDS.items()},
+        "says": _says(), "masks": {name: list(given) for name, given in MASKS.items()},
+        "schedules": schedules, "packed": pack(packed),
+        "start": {"algorithm": "flash2", "sizes": {}, "tiles": None},
+    }  # fmt: skip
+
+
+def data_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
+    """What the view shows of one instance: its program, with its sizes and tiles to begin with.
+
+    Args:
+        instance: a program whose sizes and tiles are numbers.
+        M: words of fast memory; by default what the instance holds at most.
+
+    >>> from iosim import Attention, algorithm, bind
+    >>> program = algorithm("flash2").program
+    >>> told = data_of(bind(program, Attention(64, 8).sizes, {"B_r": 16, "B_c": 4}))
+    >>> told["start"]["sizes"], told["start"]["tiles"]
+    ({'heads': 1, 'N': 64, 'd': 8, 'M': 384}, {'B_r': 16, 'B_c': 4})
+    """
+    program, env = instance.program, instance.env
+    told = program_data(program)
+    tiles = {p.name: env[p.name] for p in program.params}
+    sizes = {name: env[name] for name in told["sizes"]}
+    held = peak(instance)
+    fields = {name: Field(value, 0 if name in program.limits else 1, max(FIELDS["N"].most, value))
+              for name, value in sizes.items()}  # fmt: skip
+    fields["M"] = Field(held if M is None else M, 1, max(FIELDS["M"].most, held, M or 0))
+    return {
+        "fields": {name: vars(field) for name, field in fields.items()},
+        "says": _says(), "masks": {},
+        "schedules": [{
+            "name": program.name, "title": told["says"], "fields": list(sizes), "options": [],
+            "needs": [],
+            "forms": {"": {"program": 0, "sizes": {name: name for name in sizes},
+                           "totals": _totals(program)}},
+        }],
+        "packed": pack([told]),
+        "start": {
+            "algorithm": program.name, "tiles": tiles,
+            "sizes": sizes | {"M": fields["M"].first},
+            "blocks": {name: mask.array.tolist() for name, mask in instance.masks},
+        },
+    }  # fmt: skip
+
+
+def pack(value: Any) -> str:
+    """A JSON value as compressed text, in base64, as the page unpacks it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _schedule(of: Algorithm, packed: list[dict[str, Any]]) -> dict[str, Any]:
+    """A schedule with its fields, the options that it takes, and its forms."""
+    forms = dict(_forms(of, packed))
+    return {
+        "name": of.name, "title": of.title, "fields": [axis.name for axis in of.problem.axes()],
+        "options": sorted({option for key in forms for option in key.split()}),
+        "needs": list(of.needs), "forms": forms,
+    }  # fmt: skip
+
+
+def _forms(of: Algorithm, packed: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Options, joined, and what the page needs to bind the program that is traced for them."""
+    known = {option.name for option in of.problem.options()}
+    masks = MASKS.values() if "window" in known else list(MASKS.values())[: 2 if known else 1]
+    extra = [x for x in GIVEN if x in known]
+    for mask in masks:
+        for n in range(len(extra) + 1):
+            for more in itertools.combinations(extra, n):
+                given = {*mask, *more}
+                form = of.problem(**_example(of, given)).form
+                if not of.supports(form):
+                    continue
+                plain = form == of.plain_form
+                if not plain:
+                    packed.append(algorithm_data(of, form))
+                yield (
+                    " ".join(sorted(given)),
+                    {
+                        "program": of.name if plain else len(packed) - 1,
+                        "sizes": traced_sizes(of.problem, form),
+                        "totals": _totals(of.program_for(form)),
+                    },
+                )
+
+
+def _example(of: Algorithm, given: set[str]) -> dict[str, Any]:
+    """Any problem with these options."""
+    told: dict[str, Any] = {axis.name: 8 for axis in of.problem.axes()}
+    told |= {name: value for name, value in GIVEN.items() if name in given}
+    told |= {"causal": True} if "causal" in given else {}
+    if given & {"left", "right"}:
+        told["window"] = (1 if "left" in given else None, 1 if "right" in given else None)
+    return told
+
+
+def _totals(program: Program) -> dict[str, str]:
+    """The closed form of every counter, as people read it."""
+    return {f"{way} {x}": str(words) for (way, x), words in close(program).counts.items()}
+
+
+@functools.cache
+def _says() -> Mapping[str, str]:
+    """What each field is."""
+    found = {"M": "words of fast memory"} | dict(LIMITS_SAY)
+    for kind in PROBLEMS.values():
+        found |= {option.name: option.says for option in kind.options() if option.name in FIELDS}
+        found = {axis.name: axis.says for axis in kind.axes()} | found
+    return found
