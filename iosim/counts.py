@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from iosim.shown import Tabled
+
 Direction = Literal["load", "store"]
 Key = tuple[Direction, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Tabled):
     """Words moved, as sorted ``((direction, tensor), words)`` pairs.
 
     Frozen, hashable and addable; ``eval(repr(c)) == c``.
@@ -24,6 +26,8 @@ class Counts:
     """
 
     items: tuple[tuple[Key, int], ...]
+    html_by = "iosim.output.views:counts"
+    table_by = "iosim.output.views:counts_table"
 
     def __init__(self, *items: tuple[Key, int]) -> None:
         if len(dict(items)) < len(items):

@@ -38,7 +38,12 @@ class LeakError(IosimError):
 
 def install(extra: str) -> str:
     """The command that installs an extra for the very Python that is running."""
-    return f"{shlex.quote(sys.executable)} -m pip install 'iosim[{extra}]'"
+    return pip(f"iosim[{extra}]")
+
+
+def pip(what: str) -> str:
+    """The command that installs a package for the very Python that is running."""
+    return f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(what)}"
 
 
 def closest(name: str, known: Iterable[str]) -> str:

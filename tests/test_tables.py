@@ -27,8 +27,9 @@ from test_cli import ok
 from test_gpu_records import UNRECORDED
 
 from iosim.cli import options
-from iosim.cli.layout import cell, layout
+from iosim.cli.layout import layout
 from iosim.gpu.reports import REPORTS, gpu_report
+from iosim.output.cells import cell
 from iosim.output.table import read_csv
 
 WIDTHS = [40, 80, 100, 140]

@@ -11,6 +11,7 @@ from iosim.errors import InputError
 from iosim.problem import Form, Problem
 from iosim.program.build import Builder, build
 from iosim.program.ir import Program
+from iosim.shown import Shown
 
 Rule = Callable[[Any, int], dict[str, int]]
 
@@ -32,7 +33,7 @@ ANYWHERE = Regime("any M", lambda problem, M: True)
 
 
 @dataclass(frozen=True)
-class Algorithm:
+class Algorithm(Shown):
     """A named schedule.
 
     Attributes:
@@ -65,6 +66,10 @@ class Algorithm:
     needs: tuple[str, ...] = ()
     exponent: float = 0.0
     regime: Regime = ANYWHERE
+    html_by = "iosim.output.views:algorithm"
+
+    def __repr__(self) -> str:
+        return f"<Algorithm {self.name}: {self.title}>"
 
     @functools.cached_property
     def program(self) -> Program:

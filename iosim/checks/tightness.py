@@ -21,8 +21,10 @@ from iosim.algorithms import all_algorithms
 from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds
 from iosim.counting.numbers import count
 from iosim.errors import CapacityError
+from iosim.output.rows import Table
 from iosim.problem import Attention, Form, check_size
 from iosim.program.walk import bind
+from iosim.shown import Tabled
 from iosim.tiling import optimal_tiles_many, smallest_capacity
 from iosim.units import shown
 
@@ -41,8 +43,8 @@ class BestSchedule:
     words: int
 
 
-@dataclass(frozen=True)
-class Tightness:
+@dataclass(frozen=True, kw_only=True)
+class Tightness(Tabled):
     """The best schedule and the binding lower bound at one point."""
 
     problem: Attention
@@ -50,6 +52,13 @@ class Tightness:
     klass: BoundClass
     best: BestSchedule
     bounds: tuple[BoundRow, ...]
+    html_by = "iosim.output.views:tightness"
+    table_by = "iosim.output.views:tightness_table"
+
+    def __repr__(self) -> str:
+        best = f"{self.best.algorithm} moves {self.best.words:,} words"
+        bound = f"{self.binding.name} is {self.binding.words or 0.0:,}"
+        return f"<Tightness {self.problem!r}, M = {self.M:,}: {best}, {bound}, gap {self.gap}>"
 
     @property
     def binding(self) -> BoundRow:
@@ -120,7 +129,8 @@ def tightness(problem: Attention, M: int, klass: BoundClass | str = "once") -> T
     """
     chosen = bound_class(klass)
     rows = exact_lower_bounds(problem, M, chosen)
-    return Tightness(problem, M, chosen, best_schedule(problem, M), rows)
+    best = best_schedule(problem, M)
+    return Tightness(problem=problem, M=M, klass=chosen, best=best, bounds=rows)
 
 
 def sweep(
@@ -147,14 +157,14 @@ def sweep(
         ):
             if best is not None:
                 rows = exact_lower_bounds(problem, M, chosen)
-                found.append(Tightness(problem, M, chosen, best, rows))
+                found.append(Tightness(problem=problem, M=M, klass=chosen, best=best, bounds=rows))
             tick(done, len(points))
     return found
 
 
-def table(points: Iterable[Tightness]) -> list[dict[str, Any]]:
+def table(points: Iterable[Tightness]) -> Table:
     """Points as rows for CSV and figure; one column more for each option that is given."""
-    return [
+    rows = [
         {
             "class": p.klass.name, **shown(p.problem),
             "M_words": p.M, "best_algorithm": p.best.algorithm, "best_words": p.best.words,
@@ -164,3 +174,4 @@ def table(points: Iterable[Tightness]) -> list[dict[str, Any]]:
         }
         for p in points
     ]  # fmt: skip
+    return Table(tuple(rows), "how far from optimal", "iosim.output.figures:gap")

@@ -26,6 +26,7 @@ from iosim.counting.numbers import count, peak
 from iosim.counts import Counts
 from iosim.errors import InputError
 from iosim.machine import Machine, simulate
+from iosim.output.rows import Table
 from iosim.problem import Array, Attention, in_shape, max_error
 from iosim.program.ir import Program
 from iosim.program.walk import bind
@@ -340,7 +341,7 @@ def as_dict(report: Report) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(report: Report) -> list[dict[str, Any]]:
+def table(report: Report) -> Table:
     """The report as rows: what was run, the formula lines, and the bounds, for CSV and figure."""
     from iosim.bounds import bounds_for
 
@@ -371,4 +372,4 @@ def table(report: Report) -> list[dict[str, Any]]:
             if bound.strength == "exact" and bound.words:
                 rows.append({"kind": bound.kind, "name": bound.name, **base, "M_words": M,
                              "total_words": round(bound.words, 3)})  # fmt: skip
-    return rows
+    return Table(tuple(rows), "words moved against M", "iosim.output.figures:words")

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from iosim.cli import options as opt
-from iosim.cli.layout import cell
 from iosim.hardware import MACHINES, NO_SOURCE, Hardware
 from iosim.hardware.record import said
+from iosim.output.cells import cell
 
 # In the list of all machines: heading → field, and what one of the heading's unit is.
 _COLUMNS = {

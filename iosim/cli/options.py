@@ -16,8 +16,9 @@ from typing import Any, TypeVar, assert_never
 
 import click
 
-from iosim.cli.layout import cell, layout
+from iosim.cli.layout import layout
 from iosim.errors import InputError
+from iosim.output.cells import cell
 from iosim.problem import MODELS, PROBLEMS, Option, every_axis, every_option, size_names
 from iosim.problem import model as find_model
 from iosim.units import parse_int, parse_option, parse_words, typed_option

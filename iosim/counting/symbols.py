@@ -23,6 +23,7 @@ from iosim.program.index import Affine, Edge, Name, Span, Tile
 from iosim.program.ir import Program
 from iosim.program.space import leasts
 from iosim.program.walk import bind
+from iosim.shown import Shown
 
 
 def sym(name: str, least: int = 1) -> sympy.Symbol:
@@ -38,6 +39,18 @@ def sym(name: str, least: int = 1) -> sympy.Symbol:
 
 class MaxOver(sympy.Expr):  # type: ignore[misc]
     """The largest value of an expression over t = a … b; args are the expression and (t, a, b)."""
+
+    def _latex(self, printer: Any) -> str:
+        body, (number, first, last) = self.args
+        t, a, b, words = (printer._print(x) for x in (number, first, last, body))
+        return rf"\max_{{{t} = {a}}}^{{{b}}} \left({words}\right)"
+
+    def _mathml_presentation(self, printer: Any) -> Any:
+        """As a sum, with max in the place of its sign."""
+        found = printer._print(sympy.Sum(*self.args))
+        sign = found.getElementsByTagName("mo")[0]
+        sign.firstChild.data = "max"
+        return found
 
 
 class _Symbols:
@@ -132,7 +145,7 @@ class _Symbols:
 
 
 @dataclass(frozen=True)
-class Formula:
+class Formula(Shown):
     """A program's exact counts and peak.
 
     Attributes:
@@ -145,6 +158,21 @@ class Formula:
     words: Mapping[Key, Any]
     peak_words: Any
     assumptions: tuple[Any, ...]
+    html_by = "iosim.output.views:formula"
+
+    def __repr__(self) -> str:
+        return f"<Formula of {self.program!r}>"
+
+    def _repr_latex_(self) -> str:
+        told = [(f"{way}_{{{tensor}}}", words) for (way, tensor), words in self.words.items()]
+        told += [("total", self.total_words), ("peak", self.peak_words)]
+        names = self.total_words.free_symbols | self.peak_words.free_symbols
+        upright = {x: rf"\mathrm{{{x}}}" for x in names if len(str(x)) > 3}
+        lines = (
+            rf"\mathrm{{{name}}} &= {sympy.latex(words, symbol_names=upright)}"
+            for name, words in told
+        )
+        return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$"
 
     @property
     def load_words(self) -> Any:

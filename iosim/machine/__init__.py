@@ -28,6 +28,7 @@ from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, node
 from iosim.program.marks import numbered_tiles
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance
+from iosim.shown import Tabled
 
 # How many words of one buffer are processed at once.
 LANES = 2**18
@@ -43,8 +44,8 @@ class Machine:
         check_size("M", self.M)
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, kw_only=True)
+class Run(Tabled):
     """The result of a simulation.
 
     Attributes:
@@ -56,6 +57,13 @@ class Run:
     counts: Counts
     peak_words: int
     outputs: dict[str, Array]
+    html_by = "iosim.output.views:run"
+    table_by = "iosim.output.views:run_table"
+
+    def __repr__(self) -> str:
+        made = ", ".join(f"{name} {array.shape}" for name, array in self.outputs.items())
+        moved = self.counts.total_words
+        return f"<Run: {moved:,} words moved, peak {self.peak_words:,} words, outputs {made}>"
 
 
 def simulate(
@@ -131,7 +139,7 @@ def simulate(
         for x, a in memory.items()
         if x in stored or x not in hbm
     }
-    return Run(Counts.of(state.words), state.peak, outputs)
+    return Run(counts=Counts.of(state.words), peak_words=state.peak, outputs=outputs)
 
 
 def _body(s: State, body: tuple[Node, ...], scope: str) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, closest
+from iosim.shown import Shown
 
 
 @dataclass(frozen=True)
-class Dag:
+class Dag(Shown):
     """A directed acyclic graph: each vertex is a value, its predecessors are its operands.
 
     `preds` maps every vertex to its operands.  A vertex without operands is an input.  `outputs`
@@ -27,6 +28,10 @@ class Dag:
     preds: Mapping[str, tuple[str, ...]]
     outputs: tuple[str, ...] = ()
     sums: frozenset[str] = field(default=frozenset())
+    html_by = "iosim.output.views:dag"
+
+    def __repr__(self) -> str:
+        return f"<Dag {self.name}: {len(self.preds):,} vertices>"
 
     def __post_init__(self) -> None:
         preds = {v: tuple(dict.fromkeys(ps)) for v, ps in self.preds.items()}

@@ -25,12 +25,13 @@ from iosim.pebbling.search import Found, State, search
 from iosim.pebbling.states import States, one
 from iosim.pebbling.symmetry import Symmetry
 from iosim.problem import check_size
+from iosim.shown import Tabled
 
 MEMORY = 4 * 2**30
 
 
-@dataclass(frozen=True)
-class Optimum:
+@dataclass(frozen=True, kw_only=True)
+class Optimum(Tabled):
     """What was found: no schedule costs less than `lower_bound`, and `schedule` costs `cost`.
 
     `stopped` says why the search ended before the two met; it is empty where they did.  `cost` is
@@ -49,6 +50,19 @@ class Optimum:
     seconds: float
     states: int
     stopped: str
+    html_by = "iosim.output.views:optimum"
+    table_by = "iosim.output.views:optimum_table"
+
+    def __repr__(self) -> str:
+        return f"<Optimum of {self.dag.name}, M = {self.M:,}: {self.said}>"
+
+    @property
+    def said(self) -> str:
+        """What was found, in words."""
+        if self.optimal:
+            return f"{self.cost} I/Os, proved optimal"
+        found = "no schedule found" if self.cost is None else f"{self.cost} I/Os found"
+        return f"{found}, {self.lower_bound} proved"
 
     @property
     def optimal(self) -> bool:
@@ -115,8 +129,9 @@ def optimum(
         if game.loads + game.stores != found.cost:
             raise AssertionError(f"the schedule moves {game.loads + game.stores}: {found.cost}")
     return Optimum(
-        dag, M, recompute, partial, found.cost, found.lower, game.loads, game.stores,
-        tuple(moves), time.monotonic() - began, found.states, found.stopped,
+        dag=dag, M=M, recompute=recompute, partial=partial, cost=found.cost,
+        lower_bound=found.lower, loads=game.loads, stores=game.stores, schedule=tuple(moves),
+        seconds=time.monotonic() - began, states=found.states, stopped=found.stopped,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from iosim.counts import Key
 from iosim.problem import Derived, Mask, Tensor
 from iosim.program.index import Affine, Index, Span, Tile
+from iosim.shown import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Param:
 
 
 @dataclass(frozen=True)
-class Program:
+class Program(Shown):
     """A schedule: what it computes, its tile parameters, its tensors, and the tree.
 
     `limits` are sizes that are no axes and may be 0: how far a window reaches.  `derived` are axes
@@ -144,6 +145,7 @@ class Program:
     limits: tuple[str, ...] = ()
     derived: tuple[Derived, ...] = ()
     mask: Mask | None = None
+    html_by = "iosim.output.views:program"
 
     @functools.cached_property
     def _fields(self) -> tuple[Any, ...]:
@@ -159,6 +161,11 @@ class Program:
     def __reduce__(self) -> tuple[type[Program], tuple[Any, ...]]:
         """A copy in another process takes its own hash: those of strings differ there."""
         return Program, self._fields
+
+    def __repr__(self) -> str:
+        axes = dict.fromkeys(axis for t in self.tensors for axis in t.axes)
+        params = ", ".join(p.name for p in self.params)
+        return f"<Program {self.name}({', '.join(axes)}; {params}) of {self.problem}>"
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""

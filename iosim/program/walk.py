@@ -24,10 +24,11 @@ from iosim.program.space import (
     resolved,
     running,
 )
+from iosim.shown import Shown
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Shown):
     """A program whose axes and tile parameters are numbers.
 
     `values` are sorted pairs, so that instances hash and compare; `masks` are pairs, too, of a
@@ -37,6 +38,11 @@ class Instance:
     program: Program
     values: tuple[tuple[str, int], ...]
     masks: tuple[tuple[str, BlockMask], ...] = ()
+    html_by = "iosim.output.views:instance"
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name} = {value:,}" for name, value in self.values)
+        return f"<Instance {self.program.name}: {values}>"
 
     @property
     def env(self) -> dict[str, int]:

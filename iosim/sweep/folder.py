@@ -28,10 +28,11 @@ from typing import Any, TypeVar
 
 from iosim.errors import InputError, IosimError
 from iosim.output import provenance
+from iosim.shown import Shown, called
 from iosim.sweep.files import Damaged, put, read_regular, writing
 from iosim.sweep.grid import Sweep
 from iosim.sweep.manifest import MANIFEST, columns, combined, declared, read_manifest
-from iosim.sweep.need import parquet, pyarrow
+from iosim.sweep.need import need, parquet, pyarrow
 from iosim.sweep.seal import BLANK, KEY, check_seal, seal
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Folder:
+class Folder(Shown):
     """A directory of shards.
 
     Attributes:
@@ -81,6 +82,10 @@ class Folder:
 
     path: Path
     manifest: Mapping[str, Any]
+    html_by = "iosim.output.views:folder"
+
+    def __repr__(self) -> str:
+        return f"<Folder {str(self.path)!r}: {self.manifest['kind']}>"
 
     @classmethod
     def declare(cls, path: str | os.PathLike[str], sweep: Sweep) -> Folder:
@@ -323,6 +328,26 @@ class Folder:
         names = None if columns is None else list(columns)
         for path in self.shards():
             yield self._opened(path, lambda _, file: file.read(names))
+
+    def to_arrow(self) -> Any:
+        """All rows as one Arrow table.  Raises IosimError for a broken shard."""
+        return joined(list(self.tables()))
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame; raises as `to_arrow`, and where pandas is missing."""
+        need("pandas", "pandas")
+        return self.to_arrow().to_pandas()
+
+    def plot(self) -> Any:
+        """Words against M, a line for each schedule and set of sizes: a matplotlib Figure."""
+        return called("iosim.output.views:folder_figure", self)
+
+
+def joined(tables: Sequence[Any]) -> Any:
+    """Arrow tables below each other; of columns that some lack, the cells are null."""
+    if not tables:
+        return pyarrow().table({})
+    return pyarrow().concat_tables(tables, promote_options="default").unify_dictionaries()
 
 
 def _parquet(data: bytes) -> Any:

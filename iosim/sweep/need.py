@@ -5,15 +5,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from iosim.errors import IosimError, install
+from iosim.errors import IosimError, pip
 
 
-def need(name: str) -> Any:
-    """Import a module of the extra, or raise IosimError with the command that installs it."""
+def need(name: str, package: str = "iosim[sweep]") -> Any:
+    """Import a module, or raise IosimError with the command that installs its package."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise IosimError(f"sweeps need {error.name}: install it with {install('sweep')}") from None
+        raise IosimError(f"sweeps need {error.name}: install it with {pip(package)}") from None
 
 
 def pyarrow() -> Any:

@@ -25,7 +25,7 @@ from iosim.sweep.database import (
     warn,
 )
 from iosim.sweep.files import writing
-from iosim.sweep.folder import Folder
+from iosim.sweep.folder import Folder, joined
 from iosim.sweep.need import need, pyarrow
 
 
@@ -67,17 +67,13 @@ def combine(
         waiting.append(table)
         new += table.num_rows
         if sum(t.num_rows for t in waiting) >= BATCH_ROWS:
-            target.write_combined(_joined(waiting))
+            target.write_combined(joined(waiting))
             shards, waiting = shards + 1, []
     if waiting:
-        target.write_combined(_joined(waiting))
+        target.write_combined(joined(waiting))
         shards += 1
     target.note_run(command or this_command())
     return Combined(new, known, shards)
-
-
-def _joined(tables: Sequence[Any]) -> Any:
-    return pyarrow().concat_tables(tables, promote_options="default").unify_dictionaries()
 
 
 def _once(folders: Sequence[Folder], skip: int, spill: Path | None) -> Iterator[Any]:

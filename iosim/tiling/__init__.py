@@ -20,6 +20,7 @@ from iosim.program.ir import Program
 from iosim.program.marks import refuse
 from iosim.program.space import fixed_spans
 from iosim.program.walk import bind
+from iosim.shown import Shown
 from iosim.tiling.boxes import NEVER
 from iosim.tiling.candidates import Candidates, candidates_of
 from iosim.tiling.plan import Plan, always_valid, plans
@@ -42,13 +43,14 @@ class Sized(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """Tile sizes, the words they move and the words they hold."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiling(Shown):
+    """Tile sizes, the words they move and the words they hold; ``eval(repr(t)) == t``."""
 
     tiles: dict[str, int]
     total_words: int
     peak_words: int
+    html_by = "iosim.output.views:tiling"
 
 
 def optimal_tiles(
@@ -91,7 +93,8 @@ def optimal_tiles(
     instance = bind(program, problem.sizes, chosen)
     held = numbers.peak(instance)
     assert held <= M, f"the search returned {chosen}, which hold {held} words of {M}"
-    return Tiling(chosen, numbers.count(instance).total_words, held)
+    moved = numbers.count(instance).total_words
+    return Tiling(tiles=chosen, total_words=moved, peak_words=held)
 
 
 def optimal_tiles_many(

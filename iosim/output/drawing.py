@@ -1,0 +1,48 @@
+"""Figures that notebooks show by themselves.  Imports matplotlib: import it where one is drawn."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from iosim.output.plot import STYLE
+
+
+class Drawing(Figure):
+    """A matplotlib Figure that belongs to no window, and that a notebook shows once.
+
+    pyplot would show its figures a second time at the end of a cell, and would need a backend.
+    """
+
+    def _repr_png_(self) -> bytes:
+        data = io.BytesIO()
+        with matplotlib.rc_context(STYLE):
+            self.savefig(data, format="png")
+        return data.getvalue()
+
+
+def drawing(**attributes: Any) -> tuple[Any, Any]:
+    """A figure in the style in force, and its axes.
+
+    Args:
+        attributes: of `matplotlib.figure.Figure`; `nrows` and `sharex` are those of its axes.
+    """
+    grid = {name: attributes.pop(name) for name in ("nrows", "sharex") if name in attributes}
+    figure = Drawing(**({"layout": "constrained"} | attributes))
+    return figure, figure.subplots(**grid)
+
+
+def styled(draw: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that draws in iosim's style."""
+
+    @functools.wraps(draw)
+    def call(rows: Any) -> Any:
+        with matplotlib.rc_context(STYLE):
+            return draw(rows)
+
+    return call
