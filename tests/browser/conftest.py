@@ -93,7 +93,7 @@ def open_view(open_file: Callable[..., Page], lab_file: Path) -> Callable[..., P
         **more: Any,
     ) -> Page:  # fmt: skip
         page = open_file(lab_file, f"#{view}{hash}", width, height, scheme, **more)
-        page.wait_for_selector(f"#panel-{view}")
+        page.wait_for_selector(f"[data-view={view}]")
         return page
 
     return opened

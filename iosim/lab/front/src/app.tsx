@@ -1,101 +1,90 @@
-// The shell: tabs, the theme, and what is said where data or a view is broken.
-import { useMemo, useState } from "preact/hooks";
-import { check } from "./check";
-import { Guard } from "./guard";
-import { useRoute } from "./route";
-import type { LabData, View } from "./types";
-import { Select } from "./ui/controls";
-import { useMedia } from "./ui/player";
-import { VIEWS } from "./views";
+// The shell: the data, the theme, files that are opened, and what is said where something is broken.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Checked, check, read } from "./check";
+import { type Ask, ShellContext } from "./context";
+import { Lab } from "./lab";
+import { Open } from "./open";
+import { useTheme } from "./theme";
+import { Button } from "./ui/controls";
 
-export function App({ given, page }: { given: unknown; page: boolean }) {
-  const checked = useMemo(() => check(given), [given]);
-  const [theme, setTheme] = useState("system");
-  const dark = useMedia("(prefers-color-scheme: dark)");
-  return (
-    <div class="iosim-lab" data-theme={theme === "system" ? (dark ? "dark" : "light") : theme}>
-      {"wrong" in checked ? (
-        <p class="broken" role="alert">{checked.wrong}</p>
-      ) : (
-        <Lab lab={checked.data} page={page} theme={theme} setTheme={setTheme} />
-      )}
-    </div>
-  );
+interface AppProps {
+  given: unknown; // the data, unchecked
+  page: boolean; // of its own, and not a cell of a notebook
+  ask?: Ask;
 }
 
-interface LabProps {
-  lab: LabData;
-  page: boolean;
-  theme: string;
-  setTheme: (theme: string) => void;
-}
+export function App({ given, page, ask }: AppProps) {
+  const root = useRef<HTMLDivElement>(null);
+  const [keys, setKeys] = useState<EventTarget | null>(null);
+  const [keysOn, setKeysOn] = useState(true);
+  const [opened, setOpened] = useState<Checked>();
+  const [notice, setNotice] = useState("");
+  const [over, setOver] = useState(false);
+  const theme = useTheme(page);
+  const own = useMemo(() => check(given, page ? "This page's data" : "The widget's data"), [given]);
+  const checked = opened ?? own;
 
-function Lab({ lab, page, theme, setTheme }: LabProps) {
-  const shown = VIEWS.filter((v) => v.id in lab.views);
-  const { route, open, setParams } = useRoute(shown[0]?.id ?? "", shown.map((v) => v.id), page);
-  const view = shown.find((v) => v.id === route.view);
-  return (
-    <>
-      <header class="top">
-        <h1>iosim lab</h1>
-        <Tabs views={shown} open={route.view} onOpen={open} />
-        <Select label="Theme" value={theme} options={["system", "light", "dark"]} onChange={setTheme} />
-      </header>
-      {view ? (
-        <main id={`panel-${view.id}`} role="tabpanel" aria-labelledby={`tab-${view.id}`} key={view.id}>
-          <h2>{view.title}</h2>
-          <p class="says">{view.says}</p>
-          <Guard name={view.title}>
-            <view.Component
-              data={lab.views[view.id]}
-              lab={lab}
-              exercises={lab.exercises[view.id] ?? []}
-              params={route.params[view.id] ?? {}}
-              setParams={(changes) => setParams(view.id, changes)}
-            />
-          </Guard>
-        </main>
-      ) : (
-        <p class="broken" role="alert">The data has no view.</p>
-      )}
-    </>
-  );
-}
+  useEffect(() => setOpened(undefined), [given]);
+  useEffect(() => setKeys(page ? document : root.current), [page]);
+  useEffect(() => (page ? onFailure(setNotice) : undefined), [page]);
 
-interface TabsProps {
-  views: readonly View[];
-  open: string;
-  onOpen: (id: string) => void;
-}
-
-// One tab stop; arrows, Home and End move among the tabs.
-function Tabs({ views, open, onOpen }: TabsProps) {
-  const move = (event: KeyboardEvent) => {
-    const at = views.findIndex((v) => v.id === open);
-    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: views.length - 1 }[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    const next = views[(to + views.length) % views.length];
-    if (!next) return;
-    onOpen(next.id);
-    (event.currentTarget as HTMLElement).querySelector<HTMLElement>(`#tab-${next.id}`)?.focus();
+  const openFile = async (file: File | undefined) => {
+    if (!file) return;
+    const found = await read(file).catch((error) => ({ wrong: `${file.name} can't be read (${error.message}).` }));
+    // What is shown stays where the file is none of the lab.
+    setNotice("wrong" in found ? found.wrong : "");
+    if ("data" in found) setOpened(found);
+  };
+  const files = {
+    onDragOver: (event: DragEvent) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      setOver(true);
+    },
+    onDragLeave: () => setOver(false),
+    onDrop: (event: DragEvent) => {
+      setOver(false);
+      if (!event.dataTransfer?.files.length) return;
+      event.preventDefault();
+      void openFile(event.dataTransfer.files[0]);
+    },
   };
   return (
-    <div role="tablist" aria-label="Views" class="tabs" onKeyDown={move}>
-      {views.map((v) => (
-        <button
-          type="button"
-          role="tab"
-          id={`tab-${v.id}`}
-          key={v.id}
-          aria-selected={v.id === open}
-          aria-controls={v.id === open ? `panel-${v.id}` : undefined}
-          tabIndex={v.id === open ? 0 : -1}
-          onClick={() => onOpen(v.id)}
-        >
-          {v.title}
-        </button>
-      ))}
+    <ShellContext.Provider value={{ keys: keysOn ? keys : null, ask }}>
+      {/* The attribute keeps JupyterLab's own shortcuts out. */}
+      <div class="iosim-lab" ref={root} data-theme={theme.shown} data-over={over} data-lm-suppress-shortcuts="true" {...files}>
+        {notice && <Notice text={notice} onClose={() => setNotice("")} />}
+        {"wrong" in checked ? (
+          <main>
+            <h1>iosim lab</h1>
+            <p class="broken" role="alert">{checked.wrong}</p>
+            <Open onFile={openFile} />
+          </main>
+        ) : (
+          <Lab lab={checked.data} page={page} theme={theme} keysOn={keysOn} setKeysOn={setKeysOn} onFile={openFile} onNotice={setNotice} />
+        )}
+      </div>
+    </ShellContext.Provider>
+  );
+}
+
+function Notice({ text, onClose }: { text: string; onClose: () => void }) {
+  return (
+    <div class="broken notice" role="alert">
+      <p>{text}</p>
+      <Button onClick={onClose}>Close</Button>
     </div>
   );
+}
+
+// What fails outside of drawing, as in a timer: it is said, and the page goes on.
+function onFailure(say: (text: string) => void): () => void {
+  const failed = (event: ErrorEvent) => say(`Something failed: ${event.message}.`);
+  const refused = (event: PromiseRejectionEvent) => say(`Something failed: ${event.reason?.message ?? event.reason}.`);
+  addEventListener("error", failed);
+  addEventListener("unhandledrejection", refused);
+  return () => {
+    removeEventListener("error", failed);
+    removeEventListener("unhandledrejection", refused);
+  };
 }

@@ -3,18 +3,39 @@ import type { LabData } from "./types";
 
 export type Checked = { data: LabData } | { wrong: string };
 
-const AGAIN = "Write the page again with `iosim lab -o lab.html`.";
+const AGAIN = "Write it again with `iosim lab -o lab.html`, or `-o lab.json` for the data alone.";
+const LARGEST_MIB = 64;
 
-export function check(given: unknown): Checked {
-  if (given instanceof Error) return { wrong: `The data is not JSON (${given.message}). ${AGAIN}` };
-  if (!isRecord(given)) return { wrong: `The data is ${kind(given)}, not an object. ${AGAIN}` };
+// `what` begins the message: "This page's data", or the name of a file.
+export function check(given: unknown, what: string): Checked {
+  const wrong = (text: string) => ({ wrong: `${what} ${text}. ${AGAIN}` });
+  if (given instanceof Error) return wrong(`is not JSON (${given.message})`);
+  if (!isRecord(given)) return wrong(`is JSON, but ${kind(given)} and no object`);
   if (given.format !== "iosim-lab")
-    return { wrong: `The data is JSON, but not of the lab: its "format" is ${say(given.format)}, not "iosim-lab". ${AGAIN}` };
-  if (given.version !== 1)
-    return { wrong: `The data is of version ${say(given.version)} and this page reads version 1. ${AGAIN}` };
+    return wrong(`is JSON, but not of the lab: its "format" is ${say(given.format)}, not "iosim-lab"`);
+  if (given.version !== 1) return wrong(`is of version ${say(given.version)}, and this page reads version 1`);
   for (const name of ["views", "programs", "exercises"])
-    if (!isRecord(given[name])) return { wrong: `The data has no object "${name}". ${AGAIN}` };
+    if (!isRecord(given[name])) return wrong(`has ${say(given[name])} where an object "${name}" belongs`);
   return { data: given as unknown as LabData };
+}
+
+export function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    return error;
+  }
+}
+
+// The data of a file: JSON, or a page of the lab that has it inside.
+export async function read(file: File): Promise<Checked> {
+  if (file.size > LARGEST_MIB * 2 ** 20)
+    return { wrong: `${file.name} has ${Math.ceil(file.size / 2 ** 20)} MiB; the lab reads up to ${LARGEST_MIB} MiB.` };
+  const text = await file.text();
+  if (!/^\s*</.test(text)) return check(parse(text), file.name);
+  const inside = new DOMParser().parseFromString(text, "text/html").getElementById("iosim-lab-data");
+  if (!inside) return { wrong: `${file.name} is a page, but not of the lab. ${AGAIN}` };
+  return check(parse(inside.textContent ?? ""), file.name);
 }
 
 function isRecord(x: unknown): x is Record<string, unknown> {
@@ -26,6 +47,6 @@ function kind(x: unknown): string {
 }
 
 function say(x: unknown): string {
-  const text = JSON.stringify(x) ?? "missing";
+  const text = JSON.stringify(x) ?? "nothing";
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }

@@ -2,20 +2,40 @@
 import { Component, type ComponentChildren } from "preact";
 import { Button } from "./ui/controls";
 
-export class Guard extends Component<{ name: string; children: ComponentChildren }, { error?: Error }> {
-  override state: { error?: Error } = {};
+interface GuardProps {
+  name: string; // of the view
+  of: unknown; // its data: with other data it is tried again
+  children: ComponentChildren;
+}
 
-  static override getDerivedStateFromError(error: Error) {
+interface Caught {
+  error?: unknown;
+  of: unknown;
+}
+
+export class Guard extends Component<GuardProps, Caught> {
+  override state: Caught = { of: this.props.of };
+
+  static override getDerivedStateFromError(error: unknown): Partial<Caught> {
     return { error };
+  }
+
+  static override getDerivedStateFromProps({ of }: GuardProps, state: Caught): Partial<Caught> | null {
+    return of === state.of ? null : { of, error: undefined };
+  }
+
+  override componentDidCatch(error: unknown) {
+    console.error(error);
   }
 
   override render() {
     const { error } = this.state;
-    if (!error) return this.props.children;
+    if (error === undefined) return this.props.children;
     return (
       <div class="broken" role="alert">
         <p>
-          {this.props.name} stopped: {error.message}
+          {this.props.name} stopped: {error instanceof Error ? error.message : String(error)}. The other
+          views work.
         </p>
         <Button onClick={() => this.setState({ error: undefined })}>Try again</Button>
       </div>

@@ -2,45 +2,51 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
 import type { Params } from "./types";
 
-export interface Route {
+interface Route {
   view: string;
   params: Record<string, Params>; // by view, so that a view finds its state again
+  visit: number; // rises where the address is changed by hand: the view begins anew
 }
 
 // Browsers refuse addresses that change too often.
 const PAUSE_MS = 250;
 
-export function parse(hash: string): { view: string; params: Params } {
-  const [view = "", query = ""] = hash.replace(/^#/, "").split("?", 2);
+function parse(hash: string): { view: string; params: Params } {
+  const [, view = "", query = ""] = /^#?([^?]*)\??(.*)$/s.exec(hash) ?? [];
   return { view, params: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-export function link(view: string, params: Params): string {
-  const query = new URLSearchParams(params).toString();
+function link({ view, params }: Route): string {
+  const query = new URLSearchParams(params[view]).toString();
   return query ? `#${view}?${query}` : `#${view}`;
 }
 
-export function useRoute(first: string, known: readonly string[], page: boolean) {
+// `known` are names of views; the first is open where the address names none of them.
+export function useRoute(known: readonly string[], page: boolean, say: (text: string) => void) {
   const [route, setRoute] = useState<Route>(() => {
-    const at = parse(page ? location.hash : "");
-    return known.includes(at.view)
-      ? { view: at.view, params: { [at.view]: at.params } }
-      : { view: first, params: {} };
+    const { view, params } = parse(page ? location.hash : "");
+    return known.includes(view)
+      ? { view, params: { [view]: params }, visit: 0 }
+      : { view: known[0] ?? "", params: {}, visit: 0 };
   });
   useEffect(() => {
     if (!page) return;
+    const refuse = (view: string) =>
+      view && !known.includes(view) && say(`The address names a view ${JSON.stringify(view)}; there are ${known.join(", ")}.`);
     const moved = () => {
-      const at = parse(location.hash);
-      if (known.includes(at.view))
-        setRoute((r) => ({ view: at.view, params: { ...r.params, [at.view]: at.params } }));
+      const { view, params } = parse(location.hash);
+      refuse(view);
+      if (known.includes(view))
+        setRoute((r) => ({ view, params: { ...r.params, [view]: params }, visit: r.visit + 1 }));
     };
+    refuse(parse(location.hash).view);
     addEventListener("hashchange", moved);
     return () => removeEventListener("hashchange", moved);
-  }, [page]);
+  }, [page, known.join()]);
   useEffect(() => {
-    if (!page) return;
+    if (!page || !route.view) return;
     const wait = setTimeout(() => {
-      const now = link(route.view, route.params[route.view] ?? {});
+      const now = link(route);
       if (now !== location.hash) history.replaceState(null, "", now);
     }, PAUSE_MS);
     return () => clearTimeout(wait);
@@ -49,11 +55,13 @@ export function useRoute(first: string, known: readonly string[], page: boolean)
   const setParams = useCallback(
     (view: string, changes: Record<string, string | undefined>) =>
       setRoute((r) => {
-        const params = { ...r.params[view], ...changes };
-        const kept = Object.entries(params).filter((x): x is [string, string] => x[1] !== undefined);
+        const params = Object.entries({ ...r.params[view], ...changes });
+        const kept = params.filter((x): x is [string, string] => x[1] !== undefined);
         return { ...r, params: { ...r.params, [view]: Object.fromEntries(kept) } };
       }),
     [],
   );
-  return { route, open, setParams };
+  // Data with other views than before may not have the open one.
+  const view = known.includes(route.view) ? route.view : (known[0] ?? "");
+  return { route: { ...route, view }, open, setParams };
 }

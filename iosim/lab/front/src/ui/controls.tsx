@@ -64,6 +64,21 @@ export function Select({ label, value, options, onChange }: SelectProps) {
   );
 }
 
+interface CheckboxProps {
+  label: string;
+  value: boolean;
+  onChange: (value: boolean) => void;
+}
+
+export function Checkbox({ label, value, onChange }: CheckboxProps) {
+  return (
+    <label class="field">
+      <input type="checkbox" checked={value} onChange={(e) => onChange(e.currentTarget.checked)} />
+      <span>{label}</span>
+    </label>
+  );
+}
+
 interface TextProps {
   label: string;
   value: string; // the last good one
