@@ -1,0 +1,72 @@
+"""The page's engine in node: it is built from its sources, and asked over JSON lines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iosim.lab.programs import program_data
+from iosim.program.canonical import digest
+from iosim.program.ir import Program
+
+FRONT = Path(__file__).parents[2] / "iosim/lab/front"
+_BUILD = """
+import { build } from "esbuild";
+await build({ entryPoints: ["src/engine/cli.ts"], bundle: true, platform: "node", format: "esm",
+              target: "es2022", outfile: process.argv[1], logLevel: "warning" });
+"""
+
+
+def build(path: Path) -> Path:
+    """Bundle the engine's command into a file; `npm ci` in the front end's folder comes before."""
+    subprocess.run(
+        ["node", "--input-type=module", "-e", _BUILD, str(path)], cwd=FRONT, check=True, timeout=60
+    )
+    return path
+
+
+class Engine:
+    """A process of node that answers questions about programs."""
+
+    def __init__(self, bundle: Path) -> None:
+        self._known: set[str] = set()
+        self._process = subprocess.Popen(
+            ["node", str(bundle)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(
+        self,
+        program: Program,
+        *questions: str,
+        sizes: Mapping[str, Any],
+        tiles: Mapping[str, Any] | None = None,
+        masks: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> list[dict[str, Any]]:
+        """The answers to some questions about one program at one point."""
+        name = digest(program)
+        asks: list[dict[str, Any]] = []
+        if name not in self._known:
+            self._known.add(name)
+            asks.append({"program": name, "data": program_data(program)})
+        told = {"program": name, "sizes": dict(sizes), "tiles": dict(tiles or {})}
+        told["masks"] = {k: v.tolist() for k, v in (masks or {}).items()}
+        asks += [told | {"do": question} | more for question in questions]
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("".join(json.dumps(x) + "\n" for x in asks))
+        self._process.stdin.flush()
+        found = [json.loads(self._process.stdout.readline()) for _ in questions]
+        assert not any("bug" in x for x in found), found
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=10)
+        self._process.stdout.close()
