@@ -1,13 +1,19 @@
-"""The page's engine in node: it is built from its sources, and asked over JSON lines."""
+"""The page's engine in node: it is built from its sources, and asked over JSON lines.
+
+As a command it prints how fast the engine answers: ``python tests/browser/engine.py``.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import iosim
 from iosim.lab.programs import program_data
 from iosim.program.canonical import digest
 from iosim.program.ir import Program
@@ -70,3 +76,36 @@ class Engine:
         self._process.stdin.close()
         self._process.wait(timeout=10)
         self._process.stdout.close()
+
+
+def speed(engine: Engine, N: int, d: int, M: int) -> Iterator[dict[str, Any]]:
+    """Milliseconds of each question about every dense schedule of attention, at its best tiles."""
+    for algorithm in iosim.all_algorithms("attention"):
+        options = {"N_k": {"N_k": N}, "kv_heads": {"kv_heads": 1}}
+        given = {k: v for x in algorithm.needs for k, v in options[x].items()}
+        problem = iosim.Attention(N, d, **given)
+        program = algorithm.program_for(problem)
+        (best,) = engine.ask(program, "best", sizes=problem.sizes, M=M)
+        if "tiles" not in best["is"]:
+            continue
+        (times,) = engine.ask(
+            program, "time", sizes=problem.sizes, tiles=best["is"]["tiles"], M=M, most=10**6
+        )
+        yield {"schedule": algorithm.name, **times["is"]}
+
+
+def _main() -> None:
+    """Print what every question takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = Engine(build(Path(folder) / "cli.mjs"))
+        for N, d, M in itertools.product((4096, 65536), (64, 128), (300, 2**14, 2**18)):
+            print(f"N = {N}, d = {d}, M = {M}: ms; events of a walk by the million in a second")
+            for row in speed(engine, N, d, M):
+                told = "  ".join(f"{k} {row[k]:8.3f}" for k in ("bind", "count", "peak", "best"))
+                rate = row["events"] / row["walk"] / 1000
+                print(f"  {row['schedule']:<15} {told}  walk {rate:6.2f}")
+        engine.close()
+
+
+if __name__ == "__main__":
+    _main()
