@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ProgramError,
         ResidencyError,
     )
+    from iosim.lab.widget import watch
     from iosim.machine import Machine, Run, simulate
     from iosim.problem import Attention, Copy, MatMul, max_error
     from iosim.program.build import Builder, build
@@ -76,6 +77,7 @@ __all__ = [
     "simulate",
     "smallest_capacity",
     "transfers",
+    "watch",
 ]
 
 # Where each name is; tests hold this to the imports above.
@@ -86,6 +88,7 @@ _NAMES = {
     "iosim.counting.show": "show",
     "iosim.counts": "Counts",
     "iosim.errors": "CapacityError InputError IosimError LeakError ProgramError ResidencyError",
+    "iosim.lab.widget": "watch",
     "iosim.machine": "Machine Run simulate",
     "iosim.problem": "Attention Copy MatMul max_error",
     "iosim.program.build": "Builder build",

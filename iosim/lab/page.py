@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -22,18 +23,34 @@ STATIC = resources.files("iosim.lab") / "static"
 BUILD = "run `npm ci && npm run build` in iosim/lab/front"
 
 
-def payload(views: Sequence[str] | None = None) -> dict[str, Any]:
+def payload(
+    views: Sequence[str] | None = None, exercises: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """What the page shows, as one JSON value.
 
     Args:
         views: which views have data, by name; all of `DATA` if None.
+        exercises: view → exercises.
     """
     chosen = DATA if views is None else {name: DATA[name] for name in views}
+    programs = {name: algorithm_data(algorithm(name)) for name in ALGORITHMS}
+    return envelope({name: _made(where) for name, where in chosen.items()}, programs, exercises)
+
+
+def envelope(
+    views: Mapping[str, Any],
+    programs: Mapping[str, Any] | None = None,
+    exercises: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Data of views with what the page checks before it shows them.
+
+    >>> envelope({"watch": {}})
+    {'format': 'iosim-lab', 'version': 1, 'iosim': '0.1.0', 'views': {'watch': {}}, 'programs': {}, \
+'exercises': {}}
+    """
     return {
-        "format": FORMAT, "version": VERSION, "iosim": iosim.__version__,
-        "views": {name: _made(where) for name, where in chosen.items()},
-        "programs": {name: algorithm_data(algorithm(name)) for name in ALGORITHMS},
-        "exercises": {},
+        "format": FORMAT, "version": VERSION, "iosim": iosim.__version__, "views": dict(views),
+        "programs": dict(programs or {}), "exercises": dict(exercises or {}),
     }  # fmt: skip
 
 
@@ -48,8 +65,9 @@ def page(data: Mapping[str, Any], title: str = "iosim lab") -> str:
     Raises InputError where the bundle is not built.
     """
     return _PAGE.format(
-        title=escape(title), css=static("lab.css"), js=static("lab.js"), data=as_json(data)
-    )
+        title=escape(title), version=iosim.__version__, css=static("lab.css"),
+        js=static("lab.js"), data=as_json(data),
+    )  # fmt: skip
 
 
 def static(name: str) -> str:
@@ -61,22 +79,35 @@ def static(name: str) -> str:
 
 
 def as_json(data: Mapping[str, Any]) -> str:
-    """A value as JSON that may stand inside a script of an HTML page: no ``<`` is in it."""
+    """A value as JSON that may stand inside a script of an HTML page.
+
+    No ``<`` is in it, so no text can end the script; it is the same value to a reader of JSON.
+    """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return _UNSAFE.sub(lambda x: f"\\u{ord(x[0]):04x}", text)
 
 
+# What ends a script or begins a comment in one, and half characters, which UTF-8 cannot write.
+_UNSAFE = re.compile("[<\ud800-\udfff]")
+
+# The policy refuses every address but those of what is in the file itself.
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
+script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; \
+media-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="iosim {version}">
 <title>{title}</title>
 <style>body {{ margin: 0 }}
 {css}</style>
 </head>
 <body>
-<div id="iosim-lab-page"><noscript>The lab needs JavaScript.</noscript></div>
+<div id="iosim-lab-page">
+<p>The lab starts here. Where this text stays, the browser runs no scripts, or is older than 2022.</p>
+</div>
 <script type="application/json" id="iosim-lab-data">{data}</script>
 <script type="module">{js}</script>
 </body>
