@@ -44,9 +44,8 @@ def envelope(
 ) -> dict[str, Any]:
     """Data of views with what the page checks before it shows them.
 
-    >>> envelope({"watch": {}})
-    {'format': 'iosim-lab', 'version': 1, 'iosim': '0.1.0', 'views': {'watch': {}}, 'programs': {}, \
-'exercises': {}}
+    >>> list(envelope({"watch": {}}))
+    ['format', 'version', 'iosim', 'views', 'programs', 'exercises']
     """
     return {
         "format": FORMAT, "version": VERSION, "iosim": iosim.__version__, "views": dict(views),
@@ -106,7 +105,8 @@ media-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'">
 </head>
 <body>
 <div id="iosim-lab-page">
-<p>The lab starts here. Where this text stays, the browser runs no scripts, or is older than 2022.</p>
+<p>The lab starts here. Where this text stays, the browser is older than 2022 or runs no
+scripts.</p>
 </div>
 <script type="application/json" id="iosim-lab-data">{data}</script>
 <script type="module">{js}</script>

@@ -71,14 +71,15 @@ def answer(asked: Any, programs: Mapping[str, Program] | None = None) -> dict[st
 
     >>> args = {"algo": "flash2", "sizes": {"N": 1024, "d": 64}, "M": 24576}
     >>> answer({"id": 1, "what": "tiles", "args": args})
-    {'id': 1, 'value': {'tiles': {'B_r': 186, 'B_c': 1}, 'words': '917504', 'peak': '24552'}}
+    {'id': 1, 'value': {'tiles': {'B_r': 171, 'B_c': 9}, 'words': '917504', 'peak': '24345'}}
     >>> answer({"id": 2, "what": "tea", "args": {}})
     {'id': 2, 'wrong': "nobody answers 'tea'; known: tiles"}
     """
     told = asked if isinstance(asked, Mapping) else {}
-    what, args = told.get("what"), told.get("args")
+    what = told.get("what")
+    args: Any = told.get("args")
     try:
-        if what not in ASKED:
+        if not (isinstance(what, str) and what in ASKED):
             raise InputError(f"nobody answers {what!r}; known: {', '.join(ASKED)}")
         try:
             return {"id": told.get("id"), "value": ASKED[what](programs or {}, **args)}
