@@ -42,12 +42,12 @@ class Preset:
 
 
 PRESETS: tuple[Preset, ...] = (
-    Preset("GPT-2 medium, one head: the README's figure", 1024, 64, FIGURE),
-    Preset("Llama 3 8B, one head, 8,192 tokens", 8192, 128),
-    Preset("Experiment E01, d = 32", 4096, 32),
-    Preset("Experiment E01, d = 64", 4096, 64),
-    Preset("Experiment E01, d = 128", 4096, 128),
-    Preset("Small enough to count by hand", 16, 4),
+    Preset("README's figure, GPT-2 medium", 1024, 64, FIGURE),
+    Preset("Llama 3 8B at 8,192 tokens", 8192, 128),
+    Preset("Experiment E01", 4096, 32),
+    Preset("Experiment E01", 4096, 64),
+    Preset("Experiment E01", 4096, 128),
+    Preset("By hand", 16, 4),
 )
 
 # Marks on the axis of M: their name, where they are, and what happens there.
@@ -68,8 +68,8 @@ MARKS: tuple[tuple[str, Any, str], ...] = (
     ),
     (
         "Nd", lambda p: p.N * p.d,
-        "Nd words are one of the matrices Q, K, V, O. When M passes about twice that, a whole pair "
-        "of them stays, every matrix crosses once, and the words are at their floor, 4Nd.",
+        "Nd words are one of the matrices Q, K, V, O. From a little above 2Nd on, two of them stay, "
+        "every matrix crosses once, and the words are at their floor, 4Nd.",
     ),
 )  # fmt: skip
 
@@ -201,9 +201,9 @@ def _sizes(preset: Preset, entries: Sequence[Algorithm], told: Sequence[int]) ->
     problem = Attention(preset.N, preset.d)
     least = [smallest_capacity(a.program, problem) for a in entries]
     d2, Nd = preset.d**2, preset.N * preset.d
-    found = {round(M) for M in np.geomspace(min(least), 2 * Nd, LADDER)}
-    found |= {d2 // 4, d2 // 2, d2 - 1, d2, d2 + 1, 2 * d2, 4 * d2, Nd // 2, Nd, *least, *told}
-    return sorted(M for M in found if min(least) <= M <= 2 * Nd)
+    found = {round(M) for M in np.geomspace(min(least), 4 * Nd, LADDER)}
+    found |= {d2 // 4, d2 // 2, d2 - 1, d2, d2 + 1, 2 * d2, 4 * d2, Nd // 2, Nd, 2 * Nd, *least, *told}
+    return sorted(M for M in found if min(least) <= M <= 4 * Nd)
 
 
 def _bounds() -> list[Bound]:

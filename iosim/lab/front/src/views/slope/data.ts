@@ -1,0 +1,87 @@
+// The view's data as Python makes it, and how a table is read at an M.
+import { bisectLeft, bisectRight } from "d3-array";
+
+export interface Mark { name: string; M: number; says: string }
+export interface Curve {
+  first: number; // number of the first size in which the schedule runs
+  words: number[];
+  peak: number[];
+  tiles: Record<string, number[]>;
+}
+export interface Runs { M: number[]; words: number[]; max_error: number[] }
+
+export interface Preset {
+  name: string;
+  N: number;
+  d: number;
+  sizes: number[]; // the M of the table, rising
+  marks: Mark[];
+  crossover: { last: number; first: number };
+  curves: Record<string, Curve>;
+  bounds: Record<string, (number | null)[]>;
+  runs: Record<string, Runs>;
+}
+
+export interface Schedule { name: string; title: string; cost: string; source: string; stores_scores: boolean }
+
+export interface Bound {
+  name: string;
+  kind: "lower" | "upper";
+  strength: "exact" | "asymptotic";
+  classes: string[];
+  covers: string;
+  validity: string;
+  source: string;
+}
+
+export interface SlopeData {
+  classes: Record<string, string>;
+  schedules: Schedule[];
+  bounds: Bound[];
+  presets: Preset[];
+}
+
+// A schedule at an M with its best tiles.
+export interface Reading { words: number | bigint; peak: number | bigint; tiles: Record<string, number> }
+
+// The table's own numbers, at a size of the table; undefined where the schedule does not run.
+export function atSize(curve: Curve, size: number): Reading | undefined {
+  const k = size - curve.first;
+  if (k < 0) return undefined;
+  const tiles = Object.entries(curve.tiles).map(([name, values]) => [name, values[k]!] as const);
+  return { words: curve.words[k]!, peak: curve.peak[k]!, tiles: Object.fromEntries(tiles) };
+}
+
+// Numbers of the sizes at or above M, and at or below it.
+export const above = (preset: Preset, M: number): number => bisectLeft(preset.sizes, M);
+export const below = (preset: Preset, M: number): number => bisectRight(preset.sizes, M) - 1;
+
+// The size that is nearest in ratio.
+export function nearest(preset: Preset, M: number): number {
+  const high = Math.min(above(preset, M), preset.sizes.length - 1);
+  const low = Math.max(0, high - 1);
+  return M / preset.sizes[low]! < preset.sizes[high]! / M ? low : high;
+}
+
+export const least = (preset: Preset): number => preset.sizes[0]!;
+export const most = (preset: Preset): number => preset.sizes[preset.sizes.length - 1]!;
+
+// A lower bound in M: that of the next size, since what holds in more memory holds in less.  A
+// published count: that of the size before, since what runs in less memory runs in more.
+export function boundAt(preset: Preset, bound: Bound, M: number): number | null {
+  const k = bound.kind === "lower" ? above(preset, M) : below(preset, M);
+  return preset.bounds[bound.name]?.[k] ?? null;
+}
+
+export const covers = (bound: Bound, klass: string): boolean =>
+  bound.kind === "lower" && bound.strength === "exact" && bound.classes.includes(klass);
+
+// The largest lower bound of a class in M, and whose it is.
+export function binding(data: SlopeData, preset: Preset, klass: string, M: number): { words: number; name: string } {
+  let best = { words: 0, name: "" };
+  for (const bound of data.bounds) {
+    const words = covers(bound, klass) ? boundAt(preset, bound, M) : null;
+    if (words !== null && words > best.words) best = { words, name: bound.name };
+  }
+  return best;
+}
