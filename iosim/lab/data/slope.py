@@ -68,8 +68,8 @@ MARKS: tuple[tuple[str, Any, str], ...] = (
     ),
     (
         "Nd", lambda p: p.N * p.d,
-        "Nd words are one of the matrices Q, K, V, O. From a little above 2Nd on, two of them stay, "
-        "every matrix crosses once, and the words are at their floor, 4Nd.",
+        "Nd words are one of the matrices Q, K, V, O. From a little above 2Nd on, two of them "
+        "stay, every matrix crosses once, and the words are at their floor, 4Nd.",
     ),
 )  # fmt: skip
 
@@ -202,7 +202,8 @@ def _sizes(preset: Preset, entries: Sequence[Algorithm], told: Sequence[int]) ->
     least = [smallest_capacity(a.program, problem) for a in entries]
     d2, Nd = preset.d**2, preset.N * preset.d
     found = {round(M) for M in np.geomspace(min(least), 4 * Nd, LADDER)}
-    found |= {d2 // 4, d2 // 2, d2 - 1, d2, d2 + 1, 2 * d2, 4 * d2, Nd // 2, Nd, 2 * Nd, *least, *told}
+    found |= {d2 // 4, d2 // 2, d2 - 1, d2, d2 + 1, 2 * d2, 4 * d2, Nd // 2, Nd, 2 * Nd}
+    found |= {*least, *told}
     return sorted(M for M in found if min(least) <= M <= 4 * Nd)
 
 
