@@ -15,6 +15,7 @@ from engine import Engine, build, speed
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import (
+    Square,
     algorithms,
     attention_options,
     attention_programs,
@@ -146,11 +147,50 @@ def test_random_instances(engine: Engine, case: Any) -> None:
 
 
 @st.composite
+def followers(draw: st.DrawFn) -> Program:
+    """Loops in a loop, all of which follow the outer tile: sums of roundings of several kinds."""
+    kinds = [draw(st.sampled_from("nm")) for _ in range(3)]
+    slopes, offsets = st.sampled_from([-2, -1, 1, 1, 2, 3]), st.integers(-4, 4)
+
+    def bound(tile: Any, axis: str) -> Any:
+        end = draw(st.sampled_from([tile.start, tile.stop])) * draw(slopes) + draw(offsets)
+        return end + axis if draw(st.booleans()) else end
+
+    def indices(b: Any, tiles: list[Any]) -> list[Any]:
+        found = []
+        for axis in "nm":
+            mine = [t for t in tiles if t.axis == axis]
+            found.append(draw(st.sampled_from([b.span(axis), *mine])))
+        return found
+
+    def nest(b: Any, tiles: list[Any], rest: list[str]) -> None:
+        x = b.load("A", *indices(b, tiles), name=f"x{len(rest)}")
+        if rest:
+            axis, tile = rest[0], tiles[0]
+            ends = draw(st.sampled_from([(0, 1), (1, 0), (1, 1)]))
+            start, stop = (bound(tile, axis) if e else None for e in ends)
+            for inner in b.tiles(axis, f"B{axis}{len(rest)}", start or 0, stop):
+                nest(b, [*tiles, inner], rest[1:])
+        b.free(x)
+
+    def schedule(b: Any) -> None:
+        for axis in "nm":
+            b.tile_sizes(axis, *(f"B{axis}{k}" for k in range(3)))
+        for tile in b.tiles(kinds[0], f"B{kinds[0]}0"):
+            nest(b, [tile], kinds[1:])
+
+    return iosim.build("followers", Square, schedule)
+
+
+@st.composite
 def large(draw: st.DrawFn) -> Case:
     """A schedule of attention with any options, or a random one whose spans follow tiles, at sizes
     that no walk can go through."""
-    if draw(st.booleans()):
+    kind = draw(st.integers(0, 3))
+    if kind == 0:
         program, sizes, _ = draw(dependent_schedules())
+    elif kind == 1:
+        program, sizes = draw(followers()), {"n": 1, "m": 1}
     else:
         algorithm = draw(algorithms("attention"))
         problem = draw(attention_options(7, algorithm.lacks, algorithm.needs))
@@ -164,7 +204,7 @@ def large(draw: st.DrawFn) -> Case:
     return program, sizes, tiles, {}
 
 
-@settings(max_examples=2000)
+@settings(max_examples=1500)
 @given(large())
 def test_large_instances(engine: Engine, case: Any) -> None:
     program, sizes, tiles, _ = case
