@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Button, Select } from "./controls";
+import { say } from "./numbers";
 
 export function useMedia(query: string): boolean {
   const [on, setOn] = useState(() => matchMedia(query).matches);
@@ -50,24 +51,25 @@ interface PlayerProps {
   onEnd: (end: "first" | "last") => void;
   rate: number;
   rates?: readonly number[];
+  unit?: string; // what the rate counts
   onRate: (rate: number) => void;
   children?: ComponentChildren; // further buttons
 }
 
-export function Player({ playing, onPlay, onStep, onEnd, rate, rates = [1, 4, 16, 64, 256, 1024], onRate, children }: PlayerProps) {
+export function Player({ playing, onPlay, onStep, onEnd, rate, rates = [1, 4, 16, 64, 256, 1024], unit = "steps", onRate, children }: PlayerProps) {
   return (
     <div class="player" role="group" aria-label="Playback">
-      <Button label="To the start" onClick={() => onEnd("first")}>⏮</Button>
-      <Button label="Step back" onClick={() => onStep(-1)}>◀</Button>
+      <Button label="To the start" onClick={() => onEnd("first")}>⇤</Button>
+      <Button label="Step back" onClick={() => onStep(-1)}>←</Button>
       <Button label={playing ? "Pause" : "Play"} class="play" onClick={() => onPlay(!playing)}>
-        {playing ? "⏸" : "▶"}
+        {playing ? "❚❚" : "▶"}
       </Button>
-      <Button label="Step forward" onClick={() => onStep(1)}>▶❘</Button>
-      <Button label="To the end" onClick={() => onEnd("last")}>⏭</Button>
+      <Button label="Step forward" onClick={() => onStep(1)}>→</Button>
+      <Button label="To the end" onClick={() => onEnd("last")}>⇥</Button>
       <Select
         label="Speed"
         value={String(rate)}
-        options={rates.map((x) => ({ value: String(x), label: `${x} steps/s` }))}
+        options={rates.map((x) => ({ value: String(x), label: `${say(x)} ${unit}/s` }))}
         onChange={(x) => onRate(Number(x))}
       />
       {children}

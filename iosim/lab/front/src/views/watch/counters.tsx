@@ -1,0 +1,33 @@
+// Every counter beside its closed form and what that comes to.
+import { count } from "../../engine";
+import { Table, type Cell } from "../../ui";
+import type { Side } from "./setup";
+import type { Moment } from "./timeline";
+
+export function Counters({ side, moment }: { side: Side; moment: Moment }) {
+  const { timeline, form, instance, program } = side;
+  const all = count(instance);
+  const row = (key: string, k: number): Cell[] => {
+    const now = BigInt(moment.words[k]!);
+    return [key, now, all[key]!, now === all[key] ? "✓" : "", <code>{form.totals[key] ?? ""}</code>];
+  };
+  const total = Object.values(all).reduce((a, b) => a + b, 0n);
+  const moved = BigInt(moment.moved);
+  const rows = timeline.keys.map(row);
+  rows.push([<strong>all words</strong>, moved, total, moved === total ? "✓" : "", ""]);
+  return (
+    <div class="counters">
+      <Table
+        caption={`Words moved by ${program.name}, model: so far, and in all by the closed form`}
+        columns={["counter", "so far", "in all", "", "closed form"]}
+        rows={rows}
+      />
+      {program.signs.length > 0 && (
+        <details>
+          <summary>What the signs mean</summary>
+          <dl>{program.signs.map(([sign, says]) => [<dt><code>{sign}</code></dt>, <dd>{says}</dd>])}</dl>
+        </details>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,158 @@
+// The choices: schedule, sizes, M, what is seen of the scores, and a second schedule.
+import { Button, Select, Size, say } from "../../ui";
+import type { Params } from "../../types";
+import type { Read, Side, World, Wrong } from "./setup";
+
+interface FieldsProps {
+  world: World;
+  read: Read;
+  wrongs: readonly Wrong[]; // by field
+  tooSmall: { says: string; smallest: number } | null;
+  set: (changes: Record<string, string | undefined>) => void;
+  params: Params;
+}
+
+export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsProps) {
+  const { data } = world;
+  const schedule = world.schedule(read.algorithm)!;
+  const { options, typed } = read.choice;
+  const wrong = (field: string) => wrongs.find((x) => x.field === field)?.message;
+  const number = (name: string, label = name) => {
+    const { least, most } = data.fields[name]!;
+    return (
+      <Size
+        key={name}
+        label={label}
+        value={typed[name]!}
+        min={least}
+        max={most}
+        log={least > 0}
+        hint={name === "M" ? "words" : undefined}
+        wrong={wrong(name)}
+        onChange={(x) => set({ [name]: String(x) })}
+      />
+    );
+  };
+  const takes = (name: string) => schedule.options.includes(name) && !schedule.needs.includes(name);
+  const masks = Object.entries(data.masks).filter(([, gives]) => gives.every((x) => schedule.options.includes(x)));
+  const others = data.schedules.filter((x) => x.name !== schedule.name && x.fields.join() === schedule.fields.join());
+  return (
+    <div class="fields">
+      <div class="controls">
+        {data.schedules.length > 1 && (
+          <Select
+            label="Schedule"
+            value={read.algorithm}
+            options={data.schedules.map((x) => ({ value: x.name, label: x.name }))}
+            onChange={(algo) => set({ algo, tiles: undefined, ...dropped(world, algo, read) })}
+          />
+        )}
+        {schedule.fields.map((x) => number(x))}
+        {schedule.needs.filter((x) => !schedule.fields.includes(x)).map((x) => number(x))}
+        <div class="with-button">
+          {number("M")}
+          {tooSmall && (
+            <p class="small" role="alert">
+              <span class="wrong">{tooSmall.says}</span>{" "}
+              <Button onClick={() => set({ M: String(tooSmall.smallest) })}>Take M = {say(tooSmall.smallest)}</Button>
+            </p>
+          )}
+        </div>
+      </div>
+      {(masks.length > 1 || takes("N_k") || takes("kv_heads") || others.length > 0) && (
+        <div class="controls">
+          {masks.length > 1 && (
+            <Select
+              label="A row sees"
+              value={read.mask}
+              options={masks.map(([name]) => name)}
+              onChange={(mask) => set({ mask: mask === masks[0]![0] ? undefined : mask })}
+            />
+          )}
+          {options.has("left") && number("left", "to the left")}
+          {options.has("right") && number("right", "to the right")}
+          {["N_k", "kv_heads"].filter(takes).map((name) => (
+            <span class="own" key={name}>
+              <Button
+                pressed={options.has(name)}
+                title={data.says[name]}
+                onClick={() => set({ [name]: name in params ? undefined : String(typed[name === "N_k" ? "N" : "heads"]) })}
+              >
+                {name === "N_k" ? "own N_k" : "own kv_heads"}
+              </Button>
+              {options.has(name) && number(name)}
+            </span>
+          ))}
+          {others.length > 0 && (
+            <Select
+              label="Beside it"
+              value={read.versus}
+              options={[
+                { value: "", label: "no other" },
+                ...others.map((x) => {
+                  const form = world.form(x, options);
+                  return { value: x.name, label: typeof form === "string" ? form : x.name, disabled: typeof form === "string" };
+                }),
+              ]}
+              onChange={(vs) => set({ vs: vs || undefined, vtiles: undefined, at: undefined })}
+            />
+          )}
+        </div>
+      )}
+      {wrong("options") && <p class="wrong" role="alert">{wrong("options")}</p>}
+    </div>
+  );
+}
+
+// What another schedule doesn't take is taken back.
+function dropped(world: World, algorithm: string, read: Read): Record<string, undefined> {
+  const next = world.schedule(algorithm)!;
+  const lost: Record<string, undefined> = { at: undefined };
+  if (!(world.data.masks[read.mask] ?? []).every((x) => next.options.includes(x))) lost.mask = undefined;
+  for (const x of ["N_k", "kv_heads"])
+    if (read.choice.options.has(x) && !next.options.includes(x) && !next.fields.includes(x)) lost[x] = undefined;
+  const versus = world.schedule(read.versus);
+  if (versus && (versus.name === algorithm || versus.fields.join() !== next.fields.join())) lost.vs = lost.vtiles = undefined;
+  return lost;
+}
+
+interface TilesProps {
+  side: Side;
+  own: boolean;
+  wrong: Wrong | null;
+  onChange: (tiles: Record<string, number> | null) => void;
+  open: boolean;
+}
+
+// The tiles of one schedule: chosen for the fewest words, until one is moved.
+export function Tiles({ side, own, wrong, onChange, open }: TilesProps) {
+  const { params } = side.program.tree;
+  const { env } = side.instance;
+  const told = params.map((p) => `${p.name} = ${say(side.tiles[p.name]!)}`).join(", ");
+  return (
+    <details class="tiles" open={open}>
+      <summary>
+        Tiles, {side.how}: <span class="told">{told}</span>
+      </summary>
+      <div class="controls">
+        {params.map((p) => {
+          const most = p.less ? env[p.axis]! - env[p.less]! : env[p.axis]!;
+          return (
+            <Size
+              key={p.name}
+              label={p.name}
+              value={side.tiles[p.name]!}
+              min={p.least}
+              max={Math.max(p.least, most)}
+              log={p.least > 0 && most > 1}
+              wrong={wrong?.field === p.name ? wrong.message : undefined}
+              onChange={(x) => onChange({ ...side.tiles, [p.name]: x })}
+            />
+          );
+        })}
+        {own && <Button onClick={() => onChange(null)}>Choose for the fewest words</Button>}
+      </div>
+      {wrong && !params.some((p) => p.name === wrong.field) && <p class="wrong" role="alert">{wrong.message}</p>}
+    </details>
+  );
+}

@@ -1,0 +1,214 @@
+// Watch: a schedule, or two on one clock, step by step.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { View, ViewProps } from "../../types";
+import { say, useClock, useMedia } from "../../ui";
+import { Counters } from "./counters";
+import { unpack, type WatchData } from "./data";
+import { Fields } from "./fields";
+import { useKeys } from "./keys";
+import { isWrong, read, tilesText, World, type Side, type Tried, type Wrong } from "./setup";
+import { nowText, Stage } from "./stage";
+import { useTheme } from "./theme";
+import { firstRate, Transport, type Going } from "./transport";
+import type { Moment } from "./timeline";
+import "./watch.css";
+
+export const view: View<WatchData> = {
+  id: "watch",
+  title: "Watch",
+  says: "A schedule step by step: what is loaded, what fast memory holds, what is stored. Words are the model's.",
+  keys: [
+    ["Space", "play or pause"],
+    ["← →", "a step back or forward"],
+    ["Shift ← →", "the transfer before or after"],
+    ["[ ]", "the loop's turn before or after"],
+    ["Home End", "the beginning or the end"],
+  ],
+  Component: Loading,
+};
+
+function Loading(props: ViewProps<WatchData>) {
+  const [world, setWorld] = useState<World | Error>();
+  const { data, lab } = props;
+  useEffect(() => {
+    let here = true;
+    unpack(data.packed).then(
+      (packed) => here && setWorld(new World(data, lab, packed)),
+      (error: Error) => here && setWorld(error),
+    );
+    return () => {
+      here = false;
+    };
+  }, [data, lab]);
+  if (world instanceof Error)
+    return <p class="broken" role="alert">The programs can't be unpacked ({world.message}): write the page again with `iosim lab`.</p>;
+  return world ? <Watch {...props} world={world} /> : <p>Unpacking the programs…</p>;
+}
+
+const LINK_MS = 300; // a link follows when nothing has moved for so long
+const SAID_MS = 700; // and a screen reader hears it
+
+function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: World }) {
+  const root = useRef<HTMLDivElement>(null);
+  const theme = useTheme(root);
+  const tall = useMedia("(min-height: 900px)");
+  const given = useMemo(() => read(world.data, params), [world, params]);
+  const { sides, wrongs, both } = useSides(world, given);
+  const [one] = sides;
+  const last = both ? Math.max(...sides.map((x) => x.timeline.moved)) : one.limit;
+  const [position, setPosition] = useState(Math.min(given.at, last));
+  const [playing, setPlaying] = useState(false);
+  const [rate, setRate] = useState(firstRate(both));
+  const [loop, setLoop] = useState(-1);
+  const at = Math.min(position, last);
+
+  // The link says where; a link that is opened moves there.
+  const linked = useRef(params.at);
+  useEffect(() => {
+    if (params.at === linked.current) return;
+    linked.current = params.at;
+    setPosition(given.at);
+  }, [params.at]);
+  useEffect(() => {
+    const wait = setTimeout(() => {
+      const text = at > 0 ? String(at) : undefined;
+      if (text === params.at || (params.at === "end" && at === last)) return;
+      linked.current = text;
+      setParams({ at: text });
+    }, LINK_MS);
+    return () => clearTimeout(wait);
+  }, [at, params]);
+  // Another unit of the clock begins at its beginning.
+  const clock = useRef(both);
+  useEffect(() => {
+    if (clock.current === both) return;
+    clock.current = both;
+    setPlaying(false);
+    setPosition(0);
+    setRate(firstRate(both));
+  }, [both]);
+  // What doesn't fit is shown at once.
+  const stuck = !both && one.limit < one.timeline.steps;
+  useEffect(() => {
+    if (stuck) setPosition(one.limit);
+  }, [stuck, one]);
+
+  const moments = useMemo(
+    () => sides.map((x) => (both ? within(x, x.timeline.atWords(at)) : x.timeline.at(at))),
+    [sides, both, at],
+  );
+  const line = one.timeline.loops.some((x) => x.line === loop) ? loop : innermost(one);
+  const stop = (to: number) => {
+    setPlaying(false);
+    setPosition(Math.min(Math.max(0, to), last));
+  };
+  const near = (lines: readonly number[], by: 1 | -1) => stop(one.timeline.near(moments[0]!, lines, by).step);
+  const going: Going = {
+    play: (on) => {
+      if (on && at >= last) setPosition(0);
+      setPlaying(on);
+    },
+    step: (by) => stop(both ? nextWords(sides, at, by) : at + by),
+    transfer: (by) => (both ? going.step(by) : near(one.timeline.transfers(), by)),
+    turn: (by) => (both ? going.step(by) : near([line], by)),
+    to: stop,
+    end: (end) => stop(end === "first" ? 0 : last),
+  };
+  useClock(playing, rate, (steps) => {
+    setPosition((now) => Math.min(last, Math.min(now, last) + steps));
+    if (at + steps >= last) setPlaying(false);
+  });
+  useKeys(root, { going, playing });
+
+  const small = sides.find((x) => x.limit < x.timeline.steps);
+  const tile = (k: 0 | 1) => (tiles: Record<string, number> | null) =>
+    setParams({ [k ? "vtiles" : "tiles"]: tiles ? tilesText(tiles) : world.data.start.tiles && !k ? "best" : undefined });
+  return (
+    <div class="watch" ref={root}>
+      {given.wrong.length > 0 && <p class="broken" role="alert">Not understood: {given.wrong.join("; ")}.</p>}
+      <Fields
+        world={world}
+        read={given}
+        wrongs={wrongs.flatMap((x) => x ?? [])}
+        tooSmall={small ? { says: smallText(small, given.own[sides.indexOf(small)] != null), smallest: small.smallest } : null}
+        set={setParams}
+        params={params}
+      />
+      <Transport
+        side={one} both={both} position={at} last={last} going={going} playing={playing}
+        moved={both ? null : [moments[0]!.moved, one.timeline.moved]}
+        rate={rate} onRate={setRate} loop={line} onLoop={setLoop}
+      />
+      <div class={both ? "stages two" : "stages"}>
+        {sides.map((side, k) => (
+          <Stage
+            key={k} side={side} moment={moments[k]!} theme={theme} own={given.own[k as 0 | 1] !== null}
+            wrong={wrongs[k] ?? null} onTiles={tile(k as 0 | 1)} height={both ? 140 : tall ? 300 : 150}
+          />
+        ))}
+      </div>
+      {sides.map((side, k) => <Counters key={k} side={side} moment={moments[k]!} />)}
+      <Said text={sides.map((x, k) => saidText(x, moments[k]!)).join(" ")} />
+    </div>
+  );
+}
+
+// The sides as they are typed; where one is wrong, the last good one stays.
+function useSides(world: World, given: ReturnType<typeof read>) {
+  const good = useRef<[Side?, Side?]>([]);
+  return useMemo(() => {
+    const first = world.schedule(given.algorithm)!;
+    const second = given.versus ? world.schedule(given.versus) : undefined;
+    const tried: Tried[] = [world.side(first, given.choice, given.own[0])];
+    if (second && second.name !== first.name) tried.push(world.side(second, given.choice, given.own[1]));
+    const wrongs = tried.map((x): Wrong | null => (isWrong(x) ? x.wrong : null));
+    const sides = tried.flatMap((x, k): Side[] => {
+      const kept = isWrong(x) ? good.current[k as 0 | 1] : x.side;
+      good.current[k as 0 | 1] = kept;
+      return kept ? [kept] : [];
+    });
+    if (sides.length === 0) sides.push(world.fallback());
+    return { sides: sides as [Side, ...Side[]], wrongs, both: sides.length > 1 };
+  }, [world, given]);
+}
+
+// No further than to what doesn't fit.
+const within = (side: Side, moment: Moment): Moment =>
+  moment.step > side.limit ? side.timeline.at(side.limit) : moment;
+
+// The next or the previous number of words at which one of the schedules has done a transfer.
+function nextWords(sides: readonly Side[], at: number, by: 1 | -1): number {
+  const found = sides.map(({ timeline }) => {
+    if (by > 0) return at < timeline.moved ? timeline.reaching(at + 1).moved : Infinity;
+    const last = timeline.reaching(Math.min(at, timeline.moved));
+    return at > timeline.moved ? timeline.moved : last.moved - (last.last?.words ?? 0);
+  });
+  return by > 0 ? Math.min(...found) : Math.max(...found);
+}
+
+// The loop that turns most often.
+function innermost({ timeline }: Side): number {
+  const { runs } = timeline.total;
+  return timeline.loops.reduce((best, x) => (runs[x.line]! > runs[best]! ? x.line : best), timeline.loops[0]?.line ?? 0);
+}
+
+function smallText(side: Side, own: boolean): string {
+  const who = own ? `These tiles of ${side.schedule.name} hold` : `${side.schedule.name} holds`;
+  return `${who} ${say(side.smallest)} words at least, and M is ${say(side.M)}.`;
+}
+
+function saidText(side: Side, moment: Moment): string {
+  const used = moment.held.reduce((n, x) => n + x.words, 0);
+  return `${side.schedule.name}, step ${say(moment.step)} of ${say(side.timeline.steps)}. ${nowText(side, moment)}. `
+    + `Fast memory ${say(used)} of ${say(side.M)} words. ${say(moment.moved)} words moved.`;
+}
+
+// Said when it has stood still for a while.
+function Said({ text }: { text: string }) {
+  const [said, setSaid] = useState("");
+  useEffect(() => {
+    const wait = setTimeout(() => setSaid(text), SAID_MS);
+    return () => clearTimeout(wait);
+  }, [text]);
+  return <p class="unseen" role="status" aria-live="polite">{said}</p>;
+}

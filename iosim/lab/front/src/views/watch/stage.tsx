@@ -1,0 +1,59 @@
+// One schedule at one moment: its tensors, its fast memory, its listing.
+import { say } from "../../ui";
+import { Tiles } from "./fields";
+import { Listing } from "./listing";
+import { Matrices } from "./matrices";
+import { FastMemory } from "./memory";
+import type { Side, Wrong } from "./setup";
+import type { Moment } from "./timeline";
+
+interface StageProps {
+  side: Side;
+  moment: Moment;
+  theme: string;
+  own: boolean;
+  wrong: Wrong | null; // what is wrong with its tiles
+  onTiles: (tiles: Record<string, number> | null) => void;
+  height: number;
+}
+
+export function Stage({ side, moment, theme, own, wrong, onTiles, height }: StageProps) {
+  const stuck = side.limit < side.timeline.steps && moment.step >= side.limit;
+  return (
+    <section class="stage" aria-label={`${side.schedule.name}, step by step`}>
+      <h3>
+        {side.schedule.name} <span class="title">{side.schedule.title}</span>
+      </h3>
+      <Tiles side={side} own={own} wrong={wrong} onChange={onTiles} open={own} />
+      <div class="scene">
+        <div class="pictures">
+          <p class="now">{stuck ? stuckText(side, moment) : nowText(side, moment)}</p>
+          <Matrices side={side} moment={moment} height={height} theme={theme} />
+          <FastMemory side={side} moment={moment} />
+        </div>
+        <Listing side={side} moment={moment} />
+      </div>
+    </section>
+  );
+}
+
+// The current line in words.
+export function nowText(side: Side, moment: Moment): string {
+  const { last } = moment;
+  if (!last) return "Nothing has run yet.";
+  const code = side.program.listing[last.line]!.code.trim();
+  if (last.kind === "turn") {
+    const loop = moment.open[moment.open.length - 1]!;
+    return `${loop.name} = ${say(loop.turn + 1)} of ${say(loop.turns)}: ${loop.axis} from ${say(loop.start)} to ${say(loop.stop - 1)}`;
+  }
+  return last.words > 0 || last.kind !== "op" ? `${code.replace(/\s+/g, " ")}: ${say(last.words)} words` : code.replace(/\s+/g, " ");
+}
+
+function stuckText(side: Side, moment: Moment): string {
+  const { last } = moment;
+  const before = moment.held.slice(0, -1);
+  const used = moment.held.reduce((n, x) => n + x.words, 0);
+  const names = before.map((x) => x.buffer).join(", ");
+  const beside = names ? ` beside ${names}` : "";
+  return `${last!.buffer} doesn't fit: its ${say(last!.words)} words${beside} make ${say(used)}, and M is ${say(side.M)}`;
+}
