@@ -16,11 +16,15 @@ export function useWidth<E extends HTMLElement>(first = 640) {
   const ref = useRef<E>(null);
   const [width, setWidth] = useState(first);
   useEffect(() => {
+    // In the next frame: a figure that grows in this one would be reported as a loop of resizes.
+    let frame = 0;
     const seen = new ResizeObserver(([entry]) => {
-      if (entry && entry.contentRect.width > 0) setWidth(Math.round(entry.contentRect.width));
+      cancelAnimationFrame(frame);
+      if (entry && entry.contentRect.width > 0)
+        frame = requestAnimationFrame(() => setWidth(Math.round(entry.contentRect.width)));
     });
     if (ref.current) seen.observe(ref.current);
-    return () => seen.disconnect();
+    return () => (cancelAnimationFrame(frame), seen.disconnect());
   }, []);
   return { ref, width };
 }
