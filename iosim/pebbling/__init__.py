@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from iosim.pebbling.dag import Dag, from_edges, from_file, from_networkx
 from iosim.pebbling.game import Game, IllegalMove, Move, Unfinished, replay
-from iosim.pebbling.graphs import attention, butterfly, chain, grid, matmul, tree
+from iosim.pebbling.graphs import attention, butterfly, chain, grid, matmul, pyramid, tree
+from iosim.pebbling.partition import Segment, fewest_parts, segments
 from iosim.pebbling.solve import Known, Optimum, optimum
 
 __all__ = [
@@ -20,16 +21,20 @@ __all__ = [
     "Known",
     "Move",
     "Optimum",
+    "Segment",
     "Unfinished",
     "attention",
     "butterfly",
     "chain",
+    "fewest_parts",
     "from_edges",
     "from_file",
     "from_networkx",
     "grid",
     "matmul",
     "optimum",
+    "pyramid",
     "replay",
+    "segments",
     "tree",
 ]

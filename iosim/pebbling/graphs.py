@@ -211,6 +211,20 @@ def grid(rows: int, columns: int) -> Dag:
     return Dag(f"grid {rows}×{columns}", preds)
 
 
+def pyramid(height: int) -> Dag:
+    """The pyramid: rows of height + 1, …, 2, 1 vertices, each using the two above it.
+
+    Cook, *An observation on time–storage trade off*, 1974: height + 2 pebbles are needed to reach
+    its one output without storing a value; with so many the inputs are loaded once.
+    """
+    check_size("height", height, 0)
+    return Dag(
+        f"pyramid height={height}",
+        {f"p{row},{i}": (f"p{row - 1},{i}", f"p{row - 1},{i + 1}") if row else ()
+         for row in range(height + 1) for i in range(height + 1 - row)},
+    )  # fmt: skip
+
+
 def butterfly(k: int) -> Dag:
     """The graph of a fast Fourier transform on 2^k points: k ranks of 2^k vertices and 2^k inputs.
 
