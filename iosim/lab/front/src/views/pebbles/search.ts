@@ -76,6 +76,14 @@ export function* search(graph: Graph, rules: Rules, from: Position, limit = 400_
   return { stopped: "no game was found" };
 }
 
+// A value that the game can't be finished without, and that can't be had again.
+export function lostValue(graph: Graph, rules: Rules, at: Position): string | undefined {
+  const game = compile(graph, rules);
+  if (typeof game === "string") return undefined;
+  const gone = game.lost(game.settle(game.state(at)));
+  return gone < 0 ? undefined : graph.vertices[gone];
+}
+
 const bitsOf = (set: number): number[] => {
   const out = [];
   for (let v = 0; set >>> v; v++) if ((set >>> v) & 1) out.push(v);
