@@ -21,16 +21,17 @@ from iosim.program.ir import Program
 FRONT = Path(__file__).parents[2] / "iosim/lab/front"
 _BUILD = """
 import { build } from "esbuild";
-await build({ entryPoints: ["src/engine/cli.ts"], bundle: true, platform: "node", format: "esm",
+await build({ entryPoints: [process.argv[2]], bundle: true, platform: "node", format: "esm",
               target: "es2022", outfile: process.argv[1], logLevel: "warning" });
 """
 
 
-def build(path: Path) -> Path:
-    """Bundle the engine's command into a file; `npm ci` in the front end's folder comes before."""
+def build(path: Path, entry: str = "src/engine/cli.ts") -> Path:
+    """Bundle a command, by default the engine's, into a file.  `npm ci` in `FRONT` comes before."""
     subprocess.run(
-        ["node", "--input-type=module", "-e", _BUILD, str(path)], cwd=FRONT, check=True, timeout=60
-    )
+        ["node", "--input-type=module", "-e", _BUILD, str(path), entry],
+        cwd=FRONT, check=True, timeout=60,
+    )  # fmt: skip
     return path
 
 

@@ -33,7 +33,7 @@ GAMES = {
     "partial": (
         "sums term by term",
         "A sum takes its terms one at a time, in any order, and may be stored half-way; a product "
-        "that only one sum needs is made on the fly, and takes no word.  Each vertex once.",
+        "that only one sum needs is made on the fly, and takes no word. Each vertex once.",
     ),
     "words": (
         "words, as the bounds count",
@@ -65,7 +65,9 @@ def data() -> dict[str, Any]:
     return {
         "about": {name: about[name] for name in ("command", "commit", "date")},
         "graphs": [{"id": key, "title": title} for key, title in GRAPHS.items()],
-        "games": [{"id": key, "title": title, "says": says} for key, (title, says) in GAMES.items()],
+        "games": [
+            {"id": key, "title": title, "says": says} for key, (title, says) in GAMES.items()
+        ],
         "boards": boards,
     }
 

@@ -3,10 +3,10 @@ import { useMemo, useState } from "preact/hooks";
 import type { View, ViewProps } from "../../types";
 import { NumberField, Select } from "../../ui";
 import { graphOfBoard, known, type PebblesData } from "./data";
-import { fromText, graphFrom, layout, Refused, toText } from "./drawing";
-import { Own } from "./Own";
+import { type Drawing, fromText, graphFrom, layout, Refused, toText } from "./drawing";
+import { Own } from "./own";
 import "./pebbles.css";
-import { Play } from "./Play";
+import { Play } from "./play";
 import { compulsory, leastMemory, type Rules } from "./rules";
 
 const OWN = "own";
@@ -21,7 +21,7 @@ function Pebbles({ data, params, setParams }: ViewProps<PebblesData>) {
   const gameId = games.includes(params.game ?? "") ? params.game! : games[0]!;
   const game = data.games.find((x) => x.id === gameId)!;
   const board = data.boards.find((b) => b.graph === graphId && b.game === gameId);
-  const graph = useMemo(() => (board ? graphOfBoard(board) : graphFrom(drawing.graph)), [board, drawing]);
+  const graph = useMemo(() => (board ? graphOfBoard(board) : graphFrom(drawing)), [board, drawing]);
   const places = useMemo(() => layout(graph), [graph]);
   const partial = board?.partial ?? false;
   const least = graph.vertices.length ? leastMemory(graph, partial) : 2;
@@ -50,16 +50,16 @@ function Pebbles({ data, params, setParams }: ViewProps<PebblesData>) {
         <NumberField
           key={`${graphId} ${gameId}`} label="Red pebbles, M" value={M} min={2} max={most}
           check={(x) => (x < least ? `M = ${x} is too small: a vertex with its operands needs M ≥ ${least}` : undefined)}
-          hint={known_(board)}
+          hint={board && `optima: ${board.optima.map((x) => `M ${x.M}: ${x.words}`).join(", ")}`}
           onChange={(next) => setParams({ M: String(next), s: undefined })}
         />
       </div>
-      <p class="says">{own ? game.says.replace("  ", " ") : game.says.replace("  ", " ")}</p>
+      <p class="says">{game.says}</p>
       {own ? (
         <Own
-          drawing={drawing.graph} rules={rules} s={s} drawn={drawn} onDrawn={setDrawn} onS={onS}
+          drawing={drawing} rules={rules} s={s} drawn={drawn} onDrawn={setDrawn} onS={onS}
           onChange={(next) => {
-            setDrawing({ graph: next });
+            setDrawing(next);
             setParams({ edges: toText(next).replaceAll("\n", ";") });
           }}
         />
@@ -77,11 +77,11 @@ function Pebbles({ data, params, setParams }: ViewProps<PebblesData>) {
 }
 
 // A link may carry a drawing; one that is none is left out.
-function drawingOf(edges: string | undefined) {
+function drawingOf(edges: string | undefined): Drawing {
   try {
-    return { graph: fromText(edges ?? FIRST) };
+    return fromText(edges ?? FIRST);
   } catch (error) {
-    if (error instanceof Refused) return { graph: fromText(FIRST) };
+    if (error instanceof Refused) return fromText(FIRST);
     throw error;
   }
 }
@@ -90,9 +90,6 @@ function whole(text: string | undefined, min: number, max: number): number | und
   const x = Number(text);
   return text !== undefined && Number.isInteger(x) && x >= min && x <= max ? x : undefined;
 }
-
-const known_ = (board: PebblesData["boards"][number] | undefined): string =>
-  board ? `optima: ${board.optima.map((x) => `M ${x.M}: ${x.words}`).join(", ")}` : "";
 
 export const view: View<PebblesData> = {
   id: "pebbles",

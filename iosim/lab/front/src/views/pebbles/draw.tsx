@@ -1,7 +1,7 @@
 // Drawing a graph: by pointer, by keyboard, or as lines of text.
 import { useRef, useState } from "preact/hooks";
 import { Button, Select, useWidth } from "../../ui";
-import { Arrow, Arrowheads, frame, neighbour } from "./Board";
+import { Arrow, Arrowheads, frame, neighbour } from "./board";
 import {
   addEdge, addVertex, type Drawing, EMPTY, freeName, fromText, graphFrom, layout, moveVertex, type Place, Refused, removeEdge,
   removeVertex, toText,

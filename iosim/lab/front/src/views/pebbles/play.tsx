@@ -1,7 +1,7 @@
 // One graph, one game, one M: the board, its moves, the log, hints, replay, and the segments.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Button, Player, useClock } from "../../ui";
-import { Board, Blue, Red } from "./Board";
+import { Board, Blue, Red } from "./board";
 import type { Setting } from "./data";
 import type { Place } from "./drawing";
 import { type Playing, useGame } from "./history";
@@ -11,7 +11,7 @@ import {
 } from "./rules";
 import { lostValue } from "./search";
 import { useSearch } from "./searching";
-import { marksOf, Segments, useCut } from "./Segments";
+import { marksOf, Segments, useCut } from "./proof";
 
 interface PlayProps {
   setting: Setting;

@@ -1,12 +1,16 @@
-// Answers questions about pebble games, for tests/test_lab_pebbles.py: a list of questions as JSON on
-// standard input, a list of answers on standard output.
-import { readFileSync } from "node:fs";
-import { addEdge, addVertex, EMPTY, fromText, graphFrom, layout, Refused, toText } from "../../iosim/lab/front/src/views/pebbles/drawing";
+// Answers questions about pebble games in node, for tests: a list of questions as JSON on standard
+// input, a list of answers on standard output.
+import { addEdge, addVertex, EMPTY, fromText, graphFrom, layout, Refused, toText } from "./drawing";
 import {
   finished, type Graph, graphOf, isForbidden, leastMemory, legal, moveOf, play, type Position, type Rules, start,
-} from "../../iosim/lab/front/src/views/pebbles/rules";
-import { search } from "../../iosim/lab/front/src/views/pebbles/search";
-import { clean, dominates, segments } from "../../iosim/lab/front/src/views/pebbles/segments";
+} from "./rules";
+import { search } from "./search";
+import { clean, dominates, segments } from "./segments";
+
+declare const process: {
+  stdin: AsyncIterable<Uint8Array>;
+  stdout: { write(text: string): void };
+};
 
 interface Board {
   vertices: [string, string[]][];
@@ -92,5 +96,8 @@ const ASK: Record<string, (q: any) => unknown> = {
   layout: ({ board }) => [...layout(graphFor(board))],
 };
 
-const questions: { ask: string }[] = JSON.parse(readFileSync(0, "utf8"));
-console.log(JSON.stringify(questions.map((q) => ASK[q.ask]!(q))));
+let text = "";
+const decoder = new TextDecoder();
+for await (const chunk of process.stdin) text += decoder.decode(chunk, { stream: true });
+const questions: { ask: string }[] = JSON.parse(text);
+process.stdout.write(JSON.stringify(questions.map((q) => ASK[q.ask]!(q))));

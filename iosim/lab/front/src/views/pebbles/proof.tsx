@@ -1,7 +1,7 @@
 // The lower bound's segments, drawn over the game that was played: Hong and Kung's proof, step by step.
 import { useMemo } from "preact/hooks";
 import { Button, NumberField, Table } from "../../ui";
-import type { Marks } from "./Board";
+import type { Marks } from "./board";
 import type { Known } from "./data";
 import { parts as nameParts } from "./names";
 import { finished, type Graph, type Move, type Position, type Rules } from "./rules";
