@@ -191,14 +191,31 @@ def drift_bytes(
     Raises:
         EmitError: the program has more than one head, so items sweep different data.
     """
-    if job.sizes.get("heads", 1) != 1:
-        raise EmitError("the drift model takes one head: bind the program with heads = 1")
-    swept = swept_bytes(job)
-    own = footprint_bytes(job.instance, job.dtype)["load"] - swept
     middle = (np.arange(pieces) + 0.5) / pieces
     start, length = ticks[:, :1].astype(float), np.diff(ticks, axis=1).astype(float)
-    when = (start + length * middle).ravel()
-    sequence = np.argsort(when, kind="stable") % pieces
+    return read_bytes(start + length * middle, job, capacities)
+
+
+def read_bytes(
+    when: NDArray[np.int64] | NDArray[np.float64], job: Job, capacities: Sequence[float]
+) -> list[int]:
+    """DRAM reads of sweeps whose every piece has its time, for each capacity of L2 for them.
+
+    Args:
+        when: (items, pieces), when each item reads each piece of what is swept, in any unit; of
+            two at once, the one with the lower item is first.
+        job: a program with one nest and one head, whose items all sweep the same data.
+        capacities: in bytes.
+
+    Raises:
+        EmitError: the program has more than one head, so items sweep different data.
+    """
+    if job.sizes.get("heads", 1) != 1:
+        raise EmitError("the drift model takes one head: bind the program with heads = 1")
+    pieces = when.shape[1]
+    swept = swept_bytes(job)
+    own = footprint_bytes(job.instance, job.dtype)["load"] - swept
+    sequence = np.argsort(when, axis=None, kind="stable") % pieces
     # A piece that follows itself is found whatever the capacity.
     changed = sequence[np.flatnonzero(np.diff(sequence, prepend=-1))].tolist()
     found = []

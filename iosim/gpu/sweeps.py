@@ -1,0 +1,127 @@
+"""Programs that sweep K and V at speeds of their own: a drift from a seed, for teaching and tests.
+
+How far programs drift apart on a chip is no property of the schedule, and `iosim.gpu.l2` needs the
+clock readings of a run to say what it costs.  Here the drift is chosen instead: every item takes
+longer than the fastest possible one by a share that is drawn at random, up to a given most.  Where
+programs are kept in step they wait for each other at gates, as in the kernels that
+`iosim.gpu.emitter.kernels.InStep` makes.  The reads are then those of `l2.read_bytes`.
+
+All times are whole numbers, so that any other program can draw the same ones.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.errors import InputError
+from iosim.gpu import l2
+from iosim.gpu.emitter.blocks import Blocks
+from iosim.gpu.emitter.nests import chain, nests
+from iosim.gpu.run.job import Job
+from iosim.program.ir import Loop
+
+PACE = 1000  # ticks that the fastest item takes for half a block
+MOST_DRIFT = 1000  # per mille: then a sweep may take twice as long
+
+
+@dataclass(frozen=True)
+class Sweeps:
+    """Items that sweep the same blocks, so many at once.
+
+    Attributes:
+        items: sweeps in all.
+        programs: how many run at once.
+        blocks: column blocks of a sweep.
+        drift: per mille that an item may take longer than the fastest, 0 to `MOST_DRIFT`.
+        every: blocks between two gates; 0 without gates, when a new item starts where one ends.
+        seed: of the draws, 0 to 2³² − 1.
+
+    Raises InputError for a number out of range.
+
+    >>> Sweeps(items=4, programs=2, blocks=4, drift=0).when(pieces=2).tolist()
+    [[2000, 6000], [2000, 6000], [10000, 14000], [10000, 14000]]
+    """
+
+    items: int
+    programs: int
+    blocks: int
+    drift: int
+    every: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "items": (1, 2**20), "programs": (1, 2**20), "blocks": (1, 2**20),
+            "drift": (0, MOST_DRIFT), "every": (0, 2**20), "seed": (0, 2**32 - 1),
+        }  # fmt: skip
+        for name, (least, most) in ranges.items():
+            if not least <= getattr(self, name) <= most:
+                raise InputError(
+                    f"{name} = {getattr(self, name)} is out of range: give {least} to {most}"
+                )
+
+    @classmethod
+    def of(cls, job: Job, resident: int, drift: int, seed: int = 0) -> Sweeps:
+        """Those of a schedule's launch: in step if the job is, else with `resident` at once.
+
+        Raises EmitError where items sweep different data.
+        """
+        l2.swept_bytes(job)  # raises where the models of DRAM don't hold
+        (body,) = nests(job.instance)
+        grid, inside = chain(body)
+        where = Blocks(job.instance).where
+        items = int(np.prod([where.trips(loop) for loop in grid]))
+        loop = next(x for x in inside if isinstance(x, Loop))
+        at_once = job.programs or resident
+        every = job.every if job.programs else 0
+        return cls(items, min(at_once, items), where.trips(loop), drift, every, seed)
+
+    def paces(self) -> NDArray[np.int64]:
+        """(items,): ticks for half a block."""
+        return PACE + (self.drift * (_drawn(self.seed, self.items) >> 16) >> 16)
+
+    def when(self, pieces: int) -> NDArray[np.int64]:
+        """(items, pieces): when each item is in the middle of each piece of its sweep, in ticks.
+
+        Raises InputError where a sweep has no whole number of blocks in a piece.
+        """
+        if self.blocks % pieces:
+            raise InputError(
+                f"{self.blocks} blocks are no whole number of them in each of {pieces} pieces: "
+                "give a divisor"
+            )
+        halves = (2 * np.arange(pieces) + 1) * (self.blocks // pieces)
+        return self._gated(halves) if self.every else self._free(halves)
+
+    def _free(self, halves: NDArray[np.int64]) -> NDArray[np.int64]:
+        paces = self.paces()
+        ends = [0] * self.programs
+        start = np.zeros(self.items, np.int64)
+        for item, pace in enumerate(paces.tolist()):
+            start[item] = ends[0]
+            heapq.heapreplace(ends, ends[0] + 2 * self.blocks * pace)
+        return start[:, None] + paces[:, None] * halves
+
+    def _gated(self, halves: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All wait at the start of a wave and after every `every` blocks, for the slowest."""
+        paces, stretch, begin = self.paces()[:, None], 2 * self.every, 0
+        whole, rest = halves // stretch, halves % stretch
+        found = []
+        for first in range(0, self.items, self.programs):
+            mine = paces[first : first + self.programs]
+            slowest = int(mine.max())
+            found.append(begin + whole * stretch * slowest + rest * mine)
+            begin += 2 * self.blocks * slowest
+        return np.concatenate(found)
+
+
+def _drawn(seed: int, count: int) -> NDArray[np.int64]:
+    """(count,): a number below 2³² for each item, by a hash of item and seed."""
+    at = (np.arange(count, dtype=np.uint64) * 0x9E3779B1 + seed * 0x85EBCA6B) & 0xFFFFFFFF
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        at = ((at ^ (at >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
+    return (at ^ (at >> np.uint64(16))).astype(np.int64)
