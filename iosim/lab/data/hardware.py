@@ -1,10 +1,212 @@
-"""Recorded counters beside the model: what the view shows."""
+"""What view 6 of the lab shows: records of GPUs beside the model, and what the drift is made of.
+
+All of it is computed from the records in ``experiments/data/gpu`` with today's model, as
+``iosim gpu replay`` does, and kept in ``hardware.json`` beside this file, since the records of
+some machines do not travel with the package.  It is made anew, from a source tree, by
+``python -m iosim.lab.data.hardware``.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
+import sys
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.checks.shipped import shipped
+from iosim.counting.numbers import count
+from iosim.gpu import l2, sweeps
+from iosim.gpu.records.counters import BOUNDARIES
+from iosim.gpu.records.plain import read_json
+from iosim.gpu.records.record import PROVENANCE, Record, read_record
+from iosim.gpu.reports import REPORTS, SavedReport, replay
+from iosim.lab.columns import Columns, by_column, pack
+from iosim.lab.data._hardware_columns import COLUMNS, PAIRS, SHOWN
+from iosim.problem import word_bytes
+
+MADE = Path(__file__).with_suffix(".json")
+PIECES = 128  # that the page cuts a sweep into where it draws the drift itself
+RECORDED_PIECES = 256  # as `l2.drift_bytes` does
+TICK_NS = 32  # the resolution of the clocks in the records
+
+# Runs whose recorded sweeps travel with the page: machine, N, d, B_r, stages; without a gate.
+SWEEPS = (
+    ("h200", 524288, 64, 64, 2),
+    ("h200", 1048576, 64, 128, 2),
+    ("h200", 1048576, 64, 64, 2),
+)
 
 
 def data() -> dict[str, Any]:
-    """The view's part of the page's data, ready for JSON."""
-    return {}
+    """The view's part of the payload, as `made` gave it.
+
+    ``machines``: id → device, L2 in bytes, multiprocessors.  ``columns``: name → what it says, its
+    unit, the boundary that its number is of; ``pairs``, those that are loads and stores of one
+    thing.  ``records``: of each its machine, name, what it is, the replay's sentence, provenance,
+    scatters (``points``), ``table`` and ``tensors`` packed as `iosim.lab.columns.pack` has it.
+    ``drift``: shapes, runs and recorded sweeps.
+    """
+    found: dict[str, Any] = json.loads(MADE.read_text(encoding="utf-8"))
+    return found
+
+
+def made(folder: Path) -> dict[str, Any]:
+    """The view's data from the records of all machines under `folder`.
+
+    Raises GpuError for a record that is damaged.
+    """
+    saved = [
+        (machine.name, one)
+        for machine in sorted(folder.iterdir(), reverse=True)
+        if machine.is_dir()
+        for one in sorted(replay(machine), key=lambda one: list(REPORTS).index(one.report.name))
+    ]
+    records: list[dict[str, Any]] = []
+    first: dict[str, tuple[int, Columns, Columns]] = {}  # where a record of this name came first
+    for at, (machine, one) in enumerate(saved):
+        rows, moved = one.table.rows, tensors(one)
+        known = first.setdefault(one.folder.name, (at, by_column(rows), by_column(moved)))
+        like = known[1:] if known[0] != at else (None, None)
+        records.append({
+            "machine": machine,
+            "name": one.folder.name,
+            "report": one.report.name,
+            "says": REPORTS[one.report.name][1],
+            "summary": one.table.summary,
+            "good": one.table.good,
+            "provenance": read_json(one.folder / PROVENANCE, dict[str, str]),
+            "points": [asdict(x) for x in _shown(one).points],
+            "rows": len(rows),
+            "table": pack(rows, like[0], known[0]),
+            "tensors": pack(moved, like[1], known[0]),
+        })  # fmt: skip
+    used = {name for _, one in saved for row in one.table.rows[:1] for name in row}
+    return {
+        "machines": _machines(records),
+        "boundaries": {b.name: {"load": b.load, "store": b.store} for b in BOUNDARIES.values()},
+        "columns": {name: asdict(c) for name, c in COLUMNS.items() if name in used},
+        "pairs": [
+            dict(zip(("says", "boundary", "load", "store"), pair, strict=True)) for pair in PAIRS
+        ],
+        "records": records,
+        "drift": _drift(saved),
+    }
+
+
+def tensors(one: SavedReport) -> list[dict[str, Any]]:
+    """Row by row of a report of jobs, what each tensor moves between SM and L2; [] for others.
+
+    ``moves`` has direction, tensor and bytes in a word of each; ``model`` and ``kernel`` are words
+    in this order, ``kernel`` None where the kernel did not count.
+    """
+    skipped = _shown(one).skipped
+    if skipped is None:
+        return []
+    record = read_record(one.folder, (), needed=False)
+    return [_moved(record, at) for at in range(skipped, len(record.jobs))]
+
+
+def _moved(record: Record, at: int) -> dict[str, Any]:
+    job = record.jobs[at]
+    wide = {t.name: t.wide for t in job.instance.program.tensors}
+    model, kernel = count(job.instance), record.measured[at].counts(job)
+    return {
+        "moves": [[way, name, word_bytes(job.dtype, wide[name])] for (way, name), _ in model],
+        "model": [words for _, words in model],
+        "kernel": None if kernel is None else [kernel[key] for key, _ in model],
+    }
+
+
+def _shown(one: SavedReport) -> Any:
+    return SHOWN[one.report.name]
+
+
+def _machines(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for record in records:
+        said = record["provenance"]
+        found.setdefault(record["machine"], {
+            "device": said["device"],
+            "l2_bytes": int(said["l2_bytes"]),
+            "multiprocessors": int(said["multiprocessors"]),
+        })  # fmt: skip
+    return found
+
+
+def _drift(saved: list[tuple[str, SavedReport]]) -> dict[str, Any]:
+    """Shapes, each with what l2's models say of it, and runs with where their row is."""
+    shapes: dict[tuple[int, int], dict[str, Any]] = {}
+    runs, kept = [], {}
+    for at, (machine, one) in enumerate(saved):
+        if one.report.name != "dram":
+            continue
+        record = read_record(one.folder, ("sram", "dram"))
+        for row, job in enumerate(record.jobs[1:]):
+            told = one.table.rows[row]
+            shapes.setdefault((told["N"], told["d"]), _shape(job))
+            runs.append({
+                "machine": machine, "record": at, "row": row,
+                "every": job.every if job.programs else 0,
+            })  # fmt: skip
+            key = (machine, told["N"], told["d"], told["B_r"], told["stages"])
+            ticks = record.ticks(row + 1)
+            if key in SWEEPS and not job.programs and ticks is not None:
+                kept[key] = {"run": len(runs) - 1, "items": len(ticks), "clock": clock_text(ticks)}
+    return {
+        "share": l2.L2_SHARE,
+        "pieces": PIECES,
+        "recorded_pieces": RECORDED_PIECES,
+        "tick_ns": TICK_NS,
+        "pace": sweeps.PACE,
+        "most_drift": sweeps.MOST_DRIFT,
+        "shapes": [shapes[key] for key in sorted(shapes)],
+        "runs": runs,
+        "sweeps": [kept[key] for key in SWEEPS if key in kept],
+    }
+
+
+def _shape(job: Any) -> dict[str, Any]:
+    """What all items of a shape sweep, and what is read beside it, in bytes."""
+    swept = l2.swept_bytes(job)
+    return {
+        "N": job.sizes["N"],
+        "d": job.sizes["d"],
+        "swept": swept,
+        "own": l2.footprint_bytes(job.instance, job.dtype)["load"] - swept,
+        "blocks": sweeps.Sweeps.of(job, 1, 0).blocks,
+        "B_c": job.tiles["B_c"],
+    }
+
+
+def clock_text(ticks: NDArray[np.int64]) -> str:
+    """Clock readings as text: all starts, then all ends, in units of `TICK_NS` after the first.
+
+    Each is its difference to the one before; 2n, or −2n − 1 for n below zero; seven bits a byte,
+    low ones first, the eighth says that more follow; deflated; in base64.
+    """
+    found = (ticks - ticks.min()) // TICK_NS
+    steps = np.concatenate([np.diff(found[:, k], prepend=0) for k in (0, 1)])
+    text = bytearray()
+    for number in np.where(steps >= 0, 2 * steps, -2 * steps - 1).tolist():
+        while number > 127:
+            text.append(number & 127 | 128)
+            number >>= 7
+        text.append(number)
+    return base64.b64encode(zlib.compress(bytes(text), 9)).decode()
+
+
+def write(folder: Path, path: Path = MADE) -> int:
+    """Write `made` of a folder; returns the bytes written."""
+    text = json.dumps(made(folder), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return path.write_bytes((text + "\n").encode())
+
+
+if __name__ == "__main__":
+    print(f"{MADE.name}: {write(shipped('experiments') / 'data' / 'gpu'):,} bytes", file=sys.stderr)

@@ -1,0 +1,28 @@
+import { useMemo } from "preact/hooks";
+import type { View, ViewProps } from "../../types";
+import type { HardwareData } from "./data";
+import { Drift } from "./drift";
+import "./hardware.css";
+import { Records } from "./records";
+
+function Hardware({ data, params, setParams }: ViewProps<HardwareData>) {
+  // The table is long: what is set of the drift does not draw it again.
+  const { record, points, row } = params;
+  const records = useMemo(
+    () => <Records data={data} params={params} setParams={setParams} />,
+    [data, record, points, row],
+  );
+  return (
+    <>
+      <Drift data={data} params={params} setParams={setParams} />
+      {records}
+    </>
+  );
+}
+
+export const view: View<HardwareData> = {
+  id: "hardware",
+  title: "Hardware",
+  says: "What GPUs counted, beside the model: at SM↔L2 to the byte; at L2↔DRAM as long as programs stay in step.",
+  Component: Hardware,
+};
