@@ -36,11 +36,32 @@ class Field:
 
 # Sizes beyond these have more steps than anyone watches; `iosim count` takes them.
 FIELDS = {
-    "N": Field(1024, 1, 65_536), "d": Field(64, 1, 1024), "heads": Field(1, 1, 256),
-    "N_k": Field(1024, 1, 65_536), "kv_heads": Field(1, 1, 256),
-    "left": Field(256, 0, 65_536), "right": Field(256, 0, 65_536),
+    "N": Field(256, 1, 65_536), "d": Field(32, 1, 1024), "heads": Field(1, 1, 256),
+    "N_k": Field(256, 1, 65_536), "kv_heads": Field(1, 1, 256),
+    "left": Field(64, 0, 65_536), "right": Field(64, 0, 65_536),
     "m": Field(256, 1, 8192), "n": Field(256, 1, 8192), "k": Field(256, 1, 8192),
-    "page": Field(16, 1, 1024), "batch": Field(2, 1, 64), "M": Field(24_576, 1, 2**22),
+    "page": Field(16, 1, 1024), "batch": Field(2, 1, 64), "M": Field(4096, 1, 2**22),
+}  # fmt: skip
+# Moments worth a link: a name, and what the link says.
+EXAMPLES: dict[str, dict[str, str]] = {
+    "flash2": {},
+    "by hand": {"N": "8", "d": "4", "M": "48"},
+    "the README's head": {"N": "1024", "d": "64", "M": "24576"},
+    "M below d²": {
+        "algo": "small_cache", "vs": "flash2", "N": "512", "d": "64", "M": "1024",
+    },
+    "flash1 and flash2": {"algo": "flash1", "vs": "flash2"},
+    "naive and flash2": {"algo": "naive", "vs": "flash2"},
+    "M too small": {"M": "98"},
+    "causal": {"mask": "causal"},
+    "sliding window": {"mask": "causal window", "left": "64"},
+    "one row, a cache": {
+        "algo": "decode", "N": "1", "N_k": "1024", "d": "64", "heads": "8", "kv_heads": "2",
+    },
+    "a cache in pages": {
+        "algo": "paged", "N": "1", "N_k": "1000", "d": "64", "heads": "8", "kv_heads": "2",
+    },
+    "matrix product": {"algo": "matmul", "M": "1024"},
 }  # fmt: skip
 # What is seen of the scores: the choices, and the options that each one gives.
 MASKS: dict[str, tuple[str, ...]] = {
@@ -66,6 +87,7 @@ def data() -> dict[str, Any]:
         "fields": {name: vars(field) for name, field in FIELDS.items()},
         "says": _says(), "masks": {name: list(given) for name, given in MASKS.items()},
         "schedules": schedules, "packed": pack(packed),
+        "examples": [{"name": name, "params": said} for name, said in EXAMPLES.items()],
         "start": {"algorithm": "flash2", "sizes": {}, "tiles": None},
     }  # fmt: skip
 
@@ -100,7 +122,7 @@ def data_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
             "forms": {"": {"program": 0, "sizes": {name: name for name in sizes},
                            "totals": _totals(program)}},
         }],
-        "packed": pack([told]),
+        "packed": pack([told]), "examples": [],
         "start": {
             "algorithm": program.name, "tiles": tiles,
             "sizes": sizes | {"M": fields["M"].first},

@@ -18,7 +18,7 @@ export function Counters({ side, moment }: { side: Side; moment: Moment }) {
   return (
     <div class="counters">
       <Table
-        caption={`Words moved by ${program.name}, model: so far, and in all by the closed form`}
+        caption={`Words moved by ${program.name}: so far, and in all by the closed form`}
         columns={["counter", "so far", "in all", "", "closed form"]}
         rows={rows}
       />

@@ -26,6 +26,7 @@ export interface WatchData {
   masks: Record<string, string[]>; // a choice of what is seen → the options that it gives
   schedules: Schedule[];
   packed: string;
+  examples: { name: string; params: Record<string, string> }[];
   start: {
     algorithm: string;
     sizes: Env;

@@ -1,6 +1,7 @@
 // The choices: schedule, sizes, M, what is seen of the scores, and a second schedule.
 import { Button, Select, Size, say } from "../../ui";
 import type { Params } from "../../types";
+import type { WatchData } from "./data";
 import type { Read, Side, World, Wrong } from "./setup";
 
 interface FieldsProps {
@@ -17,7 +18,7 @@ export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsPro
   const schedule = world.schedule(read.algorithm)!;
   const { options, typed } = read.choice;
   const wrong = (field: string) => wrongs.find((x) => x.field === field)?.message;
-  const number = (name: string, label = name) => {
+  const number = (name: string, label = name === "M" ? "M, words" : name) => {
     const { least, most } = data.fields[name]!;
     return (
       <Size
@@ -27,18 +28,28 @@ export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsPro
         min={least}
         max={most}
         log={least > 0}
-        hint={name === "M" ? "words" : undefined}
         wrong={wrong(name)}
         onChange={(x) => set({ [name]: String(x) })}
       />
     );
   };
-  const takes = (name: string) => schedule.options.includes(name) && !schedule.needs.includes(name);
+  const apart = ["N_k", "kv_heads"].filter((x) => schedule.options.includes(x) && !schedule.needs.includes(x));
   const masks = Object.entries(data.masks).filter(([, gives]) => gives.every((x) => schedule.options.includes(x)));
   const others = data.schedules.filter((x) => x.name !== schedule.name && x.fields.join() === schedule.fields.join());
   return (
     <div class="fields">
       <div class="controls">
+        {data.examples.length > 0 && (
+          <Select
+            label="Example"
+            value={exampleOf(data.examples, params)}
+            options={[{ value: "", label: "one's own" }, ...data.examples.map((x) => x.name)]}
+            onChange={(name) => {
+              const found = data.examples.find((x) => x.name === name);
+              if (found) set({ ...cleared(params), ...found.params });
+            }}
+          />
+        )}
         {data.schedules.length > 1 && (
           <Select
             label="Schedule"
@@ -53,13 +64,13 @@ export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsPro
           {number("M")}
           {tooSmall && (
             <p class="small" role="alert">
-              <span class="wrong">{tooSmall.says}</span>{" "}
+              <span class="wrong">{tooSmall.says}</span>
               <Button onClick={() => set({ M: String(tooSmall.smallest) })}>Take M = {say(tooSmall.smallest)}</Button>
             </p>
           )}
         </div>
       </div>
-      {(masks.length > 1 || takes("N_k") || takes("kv_heads") || others.length > 0) && (
+      {(masks.length > 1 || apart.length > 0 || others.length > 0) && (
         <div class="controls">
           {masks.length > 1 && (
             <Select
@@ -71,18 +82,24 @@ export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsPro
           )}
           {options.has("left") && number("left", "to the left")}
           {options.has("right") && number("right", "to the right")}
-          {["N_k", "kv_heads"].filter(takes).map((name) => (
-            <span class="own" key={name}>
-              <Button
-                pressed={options.has(name)}
-                title={data.says[name]}
-                onClick={() => set({ [name]: name in params ? undefined : String(typed[name === "N_k" ? "N" : "heads"]) })}
-              >
-                {name === "N_k" ? "own N_k" : "own kv_heads"}
-              </Button>
-              {options.has(name) && number(name)}
-            </span>
-          ))}
+          {apart.length > 0 && (
+            <div class="field" role="group" aria-label="Given apart">
+              <span>Given apart</span>
+              <span class="apart">
+                {apart.map((name) => (
+                  <Button
+                    key={name}
+                    pressed={options.has(name)}
+                    title={data.says[name]}
+                    onClick={() => set({ [name]: name in params ? undefined : String(typed[name === "N_k" ? "N" : "heads"]) })}
+                  >
+                    {name}
+                  </Button>
+                ))}
+              </span>
+            </div>
+          )}
+          {apart.filter((x) => options.has(x)).map((name) => number(name))}
           {others.length > 0 && (
             <Select
               label="Beside it"
@@ -103,6 +120,15 @@ export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsPro
     </div>
   );
 }
+
+// The example that a link is; where one is watched does not matter.
+function exampleOf(examples: WatchData["examples"], params: Params): string {
+  const text = (x: Params) => JSON.stringify(Object.entries(x).filter(([k]) => k !== "at").sort());
+  return examples.find((x) => text(x.params) === text(params))?.name ?? "";
+}
+
+const cleared = (params: Params): Record<string, undefined> =>
+  Object.fromEntries(Object.keys(params).map((x) => [x, undefined]));
 
 // What another schedule doesn't take is taken back.
 function dropped(world: World, algorithm: string, read: Read): Record<string, undefined> {

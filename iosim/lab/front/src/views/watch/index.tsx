@@ -2,7 +2,6 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { View, ViewProps } from "../../types";
 import { say, useClock, useMedia } from "../../ui";
-import { Counters } from "./counters";
 import { unpack, type WatchData } from "./data";
 import { Fields } from "./fields";
 import { useKeys } from "./keys";
@@ -143,11 +142,10 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
         {sides.map((side, k) => (
           <Stage
             key={k} side={side} moment={moments[k]!} theme={theme} own={given.own[k as 0 | 1] !== null}
-            wrong={wrongs[k] ?? null} onTiles={tile(k as 0 | 1)} height={both ? 140 : tall ? 300 : 150}
+            wrong={wrongs[k] ?? null} onTiles={tile(k as 0 | 1)} both={both} height={tall ? (both ? 200 : 300) : 132}
           />
         ))}
       </div>
-      {sides.map((side, k) => <Counters key={k} side={side} moment={moments[k]!} />)}
       <Said text={sides.map((x, k) => saidText(x, moments[k]!)).join(" ")} />
     </div>
   );
@@ -193,8 +191,8 @@ function innermost({ timeline }: Side): number {
 }
 
 function smallText(side: Side, own: boolean): string {
-  const who = own ? `These tiles of ${side.schedule.name} hold` : `${side.schedule.name} holds`;
-  return `${who} ${say(side.smallest)} words at least, and M is ${say(side.M)}.`;
+  const who = own ? `These tiles of ${side.schedule.name} need` : `${side.schedule.name} needs`;
+  return `${who} at least ${say(side.smallest)} words, and M is ${say(side.M)}.`;
 }
 
 function saidText(side: Side, moment: Moment): string {

@@ -17,9 +17,17 @@ interface MatricesProps {
 export function Matrices({ side, moment, height, theme }: MatricesProps) {
   const all = useMemo(() => panels(side, height), [side, height]);
   return (
-    <div class="matrices" role="group" aria-label="Slow memory (HBM)">
-      {all.map((x) => <Matrix key={x.tensor.name} side={side} moment={moment} panel={x} theme={theme} />)}
-    </div>
+    <section class="slow" aria-label="Slow memory">
+      <p class="head">
+        <strong>Slow memory</strong>
+        <span class="key"><i class="visited" /> visited before, in the order of the line</span>
+        <span class="key"><i class="held" /> a copy is in fast memory</span>
+        <span class="key"><i class="moved" /> moved now</span>
+      </p>
+      <div class="matrices">
+        {all.map((x) => <Matrix key={x.tensor.name} side={side} moment={moment} panel={x} theme={theme} />)}
+      </div>
+    </section>
   );
 }
 

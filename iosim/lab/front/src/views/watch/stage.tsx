@@ -1,5 +1,6 @@
 // One schedule at one moment: its tensors, its fast memory, its listing.
 import { say } from "../../ui";
+import { Counters } from "./counters";
 import { Tiles } from "./fields";
 import { Listing } from "./listing";
 import { Matrices } from "./matrices";
@@ -15,23 +16,29 @@ interface StageProps {
   wrong: Wrong | null; // what is wrong with its tiles
   onTiles: (tiles: Record<string, number> | null) => void;
   height: number;
+  both: boolean; // whether another one is beside it
 }
 
-export function Stage({ side, moment, theme, own, wrong, onTiles, height }: StageProps) {
+export function Stage({ side, moment, theme, own, wrong, onTiles, height, both }: StageProps) {
   const stuck = side.limit < side.timeline.steps && moment.step >= side.limit;
   return (
     <section class="stage" aria-label={`${side.schedule.name}, step by step`}>
-      <h3>
-        {side.schedule.name} <span class="title">{side.schedule.title}</span>
-      </h3>
-      <Tiles side={side} own={own} wrong={wrong} onChange={onTiles} open={own} />
+      <div class="heading">
+        <h3>{side.schedule.name}</h3>
+        <span class="title">{side.schedule.title}</span>
+        {both && (
+          <strong>{say(moment.moved)} of {say(side.timeline.moved)} words</strong>
+        )}
+        <Tiles side={side} own={own} wrong={wrong} onChange={onTiles} open={own} />
+      </div>
       <div class="scene">
         <div class="pictures">
-          <p class="now">{stuck ? stuckText(side, moment) : nowText(side, moment)}</p>
+          <p class={stuck ? "now wrong" : "now"}>{stuck ? stuckText(side, moment) : nowText(side, moment)}</p>
           <Matrices side={side} moment={moment} height={height} theme={theme} />
           <FastMemory side={side} moment={moment} />
         </div>
         <Listing side={side} moment={moment} />
+        <Counters side={side} moment={moment} />
       </div>
     </section>
   );

@@ -29,6 +29,8 @@ const STEPS = [1, 4, 16, 64, 256, 1024, 16_384, 262_144];
 const WORDS = [64, 256, 1024, 4096, 16_384, 65_536, 2 ** 20, 2 ** 24];
 export const firstRate = (both: boolean): number => (both ? 16_384 : 4);
 
+const codeOf = (side: Side, line: number): string => side.program.listing[line]!.code.trim().replace(/:$/, "");
+
 export function Transport({ side, both, position, last, moved, going, playing, rate, onRate, loop, onLoop }: TransportProps) {
   const unit = both ? "words" : "steps";
   return (
@@ -50,7 +52,7 @@ export function Transport({ side, both, position, last, moved, going, playing, r
             <Select
               label="Loop"
               value={String(loop)}
-              options={side.timeline.loops.map((x) => ({ value: String(x.line), label: `${x.name}, line ${x.line + 1}` }))}
+              options={side.timeline.loops.map((x) => ({ value: String(x.line), label: `${x.line + 1}: ${codeOf(side, x.line)}` }))}
               onChange={(x) => onLoop(Number(x))}
             />
             <Button label="Previous turn of the loop" onClick={() => going.turn(-1)}>◁ turn</Button>
