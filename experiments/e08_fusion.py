@@ -41,8 +41,10 @@ SEARCHES: dict[str, dict[str, bool]] = {
     "best, tiles": {"tiles": True},
 }
 COLOURS = {"none": "#7F7F7F", "inductor-cpu": PALETTE[4], "paper": PALETTE[1],
+           "inductor-cuda": PALETTE[3],
            "best in an SM": PALETTE[5], "best": PALETTE[0], "best, tiles": PALETTE[2]}  # fmt: skip
 SAID = {"none": "none", "inductor-cpu": "Inductor (CPU), recorded", "paper": "Ivanov et al.",
+        "inductor-cuda": "torch.compile on an H200, recorded",
         "best in an SM": "best, no more at SM↔L2", "best": "best",
         "best, tiles": "best, attention may be one kernel"}  # fmt: skip
 
@@ -119,7 +121,7 @@ def _layers(axes: Any, rows: Rows) -> None:
              title="A layer, M = last cache of an H200")  # fmt: skip
     axes.grid(axis="y", visible=False)
     figure = axes.get_figure()
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
 EXPERIMENT = Experiment("e08_fusion", tables, draw)

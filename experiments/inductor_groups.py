@@ -1,9 +1,10 @@
 """Which operators of BERT-large's layer PyTorch's Inductor puts into one kernel: records it.
 
 The operators of `iosim.layers`, forward and backward, are written in PyTorch's own (ATen) as two
-graphs, as torch.compile has them, and lowered by Inductor up to where it would write code: nothing
-is computed, and no GPU is needed for the CPU's answer.  Inductor's scheduler then says which
-buffers one kernel computes, and each buffer from which operators it comes.
+graphs, as torch.compile has them, and lowered by Inductor for a CPU up to where it would write
+code: nothing is computed.  Inductor's scheduler then says which buffers one kernel computes, and
+each buffer from which operators it comes.  (Its kernels on a GPU are read off runs there, by
+`iosim gpu layers`.)
 
 An operator is counted to the first kernel that computes its last value; where a pass of Inductor
 has put something else in that value's place, to the first kernel that any of its values comes into.
@@ -11,7 +12,7 @@ Inductor may compute an element-wise operator again in a later kernel, and write
 in other layouts, and random numbers, by kernels of their own; these are recorded as a number and
 have no operator.
 
-    python -m experiments.inductor_groups [--device cpu|cuda] [--out FILE]
+    python -m experiments.inductor_groups [--out FILE]
 
 Needs PyTorch: `pip install torch` beside iosim.
 """
@@ -30,6 +31,7 @@ from iosim.layers.graph import Graph
 from iosim.operators import Operand, Operator
 
 MODEL, PHASE, BATCH, N = "bert-large", "training", 8, 512
+DEVICE = "cpu"
 VIEWS = ("view", "permute", "expand", "reshape", "unsqueeze", "squeeze", "slice", "alias", "t",
          "transpose", "getitem")  # fmt: skip
 
@@ -41,25 +43,24 @@ class _Enough(Exception):
 def main(argv: Sequence[str] | None = None) -> None:
     """Record the groups of both graphs in one file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(argv)
     import torch
 
     graph = layer(MODEL, PHASE, batch=BATCH, N=N)
     told: dict[str, Any] = {
-        "says": f"PyTorch's Inductor on {given.device}, as recorded",
-        "torch": torch.__version__, "device": given.device,
+        "says": "PyTorch's Inductor on cpu, as recorded",
+        "torch": torch.__version__, "device": DEVICE,
         "graph": f"{graph.name}, {PHASE}, batch {BATCH}, N = {N}, {graph.dtype}",
         "groups": [], "kernels_without_operators": 0,
     }  # fmt: skip
     for part in _passes(graph):
-        for names in _groups(graph, part, given.device):
+        for names in _groups(graph, part):
             if names:
                 told["groups"].append(names)
             else:
                 told["kernels_without_operators"] += 1
-    out = given.out or RECORDED / f"inductor-{given.device}.json"
+    out = given.out or RECORDED / f"inductor-{DEVICE}.json"
     lines = ",\n".join(f"    {json.dumps(x, ensure_ascii=False)}" for x in told.pop("groups"))
     head = json.dumps(told, indent=2, ensure_ascii=False).removesuffix("\n}")
     out.write_text(f'{head},\n  "groups": [\n{lines}\n  ]\n}}\n', encoding="utf-8")
@@ -76,7 +77,7 @@ def _passes(graph: Graph) -> list[list[Operator]]:
     return [forward, [op for op in graph.operators if op not in forward]]
 
 
-def _groups(graph: Graph, ops: Sequence[Operator], device: str) -> list[list[str]]:
+def _groups(graph: Graph, ops: Sequence[Operator]) -> list[list[str]]:
     """The operators of each kernel, in Inductor's order."""
     import torch
     from torch._inductor import scheduler
@@ -106,7 +107,7 @@ def _groups(graph: Graph, ops: Sequence[Operator], device: str) -> list[list[str
         return [there[x] for x in dict.fromkeys(t.name for op in ops for t in op.writes)
                 if x in kept]  # fmt: skip
 
-    given = [torch.empty(t.shape, dtype=_dtype(graph, t), device=device) for t in inputs.values()]
+    given = [torch.empty(t.shape, dtype=_dtype(graph, t), device=DEVICE) for t in inputs.values()]
     traced = make_fx(both, decomposition_table=select_decomp_table(), tracing_mode="fake")(*given)
     fake = [n.meta["val"] for n in traced.graph.nodes if n.op == "placeholder"]
     with V.set_fake_mode(fake[0].fake_mode):

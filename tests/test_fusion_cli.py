@@ -18,6 +18,7 @@ from iosim.operators import OPERATORS, Operator
 from iosim.operators.base import operand
 
 BERT = ("--model", "bert-large", "--phase", "training", "--batch", "8", "--N", "512")
+ROOT = Path(__file__).parent.parent
 M = 26_214_400
 
 
@@ -54,9 +55,10 @@ def test_a_model_as_json_adds_up(bert: Graph) -> None:
     for g in groups:
         assert sum(g["loads"].values()) == g["words_in"]
         assert sum(g["stores"].values()) == g["words_out"]
-    words = [totals[x]["words"] for x in ("best", "paper", "inductor-cpu", "none")]
+    order = ("best", "inductor-cuda", "paper", "inductor-cpu", "none")
+    words = [totals[x]["words"] for x in order]
     assert words == sorted(words)
-    assert len(set(words)) == 4
+    assert len(set(words)) == 5
 
 
 def test_none_is_what_each_operator_moves_alone(bert: Graph) -> None:
@@ -113,6 +115,15 @@ def test_a_recorded_fusion_says_what_it_is_of_and_is_legal(path: Path, bert: Gra
     assert {"says", "torch", "device", "graph", "groups"} <= found.keys()
     assert sorted(x for g in found["groups"] for x in g) == sorted(op.name for op in bert.operators)
     assert fused(bert, path.stem, M).words < fused(bert, "none", M).words
+
+
+def test_what_compiled_on_a_gpu_is_the_record_of_the_runs_there() -> None:
+    folder = ROOT / "experiments" / "data" / "gpu" / "h200" / "layers"
+    ran = json.loads((folder / "groups-bert-large-training-compiled.json").read_text())
+    told = json.loads((RECORDED / "inductor-cuda.json").read_text())
+    assert told["groups"] == ran["groups"]
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert (told["torch"], told["device"]) == (provenance["torch"], provenance["device"])
 
 
 def test_inductor_s_record_comes_out_again(tmp_path: Path) -> None:

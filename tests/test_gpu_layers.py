@@ -99,9 +99,13 @@ def test_replay_and_figure_need_no_gpu_and_no_torch(folder, tmp_path):
     assert ok("gpu", "replay", str(here)).startswith("layers: 8 runs")  # its tables don't matter
 
 
-def test_a_made_up_record_says_so(folder):
+def test_a_made_up_record_says_so_and_the_committed_ones_do_not(folder):
     assert json.loads((folder / "provenance.json").read_text())["command"] == SAID
-    assert not list((Path(__file__).parent.parent / "experiments").glob("data/gpu/*/layers*"))
+    data = Path(__file__).parent.parent / "experiments" / "data"
+    committed = list(data.glob("gpu/*/layers*/provenance.json"))
+    assert len(committed) == 3
+    for path in committed:
+        assert json.loads(path.read_text())["command"].startswith("iosim gpu layers")
 
 
 def test_without_counters_times_still_come(tmp_path):

@@ -22,9 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from layers_record import write_record
 from test_cli import ok
-from test_gpu_records import UNRECORDED
 
 from iosim.cli import options
 from iosim.cli.layout import layout
@@ -241,13 +239,10 @@ def test_tables_are_whole_at_every_width(
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("report", RECORDED)
 def test_tables_of_the_gpu_are_whole_and_name_what_they_leave_out(
-    report: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path
+    report: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr(options, "width", lambda: width)
-    if report in UNRECORDED:  # a record that a test makes up
-        rows = gpu_report(report).table(write_record(tmp_path / report)).rows
-    else:
-        rows = read_csv(GPU / "h200" / report / "table.csv")  # what a replay gives, to the byte
+    rows = read_csv(GPU / "h200" / report / "table.csv")  # what a replay gives, to the byte
     for columns in ((), gpu_report(report).columns, tuple(rows[0])[1::2]):
         options.print_rows(rows, columns)
         text = capsys.readouterr().out
@@ -259,7 +254,7 @@ def test_tables_of_the_gpu_are_whole_and_name_what_they_leave_out(
 
 
 def test_reports_have_records() -> None:
-    assert set(REPORTS) - set(RECORDED) <= {"layers"}
+    assert set(REPORTS) == set(RECORDED)
 
 
 def in_terminal(words: Sequence[str], columns: int, cwd: Path) -> str:

@@ -14,18 +14,20 @@ from iosim.output.plot import pyplot, save
 def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
     """Write ``stem.png`` and ``stem.svg``: the panels of all reports that have some.
 
-    Those of a report that is apart are figures of their own, with its name behind the stem, where
-    its record is there.
+    Those of a report that is apart are figures of their own, one for each record, with the name of
+    its folder behind the stem.
 
     Raises InputError if a record of one of them is missing or the figure cannot be written.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
+    alone: list[SavedReport] = []
     for one in saved:
         rows.setdefault(one.report.name, []).extend(one.table.rows)
+        if one.report.apart and one.report.panels:
+            alone.append(one)
     with_panels = [report for report in map(gpu_report, REPORTS) if report.panels]
     reports = [report for report in with_panels if not report.apart]
-    apart = [report for report in with_panels if report.apart and report.name in rows]
-    if apart and not any(report.name in rows for report in reports):
+    if alone and not any(report.name in rows for report in reports):
         reports = []
     if missing := [report.name for report in reports if report.name not in rows]:
         raise InputError(f"the figure needs the records {', '.join(missing)}: record them")
@@ -50,11 +52,12 @@ def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
                 panel(at, own)
             figure.tight_layout()
             written += save(figure, stem)
-        for report in apart:
-            wide = (len(report.panels) + 1) // 2
-            figure, axes = plt.subplots(2, wide, figsize=(7.5 * wide, 11), squeeze=False)
-            for at, panel in zip(axes.flat, report.panels, strict=False):
-                panel(at, rows[report.name])
+        for one in alone:
+            wide = (len(one.report.panels) + 1) // 2
+            tall = 3 + 0.12 * len(one.table.rows)  # a bar of each row is legible
+            figure, axes = plt.subplots(2, wide, figsize=(7.5 * wide, 2 * tall), squeeze=False)
+            for at, draw_in in zip(axes.flat, one.report.panels, strict=False):
+                draw_in(at, one.table.rows)
             figure.tight_layout()
-            written += save(figure, stem.with_name(f"{stem.name}-{report.name}"))
+            written += save(figure, stem.with_name(f"{stem.name}-{one.folder.name}"))
         return written

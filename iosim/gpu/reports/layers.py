@@ -181,7 +181,7 @@ def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set_xlabel(
         "share of the time of kernels; beside it, the share of a pass in which none runs"
     )
-    axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=6, columnspacing=1)
 
 
 def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -196,6 +196,7 @@ def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
                 markersize=5, label=variant if filled else None,
             )  # fmt: skip
     _axes.diagonal(axes, [r[x] for r in own for x in ("least_us", "wall_us", "busy_us")])
+    axes.set_title("Measured time beside the roofline's least, same kernels")
     axes.set_xlabel("least time by the roofline, µs")
     axes.set_ylabel("µs of a pass (filled), of its kernels (open)")
     axes.legend(fontsize=7)
@@ -213,8 +214,10 @@ def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
         )  # fmt: skip
     if own:
         _axes.diagonal(axes, [r["dram_model_bytes"] for r in own])
+        axes.xaxis.set_minor_formatter("")  # they would overlap over a single decade
         axes.legend(fontsize=7)
-    axes.set_xlabel("the model's bytes at L2↔DRAM")
+    axes.set_title("Bytes at L2↔DRAM, caches flushed before each kernel")
+    axes.set_xlabel("the model's bytes, same kernels")
     axes.set_ylabel("bytes read and written, counted")
 
 
