@@ -1,0 +1,54 @@
+"""Exercises of the lab, predict and then reveal: TOML files, read and checked in one place.
+
+Those of the project are beside this file, one file a view; a lecturer's own are one file more.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from iosim.errors import InputError, closest
+from iosim.lab.data import DATA
+from iosim.lab.exercises.record import told_of
+from iosim.reading import read_toml
+
+
+def exercises(own: str | Path | None = None) -> dict[str, list[dict[str, Any]]]:
+    """View → its exercises as JSON values; those of a file of one's own come first.
+
+    Args:
+        own: a TOML file.
+
+    Raises InputError, in one line that says where, for a file that can't be read and for an
+    exercise that makes no sense.
+
+    >>> [x["answer"] for x in exercises()["watch"]][0]
+    'N*d'
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    folder = resources.files(__name__)
+    files = [] if own is None else [Path(own)]
+    files += sorted(Path(str(x)) for x in folder.iterdir() if x.name.endswith(".toml"))
+    for path in files:
+        for view, told in _read(path):
+            found.setdefault(view, []).append(told)
+    return found
+
+
+def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    told = read_toml(path)
+    view = told.pop("view", "")
+    tables = told.pop("exercise", None)
+    if told or not isinstance(tables, list) or not tables:
+        what = f"an unknown field {min(told)!r}" if told else "no exercise"
+        raise InputError(f'{path} has {what}: give view = "…" and tables [[exercise]]')
+    found = []
+    for k, table in enumerate(tables, 1):
+        where = f"{path}, exercise {k}"
+        of, data = told_of(where, table, view)
+        if of not in DATA:
+            raise InputError(f"{where}: unknown view {of!r}: {closest(of, DATA)}")
+        found.append((of, data))
+    return found
