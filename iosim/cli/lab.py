@@ -16,16 +16,18 @@ from iosim.cli import options as opt
     help="the page to write, or its data alone as NAME.json; without it, a temporary page is "
     "opened",
 )  # fmt: skip
+@click.option("--exercises", type=opt.PATH, help="a lecturer's exercises: a TOML file")
 @click.option("--open/--no-open", "show", default=None, help="open the page")
-def lab(out: Path | None, show: bool | None) -> None:
+def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:
     """Write the lab as one HTML page that needs no server and no network, and open it.
 
     With -o it is opened where --open asks for that.
     """
+    from iosim.lab.exercises import exercises as read_exercises
     from iosim.lab.page import as_json, page, payload
     from iosim.output.table import replacing
 
-    data = payload()
+    data = payload(exercises=read_exercises(exercises))
     text = as_json(data) if out and out.suffix == ".json" else page(data)
     where = out or Path(tempfile.mkdtemp(prefix="iosim-lab-")) / "lab.html"
     with replacing(where) as (part,):

@@ -14,6 +14,7 @@ import iosim
 from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.errors import InputError
 from iosim.lab.data import DATA
+from iosim.lab.exercises import exercises as read_exercises
 from iosim.lab.programs import algorithm_data
 
 FORMAT, VERSION = "iosim-lab", 1
@@ -30,10 +31,12 @@ def payload(
 
     Args:
         views: which views have data, by name; all of `DATA` if None.
-        exercises: view → exercises.
+        exercises: view → exercises; those of the project if None.
     """
     chosen = DATA if views is None else {name: DATA[name] for name in views}
     programs = {name: algorithm_data(algorithm(name)) for name in ALGORITHMS}
+    if exercises is None:
+        exercises = read_exercises()
     return envelope({name: _made(where) for name, where in chosen.items()}, programs, exercises)
 
 

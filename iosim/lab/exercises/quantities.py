@@ -104,7 +104,7 @@ def lru(trace: Sequence[str], room: int) -> int:
             held.remove(block)
         else:
             missed += 1
-            del held[: len(held) - room + 1]
+            del held[: max(0, len(held) - room + 1)]
         held.append(block)
     return missed
 

@@ -152,7 +152,7 @@ def _formula(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
         raise InputError(f"the answer names {min(unknown)!r}: {closest(min(unknown), of.names)}")
     if not of.count:
         return {"count": None}
-    counted = Counted.of(of)
+    counted = CountedBy.of(of)
     rng = random.Random(0)
     for _ in range(POINTS):
         at = counted.point(rng)
@@ -167,7 +167,7 @@ def _formula(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedBy:
     """What a formula counts: a key of a registered schedule, over names that are asked for.
 
     Attributes:
@@ -182,7 +182,7 @@ class Counted:
     fixed: Mapping[str, int]
 
     @classmethod
-    def of(cls, asked: Exercise) -> Counted:
+    def of(cls, asked: Exercise) -> CountedBy:
         """Raises InputError for other names than the sizes and tiles of the schedule."""
         told = dict(asked.count)
         program, key = _taken(told, "program"), _taken(told, "key")
