@@ -1,25 +1,15 @@
-/**
- * The engine over JSON lines, for tests and measurements: {"program": name, "data": …} makes a
- * program known, any other line is asked of one, and is answered by one line.  Words are strings.
- */
+/** The engine over JSON lines, for tests and measurements.  Words are strings. */
 
-import { best, bind, count, InputError, peak, ProgramError, searchable, smallest, walk } from "./index";
-import type { BlockMask, Env, Instance, ProgramData } from "./types";
+import { serve, type Asked } from "./lines";
+import { best, bind, count, InputError, peak, searchable, smallest, walk } from "./index";
+import type { Instance, ProgramData } from "./types";
 
-declare const process: {
-  stdin: AsyncIterable<Uint8Array>;
-  stdout: { write(text: string): void };
-};
-
-interface Ask {
-  program: string; data?: ProgramData; do?: "count" | "peak" | "walk" | "best" | "smallest" | "time";
-  sizes: Env; tiles: Env; masks?: Record<string, BlockMask>; M: number; most?: number;
+interface Ask extends Asked {
+  do?: "count" | "peak" | "walk" | "best" | "smallest" | "time";
+  M: number; most?: number;
 }
 
-const programs = new Map<string, ProgramData>();
-
-function answer(ask: Ask): unknown {
-  const program = programs.get(ask.program)!;
+function answer(ask: Ask, program: ProgramData): unknown {
   const bound = (): Instance => bind(program, ask.sizes, ask.tiles, ask.masks);
   switch (ask.do) {
     case "count": return texts(count(bound()));
@@ -77,29 +67,4 @@ function timed(ask: Ask, program: ProgramData): unknown {
   };
 }
 
-function reply(line: string): string {
-  const ask = JSON.parse(line) as Ask;
-  if (ask.data !== undefined) {
-    programs.set(ask.program, ask.data);
-    return "";
-  }
-  try {
-    return `${JSON.stringify({ is: answer(ask) })}\n`;
-  } catch (error) {
-    if (error instanceof InputError) return `${JSON.stringify({ error: error.message, field: error.field })}\n`;
-    if (error instanceof ProgramError) return `${JSON.stringify({ error: error.message, program: true })}\n`;
-    return `${JSON.stringify({ bug: String((error as Error).stack) })}\n`;
-  }
-}
-
-async function main(): Promise<void> {
-  const decoder = new TextDecoder();
-  let rest = "";
-  for await (const chunk of process.stdin) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    rest = lines.pop()!;
-    for (const line of lines) if (line) process.stdout.write(reply(line));
-  }
-}
-
-await main();
+await serve(answer);
