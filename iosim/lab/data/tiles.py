@@ -49,7 +49,7 @@ def data() -> dict[str, Any]:
             "tiles": RULE, "uncapped": UNCAPPED,
         },
         "blocks": {
-            "name": "FlashAttention-2's blocks",
+            "name": "FlashAttention-2",
             "source": "Dao 2023, arXiv 2307.08691, section 3.3",
             "tiles": [{"B_r": r, "B_c": c} for r, c in BLOCKS],
         },

@@ -18,6 +18,7 @@ export interface LineTerms {
   /** The length that the tile is clipped to, if any. */
   whole: Bound | null;
 }
+export interface ClosedTerms { words: Terms; peak: LevelTerms[] }
 export interface PlanTerms { plan: Plan; total: Terms; peak: LevelTerms[]; lines: Map<string, LineTerms[] | null> }
 
 class Compiler {
@@ -30,6 +31,12 @@ class Compiler {
     const lines = Object.entries(plan.lines).map(([name, found]): [string, LineTerms[] | null] =>
       [name, found && found.map((line) => this.line(line))]);
     return { plan, total: this.terms(plan.total), peak: plan.peak.map((x) => this.level(x)), lines: new Map(lines) };
+  }
+
+  /** The whole program, its plans together. */
+  all(): ClosedTerms {
+    const { counts, peak } = this.program.closed;
+    return { words: this.terms(Object.values(counts).flat()), peak: peak.map((x) => this.level(x)) };
   }
 
   private terms(poly: Poly): Terms {
@@ -75,13 +82,15 @@ class Compiler {
   }
 }
 
-function compile(program: ProgramData): { names: Names; plans: PlanTerms[] } {
+interface Compiled { names: Names; plans: PlanTerms[]; all: ClosedTerms }
+
+function compile(program: ProgramData): Compiled {
   const compiler = new Compiler(program);
-  return { plans: (program.plans ?? []).map((x) => compiler.plan(x)), names: compiler.names };
+  return { plans: (program.plans ?? []).map((x) => compiler.plan(x)), all: compiler.all(), names: compiler.names };
 }
 
-/** The plans of a program, ready to be evaluated, and the places of its names. */
-export function planTerms(program: ProgramData): { names: Names; plans: PlanTerms[] } { return once(program, compile); }
+/** The closed forms and the plans of a program, ready to be evaluated, and the places of its names. */
+export function planTerms(program: ProgramData): Compiled { return once(program, compile); }
 
 /** Evaluates terms in one kind of whole numbers. */
 export class Reader<T> {

@@ -1,12 +1,13 @@
 /** The engine over JSON lines, for tests and measurements.  Words are strings. */
 
 import { serve, type Asked } from "./lines";
-import { best, bind, count, InputError, peak, searchable, smallest, walk } from "./index";
+import { best, bind, count, InputError, peak, plane, searchable, smallest, walk } from "./index";
 import type { Instance, ProgramData } from "./types";
 
 interface Ask extends Asked {
-  do?: "count" | "peak" | "walk" | "best" | "smallest" | "time";
+  do?: "count" | "peak" | "plane" | "walk" | "best" | "smallest" | "time";
   M: number; most?: number;
+  x: string; y: string; // tiles of a plane
 }
 
 function answer(ask: Ask, program: ProgramData): unknown {
@@ -14,6 +15,11 @@ function answer(ask: Ask, program: ProgramData): unknown {
   switch (ask.do) {
     case "count": return texts(count(bound()));
     case "peak": return String(peak(bound()));
+    case "plane": {
+      const { words, peak } = plane(bound(), ask.x, ask.y);
+      const [a, b] = [ask.tiles[ask.x]!, ask.tiles[ask.y]!];
+      return { words: words(a, b), peak: peak(a, b) };
+    }
     case "walk": return walked(bound());
     case "best":
     case "smallest": {

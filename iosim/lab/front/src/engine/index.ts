@@ -1,8 +1,10 @@
 /** Programs that travelled as JSON, evaluated: bound, counted, walked, and searched for tiles. */
 
 export { bind, checkSizes, derive, LARGEST_SIZE } from "./bind";
+export { distinctTrips } from "./choices";
 export { count, peak, total } from "./closed";
 export { InputError, ProgramError } from "./errors";
+export { plane, type Plane } from "./plane";
 export { best, searchable, smallest, type Tiling } from "./search";
 export type * from "./types";
 export { UNKNOWN, walk, type Event, type Operation, type Reserve, type Transfer, type Turn } from "./walk";

@@ -4,3 +4,4 @@ export * from "./numbers";
 export * from "./player";
 export * from "./table";
 export * from "./tensors";
+export * from "./ticks";

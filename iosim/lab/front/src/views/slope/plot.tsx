@@ -2,7 +2,7 @@
 import { scaleLog, type ScaleLogarithmic } from "d3-scale";
 import { line } from "d3-shape";
 import { useMemo, useRef } from "preact/hooks";
-import { AxisX, AxisY, Figure, say, type Box } from "../../ui";
+import { AxisX, AxisY, Figure, powers, say, tenTo, type Box } from "../../ui";
 import { above, below, covers, least, most, nearest, type Bound, type Curve, type Preset, type Reading, type SlopeData } from "./data";
 import { BOUND_DASH, lookOf, ORDER_DASH, UPPER_DASH } from "./style";
 
@@ -229,15 +229,3 @@ function Cursor({ data, shown, scales: { x, y, box }, M, readings, winner, bound
     </g>
   );
 }
-
-// Powers of a base that are inside a scale, thinned to about so many.
-function powers(base: number, scale: Scale, count: number): number[] {
-  const [low, high] = scale.domain() as [number, number];
-  const to = (v: number) => Math.log(v) / Math.log(base);
-  const [first, last] = [Math.ceil(to(low) - 1e-9), Math.floor(to(high) + 1e-9)];
-  const by = Math.max(1, Math.ceil((last - first + 1) / Math.max(2, count)));
-  return Array.from({ length: Math.floor((last - first) / by) + 1 }, (_, k) => Math.round(base ** (first + k * by)));
-}
-
-const DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
-const tenTo = (v: number): string => `10${[...String(Math.round(Math.log10(v)))].map((c) => DIGITS[Number(c)]).join("")}`;
