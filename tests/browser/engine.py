@@ -35,14 +35,40 @@ def build(path: Path, entry: str = "src/engine/cli.ts") -> Path:
     return path
 
 
-class Engine:
-    """A process of node that answers questions about programs."""
+class Node:
+    """A process of node that answers lines of JSON."""
 
     def __init__(self, bundle: Path) -> None:
-        self._known: set[str] = set()
         self._process = subprocess.Popen(
             ["node", str(bundle)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+
+    def send(self, *lines: Any, answers: int | None = None) -> list[dict[str, Any]]:
+        """The answers to some lines; one for each by default."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("".join(json.dumps(x) + "\n" for x in lines))
+        self._process.stdin.flush()
+        wanted = len(lines) if answers is None else answers
+        found = [json.loads(self._process.stdout.readline()) for _ in range(wanted)]
+        assert not any("bug" in x for x in found), found
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=10)
+        self._process.stdout.close()
+
+
+class Engine(Node):
+    """The engine, which is told of every program once."""
+
+    def __init__(self, bundle: Path) -> None:
+        super().__init__(bundle)
+        self._known: set[str] = set()
 
     def ask(
         self,
@@ -62,21 +88,7 @@ class Engine:
         told = {"program": name, "sizes": dict(sizes), "tiles": dict(tiles or {})}
         told["masks"] = {k: v.tolist() for k, v in (masks or {}).items()}
         asks += [told | {"do": question} | more for question in questions]
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("".join(json.dumps(x) + "\n" for x in asks))
-        self._process.stdin.flush()
-        found = [json.loads(self._process.stdout.readline()) for _ in questions]
-        assert not any("bug" in x for x in found), found
-        return found
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=10)
-        self._process.stdout.close()
+        return self.send(*asks, answers=len(questions))
 
 
 def speed(engine: Engine, N: int, d: int, M: int) -> Iterator[dict[str, Any]]:

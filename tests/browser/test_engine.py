@@ -333,6 +333,17 @@ def test_best_tiles(engine: Engine, name: str) -> None:
                 assert int(enough["is"]["peak"]) <= least
 
 
+@pytest.mark.parametrize("name", ["flash1", "flash2", "naive", "small_cache", "flash2_keep"])
+def test_best_tiles_where_words_pass_53_bits(engine: Engine, name: str) -> None:
+    program = iosim.algorithm(name).program
+    for N, d, M in [(2**24 + 1, 64, 300), (2**24 - 1, 127, 2**20), (2**27 + 3, 64, 5000)]:
+        problem = iosim.Attention(N, d, 64)
+        found = iosim.optimal_tiles(program, problem, M)
+        (answer,) = engine.ask(program, "best", sizes=problem.sizes, M=M)
+        assert answer["is"]["tiles"] == found.tiles
+        assert answer["is"]["words"] == str(found.total_words)
+
+
 @settings(max_examples=150)
 @given(random_schedules(), st.integers(1, 200))
 def test_best_tiles_of_random_programs(engine: Engine, case: Any, M: int) -> None:

@@ -1,6 +1,8 @@
 // The lab where its data is good: tabs, the open view, and help.
 import { useEffect, useRef } from "preact/hooks";
 import { useKeys } from "./context";
+import { Exercises } from "./exercises/panel";
+import type { Exercise } from "./exercises/types";
 import { Guard } from "./guard";
 import { Help } from "./help";
 import { Open } from "./open";
@@ -31,6 +33,11 @@ export function Lab({ lab, page, theme, keysOn, setKeysOn, onFile, onNotice }: L
   useEffect(() => {
     if (page) document.title = view ? `${view.title} · iosim lab` : "iosim lab";
   }, [page, view]);
+  // A page's address opens a view anew; a notebook's cell has none.
+  const see = (id: string, link: string) => {
+    if (page) location.hash = `${id}?${link}`;
+    else setParams(id, Object.fromEntries(new URLSearchParams(link)));
+  };
   return (
     <>
       <header class="top">
@@ -47,6 +54,9 @@ export function Lab({ lab, page, theme, keysOn, setKeysOn, onFile, onNotice }: L
         <main id={`${name}-panel`} role="tabpanel" aria-labelledby={`${name}-${view.id}`} data-view={view.id} key={`${view.id}-${route.visit}`}>
           <h2>{view.title}</h2>
           <p class="says">{view.says}</p>
+          <Guard name={`${view.title}: exercises`} of={lab}>
+            <Exercises list={(lab.exercises[view.id] ?? []) as readonly Exercise[]} lab={lab} onSee={(link) => see(view.id, link)} />
+          </Guard>
           <Guard name={view.title} of={lab}>
             <view.Component
               data={lab.views[view.id]}
