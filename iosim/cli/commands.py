@@ -78,6 +78,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.fusing:fuse",
         "Kernels that operators are put into, and the words that this saves at one boundary.",
     ),
+    "export": (
+        "iosim.cli.export:export",
+        "Write one schedule's animation, for a slide or a blog: a page, an MP4 or a GIF.",
+    ),
     "lab": (
         "iosim.cli.lab:lab",
         "Write the lab as one HTML page that needs no server and no network, and open it.",

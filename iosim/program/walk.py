@@ -155,16 +155,22 @@ def _walk(instance: Instance, body: tuple[Node, ...], env: Env, loops: Loops) ->
                 for at in running(node, env, instance.program, marked):
                     yield from _walk(instance, node.body, inside(env, node.tile, at), inner)
             case Load():
-                yield Transfer("load", node.tensor, _ranges(node.index, env, loops))
+                yield Transfer("load", node.tensor, ranges(node.index, env, loops))
             case Store():
-                yield Transfer("store", node.tensor, _ranges(node.index, env, loops))
+                yield Transfer("store", node.tensor, ranges(node.index, env, loops))
             case Alloc() | Free() | Op():
                 pass
             case _:
                 assert_never(node)
 
 
-def _ranges(index: tuple[Index, ...], env: Env, loops: Loops) -> tuple[Range, ...]:
+def ranges(index: tuple[Index, ...], env: Env, loops: Loops) -> tuple[Range, ...]:
+    """What an index covers, a range for each axis.
+
+    Args:
+        env: name → number, with the edges of open tiles.
+        loops: the loops of these tiles.
+    """
     return tuple(_range(x, env, loops) for x in unstacked(index))
 
 

@@ -1,0 +1,97 @@
+"""export."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import click
+
+from iosim.algorithms import Algorithm, algorithm
+from iosim.cli import options as opt
+from iosim.cli.watching import part_done, watching
+from iosim.errors import InputError
+from iosim.program.walk import Instance, bind
+from iosim.tiling.rules import choose_tiles
+from iosim.units import parse_int, parse_tiles
+
+# A longer or faster movie is taken for a typing error.
+MOST_SECONDS, MOST_FPS = 600, 60
+
+
+@click.command()
+@opt.algo
+@click.option("-o", "--out", type=opt.FILE, help="the file: page.html, movie.mp4 or movie.gif")
+@opt.memory("fast memory, as for count; the most that the tiles hold if not given")
+@opt.sizes()
+@opt.model
+@click.option("--tiles", help="as for count: auto (with --M), a rule, or B_r=64,B_c=64")
+@opt.mask
+@opt.dtype
+@click.option("--fps", help="of a movie: frames of a second; 12 if not given")
+@click.option("--seconds", help="of a movie: how long it takes; at most 20 if not given")
+@click.option("--theme", help="of a movie: light or dark; light if not given")
+def export(
+    algo: str, out: Path | None, M: str | None, sizes: opt.Sizes, model: str | None,
+    tiles: str | None, mask: str | None, dtype: str | None, fps: str | None, seconds: str | None,
+    theme: str | None,
+) -> None:  # fmt: skip
+    """Write one schedule's animation, for a slide or a blog: a page, an MP4 or a GIF."""
+    if out is None:
+        raise InputError("-o is missing: name the file, like flash2.html, flash2.mp4 or flash2.gif")
+    from iosim.lab import export as lab
+
+    lab.check_path(out)
+    movie = {name: value for name, value in (("fps", fps), ("seconds", seconds), ("theme", theme))
+             if value is not None}  # fmt: skip
+    if movie and out.suffix == ".html":
+        raise InputError(f"--{next(iter(movie))} is for movies, and {str(out)!r} is a page")
+    found = algorithm(algo)
+    words = None if M is None else opt.words_from(M, dtype)
+    instance = _instance(found, opt.problem_from(found.problem.kind, sizes, model), words, tiles,
+                         mask)  # fmt: skip
+    with watching() as show_line:
+        made = lab.export(
+            instance, out, M=words, title=found.title, theme=theme or "light",
+            fps=lab.FPS if fps is None else _fps(fps),
+            seconds=None if seconds is None else _seconds(seconds),
+            tick=lambda done, of: show_line(part_done(done, of, "frames")),
+        )  # fmt: skip
+    click.echo(f"wrote {made}")
+
+
+def _instance(
+    found: Algorithm, problem: object, M: int | None, tiles: str | None, mask: str | None
+) -> Instance:
+    """The schedule with its tiles: those that are given, or chosen for M."""
+    if M is not None:
+        choice = choose_tiles(found, problem, M, tiles or "auto", opt.masks(mask))
+        opt.remark(choice.remark)
+        return choice.instance
+    if tiles is None or "=" not in tiles:
+        raise InputError(
+            "M and tiles are missing: give --M (24576), or all --tiles (B_r=64,B_c=64)"
+        )
+    program = found.program_for(problem)  # type: ignore[arg-type]
+    return bind(program, problem.sizes, parse_tiles(tiles), opt.masks(mask))  # type: ignore[attr-defined]
+
+
+def _fps(text: str) -> int:
+    value = parse_int("fps", text)
+    if value > MOST_FPS:
+        raise InputError(
+            f"fps = {value:,} is more than {MOST_FPS}: choose fewer frames of a second"
+        )
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= MOST_SECONDS:
+        raise InputError(
+            f"seconds = {text!r} is no length of a movie: give a number up to {MOST_SECONDS}"
+        )
+    return value

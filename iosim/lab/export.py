@@ -1,0 +1,86 @@
+"""One schedule's animation in a file of its own: a page with the lab's Watch view, or a movie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import iosim
+from iosim.errors import InputError, closest
+from iosim.lab.data.watch import data_of
+from iosim.lab.page import FORMAT, VERSION, page
+from iosim.lab.shots import length, scene, shots
+from iosim.output import encode
+from iosim.output.scene import THEMES
+from iosim.output.table import replacing, target
+from iosim.program.walk import Instance
+
+# Frames of a second, if nobody says how many.
+FPS = 12
+_ENCODERS = {".gif": encode.gif, ".mp4": encode.mp4}
+SUFFIXES = (".html", *_ENCODERS)
+
+
+def export(
+    instance: Instance, path: Path, *, M: int | None = None, title: str = "", fps: int = FPS,
+    seconds: float | None = None, theme: str = "light",
+    tick: Callable[[int, int], object] = lambda done, of: None,
+) -> Path:  # fmt: skip
+    """Write the animation of an instance, whole or not at all, in the format that the suffix says.
+
+    Args:
+        instance: what runs.
+        path: the file; its suffix is one of `SUFFIXES`.
+        M: words of fast memory; by default the most that the instance holds.
+        title: one line about it.
+        fps, seconds: of a movie, as for `iosim.lab.shots.shots`.
+        theme: of a movie, a key of `iosim.output.scene.THEMES`.
+        tick: called as ``tick(done, of)`` while the frames of a movie are written.
+
+    Returns where it was written.  Raises InputError for another suffix, an unknown theme, and what
+    cannot be written, and IosimError where no encoder is installed.
+    """
+    check_path(path)
+    if path.suffix == ".html":
+        text = page(payload_of(instance, M), title or instance.program.name)
+        with replacing(path) as (part,):
+            part.write_text(text, encoding="utf-8")
+        return target(path)
+    if theme not in THEMES:
+        raise InputError(f"unknown theme {theme!r}: {closest(theme, THEMES)}")
+    if path.suffix == ".mp4":
+        encode.find_ffmpeg()  # before anything is drawn
+    pictures = _pictures(instance, M, title, fps, seconds, theme, tick)
+    with replacing(path) as (part,):
+        _ENCODERS[path.suffix](part, pictures, fps)
+    return target(path)
+
+
+def check_path(path: Path) -> None:
+    """Raise InputError for a suffix that says no format."""
+    if path.suffix not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise InputError(f"{str(path)!r} has no suffix of a format: name a file in {known}")
+
+
+def payload_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
+    """What a page shows of one instance: the Watch view alone."""
+    return {
+        "format": FORMAT, "version": VERSION, "iosim": iosim.__version__,
+        "views": {"watch": data_of(instance, M)}, "programs": {}, "exercises": {},
+    }  # fmt: skip
+
+
+def _pictures(
+    instance: Instance, M: int | None, title: str, fps: int, seconds: float | None, theme: str,
+    tick: Callable[[int, int], object],
+) -> Iterator[encode.Picture]:  # fmt: skip
+    from iosim.output.movie import Stage
+
+    stage = Stage(scene(instance, M, title), theme)
+    done, of = 0, length(instance, fps, seconds).frames
+    for shot in shots(instance, fps, seconds):
+        yield stage.draw(shot.frame), shot.frames
+        done += shot.frames
+        tick(done, of)
