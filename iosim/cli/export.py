@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -61,7 +62,7 @@ def export(
 
 
 def _instance(
-    found: Algorithm, problem: object, M: int | None, tiles: str | None, mask: str | None
+    found: Algorithm, problem: Any, M: int | None, tiles: str | None, mask: str | None
 ) -> Instance:
     """The schedule with its tiles: those that are given, or chosen for M."""
     if M is not None:
@@ -72,8 +73,8 @@ def _instance(
         raise InputError(
             "M and tiles are missing: give --M (24576), or all --tiles (B_r=64,B_c=64)"
         )
-    program = found.program_for(problem)  # type: ignore[arg-type]
-    return bind(program, problem.sizes, parse_tiles(tiles), opt.masks(mask))  # type: ignore[attr-defined]
+    program = found.program_for(problem)
+    return bind(program, problem.sizes, parse_tiles(tiles), opt.masks(mask))
 
 
 def _fps(text: str) -> int:

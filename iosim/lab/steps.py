@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.counts import Key
+from iosim.counts import Direction, Key
 from iosim.program.index import Edge, Tile, dims
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
 from iosim.program.marks import masks
@@ -104,8 +104,8 @@ def sampled(instance: Instance, targets: Iterable[int]) -> Iterator[Moment]:
     """
     run = _Run(instance)
     total = run.sums(run.body, run.env)
-    # Words before a target within which its trail lies, if transfers are about equally large.
-    window = 2 * TRAIL * -(-total.words // max(1, total.transfers))
+    # Words before a target within which its trail lies, if all but a few transfers are alike.
+    window = 2 * TRAIL * -(-total.words // max(1, total.transfers)) + 2 * total.largest
     ahead = iter(targets)
     target = next(ahead, None)
     if target is None:
@@ -149,11 +149,12 @@ def _lines(program: Program) -> tuple[_Line, ...]:
 
 @dataclass
 class _Sums:
-    """What a body does: words by direction and tensor, transfers, and steps."""
+    """What a body does: words by direction and tensor, transfers, steps, the largest transfer."""
 
     counts: dict[Key, int]
     transfers: int = 0
     steps: int = 0
+    largest: int = 0
 
     @property
     def words(self) -> int:
@@ -164,6 +165,7 @@ class _Sums:
             self.counts[key] = self.counts.get(key, 0) + words * times
         self.transfers += other.transfers * times
         self.steps += other.steps * times
+        self.largest = max(self.largest, other.largest)
 
 
 class _Run:
@@ -285,10 +287,10 @@ class _Run:
                     for here, times in self._alike(loop, env):
                         total.add(self.sums(at.body, inside(env, loop.tile, here)), times)
                 case Load() | Store() as node:
-                    way = "load" if isinstance(node, Load) else "store"
+                    way: Direction = "load" if isinstance(node, Load) else "store"
                     extents = ranges(dims(node.index), env, {})
                     words = math.prod(stop - start for start, stop in extents)
-                    total.add(_Sums({(way, node.tensor): words}, 1, 1))  # type: ignore[dict-item]
+                    total.add(_Sums({(way, node.tensor): words}, 1, 1, words))
                 case Alloc() | Free() | Op():
                     total.steps += 1
         return total

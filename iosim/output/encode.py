@@ -38,7 +38,8 @@ def gif(path: Path, pictures: Iterable[Picture], fps: int) -> None:
 
     made = images()
     first = next(made)
-    first.save(path, format="GIF", save_all=True, append_images=made, loop=0, optimize=False)
+    with path.open("wb") as file:
+        first.save(file, format="GIF", save_all=True, append_images=made, loop=0, optimize=False)
 
 
 def mp4(path: Path, pictures: Iterable[Picture], fps: int) -> None:
@@ -47,31 +48,33 @@ def mp4(path: Path, pictures: Iterable[Picture], fps: int) -> None:
     Raises InputError where ffmpeg refuses, with its last line.
     """
     encoder = find_ffmpeg()
-    with contextlib.ExitStack() as stack:
-        told = stack.enter_context(tempfile.TemporaryFile())
+    with tempfile.TemporaryFile() as told, contextlib.ExitStack() as stack:
         process: subprocess.Popen[bytes] | None = None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # it has ended then, and has said why
             for picture, frames in pictures:
-                data = np.array(picture)
+                data = np.asarray(picture)
                 if process is None:
                     process = _started(encoder, path, data.shape, fps, told)
+                    stack.callback(_ended, process)
                 assert process.stdin is not None
                 raw = data[..., :3].tobytes()
                 for _ in range(frames):
                     process.stdin.write(raw)
-            if process is not None:
-                process.communicate()
-        except BrokenPipeError:
-            pass  # it has ended, and has said why
-        except BaseException:
-            if process is not None:
-                process.kill()
-                process.communicate()
-            raise
-        if process is not None and process.wait() != 0:
-            told.seek(0)
-            lines = told.read().decode(errors="replace").strip().splitlines()
-            raise InputError(f"{encoder} fails: {lines[-1] if lines else 'it says nothing'}")
+        if process is not None:
+            process.communicate()
+            if process.returncode != 0:
+                told.seek(0)
+                lines = told.read().decode(errors="replace").strip().splitlines()
+                raise InputError(f"{encoder} fails: {lines[-1] if lines else 'it says nothing'}")
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    """End a process that still runs, and what it reads from."""
+    process.kill()
+    with contextlib.suppress(BrokenPipeError):
+        if process.stdin is not None:
+            process.stdin.close()
+    process.wait()
 
 
 def _started(

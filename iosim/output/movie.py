@@ -90,13 +90,18 @@ class Stage:
         more.setdefault("color", self.colours["text"])
         return self.figure.text(x, y, text, fontsize=size, **({"va": "bottom"} | more))
 
+    def _fit(self, text: Any) -> None:
+        """Make a text smaller until its line fits."""
+        wide = text.get_window_extent(self.canvas.get_renderer()).width
+        text.set_fontsize(text.get_fontsize() * min(1.0, 0.94 * WIDTH / wide))
+
     def _moves(self, artist: Any) -> Any:
         self._moving.append(artist)
         return artist
 
     def _heading(self) -> None:
-        self._text(0.03, 0.935, self.scene.title, 17, fontweight="bold")
-        self._text(0.03, 0.89, self.scene.subtitle, 11.5, color=self.colours["muted"])
+        self._fit(self._text(0.03, 0.935, self.scene.title, 17, fontweight="bold"))
+        self._fit(self._text(0.03, 0.89, self.scene.subtitle, 11.5, color=self.colours["muted"]))
 
     def _slow(self) -> dict[str, _Matrix]:
         left, bottom, width, height = _SLOW
