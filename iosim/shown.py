@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iosim.output.rows import Table
 
 
-class Shown:
+class Displayed:
     """A value that a notebook shows as HTML; `html_by` is the place of the function that writes it.
 
     >>> from iosim import Counts
@@ -29,7 +29,7 @@ class Shown:
         return found
 
 
-class Tabled(Shown):
+class Tabled(Displayed):
     """A value that is a table, too; `table_by` is the place of the function that makes its rows.
 
     >>> from iosim import Counts

@@ -27,7 +27,7 @@ from iosim.errors import InputError, IosimError, ProgramError
 from iosim.output import figures, html, views
 from iosim.output.rows import Table
 from iosim.pebbling import Dag, Move, matmul, optimum
-from iosim.shown import Shown, Tabled
+from iosim.shown import Displayed, Tabled
 
 PROBLEM = Attention(N=10, d=2)
 FLASH2 = algorithm("flash2")
@@ -212,9 +212,9 @@ def test_every_class_that_shows_itself_is_tested() -> None:
     def below(kind: type) -> set[type]:
         return {kind}.union(*(below(x) for x in kind.__subclasses__()))
 
-    tested = {type(value) for value in VALUES.values()} | {Shown, Tabled}
+    tested = {type(value) for value in VALUES.values()} | {Displayed, Tabled}
     # What a sweep gives is tested with sweeps, below.
-    assert {x.__name__ for x in below(Shown) if x.__module__.startswith("iosim")} - {
+    assert {x.__name__ for x in below(Displayed) if x.__module__.startswith("iosim")} - {
         x.__name__ for x in tested
     } <= {"Folder"}
 

@@ -11,7 +11,7 @@ from iosim.errors import InputError
 from iosim.problem import Form, Problem
 from iosim.program.build import Builder, build
 from iosim.program.ir import Program
-from iosim.shown import Shown
+from iosim.shown import Displayed
 
 Rule = Callable[[Any, int], dict[str, int]]
 
@@ -33,7 +33,7 @@ ANYWHERE = Regime("any M", lambda problem, M: True)
 
 
 @dataclass(frozen=True)
-class Algorithm(Shown):
+class Algorithm(Displayed):
     """A named schedule.
 
     Attributes:

@@ -23,7 +23,7 @@ from iosim.program.index import Affine, Edge, Name, Span, Tile
 from iosim.program.ir import Program
 from iosim.program.space import leasts
 from iosim.program.walk import bind
-from iosim.shown import Shown
+from iosim.shown import Displayed
 
 
 def sym(name: str, least: int = 1) -> sympy.Symbol:
@@ -145,7 +145,7 @@ class _Symbols:
 
 
 @dataclass(frozen=True)
-class Formula(Shown):
+class Formula(Displayed):
     """A program's exact counts and peak.
 
     Attributes:

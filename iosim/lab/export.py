@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import iosim
 from iosim.errors import InputError, closest
 from iosim.lab.data.watch import data_of
-from iosim.lab.page import FORMAT, VERSION, page
+from iosim.lab.page import envelope, page
 from iosim.lab.shots import length, scene, shots
 from iosim.output import encode
 from iosim.output.scene import THEMES
@@ -43,7 +41,8 @@ def export(
     """
     check_path(path)
     if path.suffix == ".html":
-        text = page(payload_of(instance, M), title or instance.program.name)
+        told = envelope({"watch": data_of(instance, M)})
+        text = page(told, f"{instance.program.name}: {title}" if title else instance.program.name)
         with replacing(path) as (part,):
             part.write_text(text, encoding="utf-8")
         return target(path)
@@ -64,21 +63,13 @@ def check_path(path: Path) -> None:
         raise InputError(f"{str(path)!r} has no suffix of a format: name a file in {known}")
 
 
-def payload_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
-    """What a page shows of one instance: the Watch view alone."""
-    return {
-        "format": FORMAT, "version": VERSION, "iosim": iosim.__version__,
-        "views": {"watch": data_of(instance, M)}, "programs": {}, "exercises": {},
-    }  # fmt: skip
-
-
 def _pictures(
     instance: Instance, M: int | None, title: str, fps: int, seconds: float | None, theme: str,
     tick: Callable[[int, int], object],
 ) -> Iterator[encode.Picture]:  # fmt: skip
-    from iosim.output.movie import Stage
+    from iosim.output.movie import Screen
 
-    stage = Stage(scene(instance, M, title), theme)
+    stage = Screen(scene(instance, M, title), theme)
     done, of = 0, length(instance, fps, seconds).frames
     for shot in shots(instance, fps, seconds):
         yield stage.draw(shot.frame), shot.frames

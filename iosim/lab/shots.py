@@ -91,7 +91,7 @@ def targets(total: int, transfers: int, frames: int, slow: float) -> Iterator[in
     >>> list(targets(100, 10, 5, 0.5))
     [20, 40, 60, 80, 100]
     >>> list(targets(1000, 1000, 8, 1.0))
-    [1, 4, 11, 27, 68, 168, 411, 1000]
+    [2, 6, 14, 34, 79, 185, 431, 1000]
     """
     rate = _rate(frames / (slow * max(1, transfers)))
     for k in range(1, frames + 1):

@@ -36,7 +36,7 @@ _KEPT = 2**17
 
 
 @dataclass(frozen=True)
-class Buffer:
+class ResidentBuffer:
     """What is resident: its name, its words, and where it was loaded from, if it was."""
 
     name: str
@@ -60,7 +60,7 @@ class Moment:
     line: int
     transfer: Transfer | None
     trail: tuple[Transfer, ...]
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[ResidentBuffer, ...]
     counts: Mapping[Key, int]
     transfers: int
 
@@ -186,7 +186,7 @@ class _Run:
         self.done = _Sums(dict.fromkeys(program.keys(), 0))
         self.words = 0
         self.quiet = -1  # iterations that end before so many words are passed over
-        self.held: dict[str, Buffer] = {}
+        self.held: dict[str, ResidentBuffer] = {}
         self.trail: deque[Transfer] = deque(maxlen=TRAIL)
 
     def walk(
@@ -245,13 +245,13 @@ class _Run:
         match node:
             case Load():
                 moved = Transfer("load", node.tensor, ranges(node.index, env, loops))
-                self.held[node.buffer] = Buffer(node.buffer, moved.words, moved)
+                self.held[node.buffer] = ResidentBuffer(node.buffer, moved.words, moved)
             case Store():
                 moved = Transfer("store", node.tensor, ranges(node.index, env, loops))
             case Alloc():
                 extents = ranges(dims(node.index), env, loops)
                 words = math.prod(stop - start for start, stop in extents)
-                self.held[node.buffer] = Buffer(node.buffer, words, None)
+                self.held[node.buffer] = ResidentBuffer(node.buffer, words, None)
             case Free():
                 del self.held[node.buffer]
         if moved is not None:

@@ -34,7 +34,7 @@ _COUNTS = (0.62, 0.035, 0.36, 0.20)
 _CLOCK = (0.0, 0.0, 1.0, 0.012)
 
 
-class Stage:
+class Screen:
     """A figure on which frames of a scene are drawn, one after the other.
 
     What stays is drawn once.  `counters` is the text of the counts, `resident` that of the fast
@@ -272,7 +272,7 @@ class _Matrix:
     """A tensor in slow memory: what is resident is outlined, what moves is lit, with its trail."""
 
     def __init__(
-        self, stage: Stage, panel: Panel, place: tuple[float, float, float, float]
+        self, stage: Screen, panel: Panel, place: tuple[float, float, float, float]
     ) -> None:
         self.panel = panel
         self.axes = stage._axes(place)

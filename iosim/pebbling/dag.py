@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, closest
-from iosim.shown import Shown
+from iosim.shown import Displayed
 
 
 @dataclass(frozen=True)
-class Dag(Shown):
+class Dag(Displayed):
     """A directed acyclic graph: each vertex is a value, its predecessors are its operands.
 
     `preds` maps every vertex to its operands.  A vertex without operands is an input.  `outputs`

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from iosim.counts import Key
 from iosim.problem import Derived, Mask, Tensor
 from iosim.program.index import Affine, Index, Span, Tile
-from iosim.shown import Shown
+from iosim.shown import Displayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Param:
 
 
 @dataclass(frozen=True)
-class Program(Shown):
+class Program(Displayed):
     """A schedule: what it computes, its tile parameters, its tensors, and the tree.
 
     `limits` are sizes that are no axes and may be 0: how far a window reaches.  `derived` are axes

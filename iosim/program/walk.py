@@ -24,11 +24,11 @@ from iosim.program.space import (
     resolved,
     running,
 )
-from iosim.shown import Shown
+from iosim.shown import Displayed
 
 
 @dataclass(frozen=True, slots=True)
-class Instance(Shown):
+class Instance(Displayed):
     """A program whose axes and tile parameters are numbers.
 
     `values` are sorted pairs, so that instances hash and compare; `masks` are pairs, too, of a

@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 from iosim.errors import InputError, IosimError
 from iosim.output import provenance
-from iosim.shown import Shown, called
+from iosim.shown import Displayed, called
 from iosim.sweep.files import Damaged, put, read_regular, writing
 from iosim.sweep.grid import Sweep
 from iosim.sweep.manifest import MANIFEST, columns, combined, declared, read_manifest
@@ -72,7 +72,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Folder(Shown):
+class Folder(Displayed):
     """A directory of shards.
 
     Attributes:

@@ -20,7 +20,7 @@ from iosim.program.ir import Program
 from iosim.program.marks import refuse
 from iosim.program.space import fixed_spans
 from iosim.program.walk import bind
-from iosim.shown import Shown
+from iosim.shown import Displayed
 from iosim.tiling.boxes import NEVER
 from iosim.tiling.candidates import Candidates, candidates_of
 from iosim.tiling.plan import Plan, always_valid, plans
@@ -44,7 +44,7 @@ class Sized(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tiling(Shown):
+class Tiling(Displayed):
     """Tile sizes, the words they move and the words they hold; ``eval(repr(t)) == t``."""
 
     tiles: dict[str, int]
