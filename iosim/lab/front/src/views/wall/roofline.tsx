@@ -111,6 +111,9 @@ function Plot({ box, items, machine, machines, of, range, time, marked, mark }: 
   };
   const vector = speed(machine, "vector units");
   const ridge = x(machine.ridge);
+  const narrow = box.width < NARROW;
+  // What the labels of points keep clear of: those of the units.
+  const taken = (vector && !narrow ? [y(vector) - 6] : []).map((at) => ({ left: box.right - 190, right: box.right, y: at }));
   return (
     <>
       <defs><clipPath id="wall-plot"><rect x={box.left} y={box.top} width={box.right - box.left} height={box.bottom - box.top} /></clipPath></defs>
@@ -123,14 +126,14 @@ function Plot({ box, items, machine, machines, of, range, time, marked, mark }: 
         <path class="wall-roofline" d={roof(machine)} />
         <line class="wall-ridge" x1={ridge} x2={ridge} y1={box.top} y2={box.bottom} />
       </g>
-      <text class="wall-label" x={ridge - 8} y={box.top - 8} text-anchor="end">◂ under the ridge</text>
-      <text class="wall-label strong" x={Math.min(ridge + 2, box.right - 150)} y={box.top - 8} id="wall-ridge" data-ridge={machine.ridge}>
+      {!narrow && <text class="wall-label" x={ridge - 8} y={box.top - 8} text-anchor="end">◂ under the ridge</text>}
+      <text class="wall-label strong" x={Math.min(ridge + 2, box.right - 140)} y={box.top - 8} id="wall-ridge" data-ridge={machine.ridge}>
         ridge {digits(machine.ridge)} FLOP/B
       </text>
       <text class="wall-label" x={box.right - 4} y={y(speed(machine, "matrix units")!) - 8} text-anchor="end">
         matrix units {short(speed(machine, "matrix units")!, "FLOP/s")}
       </text>
-      {vector && (
+      {vector && !narrow && (
         <text class="wall-label" x={box.right - 4} y={y(vector) - 6} text-anchor="end">vector units {short(vector, "FLOP/s")}</text>
       )}
       <text
@@ -139,7 +142,7 @@ function Plot({ box, items, machine, machines, of, range, time, marked, mark }: 
       >
         L2↔DRAM {short(speed(machine, L2_DRAM)!, "B/s")}
       </text>
-      {marks(together(items), of, time, (i) => [x(i.cost.intensity), y(i.cost.flop / i.cost.seconds)], box).map((m) => (
+      {marks(together(items), of, time, (i) => [x(i.cost.intensity), y(i.cost.flop / i.cost.seconds)], box, taken).map((m) => (
         <Point key={m.names[0]} {...m} marked={m.names.includes(marked ?? "")} mark={(on) => mark(on ? m.names[0] : undefined)} />
       ))}
     </>
@@ -153,6 +156,8 @@ function slope(x: (v: number) => number, y: (v: number) => number): number {
 
 // Of the least time: what takes as much has a label.
 const TOLD = 0.03;
+// Pixels: a plot that is narrower has fewer labels.
+const NARROW = 560;
 
 // Items of a class that are at one place.
 function together(items: readonly Item[]): Item[][] {
@@ -175,8 +180,10 @@ interface Mark {
 }
 
 // Sizes by share of the time; labels beside what has most of it, each below those that it would cover.
-function marks(groups: Item[][], of: string, time: number, place: (i: Item) => [number, number], box: Box): Mark[] {
-  const taken: { left: number; right: number; y: number }[] = [];
+function marks(
+  groups: Item[][], of: string, time: number, place: (i: Item) => [number, number], box: Box, taken: { left: number; right: number; y: number }[],
+): Mark[] {
+  const told = box.width < NARROW ? 4 * TOLD : TOLD;
   return groups
     .map((some) => ({ some, share: some.reduce((sum, i) => sum + i.cost.seconds, 0) / time }))
     .sort((a, b) => b.share - a.share)
@@ -186,7 +193,7 @@ function marks(groups: Item[][], of: string, time: number, place: (i: Item) => [
       const size = 4 + 18 * Math.sqrt(share);
       const names = some.map((i) => i.name);
       const title = `${names.join(", ")}: ${digits(cost.intensity)} FLOP/B at L2↔DRAM, ${percent(share)} of the least time`;
-      if (share < TOLD) return { names, class: klass, at, size, title };
+      if (share < told) return { names, class: klass, at, size, title };
       const text = `${some.length > 1 ? `${some.length} ${of}` : name}, ${percent(share)}`;
       const wide = 7 * text.length;
       const after = at[0] + size * 0.7 + 5;
