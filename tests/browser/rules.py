@@ -1,21 +1,17 @@
-"""The wall's rules of kernels in node: bundled from their source, and asked about sets at once."""
+"""The wall's rules of kernels in node: built from their source, and asked about sets at once."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
-FRONT = Path(__file__).parents[2] / "iosim/lab/front"
+from engine import build
+
 _ASK = """
-import { build } from "esbuild";
-const built = await build({
-  stdin: { contents: 'export * from "./src/views/wall/rules.ts"', resolveDir: process.cwd() },
-  bundle: true, write: false, format: "esm", target: "es2022",
-});
-const code = encodeURIComponent(built.outputFiles[0].text);
-const { Rules, cost } = await import("data:text/javascript," + code);
+const { Rules, cost } = await import(process.argv[1]);
 let text = "";
 for await (const part of process.stdin) text += part;
 const { graph, layer, machines, sets, partitions } = JSON.parse(text);
@@ -37,9 +33,11 @@ def judged(
     """For each set why it is no kernel, or its cost on each machine; each partition's order."""
     asked = {"graph": graph, "layer": layer, "machines": machines, "sets": sets,
              "partitions": partitions}  # fmt: skip
-    done = subprocess.run(
-        ["node", "--input-type=module", "-e", _ASK], cwd=FRONT, input=json.dumps(asked),
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = build(Path(folder) / "rules.mjs", "src/views/wall/rules.ts")
+        done = subprocess.run(
+            ["node", "--input-type=module", "-e", _ASK, bundle.as_uri()], input=json.dumps(asked),
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
     found: dict[str, Any] = json.loads(done.stdout)
     return found
