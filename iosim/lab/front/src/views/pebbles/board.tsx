@@ -34,18 +34,23 @@ export interface Frame {
   y: (p: Place) => number;
 }
 
+const LABEL = 36; // the height of what is written under a vertex, in pixels
+
 // Room for the vertices: as large as their neighbours allow.
 export function frame(width: number, places: ReadonlyMap<string, Place>): Frame {
-  const rows = new Map<string, number>();
-  for (const { y } of places.values()) rows.set(y.toFixed(3), (rows.get(y.toFixed(3)) ?? 0) + 1);
-  const most = Math.max(1, ...rows.values());
-  const many = Math.max(2, rows.size);
-  const height = Math.round(Math.min(many * 108, Math.max(330, 0.56 * innerHeight)));
-  const r = Math.max(11, Math.min(25, (0.4 * width) / most, (0.27 * height) / many));
-  const [top, bottom, side] = [r + 6, r + 36, r + 4];
+  const rows = Math.min(7, Math.max(2, new Set([...places.values()].map((p) => p.y.toFixed(2))).size));
+  const height = Math.round(Math.min(rows * 108, Math.max(330, 90 * rows, 0.5 * innerHeight)));
+  let r = 25;
+  const all = [...places.values()];
+  all.forEach((p, k) => all.slice(k + 1).forEach((q) => {
+    const [dx, dy] = [Math.abs(p.x - q.x) * width, Math.abs(p.y - q.y) * (height - 86)];
+    r = Math.min(r, Math.max(0.42 * dx, (dy - LABEL) / 2));
+  }));
+  r = Math.max(11, r);
+  const [top, bottom, side] = [r + 13, r + LABEL, r + 6];
   return {
     width, height, r,
-    x: (p) => (places.size === 1 ? width / 2 : side + p.x * (width - 2 * side)),
+    x: (p) => side + p.x * (width - 2 * side),
     y: (p) => top + p.y * (height - top - bottom),
   };
 }

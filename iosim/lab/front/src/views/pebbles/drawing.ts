@@ -115,7 +115,8 @@ export function graphFrom({ places, edges }: Drawing): Graph {
   return graphOf("your graph", ready.map((v) => [v, operands.get(v)!] as const));
 }
 
-// Rows by the longest way from an input; within a row, by the mean place of the neighbours.
+// Rows by the longest way from an input; in a row, each vertex as near to its operands' middle as the
+// others let it be.
 export function layout(graph: Graph): Map<string, Place> {
   const rowOf = new Map<string, number>();
   for (const v of graph.vertices) {
@@ -123,24 +124,38 @@ export function layout(graph: Graph): Map<string, Place> {
   }
   const rows: string[][] = [];
   for (const v of graph.vertices) (rows[rowOf.get(v)!] ??= []).push(v);
+  const apart = 1 / Math.max(...rows.map((row) => row.length));
   const xs = new Map<string, number>();
-  const spread = (row: string[]) => row.forEach((v, k) => xs.set(v, (k + 0.5) / row.length));
-  const sort = (row: string[], near: (v: string) => readonly string[]) => {
-    const mean = (v: string) => {
-      const around = near(v);
-      return around.length ? around.reduce((sum, w) => sum + xs.get(w)!, 0) / around.length : xs.get(v)!;
-    };
-    const at = new Map(row.map((v) => [v, mean(v)]));
-    row.sort((a, b) => at.get(a)! - at.get(b)!);
-    spread(row);
+  const put = (row: string[], wish: ReadonlyMap<string, number>) => {
+    row.sort((a, b) => wish.get(a)! - wish.get(b)!);
+    spaced(row.map((v) => wish.get(v)!), apart).forEach((x, k) => xs.set(row[k]!, x));
   };
-  rows.forEach(spread);
-  for (let sweep = 0; sweep < 4; sweep++) {
-    for (const row of rows.slice(1)) sort(row, (v) => graph.preds.get(v)!);
+  const middle = (v: string, near: readonly string[]) =>
+    near.length ? near.reduce((sum, w) => sum + xs.get(w)!, 0) / near.length : xs.get(v) ?? 0.5;
+  for (const [k, row] of rows.entries()) {
     // Inputs keep the order in which they are written.
-    for (const row of rows.slice(1, -1).reverse()) sort(row, (v) => graph.succs.get(v)!);
+    put(row, new Map(row.map((v, j) => [v, k ? middle(v, graph.preds.get(v)!) : (j + 0.5) / row.length])));
   }
-  for (const row of rows.slice(1)) sort(row, (v) => graph.preds.get(v)!);
+  for (let sweep = 0; sweep < 4; sweep++) {
+    for (const row of rows.slice(1, -1).reverse()) put(row, new Map(row.map((v) => [v, middle(v, graph.succs.get(v)!)])));
+    for (const row of rows.slice(1)) put(row, new Map(row.map((v) => [v, middle(v, graph.preds.get(v)!)])));
+  }
   const y = (row: number) => (rows.length === 1 ? 0.5 : row / (rows.length - 1));
   return new Map(graph.vertices.map((v) => [v, { x: xs.get(v)!, y: y(rowOf.get(v)!) }]));
+}
+
+// Places from 0 to 1, in the same order and at least so far apart, as near as may be to those wished.
+function spaced(wish: readonly number[], apart: number): number[] {
+  const groups: { sum: number; many: number }[] = [];
+  wish.forEach((x, k) => {
+    groups.push({ sum: x - k * apart, many: 1 });
+    for (;;) {
+      const [a, b] = groups.slice(-2);
+      if (!a || !b || a.sum / a.many < b.sum / b.many) break;
+      groups.splice(-2, 2, { sum: a.sum + b.sum, many: a.many + b.many });
+    }
+  });
+  const left = groups.flatMap(({ sum, many }) => Array<number>(many).fill(sum / many));
+  const room = 1 - (wish.length - 0.5) * apart; // the last one's place, less what the others take
+  return left.map((x, k) => Math.min(Math.max(x, apart / 2), room) + k * apart);
 }

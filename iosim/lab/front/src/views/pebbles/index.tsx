@@ -1,7 +1,7 @@
 // The red-blue pebble game, played: on the project's small graphs, and on graphs drawn by hand.
 import { useMemo, useState } from "preact/hooks";
 import type { View, ViewProps } from "../../types";
-import { NumberField, Select } from "../../ui";
+import { Button, NumberField, Select } from "../../ui";
 import { graphOfBoard, known, type PebblesData } from "./data";
 import { type Drawing, fromText, graphFrom, layout, Refused, toText } from "./drawing";
 import { Own } from "./own";
@@ -50,9 +50,21 @@ function Pebbles({ data, params, setParams }: ViewProps<PebblesData>) {
         <NumberField
           key={`${graphId} ${gameId}`} label="Red pebbles, M" value={M} min={2} max={most}
           check={(x) => (x < least ? `M = ${x} is too small: a vertex with its operands needs M ≥ ${least}` : undefined)}
-          hint={board && `optima: ${board.optima.map((x) => `M ${x.M}: ${x.words}`).join(", ")}`}
           onChange={(next) => setParams({ M: String(next), s: undefined })}
         />
+        {board && (
+          <div class="buttons" role="group" aria-label="Known optima">
+            <span class="hint">optima</span>
+            {board.optima.map((x) => (
+              <Button
+                key={x.M} pressed={x.M === M} label={`M = ${x.M}, optimum ${x.words}`}
+                onClick={() => setParams({ M: String(x.M), s: undefined })}
+              >
+                M {x.M}: {x.words}
+              </Button>
+            ))}
+          </div>
+        )}
       </div>
       <p class="says">{game.says}</p>
       {own ? (

@@ -33,3 +33,5 @@ export function inWords(graph: Graph, rules: Rules, at: Position, v: string): st
     moves.length ? `legal: ${moves.join(", ")}` : "no legal move",
   ].filter(Boolean).join("; ");
 }
+
+export const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;

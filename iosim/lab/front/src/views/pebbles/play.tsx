@@ -1,17 +1,18 @@
 // One graph, one game, one M: the board, its moves, the log, hints, replay, and the segments.
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Button, Player, useClock } from "../../ui";
 import { Board, Blue, Red } from "./board";
-import type { Setting } from "./data";
+import type { Known, Setting } from "./data";
 import type { Place } from "./drawing";
 import { type Playing, useGame } from "./history";
-import { KEY } from "./names";
+import { KEY, many } from "./names";
 import {
-  finished, type Forbidden, isForbidden, legal, missing, type Move, play, RULE, shown, tries, words,
+  finished, type Forbidden, isForbidden, legal, missing, type Move, play, type Position, RULE, shown, tries, words,
 } from "./rules";
 import { lostValue } from "./search";
 import { useSearch } from "./searching";
-import { marksOf, Segments, useCut } from "./proof";
+import { Cuts, marksOf, Proof, Sets, useCut } from "./proof";
 
 interface PlayProps {
   setting: Setting;
@@ -35,7 +36,7 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
   const [message, say] = useState<Message>({ tone: "plain", text: "Choose a vertex, then a move." });
   const [culprits, blame] = useState<readonly string[]>([]);
   const [segmentsOn, showSegments] = useState(false);
-  const [chosen, choose] = useState(0);
+  const [chosen, choose] = useState(LAST);
   const own = useRef<{ moves: readonly Move[]; at: number }>();
   const [replaying, setReplaying] = useState(false);
   const [running, run] = useState(false);
@@ -53,16 +54,18 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
   const refuse = (no: Forbidden) => tell({ tone: "no", text: no.why, rule: RULE[no.kind] }, no.culprits);
   const make = (move: Move) => {
     searching.stop();
-    if (replaying) leave();
     const no = game.play(move);
-    if (no) refuse(no);
-    else tell(after(setting, game, move));
+    if (no) return refuse(no);
+    if (replaying) leave();
+    choose(LAST);
+    tell(after(setting, game, move));
   };
   const go = (to: number) => {
     searching.stop();
     game.go(to);
+    choose(LAST);
     const move = game.moves[to - 1];
-    tell({ tone: "plain", text: to > 0 && move ? `After move ${to}: ${shown(move)}.` : "At the start." });
+    tell(move ? report(setting, game.positions[to]!, `After move ${to}, ${shown(move)}`) : { tone: "plain", text: "At the start." });
   };
   const leave = () => {
     run(false);
@@ -82,18 +85,20 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
   };
   const hint = () => {
     if (finished(graph, game.position)) return tell({ tone: "good", text: "The game is finished: every output is blue." });
+    const known = next(best, game);
+    if (known) return propose(known, best!.words - words(game.position));
     tell({ tone: "plain", text: "Looking for the best that can still be done." });
-    const paid = words(game.position);
     searching.start(graph, rules, game.position, (answer) => {
       if ("lost" in answer) return tell(gone(answer.lost), [answer.lost]);
       if ("stopped" in answer) return tell({ tone: "plain", text: `No hint: the search ended, since ${answer.stopped}.` });
-      const [move] = answer.moves;
-      const total = paid + answer.words;
-      const compared = best === undefined ? "" : total === best.words ? ", the optimum" : `, ${total - best.words} more than the optimum`;
-      if (!move) return;
-      select(move.vertex);
-      tell({ tone: "hint", move, text: `${shown(move)}. From here ${answer.words} more transfers are enough and no fewer: ${total} in all${compared}.` }, []);
+      if (answer.moves[0]) propose(answer.moves[0], answer.words);
     });
+  };
+  const propose = (move: Move, more: number) => {
+    const total = words(game.position) + more;
+    const compared = best === undefined ? "" : total === best.words ? ", the optimum" : `, ${total - best.words} more than the optimum`;
+    select(move.vertex);
+    tell({ tone: "hint", move, text: `${shown(move)}. From here ${many(more, "transfer")} more are enough, and no fewer: ${total} in all${compared}.` });
   };
   const key = (v: string, pressed: string): boolean => {
     const k = pressed.toLowerCase();
@@ -126,8 +131,7 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
     go(to);
     if (to === game.moves.length) run(false);
   });
-  useEffect(() => choose((k) => Math.min(k, cut.cuts.length - 1)), [cut.cuts.length]);
-
+  const segmented = { graph, rules, cut, s, chosen: at, onS, onChoose: choose };
   return (
     <div class="pebble-play">
       <div class="table">
@@ -136,9 +140,6 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
           culprits={culprits} marks={marks} onSelect={select} onAgain={natural} onKey={key}
         />
         <Moves setting={setting} game={game} v={selected} onMove={make} />
-      </div>
-      <aside>
-        <Score setting={setting} game={game} compulsory={compulsory} />
         <div class={`message ${message.tone}`} role="status" aria-live="polite">
           <p>{message.tone === "hint" && <b>Hint: </b>}{message.text}</p>
           {message.rule && <p class="rule">{message.rule}</p>}
@@ -150,6 +151,10 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
             </p>
           )}
         </div>
+        {segmentsOn && <Cuts {...segmented} />}
+      </div>
+      <aside>
+        <Score setting={setting} game={game} compulsory={compulsory} />
         <div class="buttons" role="group" aria-label="Game">
           <Button disabled={game.at === 0} onClick={() => go(game.at - 1)}>Undo</Button>
           <Button disabled={game.at === game.moves.length} onClick={() => go(game.at + 1)}>Redo</Button>
@@ -168,16 +173,20 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
             onEnd={(end) => go(end === "first" ? 0 : game.moves.length)}
           />
         )}
+        {segmentsOn && <Sets {...segmented} />}
         <Log game={game} onGo={go} />
       </aside>
-      {segmentsOn && (
-        <Segments
-          graph={graph} rules={rules} at={game.position} cut={cut} best={best} s={s} chosen={at}
-          onS={onS} onChoose={choose}
-        />
-      )}
+      {segmentsOn && !rules.partial && <Proof {...segmented} at={game.position} best={best} />}
     </div>
   );
+}
+
+const LAST = Infinity; // the segment that the game is in
+
+// While the game is the known optimal one so far, its next move; no search is needed for that.
+function next(best: Known | undefined, { made, at }: Playing): Move | undefined {
+  if (!best || made.some((m, k) => shown(m) !== shown(best.moves[k] ?? m))) return undefined;
+  return best.moves[at];
 }
 
 const gone = (v: string): Message => ({
@@ -186,17 +195,21 @@ const gone = (v: string): Message => ({
 });
 
 // What is said after a move of one's own.
-function after({ graph, rules, best }: Setting, game: Playing, move: Move): Message {
-  const at = play(graph, rules, game.position, move);
+function after(setting: Setting, game: Playing, move: Move): Message {
+  const at = play(setting.graph, setting.rules, game.position, move);
   if (isForbidden(at)) throw new Error(at.why);
+  return report(setting, at, shown(move));
+}
+
+function report({ graph, rules, best }: Setting, at: Position, said: string): Message {
   const q = words(at);
   if (finished(graph, at)) {
     const compared = !best ? "" : q === best.words ? " That is the optimum: no game has fewer." : ` The optimum is ${best.words}: ${q - best.words} fewer are enough.`;
-    return { tone: "good", text: `Finished with ${q} transfers, ${at.loads} loads and ${at.stores} stores.${compared}` };
+    return { tone: "good", text: `Finished with ${many(q, "transfer")}, ${many(at.loads, "load")} and ${many(at.stores, "store")}.${compared}` };
   }
   const lost = lostValue(graph, rules, at);
   if (lost !== undefined) return gone(lost);
-  return { tone: "plain", text: `${shown(move)}. ${q} ${q === 1 ? "transfer" : "transfers"}, ${at.red.size} of ${rules.M} red pebbles.` };
+  return { tone: "plain", text: `${said}: ${many(q, "transfer")}, ${at.red.size} of ${rules.M} red pebbles.` };
 }
 
 function Score({ setting: { graph, rules, best }, game, compulsory }: { setting: Setting; game: Playing; compulsory: number }) {
@@ -205,28 +218,32 @@ function Score({ setting: { graph, rules, best }, game, compulsory }: { setting:
   return (
     <div class="score">
       <p class="transfers">
-        <b data-count="transfers">{words(position)}</b> transfers
-        <span> ({position.loads} loads, {position.stores} stores)</span>
+        <b data-count="transfers">{words(position)}</b> {words(position) === 1 ? "transfer" : "transfers"}
+        <span> ({many(position.loads, "load")}, {many(position.stores, "store")})</span>
       </p>
       <p>
         {best ? <>optimum <b data-count="optimum">{best.words}</b>, {best.by}</> : <>optimum not known; no game moves fewer than <b>{compulsory}</b>, its inputs and outputs</>}
       </p>
       <p class="slots" role="img" aria-label={`${position.red.size} of ${rules.M} red pebbles are on the graph`}>
         {Array.from({ length: rules.M }, (_, k) => (
-          <svg key={k} width="22" height="22" viewBox="-11 -11 22 22" aria-hidden="true">
-            {k < position.red.size ? <Red x={0} size={9} /> : <circle class="free" r="9" />}
-          </svg>
+          <Sign key={k}>{k < position.red.size ? <Red x={0} size={9} /> : <circle class="free" r="9" />}</Sign>
         ))}
         <span>{position.red.size} of M = {rules.M}</span>
       </p>
       <p>{left === 0 ? "all outputs are blue" : `${left} of ${graph.outputs.size} outputs to go`}</p>
       <p class="key">
-        <svg width="22" height="22" viewBox="-11 -11 22 22" aria-hidden="true"><Red x={0} size={9} /></svg> fast memory{" "}
-        <svg width="22" height="22" viewBox="-11 -11 22 22" aria-hidden="true"><Blue x={0} size={8} /></svg> slow memory
+        <span><Sign><Red x={0} size={9} /></Sign> fast memory</span>
+        <span><Sign><Blue x={0} size={8} /></Sign> slow memory</span>
+        <span><Sign><g class="vertex"><circle class="ready" r="9" /></g></Sign> can be computed</span>
       </p>
+      <p class="hint">Letters under a vertex: its legal moves. A second click plays the likely one.</p>
     </div>
   );
 }
+
+const Sign = ({ children }: { children: ComponentChildren }) => (
+  <svg width="22" height="22" viewBox="-11 -11 22 22" aria-hidden="true">{children}</svg>
+);
 
 // The moves of the selected vertex.  Those that are forbidden can be pressed, too: then it is said why.
 function Moves({ setting: { graph, rules }, game, v, onMove }: { setting: Setting; game: Playing; v: string; onMove: (move: Move) => void }) {
@@ -245,7 +262,6 @@ function Moves({ setting: { graph, rules }, game, v, onMove }: { setting: Settin
           </button>
         );
       })}
-      <span class="hint">Letters under a vertex are its legal moves; a second click plays the likely one.</span>
     </div>
   );
 }
@@ -255,7 +271,7 @@ function Log({ game, onGo }: { game: Playing; onGo: (at: number) => void }) {
   useEffect(() => {
     const box = list.current;
     const row = box?.querySelector<HTMLElement>("[aria-current]");
-    if (box && row) box.scrollTop = row.offsetTop - box.offsetTop - box.clientHeight / 2;
+    if (box && row) box.scrollTop = row.offsetTop - box.clientHeight / 2;
   }, [game.at, game.moves]);
   return (
     <div class="log">
