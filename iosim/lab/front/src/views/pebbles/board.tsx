@@ -18,7 +18,7 @@ interface BoardProps {
   rules: Rules;
   at: Position;
   places: ReadonlyMap<string, Place>;
-  selected: string;
+  selected: string; // "" for none
   culprits: readonly string[];
   marks: Marks | undefined;
   onSelect: (v: string) => void;
@@ -86,7 +86,7 @@ export function Board(props: BoardProps) {
             transform={`translate(${at2(v).x},${at2(v).y})`}
             role="button"
             data-vertex={v}
-            tabIndex={v === selected ? 0 : -1}
+            tabIndex={v === (selected || graph.vertices[0]) ? 0 : -1}
             aria-label={said(inWords(graph, rules, at, v), v, marks)}
             aria-pressed={v === selected}
             onPointerDown={() => (before.current = selected)}
@@ -168,7 +168,7 @@ function Tag({ x, y, text, round }: { x: number; y: number; text: string; round?
 
 export const Arrowheads = () => (
   <defs>
-    <marker id="pebble-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+    <marker id="pebble-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">
       <path d="M0,0.5 L7.5,4 L0,7.5 z" />
     </marker>
   </defs>
@@ -201,7 +201,8 @@ export function neighbour(key: string, v: string, places: ReadonlyMap<string, Pl
     const [dx, dy] = [p.x - here.x, p.y - here.y];
     const along = dx * way[0]! + dy * way[1]!;
     if (along < 0.01) continue;
-    const far = along + 3 * Math.abs(dx * way[1]! - dy * way[0]!);
+    const across = Math.abs(dx * way[1]! - dy * way[0]!);
+    const far = along + 2 * across + (across > 2 * along ? 9 : 0); // aside only where nothing is ahead
     if (!best || far < best[0]) best = [far, w];
   }
   return best?.[1];

@@ -13,6 +13,9 @@ const OWN = "own";
 const FIRST = "a c\nb c\nb d\nc e\nd e\nd f";
 
 function Pebbles({ data, params, setParams }: ViewProps<PebblesData>) {
+  if (!data.boards?.length || !data.graphs?.length || !data.games?.length) {
+    throw new Error("its data has no boards; write the page again with `iosim lab`");
+  }
   const graphId = params.graph === OWN || data.graphs.some((x) => x.id === params.graph) ? params.graph! : data.graphs[0]!.id;
   const [drawing, setDrawing] = useState(() => drawingOf(params.edges));
   const [drawn, setDrawn] = useState(params.edges === undefined);

@@ -32,7 +32,7 @@ interface Message {
 export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
   const { graph, rules, best } = setting;
   const game = useGame(graph, rules);
-  const [selected, select] = useState(graph.vertices[0]!);
+  const [selected, select] = useState(""); // none yet
   const [message, say] = useState<Message>({ tone: "plain", text: "Choose a vertex, then a move." });
   const [culprits, blame] = useState<readonly string[]>([]);
   const [segmentsOn, showSegments] = useState(false);
@@ -117,13 +117,14 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
     const allowed = moves.find((m) => !isForbidden(play(graph, rules, game.position, m)));
     make((k === undefined ? allowed ?? moves[0] : moves[k]) ?? { kind: "add", vertex: v });
   };
-  // What one most likely wants of a vertex.
+  // What one most likely wants of a vertex; never a deletion, which a click too many would be.
   const natural = (v: string) => {
     const found = legal(graph, rules, game.position, v);
     const of = (kind: string) => found.find((m) => m.kind === kind);
     const store = graph.outputs.has(v) ? of("store") : undefined;
-    const move = of("compute") ?? of("add") ?? of("load") ?? store ?? of("delete");
-    make(move ?? { kind: graph.preds.get(v)!.length ? "compute" : "load", vertex: v });
+    const move = of("compute") ?? of("add") ?? of("load") ?? store;
+    if (!move && game.position.red.has(v)) tell({ tone: "plain", text: `${v} is red: D deletes it${of("store") ? ", S stores it" : ""}.` });
+    else make(move ?? { kind: graph.preds.get(v)!.length ? "compute" : "load", vertex: v });
   };
 
   useClock(running, rate, (steps) => {
@@ -248,9 +249,9 @@ const Sign = ({ children }: { children: ComponentChildren }) => (
 // The moves of the selected vertex.  Those that are forbidden can be pressed, too: then it is said why.
 function Moves({ setting: { graph, rules }, game, v, onMove }: { setting: Setting; game: Playing; v: string; onMove: (move: Move) => void }) {
   return (
-    <div class="moves" role="group" aria-label={`Moves of ${v}`}>
-      <b>{v}</b>
-      {tries(graph, rules, v).map((move) => {
+    <div class="moves" role="group" aria-label={v ? `Moves of ${v}` : "Moves"}>
+      {v ? <b>{v}</b> : <span class="hint">No vertex is chosen.</span>}
+      {v && tries(graph, rules, v).map((move) => {
         const allowed = !isForbidden(play(graph, rules, game.position, move));
         const name = move.term ? `add ${move.term}` : move.kind;
         return (
