@@ -22,7 +22,7 @@ from strategies import attention_programs, bound_programs, dependent_schedules
 from test_cli import iosim_, ok
 
 import iosim
-from iosim import Attention, Counts, algorithm, bind, count, peak, transfers
+from iosim import Attention, Counts, algorithm, bind, build, count, peak, transfers
 from iosim.counting.show import listing
 from iosim.errors import InputError, IosimError
 from iosim.lab import export, shots, steps
@@ -126,6 +126,24 @@ def test_moments_of_masks_and_tables(name: str) -> None:
     moments = check_steps(ODD[name])
     total = count(ODD[name]).total_words
     check_samples(ODD[name], moments, [0, 1, total // 3, total // 2, total - 1, total, total + 9])
+
+
+def held_only(b: Any) -> None:
+    """Copies the first W words, W times for no reason."""
+    W = b.hold("n", "W")
+    for _ in b.tiles("n", b.tile_sizes("n", "B")[0]):
+        x = b.load("X", b.span("n", 0, W))
+        b.store(x, "Y", b.span("n", 0, W))
+        b.free(x)
+
+
+@pytest.mark.parametrize("W", [0, 2])
+def test_transfers_of_no_words_are_moments_too(W: int) -> None:
+    instance = bind(build("held_only", iosim.Copy, held_only), {"n": 5}, {"B": 2, "W": W})
+    moments = check_steps(instance)
+    assert moments[-1].words == 6 * W
+    for targets in ([0, 0, 3, 6 * W + 3], [6 * W + 3]):
+        check_samples(instance, moments, targets)
 
 
 def test_a_wrong_sum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

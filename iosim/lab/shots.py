@@ -10,6 +10,7 @@ from typing import Any
 
 from iosim.counting.numbers import count, peak
 from iosim.counting.show import listing
+from iosim.errors import InputError
 from iosim.lab import steps
 from iosim.lab.steps import Moment
 from iosim.output.scene import Box, Frame, Panel, Scene
@@ -64,6 +65,8 @@ def shots(instance: Instance, fps: int, seconds: float | None = None) -> Iterato
     panels = _matrices(instance)
     size = steps.size(instance)
     total = count(instance).total_words
+    if size.transfers == 0:
+        raise InputError(f"{instance.program.name} has no transfer here: there is nothing to show")
     long = length(instance, fps, seconds)
     frames = long.frames - long.stays
     if size.steps <= frames:

@@ -105,12 +105,13 @@ def sampled(instance: Instance, targets: Iterable[int]) -> Iterator[Moment]:
     run = _Run(instance)
     total = run.sums(run.body, run.env)
     # Words before a target within which its trail lies, if all but a few transfers are alike.
-    window = 2 * TRAIL * -(-total.words // max(1, total.transfers)) + 2 * total.largest
+    # The 1 keeps those that move no word, of a run that moves none.
+    window = 2 * TRAIL * -(-total.words // max(1, total.transfers)) + 2 * total.largest + 1
     ahead = iter(targets)
     target = next(ahead, None)
     if target is None:
         return
-    run.quiet = target - window
+    run.quiet = min(target, total.words) - window
     for moment in run.walk(run.body, run.env, {}):
         while target is not None and moment.transfer is not None:
             if min(target, total.words) > run.words:
