@@ -1,11 +1,11 @@
 // Watch: a schedule, or two on one clock, step by step.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useAsk, useKeys } from "../../context";
 import type { View, ViewProps } from "../../types";
 import { say, useClock, useMedia } from "../../ui";
 import { unpack, type WatchData } from "./data";
 import { Fields } from "./fields";
-import { useKeys } from "./keys";
-import { isWrong, read, tilesText, World, type Side, type Tried, type Wrong } from "./setup";
+import { asked, isWrong, read, tilesText, World, type Read, type Side, type Tried, type Wrong } from "./setup";
 import { nowText, Stage } from "./stage";
 import { useTheme } from "./theme";
 import { firstRate, Transport, type Going } from "./transport";
@@ -19,7 +19,7 @@ export const view: View<WatchData> = {
   keys: [
     ["Space", "play or pause"],
     ["← →", "a step back or forward"],
-    ["Shift ← →", "the transfer before or after"],
+    [", .", "the transfer before or after"],
     ["[ ]", "the loop's turn before or after"],
     ["Home End", "the beginning or the end"],
   ],
@@ -52,7 +52,9 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
   const theme = useTheme(root);
   const tall = useMedia("(min-height: 900px)");
   const given = useMemo(() => read(world.data, params), [world, params]);
-  const { sides, wrongs, both } = useSides(world, given);
+  const learned = useLearned(world, given);
+  const { sides, wrongs, both } = useSides(world, given, learned.count);
+  useEffect(() => learned.ask(sides), [sides]);
   const [one] = sides;
   const last = both ? Math.max(...sides.map((x) => x.timeline.moved)) : one.limit;
   const [position, setPosition] = useState(Math.min(given.at, last));
@@ -117,7 +119,17 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
     setPosition((now) => Math.min(last, Math.min(now, last) + steps));
     if (at + steps >= last) setPlaying(false);
   });
-  useKeys(root, { going, playing });
+  useKeys({
+    " ": () => going.play(!playing),
+    ArrowRight: () => going.step(1),
+    ArrowLeft: () => going.step(-1),
+    ".": () => going.transfer(1),
+    ",": () => going.transfer(-1),
+    "]": () => going.turn(1),
+    "[": () => going.turn(-1),
+    Home: () => going.end("first"),
+    End: () => going.end("last"),
+  });
 
   const small = sides.find((x) => x.limit < x.timeline.steps);
   const tile = (k: 0 | 1) => (tiles: Record<string, number> | null) =>
@@ -151,8 +163,30 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
   );
 }
 
+// In a notebook Python is asked for tiles that no search here proves.
+function useLearned(world: World, given: Read) {
+  const python = useAsk();
+  const [count, setCount] = useState(0);
+  const ask = (sides: readonly Side[]) => {
+    let here = true;
+    for (const side of sides.filter((x) => !x.exact && x.limit === x.timeline.steps)) {
+      python?.("tiles", asked(world.data, side, given.choice)).then(
+        (found) => {
+          world.learn(side.schedule, given.choice, (found as { tiles: Record<string, number> }).tiles);
+          if (here) setCount((n) => n + 1);
+        },
+        () => undefined, // the tiles that are shown stay
+      );
+    }
+    return () => {
+      here = false;
+    };
+  };
+  return { count, ask };
+}
+
 // The sides as they are typed; where one is wrong, the last good one stays.
-function useSides(world: World, given: ReturnType<typeof read>) {
+function useSides(world: World, given: Read, learned: number) {
   const good = useRef<[Side?, Side?]>([]);
   return useMemo(() => {
     const first = world.schedule(given.algorithm)!;
@@ -167,7 +201,7 @@ function useSides(world: World, given: ReturnType<typeof read>) {
     });
     if (sides.length === 0) sides.push(world.fallback());
     return { sides: sides as [Side, ...Side[]], wrongs, both: sides.length > 1 };
-  }, [world, given]);
+  }, [world, given, learned]);
 }
 
 // No further than to what doesn't fit.

@@ -2,6 +2,7 @@
 import { best, bind, peak, searchable, type Env, type Instance, type ProgramData } from "../../engine";
 import type { LabData, Params } from "../../types";
 import { parseWhole, say } from "../../ui";
+import { nearby } from "./near";
 import { programOf, valueOf, type Form, type Schedule, type WatchData } from "./data";
 import { MOST_STEPS, Timeline } from "./timeline";
 
@@ -17,6 +18,7 @@ export interface Side {
   sizes: Env;
   tiles: Env;
   how: string; // how the tiles were chosen
+  exact: boolean; // whether no other tiles move fewer words, or they are one's own
   instance: Instance;
   timeline: Timeline;
   M: number;
@@ -32,6 +34,7 @@ export const isWrong = (x: Tried): x is { wrong: Wrong } => "wrong" in x;
 
 export class World {
   private readonly sides = new Map<string, Tried>();
+  private readonly learned = new Map<string, Env>();
 
   constructor(readonly data: WatchData, readonly lab: LabData, readonly packed: readonly ProgramData[]) {}
 
@@ -51,13 +54,20 @@ export class World {
 
   // A schedule bound to what is chosen, with one's own tiles or the best ones.
   side(schedule: Schedule, choice: Choice, own: Env | null): Tried {
-    const key = JSON.stringify([schedule.name, [...choice.options].sort(), choice.typed, own]);
+    const key = keyOf(schedule, choice, own);
     const known = this.sides.get(key);
     if (known) return known;
     if (this.sides.size > 16) this.sides.clear();
     const made = this.make(schedule, choice, own);
     this.sides.set(key, made);
     return made;
+  }
+
+  // Tiles that Python found.
+  learn(schedule: Schedule, choice: Choice, tiles: Env): void {
+    const key = keyOf(schedule, choice, null);
+    this.learned.set(key, tiles);
+    this.sides.delete(key);
   }
 
   // What can always be shown: the schedule of the beginning, with the sizes of the beginning.
@@ -79,7 +89,8 @@ export class World {
     const program = programOf(form, this.packed, this.lab);
     const sizes = Object.fromEntries(Object.entries(form.sizes).map(([x, told]) => [x, valueOf(told, typed)]));
     const M = typed.M!;
-    const found = own ?? this.tiles(schedule, form, program, sizes, M);
+    const learned = this.learned.get(keyOf(schedule, choice, null));
+    const found = own ?? learned ?? this.tiles(schedule, form, program, sizes, M);
     const tiles = "smallest" in found ? (found.tiles as Env) : (found as Env);
     try {
       const instance = bind(program, sizes, tiles, this.data.start.blocks ?? {});
@@ -89,9 +100,10 @@ export class World {
       const held = Number(peak(instance));
       const smallest = "smallest" in found ? Number(found.smallest) : held;
       const over = held > M ? timeline.overflow(M) : 0;
-      const how = own ? "your own" : this.how(program);
+      const exact = searchable(program) || learned !== undefined;
+      const how = own ? "your own" : exact ? "fewest words" : "few words, by trying";
       return { side: {
-        schedule, program, form, sizes, tiles, how, instance, timeline, M, peak: held, smallest,
+        schedule, program, form, sizes, tiles, how, exact: own !== null || exact, instance, timeline, M, peak: held, smallest,
         limit: over > 0 ? over : timeline.steps,
       } };
     } catch (error) {
@@ -103,27 +115,41 @@ export class World {
   // The best tiles; if none fit, those of the least M for which some do.
   private tiles(schedule: Schedule, form: Form, program: ProgramData, sizes: Env, M: number): Env | { smallest: number; tiles: Env } {
     if (searchable(program)) return searched(program, sizes, M);
-    // Under a mask there is no exact search here: the tiles of the same schedule without one.
-    const plain = this.unmasked(schedule, form);
+    const masks = this.data.start.blocks ?? {};
     const least = leastTiles(program);
-    const held = Number(peak(bind(program, sizes, least, this.data.start.blocks ?? {})));
+    const held = Number(peak(bind(program, sizes, least, masks)));
     if (held > M) return { smallest: held, tiles: least };
-    if (!plain) return least;
-    const dense = programOf(plain, this.packed, this.lab);
-    if (!searchable(dense)) return least;
+    const plain = this.unmasked(schedule, form);
+    const dense = plain && programOf(plain, this.packed, this.lab);
+    if (!dense || !searchable(dense)) return nearby(program, sizes, least, M, masks);
     const found = best(dense, Object.fromEntries(dense.sizes.map((x) => [x, sizes[x]!])), M);
-    return "smallest" in found ? least : found.tiles;
+    const from = "smallest" in found ? least : found.tiles;
+    const mine = program.tree.params.map((p) => [p.name, from[p.name] ?? p.least]);
+    return nearby(program, sizes, Object.fromEntries(mine), M, masks);
   }
 
-  private how(program: ProgramData): string {
-    return searchable(program) ? "fewest words" : "fewest words without the mask";
-  }
 
   private unmasked(schedule: Schedule, form: Form): Form | undefined {
     const key = Object.entries(schedule.forms).find(([, x]) => x === form)?.[0] ?? "";
     const masks = new Set(Object.values(this.data.masks).flat());
     return schedule.forms[key.split(" ").filter((x) => x && !masks.has(x)).join(" ")];
   }
+}
+
+const keyOf = (schedule: Schedule, choice: Choice, own: Env | null): string =>
+  JSON.stringify([schedule.name, [...choice.options].sort(), choice.typed, own]);
+
+// What Python is asked for the best tiles of a side: the problem as it is typed.
+export function asked(data: WatchData, side: Side, choice: Choice): Record<string, unknown> {
+  const { schedule, M, sizes } = side;
+  if (data.schedules.length === 1) return { algo: schedule.name, sizes, M };
+  const options = new Set([...choice.options, ...schedule.needs]);
+  const names = [...schedule.fields, ...["N_k", "kv_heads"].filter((x) => options.has(x))];
+  const typed: Record<string, unknown> = Object.fromEntries(names.map((x) => [x, choice.typed[x]]));
+  if (options.has("causal")) typed.causal = true;
+  const limit = (x: string) => (options.has(x) ? choice.typed[x]! : null);
+  if (options.has("left") || options.has("right")) typed.window = [limit("left"), limit("right")];
+  return { algo: schedule.name, sizes: typed, M };
 }
 
 function wrong(field: string, message: string): Tried {
