@@ -1,12 +1,14 @@
 // Numbers as people type and read them.
 import { format } from "d3-format";
 
-const PLAIN = format(",");
+const PLAIN = format(","); // twelve digits
+const WHOLE = format(",d");
 const UNITS: Record<string, number> = { "": 1, K: 1e3, M: 1e6, G: 1e9, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 };
 
 // With a comma every three digits, none lost: words are exact.
 export function say(x: number | bigint): string {
-  return typeof x === "bigint" ? x.toLocaleString("en-US") : PLAIN(x);
+  if (typeof x === "bigint") return x.toLocaleString("en-US");
+  return Number.isInteger(x) ? WHOLE(x) : PLAIN(x);
 }
 
 // 24576, 24_576, 24,576 and 24Ki are numbers; undefined is none.

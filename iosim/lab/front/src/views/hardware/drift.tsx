@@ -13,7 +13,8 @@ import { readings, recorded, timeline, type Timeline } from "./sweeps";
 
 const FRAMES = 32; // of a wave
 const MOST_FRAMES = 2048;
-const SLICE_MS = 12; // of a picture's time, for reading ahead
+const SLICE_MS = 24; // at a time, for reading ahead
+const SHOW_MS = 100; // between two pictures of how far that is
 const RATES = [4, 16, 32, 64, 128, 256];
 const DRIFTS = [0, 1, 2, 5, 8, 10, 12, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000];
 const BLOCK_ROWS = [16, 32, 64, 128, 256, 512, 1024];
@@ -312,14 +313,17 @@ function usePlay(time: Timeline | undefined, shape: { swept: number } & Paramete
   }, [time, shape, l2, share]);
   useEffect(() => {
     if (!play || play.done) return;
-    let wait = 0;
+    let [wait, shown] = [0, performance.now()];
     const go = () => {
       const done = play.run(SLICE_MS);
-      drawn((x) => x + 1);
-      if (!done) wait = requestAnimationFrame(go);
+      if (done || performance.now() - shown > SHOW_MS) {
+        shown = performance.now();
+        drawn((x) => x + 1);
+      }
+      if (!done) wait = window.setTimeout(go);
     };
-    wait = requestAnimationFrame(go);
-    return () => cancelAnimationFrame(wait);
+    wait = window.setTimeout(go);
+    return () => clearTimeout(wait);
   }, [play]);
   return play;
 }

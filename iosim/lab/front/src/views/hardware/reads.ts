@@ -1,5 +1,5 @@
 // What an L2 that evicts the least recently used piece has to read, frame by frame.
-import { Heap } from "./heap";
+import { Heap } from "../../engine/heap";
 import type { Timeline } from "./sweeps";
 
 // A cache of some pieces; `touch` says whether the piece was there.
@@ -51,6 +51,15 @@ export interface Frame {
   spread: number; // of what runs, 10th to 90th percentile of positions, as a share of the sweep
 }
 
+// An item on its way: when it reads which piece next.
+interface Walker {
+  time: number;
+  item: number;
+  piece: number;
+}
+
+const sooner = (a: Walker, b: Walker) => a.time < b.time || (a.time === b.time && a.item < b.item);
+
 // A timeline played through two caches; frames are at equal times, the first at 0, the last at the end.
 export class Play {
   readonly frames: Frame[] = [];
@@ -60,8 +69,7 @@ export class Play {
   readonly lanes: number;
   readonly first: Int32Array; // items by the time that they start
   private readonly caches: [Recent, Recent];
-  private readonly heap: Heap;
-  private readonly piece: Uint16Array; // that each item reads next
+  private readonly heap = new Heap<Walker>(sooner);
   private readonly misses: Uint8Array;
   private started = 0;
   private readonly running = new Set<number>();
@@ -71,8 +79,6 @@ export class Play {
     this.first = Int32Array.from({ length: time.items }, (_, k) => k);
     this.first.sort((a, b) => time.start[a]! - time.start[b]! || a - b);
     [this.lane, this.lanes] = lanes(time, this.first);
-    this.heap = new Heap(time.items);
-    this.piece = new Uint16Array(time.items);
     this.misses = new Uint8Array(this.lanes);
   }
 
@@ -100,15 +106,18 @@ export class Play {
     while (this.started < first.length && time.start[first[this.started]!]! <= until) {
       const item = first[this.started++]!;
       this.running.add(item);
-      heap.push(time.when(item, 0), item);
+      heap.push({ time: time.when(item, 0), item, piece: 0 });
     }
-    while (heap.time <= until) {
-      const item = heap.item;
-      const piece = this.piece[item]!++;
+    for (let next = heap.first; next && next.time <= until; next = heap.first) {
+      const { item, piece } = next;
       caches[1].touch(piece);
       this.misses[this.lane[item]!] = caches[0].touch(piece) ? 0 : 1;
-      if (piece + 1 < time.pieces) heap.replace(time.when(item, piece + 1), item);
-      else heap.pop();
+      if (piece + 1 === time.pieces) heap.pop();
+      else {
+        next.piece++;
+        next.time = time.when(item, next.piece);
+        heap.replace(next);
+      }
     }
     const at: number[] = [];
     for (const item of this.running) {
@@ -138,11 +147,13 @@ export function spread(at: number[]): number {
 // A lane for each item, free again when the item ends: how the items that run at once are drawn.
 function lanes(time: Timeline, first: Int32Array): [Int32Array, number] {
   const lane = new Int32Array(time.items);
-  const busy = new Heap(time.items);
   let count = 0;
+  const busy = new Heap<number>((a, b) => time.end[a]! < time.end[b]!);
   for (const item of first) {
-    lane[item] = busy.time <= time.start[item]! ? lane[busy.pop().item]! : count++;
-    busy.push(time.end[item]!, item);
+    const over = busy.first;
+    const free = over !== undefined && time.end[over]! <= time.start[item]!;
+    lane[item] = free ? lane[busy.pop()!]! : count++;
+    busy.push(item);
   }
   return [lane, count];
 }

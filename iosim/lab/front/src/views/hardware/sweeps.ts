@@ -1,5 +1,5 @@
 // When each item reads each piece of its sweep: drawn as `iosim.gpu.sweeps` draws it, or recorded.
-import { Heap } from "./heap";
+import { Heap } from "../../engine/heap";
 
 export interface Sweeps {
   items: number;
@@ -41,11 +41,11 @@ export function timeline(s: Sweeps, pieces: number, pace: number): Timeline {
 function free(s: Sweeps, pieces: number, pace: number): Timeline {
   const own = paces(s, pace);
   const [start, end] = [new Float64Array(s.items), new Float64Array(s.items)];
-  const ends = new Heap(s.programs);
+  const ends = new Heap<number>((a, b) => a < b);
   for (let k = 0; k < s.items; k++) {
-    start[k] = k < s.programs ? 0 : ends.pop().time;
+    start[k] = k < s.programs ? 0 : ends.pop()!;
     end[k] = start[k]! + 2 * s.blocks * own[k]!;
-    ends.push(end[k]!, k);
+    ends.push(end[k]!);
   }
   const half = s.blocks / pieces;
   return whole(pieces, start, end, (item, piece) => start[item]! + own[item]! * (2 * piece + 1) * half);
