@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -120,7 +121,7 @@ def test_reads_of_random_sweeps_at_every_moment(ask: Ask) -> None:
         for lane in range(play["lanes"]):
             mine = [k for k, x in enumerate(play["lane"]) if x == lane]
             mine.sort(key=lambda k: play["start"][k])
-            ends = zip(mine, mine[1:], strict=False)
+            ends = itertools.pairwise(mine)
             assert all(end[a] <= play["start"][b] for a, b in ends)
 
 
