@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -390,3 +392,73 @@ def test_the_core_stays_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+NOTEBOOK = Path(__file__).parent.parent / "docs/notebooks/tour.ipynb"
+ASKED = {"text/html": "_repr_html_", "text/latex": "_repr_latex_"}
+
+
+def cells() -> list[dict[str, Any]]:
+    """The cells of code that run everywhere; the widget needs an extra."""
+    told = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    assert (told["nbformat"], told["nbformat_minor"]) == (4, 5)
+    every = [x for x in told["cells"] if x["cell_type"] == "code"]
+    return [x for x in every if "widget" not in x["metadata"].get("tags", ())]
+
+
+def run_cell(source: str, names: dict[str, Any]) -> Any:
+    """Run a cell; the value of its last line."""
+    *before, last = ast.parse(source).body
+    assert isinstance(last, ast.Expr)
+    exec(compile(ast.Module(before, []), "<cell>", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
+
+
+def output_of(number: int, value: Any) -> dict[str, Any]:
+    """What a cell's value is in a notebook's file; of figures the text only."""
+    data = {"text/plain": repr(value).splitlines(keepends=True)}
+    for kind, name in ASKED.items():
+        told = getattr(value, name, lambda: None)()
+        if told is not None:
+            data[kind] = told.splitlines(keepends=True)
+    return {
+        "data": data, "execution_count": number, "metadata": {}, "output_type": "execute_result",
+    }  # fmt: skip
+
+
+def test_the_notebook_runs_and_gives_what_it_shows(request: pytest.FixtureRequest) -> None:
+    pytest.importorskip("pandas")
+    names: dict[str, Any] = {}
+    made = [
+        [output_of(number, run_cell("".join(cell["source"]), names))]
+        for number, cell in enumerate(cells(), 1)
+    ]
+    if request.config.getoption("--update-golden"):
+        told = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+        mine = {cell["id"]: outputs for cell, outputs in zip(cells(), made, strict=True)}
+        for cell in told["cells"]:
+            if cell["id"] in mine:
+                cell["outputs"] = mine[cell["id"]]
+                cell["execution_count"] = mine[cell["id"]][0]["execution_count"]
+        text = json.dumps(told, indent=1, ensure_ascii=False)
+        NOTEBOOK.write_text(text + "\n", encoding="utf-8")
+    for cell, outputs in zip(cells(), made, strict=True):
+        assert cell["outputs"] == outputs, cell["id"]
+    kinds = {kind for outputs in made for kind in outputs[0]["data"]}
+    assert kinds == {"text/plain", *ASKED}
+    assert names["iosim"].count(names["instance"]).plot()._repr_png_()
+
+
+def test_a_notebook_shows_what_the_file_says() -> None:
+    """IPython asks the same values in its own way."""
+    shells = pytest.importorskip("IPython.core.interactiveshell")
+    shell = shells.InteractiveShell()
+    for cell in cells():
+        done = shell.run_cell("".join(cell["source"]))
+        done.raise_error()
+        data, _ = shell.display_formatter.format(done.result)
+        for kind, lines in cell["outputs"][0]["data"].items():
+            if kind in ASKED:
+                assert data[kind] == "".join(lines), (cell["id"], kind)
+        if cell["id"] == "figure":
+            assert data["image/png"]
