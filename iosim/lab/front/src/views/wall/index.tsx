@@ -108,4 +108,8 @@ export const view: View<WallData> = {
   title: "The wall",
   says: "Operators of a layer on a machine’s roofline: what falls under the ridge, and what fusing them saves. Bytes are those at L2↔DRAM.",
   Component: Wall,
+  keys: [
+    ["Arrows, Home, End", "on the graph: to another edge"],
+    ["Enter or Space", "on an edge: fuse its two ends, or cut"],
+  ],
 };

@@ -1,7 +1,7 @@
 // Kernels under a machine's roof: FLOP per byte at L2↔DRAM against FLOP/s, and what is under the ridge.
 import { scaleLog } from "d3-scale";
 import { useState } from "preact/hooks";
-import { AxisX, AxisY, Figure, Table, type Box } from "../../ui";
+import { AxisX, AxisY, Figure, Table, useName, type Box } from "../../ui";
 import { L2_DRAM, type Machine } from "./data";
 import type { Cost } from "./rules";
 import { CLASSES, digits, micro, percent, short } from "./said";
@@ -97,6 +97,7 @@ interface PlotProps extends Props {
 }
 
 function Plot({ box, items, machine, machines, of, range, time, marked, mark }: PlotProps) {
+  const clip = useName();
   const x = scaleLog(range.x, [box.left, box.right]);
   const y = scaleLog(range.y, [box.bottom, box.top]);
   const powers = (scale: { domain(): number[] }, every: number) => {
@@ -116,11 +117,11 @@ function Plot({ box, items, machine, machines, of, range, time, marked, mark }: 
   const taken = (vector && !narrow ? [y(vector) - 6] : []).map((at) => ({ left: box.right - 190, right: box.right, y: at }));
   return (
     <>
-      <defs><clipPath id="wall-plot"><rect x={box.left} y={box.top} width={box.right - box.left} height={box.bottom - box.top} /></clipPath></defs>
+      <defs><clipPath id={clip}><rect x={box.left} y={box.top} width={box.right - box.left} height={box.bottom - box.top} /></clipPath></defs>
       <rect class="wall-under" x={box.left} y={box.top} width={Math.max(0, ridge - box.left)} height={box.bottom - box.top} />
       <AxisX scale={x} box={box} ticks={powers(x, 1)} format={(v) => (v < 1e4 ? digits(v) : short(v, ""))} label="FLOP per byte at L2↔DRAM" />
       <AxisY scale={y} box={box} ticks={powers(y, 1)} format={(v) => short(v, "")} label="FLOP/s at the least time" />
-      <g clip-path="url(#wall-plot)">
+      <g clip-path={`url(#${clip})`}>
         {machines.map((m) => m !== machine && <path key={m.name} class="wall-other" d={roof(m)} />)}
         {vector && <path class="wall-vector" d={`M${x(vector / speed(machine, L2_DRAM)!)},${y(vector)}H${box.right}`} />}
         <path class="wall-roofline" d={roof(machine)} />
