@@ -195,6 +195,7 @@ WORDS = '{ is = "words", program = "flash2", N = 64, d = 8, M = 200 }'
         ({"ask": '"tiles"', "fit": '{ program = "flash2", N = 64, d = 8, M = 3 }'}, "M is 3"),
         ({"ask": '"tiles"', "fit": '{ program = "flash2", N = 64, M = 300 }'},
          "flash2 has the sizes N, d, heads, got N"),
+        ({"hides": '"all"'}, "hides is 'all': give view, counts, nothing"),
         ({"reveal": '"{N}"'}, "names 'N'"),
     ],
 )  # fmt: skip

@@ -200,6 +200,8 @@ def test_predict_then_reveal_in_the_page(
     panel = page.locator(".exercises")
     panel.locator("summary").click()
     assert panel.get_by_role("button", name="Reveal").is_disabled()
+    # The counters would tell, and are hidden until the prediction is right.
+    page.locator(".counters").wait_for(state="hidden")
     field = panel.get_by_label("Your formula")
     field.fill("Nd⌈N/")
     field.press("Enter")
@@ -212,6 +214,7 @@ def test_predict_then_reveal_in_the_page(
     field.fill("Nd")
     field.press("Enter")
     assert "✓ Right: N·d." in panel.get_by_role("status").inner_text()
+    page.locator(".counters").wait_for(state="visible")
     panel.get_by_role("button", name="Reveal").click()
     assert "N·d words" in panel.get_by_role("region", name="Answer").inner_text()
     shot(page, "exercise-revealed")
@@ -236,6 +239,7 @@ def test_every_view_asks(
     for k, one in enumerate(BUILT_IN[view]):
         assert panel.get_by_role("heading", name=f"Exercise {k + 1} of").count() == 1
         assert " ".join(one["question"].split())[:40] in " ".join(panel.inner_text().split())
+        page.wait_for_selector(f'[data-hides="{one["hides"]}"]', state="attached")
         if one["ask"] == "choice":
             panel.get_by_label(one["answer"], exact=True).check()
         elif one["ask"] == "tiles":
@@ -248,6 +252,7 @@ def test_every_view_asks(
             panel.locator("input").fill(text)
         panel.get_by_role("button", name="Check").click()
         assert "✓" in panel.get_by_role("status").inner_text()
+        page.wait_for_selector('[data-hides="nothing"]', state="attached")
         panel.get_by_role("button", name="Reveal").click()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         if k == 0:

@@ -19,6 +19,7 @@ from iosim.errors import InputError, IosimError, closest
 from iosim.lab.exercises.expression import evaluate, names_in
 from iosim.lab.exercises.quantities import amount, best, bound, problem_of, quantity, smallest
 
+HIDES = ("view", "counts", "nothing")
 # Points at which a formula and a count have to agree.
 POINTS = 150
 
@@ -45,6 +46,8 @@ class Exercise:
         tolerance: the share of a number by which it may differ.
         hints: shown one by one.
         reveal: why the answer is what it is.
+        hides: what of the view would tell the answer, and is hidden until it is predicted: ``view``
+            for all of it, ``counts`` for those beside a run, or ``nothing``.
         see: settings of the view that show it, as in a link: ``algo=flash2&N=64``.
     """
 
@@ -62,6 +65,7 @@ class Exercise:
     tolerance: float = 0.0
     hints: tuple[str, ...] = ()
     reveal: str = ""
+    hides: str = "view"
     see: str = ""
 
     def data(self) -> dict[str, Any]:
@@ -76,7 +80,7 @@ class Exercise:
             "answer": self.answer, "unit": self.unit, "names": dict(self.names),
             "values": {k: str(v) for k, v in values.items()}, "choices": list(self.choices),
             "tolerance": self.tolerance, "hints": [filled(x, values) for x in self.hints],
-            "reveal": filled(self.reveal, values), "see": self.see,
+            "reveal": filled(self.reveal, values), "hides": self.hides, "see": self.see,
         } | found  # fmt: skip
 
 
@@ -120,8 +124,9 @@ def exercise(told: Mapping[str, Any], view: str = "") -> Exercise:
     for name in needed:
         if name not in told:
             raise InputError(f"it has no {name}: give one")
-    if told["ask"] not in _ASKS:
-        raise InputError(f"ask is {told['ask']!r}: give {', '.join(_ASKS)}")
+    for name, ways in (("ask", tuple(_ASKS)), ("hides", HIDES)):
+        if told.get(name, ways[0]) not in ways:
+            raise InputError(f"{name} is {told[name]!r}: give {', '.join(ways)}")
     return Exercise(**told)
 
 

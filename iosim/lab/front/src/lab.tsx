@@ -1,8 +1,8 @@
 // The lab where its data is good: tabs, the open view, and help.
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "./context";
 import { Exercises } from "./exercises/panel";
-import type { Exercise } from "./exercises/types";
+import type { Exercise, Hides } from "./exercises/types";
 import { Guard } from "./guard";
 import { Help } from "./help";
 import { Open } from "./open";
@@ -28,6 +28,7 @@ export function Lab({ lab, page, theme, keysOn, setKeysOn, onFile, onNotice }: L
   const view = shown.find((v) => v.id === route.view);
   const name = useName();
   const help = useRef<HTMLDialogElement>(null);
+  const [hides, setHides] = useState<Hides>("nothing");
   const shell = Object.fromEntries(shown.map((v, k) => [String(k + 1), () => open(v.id)]));
   useKeys({ ...shell, "?": () => help.current?.showModal() });
   useEffect(() => {
@@ -55,17 +56,20 @@ export function Lab({ lab, page, theme, keysOn, setKeysOn, onFile, onNotice }: L
           <h2>{view.title}</h2>
           <p class="says">{view.says}</p>
           <Guard name={`${view.title}: exercises`} of={lab}>
-            <Exercises list={(lab.exercises[view.id] ?? []) as readonly Exercise[]} lab={lab} onSee={(link) => see(view.id, link)} />
+            <Exercises list={(lab.exercises[view.id] ?? []) as readonly Exercise[]} lab={lab} onSee={(link) => see(view.id, link)} onHide={setHides} />
           </Guard>
-          <Guard name={view.title} of={lab}>
-            <view.Component
-              data={lab.views[view.id]}
-              lab={lab}
-              exercises={lab.exercises[view.id] ?? []}
-              params={route.params[view.id] ?? {}}
-              setParams={(changes) => setParams(view.id, changes)}
-            />
-          </Guard>
+          {hides === "view" && <p class="hint">What the view shows comes back when you have predicted, or when the exercises are closed.</p>}
+          <div data-hides={hides} inert={hides === "view"}>
+            <Guard name={view.title} of={lab}>
+              <view.Component
+                data={lab.views[view.id]}
+                lab={lab}
+                exercises={lab.exercises[view.id] ?? []}
+                params={route.params[view.id] ?? {}}
+                setParams={(changes) => setParams(view.id, changes)}
+              />
+            </Guard>
+          </div>
         </main>
       ) : (
         <p class="broken" role="alert">The data is of the lab, but it has no view that this page can show.</p>

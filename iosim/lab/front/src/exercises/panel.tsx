@@ -1,10 +1,10 @@
 // Predict, then reveal: the exercises of a view, above it, one at a time.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { LabData } from "../types";
 import { Button } from "../ui";
 import { answerOf, wordsOf, type Programs } from "./judge";
 import { Predict } from "./predict";
-import type { Exercise, Verdict } from "./types";
+import type { Exercise, Hides, Verdict } from "./types";
 import "./exercises.css";
 
 export interface Progress {
@@ -27,10 +27,15 @@ interface ExercisesProps {
   list: readonly Exercise[];
   lab: LabData;
   onSee: (link: string) => void;
+  onHide: (what: Hides) => void;
 }
 
-export function Exercises({ list, lab, onSee }: ExercisesProps) {
+export function Exercises({ list, lab, onSee, onHide }: ExercisesProps) {
   const [state, setState] = useState<Kept>(() => kept.get(list) ?? { open: false, at: 0, progress: {} });
+  const known = state.progress[state.at];
+  const waits = state.open && !known?.revealed && !known?.verdict?.right;
+  const hides = waits ? (list[state.at]?.hides ?? "nothing") : "nothing";
+  useEffect(() => onHide(hides), [hides]);
   if (!list.length) return null;
   const set = (next: Kept) => {
     kept.set(list, next);

@@ -1,6 +1,10 @@
 /** Exercises as iosim.lab.exercises writes them. */
 import type { Env } from "../engine";
 
+// What of the view would tell the answer, and is hidden until something right is predicted, or the
+// answer is revealed: all of it, or the counts beside a run.
+export type Hides = "view" | "counts" | "nothing";
+
 interface Asked {
   question: string;
   unit: string;
@@ -11,6 +15,7 @@ interface Asked {
   tolerance: number;
   hints: string[];
   reveal: string;
+  hides: Hides;
   see: string; // settings of the view, as in a link
 }
 export interface NumberExercise extends Asked { ask: "number" }
