@@ -2,9 +2,9 @@
 // or at the k-th time that a line runs.  A moment is found by going down the tree once: what lies
 // before it is counted, not walked, because all iterations of a loop but the last are alike.  Where a
 // span follows the loop's tile they are not, and their counts are added up once, in a table.
-import { Names, resolved, type Range, type Values } from "../../engine/space";
-import type { Instance } from "../../engine/types";
-import { partsOf, type Extent, type Leaf, type Nest, type Part, type Parts } from "./parts";
+import type { Instance, Range } from "../../engine";
+import { Counting, type Counted } from "./counting";
+import type { Leaf, Nest, Part, Parts } from "./parts";
 
 export interface Step {
   kind: "load" | "store" | "alloc" | "free" | "op" | "turn";
@@ -43,48 +43,38 @@ export interface Moment {
   moved: number; // all of them
 }
 
-// An iteration: what its tile covers, and which tile of the loop it is.
-type Turn = readonly [start: number, stop: number, number: number];
-
-// Counts before every `stride`-th iteration, and after the last one.
-interface Table {
-  turns: Turn[];
-  stride: number;
-  before: Float64Array[];
-  all: Float64Array;
-}
-
-const CHECKPOINTS = 512;
-const TABLES = 32;
 export const MOST_STEPS = 2 ** 52;
 
 export class Timeline {
-  readonly lines: number;
-  readonly keys: readonly string[]; // "load K", "store O": sorted as counts are
   readonly total: Moment; // the end
   readonly steps: number;
   readonly moved: number;
-  private readonly names = new Names();
-  private readonly values: Values;
-  private readonly parts: Parts;
-  private readonly tables = new Map<Nest, Map<string, Table>>();
-  private readonly every: number[];
-  private readonly any: number[];
-  private readonly size: number;
+  private readonly counting: Counting;
+  private readonly every: number[]; // the places of all lines
+  private readonly any: number[]; // the places of all words
 
   constructor(readonly instance: Instance) {
-    const { program } = instance;
-    this.lines = program.listing.length;
-    this.keys = Object.keys(program.closed.counts);
-    this.size = this.lines + this.keys.length;
-    this.every = [...Array(this.lines).keys()];
-    this.any = this.keys.map((_, k) => this.lines + k);
-    this.parts = partsOf(program, this.keys, this.names);
-    for (const name of Object.keys(instance.env)) this.names.size(name);
-    this.values = this.names.values(instance.env);
+    this.counting = new Counting(instance);
+    const { lines, keys } = this.counting;
+    this.every = [...Array(lines).keys()];
+    this.any = keys.map((_, k) => lines + k);
     this.total = this.end();
     this.steps = this.total.step;
     this.moved = this.total.moved;
+  }
+
+  // What is counted: "load K", "store O".
+  get keys(): readonly string[] {
+    return this.counting.keys;
+  }
+
+  // The loops of the program, in the order of the listing.
+  get loops(): readonly Nest[] {
+    return this.parts.nests;
+  }
+
+  private get parts(): Parts {
+    return this.counting.parts;
   }
 
   // -- where to go ---------------------------------------------------------------------------
@@ -146,46 +136,45 @@ export class Timeline {
   // -- going down the tree -----------------------------------------------------------------
 
   private seek(what: readonly number[], target: number): Moment {
-    const { size } = this;
-    const done = new Float64Array(size);
+    const done = this.counting.none();
     const held: Held[] = [];
     const open: Open[] = [];
     let rest = target;
-    const worth = (counts: Float64Array) => {
+    const worth = (counts: Counted) => {
       let n = 0;
       for (const k of what) n += counts[k]!;
       return n;
     };
-    const one = new Float64Array(size);
-    const add = (counts: Float64Array, times: number) => {
-      for (let k = 0; k < size; k++) done[k]! += times * counts[k]!;
+    const one = this.counting.none();
+    const add = (counts: Counted) => {
+      for (let k = 0; k < done.length; k++) done[k]! += counts[k]!;
     };
     // The words that a leaf takes, gives back or moves.
     const pass = (leaf: Leaf): number => {
       if (leaf.kind === "load" || leaf.kind === "alloc") held.push(this.held(leaf));
-      if (leaf.kind !== "free") return leaf.kind === "op" ? 0 : this.words(leaf);
+      if (leaf.kind !== "free") return leaf.kind === "op" ? 0 : this.counting.words(leaf);
       const at = held.map((x) => x.buffer).lastIndexOf(leaf.buffer);
       return held.splice(at, 1)[0]!.words;
     };
     const down = (body: readonly Part[]): Step | null => {
       for (const part of body) {
         one.fill(0);
-        this.tally(part, 1, one);
+        this.counting.tally(part, 1, one);
         const n = worth(one);
         if (rest > n || n === 0) {
           rest -= n;
-          add(one, 1);
+          add(one);
           if (!part.loop) pass(part);
           continue;
         }
         if (!part.loop) {
-          add(one, 1);
+          add(one);
           return this.step(part, pass(part));
         }
-        const { k, count, turn, passed } = this.enter(part, worth, rest);
+        const { k, count, turn, passed } = this.counting.enter(part, worth, rest);
         rest -= worth(passed);
-        add(passed, 1);
-        this.put(part, turn);
+        add(passed);
+        this.counting.put(part, turn);
         const [start, stop] = turn;
         open.push({ line: part.line, name: part.name, axis: part.axis, turn: k, turns: count, start, stop });
         done[part.line]! += 1;
@@ -200,138 +189,23 @@ export class Timeline {
     return this.moment(done, last, held, open);
   }
 
-  // The iteration of a loop in which a count is reached, and what all iterations before it count.
-  private enter(nest: Nest, worth: (counts: Float64Array) => number, rest: number) {
-    if (nest.varies) {
-      const { turns, before, stride } = this.table(nest);
-      let low = 0;
-      let high = before.length - 1;
-      while (low < high) {
-        const mid = (low + high + 1) >> 1;
-        if (worth(before[mid]!) < rest) low = mid;
-        else high = mid - 1;
-      }
-      let passed = before[low]!.slice();
-      let k = low * stride;
-      for (; k < turns.length - 1; k++) {
-        const next = passed.slice();
-        this.put(nest, turns[k]!);
-        this.iteration(nest, 1, next);
-        if (worth(next) >= rest) break;
-        passed = next;
-      }
-      return { k, count: turns.length, turn: turns[k]!, passed };
-    }
-    const { count, turn } = this.alike(nest);
-    const passed = new Float64Array(this.size);
-    this.put(nest, turn(0));
-    this.iteration(nest, 1, passed);
-    const each = worth(passed);
-    const k = Math.min(each > 0 ? Math.floor((rest - 1) / each) : 0, count - 1);
-    for (let x = 0; x < passed.length; x++) passed[x]! *= k;
-    return { k, count, turn: turn(k), passed };
-  }
-
   private beginning(): Moment {
-    return this.moment(new Float64Array(this.size), null, [], []);
+    return this.moment(this.counting.none(), null, [], []);
   }
 
   private end(): Moment {
-    const done = new Float64Array(this.size);
-    for (const part of this.parts.body) this.tally(part, 1, done);
+    const done = this.counting.none();
+    for (const part of this.parts.body) this.counting.tally(part, 1, done);
     const { step } = this.moment(done, null, [], []);
     // The last step is what the listing shows; nothing is held after it.
     return step > 0 && step <= MOST_STEPS ? this.seek(this.every, step) : this.moment(done, null, [], []);
   }
 
-  private moment(done: Float64Array, last: Step | null, held: Held[], open: Open[]): Moment {
-    const runs = done.slice(0, this.lines);
-    const words = done.slice(this.lines);
+  private moment(done: Counted, last: Step | null, held: Held[], open: Open[]): Moment {
+    const runs = done.slice(0, this.counting.lines);
+    const words = done.slice(this.counting.lines);
     const sum = (xs: Float64Array) => xs.reduce((a, b) => a + b, 0);
     return { step: sum(runs), last, held, open, runs, words, moved: sum(words) };
-  }
-
-  // -- counting ----------------------------------------------------------------------------
-
-  // Adds what a part counts: runs by line, words by key.
-  private tally(part: Part, times: number, into: Float64Array): void {
-    if (!part.loop) {
-      into[part.line]! += times;
-      if (part.key >= 0) into[this.lines + part.key]! += times * this.words(part);
-      return;
-    }
-    if (part.varies) {
-      const { all } = this.table(part);
-      for (let k = 0; k < all.length; k++) into[k]! += times * all[k]!;
-      return;
-    }
-    const { count, turn } = this.alike(part);
-    if (count > 1) {
-      this.put(part, turn(0));
-      this.iteration(part, times * (count - 1), into);
-    }
-    if (count > 0) {
-      this.put(part, turn(count - 1));
-      this.iteration(part, times, into);
-    }
-  }
-
-  private iteration(nest: Nest, times: number, into: Float64Array): void {
-    into[nest.line]! += times;
-    for (const part of nest.body) this.tally(part, times, into);
-  }
-
-  private table(nest: Nest): Table {
-    const { values } = this;
-    const places = nest.follows.map((x) => `${values[x]}:${values[x + 1]}`);
-    const lengths = nest.within.map((x) => values[x + 1]! - values[x]!);
-    const key = `${places.join()} ${lengths.join()}`;
-    const mine = this.tables.get(nest) ?? new Map<string, Table>();
-    this.tables.set(nest, mine);
-    const known = mine.get(key);
-    if (known) return known;
-    const turns = this.turns(nest);
-    const stride = Math.max(1, Math.ceil(turns.length / CHECKPOINTS));
-    const before: Float64Array[] = [];
-    const all = new Float64Array(this.size);
-    turns.forEach((turn, k) => {
-      if (k % stride === 0) before.push(all.slice());
-      this.put(nest, turn);
-      this.iteration(nest, 1, all);
-    });
-    if (mine.size >= TABLES) mine.clear();
-    const made = { turns, stride, before, all };
-    mine.set(key, made);
-    return made;
-  }
-
-  // The iterations of a loop that run.
-  private turns(nest: Nest): Turn[] {
-    const [start, stop] = resolved(nest.span, this.values);
-    const by = this.by(nest);
-    const found: Turn[] = [];
-    const row = nest.marks && this.instance.masks[nest.marks.name]![this.values[nest.marks.rows + 2]!]!;
-    for (let at = start, k = 0; at < stop; at += by, k++)
-      if (!row || row[k]) found.push([at, Math.min(at + by, stop), k]);
-    return found;
-  }
-
-  // One iteration of a loop whose iterations are alike, and how many there are.
-  private alike(nest: Nest): { count: number; turn: (k: number) => Turn } {
-    const [start, stop] = resolved(nest.span, this.values);
-    const by = this.by(nest);
-    return {
-      count: Math.max(0, Math.ceil((stop - start) / by)),
-      turn: (k) => [start + k * by, Math.min(start + (k + 1) * by, stop), k],
-    };
-  }
-
-  private by(nest: Nest): number {
-    return nest.step < 0 ? 1 : this.values[nest.step]!;
-  }
-
-  private put(nest: Nest, turn: Turn): void {
-    this.values.set(turn, nest.tile);
   }
 
   // -- one line ------------------------------------------------------------------------------
@@ -341,19 +215,19 @@ export class Timeline {
     const chain = this.parts.chains.get(line)!;
     let rest = k;
     for (const part of chain) {
-      if (!part.loop) return this.place(part);
+      if (!part.loop) return this.counting.place(part);
       if (part.varies) {
-        const at = this.enter(part, (counts) => counts[line]!, rest);
+        const at = this.counting.enter(part, (counts) => counts[line]!, rest);
         rest -= at.passed[line]!;
-        this.put(part, at.turn);
+        this.counting.put(part, at.turn);
         continue;
       }
-      const { count, turn } = this.alike(part);
-      this.put(part, turn(0));
+      const { count, turn } = this.counting.alike(part);
+      this.counting.put(part, turn(0));
       const each = this.runs(chain.slice(chain.indexOf(part) + 1), line);
       const at = each > 0 ? Math.min(Math.floor((rest - 1) / each), count - 1) : 0;
       rest -= at * each;
-      this.put(part, turn(at));
+      this.counting.put(part, turn(at));
     }
     return [];
   }
@@ -362,13 +236,13 @@ export class Timeline {
   private runs(chain: readonly Part[], line: number): number {
     const [part, ...inner] = chain;
     if (!part || !part.loop) return 1;
-    if (part.varies) return this.table(part).all[line]!;
-    const { count, turn } = this.alike(part);
+    if (part.varies) return this.counting.table(part).all[line]!;
+    const { count, turn } = this.counting.alike(part);
     if (count === 0) return 0;
-    this.put(part, turn(0));
+    this.counting.put(part, turn(0));
     const each = this.runs(inner, line);
     if (count === 1) return each;
-    this.put(part, turn(count - 1));
+    this.counting.put(part, turn(count - 1));
     return (count - 1) * each + this.runs(inner, line);
   }
 
@@ -379,7 +253,7 @@ export class Timeline {
       if (!part.loop) {
         at.step += 1;
         if (part.kind === "load" || part.kind === "alloc") {
-          const words = this.words(part);
+          const words = this.counting.words(part);
           mine.set(part.buffer, words);
           at.words += words;
           if (at.words > most) return at.step;
@@ -388,58 +262,29 @@ export class Timeline {
       }
       const { step } = at;
       // Of iterations that differ in the length of their tile only, the first holds the most.
-      const { count, turn } = this.alike(part);
-      const turns = part.varies ? this.turns(part) : count > 0 ? [turn(0)] : [];
+      const { count, turn } = this.counting.alike(part);
+      const turns = part.varies ? this.counting.turns(part) : count > 0 ? [turn(0)] : [];
       for (const one of turns) {
-        this.put(part, one);
+        this.counting.put(part, one);
         at.step += 1;
         const found = this.over(part.body, at, most);
         if (found > 0) return found;
       }
-      const counts = new Float64Array(this.size);
-      this.tally(part, 1, counts);
+      const counts = this.counting.none();
+      this.counting.tally(part, 1, counts);
       at.step = step + this.every.reduce((n, k) => n + counts[k]!, 0);
     }
     return -1;
   }
 
   private held(leaf: Leaf): Held {
-    const words = this.words(leaf);
-    return { buffer: leaf.buffer, words, tensor: leaf.tensor, ranges: leaf.tensor ? this.place(leaf) : [] };
+    const words = this.counting.words(leaf);
+    return { buffer: leaf.buffer, words, tensor: leaf.tensor, ranges: leaf.tensor ? this.counting.place(leaf) : [] };
   }
 
   private step(leaf: Leaf, words: number): Step {
     const { kind, line, buffer, tensor, operands } = leaf;
-    const ranges = leaf.key >= 0 ? this.place(leaf) : [];
+    const ranges = leaf.key >= 0 ? this.counting.place(leaf) : [];
     return { kind, line, buffer, tensor, ranges, words, operands };
-  }
-
-  private words(leaf: Leaf): number {
-    let words = 1;
-    for (const x of leaf.index) words *= this.extent(x);
-    return words;
-  }
-
-  private extent({ kind, at, span }: Extent): number {
-    if (kind === "span") {
-      const [start, stop] = resolved(span!, this.values);
-      return stop - start;
-    }
-    return kind === "tile" || kind === "own" ? this.values[at + 1]! - this.values[at]! : 1;
-  }
-
-  private place(leaf: Leaf): Range[] {
-    return leaf.index.map(({ kind, at, span }): Range => {
-      if (kind === "span") return resolved(span!, this.values);
-      const [start, stop, number] = [this.values[at]!, this.values[at + 1]!, this.values[at + 2]!];
-      if (kind === "tile") return [start, stop];
-      if (kind === "own") return [0, stop - start];
-      return kind === "number" ? [number, number + 1] : [-1, 0];
-    });
-  }
-
-  // The loops of the program, in the order of the listing.
-  get loops(): readonly Nest[] {
-    return this.parts.nests;
   }
 }
