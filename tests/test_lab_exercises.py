@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,18 @@ def test_a_lecturers_own_come_first(tmp_path: Path) -> None:
     assert {k: v for k, v in found.items() if k != "watch"} == {
         k: v for k, v in BUILT_IN.items() if k != "watch"
     }
+
+
+def test_the_file_in_the_documents(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent / "docs/lab.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.S)
+    path = tmp_path / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    found = exercises(path)
+    assert [found[view][0]["answer"] for view in ("watch", "slope")] == [
+        "N*d*ceil(N/B_r)",
+        "after / before",
+    ]
 
 
 WORDS = '{ is = "words", program = "flash2", N = 64, d = 8, M = 200 }'
