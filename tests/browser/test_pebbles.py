@@ -409,8 +409,8 @@ def test_data_without_boards_is_told(
     path = tmp_path / "lab.html"
     views = data["views"] | {"pebbles": {}}
     path.write_text(written(json.loads(json.dumps(data)) | {"views": views}), encoding="utf-8")
-    page = open_file(path, "#slope")
-    assert page.locator(".broken").count() == 0
+    page = open_file(path, "#pebbles")
+    expect(page.get_by_role("alert")).to_contain_text("The data of the pebble game has no boards")
 
 
 def test_by_keyboard_alone_with_names_for_screen_readers(open_view: Callable[..., Page]) -> None:

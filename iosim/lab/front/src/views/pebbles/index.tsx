@@ -12,10 +12,13 @@ import { compulsory, leastMemory, type Rules } from "./rules";
 const OWN = "own";
 const FIRST = "a c\nb c\nb d\nc e\nd e\nd f";
 
-function Pebbles({ data, params, setParams }: ViewProps<PebblesData>) {
-  if (!data.boards?.length || !data.graphs?.length || !data.games?.length) {
-    throw new Error("its data has no boards; write the page again with `iosim lab`");
-  }
+function Pebbles(props: ViewProps<PebblesData>) {
+  const { boards, graphs, games } = props.data;
+  if (boards?.length && graphs?.length && games?.length) return <Chosen {...props} />;
+  return <p class="broken" role="alert">The data of the pebble game has no boards. Write the page again with <code>iosim lab</code>.</p>;
+}
+
+function Chosen({ data, params, setParams }: ViewProps<PebblesData>) {
   const graphId = params.graph === OWN || data.graphs.some((x) => x.id === params.graph) ? params.graph! : data.graphs[0]!.id;
   const [drawing, setDrawing] = useState(() => drawingOf(params.edges));
   const [drawn, setDrawn] = useState(params.edges === undefined);
