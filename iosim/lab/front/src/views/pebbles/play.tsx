@@ -1,6 +1,7 @@
 // One graph, one game, one M: the board, its moves, the log, hints, replay, and the segments.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useKeys } from "../../context";
 import { Button, Player, useClock } from "../../ui";
 import { Board, Blue, Red } from "./board";
 import type { Known, Setting } from "./data";
@@ -104,14 +105,15 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
     const k = pressed.toLowerCase();
     const kind = { l: "load", c: "compute", s: "store", d: "delete", delete: "delete", backspace: "delete" }[k];
     if (kind) make({ kind: kind as Move["kind"], vertex: v });
-    else if (k === "a" || /^[1-9]$/.test(k)) add(v, k === "a" ? undefined : Number(k) - 1);
+    else if (k === "a") add(v, undefined);
+    else if (/^[1-9]$/.test(k) && rules.partial && graph.sums.has(v)) add(v, Number(k) - 1);
     else if (k === "enter" || k === " ") natural(v);
-    else if (k === "u") game.at > 0 && go(game.at - 1);
-    else if (k === "r") game.at < game.moves.length && go(game.at + 1);
-    else if (k === "h") hint();
     else return false;
     return true;
   };
+  const undo = () => game.at > 0 && go(game.at - 1);
+  const redo = () => game.at < game.moves.length && go(game.at + 1);
+  useKeys({ u: undo, r: redo, h: hint });
   const add = (v: string, k: number | undefined) => {
     const moves = tries(graph, rules, v).filter((m) => m.kind === "add");
     const allowed = moves.find((m) => !isForbidden(play(graph, rules, game.position, m)));
@@ -157,8 +159,8 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
       <aside>
         <Score setting={setting} game={game} compulsory={compulsory} />
         <div class="buttons" role="group" aria-label="Game">
-          <Button disabled={game.at === 0} onClick={() => go(game.at - 1)}>Undo</Button>
-          <Button disabled={game.at === game.moves.length} onClick={() => go(game.at + 1)}>Redo</Button>
+          <Button disabled={game.at === 0} onClick={undo}>Undo</Button>
+          <Button disabled={game.at === game.moves.length} onClick={redo}>Redo</Button>
           <Button disabled={game.moves.length === 0} onClick={() => { leave(); game.take([], 0); tell({ tone: "plain", text: "A new game." }); }}>Reset</Button>
           <Button onClick={hint}>Hint</Button>
           <Button pressed={segmentsOn} onClick={() => showSegments(!segmentsOn)}>Segments</Button>
