@@ -39,7 +39,7 @@ def pack(rows: Sequence[Mapping[str, Any]], like: Columns | None = None, at: int
         choices += [{_IS: x} for x in found if said[x] == texts][:1]
         if like is not None and [json.dumps(x) for x in like.get(name, ())] == texts:
             choices.append({_LIKE: at})
-        if len(different) < len(texts) / 2:
+        if len(different) < len(texts):
             indices = [different.index(x) for x in texts]
             choices.append({_OF: [json.loads(x) for x in different], _AT: indices})
         found[name] = min(choices, key=_characters)

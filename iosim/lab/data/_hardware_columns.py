@@ -31,6 +31,7 @@ class Series:
         says: in the legend.
         where: a column and the value that it has in rows that are drawn; None for all.
         bars: columns of the ends of a bar beside each point; None for none.
+        plus: a column that is added to the one up; None for none.
     """
 
     x: str
@@ -38,6 +39,7 @@ class Series:
     says: str
     where: tuple[str, bool] | None = None
     bars: tuple[str, str] | None = None
+    plus: str | None = None
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,28 @@ SHOWN: dict[str, Shown] = {
                 ),
             ),
             Scatter(
-                "DRAM bytes beside the model's for the same fusion", f"model, {L2_DRAM}",
-                f"hardware counters, {L2_DRAM}, loads", "bytes",
-                (Series("dram_model_bytes", "dram_load_bytes", "loads"),),
+                "DRAM bytes, read and written, beside the model's for the same fusion",
+                f"model, {L2_DRAM}", f"hardware counters, {L2_DRAM}", "bytes",
+                (
+                    Series(
+                        "dram_model_bytes", "dram_load_bytes", "read and written",
+                        plus="dram_store_bytes",
+                    ),
+                ),
+            ),
+            Scatter(
+                "Bytes at SM↔L2 beside the model's for the same fusion",
+                f"model, {SM_L2}", f"hardware counters, {SM_L2}", "bytes",
+                (
+                    Series(
+                        "sm_l2_model_bytes", "sm_l2_load_bytes", "loads and stores",
+                        plus="sm_l2_store_bytes",
+                    ),
+                ),
+            ),
+            Scatter(
+                "Speed beside eager", "model, the same fusion", "measured", "",
+                (Series("model_speedup", "speedup", "compiled or fused"),),
             ),
         ),
     ),
@@ -228,6 +249,44 @@ COLUMNS: dict[str, Column] = {
     "dram_gb": Column("read and written, counter", "GB", L2_DRAM),
     "published_gb": Column("published", "GB", L2_DRAM),
     "kernels": Column("kernels launched"),
+    "model": Column("model"),
+    "phase": Column("phase"),
+    "batch": Column("sequences in a batch"),
+    "variant": Column("how PyTorch ran it"),
+    "wall_us": Column("a pass, measured", "µs"),
+    "busy_us": Column("its kernels, measured", "µs"),
+    "overhead_share": Column("share of a pass in which no kernel runs"),
+    "model_kernels": Column("kernels of the same fusion, model"),
+    "model_overhead_bound": Column("of these no longer than a launch, model"),
+    "least_us": Column("least time by the roofline", "µs"),
+    "of_least": Column("measured, of the least time"),
+    "time_contraction": Column("share of time: products"),
+    "time_normalisation": Column("share of time: normalisation"),
+    "time_elementwise": Column("share of time: element-wise"),
+    "time_attention": Column("share of time: fused attention"),
+    "time_copy": Column("share of time: copies"),
+    "time_unknown": Column("share of time: unknown kernels"),
+    "flop_contraction": Column("share of flop: products, model"),
+    "flop_normalisation": Column("share of flop: normalisation, model"),
+    "flop_elementwise": Column("share of flop: element-wise, model"),
+    "flop": Column("flop, model"),
+    "tensor_flop": Column("flop of matrix units, counter"),
+    "other_flop": Column("other flop, counter"),
+    "dram_model_bytes": Column("read and written, model", "bytes", L2_DRAM),
+    "dram_load_bytes": Column("read, counter", "bytes", L2_DRAM),
+    "dram_store_bytes": Column("written, counter", "bytes", L2_DRAM),
+    "sm_l2_model_bytes": Column("loads and stores, model", "bytes", SM_L2),
+    "sm_l2_load_bytes": Column("loads, counter", "bytes", SM_L2),
+    "sm_l2_store_bytes": Column("stores, counter", "bytes", SM_L2),
+    "bulk_load_bytes": Column("of the loads by bulk copies", "bytes", SM_L2),
+    "bulk_store_bytes": Column("of the stores by bulk copies", "bytes", SM_L2),
+    "reduced_bytes": Column("reductions", "bytes", SM_L2),
+    "counted": Column("kernels with counters"),
+    "uncounted": Column("kernels that the counters' run alone saw"),
+    "absorbed": Column("operators that the compiler took away"),
+    "beside_eager": Column("largest difference to the eager output"),
+    "speedup": Column("speed beside eager, measured"),
+    "model_speedup": Column("speed beside eager, model"),
 }
 
 # Loads and stores that belong together: what both are, the boundary, their columns.

@@ -19,6 +19,7 @@ export interface Series {
   says: string;
   where: readonly [column: string, value: boolean] | null;
   bars: readonly [least: string, most: string] | null;
+  plus: string | null; // a column that is added to y
 }
 
 export interface Points {

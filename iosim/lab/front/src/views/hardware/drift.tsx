@@ -290,14 +290,16 @@ function useTimeline(data: HardwareData, set: Settings): Timeline | undefined {
     [sweep, items, programs, shape, late, every, seed, drift],
   );
   const [opened, setOpened] = useState<{ of: unknown; time: Timeline }>();
+  const [failed, setFailed] = useState<Error>();
   useEffect(() => {
     if (!sweep) return;
     let wanted = true;
     void readings(sweep.clock, sweep.items).then(({ start, end }) => {
       if (wanted) setOpened({ of: sweep, time: recorded(start, end, drift.recorded_pieces) });
-    });
+    }, setFailed);
     return () => void (wanted = false);
   }, [sweep]);
+  if (sweep && failed) throw new Error(`the clock readings cannot be opened here: ${failed.message}`);
   return drawn ?? (opened?.of === sweep ? opened?.time : undefined);
 }
 

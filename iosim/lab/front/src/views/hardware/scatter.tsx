@@ -3,7 +3,7 @@ import { format } from "d3-format";
 import { scaleLog } from "d3-scale";
 import { AxisX, AxisY, Figure, say, type Box } from "../../ui";
 import type { Points, Series } from "./data";
-import type { Row } from "./packed";
+import type { Row, Value } from "./packed";
 
 interface ScatterProps {
   points: Points;
@@ -83,11 +83,15 @@ function dotsOf(one: Series, rows: readonly Row[], shown: readonly number[]): Do
   return shown.flatMap((row) => {
     const told = rows[row]!;
     if (one.where && told[one.where[0]] !== one.where[1]) return [];
-    const [x, y] = [told[one.x], told[one.y]];
+    const x = told[one.x];
+    const y = one.plus ? sum(told[one.y], told[one.plus]) : told[one.y];
     // Zero has no place on a logarithmic axis, and −1 is what was not read.
     return typeof x === "number" && typeof y === "number" && x > 0 && y > 0 ? [{ row, x, y }] : [];
   });
 }
+
+const sum = (a: Value | undefined, b: Value | undefined) =>
+  typeof a === "number" && typeof b === "number" ? a + b : undefined;
 
 function ticks(scale: { ticks: (count: number) => number[]; domain: () => number[] }, box: Box): number[] {
   const [low, high] = scale.domain() as [number, number];
