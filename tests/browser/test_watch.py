@@ -1,0 +1,413 @@
+"""Watch, driven in Chromium: its counters are `iosim count`'s, wherever one stands."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import told
+
+import iosim
+from iosim.lab.data.watch import data_of
+from iosim.lab.page import envelope, payload
+from iosim.lab.page import page as written
+from iosim.program.walk import Instance
+from iosim.tiling import smallest_capacity
+from iosim.trace import transfers
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def data() -> dict[str, Any]:
+    """A page with this view only."""
+    return payload(["watch"])
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a link says of a schedule, and the words of the command line that say the same."""
+
+    schedule: str
+    sizes: dict[str, int]
+    options: tuple[str, ...] = ()
+    link: str = ""
+
+    @property
+    def hash(self) -> str:
+        """The part of the address."""
+        return (
+            f"?algo={self.schedule}&"
+            + "&".join(f"{k}={v}" for k, v in self.sizes.items())
+            + (self.link)
+        )
+
+    @property
+    def words(self) -> list[str]:
+        """Arguments of `iosim count`."""
+        dashed = {"N_k": "--N-k", "kv_heads": "--kv-heads"}
+        sizes = (w for k, v in self.sizes.items() for w in (dashed.get(k, f"--{k}"), str(v)))
+        return [self.schedule, *sizes, *self.options]
+
+    def instance(self, tiles: dict[str, int]) -> Instance:
+        """The same in Python."""
+        kind = iosim.algorithm(self.schedule).problem
+        given: dict[str, Any] = {k: v for k, v in self.sizes.items() if k != "M"}
+        if self.options:
+            given["causal"] = True
+        problem = kind(**given)
+        program = iosim.algorithm(self.schedule).program_for(problem)
+        return iosim.bind(program, problem.sizes, tiles)
+
+
+CASES = [
+    Case("flash2", {"N": 100, "d": 8, "M": 500}),
+    Case("flash1", {"N": 64, "d": 8, "heads": 2, "M": 400}),
+    Case("naive", {"N": 50, "d": 6, "M": 120}),
+    Case("small_cache", {"N": 64, "d": 16, "M": 100}),
+    Case("flash2_keep", {"N": 60, "d": 4, "M": 300}),
+    Case("decode", {"N": 1, "d": 8, "heads": 4, "N_k": 99, "kv_heads": 2, "M": 300}),
+    Case("matmul", {"m": 30, "n": 31, "k": 7, "M": 64}),
+    Case("copy", {"n": 100, "M": 7}),
+    Case("flash2", {"N": 100, "d": 8, "M": 500}, ("--causal",), "&mask=causal"),
+    Case("grouped_rows", {"N": 30, "d": 8, "heads": 4, "kv_heads": 2, "M": 500}),
+]
+
+
+def counters(page: Any) -> dict[str, int]:
+    """What stands under the tensors of the first schedule."""
+    stage = page.locator(".stage").first
+    found = stage.locator("[data-counter]").evaluate_all(
+        "xs => xs.map(x => [x.dataset.counter, x.textContent])"
+    )
+    return {key: int(text.replace(",", "")) for key, text in found}
+
+
+def tiles(page: Any) -> dict[str, int]:
+    """The tiles that the page says."""
+    text = page.locator(".tiles .told").first.text_content()
+    return {k: int(v.replace(",", "")) for k, v in re.findall(r"(\w+) = ([\d,]+)", text)}
+
+
+def position(page: Any) -> int:
+    return int(page.locator("[data-position]").get_attribute("data-position"))
+
+
+def choice(page: Any, name: str) -> Any:
+    """A list to choose from, by its label."""
+    return page.locator(f"label:has(> span:text-is('{name}')) select")
+
+
+def until(page: Any, holds: Callable[[], bool], tries: int = 100) -> None:
+    """Wait for what soon holds; the page's policy forbids to evaluate text while waiting."""
+    for _ in range(tries):
+        if holds():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it never held")
+
+
+def press(page: Any, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.schedule}{''.join(x.options)}")
+def test_counters_of_the_end_are_those_of_count(case: Case, open_view: Open) -> None:
+    page = open_view("watch", hash=case.hash)
+    press(page, "End")
+    mine = tiles(page)
+    chosen = ["--tiles", ",".join(f"{k}={v}" for k, v in mine.items())]
+    counted = told("count", *case.words, *chosen)
+    expected = {
+        f"{way} {tensor}": words
+        for way, by in counted["by_tensor"].items() for tensor, words in by.items()
+    }  # fmt: skip
+    shown = counters(page)
+    assert shown == expected
+    assert sum(shown.values()) == counted["total_words"]
+    # Beside the closed form: every counter has arrived, and has the text of Python's.
+    marks = page.locator(".counters tbody tr").evaluate_all(
+        "xs => xs.map(x => x.cells[3].textContent)"
+    )
+    assert set(marks) == {"✓"}
+    if not case.options:
+        best = told("tiles", *case.words)
+        assert mine == best["tiles"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.schedule}{''.join(x.options)}")
+def test_counters_in_the_middle_are_those_of_a_replay(case: Case, open_view: Open) -> None:
+    page = open_view("watch", hash=case.hash)
+    moved = list(transfers(case.instance(tiles(page))))
+    seen = random.Random(case.schedule).randrange(1, min(len(moved), 12))
+    press(page, *["."] * seen)
+    expected = dict.fromkeys(counters(page), 0)
+    for t in moved[:seen]:
+        expected[f"{t.direction} {t.tensor}"] += t.words
+    assert counters(page) == expected
+    # Forward and back are inverse.
+    here = position(page)
+    press(page, "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowLeft")
+    assert (position(page), counters(page)) == (here, expected)
+    press(page, ".", ",")
+    assert (position(page), counters(page)) == (here, expected)
+
+
+def test_anywhere_by_the_slider(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=100&d=8&M=500")
+    instance = CASES[0].instance(tiles(page))
+    slider = page.get_by_label("Step, slider")
+    slider.fill("700")
+    assert position(page) == 700
+    shown = counters(page)
+    expected = dict.fromkeys(shown, 0)
+    for t in transfers(instance):
+        if sum(expected.values()) == sum(shown.values()):
+            break
+        expected[f"{t.direction} {t.tensor}"] += t.words
+    assert shown == expected
+
+
+def test_play_and_pause(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=1024&d=64&M=24576")
+    choice(page, "Speed").select_option("256")
+    page.get_by_role("button", name="Play").click()
+    until(page, lambda: position(page) > 50)
+    page.get_by_role("button", name="Pause").click()
+    here = position(page)
+    page.wait_for_timeout(150)
+    assert position(page) == here
+    press(page, "Home")
+    assert position(page) == 0
+
+
+def test_a_loops_next_turn(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=100&d=8&M=500")
+    loop = choice(page, "Loop")
+    loop.select_option(label="3: grid i in N by B_r")
+    page.get_by_role("button", name="Next turn of the loop").click()
+    assert "i = 1 of" in page.locator(".now").text_content()
+    page.get_by_role("button", name="Next turn of the loop").click()
+    assert "i = 2 of" in page.locator(".now").text_content()
+    assert page.locator(".listing [aria-current=step] .line").text_content() == "3"
+    page.get_by_role("button", name="Previous turn of the loop").click()
+    assert "i = 1 of" in page.locator(".now").text_content()
+    press(page, "]")
+    assert "i = 2 of" in page.locator(".now").text_content()
+
+
+def test_two_schedules_on_one_clock(open_view: Open) -> None:
+    page = open_view("watch", hash="?algo=small_cache&vs=flash2&N=64&d=16&M=100")
+    stages = page.locator(".stage")
+    assert stages.count() == 2
+    press(page, *["ArrowRight"] * 5)
+    clock = position(page)
+    for k in range(2):
+        row = stages.nth(k).locator(".counters tbody tr").last
+        assert int(row.locator("td").nth(1).text_content().replace(",", "")) <= clock
+    press(page, *["ArrowLeft"] * 5)
+    assert position(page) == 0
+    press(page, "End")
+    for k, name in enumerate(("small_cache", "flash2")):
+        best = told("tiles", name, "--N", 64, "--d", 16, "--M", 100)
+        row = stages.nth(k).locator(".counters tbody tr").last
+        shown = row.locator("td").nth(1).text_content()
+        assert int(shown.replace(",", "")) == best["total_words"]
+
+
+def test_an_m_that_is_too_small_says_what_fits(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=20")
+    program, problem = iosim.algorithm("flash2").program, iosim.Attention(64, 8)
+    least = smallest_capacity(program, problem)
+    assert "doesn't fit" in page.locator(".now").text_content()
+    assert f"needs at least {least} words, and M is 20" in page.locator(".small").text_content()
+    page.get_by_role("button", name=f"Take M = {least}").click()
+    assert page.get_by_label("M, words", exact=True).input_value() == str(least)
+    assert page.locator(".small").count() == 0
+    press(page, "End")
+    assert sum(counters(page).values()) == iosim.optimal_tiles(program, problem, least).total_words
+
+
+def test_own_tiles_that_do_not_fit_say_their_peak(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=100&tiles=B_r=32,B_c=16")
+    program, problem = iosim.algorithm("flash2").program, iosim.Attention(64, 8)
+    held = iosim.peak(iosim.bind(program, problem.sizes, {"B_r": 32, "B_c": 16}))
+    assert f"need at least {held:,} words" in page.locator(".small").text_content()
+    page.get_by_label("B_r", exact=True).fill("2")
+    page.get_by_label("B_c", exact=True).fill("3")
+    assert page.locator(".small").count() == 0
+    page.get_by_role("button", name="Choose for the fewest words").click()
+    assert tiles(page) == iosim.optimal_tiles(program, problem, 100).tiles
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "says"),
+    [
+        ("N", "none", "N is a whole number"),
+        ("N", "0", "it is at least 1"),
+        ("N", "100000", "it is at most 65,536"),
+        ("d", "", "d is a whole number"),
+        ("heads", "-3", "heads is a whole number"),
+        ("M, words", "1.5", "is a whole number"),
+    ],
+)
+def test_bad_input_is_said_beside_its_field(
+    field: str, typed: str, says: str, open_view: Open
+) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=200&at=30")
+    before = counters(page)
+    box = page.get_by_label(field, exact=True)
+    box.fill(typed)
+    message = page.locator(f"#{box.get_attribute('id')}-says")
+    assert says in message.text_content()
+    assert box.get_attribute("aria-invalid") == "true"
+    assert counters(page) == before
+
+
+def test_heads_that_do_not_divide(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=200&heads=4&kv_heads=2&at=30")
+    before = counters(page)
+    page.get_by_label("kv_heads", exact=True).fill("3")
+    assert "kv_heads = 3 doesn't divide heads = 4" in page.locator(".fields").text_content()
+    assert counters(page) == before
+    page.get_by_label("kv_heads", exact=True).fill("4")
+    assert "divide" not in page.locator(".fields").text_content()
+
+
+def test_a_broken_link_says_so_and_shows_something(open_view: Open) -> None:
+    page = open_view("watch", hash="?algo=flash9&N=many&mask=some&tiles=large&vs=none&at=x")
+    said = page.locator(".broken").text_content()
+    for part in ("flash9", "many", "some", "large", "none", "“x”"):
+        assert part in said
+    assert page.locator(".stage").count() == 1
+
+
+def test_a_link_leads_to_its_moment(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=200&at=30")
+    assert position(page) == 30
+    press(page, "ArrowRight")
+    until(page, lambda: "at=31" in page.url)
+    page.evaluate("location.hash = location.hash.replace('at=31', 'at=7')")
+    until(page, lambda: position(page) == 7)
+
+
+def test_examples(open_view: Open, data: dict[str, Any]) -> None:
+    page = open_view("watch")
+    for example in data["views"]["watch"]["examples"]:
+        choice(page, "Example").select_option(label=example["name"])
+        assert page.locator(".stage").count() == (2 if "vs" in example["params"] else 1)
+        assert page.locator(".broken").count() == 0
+        assert (page.locator(".small").count() == 1) == ("too small" in example["name"])
+
+
+def test_every_schedule_with_every_mask(open_view: Open, data: dict[str, Any]) -> None:
+    """The end has the words of the closed form, whatever is chosen."""
+    page = open_view("watch", hash="?M=65536")
+    for schedule in data["views"]["watch"]["schedules"]:
+        choice(page, "Schedule").select_option(schedule["name"])
+        masks = choice(page, "A row sees")
+        names = masks.locator("option").all_text_contents() if masks.count() else [""]
+        for name in names:
+            if name:
+                masks.select_option(name)
+            press(page, "End")
+            marks = page.locator(".counters tbody tr").evaluate_all(
+                "xs => xs.map(x => x.cells[3].textContent)"
+            )
+            assert set(marks) == {"✓"}, (schedule["name"], name)
+
+
+def test_what_a_screen_reader_hears(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=200&at=30")
+    status = page.locator(".watch [role=status]")
+    until(page, lambda: status.text_content() != "")
+    said = status.text_content()
+    assert "step 30 of" in said
+    assert "words moved" in said
+    unnamed = page.locator(".watch").locator("input, select, button").evaluate_all(
+        "xs => xs.filter(x => !(x.labels?.length || x.getAttribute('aria-label') || x.textContent))"
+        ".map(x => x.outerHTML)"
+    )  # fmt: skip
+    assert unnamed == []
+
+
+def test_without_motion_only_steps(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=1024&d=64&M=24576", reduced_motion="reduce")
+    page.wait_for_timeout(300)
+    assert position(page) == 0
+    press(page, "ArrowRight")
+    assert position(page) == 1
+
+
+SPEED = """async ([label, values]) => {
+    const input = [...document.querySelectorAll('.watch input[type=range]')].find(
+        x => x.closest('label')?.textContent === label);
+    const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set;
+    const times = [];
+    for (const value of values) {
+        const start = performance.now();
+        set.call(input, value);
+        input.dispatchEvent(new Event('input', {bubbles: true}));
+        await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+        times.push(performance.now() - start);
+    }
+    return times.sort((a, b) => a - b);
+}"""
+
+
+@pytest.mark.parametrize("schedule", ["flash2", "small_cache", "naive"])
+def test_a_slider_at_4096_is_answered_in_time(schedule: str, open_view: Open) -> None:
+    page = open_view("watch", hash=f"?algo={schedule}&N=4096&d=64&M=24576&at=1000")
+    values = [str(x) for x in range(600, 900, 15)]
+    page.evaluate(SPEED, ["M, words, slider", values[:3]])
+    times = page.evaluate(SPEED, ["M, words, slider", values])
+    print(f"{schedule}: {times[len(times) // 2]:.1f} ms, at most {times[-1]:.1f} ms")
+    assert times[len(times) // 2] < 100
+
+
+@pytest.mark.parametrize("schedule", ["flash2", "small_cache", "naive"])
+def test_a_frame_at_4096_is_drawn_in_time(schedule: str, open_view: Open) -> None:
+    page = open_view("watch", hash=f"?algo={schedule}&N=4096&d=64&M=24576&at=1000")
+    values = [str(x) for x in range(1000, 40_000, 977)]
+    page.evaluate(SPEED, ["Step, slider", values[:3]])
+    times = page.evaluate(SPEED, ["Step, slider", values])
+    print(f"{schedule}: {times[len(times) // 2]:.1f} ms a frame, at most {times[-1]:.1f} ms")
+    assert times[len(times) // 2] < 33
+
+
+def own(name: str) -> Instance:
+    """An instance as `iosim.watch` takes it."""
+    if name == "blocks":
+        entry = iosim.algorithm("block_sparse")
+        sizes = entry.problem(N=40, N_k=30, d=4, heads=2).sizes
+        mask = np.arange(12).reshape(4, 3) % 5 != 1
+        return iosim.bind(entry.program, sizes, {"B_r": 10, "B_c": 12}, {"blocks": mask})
+    problem = iosim.Attention(50, 4, 2, causal=True, window=(9, None), sinks=3)
+    program = iosim.algorithm("flash2").program_for(problem)
+    return iosim.bind(program, problem.sizes, {"B_r": 8, "B_c": 5})
+
+
+@pytest.mark.parametrize("name", ["blocks", "sinks"])
+def test_an_instance_of_ones_own(name: str, open_file: Callable[..., Any], tmp_path: Path) -> None:
+    instance = own(name)
+    path = tmp_path / "own.html"
+    path.write_text(written(envelope({"watch": data_of(instance)})), encoding="utf-8")
+    page = open_file(path)
+    page.wait_for_selector(".stage")
+    assert tiles(page) == {p.name: instance.env[p.name] for p in instance.program.params}
+    press(page, "End")
+    counted = {f"{way} {x}": n for (way, x), n in iosim.count(instance)}
+    assert counters(page) == counted
+    press(page, "Home", ".", ".", ".")
+    expected = dict.fromkeys(counted, 0)
+    for t in itertools.islice(transfers(instance), 3):
+        expected[f"{t.direction} {t.tensor}"] += t.words
+    assert counters(page) == expected
