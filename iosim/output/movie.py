@@ -26,6 +26,8 @@ _STYLE: Any = {
     "font.monospace": ["DejaVu Sans Mono"],
     "text.parse_math": False,
 }
+# How strong the colour of a tile is: of what is resident, and along a trail.
+_RESIDENT, _OLDEST, _NEWEST = 0.55, 0.08, 0.38
 # Places of the parts: left, bottom, width, height, of the whole.
 _SLOW = (0.03, 0.34, 0.56, 0.46)
 _FAST = (0.03, 0.115, 0.56, 0.075)
@@ -127,7 +129,22 @@ class Screen:
             self._text(x, place[1] - 0.008, told, 9, color=self.colours["muted"], va="top")
             found[panel.name] = _Matrix(self, panel, place)
             x += w + gap
+        self._legend(left, 0.262)
         return found
+
+    def _legend(self, x: float, y: float) -> None:
+        """What the shades of a matrix mean."""
+        colour = self.colours["other"]
+        for says, strength, edge in (
+            ("moves now", 1.0, self.colours["text"]),
+            ("a copy is in fast memory", _RESIDENT, colour),
+            ("moved before, in the order of the line", _NEWEST, "none"),
+        ):
+            mark = Rectangle((x, y), 0.014, 0.016, transform=self.figure.transFigure,
+                             facecolor=(colour, strength), edgecolor=edge)  # fmt: skip
+            self.figure.add_artist(mark)
+            text = self._text(x + 0.02, y, says, 9, color=self.colours["muted"])
+            x += 0.05 + text.get_window_extent(self.canvas.get_renderer()).width / WIDTH
 
     def _draw_slow(self, frame: Frame) -> None:
         shown: dict[str, list[tuple[Box, ...]]] = {name: [] for name in self.panels}
@@ -301,10 +318,12 @@ class _Matrix:
     ) -> None:
         """Show a trail, oldest first, what is resident, and what moves now."""
         strength = [
-            0.08 + 0.3 * (k + 1) / len(trail) for k, boxes in enumerate(trail) for _ in boxes
+            _OLDEST + (_NEWEST - _OLDEST) * (k + 1) / len(trail)
+            for k, boxes in enumerate(trail)
+            for _ in boxes
         ]
         self._set(self.faded, [box for boxes in trail for box in boxes], strength)
-        self._set(self.held, held, [0.55] * len(held), self.colour)
+        self._set(self.held, held, [_RESIDENT] * len(held), self.colour)
         self._set(self.lit, lit, [1.0] * len(lit), self.bright)
         centres = [_centre(boxes) for boxes in trail if boxes]
         self.path.set_data([x for x, _ in centres], [y for _, y in centres])
