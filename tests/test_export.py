@@ -159,9 +159,9 @@ def test_long_runs_are_passed_over() -> None:
     problem = Attention(262_144, 128)
     instance = instance_of("flash2", problem, B_r=253, B_c=1)
     total = count(instance).total_words
-    began = time.monotonic()
+    began = time.process_time()
     found = list(steps.sampled(instance, [total * k // 100 for k in range(101)]))
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 20
     assert found[-1].transfers > 5 * 10**8
     assert Counts.of(dict(found[-1].counts)) == count(instance)
     for k, moment in enumerate(found):
@@ -283,12 +283,25 @@ def test_a_frame_shows_what_its_moment_is() -> None:
         code = [code for code, _ in line][moment.line]
         at = int(stage.here.get_y())
         assert stage.lines[at].get_text() == code
+        assert stage.lines[at].get_fontsize() == 10
         if moment.transfer:
             name = moment.transfer.tensor
             assert f"{moment.transfer.direction} {name} " in stage.step.get_text()
             lit = {x: len(m.lit.get_paths()) for x, m in stage.panels.items()}
             assert lit == {x: int(x == name) for x in lit}
     assert len(seen) > 8
+
+
+def test_a_long_line_loses_its_remark_only() -> None:
+    problem = Attention(64, 4, causal=True)
+    instance = instance_of("flash2", problem, B_r=8, B_c=8)
+    stage = Screen(shots.scene(instance))
+    for shot in itertools.islice(shots.shots(instance, 4), 20):
+        stage.draw(shot.frame)
+    shown = [text.get_text() for text in stage.lines]
+    for code, line in zip((code for code, _ in listing(instance.program)), shown, strict=True):
+        assert line == code or (len(code) > 54 and line == code.split("  ▷ ")[0])
+    assert any("mask_after" in line and "▷" not in line for line in shown)
 
 
 def test_no_text_leaves_the_picture() -> None:

@@ -19,6 +19,8 @@ from iosim.output.scene import SIGNS, THEMES, Box, Frame, Panel, Scene
 WIDTH, HEIGHT, DPI = 1280, 720, 100
 # Lines of a listing that are shown at once.
 LINES = 27
+# Characters of a line that fit.
+_COLUMNS = 54
 
 _STYLE: Any = {
     "font.family": "sans-serif",
@@ -236,8 +238,8 @@ class Screen:
             first = self._first = max(0, min(last, frame.line - self.shown // 3))
             self.canvas.restore_region(self._blank)
             for k, text in enumerate(self.lines):
-                line = self.scene.listing[first + k]
-                text.set(text=line, fontsize=min(10.0, 10.0 * 54 / max(1, len(line))))
+                line = _fitting(self.scene.listing[first + k])
+                text.set(text=line, fontsize=min(10.0, 10.0 * _COLUMNS / max(1, len(line))))
                 self.figure.draw_artist(text)
             self._still = self.canvas.copy_from_bbox(self.figure.bbox)
         self.here.set_y(frame.line - first)
@@ -281,6 +283,11 @@ class Screen:
         self.passed.set_width(sum(frame.counts.values()) / max(1, self.scene.total))
 
 
+def _fitting(line: str) -> str:
+    """A line of a listing; the remark on its mathematics is left out where it doesn't fit."""
+    return line if len(line) <= _COLUMNS else line.split("  ▷ ")[0]
+
+
 def _canvas(figure: Any) -> Any:
     return FigureCanvasAgg(figure)
 
@@ -317,11 +324,8 @@ class _Matrix:
         self, trail: Sequence[tuple[Box, ...]], held: Sequence[Box], lit: Sequence[Box]
     ) -> None:
         """Show a trail, oldest first, what is resident, and what moves now."""
-        strength = [
-            _OLDEST + (_NEWEST - _OLDEST) * (k + 1) / len(trail)
-            for k, boxes in enumerate(trail)
-            for _ in boxes
-        ]
+        by = (_NEWEST - _OLDEST) / max(1, len(trail))
+        strength = [_OLDEST + by * (k + 1) for k, boxes in enumerate(trail) for _ in boxes]
         self._set(self.faded, [box for boxes in trail for box in boxes], strength)
         self._set(self.held, held, [_RESIDENT] * len(held), self.colour)
         self._set(self.lit, lit, [1.0] * len(lit), self.bright)
