@@ -73,8 +73,8 @@ function readingsAt(data: SlopeData, preset: Preset, programs: Record<string, un
   const sizes = { N: preset.N, d: preset.d, heads: 1 };
   return Object.fromEntries(data.schedules.map(({ name }) => {
     if (listed) return [name, atSize(preset.curves[name]!, size)];
-    const program = programs[name] as ProgramData;
-    const found = searchable(program) ? best(program, sizes, M) : undefined;
+    const program = programs[name] as ProgramData | undefined;
+    const found = program && searchable(program) ? best(program, sizes, M) : undefined;
     return [name, found && "tiles" in found ? found : undefined];
   }));
 }

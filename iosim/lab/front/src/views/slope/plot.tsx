@@ -2,7 +2,7 @@
 import { scaleLog, type ScaleLogarithmic } from "d3-scale";
 import { line } from "d3-shape";
 import { useMemo, useRef } from "preact/hooks";
-import { AxisX, AxisY, Figure, powers, say, tenTo, type Box } from "../../ui";
+import { AxisX, AxisY, Figure, powers, say, tenTo, useName, type Box } from "../../ui";
 import { above, below, covers, least, most, nearest, type Bound, type Curve, type Preset, type Reading, type SlopeData } from "./data";
 import { BOUND_DASH, lookOf, ORDER_DASH, UPPER_DASH } from "./style";
 
@@ -118,6 +118,7 @@ interface StillProps { data: SlopeData; preset: Preset; klass: string; shown: Sh
 
 // What does not move with the cursor, drawn once.
 function Still({ data, preset, klass, shown, box, scales }: StillProps) {
+  const clip = useName();
   return useMemo(() => {
     const { x, y } = scales;
     const path = (points: readonly Point[]) => line<Point>((p) => x(p[0]), (p) => y(p[1]))(points as Point[]) ?? "";
@@ -125,14 +126,14 @@ function Still({ data, preset, klass, shown, box, scales }: StillProps) {
     const beside = data.bounds.filter((b) => shown.bounds.has(b.name));
     return (
       <>
-        <clipPath id={`slope-clip-${preset.N}-${preset.d}`}>
+        <clipPath id={clip}>
           <rect x={box.left} y={box.top} width={box.right - box.left} height={box.bottom - box.top} />
         </clipPath>
         <AxisX scale={x} box={box} label="fast memory M (words)" ticks={powers(4, x, box.width / 72)} format={say} />
         <AxisY scale={y} box={box} label="words moved in the model, loads + stores" ticks={powers(10, y, 12)} format={tenTo} />
         <Sides preset={preset} scales={scales} />
         {preset.marks.map((mark) => <MarkLine key={mark.name} name={mark.name} M={mark.M} scales={scales} />)}
-        <g clip-path={`url(#slope-clip-${preset.N}-${preset.d})`} fill="none">
+        <g clip-path={`url(#${clip})`} fill="none">
           {shown.largest && (
             <g data-line="largest lower bound">
               <path class="slope-under" d={`${path(largest)}L${box.right},${box.bottom}L${box.left},${box.bottom}Z`} />

@@ -17,7 +17,8 @@ const FIRST = 32; // both tiles at first
 
 function Tiles({ data, lab, params, setParams }: ViewProps<TilesData>) {
   const plane = data.planes.find((p) => p.schedule === params.schedule) ?? data.planes[0]!;
-  const program = lab.programs[plane.schedule] as Searchable;
+  const program = lab.programs[plane.schedule] as Searchable | undefined;
+  if (!program) throw new Error(`the data has no program ${plane.schedule}; write it again with iosim lab`);
   const sizes = useMemo(() => sizesOf(data, plane, params), [data, plane, ...plane.sizes.map((s) => params[s.name])]);
   const M = given(params.M, LEAST_M, MOST_M) ?? data.M;
   const typed = plane.held.map((name) => params[name]);

@@ -1,7 +1,7 @@
 // The plane: words as colour on a canvas; over it axes, the edge of what fits, marks, and a handle.
 import { scaleLog, type ScaleLogarithmic } from "d3-scale";
 import { useEffect, useRef } from "preact/hooks";
-import { AxisX, AxisY, powers, say, useWidth, type Box } from "../../ui";
+import { AxisX, AxisY, powers, say, useName, useWidth, type Box } from "../../ui";
 import { colourScale } from "./colours";
 import type { Grid, Point } from "./model";
 
@@ -118,6 +118,7 @@ function Cells({ grid, box, x, y }: CellsProps) {
 interface UnfitProps { edge: PlotProps["edge"]; box: Box; x: Scale; y: Scale; wide: number; high: number }
 
 function Unfit({ edge, box, x, y, wide, high }: UnfitProps) {
+  const hatch = useName();
   // What fits ends after the largest tile that does.
   const line = edge.map(([a, b], k) => {
     const past = edge[k + 1]?.[0] ?? wide * PAST;
@@ -128,12 +129,12 @@ function Unfit({ edge, box, x, y, wide, high }: UnfitProps) {
   return (
     <g class="tiles-unfit">
       <defs>
-        <pattern id="tiles-hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+        <pattern id={hatch} width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
           <line y2="7" />
         </pattern>
       </defs>
       <path class="veil" d={`M${line}L${box.right},${box.top}L${box.left},${box.top}Z`} />
-      <path class="hatch" d={`M${line}L${box.right},${box.top}L${box.left},${box.top}Z`} />
+      <path fill={`url(#${hatch})`} d={`M${line}L${box.right},${box.top}L${box.left},${box.top}Z`} />
       {!all && <path class="edge" d={`M${line}`} />}
       {!all && (
         <text x={box.right - 8} y={box.top + 20} text-anchor="end">does not fit</text>

@@ -1,7 +1,7 @@
 // Why ⌈M/4d⌉, and why min with d: in steps, with the numbers of the plane.
 import { scaleLinear, scaleLog } from "d3-scale";
 import { line } from "d3-shape";
-import { AxisX, AxisY, Figure, say } from "../../ui";
+import { AxisX, AxisY, Figure, say, useName } from "../../ui";
 import { chosen, type TilesData } from "./data";
 import { buffersOf, pointOf, ruleOf, type Held, type Point, type Setting } from "./model";
 import { useMemo } from "preact/hooks";
@@ -70,6 +70,7 @@ const leastOf = ({ program, plane }: Setting): string =>
 interface RulePlotProps { curve: readonly Held[]; M: number; d: number; schedule: string; least: string }
 
 function RulePlot({ curve, M, d, schedule, least }: RulePlotProps) {
+  const clip = useName();
   const label = `What the rule holds in ${schedule}, as a part of M, with and without its min, for long sequences`;
   return (
     <Figure label={label} ratio={0.7} least={230} most={320} margin={{ left: 52, right: 14, top: 26, bottom: 46 }}>
@@ -86,8 +87,8 @@ function RulePlot({ curve, M, d, schedule, least }: RulePlotProps) {
             <AxisY scale={y} box={box} label="peak ÷ M" ticks={[0, 1, 2, 3]} />
             <line class="tiles-full" x1={box.left} x2={box.right} y1={y(1)} y2={y(1)} />
             <text class="tiles-beside" x={box.left} y={14}>{schedule}, what the rule holds{least}</text>
-            <clipPath id="tiles-clip"><rect x={box.left} y={box.top} width={box.right - box.left} height={box.bottom - box.top} /></clipPath>
-            <g clip-path="url(#tiles-clip)">
+            <clipPath id={clip}><rect x={box.left} y={box.top} width={box.right - box.left} height={box.bottom - box.top} /></clipPath>
+            <g clip-path={`url(#${clip})`}>
               <path class="tiles-free" d={path((h) => h.free)} />
               <path class="tiles-capped" d={path((h) => h.capped)} />
             </g>
