@@ -61,7 +61,7 @@ def place(page: Any, M: int) -> tuple[float, float]:
 
 
 def type_M(page: Any, text: object) -> None:
-    page.get_by_label("M", exact=True).fill(str(text))
+    page.locator(".slope").get_by_label("M", exact=True).fill(str(text))
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_numbers_are_those_of_the_commands(M: int, open_view: Open, sizes: list[
 def test_a_class_has_its_own_bound(open_view: Open) -> None:
     page = open_view("slope")
     for klass in ("recompute", "trees"):
-        page.get_by_label("Bound of class").select_option(klass)
+        page.locator(".slope").get_by_label("Bound of class").select_option(klass)
         want = told("tightness", "--N", N, "--d", D, "--M", D * D, "--class", klass)
         name, row = rows(page).popitem()
         assert (name, row["words"]) == (want["lower_bound"], round(want["lower_bound_words"]))
@@ -194,7 +194,7 @@ def test_every_preset_and_its_marks(open_view: Open, data: dict[str, Any]) -> No
     page = open_view("slope")
     for preset in data["views"]["slope"]["presets"]:
         n, d = preset["N"], preset["d"]
-        page.get_by_label("Problem").select_option(f"{n}x{d}")
+        page.locator(".slope").get_by_label("Problem").select_option(f"{n}x{d}")
         for name, M in (("d²", d * d), ("4d²", 4 * d * d), ("Nd", n * d)):
             page.get_by_role("button", name=f"M = {name} = {M:,}").click()
             assert f"M = {M:,} " in page.locator(".slope-told").inner_text()
@@ -215,9 +215,11 @@ def test_bad_sizes_are_said_beside_the_field(text: str, says: str, open_view: Op
     page = open_view("slope")
     before = rows(page)
     type_M(page, text)
-    message = page.locator(".field .wrong")
+    message = page.locator(".slope .field .wrong")
     assert says in message.inner_text()
-    assert page.get_by_label("M", exact=True).get_attribute("aria-invalid") == "true"
+    assert (
+        page.locator(".slope").get_by_label("M", exact=True).get_attribute("aria-invalid") == "true"
+    )
     assert rows(page) == before
     type_M(page, "4Ki")
     message.wait_for(state="detached")

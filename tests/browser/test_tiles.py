@@ -56,7 +56,7 @@ def handle(page: Any) -> Any:
 
 
 def fill(page: Any, name: str, value: object) -> None:
-    page.get_by_label(name, exact=True).fill(str(value))
+    page.locator(".tiles").get_by_label(name, exact=True).fill(str(value))
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,9 @@ def test_a_held_tile_is_typed(schedule: str, name: str, value: int, open_view: O
     program, problem = iosim.algorithm(schedule).program, Attention(N, D)
     best = iosim.optimal_tiles(program, problem, M)
     assert rows(page)[1]["words"] == best.total_words
-    assert page.get_by_label(name, exact=True).input_value() == str(best.tiles[name])
+    assert page.locator(".tiles").get_by_label(name, exact=True).input_value() == str(
+        best.tiles[name]
+    )
     fill(page, name, value)
     page.wait_for_timeout(100)
     optimum = rows(page)[1]
@@ -232,8 +234,11 @@ def test_bad_input_is_said_beside_the_field(
     page = open_view("tiles")
     before = rows(page)
     fill(page, name, text)
-    assert says in page.locator(".field .wrong").inner_text()
-    assert page.get_by_label(name, exact=True).get_attribute("aria-invalid") == "true"
+    assert says in page.locator(".tiles .field .wrong").inner_text()
+    assert (
+        page.locator(".tiles").get_by_label(name, exact=True).get_attribute("aria-invalid")
+        == "true"
+    )
     assert rows(page) == before
 
 
@@ -241,7 +246,7 @@ def test_where_nothing_fits_the_least_memory_is_said(open_view: Open) -> None:
     page = open_view("tiles")
     fill(page, "M", 50)
     least = iosim.smallest_capacity(iosim.algorithm("flash1").program, Attention(N, D))
-    message = page.locator(".field .wrong")
+    message = page.locator(".tiles .field .wrong")
     assert f"the least M that works is {least}" in message.inner_text()
     assert not any(row["fits"] for row in rows(page))
     fill(page, "M", least)
@@ -254,7 +259,7 @@ def test_a_broken_link_opens_what_there_is(open_view: Open) -> None:
     here = mine(page)
     assert (here["x"], here["y"]) == (32, N)
     page = open_view("tiles", hash="?schedule=flash2_keep&W=99999&N=100")
-    assert page.get_by_label("W", exact=True).input_value() == "100"
+    assert page.locator(".tiles").get_by_label("W", exact=True).input_value() == "100"
 
 
 @pytest.mark.parametrize("schedule", PLANES)
@@ -266,7 +271,7 @@ def test_a_change_is_answered_at_once(schedule: str, open_view: Open) -> None:
         ("M", ("50000", "49152")),
         (PLANES[schedule][0], ("77", "99")),
     ):
-        field = page.get_by_label(name, exact=True)
+        field = page.locator(".tiles").get_by_label(name, exact=True)
         took = field.evaluate(
             """async (field, values) => {
               const took = [], frame = () => new Promise(requestAnimationFrame);

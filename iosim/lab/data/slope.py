@@ -69,7 +69,7 @@ MARKS: tuple[tuple[str, Any, str], ...] = (
     (
         "Nd", lambda p: p.N * p.d,
         "Nd words are one of the matrices Q, K, V, O. From a little above 2Nd on, two of them "
-        "stay, every matrix crosses once, and the words are at their floor, 4Nd.",
+        "stay, every matrix crosses once, and the fewest words are at their floor, 4Nd.",
     ),
 )  # fmt: skip
 

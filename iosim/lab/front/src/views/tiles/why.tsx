@@ -92,8 +92,8 @@ function RulePlot({ curve, M, d, schedule, least }: RulePlotProps) {
               <path class="tiles-free" d={path((h) => h.free)} />
               <path class="tiles-capped" d={path((h) => h.capped)} />
             </g>
-            <text class="tiles-free-name" x={x(13)} y={y(2.3)} text-anchor="end">without min</text>
-            <text class="tiles-capped-name" x={box.right - 4} y={y(0.62)} text-anchor="end">with min</text>
+            <text class="tiles-free-name" x={x(18)} y={y(1.22)}>without min</text>
+            <text class="tiles-capped-name" x={box.right - 4} y={y(0.3)} text-anchor="end">with min</text>
             {here >= first / d ** 2 && here <= last / d ** 2 && (
               <line class="tiles-now" x1={x(here)} x2={x(here)} y1={box.top} y2={box.bottom} />
             )}
