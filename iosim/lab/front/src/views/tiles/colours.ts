@@ -7,8 +7,14 @@ const STEPS = 256;
 
 export const COLOURS: readonly string[] = Array.from({ length: STEPS }, (_, k) => between(k / (STEPS - 1)));
 
+// The same as pixels of a canvas: red, green, blue and opacity in four bytes.
+const PIXELS = Uint32Array.from(COLOURS, (colour) => {
+  const bytes = Uint8Array.from([...(colour.match(/\d+/g) ?? []).slice(0, 3).map(Number), 255]);
+  return new Uint32Array(bytes.buffer)[0]!;
+});
+
 // Equal steps of colour for equal ratios.
-export function colourScale(low: number, high: number): (words: number) => string {
+export function pixelScale(low: number, high: number): (words: number) => number {
   const [first, span] = [Math.log(low), Math.log(high) - Math.log(low) || 1];
-  return (words) => COLOURS[Math.round(((Math.log(words) - first) / span) * (STEPS - 1))] ?? COLOURS[0]!;
+  return (words) => PIXELS[Math.round(((Math.log(words) - first) / span) * (STEPS - 1))]!;
 }

@@ -44,7 +44,7 @@ function Tiles({ data, lab, params, setParams }: ViewProps<TilesData>) {
         <Select
           label="Schedule"
           value={plane.schedule}
-          options={data.planes.map((p) => ({ value: p.schedule, label: `${p.schedule}: ${p.title}` }))}
+          options={data.planes.map((p) => p.schedule)}
           onChange={(schedule) => setParams({ schedule })}
         />
         {plane.sizes.map(({ name, says }) => (
@@ -65,6 +65,7 @@ function Tiles({ data, lab, params, setParams }: ViewProps<TilesData>) {
             onChange={(value) => setParams({ [name]: String(value) })}
           />
         ))}
+        <span class="hint">{plane.title}</span>
       </div>
       <div class="tiles-split">
         <div>

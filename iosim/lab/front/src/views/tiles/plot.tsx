@@ -2,7 +2,7 @@
 import { scaleLog, type ScaleLogarithmic } from "d3-scale";
 import { useEffect, useRef } from "preact/hooks";
 import { AxisX, AxisY, powers, say, useName, useWidth, type Box } from "../../ui";
-import { colourScale } from "./colours";
+import { pixelScale } from "./colours";
 import type { Grid, Point } from "./model";
 
 type Scale = ScaleLogarithmic<number, number>;
@@ -103,14 +103,18 @@ function Cells({ grid, box, x, y }: CellsProps) {
   useEffect(() => {
     const pen = canvas.current?.getContext("2d");
     if (!pen) return;
-    const colour = colourScale(grid.low, grid.high);
-    const lefts = [...grid.xs.map((v) => x(v) - box.left), width];
-    const tops = [...grid.ys.map((v) => y(v) - box.top), 0];
-    grid.ys.forEach((_, j) => grid.xs.forEach((_, i) => {
-      pen.fillStyle = colour(grid.words[j * grid.xs.length + i]!);
-      const [left, top] = [Math.floor(lefts[i]!), Math.floor(tops[j + 1]!)];
-      pen.fillRect(left, top, Math.ceil(lefts[i + 1]!) - left, Math.ceil(tops[j]!) - top);
-    }));
+    const pixel = pixelScale(grid.low, grid.high);
+    const image = pen.createImageData(width, height);
+    const pixels = new Uint32Array(image.data.buffer);
+    const lefts = [...grid.xs.map((v) => Math.floor(x(v) - box.left)), width];
+    const tops = [...grid.ys.map((v) => Math.floor(y(v) - box.top)), 0];
+    // A row of cells is one line of pixels, many times.
+    const row = new Uint32Array(width);
+    grid.ys.forEach((_, j) => {
+      grid.xs.forEach((_, i) => row.fill(pixel(grid.words[j * grid.xs.length + i]!), lefts[i], lefts[i + 1]));
+      for (let at = tops[j + 1]!; at < tops[j]!; at++) pixels.set(row, at * width);
+    });
+    pen.putImageData(image, 0, 0);
   }, [grid, width, height]);
   return <canvas ref={canvas} width={width} height={height} style={{ left: `${box.left}px`, top: `${box.top}px` }} aria-hidden="true" />;
 }
