@@ -125,6 +125,26 @@ def test_reads_of_random_sweeps_at_every_moment(ask: Ask) -> None:
             assert all(end[a] <= play["start"][b] for a, b in ends)
 
 
+def test_reads_of_random_clocks_of_which_many_are_equal(ask: Ask) -> None:
+    """Of two reads at one time that of the lower item is first: it decides what is put out."""
+    rng = np.random.default_rng(4)
+    questions, want = [], []
+    for _ in range(200):
+        items, pieces = int(rng.integers(2, 12)), int(rng.choice([2, 4, 8]))
+        start = rng.integers(0, 12, items)
+        ticks = np.stack([start, start + 4 * rng.integers(1, 4, items)], axis=1)
+        ticks -= ticks.min()
+        rooms = rng.integers(1, pieces + 1, 2).tolist()
+        questions.append({
+            "ask": "recorded", "items": items, "pieces": pieces, "rooms": rooms, "count": 5,
+            "clock": hardware.clock_text(ticks * hardware.TICK_NS),
+        })  # fmt: skip
+        when = ticks[:, :1] * 2 * pieces + np.diff(ticks, axis=1) * (2 * np.arange(pieces) + 1)
+        want.append([missed(when, room, np.inf)[0] for room in rooms])
+    found = [play["frames"][-1] for play in ask(questions)]
+    assert [[x["misses"], x["least"]] for x in found] == want
+
+
 def flash2(N: int, d: int, B_r: int, programs: int = 0, every: int = 64) -> Job:
     return Job("flash2", {"N": N, "d": d, "heads": 1}, {"B_r": B_r, "B_c": 64},
                programs=programs, every=every)  # fmt: skip
