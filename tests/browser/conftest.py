@@ -6,6 +6,7 @@ IOSIM_SCREENSHOTS names a folder for the pictures that tests take; without it th
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,15 +49,20 @@ def lab_file(data: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> 
 def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Opens a file from the disk; the test fails where the console has an error or a warning.
 
-    ``open_file(path, hash, width, height, scheme, **context)`` returns Playwright's page.
+    ``open_file(path, hash, width, height, scheme, **context)`` returns Playwright's page.  What
+    ``allow``, a regular expression, finds in a message is no failure.
     """
     said: list[str] = []
     contexts = []
 
     def opened(
         path: Path, hash: str = "", width: int = 1280, height: int = 720, scheme: str = "light",
-        **more: Any,
+        allow: str = "$.", **more: Any,
     ) -> Page:  # fmt: skip
+        def hear(text: str) -> None:
+            if not re.search(allow, text):
+                said.append(text)
+
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme,
             **({"reduced_motion": "no-preference"} | more),
@@ -64,13 +70,11 @@ def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         context.set_default_timeout(20_000)
         page = context.new_page()
-        page.on(
-            "console", lambda x: said.append(x.text) if x.type in ("error", "warning") else None
-        )
-        page.on("pageerror", lambda x: said.append(str(x)))
+        page.on("console", lambda x: hear(x.text) if x.type in ("error", "warning") else None)
+        page.on("pageerror", lambda x: hear(str(x)))
         # Nothing is loaded but the file itself.
         page.on("request", lambda x: None if x.url.startswith(("file:", "data:", "blob:"))
-                else said.append(f"asks for {x.url}"))  # fmt: skip
+                else hear(f"asks for {x.url}"))  # fmt: skip
         page.goto(path.as_uri() + hash)
         page.wait_for_selector(".iosim-lab")
         return page

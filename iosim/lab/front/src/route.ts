@@ -1,5 +1,5 @@
 // Which view is open and what its controls say, in the page's address: `#watch?algo=flash2&N=4096`.
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Params } from "./types";
 
 interface Route {
@@ -29,6 +29,7 @@ export function useRoute(known: readonly string[], page: boolean, say: (text: st
       ? { view, params: { [view]: params }, visit: 0 }
       : { view: known[0] ?? "", params: {}, visit: 0 };
   });
+  const first = useRef(true); // data that is opened later has views of its own
   useEffect(() => {
     if (!page) return;
     const refuse = (view: string) =>
@@ -39,7 +40,8 @@ export function useRoute(known: readonly string[], page: boolean, say: (text: st
       if (known.includes(view))
         setRoute((r) => ({ view, params: { ...r.params, [view]: params }, visit: r.visit + 1 }));
     };
-    refuse(parse(location.hash).view);
+    if (first.current) refuse(parse(location.hash).view);
+    first.current = false;
     addEventListener("hashchange", moved);
     return () => removeEventListener("hashchange", moved);
   }, [page, known.join()]);
