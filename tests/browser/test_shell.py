@@ -58,7 +58,8 @@ def test_tab_reaches_every_control(view: str, open_view: Open) -> None:
             break
     missed = shown.evaluate("""() => [...document.querySelectorAll(
         "button, input, select, summary")].filter((x) =>
-            x.tabIndex >= 0 && !x.disabled && x.checkVisibility() && x.type !== "radio" && !window.seen.has(x)).map((x) => x.outerHTML.slice(0, 200))""")
+            x.tabIndex >= 0 && !x.disabled && x.checkVisibility() && x.type !== "radio" &&
+            !window.seen.has(x)).map((x) => x.outerHTML.slice(0, 200))""")
     assert missed == []
 
 
