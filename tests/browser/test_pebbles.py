@@ -205,6 +205,10 @@ def test_replay_of_an_optimal_game(open_view: Callable[..., Page]) -> None:
     button(page, "To the end").click()
     assert count(page, "transfers") == best["words"]
     expect(says(page)).to_contain_text("That is the optimum")
+    # A move of one's own, and a new start, lose nothing of the game before.
+    button(page, "To the start").click()
+    play(page, moves_of(["load t3,0"]))
+    button(page, "Reset").click()
     button(page, "Back to my game").click()
     assert [x.split("\n")[0] for x in page.locator(".log li").all_inner_texts()] == [
         "load t3,7", "load t3,6",

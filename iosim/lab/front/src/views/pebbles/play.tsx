@@ -57,7 +57,7 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
     searching.stop();
     const no = game.play(move);
     if (no) return refuse(no);
-    if (replaying) leave();
+    run(false);
     choose(LAST);
     tell(after(setting, game, move));
   };
@@ -68,11 +68,6 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
     const move = game.moves[to - 1];
     tell(move ? report(setting, game.positions[to]!, `After move ${to}, ${shown(move)}`) : { tone: "plain", text: "At the start." });
   };
-  const leave = () => {
-    run(false);
-    setReplaying(false);
-    own.current = undefined;
-  };
   const replay = () => {
     own.current = { moves: game.moves, at: game.at };
     game.take(best!.moves, 0);
@@ -81,7 +76,8 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
   };
   const back = () => {
     game.take(own.current?.moves ?? [], own.current?.at ?? 0);
-    leave();
+    run(false);
+    setReplaying(false);
     tell({ tone: "plain", text: "Your own game." });
   };
   const hint = () => {
@@ -161,7 +157,7 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
         <div class="buttons" role="group" aria-label="Game">
           <Button disabled={game.at === 0} onClick={undo}>Undo</Button>
           <Button disabled={game.at === game.moves.length} onClick={redo}>Redo</Button>
-          <Button disabled={game.moves.length === 0} onClick={() => { leave(); game.take([], 0); tell({ tone: "plain", text: "A new game." }); }}>Reset</Button>
+          <Button disabled={game.moves.length === 0} onClick={() => { run(false); game.take([], 0); tell({ tone: "plain", text: "A new game." }); }}>Reset</Button>
           <Button onClick={hint}>Hint</Button>
           <Button pressed={segmentsOn} onClick={() => showSegments(!segmentsOn)}>Segments</Button>
           {best && (replaying
