@@ -92,7 +92,7 @@ def counters(page: Any) -> dict[str, int]:
 
 def tiles(page: Any) -> dict[str, int]:
     """The tiles that the page says."""
-    text = page.locator(".tiles .told").first.text_content()
+    text = page.locator(".tiling .told").first.text_content()
     return {k: int(v.replace(",", "")) for k, v in re.findall(r"(\w+) = ([\d,]+)", text)}
 
 

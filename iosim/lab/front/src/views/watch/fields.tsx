@@ -156,7 +156,7 @@ export function Tiles({ side, own, wrong, onChange, open }: TilesProps) {
   const { env } = side.instance;
   const told = params.map((p) => `${p.name} = ${say(side.tiles[p.name]!)}`).join(", ");
   return (
-    <details class="tiles" open={open}>
+    <details class="tiling" open={open}>
       <summary>
         Tiles, {side.how}: <span class="told">{told}</span>
       </summary>

@@ -23,7 +23,7 @@ export function Listing({ side, moment }: { side: Side; moment: Moment }) {
         const loop = open.get(k);
         const told = loop && `${loop.name} = ${say(loop.turn + 1)} of ${say(loop.turns)}`;
         return (
-          <li key={k} class={x.note ? "moves" : undefined} aria-current={k === line && moment.last ? "step" : undefined}>
+          <li key={k} aria-current={k === line && moment.last ? "step" : undefined}>
             <span class="line" aria-hidden="true">{k + 1}</span><code>{x.code}</code> {told && <span class="turn">{told}</span>}
           </li>
         );

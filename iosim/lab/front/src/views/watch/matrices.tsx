@@ -20,9 +20,9 @@ export function Matrices({ side, moment, height, theme }: MatricesProps) {
     <section class="slow" aria-label="Slow memory">
       <p class="head">
         <strong>Slow memory</strong>
-        <span class="key"><i class="visited" /> visited before, in the order of the line</span>
-        <span class="key"><i class="held" /> a copy is in fast memory</span>
-        <span class="key"><i class="moved" /> moved now</span>
+        <span class="shade"><i class="visited" /> visited before, in the order of the line</span>
+        <span class="shade"><i class="held" /> a copy is in fast memory</span>
+        <span class="shade"><i class="moved" /> moved now</span>
       </p>
       <div class="matrices">
         {all.map((x) => <Matrix key={x.tensor.name} side={side} moment={moment} panel={x} theme={theme} />)}
@@ -59,7 +59,7 @@ function Matrix({ side, moment, panel, theme }: { side: Side; moment: Moment; pa
         style={{ width: `${panel.width}px`, height: `${panel.height}px`, color: colourOf(name) }}
       />
       {lead && <p class="lead">{lead}</p>}
-      <p class="counter">
+      <p class="amounts">
         {loaded !== null && <Counter way="load" name={name} words={loaded} size={size} />}
         {stored !== null && <Counter way="store" name={name} words={stored} size={size} />}
       </p>

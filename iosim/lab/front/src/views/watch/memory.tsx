@@ -22,7 +22,7 @@ export function FastMemory({ side, moment }: { side: Side; moment: Moment }) {
         </span>{" "}
         <span class="peak">peak of the run {say(peak)}</span>
       </p>
-      <div class={over ? "bar over" : "bar"}>
+      <div class={over ? "filling over" : "filling"}>
         {blocks.map((x) => (
           <span
             key={x.buffer}

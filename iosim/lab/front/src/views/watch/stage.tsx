@@ -44,6 +44,8 @@ export function Stage({ side, moment, theme, own, wrong, onTiles, height, both }
   );
 }
 
+const wordsOf = (n: number): string => `${say(n)} ${n === 1 ? "word" : "words"}`;
+
 // The current line in words.
 export function nowText(side: Side, moment: Moment): string {
   const { last } = moment;
@@ -53,7 +55,7 @@ export function nowText(side: Side, moment: Moment): string {
     const loop = moment.open[moment.open.length - 1]!;
     return `${loop.name} = ${say(loop.turn + 1)} of ${say(loop.turns)}: ${loop.axis} from ${say(loop.start)} to ${say(loop.stop - 1)}`;
   }
-  return last.words > 0 || last.kind !== "op" ? `${code.replace(/\s+/g, " ")}: ${say(last.words)} words` : code.replace(/\s+/g, " ");
+  return last.words > 0 || last.kind !== "op" ? `${code.replace(/\s+/g, " ")}: ${wordsOf(last.words)}` : code.replace(/\s+/g, " ");
 }
 
 function stuckText(side: Side, moment: Moment): string {
@@ -62,5 +64,5 @@ function stuckText(side: Side, moment: Moment): string {
   const used = moment.held.reduce((n, x) => n + x.words, 0);
   const names = before.map((x) => x.buffer).join(", ");
   const beside = names ? ` beside ${names}` : "";
-  return `${last!.buffer} doesn't fit: its ${say(last!.words)} words${beside} make ${say(used)}, and M is ${say(side.M)}`;
+  return `${last!.buffer} doesn't fit: its ${wordsOf(last!.words)}${beside} make ${say(used)}, and M is ${say(side.M)}`;
 }
