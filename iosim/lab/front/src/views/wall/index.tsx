@@ -46,6 +46,7 @@ function Wall({ data, params, setParams }: ViewProps<WallData>) {
   const points = asked.points === "kernels" ? shown : graph.operators.map((_, k) => [k]);
   const items = points.map((ops) => ({
     name: rules.names(ops),
+    short: ops.length > 2 ? `${rules.names(ops.slice(0, 1))} + ${ops.length - 1} more` : rules.names(ops),
     class: classOf(ops.map((k) => graph.operators[k]!.class)),
     cost: of(ops),
   }));

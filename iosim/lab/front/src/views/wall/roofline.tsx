@@ -8,6 +8,7 @@ import { CLASSES, digits, micro, percent, short } from "./said";
 
 export interface Item {
   name: string;
+  short: string; // beside its point
   class: string;
   cost: Cost;
 }
@@ -189,7 +190,7 @@ function marks(
     .map((some) => ({ some, share: some.reduce((sum, i) => sum + i.cost.seconds, 0) / time }))
     .sort((a, b) => b.share - a.share)
     .map(({ some, share }) => {
-      const { name, class: klass, cost } = some[0]!;
+      const { short: name, class: klass, cost } = some[0]!;
       const at = place(some[0]!);
       const size = 4 + 18 * Math.sqrt(share);
       const names = some.map((i) => i.name);
@@ -201,7 +202,7 @@ function marks(
       const anchor = after + wide < box.right ? "start" : "end";
       const left = anchor === "start" ? after : at[0] - size * 0.7 - 5 - wide;
       let down = at[1] + size * 0.7 + 14;
-      while (taken.some((t) => t.left < left + wide && left < t.right && Math.abs(t.y - down) < 15)) down += 15;
+      while (taken.some((t) => t.left < left + wide && left < t.right && Math.abs(t.y - down) < 14)) down += 15;
       taken.push({ left, right: left + wide, y: down });
       return { names, class: klass, at, size, title, label: { text, at: [anchor === "start" ? left : left + wide, down], anchor } };
     });
