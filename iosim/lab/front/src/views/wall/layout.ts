@@ -46,8 +46,10 @@ function one(ops: readonly number[], edges: readonly Edge[], rankdir: "TB" | "BT
   g.setDefaultEdgeLabel(() => ({}));
   for (const k of ops) g.setNode(String(k), { width: BOX.width, height: BOX.height });
   const mine = edges.filter((e) => e.kind === "flow" && g.hasNode(String(e.from)) && g.hasNode(String(e.to)));
-  // What reads one tensor is drawn near it, and so side by side.
-  for (const e of mine) g.setEdge(String(e.from), String(e.to), { weight: mine.filter((x) => x.from === e.from).length });
+  // Forward, what reads one tensor is drawn near it, and so side by side; backward, gradients that
+  // are added up are drawn near their sum.
+  const weight = (e: Edge) => (rankdir === "TB" ? mine.filter((x) => x.from === e.from).length : 1);
+  for (const e of mine) g.setEdge(String(e.from), String(e.to), { weight: weight(e) });
   // What reads nothing that is drawn is kept beside its like, at the beginning.
   const first = ops.filter((k) => !mine.some((e) => e.to === k));
   g.setNode(ROOT, { width: 0, height: 0 });
