@@ -146,6 +146,26 @@ def test_transfers_of_no_words_are_moments_too(W: int) -> None:
         check_samples(instance, moments, targets)
 
 
+def large_then_small(b: Any) -> None:
+    """Three large loads, then a word at a time."""
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.tiles("n", B):
+        for _ in range(3):
+            b.free(b.load("X", "n"))
+        for j in b.points("n"):
+            b.free(b.load("X", j))
+        x = b.load("X", i)
+        b.store(x, "Y", i)
+        b.free(x)
+
+
+def test_a_trail_has_nothing_of_before_what_was_passed_over() -> None:
+    instance = bind(build("large_then_small", iosim.Copy, large_then_small), {"n": 400}, {"B": 100})
+    moments = check_steps(instance)
+    one = 4 * 400 + 2 * 100
+    check_samples(instance, moments, [1, one - 100, one + 1200, 3 * one + 1200])
+
+
 def test_a_wrong_sum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps._Run, "_alike", lambda self, loop, env: iter(()))
     instance = instance_of("flash2", Attention(40, 2), B_r=1, B_c=1)

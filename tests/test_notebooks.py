@@ -321,6 +321,7 @@ def test_figures_have_the_data_of_their_tables() -> None:
     assert isinstance(figure, Figure)
     widths = [bar.get_width() for bar in figure.axes[0].patches]
     assert widths == [30, 5, 0, 7]
+    assert [bar.get_x() for bar in figure.axes[0].patches] == [0, 0, 30, 5]
     assert labels(figure.axes[0]) == {"30", "12"}
     point = VALUES["Tightness"]
     axes = point.plot().axes[0]
