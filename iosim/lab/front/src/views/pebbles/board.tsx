@@ -39,7 +39,7 @@ const LABEL = 36; // the height of what is written under a vertex, in pixels
 // Room for the vertices: as large as their neighbours allow.
 export function frame(width: number, places: ReadonlyMap<string, Place>): Frame {
   const rows = Math.min(7, Math.max(2, new Set([...places.values()].map((p) => p.y.toFixed(2))).size));
-  const height = Math.round(Math.min(rows * 108, Math.max(330, 90 * rows, 0.5 * innerHeight)));
+  const height = Math.round(Math.min(rows * 108, Math.max(330, 84 * rows, 0.46 * innerHeight)));
   let r = 25;
   const all = [...places.values()];
   all.forEach((p, k) => all.slice(k + 1).forEach((q) => {

@@ -72,7 +72,6 @@ function Chosen({ data, params, setParams }: ViewProps<PebblesData>) {
           </div>
         )}
       </div>
-      <p class="says">{game.says}</p>
       {own ? (
         <Own
           drawing={drawing} rules={rules} s={s} drawn={drawn} onDrawn={setDrawn} onS={onS}
@@ -87,6 +86,7 @@ function Chosen({ data, params, setParams }: ViewProps<PebblesData>) {
           setting={{ graph, rules, best: known(board!, M, "proved by iosim's solver") }}
         />
       )}
+      <p class="says"><b>The game:</b> {game.says}</p>
       <p class="says">
         Optima and optimal games: <code>{data.about.command}</code>, commit {data.about.commit}, {data.about.date}.
       </p>
