@@ -325,20 +325,31 @@ def test_playing_by_keys(open_view: Any) -> None:
     group.get_by_role("button", name="Play").press("Enter")
     expect(page.locator("[data-count=now]")).to_have_text(re.compile(r"^[1-9]"))
     group.get_by_role("button", name="Pause").press("Space")
+    expect(group.get_by_role("button", name="Play")).to_be_visible()
     stopped = now(page)
     page.wait_for_timeout(200)
     assert now(page) == stopped
     status = page.locator("[role=tabpanel] [role=status]").last
     assert "programs in wave" in status.inner_text()
     group.get_by_role("button", name="A wave back").press("Enter")
-    assert now(page) < stopped
+    soon(page, lambda: now(page) < stopped)
     group.get_by_role("button", name="A wave on").press("Enter")
-    assert now(page) == stopped
-    group.get_by_role("button", name="Step forward").press("Enter")
-    assert now(page) >= stopped
+    soon(page, lambda: now(page) == stopped)
+    for _ in range(8):
+        group.get_by_role("button", name="Step forward").press("Enter")
+    soon(page, lambda: now(page) > stopped)
     group.get_by_role("button", name="To the end").press("Enter")
-    assert f"{want['most'] / 1e9:.4g} GB" == page.locator("[data-count=now]").inner_text()
-    assert "wave 32 of 32" in page.locator(".counter.now").first.inner_text()
+    expect(page.locator("[data-count=now]")).to_have_text(f"{want['most'] / 1e9:.4g} GB")
+    expect(page.locator(".counter.now").first).to_contain_text("wave 32 of 32")
+
+
+def soon(page: Any, true: Callable[[], bool]) -> None:
+    """Wait until what a key did is drawn, for at most five seconds."""
+    for _ in range(100):
+        if true():
+            return
+        page.wait_for_timeout(50)
+    assert true()
 
 
 def test_without_motion_a_picture_each_second(open_view: Any) -> None:
