@@ -53,11 +53,13 @@ export function Lab({ lab, page, theme, keysOn, setKeysOn, onFile, onNotice }: L
       <Help dialog={help} view={view} views={shown} keysOn={keysOn} setKeysOn={setKeysOn} version={lab.iosim} />
       {view ? (
         <main id={`${name}-panel`} role="tabpanel" aria-labelledby={`${name}-${view.id}`} data-view={view.id} key={`${view.id}-${route.visit}`}>
-          <h2>{view.title}</h2>
-          <p class="says">{view.says}</p>
-          <Guard name={`${view.title}: exercises`} of={lab}>
-            <Exercises list={(lab.exercises[view.id] ?? []) as readonly Exercise[]} lab={lab} onSee={(link) => see(view.id, link)} onHide={setHides} />
-          </Guard>
+          <div class="head">
+            <h2>{view.title}</h2>
+            <p class="says">{view.says}</p>
+            <Guard name={`${view.title}: exercises`} of={lab}>
+              <Exercises list={(lab.exercises[view.id] ?? []) as readonly Exercise[]} lab={lab} onSee={(link) => see(view.id, link)} onHide={setHides} />
+            </Guard>
+          </div>
           {hides === "view" && <p class="hint">What the view shows comes back when you have predicted, or when the exercises are closed.</p>}
           <div data-hides={hides} inert={hides === "view"}>
             <Guard name={view.title} of={lab}>
