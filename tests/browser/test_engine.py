@@ -364,6 +364,7 @@ def test_best_tiles_of_random_programs(engine: Engine, case: Any, M: int) -> Non
     assert answer["is"]["peak"] == str(found.peak_words)
 
 
+@pytest.mark.timed
 def test_fast_enough(engine: Engine) -> None:
     """A frame is 33 ms and a slider is answered within 100; measured are fractions of these."""
     for M in (300, 2**14, 2**18):

@@ -488,6 +488,7 @@ def test_rows_are_sorted_and_found(open_view: Any) -> None:
     assert "no row of this record holds flash9" in beside.inner_text()
 
 
+@pytest.mark.timed
 def test_controls_answer_at_once(open_view: Any) -> None:
     page = open_view("hardware")
     settled(page)

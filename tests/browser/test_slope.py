@@ -233,6 +233,7 @@ def test_a_broken_link_opens_what_there_is(open_view: Open) -> None:
     assert page.locator('.slope-plot [data-line="naive"]').count() == 0
 
 
+@pytest.mark.timed
 def test_a_move_is_answered_at_once(open_view: Open) -> None:
     page = open_view("slope", hash="?preset=4096x128")
     cursor(page).focus()

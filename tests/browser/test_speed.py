@@ -13,6 +13,8 @@ import pytest
 
 from iosim.lab.data import DATA
 
+pytestmark = pytest.mark.timed
+
 SLIDER_MS, FRAME_MS = 100, 33
 # Where a view has no field N, it is opened as it is.
 OPENED = {"watch": "?N=4096&d=64&M=24576", "slope": "?preset=4096x128"}

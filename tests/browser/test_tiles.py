@@ -66,6 +66,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     found.close()
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("schedule", PLANES)
 def test_a_plane_is_the_closed_forms(schedule: str, engine: Engine) -> None:
     pick, program = random.Random(7), iosim.algorithm(schedule).program

@@ -230,6 +230,7 @@ def test_sources_are_shown_on_demand(open_view: Open) -> None:
     assert page.get_by_text(source, exact=True).first.is_visible()
 
 
+@pytest.mark.timed
 def test_a_slider_and_a_click_are_answered_in_time(open_view: Open) -> None:
     page = open_view("wall", hash="?model=bert-large&phase=training")
     slider = page.get_by_role("slider", name="Machine")

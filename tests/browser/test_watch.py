@@ -119,6 +119,8 @@ def press(page: Any, *keys: str) -> None:
         page.keyboard.press(key)
 
 
+@pytest.mark.timed
+@pytest.mark.timed
 @pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.schedule}{''.join(x.options)}")
 def test_counters_of_the_end_are_those_of_count(case: Case, open_view: Open) -> None:
     page = open_view("watch", hash=case.hash)
