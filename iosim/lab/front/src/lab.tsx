@@ -52,25 +52,27 @@ export function Lab({ lab, page, theme, keysOn, setKeysOn, onFile, onNotice }: L
       </header>
       <Help dialog={help} view={view} views={shown} keysOn={keysOn} setKeysOn={setKeysOn} version={lab.iosim} />
       {view ? (
-        <main id={`${name}-panel`} role="tabpanel" aria-labelledby={`${name}-${view.id}`} data-view={view.id} key={`${view.id}-${route.visit}`}>
-          <div class="head">
-            <h2>{view.title}</h2>
-            <p class="says">{view.says}</p>
-            <Guard name={`${view.title}: exercises`} of={lab}>
-              <Exercises list={(lab.exercises[view.id] ?? []) as readonly Exercise[]} lab={lab} onSee={(link) => see(view.id, link)} onHide={setHides} />
-            </Guard>
-          </div>
-          {hides === "view" && <p class="hint">What the view shows comes back when you have predicted, or when the exercises are closed.</p>}
-          <div data-hides={hides} inert={hides === "view"}>
-            <Guard name={view.title} of={lab}>
-              <view.Component
-                data={lab.views[view.id]}
-                lab={lab}
-                exercises={lab.exercises[view.id] ?? []}
-                params={route.params[view.id] ?? {}}
-                setParams={(changes) => setParams(view.id, changes)}
-              />
-            </Guard>
+        <main key={`${view.id}-${route.visit}`}>
+          <div id={`${name}-panel`} role="tabpanel" aria-labelledby={`${name}-${view.id}`} data-view={view.id}>
+            <div class="head">
+              <h2>{view.title}</h2>
+              <p class="says">{view.says}</p>
+              <Guard name={`${view.title}: exercises`} of={lab}>
+                <Exercises list={(lab.exercises[view.id] ?? []) as readonly Exercise[]} lab={lab} onSee={(link) => see(view.id, link)} onHide={setHides} />
+              </Guard>
+            </div>
+            {hides === "view" && <p class="hint">What the view shows comes back when you have predicted, or when the exercises are closed.</p>}
+            <div data-hides={hides} inert={hides === "view"}>
+              <Guard name={view.title} of={lab}>
+                <view.Component
+                  data={lab.views[view.id]}
+                  lab={lab}
+                  exercises={lab.exercises[view.id] ?? []}
+                  params={route.params[view.id] ?? {}}
+                  setParams={(changes) => setParams(view.id, changes)}
+                />
+              </Guard>
+            </div>
           </div>
         </main>
       ) : (

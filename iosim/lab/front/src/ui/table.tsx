@@ -17,7 +17,7 @@ export function Table({ caption, columns, rows, current }: TableProps) {
       <table>
         <caption>{caption}</caption>
         <thead>
-          <tr>{columns.map((x) => <th key={x} scope="col">{x}</th>)}</tr>
+          <tr>{columns.map((x) => (x.trim() ? <th key={x} scope="col">{x}</th> : <td key={x} />))}</tr>
         </thead>
         <tbody>
           {rows.map((row, k) => (

@@ -364,8 +364,8 @@ function usePlayer(play: Play | undefined) {
       rates={RATES}
       onRate={setRate}
     >
-      <Button label="A wave back" onClick={() => to(frame - FRAMES)}>−1 wave</Button>
-      <Button label="A wave on" onClick={() => to(frame + FRAMES)}>+1 wave</Button>
+      <Button label="−1 wave: a wave back" onClick={() => to(frame - FRAMES)}>−1 wave</Button>
+      <Button label="+1 wave: a wave on" onClick={() => to(frame + FRAMES)}>+1 wave</Button>
       {still && <span class="hint">Without motion, a picture each second.</span>}
     </Player>
   );

@@ -63,7 +63,7 @@ function Chosen({ data, params, setParams }: ViewProps<PebblesData>) {
             <span class="hint">optima</span>
             {board.optima.map((x) => (
               <Button
-                key={x.M} pressed={x.M === M} label={`M = ${x.M}, optimum ${x.words}`}
+                key={x.M} pressed={x.M === M} label={`M ${x.M}: ${x.words}, the optimum`}
                 onClick={() => setParams({ M: String(x.M), s: undefined })}
               >
                 M {x.M}: {x.words}

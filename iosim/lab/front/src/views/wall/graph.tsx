@@ -52,7 +52,7 @@ export function GraphView({ rules, layer, edges, kernels, chosen, onEdge, onNode
     return inside(e) ? `${ends}; in one kernel: cut here` : `${ends}: fuse`;
   };
   return (
-    <div class="wall-graph">
+    <div class="wall-graph" role="region" aria-label="The graph, to scroll" tabIndex={0}>
       <svg
         ref={ref} style={{ width: `min(100%, ${placed.width}px)`, minWidth: `${LEAST * placed.width}px` }} viewBox={`0 0 ${placed.width} ${placed.height}`} role="group"
         aria-label={`${graph.operators.length} operators and ${edges.length} edges: arrows move among edges, Enter fuses the two ends, or cuts`}
