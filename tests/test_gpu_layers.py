@@ -346,7 +346,13 @@ def test_the_worker_runs_on_a_cpu_as_far_as_it_goes(monkeypatch, tmp_path):
 
 def test_names_are_read():
     assert cases.models("all") == ("bert-large", "llama3-8b", "gpt2-medium")
-    assert cases.chosen(("bert-large",), True) == QUICK[:1]
+    assert cases.chosen(("bert-large",), cases.PHASES, True) == QUICK[:1]
+    assert cases.chosen(("bert-large",), ("decode",), False) == ()
+    assert [x.name for x in cases.chosen(cases.MODELS, ("decode",), False)] == [
+        "llama3-8b decode", "gpt2-medium decode"
+    ]  # fmt: skip
+    with pytest.raises(InputError, match=r"unknown phase 'prefil'.*did you mean 'prefill'"):
+        cases.phases("prefil")
     for text, said in (("bert", "did you mean 'bert-large'"), ("gpt-2", "gpt2-medium")):
         with pytest.raises(InputError, match=said):
             cases.models(text)
@@ -361,8 +367,8 @@ def test_every_case_has_a_graph_in_each_variant():
 
 
 def test_the_plan_shares_its_seconds_and_reads_few_counters():
-    given = {"models": cases.MODELS, "variants": tuple(VARIANTS), "seconds": 380, "quick": False,
-             "counters": True, "ordinary": True}  # fmt: skip
+    given = {"models": cases.MODELS, "phases": cases.PHASES, "variants": tuple(VARIANTS),
+             "seconds": 380, "quick": False, "counters": True, "ordinary": True}  # fmt: skip
     measure, profile = gpu_report("layers").plan(given)
     assert measure.asked["measure_s"] + measure.asked["profile_s"] == pytest.approx(380)
     assert len(measure.asked["runs"]) == len(CASES) * len(VARIANTS)

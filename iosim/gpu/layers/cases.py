@@ -99,6 +99,7 @@ CASES: tuple[LayerCase, ...] = (
     LayerCase("gpt2-medium", "prefill", 8, 1024),
 )
 MODELS = tuple(dict.fromkeys(case.model for case in CASES))
+PHASES = tuple(dict.fromkeys(case.phase for case in CASES))
 # To see that everything works.
 QUICK: tuple[LayerCase, ...] = (
     LayerCase("bert-large", "training", 1, 128),
@@ -107,14 +108,20 @@ QUICK: tuple[LayerCase, ...] = (
 )
 
 
-def chosen(models: tuple[str, ...], quick: bool) -> tuple[LayerCase, ...]:
-    """The cases of some models, in order."""
-    return tuple(case for case in (QUICK if quick else CASES) if case.model in models)
+def chosen(models: tuple[str, ...], phases: tuple[str, ...], quick: bool) -> tuple[LayerCase, ...]:
+    """The cases of some models in some phases, in order."""
+    known = QUICK if quick else CASES
+    return tuple(case for case in known if case.model in models and case.phase in phases)
 
 
 def models(text: str) -> tuple[str, ...]:
     """Reads names of `MODELS`, or all; raises InputError for an unknown one."""
     return _named(text, MODELS, "model")
+
+
+def phases(text: str) -> tuple[str, ...]:
+    """Reads names of `PHASES`, or all; raises InputError for an unknown one."""
+    return _named(text, PHASES, "phase")
 
 
 def variants(text: str) -> tuple[str, ...]:

@@ -53,9 +53,12 @@ def _watched(asked: Any, out: Path) -> dict[str, Any]:
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
-    found = cases.chosen(given["models"], given["quick"])
+    found = cases.chosen(given["models"], given["phases"], given["quick"])
     if not found:
-        raise InputError(f"no case of {', '.join(given['models'])}: choose other models")
+        raise InputError(
+            f"no case of {', '.join(given['models'])} in {', '.join(given['phases'])}: "
+            "choose others"
+        )
     runs = tuple(LayerRun(case, variant) for case in found for variant in given["variants"])
     for run in runs:
         run.case.graph(run.how)
@@ -245,6 +248,7 @@ REPORT = GpuReport(
     name="layers",
     options=(
         ReportOption("models", "all", f"{', '.join(cases.MODELS)}, or all", cases.models),
+        ReportOption("phases", "all", f"{', '.join(cases.PHASES)}, or all", cases.phases),
         ReportOption("variants", "all", f"{', '.join(cases.VARIANTS)}, or all", cases.variants),
         ReportOption("seconds", "380", "after so long no more runs are started", _seconds),
         ReportOption("quick", False, "small sizes, to see that everything works", bool),
