@@ -389,7 +389,7 @@ def test_an_M_that_is_too_small_says_what_does_not_fit(open_view: Callable[..., 
     field.fill("40")
     assert page.get_by_role("alert").count() == 0
     assert count(page, "optimum") == 12
-    button(page, "M = 5, optimum 14").click()
+    button(page, "M 5: 14, the optimum").click()
     assert field.input_value() == "5"
     assert count(page, "optimum") == 14
 
