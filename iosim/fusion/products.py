@@ -23,13 +23,13 @@ those that move the fewest words among all that fit: every B_m, with the largest
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from iosim.fusion.members import Axes, Illegal, Members, reduces
 from iosim.fusion.rows import live
+from iosim.fusion.strips import Sides, Strip, strips
 from iosim.layers.traffic import Crossing
 from iosim.operators import Operator
 
@@ -39,119 +39,12 @@ ONE, LEFT, RIGHT, TILE = (np.array(x, dtype=np.int64) for x in np.eye(4, dtype=n
 NONE: Form = np.zeros(4, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """A contraction: its axes, and its inputs as (left, right)."""
-
-    op: Operator
-    batch: Axes
-    left: Axes
-    right: Axes
-    k: Axes
-    inputs: tuple[str, str]
-
-    def turned(self) -> _Sides:
-        return _Sides(self.op, self.batch, self.right, self.left, self.k, self.inputs[::-1])
-
-
-@dataclass(frozen=True)
-class _Strip:
-    """Contractions whose output tiles are made together, and what is behind them."""
-
-    products: tuple[_Sides, ...]
-    behind: tuple[Operator, ...]
-
-    @property
-    def right(self) -> Axes:
-        return self.products[0].right
-
-    @property
-    def outputs(self) -> frozenset[str]:
-        return frozenset(t.name for s in self.products for t in s.op.writes)
-
-
 def products(part: Members, M: int) -> Crossing:
     """The words that cross the boundary, with the best tiles.
 
     Raises Illegal where the operators are no such kernel, or nothing fits in M words.
     """
-    return _Product(part, _strips(part)).crossing(M)
-
-
-def _sides(part: Members, op: Operator) -> _Sides:
-    a, b, c = (part.axes_of(op, t.names) for t in (*op.reads, *op.writes))
-    left, right = op.reads
-    return _Sides(op, a & b & c, (a - b) & c, (b - a) & c, (a & b) - c, (left.name, right.name))
-
-
-def _strips(part: Members) -> tuple[_Strip, ...]:
-    """The contractions, turned so that they fit together, with the operators behind each."""
-    found = [_sides(part, op) for op in part.contractions]
-    first = found[0]
-    inputs = {x for s in found for x in s.inputs}
-    ahead = part.before(inputs)
-    if late := [op for op in part.contractions if op.name in ahead]:
-        raise Illegal(f"{late[0].name} is before another contraction: the tile between them would "
-                      "have to stay")  # fmt: skip
-    together = _together(found)
-    lanes: list[tuple[_Sides, ...]]
-    if together is None:
-        for turn in (first, first.turned()):
-            beside = [_beside(turn, s) for s in found]
-            if all(beside):
-                lanes = [(s,) for s in beside if s]
-                break
-        else:
-            names = " and ".join(s.op.name for s in found)
-            raise Illegal(f"{names} have neither the same output axes nor a left input in common")
-    else:
-        lanes = [together]
-    rest = [op for op in part.operators if op.name not in ahead and op not in part.contractions]
-    return tuple(_behind(part, lanes, rest))
-
-
-def _together(found: list[_Sides]) -> tuple[_Sides, ...] | None:
-    first, turned = found[0], []
-    for s in found:
-        for way in (s, s.turned()):
-            if (way.batch, way.left, way.right) == (first.batch, first.left, first.right):
-                turned.append(way)
-                break
-        else:
-            return None
-    return tuple(turned)
-
-
-def _beside(first: _Sides, s: _Sides) -> _Sides | None:
-    """Turned so that it has the left input of another."""
-    for way in (s, s.turned()):
-        if way.inputs[0] == first.inputs[0] and (way.batch, way.left) == (first.batch, first.left):
-            return way
-    return None
-
-
-def _behind(
-    part: Members, lanes: list[tuple[_Sides, ...]], rest: list[Operator]
-) -> Iterator[_Strip]:
-    """Each operator goes with the contractions that it hangs together with by what is made here."""
-    for lane in lanes:
-        names = {t.name for s in lane for t in s.op.writes}
-        mine: list[Operator] = []
-        while more := [
-            op for op in rest
-            if op not in mine and any(t.name in names & part.made for t in op.tensors)
-        ]:  # fmt: skip
-            mine += more
-            names |= {t.name for op in more for t in op.tensors}
-        others = {
-            t.name for other in lanes if other is not lane for s in other for t in s.op.writes
-        }
-        if joined := [op for op in mine if any(t.name in others for t in op.reads)]:
-            raise Illegal(f"{joined[0].name} joins contractions that are not on the same axes")
-        yield _Strip(lane, tuple(op for op in part.operators if op in mine))
-        rest = [op for op in rest if op not in mine]
-    if rest:
-        raise Illegal(f"{rest[0].name} is neither before nor behind a contraction")
+    return _Product(part, strips(part)).crossing(M)
 
 
 @lru_cache(maxsize=64)
@@ -163,7 +56,7 @@ def _heights(m: int) -> np.ndarray:
 class _Product:
     """Counts one kernel, for all tiles at once."""
 
-    def __init__(self, part: Members, strips: tuple[_Strip, ...]) -> None:
+    def __init__(self, part: Members, strips: tuple[Strip, ...]) -> None:
         self.part, self.strips = part, strips
         self.all = [s for strip in strips for s in strip.products]
         self.batch, self.left = self.all[0].batch, self.all[0].left
@@ -325,7 +218,7 @@ class _Product:
             running = [f for strip in self.strips for f in self._epilogue(strip, outer)]
             yield [always + form for form in (*reading, *running)]
 
-    def _epilogue(self, strip: _Strip, outer: str) -> list[Form]:
+    def _epilogue(self, strip: Strip, outer: str) -> list[Form]:
         """Pieces of the operators behind, where a loop over one side of the tile is outermost."""
         part, gone = self.part, set(strip.outputs)
         gone |= {t.name for op in strip.behind if part.sums(op) for t in op.writes}
@@ -367,16 +260,16 @@ class _Product:
                 for form in self._made(x, s, left):
                     yield there + form
 
-    def _lanes(self) -> list[list[_Sides]]:
+    def _lanes(self) -> list[list[Sides]]:
         """Products that share an input run in lock-step; the others one after another."""
-        lanes: list[list[_Sides]] = []
+        lanes: list[list[Sides]] = []
         for s in self.all:
             mine = [lane for lane in lanes if any(set(s.inputs) & set(o.inputs) for o in lane)]
             lanes = [lane for lane in lanes if lane not in mine]
             lanes.append([*(o for lane in mine for o in lane), s])
         return lanes
 
-    def _staying(self, s: _Sides, left: bool) -> Form:
+    def _staying(self, s: Sides, left: bool) -> Form:
         """What a prologue reads that lacks the axes of k."""
         side, size = (s.left, LEFT) if left else (s.right, RIGHT)
         found = NONE
@@ -386,7 +279,7 @@ class _Product:
                 found = found + (size if has & side else ONE)
         return found
 
-    def _made(self, x: str, s: _Sides, left: bool) -> list[Form]:
+    def _made(self, x: str, s: Sides, left: bool) -> list[Form]:
         """Pieces of a prologue, a word at a time."""
         side = s.left if left else s.right
         always, passing = NONE, dict[str, Form]()

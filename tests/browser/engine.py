@@ -9,7 +9,7 @@ import itertools
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from iosim.program.canonical import digest
 from iosim.program.ir import Program
 
 FRONT = Path(__file__).parents[2] / "iosim/lab/front"
+Ask = Callable[[list[dict[str, Any]]], list[Any]]
 _BUILD = """
 import { build } from "esbuild";
 await build({ entryPoints: [process.argv[2]], bundle: true, platform: "node", format: "esm",
@@ -33,6 +34,22 @@ def build(path: Path, entry: str = "src/engine/cli.ts") -> Path:
         cwd=FRONT, check=True, timeout=60,
     )  # fmt: skip
     return path
+
+
+def asker(path: Path, entry: str) -> Ask:
+    """Bundles a command, and asks it questions, all at once: the answers."""
+    script = build(path, entry)
+
+    def ask(questions: list[dict[str, Any]]) -> list[Any]:
+        done = subprocess.run(
+            ["node", script], input=json.dumps(questions), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        found: list[Any] = json.loads(done.stdout)
+        assert len(found) == len(questions)
+        return found
+
+    return ask
 
 
 class Node:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import subprocess
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine import build
+from engine import Ask, asker
 from playwright.sync_api import expect
 from screens import SCHEMES, SIZES
 
@@ -25,23 +24,12 @@ from iosim.output.table import read_csv
 
 GPUS = Path(__file__).parents[2] / "experiments" / "data" / "gpu"
 MIB = 2**20
-Ask = Callable[[list[dict[str, Any]]], list[Any]]
 
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """Asks the page's code questions, all at once: the answers."""
-    script = build(tmp_path_factory.mktemp("hardware") / "cli.mjs", "src/views/hardware/cli.ts")
-
-    def asked(questions: list[dict[str, Any]]) -> list[Any]:
-        done = subprocess.run(
-            ["node", script], input=json.dumps(questions), capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        found: list[Any] = json.loads(done.stdout)
-        return found
-
-    return asked
+    return asker(tmp_path_factory.mktemp("hardware") / "cli.mjs", "src/views/hardware/cli.ts")
 
 
 def drawn(rng: np.random.Generator) -> tuple[Sweeps, int]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 import random
-import subprocess
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from engine import build
+from engine import Ask, asker
 from test_lab_pebbles import BOARDS, best_of, cleaned, dag_of, moves_of
 from test_pebbling_oracle import as_dag, random_graph
 
@@ -22,24 +20,11 @@ from iosim.pebbling import Dag, Game, Move, grid, optimum, replay, segments
 from iosim.pebbling.game import KINDS
 from proofs.hong_kung.game import clean
 
-Ask = Callable[[list[dict[str, Any]]], list[Any]]
-
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """Asks the page's code questions, all at once: the answers."""
-    script = build(tmp_path_factory.mktemp("pebbles") / "cli.mjs", "src/views/pebbles/cli.ts")
-
-    def asked_(questions: list[dict[str, Any]]) -> list[Any]:
-        done = subprocess.run(
-            ["node", script], input=json.dumps(questions), capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        found: list[Any] = json.loads(done.stdout)
-        assert len(found) == len(questions)
-        return found
-
-    return asked_
+    return asker(tmp_path_factory.mktemp("pebbles") / "cli.mjs", "src/views/pebbles/cli.ts")
 
 
 def asked(dag: Dag) -> dict[str, Any]:

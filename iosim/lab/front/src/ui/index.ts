@@ -1,5 +1,6 @@
 export * from "./chart";
 export * from "./controls";
+export * from "./drag";
 export * from "./numbers";
 export * from "./player";
 export * from "./table";

@@ -2,7 +2,7 @@
 import { scaleLog, type ScaleLogarithmic } from "d3-scale";
 import { line } from "d3-shape";
 import { useMemo, useRef } from "preact/hooks";
-import { AxisX, AxisY, Figure, powers, say, tenTo, useName, type Box } from "../../ui";
+import { AxisX, AxisY, Figure, dragging, powers, say, tenTo, useName, type Box } from "../../ui";
 import { above, below, covers, least, most, nearest, type Bound, type Curve, type Preset, type Reading, type SlopeData } from "./data";
 import { BOUND_DASH, lookOf, ORDER_DASH, UPPER_DASH } from "./style";
 
@@ -64,14 +64,7 @@ export function Plot(props: PlotProps) {
           event.preventDefault();
           onMove(to);
         }}
-        onPointerDown={(event) => {
-          if (event.button !== 0) return;
-          event.currentTarget.setPointerCapture(event.pointerId);
-          moveTo(event);
-        }}
-        onPointerMove={(event) => {
-          if (event.currentTarget.hasPointerCapture(event.pointerId)) moveTo(event);
-        }}
+        {...dragging(moveTo)}
       />
     </div>
   );

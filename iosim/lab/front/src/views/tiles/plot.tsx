@@ -1,7 +1,7 @@
 // The plane: words as colour on a canvas; over it axes, the edge of what fits, marks, and a handle.
 import { scaleLog, type ScaleLogarithmic } from "d3-scale";
 import { useEffect, useRef } from "preact/hooks";
-import { AxisX, AxisY, powers, say, useName, useWidth, type Box } from "../../ui";
+import { AxisX, AxisY, dragging, powers, say, useName, useWidth, type Box } from "../../ui";
 import { pixelScale } from "./colours";
 import type { Grid, Point } from "./model";
 
@@ -66,14 +66,7 @@ export function PlanePlot({ x, y, wide, high, grid, edge, marks, you, told, onMo
           event.preventDefault();
           onMove(whole(to[0], wide), whole(to[1], high));
         }}
-        onPointerDown={(event) => {
-          if (event.button !== 0) return;
-          event.currentTarget.setPointerCapture(event.pointerId);
-          moveTo(event);
-        }}
-        onPointerMove={(event) => {
-          if (event.currentTarget.hasPointerCapture(event.pointerId)) moveTo(event);
-        }}
+        {...dragging(moveTo)}
       />
     </div>
   );
