@@ -89,33 +89,22 @@ def test_bounds_are_those_of_the_command(told: dict[str, Any]) -> None:
     assert {klass for b in lower for klass in b["classes"]} == set(told["classes"])
 
 
-def test_steps_are_all_there_are() -> None:
-    problem = Attention(12, 3)
-    for a in iosim.all_algorithms(problem.form):
-        least = iosim.smallest_capacity(a.program, problem)
-        want: list[tuple[int, int]] = []
-        for M in range(max(5, least), 90):
-            words = iosim.optimal_tiles(a.program, problem, M).total_words
-            if not want or words != want[-1][1]:
-                want.append((M, words))
-        assert slope.steps(a.program, problem, 5, 89) == want
-        assert slope.steps(a.program, problem, 1, least - 1) == []
-
-
-def test_the_crossover_counts_every_M(told: dict[str, Any]) -> None:
-    small = next(p for p in told["presets"] if p["N"] <= 64)
-    problem, d2 = Attention(small["N"], small["d"]), small["d"] ** 2
-    last = first = None
-    for M in range(d2 // 4, 4 * d2 + 1):
+@pytest.mark.parametrize(("N", "d"), [(16, 4), (12, 3), (7, 4), (24, 2), (5, 5)])
+def test_the_crossover_counts_every_M(N: int, d: int) -> None:
+    problem, last, first = Attention(N, d), d * d // 4, 4 * d * d
+    for M in range(4 * d * d, d * d // 4 - 1, -1):
         best: dict[bool, float] = {True: float("inf"), False: float("inf")}
         for a in iosim.all_algorithms(problem.form):
             if iosim.smallest_capacity(a.program, problem) <= M:
                 stored = a.name in ("naive", "small_cache", "spill_rows")
                 words = iosim.optimal_tiles(a.program, problem, M).total_words
                 best[stored] = min(best[stored], words)
-        last = M if best[True] < best[False] else last
-        first = M if first is None and best[False] < best[True] else first
-    assert small["crossover"] == {"last": last, "first": first}
+        last = max(last, M) if best[True] < best[False] else last
+        first = M if best[False] < best[True] else first
+    assert slope.crossover(problem, d * d // 4, 4 * d * d) == {"last": last, "first": first}
+
+
+def test_the_crossover_is_the_best_schedules(told: dict[str, Any]) -> None:
     readme = told["presets"][0]
     problem = Attention(readme["N"], readme["d"])
     for M, stored in (

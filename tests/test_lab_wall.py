@@ -22,8 +22,12 @@ from iosim.roofline.work import BOUNDARIES, L2_DRAM, work_of, works
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
     """What the page gets: after a way through JSON."""
-    made: dict[str, Any] = json.loads(json.dumps(wall.data(), allow_nan=False))
+    made: dict[str, Any] = json.loads(json.dumps(wall.made(), allow_nan=False))
     return made
+
+
+def test_what_is_committed_is_what_the_layers_give_today(told: dict[str, Any]) -> None:
+    assert wall.data() == told, "make it anew: python -m iosim.lab.data.wall"
 
 
 def named(told: dict[str, Any], machine: str) -> dict[str, Any]:

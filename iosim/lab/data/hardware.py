@@ -9,7 +9,6 @@ some machines do not travel with the package.  It is made anew, from a source tr
 from __future__ import annotations
 
 import base64
-import json
 import sys
 import zlib
 from collections.abc import Iterable
@@ -28,6 +27,7 @@ from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import PROVENANCE, Record, read_record
 from iosim.gpu.reports import REPORTS, SavedReport, replay
 from iosim.lab.columns import Columns, by_column, pack
+from iosim.lab.data import committed
 from iosim.lab.data._hardware_columns import COLUMNS, PAIRS, SHOWN
 from iosim.problem import word_bytes
 
@@ -53,8 +53,7 @@ def data() -> dict[str, Any]:
     scatters (``points``), ``table`` and ``tensors`` packed as `iosim.lab.columns.pack` has it.
     ``drift``: shapes, runs and recorded sweeps.
     """
-    found: dict[str, Any] = json.loads(MADE.read_text(encoding="utf-8"))
-    return found
+    return committed.read(MADE)
 
 
 def made(folder: Path) -> dict[str, Any]:
@@ -202,11 +201,6 @@ def clock_text(ticks: NDArray[np.int64]) -> str:
     return base64.b64encode(zlib.compress(bytes(text), 9)).decode()
 
 
-def write(folder: Path, path: Path = MADE) -> int:
-    """Write `made` of a folder; returns the bytes written."""
-    text = json.dumps(made(folder), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return path.write_bytes((text + "\n").encode())
-
-
 if __name__ == "__main__":
-    print(f"{MADE.name}: {write(shipped('experiments') / 'data' / 'gpu'):,} bytes", file=sys.stderr)
+    size = committed.write(MADE, made(shipped("experiments") / "data" / "gpu"))
+    print(f"{MADE.name}: {size:,} bytes", file=sys.stderr)

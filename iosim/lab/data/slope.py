@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,8 @@ from iosim.tiling import optimal_tiles_many, smallest_capacity
 FIGURE = Path("img") / "verify.csv"
 # So many M of a table are in equal ratios, from its first to its last.
 LADDER = 161
+# Into so many parts a range of M is cut where the crossover is looked for.
+PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -112,57 +113,41 @@ def crossover(problem: Attention, low: int, high: int) -> dict[str, int]:
     """Where schedules that store no score overtake those that do, among M in low … high.
 
     Returns ``last``, the largest M at which the best that stores them moves fewer words, and
-    ``first``, the least at which the best that doesn't moves fewer.  Every M counts.
+    ``first``, the least at which the best that doesn't moves fewer; `low` and `high` where there is
+    none.  Every M counts.  Whatever fits in M fits in M + 1, so words never rise with M, and what
+    they are at two M bounds them between.
 
     >>> crossover(Attention(1024, 64), 1024, 16384)
     {'last': 4192, 'first': 4193}
     """
-    found: dict[bool, list[Steps]] = {True: [], False: []}
-    for a in all_algorithms(problem.form):
-        found[stores_scores(a.program)].append(steps(a.program, problem, low, high))
-    every = sorted({M for kind in found.values() for curve in kind for M, _ in curve} | {low})
-    until = [M - 1 for M in every[1:]] + [high]  # words stay until then
-    stored, kept = ([min(_at(c, M) for c in found[kind]) for M in every] for kind in (True, False))
-    return {
-        "last": max(M for M, a, b in zip(until, stored, kept, strict=True) if a < b),
-        "first": min(M for M, a, b in zip(every, stored, kept, strict=True) if b < a),
-    }
-
-
-Steps = list[tuple[int, int]]
-
-
-def steps(program: Program, problem: Attention, low: int, high: int) -> Steps:
-    """The M in low … high at which the fewest words of a schedule change, with these words.
-
-    The first is the least M of the range in which the schedule runs; none, if it runs in none.
-    Whatever fits in M fits in M + 1, so words never rise with M: between two M of equal words
-    there is no step, and others are halved until they are neighbours.
-
-    >>> from iosim.algorithms import algorithm
-    >>> steps(algorithm("flash2").program, Attention(4, 2), 1, 40)
-    [(9, 80), (16, 48), (30, 32)]
-    """
-    low = max(low, smallest_capacity(program, problem))
-    known: dict[int, int] = {}
-    asked = sorted({low, high}) if low <= high else []
+    entries = all_algorithms(problem.form)
+    kinds = [[a.program for a in entries if stores_scores(a.program) is x] for x in (True, False)]
+    stored: dict[int, float] = {}
+    kept: dict[int, float] = {}
+    asked = {low, high}
     while asked:
-        known |= zip(asked, _best(program, problem, asked)["words"].tolist(), strict=True)
-        order = sorted(known)
-        asked = [
-            (a + b) // 2 for a, b in itertools.pairwise(order) if b - a > 1 and known[a] != known[b]
-        ]
-    found: Steps = []
-    for M in sorted(known):
-        if not found or known[M] < found[-1][1]:
-            found.append((M, known[M]))
-    return found
+        at = sorted(asked)
+        for words, programs in zip((stored, kept), kinds, strict=True):
+            words |= zip(at, _fewest(programs, problem, at), strict=True)
+        last = max((M for M in stored if stored[M] < kept[M]), default=low)
+        first = min((M for M in stored if kept[M] < stored[M]), default=high)
+        asked = {
+            a + (b - a) * k // PARTS
+            for a, b in itertools.pairwise(sorted(stored))
+            if (last < b and stored[b] < kept[a]) or (a < first and kept[b] < stored[a])
+            for k in range(1, PARTS)
+        } - set(stored)
+    return {"last": last, "first": first}
 
 
-def _at(curve: Steps, M: int) -> float:
-    """Words in M; infinite where the schedule doesn't run."""
-    k = bisect.bisect_right(curve, M, key=lambda step: step[0])
-    return curve[k - 1][1] if k else math.inf
+def _fewest(programs: Sequence[Program], problem: Attention, at: Sequence[int]) -> list[float]:
+    """The fewest words of any of the programs at every M, rising; infinite where none runs."""
+    found = np.full(len(at), np.inf)
+    for program in programs:
+        runs = bisect.bisect_left(at, smallest_capacity(program, problem))
+        if runs < len(at):
+            found[runs:] = np.minimum(found[runs:], _best(program, problem, at[runs:])["words"])
+    return found.tolist()
 
 
 def _best(program: Program, problem: Attention, Ms: Sequence[int]) -> dict[str, Any]:

@@ -3,20 +3,28 @@
 All that is shown is here as numbers: flop and bytes of each kernel, the speeds of each machine, and
 which of its limits is what over what.  A least time is the largest of a machine's limits, as in
 `iosim.roofline.roof`.
+
+Each legal kernel of each layer is priced for each machine's memory, which takes some ten seconds.
+What that gives is kept in ``wall.json`` beside this file, which
+``python -m iosim.lab.data.wall`` makes anew.
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from iosim.hardware import MACHINES, Hardware
 from iosim.hardware.record import said
+from iosim.lab.data import committed
 from iosim.lab.data.fusing import costs, structure
 from iosim.layers.architectures import layer
 from iosim.layers.models import config
 from iosim.roofline.roof import LAUNCH, LIMITS, MATRIX, VECTOR, Roof
 from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2
 
+MADE = Path(__file__).with_suffix(".json")
 # Model → how it is called, tokens of context, and its phases.
 MODELS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "bert-large": ("BERT-large", 512, ("training", "prefill")),
@@ -34,7 +42,12 @@ _OF = {MATRIX: "products", VECTOR: "others", L2_DRAM: L2_DRAM, SM_L2: SM_L2}
 
 
 def data() -> dict[str, Any]:
-    """The view's part of the payload.
+    """The view's part of the payload, as `made` gave it."""
+    return committed.read(MADE)
+
+
+def made() -> dict[str, Any]:
+    """The view's data from today's layers and machines.
 
     ``memories`` are words of fast memory, rising, by boundary.  A machine has the place of its own
     there, at SM↔L2 only where a source gives a speed.
@@ -110,3 +123,7 @@ def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str,
 
 def _dtype(machine: Hardware) -> str:
     return next(x for x in SIXTEEN if x in machine.peaks)
+
+
+if __name__ == "__main__":
+    print(f"{MADE.name}: {committed.write(MADE, made()):,} bytes", file=sys.stderr)
