@@ -1,0 +1,194 @@
+"""LRU at every capacity at once: stack distances, in time that hardly grows with the distance.
+
+Mattson et al. 1970: what a fully associative LRU cache of C lines holds are the C lines that were
+touched last, so an access hits where at most C − 1 other lines were touched since its own line
+was.  That number plus one is its *stack distance*.
+
+Every access takes the next slot of a timeline, and a bit marks the slots that are some line's
+last one.  A distance is then the number of marks from the line's last slot on: bits of a word,
+and counts of marks by 8 words, 64 words and 4,096 words.  When the timeline is full, the marked
+slots move to its start (Bennett and Kruskal 1975 count in a tree; Almási et al. 2002 mark as
+here).
+
+Dirty lines follow Thompson and Smith 1989: a line is dirty in the caches of at least so many
+lines, its *level*, which a write makes 1.  Found again at distance s it was written back by
+those from its level up to s − 1 lines.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.cache.jit import jit, popcount
+
+Ints = NDArray[np.int64]
+
+# Slots of the timeline: at least this many, and twice the lines.
+SLOTS = 2**19
+# Slots below a mark's word, 8 words, 64 words, 4,096 words, as shifts.
+WORD, EIGHT, GROUP, BLOCK = 6, 9, 12, 18
+
+
+class Timeline:
+    """The state between chunks.
+
+    Attributes:
+        found: (2, lines + 1): reads and writes by distance; at 0 those of lines never seen before.
+        written: changes of the lines written back, from one capacity to the next.
+    """
+
+    def __init__(self, lines: int) -> None:
+        slots = SLOTS
+        while slots < 2 * lines:
+            slots *= 2
+        self.last = np.full(lines, -1, np.int32)
+        self.owner = np.zeros(slots, np.int32)
+        self.bits = np.zeros(slots >> WORD, np.uint64)
+        self.eights = np.zeros((slots >> EIGHT) + 1, np.int32)
+        self.groups = np.zeros((slots >> GROUP) + 1, np.int32)
+        self.blocks = np.zeros((slots >> BLOCK) + 1, np.int32)
+        self.level = np.zeros(lines, np.int32)
+        self.found = np.zeros((2, lines + 1), np.int64)
+        self.written = np.zeros(lines + 2, np.int64)
+        self.head = 0
+
+    def feed(self, lines: Ints, write: NDArray[np.bool_]) -> None:
+        """Take in a chunk."""
+        self.head = _feed(
+            lines, write, self.head, self.last, self.owner, self.bits, self.eights, self.groups,
+            self.blocks, self.level, self.found, self.written,
+        )  # fmt: skip
+
+    def close(self) -> tuple[Ints, Ints]:
+        """Lines written back, and dirty at the end, in caches of 0, 1, … lines."""
+        flush = np.zeros_like(self.written)
+        seen = self.last >= 0
+        order = np.argsort(-self.last[seen], kind="stable")
+        level = self.level[seen][order].astype(np.int64)
+        depth = np.arange(1, len(order) + 1)
+        dirty = level > 0
+        level, depth = level[dirty], depth[dirty]
+        np.add.at(flush, np.maximum(level, depth), 1)
+        gone = level < depth
+        np.add.at(self.written, level[gone], 1)
+        np.add.at(self.written, depth[gone], -1)
+        return np.cumsum(self.written)[:-1], np.cumsum(flush)[:-1]
+
+
+@jit
+def _compact(
+    head: int,
+    last: NDArray[np.int32],
+    owner: NDArray[np.int32],
+    bits: NDArray[np.uint64],
+    eights: NDArray[np.int32],
+    groups: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+) -> int:
+    """Move the marked slots to the start; returns how many there are."""
+    n = 0
+    for slot in range(head):
+        line = owner[slot]
+        if last[line] == slot:
+            owner[n] = line
+            last[line] = n
+            n += 1
+    bits[:] = 0
+    eights[:] = 0
+    groups[:] = 0
+    blocks[:] = 0
+    for slot in range(n):
+        bits[slot >> WORD] |= np.uint64(1) << np.uint64(slot & 63)
+        eights[slot >> EIGHT] += 1
+        groups[slot >> GROUP] += 1
+        blocks[slot >> BLOCK] += 1
+    return n
+
+
+@jit
+def _marks_from(
+    slot: int,
+    final: int,
+    bits: NDArray[np.uint64],
+    eights: NDArray[np.int32],
+    groups: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+) -> int:
+    """How many slots from `slot` up to `final` are marked, both included."""
+    word, end = slot >> WORD, final >> WORD
+    n: int = popcount(bits[word] >> np.uint64(slot & 63))
+    if word >> 3 == end >> 3:
+        for k in range(word + 1, end + 1):
+            n += popcount(bits[k])
+        return n
+    for k in range(word + 1, ((word >> 3) + 1) << 3):
+        n += popcount(bits[k])
+    word, end = word >> 3, end >> 3
+    if word >> 3 == end >> 3:
+        for k in range(word + 1, end + 1):
+            n += eights[k]
+        return n
+    for k in range(word + 1, ((word >> 3) + 1) << 3):
+        n += eights[k]
+    word, end = word >> 3, end >> 3
+    if word >> 6 == end >> 6:
+        for k in range(word + 1, end + 1):
+            n += groups[k]
+        return n
+    for k in range(word + 1, ((word >> 6) + 1) << 6):
+        n += groups[k]
+    for k in range((word >> 6) + 1, (end >> 6) + 1):
+        n += blocks[k]
+    return n
+
+
+@jit
+def _feed(
+    lines: Ints,
+    write: NDArray[np.bool_],
+    head: int,
+    last: NDArray[np.int32],
+    owner: NDArray[np.int32],
+    bits: NDArray[np.uint64],
+    eights: NDArray[np.int32],
+    groups: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+    level: NDArray[np.int32],
+    found: Ints,
+    written: Ints,
+) -> int:
+    """Take in accesses; returns the next free slot."""
+    for at in range(lines.size):
+        line = lines[at]
+        if head == owner.size:
+            head = _compact(head, last, owner, bits, eights, groups, blocks)
+        slot = last[line]
+        distance = 0
+        if slot >= 0:
+            if slot == head - 1:
+                found[np.int64(write[at]), 1] += 1
+                if write[at]:
+                    level[line] = 1
+                continue
+            distance = _marks_from(slot, head - 1, bits, eights, groups, blocks)
+            bits[slot >> WORD] &= ~(np.uint64(1) << np.uint64(slot & 63))
+            eights[slot >> EIGHT] -= 1
+            groups[slot >> GROUP] -= 1
+            blocks[slot >> BLOCK] -= 1
+            dirty = level[line]
+            if dirty > 0 and dirty < distance:
+                written[dirty] += 1
+                written[distance] -= 1
+                level[line] = distance
+        bits[head >> WORD] |= np.uint64(1) << np.uint64(head & 63)
+        eights[head >> EIGHT] += 1
+        groups[head >> GROUP] += 1
+        blocks[head >> BLOCK] += 1
+        owner[head] = line
+        last[line] = head
+        head += 1
+        if write[at]:
+            level[line] = 1
+        found[np.int64(write[at]), distance] += 1
+    return head

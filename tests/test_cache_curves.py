@@ -1,0 +1,141 @@
+"""Curves over all capacities against caches that are simulated one by one, with lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iosim.cache import opt_stack
+from iosim.cache.curve import curve
+from iosim.cache.stream import of_arrays
+from iosim.errors import InputError
+
+NEVER = 10**9
+
+
+def lru_by_hand(lines, writes, room, covers):
+    """Misses, loads, write-backs and flush in lines, of a list in order of use."""
+    held, dirty = [], set()
+    misses = loads = back = 0
+    for line, write in zip(lines, writes, strict=True):
+        if line in held:
+            held.remove(line)
+        else:
+            misses += 1
+            loads += not (write and covers)
+            if len(held) == room:
+                gone = held.pop(0)
+                back += gone in dirty
+                dirty.discard(gone)
+        held.append(line)
+        if write:
+            dirty.add(line)
+    return misses, loads, back, len(dirty)
+
+
+def opt_by_hand(lines, writes, room, covers, bypass):
+    """Lines that Belady's loads: of those held, the one whose next costly use is last goes."""
+
+    def uses(line, after):
+        for at in range(after, len(lines)):
+            if lines[at] == line:
+                return NEVER if covers and writes[at] else at
+        return NEVER
+
+    held, loads = set(), 0
+    for at, (line, write) in enumerate(zip(lines, writes, strict=True)):
+        if line in held:
+            continue
+        loads += not (write and covers)
+        if len(held) < room:
+            held.add(line)
+            continue
+        last = max(held, key=lambda other: uses(other, at + 1))
+        if bypass and uses(line, at + 1) >= uses(last, at + 1):
+            continue
+        held.remove(last)
+        held.add(line)
+    return loads
+
+
+traces = st.integers(1, 12).flatmap(
+    lambda most: st.lists(st.tuples(st.integers(0, most), st.booleans()), min_size=1, max_size=70)
+)
+
+
+@given(trace=traces, line=st.sampled_from([1, 1, 2, 3]), chunk=st.sampled_from([1, 7, 1000]))
+@settings(max_examples=150, deadline=None)
+def test_lru_at_every_capacity_is_what_a_list_does(trace, line, chunk):
+    at, writes = [a for a, _ in trace], [w for _, w in trace]
+    found = curve(of_arrays(at, writes, chunk=chunk), line_words=line)
+    lines = [a // line for a in at]
+    for room in range(1, max(lines) + 3):
+        by_hand = lru_by_hand(lines, writes, room, line == 1)
+        step = found.step(room * line)
+        mine = (
+            found.misses[step], found.loads[step] // line, found.write_backs[step] // line,
+            found.flush[step] // line,
+        )  # fmt: skip
+        assert mine == by_hand, room
+
+
+@given(trace=traces, line=st.sampled_from([1, 1, 2, 3]), bypass=st.booleans(),
+       block=st.sampled_from([2, 3, 128]))  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_opt_at_every_capacity_is_what_belady_does(trace, line, bypass, block):
+    at, writes = [a for a, _ in trace], [w for _, w in trace]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opt_stack, "ENTRIES", block)
+        found = curve(of_arrays(at, writes), "opt-bypass" if bypass else "opt", line_words=line)
+    lines = [a // line for a in at]
+    for room in range(1, max(lines) + 3):
+        assert found.loads_at(room * line) == line * opt_by_hand(
+            lines, writes, room, line == 1, bypass
+        ), room
+
+
+def test_a_timeline_that_fills_up_is_compacted(monkeypatch):
+    from iosim.cache import lru_stack
+
+    rng = np.random.default_rng(3)
+    at = np.concatenate([rng.integers(0, 300, 3000), np.arange(300), rng.zipf(1.3, 3000) % 300])
+    writes = rng.random(at.size) < 0.3
+    whole = curve(of_arrays(at, writes))
+    monkeypatch.setattr(lru_stack, "SLOTS", 64)
+    short = curve(of_arrays(at, writes))
+    for name in ("capacities", "misses", "loads", "write_backs", "flush"):
+        assert (getattr(whole, name) == getattr(short, name)).all(), name
+    for room in (1, 5, 64, 65, 200, 299, 300):
+        misses, loads, back, flush = lru_by_hand(at.tolist(), writes.tolist(), room, True)
+        step = whole.step(room)
+        assert (whole.misses[step], whole.loads[step]) == (misses, loads)
+        assert (whole.write_backs[step], whole.flush[step]) == (back, flush)
+
+
+def test_long_distances_are_counted_over_all_levels():
+    # A sweep over 300,000 lines, twice: every distance is 300,000, over several blocks of marks.
+    n = 300_000
+    found = curve(of_arrays(np.tile(np.arange(n), 2)))
+    assert found.capacities.tolist() == [1, n]
+    assert found.loads.tolist() == [2 * n, n]
+    back = curve(of_arrays(np.concatenate([np.arange(n), np.arange(n)[::-1]])))
+    assert back.loads_at(1000) == 2 * n - 1000
+    assert back.loads_at(n // 2 + 7) == 2 * n - (n // 2 + 7)
+
+
+def test_what_cannot_be_drawn_is_refused_in_one_line():
+    stream = of_arrays([0, 1, 2])
+    with pytest.raises(InputError, match="no curve of policy 'fifo' in one pass"):
+        curve(stream, "fifo")
+    with pytest.raises(InputError, match="under one line of 8"):
+        curve(stream, line_words=8).loads_at(7)
+    long = type(stream)(stream.chunks, 3, 10**10)
+    with pytest.raises(InputError, match="OPT looks ahead"):
+        curve(long, "opt")
+
+
+def test_an_empty_stream_has_a_curve():
+    found = curve(of_arrays(np.empty(0, np.int64)))
+    assert found.loads.tolist() == [0]
