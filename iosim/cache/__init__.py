@@ -4,6 +4,20 @@ Independent of the machine, the formulas and the GPU: a stream is one more fold 
 a cache one more consumer of a stream.
 """
 
+from iosim.cache.policies import POLICIES, Policy
+from iosim.cache.record import Cache, Traffic
+from iosim.cache.replaying import replay, replay_many
 from iosim.cache.stream import Accesses, Region, Stream, of_arrays
 
-__all__ = ["Accesses", "Region", "Stream", "of_arrays"]
+__all__ = [
+    "POLICIES",
+    "Accesses",
+    "Cache",
+    "Policy",
+    "Region",
+    "Stream",
+    "Traffic",
+    "of_arrays",
+    "replay",
+    "replay_many",
+]

@@ -1,0 +1,106 @@
+"""One text, compiled with numba where it is installed, and plain Python otherwise.
+
+A loop is written once, over functions that it names and does not know: `with_names` puts them in
+its globals.  `compiled` does the same with every function that it calls, and compiles all; LLVM
+then puts the small ones in place.  What was compiled is kept on disk, under a name that holds a
+digest of all texts it came from, so that an edited policy is compiled again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+Function = Callable[..., Any]
+
+# Accesses that plain Python replays in the time that numba takes to load, or to compile.
+SHORT = 200_000
+
+
+def available() -> bool:
+    """Whether numba is installed."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def worth(accesses: int) -> bool:
+    """Whether so many accesses go faster compiled, the loading of numba included."""
+    return accesses > SHORT and available()
+
+
+def with_names(function: Function, **names: Function) -> FunctionType:
+    """A function of the same text, in whose text some global names mean something else.
+
+    >>> def twice(x): return other(other(x))
+    >>> with_names(twice, other=lambda x: x + 1)(0)
+    2
+    """
+    assert isinstance(function, FunctionType)
+    made = FunctionType(function.__code__, function.__globals__ | names, function.__name__)
+    made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    made.__module__, made.__doc__ = function.__module__, function.__doc__
+    made.__qualname__ = function.__qualname__
+    return made
+
+
+@functools.cache
+def compiled(function: Function, **names: Function) -> Function:
+    """A function compiled by numba, with all functions that it calls.
+
+    Args:
+        function: of a module; its text is in what numba knows.
+        names: functions to put in place of its global names.
+    """
+    import numba
+
+    made = with_names(function, **names)
+    made.__qualname__ += f"_{_digest(made)}"
+    for name, inner in _called(made):
+        made.__globals__[name] = _inner(inner)
+    done: Function
+    try:
+        done = numba.njit(cache=True, nogil=True)(made)
+    except RuntimeError:  # nowhere to keep it
+        done = numba.njit(nogil=True)(made)
+    return done
+
+
+@functools.cache
+def _inner(function: FunctionType) -> Function:
+    import numba
+
+    made = with_names(function)
+    for name, inner in _called(made):
+        made.__globals__[name] = _inner(inner)
+    done: Function = numba.njit(forceinline=True)(made)
+    return done
+
+
+def _called(function: FunctionType) -> list[tuple[str, FunctionType]]:
+    """The functions among the globals that a function's text names."""
+    found = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
+    return [(name, x) for name, x in found if isinstance(x, FunctionType)]
+
+
+def _digest(function: FunctionType) -> str:
+    """A digest of a function's text, of the constants that it names, and of all it calls."""
+    code = function.__code__
+    named = {x: function.__globals__.get(x) for x in code.co_names}
+    constants = {name: x for name, x in named.items() if isinstance(x, int | float)}
+    inner = [_digest(f) for _, f in _called(function)]
+    whole = repr((code.co_code, code.co_consts, code.co_names, constants, inner))
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def as_lists(arrays: Any) -> Any:
+    """Arrays, also in tuples, as lists of Python's own numbers: what plain loops are fastest on."""
+    if isinstance(arrays, np.ndarray):
+        return arrays.tolist()
+    if isinstance(arrays, tuple):
+        return tuple(as_lists(x) for x in arrays)
+    return arrays

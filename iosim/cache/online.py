@@ -1,0 +1,139 @@
+"""A cache whose policy knows only the past: one loop over the accesses, for all such policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iosim.cache.compiled import as_lists, compiled, with_names
+from iosim.cache.policies import POLICIES
+from iosim.cache.policies.base import Cells, Shape, State
+from iosim.cache.record import Cache, Traffic
+from iosim.cache.stream import Accesses
+
+ABSENT, CLEAN, DIRTY = 0, 1, 2
+# What the loop counts, by place.
+MISSES, FILLS, EVICTED, THROUGH = range(4)
+
+
+def hit(state: State, s: int, line: int) -> None:
+    """A policy's function stands here; so for `enter` and `evict`."""
+    raise NotImplementedError
+
+
+def enter(state: State, s: int, line: int) -> None:
+    """See `hit`."""
+    raise NotImplementedError
+
+
+def evict(state: State, s: int) -> int:
+    """See `hit`."""
+    raise NotImplementedError
+
+
+def _loop(
+    address: Cells, write: Cells, count: int,
+    units: int, shift: int, sets: int, mask: int,
+    shifts: bool, masks: bool, covers: bool, through: bool,
+    status: Cells, room: Cells, state: State, counts: Cells,
+) -> None:  # fmt: skip
+    """Replay a chunk.
+
+    Args:
+        address, write: of each access.
+        count: how many.
+        units: addresses in a line.
+        shift: log2 of units.
+        sets: how many; the sets' entries come before the lines'.
+        mask: sets - 1.
+        shifts, masks: whether units and sets are powers of two, so that nothing is divided.
+        covers: whether a write fills its whole line, which then is not read before.
+        through: whether writes go to slow memory at once, and misses around the cache.
+        status: of each line: absent, clean or dirty.
+        room: of each set, how many lines may enter before one must leave.
+        state: the policy's.
+        counts: misses, lines read, dirty lines evicted, writes that went through; added to.
+    """
+    misses = fills = evicted = passed = 0
+    for i in range(count):
+        line = address[i] >> shift if shifts else address[i] // units
+        s = line & mask if masks else line % sets
+        line += sets
+        w = write[i]
+        was = status[line]
+        if was:
+            hit(state, s, line)
+            if w:
+                if through:
+                    passed += 1
+                else:
+                    status[line] = DIRTY
+        else:
+            misses += 1
+            if w and through:
+                passed += 1
+                continue
+            if room[s]:
+                room[s] -= 1
+            else:
+                victim = evict(state, s)
+                evicted += status[victim] == DIRTY
+                status[victim] = ABSENT
+            enter(state, s, line)
+            if w:
+                status[line] = DIRTY
+                fills += not covers
+            else:
+                status[line] = CLEAN
+                fills += 1
+    counts[MISSES] += misses
+    counts[FILLS] += fills
+    counts[EVICTED] += evicted
+    counts[THROUGH] += passed
+
+
+class Online:
+    """A cache that takes in a stream chunk by chunk."""
+
+    def __init__(self, cache: Cache, *, lines: int, units: int, covers: bool, fast: bool) -> None:
+        policy = POLICIES[cache.policy]
+        ways = cache.lines // cache.sets
+        build = compiled if fast else with_names
+        arrays = (
+            np.zeros(cache.sets + lines, np.uint8),
+            np.full(cache.sets, ways, np.uint32),
+            policy.start(Shape(cache.sets, ways, lines, cache.seed)),
+            np.zeros(4, np.int64),
+        )
+        self._cache = cache
+        self._accesses = 0
+        self._fast = fast
+        self._arrays: Any = arrays if fast else as_lists(arrays)
+        self._loop = build(_loop, hit=policy.hit, enter=policy.enter, evict=policy.evict)
+        sizes = units, units.bit_length() - 1, cache.sets, cache.sets - 1
+        self._sizes: Any = tuple(map(np.uint64, sizes)) if fast else sizes
+        powers = units & (units - 1) == 0, cache.sets & (cache.sets - 1) == 0
+        self._marks = *powers, covers, cache.write == "through"
+
+    def feed(self, chunk: Accesses) -> None:
+        """Take in a chunk."""
+        count = chunk.address.size
+        self._accesses += count
+        given: Any = (chunk.address.view(np.uint64), chunk.write, np.uint64(count))
+        if not self._fast:
+            given = (chunk.address.tolist(), chunk.write.tolist(), count)
+        self._loop(*given, *self._sizes, *self._marks, *self._arrays)
+
+    def traffic(self) -> Traffic:
+        """What it moved so far, and what a flush would write now."""
+        status, _, _, counts = self._arrays
+        words = self._cache.line_words
+        dirty = int(np.count_nonzero(np.asarray(status, np.uint8) == DIRTY))
+        return Traffic(
+            accesses=self._accesses,
+            misses=int(counts[MISSES]),
+            loads=int(counts[FILLS]) * words,
+            write_backs=int(counts[EVICTED]) * words + int(counts[THROUGH]),
+            flush=dirty * words,
+        )

@@ -1,0 +1,150 @@
+"""Caches that manage themselves, against simulators of lists and dicts that share no code."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from iosim.cache import Cache, Stream, Traffic, of_arrays, replay_many
+from iosim.cache.compiled import available
+from iosim.errors import InputError
+
+FAST = pytest.param(
+    True, marks=pytest.mark.skipif(not available(), reason="numba is not installed")
+)
+Trace = list[tuple[int, bool]]
+
+
+def trace(seed: int, addresses: int = 40, length: int = 400) -> Trace:
+    """Reads and writes: some scattered, some in runs, some to a few favourites."""
+    draw = random.Random(seed)
+    out: Trace = []
+    while len(out) < length:
+        start = draw.randrange(addresses)
+        run = draw.choice([1, 1, 1, 5, 12])
+        if draw.random() < 0.4:
+            start, run = draw.randrange(1 + addresses // 8), 1
+        mark = draw.random()
+        out += [((start + k) % addresses, draw.random() < mark) for k in range(run)]
+    return out[:length]
+
+
+def as_stream(accesses: Trace, chunk: int = 64) -> Stream:
+    return of_arrays(
+        np.array([a for a, _ in accesses], np.int64), [w for _, w in accesses], chunk=chunk
+    )
+
+
+class Order:
+    """A set's order, for the dumb simulator: told of what happens, asked who leaves."""
+
+    def __init__(self, ways: int) -> None:
+        self.ways = ways
+        self.queue: list[int] = []
+
+    def hit(self, line: int) -> None: ...
+
+    def enter(self, line: int) -> None:
+        self.queue.append(line)
+
+    def leave(self) -> int:
+        return self.queue.pop(0)
+
+
+class Recent(Order):
+    def hit(self, line: int) -> None:
+        self.queue.remove(line)
+        self.queue.append(line)
+
+
+ORDERS = {"lru": Recent}
+
+
+def dumb(accesses: Trace, cache: Cache) -> Traffic:
+    """One access after the other, words moved as they are moved."""
+    sets = cache.capacity // cache.line_words // (cache.ways or cache.capacity // cache.line_words)
+    ways = cache.capacity // cache.line_words // sets
+    orders = [ORDERS[cache.policy](ways) for _ in range(sets)]
+    dirty: list[dict[int, bool]] = [{} for _ in range(sets)]
+    misses = loads = back = 0
+    for address, write in accesses:
+        line = address // cache.line_words
+        order, there = orders[line % sets], dirty[line % sets]
+        through = write and cache.write == "through"
+        back += through
+        if line in there:
+            order.hit(line)
+            there[line] |= write and not through
+            continue
+        misses += 1
+        if through:
+            continue
+        if len(there) == ways:
+            back += cache.line_words * there.pop(order.leave())
+        order.enter(line)
+        there[line] = write
+        if not write or cache.line_words > 1:
+            loads += cache.line_words
+    flush = cache.line_words * sum(sum(there.values()) for there in dirty)
+    return Traffic(
+        accesses=len(accesses), misses=misses, loads=loads, write_backs=back, flush=flush
+    )
+
+
+def caches(policy: str) -> list[Cache]:
+    """Capacities, lines, ways and both ways of writing."""
+    shapes = [(1, 1, None), (4, 1, None), (16, 1, None), (64, 1, None), (12, 3, None),
+              (16, 4, None), (8, 1, 2), (12, 1, 4), (24, 3, 1), (32, 4, 2)]  # fmt: skip
+    return [
+        Cache(capacity=c, line_words=b, ways=w, policy=policy, write=mode)
+        for c, b, w in shapes
+        for mode in ("back", "through")
+    ]
+
+
+@pytest.mark.parametrize("fast", [False, FAST])
+@pytest.mark.parametrize("policy", ORDERS)
+def test_replays_are_those_of_the_dumb_simulator(policy: str, fast: bool) -> None:
+    for seed in range(12):
+        accesses = trace(seed)
+        many = caches(policy)
+        found = replay_many(as_stream(accesses), many, fast=fast)
+        for cache, traffic in zip(many, found, strict=True):
+            assert traffic == dumb(accesses, cache), (seed, cache)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"capacity": 3, "line_words": 4}, "capacity 3 is under one line of 4 words: give 4"),
+        ({"capacity": 0}, "capacity 0 is under one line of 1 words: give 1 or more"),
+        ({"capacity": 10, "line_words": 4}, "lines of 4 words don't divide a capacity of 10 words: "
+         "give a capacity of 8 or 12 words, or other lines"),
+        ({"capacity": 100, "ways": 8}, "8 ways don't divide 100 lines .100 words.: give a capacity "
+         "of 96 or 104 words, or other ways"),
+        ({"capacity": 8, "line_words": 4, "ways": 4}, "give a capacity of 16 words, or other ways"),
+        ({"capacity": 8, "policy": "lur"}, "unknown policy 'lur': did you mean 'lru'"),
+        ({"capacity": 8, "write": "around"}, "write 'around': give 'back' or 'through'"),
+        ({"capacity": 8.5}, "capacity=8.5 is no whole number"),
+        ({"capacity": 8, "ways": 0}, "ways=0: give 1 or more"),
+        ({"capacity": 8, "line_words": 0}, "line_words=0: give 1 or more"),
+        ({"capacity": 8, "bypass": True}, "lru can't bypass"),
+    ],
+)  # fmt: skip
+def test_caches_that_make_no_sense(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        Cache(**given)  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)
+
+
+def test_traffic_is_a_value() -> None:
+    a = Traffic(accesses=3, misses=2, loads=2, write_backs=1)
+    assert eval(repr(a)) == a
+    assert a + Traffic(flush=4) == Traffic(accesses=3, misses=2, loads=2, write_backs=1, flush=4)
+    assert (a + Traffic(flush=4)).words == 7
+    with pytest.raises(TypeError):
+        a + 1  # type: ignore[operator]
+    cache = Cache(capacity=64, line_words=4, ways=2)
+    assert eval(repr(cache)) == cache
