@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import operator
 import zlib
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 import iosim
 from iosim.algorithms import ALGORITHMS, algorithm
+from iosim.errors import InputError
 from iosim.lab.data.traced import traced_sizes
-from iosim.lab.data.watch import FIELDS, KINDS, data, data_of
+from iosim.lab.data.watch import FIELDS, KINDS, _fills, data, data_of
 from iosim.lab.programs import algorithm_data
 from iosim.problem import Attention, Problem
 from iosim.problem.paged import PagedAttention
@@ -52,7 +54,9 @@ def problems(draw: st.DrawFn) -> Attention:
     return Attention(
         draw(st.integers(1, 30)), draw(st.integers(1, 9)), group * kv_heads,
         N_k=draw(st.one_of(st.none(), st.integers(1, 30))),
-        kv_heads=draw(st.sampled_from((None, kv_heads))), **mask,
+        d_v=draw(st.one_of(st.none(), st.integers(1, 9))),
+        kv_heads=draw(st.sampled_from((None, kv_heads))), sinks=draw(st.integers(0, 5)),
+        align=draw(st.sampled_from(("lower right", "upper left"))), **mask,
     )  # fmt: skip
 
 
@@ -60,7 +64,8 @@ def problems(draw: st.DrawFn) -> Attention:
 def test_sizes_follow_from_what_is_typed(problem: Attention) -> None:
     left, right = problem.limits
     typed = {"N": problem.N, "d": problem.d, "heads": problem.heads, "N_k": problem.keys,
-             "kv_heads": problem.groups, "left": left or 0, "right": right or 0}  # fmt: skip
+             "kv_heads": problem.groups, "left": left or 0, "right": right or 0,
+             "d_v": problem.values, "sinks": problem.sinks}  # fmt: skip
     told = json.loads(json.dumps(traced_sizes(Attention, problem.form)))
     assert {name: value(x, typed) for name, x in told.items()} == problem.sizes
 
@@ -80,7 +85,8 @@ def test_every_schedule_travels_that_needs_no_data(told: dict[str, Any]) -> None
     names = [x for x in ALGORITHMS if algorithm(x).problem.kind in KINDS]
     assert [x["name"] for x in told["schedules"]] == names
     for x in told["schedules"]:
-        assert {*x["fields"], *x["options"]} - {"causal"} <= FIELDS.keys()
+        assert {*x["fields"], *x["options"]} - {"causal", "align"} <= FIELDS.keys()
+        assert {*x["options"]} <= {*told["options"], "causal", "left", "right"}
         assert all(set(x["needs"]) <= set(form.split()) for form in x["forms"])
 
 
@@ -90,6 +96,12 @@ def test_every_schedule_travels_that_needs_no_data(told: dict[str, Any]) -> None
         ("", Attention(64, 8)),
         ("causal", Attention(64, 8, causal=True)),
         ("causal left", Attention(64, 8, causal=True, window=(5, None))),
+        ("d_v", Attention(64, 8, d_v=4)),
+        ("causal left sinks", Attention(64, 8, causal=True, window=(5, None), sinks=2)),
+        (
+            "N_k align causal d_v kv_heads",
+            Attention(64, 8, 4, N_k=9, d_v=3, kv_heads=2, causal=True, align="upper left"),
+        ),
         ("N_k kv_heads left right", Attention(64, 8, 4, N_k=9, kv_heads=2, window=(1, 1))),
     ],
 )
@@ -130,3 +142,81 @@ def test_an_instance_with_a_block_mask_takes_it_along() -> None:
     marked = {"blocks": np.eye(2, dtype=bool)}
     instance = iosim.bind(entry.program, sizes, {"B_r": 4, "B_c": 4}, marked)
     assert data_of(instance)["start"]["blocks"] == {"blocks": [[True, False], [False, True]]}
+
+
+OF_KIND = {"size": st.integers(1, 12), "count": st.integers(1, 5), "flag": st.just(True)}
+
+
+@st.composite
+def filled(draw: st.DrawFn) -> tuple[str, Problem, Problem]:
+    """A schedule, a problem, and the same one with some of the schedule's fills given."""
+    known = [x for x in ALGORITHMS if algorithm(x).problem.kind == "attention"]
+    name = draw(st.sampled_from(known))
+    of = algorithm(name)
+    options = {x.name: x for x in of.problem.options() if x.name not in of.lacks}
+    sizes = {"N": draw(OF_KIND["size"]), "d": draw(st.integers(1, 5)), "heads": 4}
+    chosen = {*of.needs, *draw(st.sets(st.sampled_from(sorted(options))))}
+    given = {x: draw(OF_KIND[options[x].kind]) for x in chosen if options[x].kind in OF_KIND}
+    if "kv_heads" in given:
+        given["kv_heads"] = draw(st.sampled_from((1, 2, 4)))
+    if "window" in chosen:
+        limits = draw(st.integers(0, 9)), draw(st.sampled_from((None, 0, 3)))
+        given["window"] = limits
+    if "align" in chosen:
+        given["align"] = draw(st.sampled_from(options["align"].choices))
+    plain = of.problem(**sizes, **given)
+    whole = plain.told | {"N_k": plain.keys, "d_v": plain.values, "kv_heads": plain.groups}
+    fills = [x for x in _fills(of) if x != "sinks"]  # 0 sinks are no form of their own
+    more = {x: whole[x] for x in draw(st.sets(st.sampled_from(fills)))}
+    return name, plain, of.problem(**{**sizes, **given, **more})
+
+
+@given(filled(), st.data())
+def test_what_may_be_given_too_changes_no_word(
+    case: tuple[str, Problem, Problem], data: st.DataObject
+) -> None:
+    """Which is why a set of options without a program of its own can be watched."""
+    name, plain, more = case
+    programs = [algorithm(name).program_for(x) for x in (plain, more)]
+    tiles = {p.name: data.draw(st.integers(p.least, 14)) for p in programs[0].params}
+    try:
+        one = iosim.bind(programs[0], plain.sizes, tiles)
+    except InputError:  # tiles that cut what may not be cut
+        return
+    other = iosim.bind(programs[1], more.sizes, tiles)
+    assert iosim.count(one) == iosim.count(other)
+    assert iosim.peak(one) == iosim.peak(other)
+
+
+def test_no_sinks_are_as_if_none_were_given(told: dict[str, Any]) -> None:
+    """A program with sinks, with 0 of them, moves the words of one without."""
+    for name in ("naive", "flash2", "flash2_chunked", "grouped_rows"):
+        of = algorithm(name)
+        given: dict[str, Any] = {"kv_heads": 2} if of.needs else {}
+        for N, left in itertools.product((5, 8), (0, 2, 9)):
+            plain = Attention(N, 3, 2, window=(left, 1), **given)
+            sinks = Attention(N, 3, 2, window=(left, 1), sinks=1, **given)
+            programs = [of.program_for(x) for x in (plain, sinks)]
+            tiles = {p.name: max(p.least, 3) for p in programs[0].params}
+            one = iosim.bind(programs[0], plain.sizes, tiles)
+            other = iosim.bind(programs[1], plain.sizes | {"sinks": 0}, tiles)
+            assert iosim.count(one) == iosim.count(other)
+            assert iosim.peak(one) == iosim.peak(other)
+
+
+def test_every_set_of_options_can_be_watched(told: dict[str, Any]) -> None:
+    """Each set that a schedule takes has a program, or one that is given more."""
+    for entry in told["schedules"]:
+        of = algorithm(entry["name"])
+        names = [x for x in told["options"] if x in entry["options"] or x in of.needs]
+        forms = [set(x.split()) for x in entry["forms"]]
+        for mask in told["masks"].values():
+            if not {*mask} <= {*entry["options"]}:
+                continue
+            for n in range(len(names) + 1):
+                for some in itertools.combinations(names, n):
+                    given = {*mask, *some, *of.needs} - {*entry["fields"]}
+                    if ("sinks" in given and "left" not in mask) or ("align" in given and not mask):
+                        continue
+                    more = [x - given for x in forms if given <= x]
+                    assert any(x <= {*entry["fills"]} for x in more), (entry["name"], given)

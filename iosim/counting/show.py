@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 from iosim.counting.closed import moved
@@ -36,12 +36,21 @@ def show(program: Program, instance: Instance | None = None) -> str:
     if instance is not None:
         sizes = ", ".join(f"{name} = {value:,}" for name, value in instance.values)
         lines.insert(1, (f"  with {sizes}", ""))
-    width = min(max((len(code) for code, note in lines if note), default=0) + 2, 60)
-    text = "\n".join(f"{code:<{width}}{note}".rstrip() for code, note in lines) + "\n"
+    text = in_columns(lines)
     if signs := legend(program, text):
         wide = max(len(sign) for sign, _ in signs)
         text += "signs\n" + "".join(f"  {sign:<{wide}}  {meaning}\n" for sign, meaning in signs)
     return text
+
+
+def in_columns(lines: Sequence[tuple[str, str]]) -> str:
+    """Lines of a listing as text: code, and beside it the notes.
+
+    >>> in_columns([("free x", "# 4 words"), ("done", "")])
+    'free x  # 4 words\\ndone\\n'
+    """
+    width = min(max((len(code) for code, note in lines if note), default=0) + 2, 60)
+    return "\n".join(f"{code:<{width}}{note}".rstrip() for code, note in lines) + "\n"
 
 
 def listing(program: Program, instance: Instance | None = None) -> Iterator[tuple[str, str]]:

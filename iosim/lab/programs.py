@@ -24,7 +24,7 @@ from iosim.algorithms import ALGORITHMS, Algorithm, algorithm
 from iosim.counting.closed import Level, close
 from iosim.counting.legend import legend
 from iosim.counting.poly import Atom, Poly, Sum
-from iosim.counting.show import listing, show
+from iosim.counting.show import in_columns, listing
 from iosim.errors import InputError
 from iosim.problem import PROBLEMS, Form, Problem
 from iosim.program.canonical import as_data
@@ -65,6 +65,7 @@ def program_data(program: Program, says: str = "", options: tuple[str, ...] = ()
         says = algorithm(program.name).title
     table = _Atoms()
     closed = close(program)
+    lines = list(listing(program))
     told = {
         "version": VERSION,
         "name": program.name,
@@ -73,8 +74,8 @@ def program_data(program: Program, says: str = "", options: tuple[str, ...] = ()
         "sizes": _sizes(program),
         "roles": _roles(program),
         "tree": as_data(program),
-        "listing": _listing(program),
-        "signs": [list(line) for line in legend(program, show(program))],
+        "listing": _listing(program, lines),
+        "signs": [list(line) for line in legend(program, in_columns(lines))],
         "masks": {
             name: [{"axis": side.axis, "step": side.step} for side in sides]
             for name, sides in masks(program).items()
@@ -166,11 +167,11 @@ def _roles(program: Program) -> dict[str, str]:
     }
 
 
-def _listing(program: Program) -> list[dict[str, Any]]:
+def _listing(program: Program, lines: list[tuple[str, str]]) -> list[dict[str, Any]]:
     places: Iterator[list[int]] = itertools.chain([[]], _paths(program.body, []))
     return [
         {"code": code, "note": note, "path": path}
-        for (code, note), path in zip(listing(program), places, strict=True)
+        for (code, note), path in zip(lines, places, strict=True)
     ]
 
 

@@ -53,11 +53,12 @@ class Attention(SharedHeads, BaseProblem):
     N: int = axis("sequence length", letters="ij")
     d: int = axis("head dimension", letters="xy")
     heads: int = axis("batch × heads", letters="h", default=1)
-    N_k: int | None = option("keys (default: N)", "size")
-    d_v: int | None = option("head dimension of V and O (default: d)", "size")
+    N_k: int | None = option("keys (default: N)", "size", follows="N")
+    d_v: int | None = option("head dimension of V and O (default: d)", "size", follows="d")
     kv_heads: int | None = option(
-        "heads of K and V, a divisor of heads (default: heads)", "size", divides="heads"
-    )
+        "heads of K and V, a divisor of heads (default: heads)", "size",
+        divides="heads", follows="heads",
+    )  # fmt: skip
     causal: bool = option("a row sees no column after its own", "flag", default=False)
     window: tuple[int | None, int | None] | None = option(
         "columns that a row sees to the left and to the right of its own", "limits"

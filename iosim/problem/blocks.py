@@ -48,10 +48,11 @@ class BlockSparse(SharedHeads, BaseProblem):
     N_k: int = axis("keys", letters="j")
     d: int = axis("head dimension", letters="xy")
     heads: int = axis("batch × heads", letters="h", default=1)
-    d_v: int | None = option("head dimension of V and O (default: d)", "size")
+    d_v: int | None = option("head dimension of V and O (default: d)", "size", follows="d")
     kv_heads: int | None = option(
-        "heads of K and V, a divisor of heads (default: heads)", "size", divides="heads"
-    )
+        "heads of K and V, a divisor of heads (default: heads)", "size",
+        divides="heads", follows="heads",
+    )  # fmt: skip
     causal: bool = option("a row sees no column after its own", "flag", default=False)
 
     kind: ClassVar[str] = "block-sparse"

@@ -114,6 +114,7 @@ class Option:
         default: the field's value where it is not given.
         choices: of a choice.
         divides: the size of which this one is a divisor; "" for none.
+        follows: the size that it is where it is not given; "" for none.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Option:
     default: Any = None
     choices: tuple[str, ...] = ()
     divides: str = ""
+    follows: str = ""
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -142,9 +144,10 @@ def option(
     default: Any = None,
     choices: tuple[str, ...] = (),
     divides: str = "",
+    follows: str = "",
 ) -> Any:
     """Declare a field of a problem as an option; arguments as for `Option`."""
-    told = {"says": says, "kind": kind, "choices": choices, "divides": divides}
+    told = {"says": says, "kind": kind, "choices": choices, "divides": divides, "follows": follows}
     return field(default=default, kw_only=True, metadata=told)
 
 

@@ -39,6 +39,7 @@ class Case:
     sizes: dict[str, int]
     options: tuple[str, ...] = ()
     link: str = ""
+    given: tuple[tuple[str, Any], ...] = ()  # options, in Python
 
     @property
     def hash(self) -> str:
@@ -52,17 +53,14 @@ class Case:
     @property
     def words(self) -> list[str]:
         """Arguments of `iosim count`."""
-        dashed = {"N_k": "--N-k", "kv_heads": "--kv-heads"}
-        sizes = (w for k, v in self.sizes.items() for w in (dashed.get(k, f"--{k}"), str(v)))
+        sizes = (w for k, v in self.sizes.items() for w in (f"--{k.replace('_', '-')}", str(v)))
         return [self.schedule, *sizes, *self.options]
 
     def instance(self, tiles: dict[str, int]) -> Instance:
         """The same in Python."""
         kind = iosim.algorithm(self.schedule).problem
         given: dict[str, Any] = {k: v for k, v in self.sizes.items() if k != "M"}
-        if self.options:
-            given["causal"] = True
-        problem = kind(**given)
+        problem = kind(**given, **dict(self.given))
         program = iosim.algorithm(self.schedule).program_for(problem)
         return iosim.bind(program, problem.sizes, tiles)
 
@@ -76,7 +74,25 @@ CASES = [
     Case("decode", {"N": 1, "d": 8, "heads": 4, "N_k": 99, "kv_heads": 2, "M": 300}),
     Case("matmul", {"m": 30, "n": 31, "k": 7, "M": 64}),
     Case("copy", {"n": 100, "M": 7}),
-    Case("flash2", {"N": 100, "d": 8, "M": 500}, ("--causal",), "&mask=causal"),
+    Case(
+        "flash2", {"N": 100, "d": 8, "M": 500}, ("--causal",), "&mask=causal", (("causal", True),)
+    ),
+    Case("flash2", {"N": 50, "d": 8, "d_v": 3, "M": 300}),
+    Case("naive", {"N": 40, "d": 4, "heads": 4, "kv_heads": 2, "d_v": 9, "M": 300}),
+    Case(
+        "flash2",
+        {"N": 60, "d": 4, "sinks": 5, "M": 300},
+        ("--causal", "--window", "9,"),
+        "&mask=causal window&left=9",
+        (("causal", True), ("window", (9, None))),
+    ),
+    Case(
+        "flash1",
+        {"N": 30, "N_k": 47, "d": 4, "d_v": 6, "sinks": 2, "M": 400},
+        ("--window", "6,3", "--align", "upper-left"),
+        "&mask=window&left=6&right=3&align=upper left",
+        (("window", (6, 3)), ("align", "upper left")),
+    ),
     Case("grouped_rows", {"N": 30, "d": 8, "heads": 4, "kv_heads": 2, "M": 500}),
 ]
 
@@ -272,6 +288,122 @@ def test_bad_input_is_said_beside_its_field(
     assert says in message.text_content()
     assert box.get_attribute("aria-invalid") == "true"
     assert counters(page) == before
+
+
+@pytest.mark.parametrize(
+    ("hash", "field", "typed", "says"),
+    [
+        ("&d_v=4", "d_v", "0", "it is at least 1"),
+        ("&d_v=4", "d_v", "wide", "d_v is a whole number"),
+        ("&mask=causal window&left=9", "sinks", "1.5", "sinks is a whole number"),
+        ("&mask=causal window&left=9", "sinks", "100000", "it is at most 65,536"),
+    ],
+)
+def test_bad_options_are_said_beside_their_field(
+    hash: str, field: str, typed: str, says: str, open_view: Open
+) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=200&at=30" + hash)
+    before = counters(page)
+    box = page.get_by_label(field, exact=True)
+    box.fill(typed)
+    assert says in page.locator(f"#{box.get_attribute('id')}-says").text_content()
+    assert counters(page) == before
+
+
+def test_options_are_where_they_say_something(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=200")
+    sinks, align = page.get_by_label("sinks", exact=True), choice(page, "align")
+    assert (sinks.count(), align.count()) == (0, 0)
+    choice(page, "A row sees").select_option("causal")
+    assert (sinks.count(), align.count()) == (0, 1)
+    choice(page, "A row sees").select_option("window")
+    assert (sinks.count(), align.count()) == (1, 1)
+    page.get_by_role("button", name="d_v", exact=True).click()
+    box = page.get_by_label("d_v", exact=True)
+    assert box.input_value() == "8"
+    box.fill("5")
+    sinks.fill("3")
+    until(page, lambda: "d_v=5" in page.url and "sinks=3" in page.url)
+    align.select_option("upper left")
+    assert "moves the same words" in page.locator(".heading").text_content()
+    # A schedule that takes no window takes its sinks back.
+    choice(page, "Schedule").select_option("flash2_keep")
+    assert sinks.count() == 0
+    assert page.locator(".fields .wrong").count() == 0
+    assert box.input_value() == "5"
+
+
+def cells(page: Any) -> list[list[bool]]:
+    """The block mask that the page draws."""
+    rows = page.locator(".marked [role=row]").evaluate_all(
+        "xs => xs.map(x => [...x.children].map(y => y.getAttribute('aria-selected') === 'true'))"
+    )
+    return [list(row) for row in rows]
+
+
+def blocks_counted(page: Any, tmp_path: Path, words: list[str]) -> dict[str, int]:
+    """What `iosim count` says of the mask and the tiles that the page shows."""
+    np.save(tmp_path / "mask.npy", np.array(cells(page)))
+    chosen = ",".join(f"{k}={v}" for k, v in tiles(page).items())
+    counted = told("count", "block_sparse", *words, "--tiles", chosen,
+                   "--mask", f"blocks={tmp_path / 'mask.npy'}")  # fmt: skip
+    return {
+        f"{way} {tensor}": n for way, by in counted["by_tensor"].items() for tensor, n in by.items()
+    }
+
+
+def test_blocks_are_chosen_and_drawn(open_view: Open, tmp_path: Path) -> None:
+    page = open_view("watch", hash="?algo=block_sparse&N=64&N_k=80&d=4&M=400")
+    words = ["--N", "64", "--N-k", "80", "--d", "4", "--M", "400"]
+    names = choice(page, "Marked blocks").locator("option").all_text_contents()
+    for name in names:
+        choice(page, "Marked blocks").select_option(name)
+        press(page, "End")
+        assert counters(page) == blocks_counted(page, tmp_path, words), name
+    choice(page, "Marked blocks").select_option("band")
+    before = cells(page)
+    # By keyboard: the third block of the second row.
+    page.locator(".marked [role=gridcell]").first.focus()
+    press(page, "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", " ")
+    after = cells(page)
+    assert [(i, j) for i, row in enumerate(after) for j, x in enumerate(row)
+            if x != before[i][j]] == [(1, 3)]  # fmt: skip
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "2, 4"
+    until(page, lambda: "blocks=drawn" in page.url)
+    page.locator(".marked [role=gridcell]").nth(0).click()
+    assert cells(page)[0][0] is not after[0][0]
+    page.locator(".heading").first.click()
+    page.evaluate("document.activeElement.blur()")
+    press(page, "End")
+    assert counters(page) == blocks_counted(page, tmp_path, words)
+    # Other tiles take their blocks from the same places.
+    page.locator(".tiling summary").click()
+    page.get_by_label("B_r", exact=True).fill("9")
+    page.evaluate("document.activeElement.blur()")
+    press(page, "End")
+    assert len(cells(page)) == 8
+    assert counters(page) == blocks_counted(page, tmp_path, words)
+
+
+def test_too_many_blocks_are_refused(open_view: Open) -> None:
+    page = open_view("watch", hash="?algo=block_sparse&N=4096&N_k=4096&d=4&M=4000")
+    assert page.locator(".fields .wrong").count() == 0
+    before = tiles(page)
+    page.locator(".tiling summary").click()
+    page.get_by_label("B_r", exact=True).fill("1")
+    page.get_by_label("B_c", exact=True).fill("8")
+    assert "choose larger tiles" in page.locator(".fields").text_content()
+    assert page.locator(".stage").count() == 1
+    page.get_by_label("B_c", exact=True).fill(str(before["B_c"]))
+    page.get_by_label("B_r", exact=True).fill(str(before["B_r"]))
+    assert page.locator(".fields .wrong").count() == 0
+
+
+@pytest.mark.parametrize("link", ["drawn:10-1", "drawn:12", "rainbow", "drawn:"])
+def test_blocks_of_a_broken_link(link: str, open_view: Open) -> None:
+    page = open_view("watch", hash=f"?algo=block_sparse&blocks={link}")
+    assert "the link's blocks" in page.locator(".broken").text_content()
+    assert page.locator(".stage").count() == 1
 
 
 def test_heads_that_do_not_divide(open_view: Open) -> None:

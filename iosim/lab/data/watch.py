@@ -11,9 +11,11 @@ import functools
 import itertools
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from iosim.algorithms import ALGORITHMS, Algorithm, algorithm
 from iosim.counting.closed import close
@@ -21,6 +23,7 @@ from iosim.counting.numbers import peak
 from iosim.lab.data.traced import traced_sizes
 from iosim.lab.programs import algorithm_data, program_data
 from iosim.problem import LIMITS_SAY, PROBLEMS
+from iosim.problem.form import LIMITS
 from iosim.program.ir import Program
 from iosim.program.walk import Instance
 
@@ -40,6 +43,7 @@ FIELDS = {
     "N_k": Field(256, 1, 65_536), "kv_heads": Field(1, 1, 256),
     "left": Field(64, 0, 65_536), "right": Field(64, 0, 65_536),
     "m": Field(256, 1, 8192), "n": Field(256, 1, 8192), "k": Field(256, 1, 8192),
+    "d_v": Field(32, 1, 1024), "sinks": Field(0, 0, 65_536),
     "page": Field(16, 1, 1024), "batch": Field(2, 1, 64), "M": Field(4096, 1, 2**22),
 }  # fmt: skip
 # Moments worth a link: a name, and what the link says.
@@ -61,6 +65,8 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "a cache in pages": {
         "algo": "paged", "N": "1", "N_k": "1000", "d": "64", "heads": "8", "kv_heads": "2",
     },
+    "a window with sinks": {"mask": "causal window", "left": "32", "sinks": "8"},
+    "marked blocks": {"algo": "block_sparse"},
     "matrix product": {"algo": "matmul", "M": "1024"},
 }  # fmt: skip
 # What is seen of the scores: the choices, and the options that each one gives.
@@ -68,17 +74,23 @@ MASKS: dict[str, tuple[str, ...]] = {
     "all columns": (), "causal": ("causal",), "causal window": ("causal", "left"),
     "window": ("left", "right"),
 }  # fmt: skip
-GIVEN = {"N_k": 8, "kv_heads": 1}
-# Of these kinds of problems a program needs no data to be bound.
-KINDS = ("attention", "matmul", "paged", "copy")
+# Options for whose every set there is a program; others come with all sizes, or alone.
+EXACT = ("N_k", "kv_heads")
+# Blocks of a side of the block masks that can be chosen.
+SQUARE = 16
+# Of these kinds of problems a program needs no data to be bound but a block mask.
+KINDS = ("attention", "block-sparse", "matmul", "paged", "copy")
 
 
 def data() -> dict[str, Any]:
     """What the view shows.
 
-    ``schedules`` are those of `KINDS`, each with the options that it can be watched with, and for
-    each set of them where its program is (a name of the page's programs, or a place among the
-    ``packed`` ones) and how its sizes follow from the fields.
+    ``options`` are what problems declare.  ``schedules`` are those of `KINDS`, each with the
+    options that it can be watched with, and for sets of them where its program is (a name of the
+    page's programs, or a place among the ``packed`` ones) and how its sizes follow from the fields.
+    A set that has no program of its own is watched with one that is given more: those options of
+    the schedule that are ``fills``, which change no word where each is what it follows, or 0.
+    ``blocks`` are block masks to choose from, row by row.
     """
     packed: list[dict[str, Any]] = []
     schedules = [_schedule(algorithm(name), packed) for name in ALGORITHMS
@@ -86,6 +98,7 @@ def data() -> dict[str, Any]:
     return {
         "fields": {name: vars(field) for name, field in FIELDS.items()},
         "says": _says(), "masks": {name: list(given) for name, given in MASKS.items()},
+        "options": _options(), "blocks": patterns(),
         "schedules": schedules, "packed": pack(packed),
         "examples": [{"name": name, "params": said} for name, said in EXAMPLES.items()],
         "start": {"algorithm": "flash2", "sizes": {}, "tiles": None},
@@ -115,10 +128,10 @@ def data_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
     fields["M"] = Field(held if M is None else M, 1, max(FIELDS["M"].most, held, M or 0))
     return {
         "fields": {name: vars(field) for name, field in fields.items()},
-        "says": _says(), "masks": {},
+        "says": _says(), "masks": {}, "options": {}, "blocks": {},
         "schedules": [{
             "name": program.name, "title": told["says"], "fields": list(sizes), "options": [],
-            "needs": [],
+            "needs": [], "fills": [],
             "forms": {"": {"program": 0, "sizes": {name: name for name in sizes},
                            "totals": _totals(program)}},
         }],
@@ -143,43 +156,105 @@ def _schedule(of: Algorithm, packed: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": of.name, "title": of.title, "fields": [axis.name for axis in of.problem.axes()],
         "options": sorted({option for key in forms for option in key.split()}),
-        "needs": list(of.needs), "forms": forms,
+        "needs": list(of.needs), "fills": _fills(of), "forms": forms,
     }  # fmt: skip
+
+
+def _fills(of: Algorithm) -> list[str]:
+    """The numbers that may be given without a change: with them it has the same tiles."""
+    known = [x.name for x in of.problem.options() if x.follows or x.kind == "count"]
+    tiles = {p.name for p in of.program.params}
+    return [
+        x for x in known
+        if x not in of.lacks
+        and tiles == {p.name for p in of.program_for(_example(of, {*of.needs, x})).params}
+    ]  # fmt: skip
 
 
 def _forms(of: Algorithm, packed: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Options, joined, and what the page needs to bind the program that is traced for them."""
-    known = {option.name for option in of.problem.options()}
-    masks = MASKS.values() if "window" in known else list(MASKS.values())[: 2 if known else 1]
-    extra = [x for x in GIVEN if x in known]
+    for given in _given(of):
+        form = _example(of, set(given)).form
+        if not of.supports(form):
+            continue
+        plain = form == of.plain_form
+        if not plain:
+            packed.append(algorithm_data(of, form))
+        yield (
+            " ".join(given),
+            {
+                "program": of.name if plain else len(packed) - 1,
+                "sizes": traced_sizes(of.problem, form),
+                "totals": _totals(of.program_for(form)),
+            },
+        )
+
+
+def _given(of: Algorithm) -> Iterable[tuple[str, ...]]:
+    """The sets of options for which a program travels, each sorted and once."""
+    options = {x.name: x for x in of.problem.options() if x.name not in of.lacks}
+    masks = MASKS.values() if "window" in options else list(MASKS.values())[: 2 if options else 1]
+    sizes = [x for x in options if options[x].kind == "size"]
+    fills = _fills(of)
+    found: dict[tuple[str, ...], None] = {}
     for mask in masks:
-        for n in range(len(extra) + 1):
-            for more in itertools.combinations(extra, n):
-                given = {*mask, *more}
-                form = of.problem(**_example(of, given)).form
-                if not of.supports(form):
-                    continue
-                plain = form == of.plain_form
-                if not plain:
-                    packed.append(algorithm_data(of, form))
-                yield (
-                    " ".join(sorted(given)),
-                    {
-                        "program": of.name if plain else len(packed) - 1,
-                        "sizes": traced_sizes(of.problem, form),
-                        "totals": _totals(of.program_for(form)),
-                    },
-                )
+        sinks = ["sinks"] if "left" in mask and "sinks" in options else []
+        turned = ["align"] if mask and "align" in options else []
+        extra = [x for x in EXACT if x in options]
+        some = [x for n in range(len(extra) + 1) for x in itertools.combinations(extra, n)]
+        some += [(x,) for x in (*sinks, *(() if mask else sizes))]
+        apart = [x for x in sizes if x not in fills]
+        for without in ((), *((x,) for x in apart)):
+            wide = [x for x in sizes if x not in without] + sinks
+            some += [tuple(wide), *([(*wide, *turned)] if turned else [])]
+        found |= dict.fromkeys(tuple(sorted({*mask, *more})) for more in some)
+    return found
 
 
-def _example(of: Algorithm, given: set[str]) -> dict[str, Any]:
+def _example(of: Algorithm, given: set[str]) -> Any:
     """Any problem with these options."""
     told: dict[str, Any] = {axis.name: 8 for axis in of.problem.axes()}
-    told |= {name: value for name, value in GIVEN.items() if name in given}
-    told |= {"causal": True} if "causal" in given else {}
-    if given & {"left", "right"}:
-        told["window"] = (1 if "left" in given else None, 1 if "right" in given else None)
-    return told
+    of_kind = {"size": 8, "count": 1, "flag": True}
+    for x in of.problem.options():
+        if x.name in given:
+            told[x.name] = x.choices[-1] if x.kind == "choice" else of_kind[x.kind]
+    if given & {*LIMITS}:
+        told["window"] = tuple(1 if x in given else None for x in LIMITS)
+    return of.problem(**told)
+
+
+def _options() -> dict[str, Any]:
+    """Name → what a problem declares of an option that has a field of its own."""
+    return {
+        x.name: {"kind": x.kind, "follows": x.follows, "divides": x.divides,
+                 "choices": list(x.choices)}
+        for problem in PROBLEMS.values() if problem.kind in KINDS
+        for x in problem.options() if x.kind in ("size", "count", "choice")
+    }  # fmt: skip
+
+
+def patterns() -> dict[str, list[str]]:
+    """Block masks to choose from: name → rows of a square, a 1 for each block that is marked.
+
+    A mask of another shape takes its blocks from the same places of the square.
+
+    >>> [row[:6] for row in patterns()["band"][:3]]
+    ['110000', '111000', '011100']
+    """
+    i, j = np.indices((SQUARE, SQUARE))
+    band = np.abs(i - j) <= 1
+    random = np.random.default_rng(0).random((SQUARE, SQUARE)) < 0.25
+    found = {
+        "band": band,
+        "band, first row and column": band | (i == 0) | (j == 0),
+        "band, every fourth column": band | (j % 4 == 0),
+        "every fourth diagonal": (i - j) % 4 == 0,
+        "random, one in four": random,
+        "lower triangle": j <= i,
+        "all": band | True,
+    }
+    return {name: ["".join("01"[x] for x in row) for row in marks.astype(int)]
+            for name, marks in found.items()}  # fmt: skip
 
 
 def _totals(program: Program) -> dict[str, str]:
@@ -192,6 +267,6 @@ def _says() -> Mapping[str, str]:
     """What each field is."""
     found = {"M": "words of fast memory"} | dict(LIMITS_SAY)
     for kind in PROBLEMS.values():
-        found |= {option.name: option.says for option in kind.options() if option.name in FIELDS}
+        found |= {option.name: option.says for option in kind.options()}
         found = {axis.name: axis.says for axis in kind.axes()} | found
     return found

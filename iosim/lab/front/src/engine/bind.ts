@@ -51,6 +51,14 @@ function sideCount(side: { axis: string; step: string | null }, env: Env): numbe
   return ceilDiv(env[side.axis]!, side.step === null ? 1 : env[side.step]!);
 }
 
+/** Rows and columns of every block mask of a program that some tiles make. */
+export function maskShapes(program: ProgramData, sizes: Env, tiles: Env): Record<string, [number, number]> {
+  const env: Env = { ...sizes };
+  for (const p of program.tree.params) env[p.name] = Math.min(tiles[p.name]!, most(p, sizes));
+  return Object.fromEntries(Object.entries(program.masks).map(([name, [rows, columns]]) =>
+    [name, [sideCount(rows, env), sideCount(columns, env)]]));
+}
+
 function boundMasks(program: ProgramData, given: Record<string, BlockMask>, env: Env): Record<string, BlockMask> {
   for (const name of Object.keys(given)) {
     if (!(name in program.masks)) throw new InputError(`${program.name} has no block mask '${name}'`, name);

@@ -1,6 +1,6 @@
 /** Programs that travelled as JSON, evaluated: bound, counted, walked, and searched for tiles. */
 
-export { bind, checkSizes, derive, LARGEST_SIZE } from "./bind";
+export { bind, checkSizes, derive, LARGEST_SIZE, maskShapes } from "./bind";
 export { distinctTrips } from "./choices";
 export { count, peak, total } from "./closed";
 export { InputError, ProgramError } from "./errors";

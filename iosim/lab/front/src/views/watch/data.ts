@@ -17,13 +17,24 @@ export interface Schedule {
   fields: string[];
   options: string[];
   needs: string[];
+  fills: string[]; // that may be given, too, and change no word where each is what it follows, or 0
   forms: Record<string, Form>; // by options, sorted and joined
+}
+
+// What a problem declares of an option.
+export interface Option {
+  kind: "size" | "count" | "choice";
+  follows: string; // the size that it is where it is not given
+  divides: string;
+  choices: string[];
 }
 
 export interface WatchData {
   fields: Record<string, { first: number; least: number; most: number }>;
   says: Record<string, string>;
   masks: Record<string, string[]>; // a choice of what is seen → the options that it gives
+  options: Record<string, Option>;
+  blocks: Record<string, string[]>; // patterns of block masks: a 1 for each block that is marked
   schedules: Schedule[];
   packed: string;
   examples: { name: string; params: Record<string, string> }[];

@@ -2,6 +2,7 @@
 import { Button, Select, Size, say } from "../../ui";
 import type { Params } from "../../types";
 import type { WatchData } from "./data";
+import { Marks } from "./marks";
 import type { Read, Side, World, Wrong } from "./setup";
 
 interface FieldsProps {
@@ -11,9 +12,10 @@ interface FieldsProps {
   tooSmall: { says: string; smallest: number } | null;
   set: (changes: Record<string, string | undefined>) => void;
   params: Params;
+  side: Side; // the first one that is watched
 }
 
-export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsProps) {
+export function Fields({ world, read, wrongs, tooSmall, set, params, side }: FieldsProps) {
   const { data } = world;
   const schedule = world.schedule(read.algorithm)!;
   const { options, typed } = read.choice;
@@ -33,7 +35,11 @@ export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsPro
       />
     );
   };
-  const apart = ["N_k", "kv_heads"].filter((x) => schedule.options.includes(x) && !schedule.needs.includes(x));
+  const takes = Object.keys(data.options).filter((x) => schedule.options.includes(x) && !schedule.needs.includes(x));
+  const apart = takes.filter((x) => data.options[x]!.kind === "size");
+  // A number or a choice that belongs to a mask is there with the mask.
+  const beside = takes.filter((x) => data.options[x]!.kind !== "size"
+    && typeof world.form(schedule, new Set([...options, x])) !== "string");
   const masks = Object.entries(data.masks).filter(([, gives]) => gives.every((x) => schedule.options.includes(x)));
   const others = data.schedules.filter((x) => x.name !== schedule.name && x.fields.join() === schedule.fields.join());
   return (
@@ -82,6 +88,18 @@ export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsPro
           )}
           {options.has("left") && number("left", "to the left")}
           {options.has("right") && number("right", "to the right")}
+          {beside.map((name) => {
+            const { kind, choices } = data.options[name]!;
+            return kind === "count" ? number(name) : (
+              <Select
+                key={name}
+                label={name}
+                value={read.choice.words[name] ?? choices[0]!}
+                options={choices}
+                onChange={(x) => set({ [name]: x === choices[0] ? undefined : x })}
+              />
+            );
+          })}
           {apart.length > 0 && (
             <div class="field" role="group" aria-label="Given apart">
               <span>Given apart</span>
@@ -91,7 +109,7 @@ export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsPro
                     key={name}
                     pressed={options.has(name)}
                     title={data.says[name]}
-                    onClick={() => set({ [name]: name in params ? undefined : String(typed[name === "N_k" ? "N" : "heads"]) })}
+                    onClick={() => set({ [name]: name in params ? undefined : String(typed[data.options[name]!.follows]) })}
                   >
                     {name}
                   </Button>
@@ -116,6 +134,16 @@ export function Fields({ world, read, wrongs, tooSmall, set, params }: FieldsPro
           )}
         </div>
       )}
+      {side.marked && (
+        <Marks
+          mask={Object.values(side.instance.masks)[0]!}
+          patterns={data.blocks}
+          chosen={params.blocks ?? Object.keys(data.blocks)[0]!}
+          axes={Object.values(side.program.masks)[0]!.map((x) => x.axis) as [string, string]}
+          onChange={(blocks) => set({ blocks })}
+        />
+      )}
+      {wrong("blocks") && <p class="wrong" role="alert">{wrong("blocks")}</p>}
       {wrong("options") && <p class="wrong" role="alert">{wrong("options")}</p>}
     </div>
   );
@@ -135,7 +163,7 @@ function dropped(world: World, algorithm: string, read: Read): Record<string, un
   const next = world.schedule(algorithm)!;
   const lost: Record<string, undefined> = { at: undefined };
   if (!(world.data.masks[read.mask] ?? []).every((x) => next.options.includes(x))) lost.mask = undefined;
-  for (const x of ["N_k", "kv_heads"])
+  for (const x of Object.keys(world.data.options))
     if (read.choice.options.has(x) && !next.options.includes(x) && !next.fields.includes(x)) lost[x] = undefined;
   const versus = world.schedule(read.versus);
   if (versus && (versus.name === algorithm || versus.fields.join() !== next.fields.join())) lost.vs = lost.vtiles = undefined;

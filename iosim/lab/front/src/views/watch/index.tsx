@@ -141,9 +141,10 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
         world={world}
         read={given}
         wrongs={wrongs.flatMap((x) => x ?? [])}
-        tooSmall={small ? { says: smallText(small, given.own[sides.indexOf(small)] != null), smallest: small.smallest } : null}
+        tooSmall={small ? { says: smallText(small, small.marked || given.own[sides.indexOf(small)] != null), smallest: small.smallest } : null}
         set={setParams}
         params={params}
+        side={one}
       />
       <Transport
         side={one} both={both} position={at} last={last} going={going} playing={playing}

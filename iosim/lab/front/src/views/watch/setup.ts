@@ -1,23 +1,28 @@
 // From what is typed to what is watched: the form, the sizes, the tiles, and what is wrong with them.
-import { best, bind, peak, searchable, type Env, type Instance, type ProgramData } from "../../engine";
+import { best, bind, peak, searchable, type BlockMask, type Env, type Instance, type ProgramData } from "../../engine";
 import type { LabData, Params } from "../../types";
 import { parseWhole, say } from "../../ui";
+import { masksOf, readBlocks, tilesFor, type Rows } from "./blocks";
 import { nearby } from "./near";
 import { programOf, valueOf, type Form, type Schedule, type WatchData } from "./data";
 import { MOST_STEPS, Timeline } from "./timeline";
 
 export interface Choice {
   typed: Env; // every number, whether it is in use or not
-  options: ReadonlySet<string>; // causal, left, right, N_k, kv_heads
+  options: ReadonlySet<string>; // those that are given
+  words: Readonly<Record<string, string>>; // of the options that are a choice
+  blocks: Rows; // the pattern of a block mask
 }
 
 export interface Side {
   schedule: Schedule;
   program: ProgramData;
   form: Form;
+  more: string[]; // options that the form has beside those that are given
   sizes: Env;
   tiles: Env;
   how: string; // how the tiles were chosen
+  marked: boolean; // whether a pattern of blocks is chosen in the view
   exact: boolean; // whether no other tiles move fewer words, or they are one's own
   instance: Instance;
   timeline: Timeline;
@@ -46,10 +51,22 @@ export class World {
   form(schedule: Schedule, options: ReadonlySet<string>): Form | string {
     const all = new Set([...options, ...schedule.needs]);
     const lacks = [...all].filter((x) => !schedule.options.includes(x) && !schedule.fields.includes(x));
-    const form = schedule.forms[[...all].filter((x) => !schedule.fields.includes(x)).sort().join(" ")];
+    const form = this.nearest(schedule, [...all].filter((x) => !schedule.fields.includes(x)));
     if (form && !lacks.length) return form;
     const what = lacks.map((x) => (x === "left" || x === "right" ? "window" : x));
     return `${schedule.name} takes no ${[...new Set(what)].join(" and no ") || "such options"}`;
+  }
+
+  // The form with these options, and as few others as can be given without a change.
+  private nearest(schedule: Schedule, options: readonly string[]): Form | undefined {
+    const more = Object.keys(schedule.forms).flatMap((key) => {
+      const given = key.split(" ").filter(Boolean);
+      const extra = given.filter((x) => !options.includes(x));
+      const fits = options.every((x) => given.includes(x)) && extra.every((x) => schedule.fills.includes(x));
+      return fits ? [{ key, extra: extra.length }] : [];
+    });
+    const least = more.sort((a, b) => a.extra - b.extra)[0];
+    return least && schedule.forms[least.key];
   }
 
   // A schedule bound to what is chosen, with one's own tiles or the best ones.
@@ -83,32 +100,58 @@ export class World {
     const form = this.form(schedule, choice.options);
     if (typeof form === "string") return { wrong: { field: "options", message: form } };
     const { typed } = choice;
-    const shared = "kv_heads" in form.sizes || schedule.fields.includes("kv_heads");
-    if (shared && typed.heads! % typed.kv_heads!)
-      return wrong("kv_heads", `kv_heads = ${say(typed.kv_heads!)} doesn't divide heads = ${say(typed.heads!)}: give a divisor`);
+    for (const [name, { divides: whole }] of Object.entries(this.data.options)) {
+      const used = whole && (name in form.sizes || schedule.fields.includes(name));
+      if (used && typed[whole]! % typed[name]!)
+        return wrong(name, `${name} = ${say(typed[name]!)} doesn't divide ${whole} = ${say(typed[whole]!)}: give a divisor`);
+    }
     const program = programOf(form, this.packed, this.lab);
     const sizes = Object.fromEntries(Object.entries(form.sizes).map(([x, told]) => [x, valueOf(told, typed)]));
     const M = typed.M!;
     const learned = this.learned.get(keyOf(schedule, choice, null));
-    const found = own ?? learned ?? this.tiles(schedule, form, program, sizes, M);
-    const tiles = "smallest" in found ? (found.tiles as Env) : (found as Env);
+    const marked = Object.keys(program.masks).length > 0 && !this.data.start.blocks;
     try {
-      const instance = bind(program, sizes, tiles, this.data.start.blocks ?? {});
+      const found = own ?? learned ?? (marked ? this.blocked(program, sizes, M, choice.blocks) : this.tiles(schedule, form, program, sizes, M));
+      const tiles = "smallest" in found ? (found.tiles as Env) : (found as Env);
+      const masks = this.masks(program, sizes, tiles, choice.blocks);
+      if (typeof masks === "string") return wrong("blocks", masks);
+      const instance = bind(program, sizes, tiles, masks);
       const timeline = new Timeline(instance);
       if (!(timeline.steps <= MOST_STEPS))
         return wrong("N", `${schedule.name} has more than 2^52 steps here: choose smaller sizes`);
       const held = Number(peak(instance));
       const smallest = "smallest" in found ? Number(found.smallest) : held;
       const over = held > M ? timeline.overflow(M) : 0;
-      const exact = searchable(program) || learned !== undefined;
-      const how = own ? "your own" : exact ? "fewest words" : "few words, by trying";
+      const exact = searchable(program) || learned !== undefined || marked;
+      const how = own ? "your own" : marked ? "for the blocks" : exact ? "fewest words" : "few words, by trying";
       return { side: {
-        schedule, program, form, sizes, tiles, how, exact: own !== null || exact, instance, timeline, M, peak: held, smallest,
+        schedule, program, form, more: givenOf(schedule, form).filter((x) => !choice.options.has(x) && !schedule.needs.includes(x)), sizes, tiles, how, marked, exact: own !== null || exact, instance, timeline, M, peak: held, smallest,
         limit: over > 0 ? over : timeline.steps,
       } };
     } catch (error) {
       const field = (error as { field?: string | null }).field ?? "tiles";
       return wrong(field, (error as Error).message);
+    }
+  }
+
+  // One's own block masks, or those of a pattern.
+  private masks(program: ProgramData, sizes: Env, tiles: Env, pattern: Rows): Record<string, BlockMask> | string {
+    return this.data.start.blocks ?? masksOf(program, sizes, tiles, pattern);
+  }
+
+  // Tiles that make the blocks of a pattern, or halves of them until they fit.
+  private blocked(program: ProgramData, sizes: Env, M: number, pattern: Rows): Env | { smallest: number; tiles: Env } {
+    const tiles = tilesFor(program, sizes, pattern);
+    let held = Infinity;
+    for (let last = tiles; ; ) {
+      const masks = this.masks(program, sizes, tiles, pattern);
+      if (typeof masks === "string") return { smallest: held, tiles: last };
+      held = Number(peak(bind(program, sizes, tiles, masks)));
+      const largest = Object.keys(tiles).reduce((a, b) => (tiles[b]! > tiles[a]! ? b : a));
+      if (held <= M) return tiles;
+      if (tiles[largest] === 1) return { smallest: held, tiles };
+      last = { ...tiles };
+      tiles[largest] = Math.ceil(tiles[largest]! / 2);
     }
   }
 
@@ -130,22 +173,25 @@ export class World {
 
 
   private unmasked(schedule: Schedule, form: Form): Form | undefined {
-    const key = Object.entries(schedule.forms).find(([, x]) => x === form)?.[0] ?? "";
-    const masks = new Set(Object.values(this.data.masks).flat());
-    return schedule.forms[key.split(" ").filter((x) => x && !masks.has(x)).join(" ")];
+    const sizes = givenOf(schedule, form).filter((x) => this.data.options[x]?.kind === "size");
+    return schedule.forms[sizes.join(" ")];
   }
 }
 
+// The options that a form of a schedule is traced for.
+const givenOf = (schedule: Schedule, form: Form): string[] =>
+  Object.entries(schedule.forms).find(([, x]) => x === form)![0].split(" ").filter(Boolean);
+
 const keyOf = (schedule: Schedule, choice: Choice, own: Env | null): string =>
-  JSON.stringify([schedule.name, [...choice.options].sort(), choice.typed, own]);
+  JSON.stringify([schedule.name, [...choice.options].sort(), choice.typed, choice.blocks, own]);
 
 // What Python is asked for the best tiles of a side: the problem as it is typed.
 export function asked(data: WatchData, side: Side, choice: Choice): Record<string, unknown> {
   const { schedule, M, sizes } = side;
   if (data.schedules.length === 1) return { algo: schedule.name, sizes, M };
   const options = new Set([...choice.options, ...schedule.needs]);
-  const names = [...schedule.fields, ...["N_k", "kv_heads"].filter((x) => options.has(x))];
-  const typed: Record<string, unknown> = Object.fromEntries(names.map((x) => [x, choice.typed[x]]));
+  const names = [...schedule.fields, ...Object.keys(data.options).filter((x) => options.has(x))];
+  const typed: Record<string, unknown> = Object.fromEntries(names.map((x) => [x, choice.words[x] ?? choice.typed[x]]));
   if (options.has("causal")) typed.causal = true;
   const limit = (x: string) => (options.has(x) ? choice.typed[x]! : null);
   if (options.has("left") || options.has("right")) typed.window = [limit("left"), limit("right")];
@@ -191,7 +237,7 @@ export function read(data: WatchData, params: Params): Read {
   };
   const typed: Env = {};
   for (const [name, { first, least, most }] of Object.entries(data.fields)) {
-    const fallback = name === "N_k" ? typed.N : name === "kv_heads" ? typed.heads : undefined;
+    const fallback = typed[data.options[name]?.follows ?? ""];
     const start = data.start.sizes[name] ?? (name in params ? first : (fallback ?? first));
     typed[name] = number(name, start, least, most);
   }
@@ -207,7 +253,20 @@ export function read(data: WatchData, params: Params): Read {
   const mask = params.mask ?? "";
   if (mask && !(mask in data.masks)) wrong.push(`the link's mask is “${mask}”; there are ${Object.keys(data.masks).join(", ")}`);
   const options = new Set(data.masks[mask] ?? []);
-  for (const x of ["N_k", "kv_heads"]) if (x in params) options.add(x);
+  const words: Record<string, string> = {};
+  for (const [name, { kind, choices }] of Object.entries(data.options)) {
+    if (kind === "size" && name in params) options.add(name);
+    if (kind === "count" && typed[name]! > 0 && belongs(data, name, mask)) options.add(name);
+    const text = params[name];
+    if (kind !== "choice" || text === undefined || text === choices[0]) continue;
+    if (choices.includes(text)) {
+      words[name] = text;
+      if (belongs(data, name, mask)) options.add(name);
+    } else wrong.push(`the link's ${name} is “${text}”; there are ${choices.join(", ")}`);
+  }
+  const [first] = Object.values(data.blocks);
+  const blocks = params.blocks === undefined ? first : readBlocks(params.blocks, data.blocks);
+  if (!blocks && first) wrong.push("the link's blocks are no pattern here, and no rows of 0 and 1 as drawn ones are");
   const tiles = (key: string, first: Env | null): Env | null => {
     const text = params[key];
     if (text === undefined) return first;
@@ -220,9 +279,18 @@ export function read(data: WatchData, params: Params): Read {
   const start = algorithm === data.start.algorithm ? data.start.tiles : null;
   const at = params.at === "end" ? Infinity : number("at", 0, 0, Number.MAX_SAFE_INTEGER);
   return {
-    choice: { typed, options }, mask: mask in data.masks ? mask : Object.keys(data.masks)[0] ?? "",
+    choice: { typed, options, words, blocks: blocks ?? first ?? ["1"] }, mask: mask in data.masks ? mask : Object.keys(data.masks)[0] ?? "",
     algorithm, versus, own: [tiles("tiles", start), tiles("vtiles", null)], at, wrong,
   };
+}
+
+// Whether an option says something beside a mask: whether some program is traced for both.
+function belongs(data: WatchData, option: string, mask: string): boolean {
+  const [all, here] = [new Set(Object.values(data.masks).flat()), data.masks[mask] ?? []];
+  return data.schedules.some((x) => Object.keys(x.forms).some((key) => {
+    const given = key.split(" ");
+    return given.includes(option) && [...all].every((m) => given.includes(m) === here.includes(m));
+  }));
 }
 
 export const tilesText = (tiles: Env): string => Object.entries(tiles).map(([x, v]) => `${x}=${v}`).join(",");

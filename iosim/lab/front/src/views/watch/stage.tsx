@@ -29,6 +29,9 @@ export function Stage({ side, moment, theme, own, wrong, onTiles, height, both }
         {both && (
           <strong>{say(moment.moved)} of {say(side.timeline.moved)} words</strong>
         )}
+        {side.more.length > 0 && (
+          <span class="hint">This program has {side.more.join(" and ")} given, too; it moves the same words.</span>
+        )}
         <Tiles side={side} own={own} wrong={wrong} onChange={onTiles} open={own} />
       </div>
       <div class="scene">
