@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from iosim.cache import opt_stack
 from iosim.cache.curve import curve
+from iosim.cache.sampled import sampled
 from iosim.cache.stream import of_arrays
 from iosim.errors import InputError
 
@@ -139,3 +140,45 @@ def test_what_cannot_be_drawn_is_refused_in_one_line():
 def test_an_empty_stream_has_a_curve():
     found = curve(of_arrays(np.empty(0, np.int64)))
     assert found.loads.tolist() == [0]
+
+
+def skewed(rng, lines, accesses):
+    """Reads and writes of lines that are used unequally, with sweeps in between."""
+    at = np.concatenate([rng.integers(0, lines, accesses), np.tile(np.arange(lines), 3)])
+    rng.shuffle(at[: accesses // 2])
+    return np.minimum(at, rng.integers(0, lines, at.size)), rng.random(at.size) < 0.2
+
+
+def test_a_sample_of_all_lines_is_the_curve():
+    at, writes = skewed(np.random.default_rng(1), 400, 5000)
+    whole = curve(of_arrays(at, writes), line_words=4)
+    rooms = [4, 8, 40, 100, 396, 400, 4000]
+    found = sampled(of_arrays(at, writes), rooms, rate=1.0, line_words=4)
+    assert found.loads.tolist() == [whole.loads_at(room) for room in rooms]
+    assert found.lines == 100
+
+
+def test_the_truth_lies_within_a_few_errors_of_a_sample():
+    """Of 60 samples at each of three capacities; two errors should hold it 19 times of 20."""
+    at, writes = skewed(np.random.default_rng(2), 3000, 40_000)
+    stream, rooms = of_arrays(at, writes), [200, 1000, 2500]
+    truth = np.array([curve(stream).loads_at(room) for room in rooms])
+    off = []
+    for seed in range(60):
+        found = sampled(stream, rooms, rate=0.1, seed=seed)
+        off.append((found.loads - truth) / found.error)
+    within = (np.abs(off) < 2.5).mean(axis=0)
+    assert (within > 0.85).all(), within
+    assert (np.abs(np.mean(off, axis=0)) < 1).all(), np.mean(off, axis=0)
+    # And the errors say something: they are no larger than a tenth of what is estimated.
+    assert (found.error < 0.15 * truth).all()
+
+
+def test_a_sample_that_is_too_small_is_refused():
+    stream = of_arrays(np.arange(100))
+    with pytest.raises(InputError, match="of 100 lines, fewer than 16"):
+        sampled(stream, [10], rate=0.01)
+    with pytest.raises(InputError, match="a rate of 0"):
+        sampled(stream, [10], rate=0)
+    with pytest.raises(InputError, match="under one line of 4"):
+        sampled(stream, [3], rate=1, line_words=4)
