@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from iosim.cache import Cache, Stream, Traffic, of_arrays, replay_many
+from iosim.cache import POLICIES, Cache, Stream, Traffic, of_arrays, replay_many
 from iosim.cache.compiled import available
 from iosim.errors import InputError
 
@@ -40,7 +40,7 @@ def as_stream(accesses: Trace, chunk: int = 64) -> Stream:
 class Order:
     """A set's order, for the dumb simulator: told of what happens, asked who leaves."""
 
-    def __init__(self, ways: int) -> None:
+    def __init__(self, ways: int, seed: int) -> None:
         self.ways = ways
         self.queue: list[int] = []
 
@@ -59,14 +59,101 @@ class Recent(Order):
         self.queue.append(line)
 
 
-ORDERS = {"lru": Recent}
+class Marked(Order):
+    """Lines with marks that a hit sets."""
+
+    def __init__(self, ways: int, seed: int) -> None:
+        super().__init__(ways, seed)
+        self.marks: set[int] = set()
+
+    def hit(self, line: int) -> None:
+        self.marks.add(line)
+
+
+class SecondChance(Marked):
+    def leave(self) -> int:
+        while self.queue[0] in self.marks:
+            self.marks.remove(self.queue[0])
+            self.queue.append(self.queue.pop(0))
+        return self.queue.pop(0)
+
+
+class Sieve(Marked):
+    """The hand is the line that it comes to next; None: the oldest."""
+
+    hand: int | None = None
+
+    def leave(self) -> int:
+        at = 0 if self.hand is None else self.queue.index(self.hand)
+        while self.queue[at] in self.marks:
+            self.marks.remove(self.queue[at])
+            at = (at + 1) % len(self.queue)
+        self.hand = self.queue[at + 1] if at + 1 < len(self.queue) else None
+        return self.queue.pop(at)
+
+
+class Tree(Order):
+    """Halves of the ways, and for each which half goes first: the one not touched last."""
+
+    def __init__(self, ways: int, seed: int) -> None:
+        super().__init__(ways, seed)
+        self.at: list[int | None] = [None] * ways
+        self.left_goes: dict[tuple[int, int], bool] = {}
+
+    def hit(self, line: int) -> None:
+        way, low, high = self.at.index(line), 0, self.ways
+        while high - low > 1:
+            middle = (low + high) // 2
+            self.left_goes[low, high] = way >= middle
+            low, high = (low, middle) if way < middle else (middle, high)
+
+    def enter(self, line: int) -> None:
+        self.at[self.at.index(None)] = line
+        self.hit(line)
+
+    def leave(self) -> int:
+        low, high = 0, self.ways
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.left_goes[low, high] else (middle, high)
+        line, self.at[low] = self.at[low], None
+        assert line is not None
+        return line
+
+
+class Dice(Order):
+    """Marsaglia's xorshift with 13, 17 and 5, in numpy's 32 bits."""
+
+    def __init__(self, ways: int, seed: int) -> None:
+        super().__init__(ways, seed)
+        self.at: list[int | None] = [None] * ways
+        self.drawn = ALL_DRAWN.setdefault(seed, [np.uint32((seed * 2654435761 + 2654435769)
+                                                           % 4294967295 + 1)])  # fmt: skip
+
+    def enter(self, line: int) -> None:
+        self.at[self.at.index(None)] = line
+
+    def leave(self) -> int:
+        x = self.drawn[0]
+        for by in (13, -17, 5):
+            x ^= x << np.uint32(by) if by > 0 else x >> np.uint32(-by)
+        self.drawn[0] = x
+        line, self.at[int(x) % self.ways] = self.at[int(x) % self.ways], None
+        assert line is not None
+        return line
+
+
+ALL_DRAWN: dict[int, list[np.uint32]] = {}
+ORDERS = {"lru": Recent, "fifo": Order, "clock": SecondChance, "sieve": Sieve, "plru": Tree,
+          "random": Dice}  # fmt: skip
 
 
 def dumb(accesses: Trace, cache: Cache) -> Traffic:
     """One access after the other, words moved as they are moved."""
     sets = cache.capacity // cache.line_words // (cache.ways or cache.capacity // cache.line_words)
     ways = cache.capacity // cache.line_words // sets
-    orders = [ORDERS[cache.policy](ways) for _ in range(sets)]
+    ALL_DRAWN.clear()  # the sets draw from one sequence
+    orders = [ORDERS[cache.policy](ways, cache.seed) for _ in range(sets)]
     dirty: list[dict[int, bool]] = [{} for _ in range(sets)]
     misses = loads = back = 0
     for address, write in accesses:
@@ -96,11 +183,12 @@ def dumb(accesses: Trace, cache: Cache) -> Traffic:
 def caches(policy: str) -> list[Cache]:
     """Capacities, lines, ways and both ways of writing."""
     shapes = [(1, 1, None), (4, 1, None), (16, 1, None), (64, 1, None), (12, 3, None),
-              (16, 4, None), (8, 1, 2), (12, 1, 4), (24, 3, 1), (32, 4, 2)]  # fmt: skip
+              (16, 4, None), (8, 1, 2), (12, 1, 4), (24, 1, 8), (24, 3, 1), (32, 4, 2)]  # fmt: skip
     return [
-        Cache(capacity=c, line_words=b, ways=w, policy=policy, write=mode)
+        Cache(capacity=c, line_words=b, ways=w, policy=policy, write=mode, seed=c)
         for c, b, w in shapes
         for mode in ("back", "through")
+        if (w or c // b).bit_count() == 1 or not POLICIES[policy].binary
     ]
 
 

@@ -55,6 +55,7 @@ or 104 words, or other ways
     def __post_init__(self) -> None:
         _whole("line_words", self.line_words)
         _whole("capacity", self.capacity, least=None)
+        _whole("seed", self.seed, least=None)
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: {closest(self.policy, POLICIES)}")
         if self.write not in ("back", "through"):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 Cells = MutableSequence[int]
 # What a policy keeps: a tuple of Cells.  Each policy knows how many.
 State = Any
-Start = tuple[NDArray[np.uint32], ...]
+Start = tuple[NDArray[np.integer[Any]], ...]
 
 
 class Shape(NamedTuple):
@@ -32,8 +32,16 @@ class Shape(NamedTuple):
     seed: int
 
     def cells(self, count: int, value: int = 0) -> NDArray[np.uint32]:
-        """So many entries, of one value."""
+        """So many entries of one value, for lines and marks: unsigned, 32 bits."""
         return np.full(count, value, np.uint32)
+
+    def numbers(self, count: int, value: int = 0) -> NDArray[np.int64]:
+        """So many entries of one value, to calculate with: 64 bits."""
+        return np.full(count, value, np.int64)
+
+    def firsts(self) -> NDArray[np.int64]:
+        """Of each set, its first place among all ways."""
+        return np.arange(self.sets, dtype=np.int64) * self.ways
 
     def per_line(self) -> NDArray[np.uint32]:
         """An entry for every set and then for every line; of the sets it is their own number."""
@@ -63,7 +71,7 @@ class Policy:
     Attributes:
         name: what it is called, in lower case.
         rule: what it evicts, in a few words.
-        start: the arrays that it keeps, of 32-bit unsigned numbers, before the first access.
+        start: the arrays that it keeps, as they are before the first access.
         hit: told (arrays, set, line) when a line is found.
         enter: told (arrays, set, line) when a line comes in.  The set has room.
         evict: given (arrays, set), the set being full: the line that leaves.
@@ -71,9 +79,10 @@ class Policy:
         foresees: whether it knows each line's next use.  Then it keeps no order, and the cache
             is fully associative.
 
-    The three functions are compiled as they stand, where numba is installed.  There, unsigned
-    numbers of 64 bits and literals don't mix (they would become floating point); entries of the
-    arrays mix with both.
+    The three functions are compiled as they stand, where numba is installed.  Sets and lines are
+    unsigned numbers of 64 bits there; use them as places in arrays, store and compare them, and
+    calculate with entries of `Shape.numbers`: numba makes floating point of a signed and an
+    unsigned number.
     """
 
     name: str

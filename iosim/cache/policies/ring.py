@@ -1,4 +1,8 @@
-"""A ring of lines for each set: the newest after the set's own entry, the oldest before it."""
+"""A ring of lines for each set, which begins and ends at the set's own entry.
+
+The first two of a policy's arrays are the ring's.  `older` leads from the set to its newest line
+and on to the oldest, `newer` the other way round.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +10,31 @@ from iosim.cache.policies.base import Shape, Start, State
 
 
 def start(shape: Shape) -> Start:
-    """The ring's two arrays, all rings empty: who is before, and who is after."""
+    """Empty rings: two arrays, in which each set leads to itself."""
     return shape.per_line(), shape.per_line()
 
 
-def push(ring: State, s: int, line: int) -> None:
-    """Put a line where the newest is."""
-    before, after = ring
-    newest = after[s]
-    before[line] = s
-    after[line] = newest
-    before[newest] = line
-    after[s] = line
+def push(state: State, s: int, line: int) -> None:
+    """Put a line in as the newest."""
+    newer, older = state[0], state[1]
+    newest = older[s]
+    newer[line] = s
+    older[line] = newest
+    newer[newest] = line
+    older[s] = line
 
 
-def drop(ring: State, line: int) -> None:
+def drop(state: State, line: int) -> None:
     """Take a line out."""
-    before, after = ring
-    a = before[line]
-    b = after[line]
-    after[a] = b
-    before[b] = a
+    newer, older = state[0], state[1]
+    a = newer[line]
+    b = older[line]
+    older[a] = b
+    newer[b] = a
 
 
-def pop(ring: State, s: int) -> int:
+def pop(state: State, s: int) -> int:
     """Take the oldest line out, and say which it was."""
-    before, after = ring
-    oldest: int = before[s]
-    a = before[oldest]
-    before[s] = a
-    after[a] = s
+    oldest: int = state[0][s]
+    drop(state, oldest)
     return oldest
