@@ -412,7 +412,7 @@ def test_proposition_4_holds_with_its_constant_at_any_pattern(kind: str, d: int)
     for x in (4, 9, 25):
         for share in (1 / 2, 1 / 5, 1 / 16):
             M = x * d * d
-            N, B_r = 1024 * d, tallest(d, M, 1)
+            N, B_r = 2**14, tallest(d, M, 1)
             mask = marks(kind, -(-N // B_r), N, share)
             found = sparsity(BlockSparse(N, N, d, 2), M, {"B_r": B_r, "B_c": 1}, mask)
             rounding = M / (2 * d * B_r) + B_r / N / share * (kind == "random") + 2 * B_r / N

@@ -142,13 +142,29 @@ def test_the_command_writes_whole_files_or_none(tmp_path: Path, data: dict[str, 
     assert ok("lab", "-o", "lab.html", cwd=tmp_path) == f"wrote {tmp_path / 'real.html'}\n"
     assert (tmp_path / "lab.html").is_symlink()
     assert (tmp_path / "real.html").read_text(encoding="utf-8") == page(data)
-    ok("lab", "-o", "lab.json", cwd=tmp_path)
-    assert json.loads((tmp_path / "lab.json").read_text()) == json.loads(as_json(data))
     assert not [x for x in tmp_path.iterdir() if x.name.startswith(".part")]
 
 
-def test_the_command_opens_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_writes_the_data_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is made, where a file ends with .json; and it is made once."""
+    made = []
+
+    def few(*args: Any, **more: Any) -> dict[str, Any]:
+        made.append(payload(["slope"], **more))
+        return made[0]
+
+    monkeypatch.setattr(pages, "payload", few)
+    ok("lab", "-o", "lab.json", cwd=tmp_path)
+    (told,) = made
+    assert json.loads((tmp_path / "lab.json").read_text()) == json.loads(as_json(told))
+    assert not [x for x in tmp_path.iterdir() if x.name.startswith(".part")]
+
+
+def test_the_command_opens_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, Any]
+) -> None:
     """In the browser that the environment names; without -o, or where it is asked."""
+    monkeypatch.setattr(pages, "payload", lambda **_: data)
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/seen\n')
     browser.chmod(0o755)

@@ -152,16 +152,8 @@ def read_record(folder: Path, boundaries: Iterable[str], *, needed: bool = True)
 
     Raises GpuError, naming the file, where one is missing, damaged or of another run.
     """
-    jobs = read_json(folder / SPEC, _Spec).jobs
-    measured = read_json(folder / MEASURED, _MeasuredFile).rows
+    jobs, measured = read_measured(folder)
     provenance = read_json(folder / PROVENANCE, dict[str, str])
-    if not jobs:
-        raise GpuError(f"{folder / SPEC} holds no jobs: the record is damaged")
-    if len(measured) != len(jobs):
-        raise GpuError(
-            f"{folder / MEASURED} has {len(measured)} rows and {SPEC} {len(jobs)} jobs: "
-            "they are of different runs"
-        )
     memory = _device(provenance, "memory_bytes", folder)
     emitted = []
     for at, (job, row) in enumerate(zip(jobs, measured, strict=True)):
@@ -175,6 +167,23 @@ def read_record(folder: Path, boundaries: Iterable[str], *, needed: bool = True)
         profiled = _read_profiled(folder, len(jobs))
         launches = _read_launches(folder, emitted, profiled, boundaries)
     return Record(folder, jobs, tuple(emitted), measured, profiled, tuple(launches), provenance)
+
+
+def read_measured(folder: Path) -> tuple[tuple[Job, ...], tuple[Measured, ...]]:
+    """Jobs of a record and what was measured of each, with neither kernels nor counters.
+
+    Raises GpuError, naming the file, where one is missing, damaged or of another run.
+    """
+    jobs = read_json(folder / SPEC, _Spec).jobs
+    measured = read_json(folder / MEASURED, _MeasuredFile).rows
+    if not jobs:
+        raise GpuError(f"{folder / SPEC} holds no jobs: the record is damaged")
+    if len(measured) != len(jobs):
+        raise GpuError(
+            f"{folder / MEASURED} has {len(measured)} rows and {SPEC} {len(jobs)} jobs: "
+            "they are of different runs"
+        )
+    return jobs, measured
 
 
 @contextlib.contextmanager

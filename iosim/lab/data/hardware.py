@@ -24,8 +24,9 @@ from iosim.counting.numbers import count
 from iosim.gpu import l2, sweeps
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.records.plain import read_json
-from iosim.gpu.records.record import PROVENANCE, Record, read_record
+from iosim.gpu.records.record import PROVENANCE, Measured, read_measured, read_record
 from iosim.gpu.reports import REPORTS, SavedReport, replay
+from iosim.gpu.run.job import Job
 from iosim.lab.columns import Columns, by_column, pack
 from iosim.lab.data import committed
 from iosim.lab.data._hardware_columns import COLUMNS, PAIRS, SHOWN
@@ -108,14 +109,14 @@ def tensors(one: SavedReport) -> list[dict[str, Any]]:
     skipped = _shown(one).skipped
     if skipped is None:
         return []
-    record = read_record(one.folder, (), needed=False)
-    return [_moved(record, at) for at in range(skipped, len(record.jobs))]
+    pairs = list(zip(*read_measured(one.folder), strict=True))
+    return [_moved(job, row) for job, row in pairs[skipped:]]
 
 
-def _moved(record: Record, at: int) -> dict[str, Any]:
-    job = record.jobs[at]
-    wide = {t.name: t.wide for t in job.instance.program.tensors}
-    model, kernel = count(job.instance), record.measured[at].counts(job)
+def _moved(job: Job, row: Measured) -> dict[str, Any]:
+    instance = job.instance
+    wide = {t.name: t.wide for t in instance.program.tensors}
+    model, kernel = count(instance), row.counts(job)
     return {
         "moves": [[way, name, word_bytes(job.dtype, wide[name])] for (way, name), _ in model],
         "model": [words for _, words in model],
