@@ -7,7 +7,7 @@ await build({
   bundle: true,
   minify: true,
   format: "esm",
-  target: "es2022",
+  target: ["es2022", "chrome111"], // of which the second writes nested styles out for older browsers
   charset: "utf8",
   legalComments: "none",
   jsx: "automatic",

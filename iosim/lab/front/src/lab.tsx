@@ -62,7 +62,7 @@ export function Lab({ lab, page, theme, keysOn, setKeysOn, onFile, onNotice }: L
               </Guard>
             </div>
             {hides === "view" && <p class="hint">What the view shows comes back when you have predicted, or when the exercises are closed.</p>}
-            <div data-hides={hides} inert={hides === "view"}>
+            <div class={`view-${view.id}`} data-hides={hides} inert={hides === "view"}>
               <Guard name={view.title} of={lab}>
                 <view.Component
                   data={lab.views[view.id]}
