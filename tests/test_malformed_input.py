@@ -10,6 +10,8 @@ import click
 import pytest
 from test_cli import entries, iosim_
 
+from iosim.lab.page import envelope
+
 NASTY = (
     "", "0", "-1", "1.5", "nan", "1e9", "9" * 5000, "1" + "0" * 30, "x", "é√", "a\nb", "\udc80",
     ":", "1:9:x1", "9:1:x2", "1Ki:1Gi:+1", ",", "1,,2", "96KiB", "B_r=", "=3", "B_r=" + "9" * 5000,
@@ -46,6 +48,8 @@ def test_every_option_takes_any_text(
         monkeypatch.setattr("iosim.checks.verify.verify", _stop)
     if words == ("tightness",):
         monkeypatch.setattr("iosim.checks.tightness.sweep", _stop)
+    if words == ("lab",):  # its data takes seconds, and no option changes how it is made
+        monkeypatch.setattr("iosim.lab.page.payload", lambda exercises: envelope({}))
     if nasty.name == "dask":
         monkeypatch.setattr("iosim.sweep.dask", _stop)
     for text in NASTY:
