@@ -135,4 +135,7 @@ def _widget() -> type[Any]:
             super().__init__(**traits)
             self.on_msg(lambda _, asked, __: self.send(answer(asked, programs)))
 
+        def __repr__(self) -> str:
+            return f"<Lab {', '.join(self.data.get('views', ()))}>"
+
     return LabWidget

@@ -103,6 +103,24 @@ def test_one_schedule_in_a_cell(open_cell: Callable[..., Any]) -> None:
     assert page.locator("#cell").inner_html() == ""
 
 
+def test_keys_in_a_cell_are_not_the_notebook_s(open_cell: Callable[..., Any]) -> None:
+    """In JupyterLab B inserts a cell and X cuts one; Ctrl+S saves the notebook from anywhere."""
+    page = open_cell(widget.lab(["pebbles"]))
+    page.evaluate("window.heard = []; document.onkeydown = (e) => { heard.push(e.key); }; 0")
+    for key in ("l", "a", "b", "x", "Escape", "Shift+Enter"):
+        page.locator("[data-view=pebbles] svg [tabindex='0']").first.focus()
+        page.keyboard.press(key)
+    expect(page.locator("[data-view=pebbles]")).to_contain_text("1 load")
+    assert page.evaluate("heard.filter((x) => x !== 'Shift')") == []
+    page.keyboard.press("Control+s")
+    assert page.evaluate("heard.at(-1)") == "s"
+
+
+def test_a_widget_s_repr_is_short() -> None:
+    assert repr(watched()) == "<Lab watch>"
+    assert repr(widget.lab(["slope", "tiles"])) == "<Lab slope, tiles>"
+
+
 def test_a_cell_follows_the_notebook_s_theme(open_cell: Callable[..., Any]) -> None:
     for body, theme in (('data-jp-theme-light="false"', "dark"), ('data-jp-theme-light="true"',
                         "light"), ('class="dark"', "dark")):  # fmt: skip

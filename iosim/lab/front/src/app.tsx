@@ -51,8 +51,7 @@ export function App({ given, page, ask }: AppProps) {
   };
   return (
     <ShellContext.Provider value={{ keys: keysOn ? keys : null, ask }}>
-      {/* The attribute keeps JupyterLab's own shortcuts out. */}
-      <div class="iosim-lab" ref={root} data-theme={theme.shown} data-over={over} data-lm-suppress-shortcuts="true" {...files}>
+      <div class="iosim-lab" ref={root} data-theme={theme.shown} data-over={over} onKeyDown={page ? undefined : keep} {...files}>
         {notice && <Notice text={notice} onClose={() => setNotice("")} />}
         {"wrong" in checked ? (
           <main>
@@ -66,6 +65,12 @@ export function App({ given, page, ask }: AppProps) {
       </div>
     </ShellContext.Provider>
   );
+}
+
+// A notebook's shortcuts of a single key, as JupyterLab's, which insert and delete cells, are not
+// meant by keys that are pressed in a widget.
+function keep(event: KeyboardEvent): void {
+  if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
 }
 
 function Notice({ text, onClose }: { text: string; onClose: () => void }) {
