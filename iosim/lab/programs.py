@@ -5,7 +5,7 @@ The value holds what Python knows of a program, so that the page needs no formul
 * ``tree``: the program as `iosim.program.canonical` tells it;
 * ``listing``: the lines of `iosim show`, each with the path of its node in the tree;
 * ``closed``: the closed forms of words and of the peak, as polynomials over a table of ``atoms``;
-* ``plans``: what is proven of the search for tiles, where the page can search exactly.
+* ``plans``: what is proven of the search for tiles, by which the page searches too.
 
 A polynomial is a list of terms ``[coefficient, [atom, …]]``, whose atoms are numbers of entries in
 the table: names of sizes and tiles, or records of `iosim.counting.poly`.
@@ -23,7 +23,7 @@ import numpy as np
 from iosim.algorithms import ALGORITHMS, Algorithm, algorithm
 from iosim.counting.closed import Level, close
 from iosim.counting.legend import legend
-from iosim.counting.poly import Atom, Poly, Sum
+from iosim.counting.poly import Atom, Poly
 from iosim.counting.show import in_columns, listing
 from iosim.errors import InputError
 from iosim.problem import PROBLEMS, Form, Problem
@@ -32,7 +32,9 @@ from iosim.program.ir import Load, Loop, Node, Program, Store, nodes
 from iosim.program.marks import masks
 from iosim.program.space import axes
 from iosim.tiling.candidates import DistinctTrips, candidates_of
-from iosim.tiling.lines import OccupancyLine
+from iosim.tiling.ends import Ends, Leaning
+from iosim.tiling.held import filled_holds, hold_lines
+from iosim.tiling.lines import OccupancyLine, tilted
 from iosim.tiling.plan import Plan, plans
 
 # Of the value below; it rises when a page that reads it would have to change.
@@ -96,8 +98,8 @@ def algorithm_data(of: Algorithm, problem: Problem | Form | None = None) -> dict
 
     >>> from iosim import Attention, algorithm
     >>> told = algorithm_data(algorithm("flash2"), Attention(64, 8, causal=True))
-    >>> told["options"], told["plans"]
-    (['causal'], None)
+    >>> told["options"], told["plans"][0]["searched"]
+    (['causal'], ['B_r'])
     """
     form = of.plain_form if problem is None else problem
     options = form.options if isinstance(form, Form) else form.form.options
@@ -131,13 +133,29 @@ class _Atoms:
             "held": list(level.held),
         }
 
-    def line(self, line: OccupancyLine) -> dict[str, Any]:
+    def line(self, line: OccupancyLine, plan: Plan) -> dict[str, Any]:
         """An occupancy as a line in a tile."""
+        base, tilt = tilted(line, plan.ends.hold if plan.ends else None)
         return {
-            "base": self.poly(line.base),
+            "base": self.poly(base),
+            "tilt": self.poly(tilt),
             "slope": self.poly(line.slope),
             "atom": None if line.atom is None else self.atom(line.atom),
             "runs": sorted((as_data(x) for x in line.runs), key=str),
+            "level": None if line.level is None else plan.levels.index(line.level),
+        }
+
+    def leaning(self, words: Leaning) -> list[Any]:
+        """Words by a hold: flat, by the hold, and by the rest of its axis."""
+        return [self.poly(x) for x in (words.flat, words.by_hold, words.by_rest)]
+
+    def ends(self, ends: Ends) -> dict[str, Any]:
+        """Bounds at the ends of a hold."""
+        return {
+            "hold": ends.hold,
+            "axis": ends.axis,
+            "words": self.leaning(ends.words),
+            "shared": {k: [self.leaning(x) for x in two] for k, two in ends.shared.items()},
         }
 
 
@@ -184,22 +202,10 @@ def _paths(body: tuple[Node, ...], at: list[int]) -> Iterator[list[int]]:
 
 
 def _plans(program: Program, table: _Atoms) -> list[dict[str, Any]] | None:
-    """What the search for tiles may rely on; None where the page has no exact search.
-
-    Under a mask sums over tiles decide, and with a block mask tiles are given.
-    """
+    """What the search for tiles may rely on; None with a block mask, whose tiles are given."""
     if masks(program):
         return None
-    found = plans(program, frozenset())
-    if any(_follows(plan) for plan in found):
-        return None
-    return [_plan(program, plan, table) for plan in found]
-
-
-def _follows(plan: Plan) -> bool:
-    """Whether words or occupancies depend on edges of tiles, or tiles may be invalid."""
-    sums = any(isinstance(atom, Sum) for atom in plan.total.atoms())
-    return sums or bool(plan.constraints) or any(level.over for level in plan.levels)
+    return [_plan(program, plan, table) for plan in plans(program, frozenset())]
 
 
 def _plan(program: Program, plan: Plan, table: _Atoms) -> dict[str, Any]:
@@ -208,6 +214,7 @@ def _plan(program: Program, plan: Plan, table: _Atoms) -> dict[str, Any]:
     return {
         "total": table.poly(plan.total),
         "peak": [table.level(level) for level in plan.levels],
+        "constraints": [as_data(x) for x in plan.constraints],
         "searched": list(plan.searched),
         "spare": list(plan.spare),
         "solvable": list(plan.solvable),
@@ -221,7 +228,15 @@ def _plan(program: Program, plan: Plan, table: _Atoms) -> dict[str, Any]:
             if p.name in names
         },
         "lines": {
-            name: None if found is None else [table.line(line) for line in found]
+            name: None if found is None else [table.line(line, plan) for line in found]
             for name, found in lines.items()
         },
+        "reaches": {
+            hold: [
+                {"flat": table.poly(flat), "tilt": table.poly(tilt), "level": k}
+                for k, flat, tilt in hold_lines(plan.levels, hold)
+            ]
+            for hold in filled_holds(plan)
+        },
+        "ends": None if plan.ends is None else table.ends(plan.ends),
     }

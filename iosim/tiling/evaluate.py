@@ -15,7 +15,7 @@ from iosim.counting.poly import Clip, Monomial, Poly
 from iosim.program.index import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Candidates, Ints
-from iosim.tiling.lines import depends
+from iosim.tiling.lines import depends, tilted
 from iosim.tiling.plan import Plan
 from iosim.tiling.relax import Relaxation
 
@@ -125,10 +125,7 @@ class Reach:
         found: list[Room] = []
         for line in self.over:
             assert line.level is not None
-            flat, tilt = line.base, Poly()
-            if self.hold is not None:
-                tilt = flat.slope(self.hold)
-                flat = flat - tilt * Poly.of(self.hold)
+            flat, tilt = tilted(line, self.hold)
             clip = line.atom if isinstance(line.atom, Clip) else None
             found += rooms(line.level, (flat, tilt, line.slope), clip, (low, high))
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,33 +15,43 @@ from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Ints
 from iosim.tiling.ends import Ends, Leaning
 from iosim.tiling.evaluate import FAR, ROUNDING, Points, PointwisePoly
+from iosim.tiling.plan import Plan
+
+
+def filled_holds(plan: Plan) -> list[str]:
+    """Holds that never move more as they grow, where iterations differ in what they hold.
+
+    Such a hold is bounded at its upper end, which is what fits beside the rest; some level tells.
+    """
+    held = plan.falls.intersection(plan.holds) if any(v.over for v in plan.levels) else ()
+    return [k for k in sorted(held) if any(hold_lines(plan.levels, k))]
+
+
+def hold_lines(levels: Sequence[Level], hold: str) -> Iterator[tuple[int, Poly, Poly]]:
+    """The numbers of the levels that are linear in a hold, as flat + hold·tilt."""
+    for k, level in enumerate(levels):
+        tilt = level.words.slope(hold)
+        if tilt.terms and hold not in tilt.names():
+            yield k, level.words - tilt * Poly.of(hold), tilt
 
 
 class HoldReach:
     """The last position of a hold with which boxes of values may fit.
 
-    Levels that are linear in it tell; where there are none, it is the last of all.
+    Levels that are linear in it tell.
     """
 
     def __init__(self, points: Points, hold: str) -> None:
         self.points, self.candidates = points, points.candidates[hold]
         self.lines: list[tuple[list[PointwisePoly], list[Affine]]] = []
         self.over: list[tuple[Level, tuple[Poly, Poly, Poly]]] = []
-        for level in points.plan.levels:
-            tilt = level.words.slope(hold)
-            if not tilt.terms or hold in tilt.names():
-                continue
-            parts = level.words - tilt * Poly.of(hold), tilt
+        for k, *parts in hold_lines(points.plan.levels, hold):
+            level = points.plan.levels[k]
             if level.over:
-                self.over.append((level, (*parts, Poly())))
+                self.over.append((level, (parts[0], parts[1], Poly())))
                 continue
             terms = [points.terms(x, points.plan.searched) for x in parts]
             self.lines.append((terms, [x for x in level.runs if isinstance(x, Affine)]))
-
-    @property
-    def tells(self) -> bool:
-        """Whether some level does."""
-        return bool(self.lines or self.over)
 
     def __call__(self, at: Ints, low: Where, high: Where) -> Ints:
         """From the values at the corners of boxes."""

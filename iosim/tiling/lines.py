@@ -56,3 +56,11 @@ def lines(levels: tuple[Level, ...], tile: str) -> tuple[OccupancyLine, ...] | N
             return None
         found.append(OccupancyLine(base, slope, atom, runs, over))
     return tuple(found)
+
+
+def tilted(line: OccupancyLine, hold: str | None) -> tuple[Poly, Poly]:
+    """A line's base as flat + hold·tilt, where it is over iterations; else all of it is flat."""
+    if hold is None or line.level is None:
+        return line.base, Poly()
+    tilt = line.base.slope(hold)
+    return line.base - tilt * Poly.of(hold), tilt

@@ -33,7 +33,7 @@ from iosim.tiling.boxes import (
 )
 from iosim.tiling.candidates import Candidates, Ints
 from iosim.tiling.evaluate import Peak, Points, Reach, RealBound
-from iosim.tiling.held import HoldBound, HoldReach
+from iosim.tiling.held import HoldBound, HoldReach, filled_holds
 from iosim.tiling.plan import Plan
 
 # Boxes are cut into this many parts: where there are few, larger array operations pay.
@@ -73,10 +73,7 @@ class Search:
         self.constraints = Constraints(plan.constraints, candidates, base)
         self.relaxed: RealBound | None = None
         self.ends = None if plan.ends is None else HoldBound(self.points, plan.ends, solved)
-        # A hold that falls is bounded at its upper end, which is what fits beside the rest.
-        held = plan.falls.intersection(plan.holds) if any(v.over for v in plan.levels) else ()
-        reaches = {k: HoldReach(self.points, k) for k in sorted(held)}
-        self.reaches = {k: x for k, x in reaches.items() if x.tells}
+        self.reaches = {k: HoldReach(self.points, k) for k in filled_holds(plan)}
         # Holds whose ends bounds are taken at, wherever these are, are cut last.
         self.last = [*self.reaches, *([self.ends.hold] if self.ends is not None else [])]
         if solved is not None:

@@ -12,12 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine import Engine, build
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from iosim.lab.page import page as written
 from iosim.lab.page import payload
 
 CHROMIUM = os.environ.get("IOSIM_CHROMIUM", "/usr/bin/chromium")
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The page's engine in node, freshly built."""
+    found = Engine(build(tmp_path_factory.mktemp("engine") / "cli.mjs"))
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,9 @@
-"""The page's engine against Python: equal counts, peaks, transfers, errors and tiles."""
+"""The page's engine against Python: equal counts, peaks, transfers and errors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 import test_block_options
 import test_blocks
 import test_paged
-from engine import Engine, build, speed
+from engine import Engine, speed
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import (
@@ -28,22 +28,11 @@ from strategies import (
 
 import iosim
 from iosim.counting.closed import close
-from iosim.counting.numbers import count_many, peak_many
 from iosim.counting.poly import Sum
-from iosim.errors import CapacityError, InputError, ProgramError
+from iosim.errors import InputError, ProgramError
 from iosim.lab.programs import program_data
 from iosim.program.ir import Program
-from iosim.tiling import optimal_tiles_many, smallest_capacity
 from iosim.trace import transfers
-
-
-@pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """The engine, freshly built."""
-    found = Engine(build(tmp_path_factory.mktemp("engine") / "cli.mjs"))
-    yield found
-    found.close()
-
 
 Case = tuple[Program, dict[str, int], dict[str, int], dict[str, Any]]
 
@@ -268,100 +257,6 @@ def test_masks_that_do_not_fit(engine: Engine) -> None:
         program, "count", sizes=sizes, tiles=tiles, masks={"block": np.ones((3, 3), bool)}
     )
     assert refusal(answer) == "block_sparse has no block mask 'block'"
-
-
-FORMS: dict[str, dict[str, Any]] = {
-    "plain": {}, "keys": {"N_k": 1}, "values": {"d_v": 1}, "groups": {"kv_heads": 1},
-    "all": {"N_k": 1, "d_v": 1, "kv_heads": 1},
-}  # fmt: skip
-
-
-def searched() -> dict[str, Program]:
-    """Every program that the page searches tiles for: registered schedules without masks."""
-    found: dict[Program, str] = {}
-    for algorithm in iosim.all_algorithms():
-        if algorithm.problem.kind == "attention":
-            for name, options in FORMS.items():
-                problem = iosim.Attention(1, 1, **options)
-                if algorithm.supports(problem):
-                    found.setdefault(algorithm.program_for(problem), f"{algorithm.name}, {name}")
-        elif program_data(algorithm.program)["plans"] is not None:
-            found.setdefault(algorithm.program, algorithm.name)
-    return {name: program for program, name in found.items()}
-
-
-class Sizes:
-    """Sizes as a problem has them."""
-
-    def __init__(self, sizes: dict[str, int]) -> None:
-        self.sizes = sizes
-
-
-SEARCHED = searched()
-
-
-@pytest.mark.parametrize("name", SEARCHED)
-def test_best_tiles(engine: Engine, name: str) -> None:
-    """The tiles of `optimal_tiles`, which has the same answers as `optimal_tiles_many`."""
-    program = SEARCHED[name]
-    rng, n = np.random.default_rng(len(name)), 200
-    assert program_data(program)["plans"] is not None
-    largest = {"N": 4096, "N_k": 4096, "d": 256, "d_v": 256}
-    sizes = {
-        x: np.maximum(1, (largest.get(x, 4) ** rng.random(n) * 1.1).astype(np.int64))
-        for x in program_data(program)["sizes"]
-    }
-    if "pages" in sizes:
-        sizes["pages"] = sizes["page"] * 0 + 9
-    M = (2.0 ** rng.uniform(0, 20, n)).astype(np.int64)
-    tiles, fits = optimal_tiles_many(program, sizes, M)
-    moved = sum(count_many(program, sizes | tiles).values())
-    held = peak_many(program, sizes | tiles)
-    for k in range(n):
-        at = {x: int(v[k]) for x, v in sizes.items()}
-        (answer,) = engine.ask(program, "best", sizes=at, M=int(M[k]))
-        if fits[k]:
-            chosen = {x: int(v[k]) for x, v in tiles.items()}
-            assert answer["is"] == {"tiles": chosen, "words": str(moved[k]), "peak": str(held[k])}
-        else:
-            assert set(answer["is"]) == {"smallest"}
-            if k < 60:
-                least = smallest_capacity(program, Sizes(at))
-                assert answer["is"]["smallest"] == least > M[k]
-                again, enough = engine.ask(program, "smallest", "best", sizes=at, M=least)
-                assert again["is"] == least
-                assert int(enough["is"]["peak"]) <= least
-
-
-@pytest.mark.parametrize("name", ["flash1", "flash2", "naive", "small_cache", "flash2_keep"])
-def test_best_tiles_where_words_pass_53_bits(engine: Engine, name: str) -> None:
-    program = iosim.algorithm(name).program
-    for N, d, M in [(2**24 + 1, 64, 300), (2**24 - 1, 127, 2**20), (2**27 + 3, 64, 5000)]:
-        problem = iosim.Attention(N, d, 64)
-        found = iosim.optimal_tiles(program, problem, M)
-        (answer,) = engine.ask(program, "best", sizes=problem.sizes, M=M)
-        assert answer["is"]["tiles"] == found.tiles
-        assert answer["is"]["words"] == str(found.total_words)
-
-
-@settings(max_examples=150)
-@given(random_schedules(), st.integers(1, 200))
-def test_best_tiles_of_random_programs(engine: Engine, case: Any, M: int) -> None:
-    """Programs whose words fall and rise with parameters in other ways than those of attention."""
-    program, sizes, _ = case
-    try:
-        assume(program_data(program)["plans"] is not None)
-    except ProgramError:
-        assume(False)
-    (answer,) = engine.ask(program, "best", sizes=sizes, M=M)
-    if "smallest" in answer["is"]:
-        with pytest.raises(CapacityError, match=f"at least {answer['is']['smallest']} words"):
-            iosim.optimal_tiles(program, Sizes(sizes), M)
-        return
-    found = iosim.optimal_tiles(program, Sizes(sizes), M)
-    assert answer["is"]["tiles"] == found.tiles
-    assert answer["is"]["words"] == str(found.total_words)
-    assert answer["is"]["peak"] == str(found.peak_words)
 
 
 @pytest.mark.timed

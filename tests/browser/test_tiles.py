@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from commands import told
-from engine import Engine, build
+from engine import Engine
 
 import iosim
 from iosim.counting.numbers import peak_many
@@ -57,13 +57,6 @@ def handle(page: Any) -> Any:
 
 def fill(page: Any, name: str, value: object) -> None:
     page.locator(".tiles").get_by_label(name, exact=True).fill(str(value))
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    found = Engine(build(tmp_path_factory.mktemp("engine") / "engine.mjs"))
-    yield found
-    found.close()
 
 
 @pytest.mark.timed

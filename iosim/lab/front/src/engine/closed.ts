@@ -1,42 +1,47 @@
-/** Closed forms of one instance: the polynomials that travelled, evaluated in bigints. */
+/** Closed forms of one instance: the polynomials that travelled, evaluated. */
 
 import { ProgramError } from "./errors";
 import { allowed, once, resolved, sameTile, tilesOf, valueOf, Names, type Line, type Place, type Values } from "./space";
 import { cutsOf, lengthAt, overTiles, pieces, turns, type Ramp, type Stretch } from "./sums";
 import type { Affine, Atom, Clip, Instance, Level, LoopHead, Part, Poly, ProgramData, Sum, Tile } from "./types";
-import { ceilDiv, floorDiv, floorDivBig } from "./whole";
+import { BIGINTS, ceilDiv, floorDiv, NUMBERS, type Whole } from "./whole";
 
 /** Tiles that are walked one by one, where a sum or a peak depends on a sum that depends on them. */
 const MOST_WALKED = 2 ** 20;
 
-/** Atom → its value, by the numbers of the program's table. */
-type Value = (values: Values) => bigint;
-type Length = (values: Values) => number;
+/** By the numbers of all names. */
+export type Value<T> = (values: Values) => T;
+type Length = Value<number>;
 
-/** A program's closed forms, ready to be evaluated. */
-class Closed {
+/** A program's closed forms, ready to be evaluated in one kind of whole numbers. */
+export class Closed<T> {
   readonly names = new Names();
-  readonly counts: [string, Value][];
-  readonly peak: Value[];
-  private readonly table: Value[];
+  readonly counts: [string, Value<T>][];
+  readonly peak: Value<T>[];
+  private readonly table: Value<T>[];
   private readonly atoms: Atom[];
 
-  constructor(program: ProgramData) {
+  constructor(program: ProgramData, private readonly whole: Whole<T>) {
     this.atoms = program.atoms;
     this.table = program.atoms.map((x) => this.atom(x));
     this.counts = Object.entries(program.closed.counts).map(([key, poly]) => [key, this.poly(poly)]);
     this.peak = program.closed.peak.map((level) => this.level(level));
   }
 
-  private poly(poly: Poly): Value {
-    const terms = poly.map(([c, atoms]): [bigint, Value[]] => [BigInt(c), atoms.map((k) => this.table[k]!)]);
-    return (values) => terms.reduce((sum, [c, atoms]) => sum + atoms.reduce((x, atom) => x * atom(values), c), 0n);
+  private poly(poly: Poly): Value<T> {
+    const { whole } = this;
+    const terms = poly.map(([c, atoms]): [T, Value<T>[]] => [whole.of(c), atoms.map((k) => this.table[k]!)]);
+    return (values) => terms.reduce((sum, [c, atoms]) =>
+      whole.plus(sum, atoms.reduce((x, atom) => whole.times(x, atom(values)), c)), whole.of(0));
   }
 
-  private atom(atom: Atom): Value {
-    if (typeof atom !== "string" && atom.type === "Sum") return this.sum(atom);
+  private atom(atom: Atom): Value<T> {
+    if (typeof atom !== "string" && atom.type === "Sum") {
+      const sum = this.sum(atom);
+      return (values) => this.whole.from(sum(values));
+    }
     const length = this.length(atom);
-    return (values) => BigInt(length(values));
+    return (values) => this.whole.of(length(values));
   }
 
   /** An atom that is a plain number: a size, an extent, a length or trips. */
@@ -83,10 +88,11 @@ class Closed {
     return (values) => new Tiles(loop, tile, place, step(values), values);
   }
 
-  private sum(sum: Sum): Value {
+  /** A sum over tiles. */
+  sum(sum: Sum): Value<bigint> {
     const tiles = this.tiles(sum);
-    const factors = sum.factors.map((x) => this.atom(x));
-    const product: Value = (values) => factors.reduce((x, factor) => x * factor(values), 1n);
+    const factors = sum.factors.map((x) => this.factor(x));
+    const product: Value<bigint> = (values) => factors.reduce((x, factor) => x * factor(values), 1n);
     if (sum.factors.some((x) => typeof x !== "string" && x.type === "Sum")) {
       return (values) => tiles(values).walked().reduce((total, here) => total + product(here), 0n);
     }
@@ -97,25 +103,32 @@ class Closed {
       const here = tiles(values);
       const total = here.short().reduce((x, inside) => x + product(inside), 0n);
       if (here.full === 0) return total;
-      const stretches = placed.map(({ span, step }): [Stretch, bigint | null] =>
-        [here.stretch(span), step === null ? null : BigInt(step(values))]);
-      return total + BigInt(here.by) ** extents * overTiles(BigInt(here.full), stretches);
+      const stretches = placed.map(({ span, step }): [Stretch, number | null] =>
+        [here.stretch(span), step === null ? null : step(values)]);
+      return total + BigInt(here.by) ** extents * overTiles(here.full, stretches);
     };
   }
 
+  private factor(atom: Atom): Value<bigint> {
+    if (typeof atom !== "string" && atom.type === "Sum") return this.sum(atom);
+    const length = this.length(atom);
+    return (values) => BigInt(length(values));
+  }
+
   /** The largest occupancy of a level over all iterations of its loops. */
-  private level(level: Level): Value {
+  level(level: Level): Value<T> {
+    const { whole } = this;
     const words = this.poly(level.words);
     const runs = level.runs.map((x) => this.length(x));
-    const held: Value = (values) => (runs.every((run) => run(values) > 0) ? words(values) : 0n);
-    return level.over.reduceRight<Value>((inner, loop, k) => {
+    const held: Value<T> = (values) => (runs.every((run) => run(values) > 0) ? words(values) : whole.of(0));
+    return level.over.reduceRight<Value<T>>((inner, loop, k) => {
       const tiles = this.tiles(loop);
-      if (k < level.over.length - 1) return (values) => most(tiles(values).walked().map(inner));
+      if (k < level.over.length - 1) return (values) => largest(whole, tiles(values).walked().map(inner));
       const turning = this.turning(level, loop.tile);
       return (values) => {
         const here = tiles(values);
-        const places = here.full ? candidates(here, turning, words, values) : [];
-        return most([...here.short(), ...[...places].map((t) => here.inside(t))].map(inner));
+        const places = here.full ? candidates(whole, here, turning, words, values) : [];
+        return largest(whole, [...here.short(), ...[...places].map((t) => here.inside(t))].map(inner));
       };
     }, held);
   }
@@ -154,7 +167,7 @@ function follows(atom: Atom | Affine, tile: Tile): boolean {
   }
 }
 
-function most(words: bigint[]): bigint { return words.reduce((a, b) => (a > b ? a : b), 0n); }
+function largest<T>(whole: Whole<T>, words: T[]): T { return words.reduce((a, b) => (whole.less(b, a) ? a : b), whole.of(0)); }
 
 /** The tiles of a loop: `full` of them, then perhaps a short one. */
 class Tiles {
@@ -191,13 +204,13 @@ class Tiles {
   /** A span's length along the full tiles. */
   stretch(span: Place): Stretch {
     const [low, high] = allowed(span, this.values);
-    return { start: this.ramp(span.start), stop: this.ramp(span.stop), low: BigInt(low), high: BigInt(high) };
+    return { start: this.ramp(span.start), stop: this.ramp(span.stop), low, high };
   }
 
   private ramp(line: Line): Ramp {
     const [first, moves] = [valueOf(line, this.inside(0)), line.places.reduce(
       (sum, place, k) => (place === this.tile || place === this.tile + 1 ? sum + line.by[k]! : sum), 0)];
-    return { start: BigInt(first), slope: BigInt(moves) * BigInt(this.by) };
+    return { start: first, slope: moves * this.by };
   }
 
   private over(start: number, stop: number): Values {
@@ -209,57 +222,60 @@ class Tiles {
 }
 
 /** Full tiles among which a level is largest. */
-function candidates(tiles: Tiles, turning: Turning, words: Value, values: Values): Set<number> {
-  const n = BigInt(tiles.full);
-  const cuts: bigint[] = [];
+function candidates<T>(whole: Whole<T>, tiles: Tiles, turning: Turning, words: Value<T>, values: Values): Set<number> {
+  const cuts: number[] = [];
   for (const { span, steps } of turning.parts) {
     const stretch = tiles.stretch(span);
     const here = cutsOf(stretch);
     cuts.push(...here);
-    for (const [first, past] of steps.length ? pieces(n, here) : []) {
+    for (const [first, past] of steps.length ? pieces(tiles.full, here) : []) {
       // Where the length passes a step that it is clipped to.
       const length = lengthAt(stretch, first);
-      const slope = past - first > 1n ? lengthAt(stretch, first + 1n) - length : 0n;
+      const slope = past - first > 1 ? lengthAt(stretch, first + 1) - length : 0;
       for (const step of steps) {
-        const turn = turns({ start: length - BigInt(step(values)), slope });
+        const turn = turns({ start: length - step(values), slope });
         if (turn !== null) cuts.push(first + turn);
       }
     }
   }
   const found = new Set<number>();
-  for (const [a, b] of pieces(n, cuts)) {
-    const [first, past] = [Number(a), Number(b)];
+  for (const [first, past] of pieces(tiles.full, cuts)) {
     for (const t of [first, first + 1, past - 2, past - 1]) if (first <= t && t < past) found.add(t);
-    for (const t of vertex(words, turning.degree, tiles, first + 1, past - 1)) found.add(t);
+    for (const t of vertex(whole, words, turning.degree, tiles, first + 1, past - 1)) found.add(t);
   }
   return found;
 }
 
 /** The places beside the vertex of a parabola on first … past − 1. */
-function vertex(words: Value, degree: number, tiles: Tiles, first: number, past: number): number[] {
+function vertex<T>(whole: Whole<T>, words: Value<T>, degree: number, tiles: Tiles, first: number, past: number): number[] {
   const n = past - first;
   if (n < 3 || degree < 2) return [];
   const values = Array.from({ length: Math.min(n, degree + 2) }, (_, k) => words(tiles.inside(first + k)));
-  const steps = values.slice(1).map((b, k) => b - values[k]!);
-  const bends = steps.slice(1).map((b, k) => b - steps[k]!);
+  const steps = values.slice(1).map((b, k) => whole.minus(b, values[k]!));
+  const bends = steps.slice(1).map((b, k) => whole.minus(b, steps[k]!));
   const [bend, step] = [bends[0]!, steps[0]!];
   if (bends.some((x) => x !== bend)) {
     throw new ProgramError(
       `an occupancy is of degree 3 or more in the number of tile ${tiles.loop.tile.var}: no closed form for its peak`,
     );
   }
-  if (bend >= 0n) return [];
+  if (!whole.less(bend, whole.of(0))) return [];
   // The step from t to t + 1 is step + t·bend.
-  const t = Number(floorDivBig(step, -bend));
+  const t = whole.over(step, whole.minus(whole.of(0), bend));
   return [t, t + 1].filter((k) => k >= 0 && k < n).map((k) => first + k);
 }
 
+const inNumbers = (program: ProgramData): Closed<number> => new Closed(program, NUMBERS);
+const inBigints = (program: ProgramData): Closed<bigint> => new Closed(program, BIGINTS);
 
-function closed(program: ProgramData): Closed { return new Closed(program); }
+/** Its closed forms in bigints. */
+export function closed(program: ProgramData): Closed<bigint> { return once(program, inBigints); }
+/** In numbers, exact where they are below 2^53. */
+export function smallClosed(program: ProgramData): Closed<number> { return once(program, inNumbers); }
 
 /** Words moved, exact, by direction and tensor: "load K". */
 export function count({ program, env }: Instance): Record<string, bigint> {
-  const { counts, names } = once(program, closed);
+  const { counts, names } = closed(program);
   const values = names.values(env);
   return Object.fromEntries(counts.map(([key, words]) => [key, words(values)]));
 }
@@ -271,7 +287,7 @@ export function total(instance: Instance): bigint {
 
 /** The largest number of words resident at once, exact. */
 export function peak({ program, env }: Instance): bigint {
-  const { peak, names } = once(program, closed);
+  const { peak, names } = closed(program);
   const values = names.values(env);
-  return most(peak.map((level) => level(values)));
+  return largest(BIGINTS, peak.map((level) => level(values)));
 }

@@ -5,7 +5,7 @@ export { distinctTrips } from "./choices";
 export { count, peak, total } from "./closed";
 export { InputError, ProgramError } from "./errors";
 export { plane, type Plane } from "./plane";
-export { best, searchable, smallest, type Tiling } from "./search";
+export { best, bestSteps, searchable, smallest, type Tiling } from "./search";
 export type * from "./types";
 export { UNKNOWN, walk, type Event, type Operation, type Reserve, type Transfer, type Turn } from "./walk";
 export type { Range } from "./space";

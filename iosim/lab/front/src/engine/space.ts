@@ -97,6 +97,16 @@ export function valueOf(line: Line, values: Values): number {
   return total;
 }
 
+/** The least value between two corners of a box; the largest where the corners are swapped. */
+export function leastOf(line: Line, low: Values, high: Values): number {
+  let total = line.first;
+  for (let k = 0; k < line.places.length; k++) {
+    const c = line.by[k]!;
+    total += c * (c > 0 ? low : high)[line.places[k]!]!;
+  }
+  return total;
+}
+
 /** The concrete [start, stop] of a span. */
 export function resolved(span: Place, values: Values): Range {
   const start = valueOf(span.start, values), stop = valueOf(span.stop, values);

@@ -5,82 +5,75 @@
  */
 
 import { ProgramError } from "./errors";
-import { floorDivBig as floorDiv } from "./whole";
+import { floorDiv, floorDivBig } from "./whole";
 
 const LONGEST_PERIOD = 2n ** 14n;
 
 type Polynomial = bigint[]; // coefficients, constant first
 
-/** start + slope·t */
-export interface Ramp { start: bigint; slope: bigint }
+/** start + slope·t: a position, of which there are few enough for numbers. */
+export interface Ramp { start: number; slope: number }
 
 /** A length along t: of start … stop, cut to low … high. */
-export interface Stretch { start: Ramp; stop: Ramp; low: bigint; high: bigint }
+export interface Stretch { start: Ramp; stop: Ramp; low: number; high: number }
 
 const min = (a: bigint, b: bigint): bigint => (a < b ? a : b);
-const max = (a: bigint, b: bigint): bigint => (a > b ? a : b);
-
-export function at(ramp: Ramp, t: bigint): bigint { return ramp.start + ramp.slope * t; }
 
 /** The first t from which on the sign is another one, or null for a constant. */
-export function turns(ramp: Ramp): bigint | null {
-  if (ramp.slope > 0n) return -floorDiv(ramp.start, ramp.slope);
-  return ramp.slope === 0n ? null : floorDiv(ramp.start, -ramp.slope) + 1n;
+export function turns({ start, slope }: Ramp): number | null {
+  if (slope > 0) return -floorDiv(start, slope);
+  return slope === 0 ? null : floorDiv(start, -slope) + 1;
 }
 
-export function lengthAt(stretch: Stretch, t: bigint): bigint {
-  const [start, stop] = [stretch.start, stretch.stop].map((x) => min(max(at(x, t), stretch.low), stretch.high));
-  return max(stop! - start!, 0n);
-}
-
-function less(ramp: Ramp, by: Ramp | bigint): Ramp {
-  return typeof by === "bigint"
-    ? { start: ramp.start - by, slope: ramp.slope }
-    : { start: ramp.start - by.start, slope: ramp.slope - by.slope };
+export function lengthAt({ start, stop, low, high }: Stretch, t: number): number {
+  const at = (ramp: Ramp): number => Math.min(Math.max(ramp.start + ramp.slope * t, low), high);
+  return Math.max(at(stop) - at(start), 0);
 }
 
 /** Where a length may stop being affine. */
-export function cutsOf({ start, stop, low, high }: Stretch): bigint[] {
-  const ramps = [less(start, low), less(start, high), less(stop, low), less(stop, high), less(stop, start)];
-  return ramps.map(turns).filter((t): t is bigint => t !== null);
+export function cutsOf({ start, stop, low, high }: Stretch): number[] {
+  const less = (ramp: Ramp, by: number): Ramp => ({ start: ramp.start - by, slope: ramp.slope });
+  const apart = { start: stop.start - start.start, slope: stop.slope - start.slope };
+  const ramps = [less(start, low), less(start, high), less(stop, low), less(stop, high), apart];
+  return ramps.map(turns).filter((t) => t !== null);
 }
 
 /** The ranges of 0 … n − 1 between cuts, as [first, past]. */
-export function pieces(n: bigint, cuts: Iterable<bigint>): [bigint, bigint][] {
-  const inside = new Set([0n, n]);
-  for (const t of cuts) if (t > 0n && t < n) inside.add(t);
-  const ends = [...inside].sort((a, b) => (a < b ? -1 : 1));
-  return ends.slice(1).map((past, k): [bigint, bigint] => [ends[k]!, past]).filter(([a, b]) => a < b);
+export function pieces(n: number, cuts: readonly number[]): [number, number][] {
+  const ends = [0, ...cuts.filter((t) => t > 0 && t < n), n].sort((a, b) => a - b);
+  return ends.slice(1).map((past, k): [number, number] => [ends[k]!, past]).filter(([a, b]) => a < b);
 }
 
 /** Σ over t < n of a product of lengths, each divided by a step and rounded up where one is given. */
-export function overTiles(n: bigint, factors: [Stretch, bigint | null][]): bigint {
+export function overTiles(n: number, factors: [Stretch, number | null][]): bigint {
   let total = 0n;
   for (const [first, past] of pieces(n, factors.flatMap(([x]) => cutsOf(x)))) {
-    const lines: Ramp[] = [];
-    const rounded: [Ramp, bigint][] = [];
+    const lines: Line[] = [];
+    const rounded: [Line, bigint][] = [];
     for (const [stretch, step] of factors) {
       const here = lengthAt(stretch, first);
-      const ramp = { start: here, slope: past - first > 1n ? lengthAt(stretch, first + 1n) - here : 0n };
-      if (step === null) lines.push(ramp);
-      else rounded.push([ramp, step]);
+      const slope = past - first > 1 ? lengthAt(stretch, first + 1) - here : 0;
+      const line = { start: BigInt(here), slope: BigInt(slope) };
+      if (step === null) lines.push(line);
+      else rounded.push([line, BigInt(step)]);
     }
-    total += products(past - first, lines, rounded);
+    total += products(BigInt(past - first), lines, rounded);
   }
   return total;
 }
 
+interface Line { start: bigint; slope: bigint }
 interface Floor { a: bigint; b: bigint; m: bigint; rest: Polynomial }
 
 /** Σ over t < n of Π lines(t) · Π ⌈ramp(t)/step⌉ */
-function products(n: bigint, lines: Ramp[], rounded: [Ramp, bigint][]): bigint {
+function products(n: bigint, lines: Line[], rounded: [Line, bigint][]): bigint {
   let plain: Polynomial = [1n];
   for (const ramp of lines) plain = times(plain, [ramp.start, ramp.slope]);
   const floors: Floor[] = [];
   for (const [ramp, m] of rounded) {
     // ⌈(at + b)/m⌉ = ⌊(at + b + m − 1)/m⌋, whole parts taken out and fractions reduced.
     const high = ramp.start + m - 1n;
-    const rest = [floorDiv(high, m), floorDiv(ramp.slope, m)];
+    const rest = [floorDivBig(high, m), floorDivBig(ramp.slope, m)];
     const [a, b] = [ramp.slope - rest[1]! * m, high - rest[0]! * m];
     if (a === 0n) {
       plain = times(plain, rest);
@@ -103,6 +96,7 @@ function products(n: bigint, lines: Ramp[], rounded: [Ramp, bigint][]): bigint {
   }
   let total = polynomial(n, byPower[0]!);
   const one = floors[0];
+  if (floors.length === 1 && byPower[1]!.length === 1) return total + byPower[1]![0]! * floorSum(n, one!.a, one!.b, one!.m);
   if (one !== undefined) {
     const degree = Math.max(...byPower.map((x) => x.length)) - 1;
     const sums = floorSums(n, one.a, one.b, one.m, degree, byPower.length - 1);
@@ -125,9 +119,9 @@ function byResidues(n: bigint, plain: Polynomial, floors: Floor[]): bigint {
     let poly = along(plain, r, period);
     for (const { a, b, m, rest } of floors) {
       const whole = along(rest, r, period);
-      poly = times(poly, plus(whole, [floorDiv(a * r + b, m), floorDiv(a * period, m)]));
+      poly = times(poly, plus(whole, [floorDivBig(a * r + b, m), floorDivBig(a * period, m)]));
     }
-    total += polynomial(-floorDiv(-(n - r), period), poly);
+    total += polynomial(-floorDivBig(-(n - r), period), poly);
   }
   return total;
 }
@@ -141,6 +135,19 @@ function polynomial(n: bigint, coefficients: Polynomial): bigint {
     choose = (choose * (n - k)) / (k + 1n);
     total += values[0]! * choose;
     values = values.slice(1).map((b, j) => b - values[j]!);
+  }
+  return total;
+}
+
+/** Σ over t < n of ⌊(at + b)/m⌋, with a, b ≥ 0 and m > 0. */
+function floorSum(n: bigint, a: bigint, b: bigint, m: bigint): bigint {
+  let total = 0n;
+  while (n > 0n) {
+    total += ((n * (n - 1n)) / 2n) * (a / m) + n * (b / m);
+    [a, b] = [a % m, b % m];
+    const top = a * n + b;
+    // As many steps up as there are whole m's, seen from the other side.
+    [n, b, m, a] = [top / m, top % m, a, m];
   }
   return total;
 }

@@ -48,15 +48,29 @@ export type Poly = [number, number[]][];
 /** A candidate for the peak: an occupancy, reached where no length of `runs` is 0. */
 export interface Level { words: Poly; runs: (Affine | Part)[]; over: LoopHead[]; held: string[] }
 
-/** An occupancy as base + slope·atom, where the atom is a tile or what it is clipped to. */
-export interface OccupancyLine { base: Poly; slope: Poly; atom: number | null; runs: Affine[] }
+/**
+ * An occupancy as base + tilt·W + slope·atom, where the atom is a tile or what it is clipped to, and
+ * W is the hold of `ends`; `level` is the number of a level that is over iterations.
+ */
+export interface OccupancyLine { base: Poly; tilt: Poly; slope: Poly; atom: number | null; runs: Affine[]; level: number | null }
+/** A level as flat + tilt·W in a hold W. */
+export interface HoldLine { flat: Poly; tilt: Poly; level: number }
+/** Words by a hold W of an axis of D positions: flat, by W, and by D − W. */
+export type Leaning = [Poly, Poly, Poly];
+/** Bounds at the ends of a hold; `shared` is of a tile that is solved for: the rest, and what is divided by it. */
+export interface Ends { hold: string; axis: string; words: Leaning; shared: Record<string, [Leaning, Leaning]> }
 
 /** What is proven of the search in nests that share parameters; see iosim.tiling.plan. */
 export interface Plan {
   total: Poly; peak: Level[];
+  /** What a valid tiling makes at least 0. */
+  constraints: Affine[];
   searched: string[]; spare: string[]; solvable: string[]; lowest: string[]; falls: string[];
   candidates: Record<string, "trips" | "every">;
   lines: Record<string, OccupancyLine[] | null>;
+  /** Holds that are bounded at what fits beside the rest, by the levels that tell. */
+  reaches: Record<string, HoldLine[]>;
+  ends: Ends | null;
 }
 
 export interface ListingLine { code: string; note: string; path: number[] }
@@ -74,7 +88,7 @@ export interface ProgramData {
   masks: Record<string, [{ axis: string; step: string | null }, { axis: string; step: string | null }]>;
   atoms: Atom[];
   closed: { counts: Record<string, Poly>; peak: Level[] };
-  /** null: the page has no exact search for tiles; take a table from Python. */
+  /** null with a block mask, whose tiles are given. */
   plans: Plan[] | null;
 }
 

@@ -17,6 +17,9 @@ export function floorDivBig(a: bigint, b: bigint): bigint {
 /** What closed forms need of a kind of whole numbers. */
 export interface Whole<T> {
   of(x: number): T;
+  from(x: bigint): T;
+  /** In floating point. */
+  real(x: T): number;
   plus(a: T, b: T): T;
   minus(a: T, b: T): T;
   times(a: T, b: T): T;
@@ -26,10 +29,10 @@ export interface Whole<T> {
 }
 
 export const NUMBERS: Whole<number> = {
-  of: (x) => x, plus: (a, b) => a + b, minus: (a, b) => a - b, times: (a, b) => a * b, less: (a, b) => a < b, over: floorDiv,
+  of: (x) => x, from: Number, real: (x) => x, plus: (a, b) => a + b, minus: (a, b) => a - b, times: (a, b) => a * b, less: (a, b) => a < b, over: floorDiv,
 };
 
 export const BIGINTS: Whole<bigint> = {
-  of: BigInt, plus: (a, b) => a + b, minus: (a, b) => a - b, times: (a, b) => a * b, less: (a, b) => a < b,
+  of: BigInt, from: (x) => x, real: Number, plus: (a, b) => a + b, minus: (a, b) => a - b, times: (a, b) => a * b, less: (a, b) => a < b,
   over: (a, b) => Number(floorDivBig(a, b)),
 };
