@@ -100,7 +100,7 @@ MARKS = {
     "compulsory": ("|", PALETTE[6], 18),
 }  # fmt: skip
 # What the legend says where it is not the source alone.
-BOUNDARY = {"iosim's formula": "iosim's formula, SM ↔ L2"}
+BOUNDARY = {"iosim's formula": "iosim's formula, SM↔L2"}
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:
@@ -119,7 +119,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         axes.set_yticks([-y for y in range(len(LINES))], [text for *_, text in LINES])
         axes.set(
             xscale="log", ylim=(-len(LINES) + 0.4, 0.7), xlim=(0.3, 80),
-            xlabel="bytes read + written (GB = 10⁹, fp16) at L2 ↔ DRAM; formulas at SM ↔ L2",
+            xlabel="bytes read + written (GB = 10⁹, fp16) at L2↔DRAM; formulas at SM↔L2",
             title="GPT-2 medium's attention: N = 1,024, d = 64, 16 heads, batch 64",
         )  # fmt: skip
         ticks = (0.5, 1, 2, 5, 10, 20, 50)

@@ -1,4 +1,4 @@
-"""Predicted against hardware, at both boundaries: SM ↔ L2 and L2 ↔ DRAM of an H200.
+"""Predicted against hardware, at both boundaries: SM↔L2 and L2↔DRAM of an H200.
 
 The recorded runs of `iosim gpu validate` and `iosim gpu dram` are replayed: today's model against
 the counters' reports, with no GPU.  At the upper boundary the model is an SM's own traffic; at DRAM
@@ -78,7 +78,7 @@ def _upper(axes: Any, rows: Rows) -> None:
     every = [r[f"model_{way}_bytes"] for r in rows for way in ("load", "store")]
     _equal(axes, min(every), max(every))
     off = sum(r["unexplained_bytes"] for r in rows)
-    axes.set(title=f"SM ↔ L2: {len(rows)} kernels, {off} unexplained bytes",
+    axes.set(title=f"SM↔L2: {len(rows)} kernels, {off} unexplained bytes",
              xlabel="the model's bytes (filled: loads; open: stores)",
              ylabel="bytes counted by the hardware")  # fmt: skip
     axes.legend(loc="upper left")
@@ -103,7 +103,7 @@ def _lower(axes: Any, rows: Rows) -> None:
     every = [r["predicted_read_bytes"] for r in rows]
     _equal(axes, min(every), max(every))
     worst = max(abs(r["ratio"] - 1) for r in rows if r["in_step"])
-    axes.set(title=f"L2 ↔ DRAM, reads: in step within {worst:.2%} of the model",
+    axes.set(title=f"L2↔DRAM, reads: in step within {worst:.2%} of the model",
              xlabel="the wave model's bytes", ylabel="bytes counted by the hardware")  # fmt: skip
     axes.legend(loc="upper left")
 

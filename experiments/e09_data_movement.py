@@ -62,7 +62,7 @@ PUBLISHED_SAVED = 22.91
 # Flop per byte in fp16, as they are told.
 TOLD = (("layer norm", "about 5", 5.0), ("softmax", "about 3", 3.0), ("GELU", "about 1", 1.0),
         ("dropout", "below 1", 1.0))  # fmt: skip
-M = 2**24  # of L2 ↔ DRAM: rows and sums of all groups fit in any M from 2¹⁴ words on
+M = 2**24  # of L2↔DRAM: rows and sums of all groups fit in any M from 2¹⁴ words on
 
 
 def encoder(phase: str = "training") -> Graph:

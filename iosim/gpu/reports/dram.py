@@ -179,7 +179,7 @@ def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.plot([], [], color=_axes.COLOURS[1], linewidth=2.4, alpha=0.35, label="explained by drift")
     _axes.diagonal(axes, [r["predicted"] for r in rows])
     worst = max((abs(r["off"]) for r in rows if r["in_step"]), default=0.0)
-    axes.set_title(f"L2 ↔ DRAM, reads: in step within {worst:.2%} of the model", fontsize=9.5)
+    axes.set_title(f"L2↔DRAM, reads: in step within {worst:.2%} of the model", fontsize=9.5)
     axes.set_xlabel("predicted bytes (waves of resident programs)")
     axes.set_ylabel("bytes counted by the hardware")
     axes.legend(fontsize=7.5)
@@ -203,7 +203,7 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
                           label=f"B_r = {B_r}")  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_title("N²d²/M at L2 ↔ DRAM, M the rows on the chip", fontsize=9.5)
+    axes.set_title("N²d²/M at L2↔DRAM, M the rows on the chip", fontsize=9.5)
     axes.set_xlabel("rows of Q and O resident at once")
     axes.set_ylabel("DRAM bytes read, in step")
     axes.legend(fontsize=7.5, loc="lower left")

@@ -288,7 +288,7 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
             )  # fmt: skip
     _axes.diagonal(axes, [r[f"model_{way}"] for r in rows for way in ("load", "store")])
     off = sum(r["unexplained"] for r in rows)
-    axes.set_title(f"SM ↔ L2: {len(rows)} programs, {off} unexplained bytes", fontsize=9.5)
+    axes.set_title(f"SM↔L2: {len(rows)} programs, {off} unexplained bytes", fontsize=9.5)
     axes.set_xlabel("the model's bytes (filled: loads, open: stores)")
     axes.set_ylabel("bytes counted by the hardware")
     axes.legend(fontsize=7.5)
