@@ -4,6 +4,8 @@ Independent of the machine, the formulas and the GPU: a stream is one more fold 
 a cache one more consumer of a stream.
 """
 
+from iosim.cache.layouts import Tiled
+from iosim.cache.of_program import touches, transfers
 from iosim.cache.policies import POLICIES, Policy
 from iosim.cache.record import Cache, Traffic
 from iosim.cache.replaying import replay, replay_many
@@ -16,8 +18,11 @@ __all__ = [
     "Policy",
     "Region",
     "Stream",
+    "Tiled",
     "Traffic",
     "of_arrays",
     "replay",
     "replay_many",
+    "touches",
+    "transfers",
 ]

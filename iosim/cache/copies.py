@@ -1,0 +1,206 @@
+"""The fold over a program's references: which templates follow one another, and where they start.
+
+Loops whose iterations reference the same words at a distance are given at once; others, and those
+of more than `LIMIT` accesses, run one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.cache.ground import Ground, Ints, Variable, extent, resolved
+from iosim.cache.references import Action, Position, Repeat, Straight, Touch
+from iosim.cache.templates import LIMIT, Template, Templates, longest
+from iosim.program import space
+from iosim.program.index import At, Edge, Number, Plain, Span, Tile, Within
+from iosim.program.ir import Loop
+from iosim.program.marks import masks
+from iosim.program.walk import Instance
+
+# Iterations whose places are computed at once.
+TOGETHER = 2**14
+
+
+@dataclass(frozen=True)
+class Copies:
+    """A template several times, each time where its variables say.
+
+    Attributes:
+        template: the accesses.
+        start: what is added to each piece.
+        moves: pairs of what a variable adds to each access, and its value each time.
+        times: how many times.
+    """
+
+    template: Template
+    start: Ints
+    moves: tuple[tuple[Ints, Ints], ...] = ()
+    times: int = 1
+
+
+@dataclass
+class Walk:
+    """A walk over an instance; `positions` are the tensors that say where to read."""
+
+    instance: Instance
+    ground: Ground
+    positions: Mapping[str, NDArray[np.int64]]
+
+    def __post_init__(self) -> None:
+        self.templates = Templates(self.ground)
+        self.marked = dict(self.instance.masks)
+
+    def all(self, body: tuple[Action, ...]) -> Iterator[Copies]:
+        """What a program references, in turn."""
+        yield from self._body(body, _Open(self.instance.env, {}, {}))
+
+    def _body(self, body: tuple[Action, ...], at: _Open) -> Iterator[Copies]:
+        for action in body:
+            match action:
+                case Straight():
+                    yield from self._block(action, at)
+                case Position():
+                    at.values[action.buffer] = int(self._read(action, at.env, at.values))
+                case Repeat():
+                    yield from self._repeat(action, at)
+
+    def _block(self, block: Straight, at: _Open) -> Iterator[Copies]:
+        whole = self.templates.of(block, at.env, at.loops)
+        if whole is not None:
+            yield self._once(whole, at)
+            return
+        for touch in block.body:
+            yield from self._large(touch, at)
+
+    def _large(self, touch: Touch, at: _Open) -> Iterator[Copies]:
+        """A node's words, so many at once as are a template."""
+        if touch.in_turns:
+            one_by_one: tuple[Touch, ...] = (touch,)
+        else:
+            one_by_one = tuple(Touch((part,), over=touch.over) for part in touch.parts)
+        by = LIMIT // 2
+        for single in one_by_one:
+            for low in range(0, longest(single, at.env), by):
+                yield self._once(self.templates.some(single, at.env, at.loops, low, low + by), at)
+
+    def _once(self, template: Template, at: _Open) -> Copies:
+        start = np.zeros(template.write.size, np.int64)
+        for x, by in template.slopes.items():
+            start += by * self._value(x, at.env, at.values)
+        return Copies(template, start)
+
+    def _value(self, x: Variable, env: Mapping[Any, Any], values: Mapping[Variable, Any]) -> Any:
+        if isinstance(x, Span):
+            return resolved(x, env)[0]
+        return values[x]
+
+    def _repeat(self, repeat: Repeat, at: _Open) -> Iterator[Copies]:
+        loop = repeat.loop
+        start, stop = space.resolved(loop.span, at.env)
+        step = space.step(loop, at.env)
+        inner = {**at.loops, loop.tile: loop}
+        for numbers in self._numbers(loop, at.env):
+            starts = start + step * numbers
+            stops = np.minimum(starts + step, stop)
+            if not repeat.alike:
+                yield from self._each(repeat, at, numbers, starts, stops)
+                continue
+            env = {**at.env, Edge(loop.tile, "start"): starts, Edge(loop.tile, "stop"): stops}
+            values: dict[Variable, Any] = {**at.values, loop.tile: numbers}
+            for action in repeat.body:
+                if isinstance(action, Position):
+                    values[action.buffer] = self._read(action, env, values)
+            extents = [stops - starts]
+            extents += [extent(x, env) for x in repeat.spans]
+            for low, high in _runs(extents, numbers.size):
+                here = slice(low, high)
+                one = space.inside(at.env, loop.tile, (int(starts[low]), int(stops[low])))
+                template = None
+                if high - low > 1 or not any(isinstance(x, Repeat) for x in repeat.body):
+                    template = self.templates.of(repeat, one, inner)
+                if template is None:
+                    yield from self._each(repeat, at, numbers[here], starts[here], stops[here])
+                elif template.size:
+                    yield self._moved(template, env, values, here)
+
+    def _moved(
+        self, template: Template, env: Mapping[Any, Any], values: Mapping[Any, Any], here: slice
+    ) -> Copies:
+        start = np.zeros(template.write.size, np.int64)
+        moves: list[tuple[Ints, Ints]] = []
+        for x, by in template.slopes.items():
+            value = self._value(x, env, values)
+            if not isinstance(value, np.ndarray):
+                start += by * value
+                continue
+            value = value[here]
+            start += by * value[0]
+            if (far := template.slope(x)) is not None and (value != value[0]).any():
+                moves.append((far, value - value[0]))
+        return Copies(template, start, tuple(moves), here.stop - here.start)
+
+    def _each(
+        self, repeat: Repeat, at: _Open, numbers: Ints, starts: Ints, stops: Ints
+    ) -> Iterator[Copies]:
+        """Iterations one by one."""
+        tile = repeat.loop.tile
+        loops = {**at.loops, tile: repeat.loop}
+        for number, start, stop in zip(
+            numbers.tolist(), starts.tolist(), stops.tolist(), strict=True
+        ):
+            env = space.inside(at.env, tile, (start, stop))
+            yield from self._body(repeat.body, _Open(env, loops, {**at.values, tile: number}))
+
+    def _numbers(self, loop: Loop, env: Mapping[Any, int]) -> Iterator[Ints]:
+        """The numbers of iterations that run, in pieces of up to `TOGETHER`."""
+        if loop.marks is None:
+            trips = space.trips(loop, env)
+            for low in range(0, trips, TOGETHER):
+                yield np.arange(low, min(low + TOGETHER, trips))
+            return
+        rows, _ = masks(self.instance.program)[loop.marks.name]
+        row = env[Edge(loop.marks.rows, "start")] // rows.by(env)
+        run = np.flatnonzero(self.marked[loop.marks.name].array[row])
+        for low in range(0, run.size, TOGETHER):
+            yield run[low : low + TOGETHER]
+
+    def _read(self, position: Position, env: Mapping[Any, Any], values: Mapping[Any, Any]) -> Any:
+        where = tuple(_point(x, env, values) for x in position.index)
+        return self.positions[position.tensor][where]
+
+
+@dataclass(frozen=True)
+class _Open:
+    """What is open: numbers and edges by name, the loops of tiles, and the values of variables."""
+
+    env: Mapping[Any, int]
+    loops: Mapping[Tile, Loop]
+    values: dict[Variable, int]
+
+
+def _point(x: Plain, env: Mapping[Any, Any], values: Mapping[Any, Any]) -> Any:
+    match x:
+        case Tile():
+            return env[Edge(x, "start")]
+        case Number(tile):
+            return values[tile]
+        case At(buffer):
+            return values[buffer]
+        case Span() | Within():
+            return 0  # of one position
+
+
+def _runs(extents: list[Any], count: int) -> Iterator[tuple[int, int]]:
+    """Where extents stay as they are: neighbouring iterations from low on, before high."""
+    change = np.zeros(max(0, count - 1), bool)
+    for x in extents:
+        if isinstance(x, np.ndarray):
+            change |= x[1:] != x[:-1]
+    ends = [0, *(np.flatnonzero(change) + 1).tolist(), count]
+    yield from itertools.pairwise(ends)

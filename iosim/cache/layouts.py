@@ -1,0 +1,119 @@
+"""How the words of a tensor lie in memory.
+
+Layouts are of matrices: the last two axes.  Axes before them are outermost, and a tensor of one
+axis lies in order whatever is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.errors import InputError, closest
+from iosim.problem import check_size
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """Blocks of a × b words, each one row by row, block after block row by row.
+
+    Blocks at the edges are as large as the others: what is beyond the matrix is never touched.
+
+    Raises InputError for a block without words.
+
+    >>> Tiled(2, 3).words((3, 4))
+    24
+    >>> Tiled(2, 3).place(np.arange(12), (3, 4)).tolist()
+    [0, 1, 2, 6, 3, 4, 5, 9, 12, 13, 14, 18]
+    """
+
+    a: int
+    b: int
+
+    def __post_init__(self) -> None:
+        check_size("rows of a block", self.a)
+        check_size("columns of a block", self.b)
+
+    def words(self, shape: tuple[int, ...]) -> int:
+        """How many words a tensor takes, with those beyond its edges."""
+        *outer, rows, columns = shape
+        return math.prod(outer) * -(-rows // self.a) * -(-columns // self.b) * self.a * self.b
+
+    def place(self, offset: Ints, shape: tuple[int, ...]) -> Ints:
+        """Where words lie, from their numbers in row-major order."""
+        rows, columns = shape[-2:]
+        row, column = np.divmod(offset, columns)
+        matrix, row = np.divmod(row, rows)
+        down, row = np.divmod(row, self.a)
+        across, column = np.divmod(column, self.b)
+        each, wide = -(-rows // self.a), -(-columns // self.b)
+        block = (matrix * each + down) * wide + across
+        found: Ints = (block * self.a + row) * self.b + column
+        return found
+
+
+Layout: TypeAlias = Literal["row-major", "column-major"] | Tiled
+
+NAMES = ("row-major", "column-major")
+
+
+def layout(text: str) -> Layout:
+    """A layout as people type it: row-major, column-major, or tiled:AxB.
+
+    Raises InputError for another word.
+
+    >>> layout("tiled:8x4")
+    Tiled(a=8, b=4)
+    """
+    if text == "row-major":
+        return "row-major"
+    if text == "column-major":
+        return "column-major"
+    kind, _, block = text.partition(":")
+    a, _, b = block.partition("x")
+    if kind == "tiled" and a.isdecimal() and b.isdecimal():
+        return Tiled(int(a), int(b))
+    meant = closest(text, NAMES) if kind != "tiled" else "write it like tiled:8x4"
+    raise InputError(f"unknown layout {text!r}: {meant} (or tiled:AxB)")
+
+
+def checked(
+    layouts: Mapping[str, Layout | str] | None, tensors: Mapping[str, tuple[int, ...]]
+) -> dict[str, Layout]:
+    """A layout for each tensor.
+
+    Args:
+        layouts: by tensor; those that are not named are row-major.
+        tensors: the shape of each.
+
+    Raises InputError for a tensor that isn't there, and what is no layout.
+    """
+    found: dict[str, Layout] = dict.fromkeys(tensors, "row-major")
+    for name, given in (layouts or {}).items():
+        if name not in tensors:
+            raise InputError(f"a layout for {name!r}: {closest(name, tensors)}")
+        one = layout(given) if isinstance(given, str) else given
+        if not isinstance(one, str | Tiled):
+            raise InputError(f"layout {given!r} of {name}: give {', '.join(NAMES)} or Tiled(a, b)")
+        # A vector lies in order in any layout.
+        found[name] = one if len(tensors[name]) > 1 else "row-major"
+    return found
+
+
+def strides(shape: tuple[int, ...], how: Layout) -> tuple[int, ...]:
+    """How far apart neighbours on each axis are, in words; of a tiled tensor, in row-major order.
+
+    >>> strides((2, 3, 4), "row-major"), strides((2, 3, 4), "column-major")
+    ((12, 4, 1), (12, 1, 3))
+    """
+    found = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    if how == "column-major":
+        found[-2:] = [1, shape[-2]]
+    return tuple(found)

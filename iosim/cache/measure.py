@@ -1,0 +1,184 @@
+"""How many accesses a program makes, and how large its local arrays get, without making any.
+
+Loops whose tiles no span follows are multiplied; the iterations of the others are counted in
+arrays.  So the time grows with the tiles that bounds follow, and not with the stream.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from iosim.cache.ground import Ints, Loops, extent, resolved
+from iosim.cache.references import Action, Piece, Position, Repeat, Straight, Touch
+from iosim.errors import InputError
+from iosim.program import space
+from iosim.program.index import Edge, Tile
+from iosim.program.ir import Loop
+from iosim.program.marks import masks, numbered_tiles
+from iosim.program.walk import Instance
+
+# Iterations that are counted at once.
+LANES = 2**18
+
+# Addresses and their numbers are int64.
+MOST = 2**62
+
+
+class Counter(Protocol):
+    """How many accesses a part is, by its extents: numbers, or arrays with one for each lane."""
+
+    def __call__(
+        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops
+    ) -> Any:
+        """A number, or an array of them."""
+        ...
+
+
+@dataclass
+class Measure:
+    """A walk that counts.
+
+    Attributes:
+        count: how many accesses a part is.
+        length: accesses.
+        largest: of each local array, the words and the rows that it ever has, and its longest row.
+
+    Raises InputError for a part whose words are more than `MOST`.
+    """
+
+    instance: Instance
+    count: Counter
+    length: int = 0
+    largest: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        program = self.instance.program
+        self.named = space.named_tiles(program) | numbered_tiles(program)
+        self.marked = dict(self.instance.masks)
+
+    def run(self, body: tuple[Action, ...]) -> Measure:
+        """Count a program."""
+        self._body(body, dict(self.instance.env), {}, 1)
+        return self
+
+    def _body(
+        self, body: tuple[Action, ...], env: dict[Any, Any], loops: Loops, times: Any
+    ) -> None:
+        """Count a body.
+
+        Args:
+            env: name → number; edges of open tiles may be arrays, with a number for each lane.
+            loops: the loops of open tiles.
+            times: how often each lane runs.
+        """
+        for action in body:
+            match action:
+                case Straight():
+                    for touch in action.body:
+                        self._touch(touch, env, loops, times)
+                case Repeat():
+                    self._repeat(action, env, loops, times)
+                case Position():
+                    pass
+
+    def _touch(self, touch: Touch, env: dict[Any, Any], loops: Loops, times: Any) -> None:
+        for dim in touch.over:
+            times = times * np.not_equal(words_of(tuple(extent(x, env) for x in dim)), 0)
+        for part in touch.parts:
+            extents = tuple(extent(x, env) for x in part.index)
+            if np.any(times):
+                self.length += total(times, self.count(part, extents, env, loops))
+            if part.shape is not None:
+                self._grow(part.name, tuple(extent(x, env) for x in part.shape), times)
+
+    def _grow(self, name: str, shape: tuple[Any, ...], times: Any) -> None:
+        runs = np.greater(times, 0)
+        words, rows = words_of(shape), words_of(shape[:-1])
+        longest = shape[-1] if shape else 1
+        found = tuple(int(np.max(x * runs)) for x in (words, rows * (longest > 0), longest))
+        held = self.largest.get(name, (0, 0, 0))
+        self.largest[name] = tuple(map(max, found, held))  # type: ignore[assignment]
+
+    def _repeat(self, repeat: Repeat, env: dict[Any, Any], loops: Loops, times: Any) -> None:
+        loop = repeat.loop
+        inner = {**loops, loop.tile: loop}
+        start, stop = resolved(loop.span, env)
+        step = space.step(loop, env)
+        if loop.marks is not None:
+            each = self._marked(loop, env, step)
+        elif loop.tile not in self.named:
+            full, rest = (stop - start) // step, (stop - start) % step
+            each = [(full, step), (np.greater(rest, 0) * 1, rest)]
+        else:
+            self._lanes(repeat, env, inner, times, np.broadcast_arrays(start, stop))
+            return
+        for often, words in each:
+            if np.any(often):
+                here = _inside(env, loop.tile, start, start + words)
+                self._body(repeat.body, here, inner, times * often)
+
+    def _lanes(
+        self, repeat: Repeat, env: dict[Any, Any], loops: Loops, times: Any, ends: Any
+    ) -> None:
+        """Iterations that differ: each is a lane of its own."""
+        tile, step = repeat.loop.tile, space.step(repeat.loop, env)
+        lanes = max([np.size(times), *(np.size(y) for y in env.values())])
+        starts, stops = (np.broadcast_to(x, lanes) for x in ends)
+        times = np.broadcast_to(times, lanes)
+        for lane, number in _each(-(-(stops - starts) // step)):
+            first = starts[lane] + step * number
+            here = {x: y[lane] if np.ndim(y) else y for x, y in env.items()}
+            here = _inside(here, tile, first, np.minimum(first + step, stops[lane]))
+            self._body(repeat.body, here, loops, times[lane])
+
+    def _marked(self, loop: Loop, env: dict[Any, Any], step: int) -> list[tuple[Any, int]]:
+        """How often a marked loop has a full iteration, and a short one, with their words."""
+        assert loop.marks is not None
+        rows, _ = masks(self.instance.program)[loop.marks.name]
+        mask = self.marked[loop.marks.name].array
+        row = env[Edge(loop.marks.rows, "start")] // rows.by(env)
+        short = env[loop.span.axis] % step
+        last = mask[row, -1] * 1 if short else 0
+        return [(mask.sum(axis=1)[row] - last, step), (last, short)]
+
+
+def words_of(shape: tuple[Any, ...]) -> Any:
+    """The words of a box.  Raises InputError where they are more than `MOST`."""
+    if any(isinstance(x, np.ndarray) for x in shape):
+        words = np.max(math.prod((np.asarray(x, float) for x in shape), start=np.float64(1)))
+    else:
+        words = math.prod(shape)
+    if words > MOST:
+        raise InputError(
+            f"{int(words)} words at once are more than addresses have room for: choose smaller "
+            "tiles"
+        )
+    return math.prod(shape)
+
+
+def total(times: Any, count: Any) -> int:
+    """The sum of times × count over lanes, exactly."""
+    if not isinstance(times, np.ndarray) and not isinstance(count, np.ndarray):
+        return int(times) * int(count)
+    times, count = np.broadcast_arrays(times, count)
+    if float(np.dot(times.astype(float), count.astype(float))) < MOST:
+        return int(np.dot(times, count))
+    return sum(map(int.__mul__, times.tolist(), count.tolist()))
+
+
+def _inside(env: dict[Any, Any], tile: Tile, start: Any, stop: Any) -> dict[Any, Any]:
+    return {**env, Edge(tile, "start"): start, Edge(tile, "stop"): stop}
+
+
+def _each(trips: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Pairs of a lane and a number of one of its iterations, in pieces of up to `LANES`."""
+    ends = np.cumsum(trips)
+    for low in range(0, int(ends[-1]) if ends.size else 0, LANES):
+        k = np.arange(low, min(low + LANES, int(ends[-1])))
+        lane = np.searchsorted(ends, k, side="right")
+        yield lane, k - (ends - trips)[lane]

@@ -1,0 +1,268 @@
+"""Streams of a bound program: what it references, and what it moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.cache import layouts as layouts_
+from iosim.cache.copies import Walk
+from iosim.cache.ground import Ground, Loops, Placed, row_strides
+from iosim.cache.layouts import Layout, Tiled, strides
+from iosim.cache.measure import MOST, Measure, words_of
+from iosim.cache.references import Action, Piece, positions_in, touching, transferring
+from iosim.cache.stream import CHUNK, UNITS, Accesses, Region, Stream, Unit
+from iosim.cache.templates import lines_of
+from iosim.cache.writing import chunks
+from iosim.errors import InputError, closest
+from iosim.problem import check_positions, check_size, in_shape
+from iosim.program.check import check
+from iosim.program.walk import Instance
+
+
+def touches(
+    instance: Instance,
+    *,
+    unit: Unit = "words",
+    line_words: int = 1,
+    layouts: Mapping[str, Layout | str] | None = None,
+    positions: Mapping[str, Any] | None = None,
+    chunk: int = CHUNK,
+) -> Stream:
+    """Every operand reference of an instance in order of execution, local arrays included.
+
+    What that is, where nobody loads, says `iosim.cache.references`.
+
+    Args:
+        instance: a program with its sizes, tiles and masks.
+        unit: what an address stands for.  Of rows and lines, words of one operand that follow one
+            another in the same one are one access.  A row is what lies in order in the tensor's
+            layout, along the last axis (row-major) or the one before (column-major).
+        line_words: how long a line is; with words, too, so that a cache with such lines finds no
+            words of two tensors in one.
+        layouts: by tensor, `"row-major"`, `"column-major"` or `Tiled(a, b)`; the rest is row-major.
+        positions: by tensor, the words of those that say where to read (a page table).
+        chunk: accesses in one chunk.
+
+    Raises:
+        InputError: for another unit, layout or tensor, and where positions are needed.
+        ProgramError: for a program that has no clear meaning.
+
+    >>> import iosim
+    >>> program = iosim.algorithm("copy").program
+    >>> stream = touches(iosim.bind(program, {"n": 3}, {"B": 2}))
+    >>> [(region.name, region.start, region.words) for region in stream.regions]
+    [('X', 0, 3), ('Y', 3, 3)]
+    >>> (accesses,) = stream.chunks()
+    >>> accesses.address.tolist()
+    [0, 3, 1, 4, 2, 5]
+    >>> accesses.write.tolist()
+    [False, True, False, True, False, True]
+    """
+    return _stream(instance, touching, unit, line_words, layouts, positions, chunk)
+
+
+def transfers(
+    instance: Instance,
+    *,
+    unit: Unit = "words",
+    line_words: int = 1,
+    layouts: Mapping[str, Layout | str] | None = None,
+    positions: Mapping[str, Any] | None = None,
+    chunk: int = CHUNK,
+) -> Stream:
+    """The explicit loads and stores of an instance, box by box: reads and writes of tensors.
+
+    Arguments and errors are those of `touches`.
+
+    >>> import iosim
+    >>> program = iosim.algorithm("copy").program
+    >>> (accesses,) = transfers(iosim.bind(program, {"n": 3}, {"B": 2})).chunks()
+    >>> accesses.address.tolist()
+    [0, 1, 3, 4, 2, 5]
+    """
+    return _stream(instance, transferring, unit, line_words, layouts, positions, chunk)
+
+
+def _stream(
+    instance: Instance,
+    plan: Any,
+    unit: Unit,
+    line_words: int,
+    layouts: Mapping[str, Layout | str] | None,
+    positions: Mapping[str, Any] | None,
+    chunk: int,
+) -> Stream:
+    if not isinstance(instance, Instance):
+        raise InputError(f"a stream of {type(instance).__name__}: bind() a program first")
+    if unit not in UNITS:
+        raise InputError(f"unknown unit {unit!r}: {closest(str(unit), UNITS)}")
+    check_size("line_words", line_words)
+    check_size("chunk", chunk)
+    check(instance.program)
+    body = plan(instance.program)
+    told = _positions(instance, body, positions)
+    words = Measure(instance, lambda part, extents, env, loops: words_of(extents)).run(body)
+    ground = _ground(instance, words, unit, line_words, layouts)
+    length = words.length
+    if unit == "rows":
+        length = Measure(instance, _Rows(ground)).run(body).length
+    elif unit == "lines":
+        lines = _Lines(ground)
+        length = Measure(instance, lines).run(body).length
+        if not lines.aligned:
+            ground = replace(ground, late=True)
+    if ground.tiled:
+        ground = replace(ground, late=True)
+    places = (*ground.tensors.values(), *ground.arrays.values())
+    if max(length, *(place.region.stop for place in places)) > MOST:
+        raise InputError(
+            f"{length} accesses to {places[-1].region.stop} addresses are more than numbers of "
+            "64 bits can say: choose smaller sizes"
+        )
+
+    def made() -> Iterator[Accesses]:
+        return chunks(Walk(instance, ground, told).all(body), ground, chunk)
+
+    if unit == "lines" and ground.late:
+        length = sum(part.address.size for part in made())
+    return Stream(
+        made,
+        max((place.region.stop for place in places), default=0),
+        length,
+        tuple(place.region for place in places),
+        unit,
+        1 if unit == "rows" else line_words,
+    )
+
+
+def _positions(
+    instance: Instance, body: tuple[Action, ...], given: Mapping[str, Any] | None
+) -> dict[str, NDArray[np.int64]]:
+    """The words of tensors that say where to read, checked."""
+    needed = {x.tensor for x in positions_in(body)}
+    for name in given or {}:
+        if name not in needed:
+            meant = closest(name, needed) if needed else "give none"
+            raise InputError(f"{instance.program.name} reads no positions from {name!r}: {meant}")
+    found: dict[str, NDArray[np.int64]] = {}
+    for name in sorted(needed):
+        tensor = instance.program.tensor(name)
+        if given is None or name not in given:
+            raise InputError(
+                f"{instance.program.name} reads where {name} says, which is data: give "
+                f"positions={{{name!r}: array}}"
+            )
+        shape = tuple(instance.env[axis] for axis in tensor.axes)
+        words = in_shape(name, given[name], shape)
+        check_positions(tensor, words, instance.env[tensor.positions])
+        found[name] = words.astype(np.int64)
+    return found
+
+
+def _ground(
+    instance: Instance,
+    words: Measure,
+    unit: Unit,
+    line_words: int,
+    layouts: Mapping[str, Layout | str] | None,
+) -> Ground:
+    """Tensors in the program's order, then local arrays, each from a whole line on."""
+    shapes = {
+        tensor.name: tuple(instance.env[axis] for axis in tensor.axes)
+        for tensor in instance.program.tensors
+    }
+    hows = layouts_.checked(layouts, shapes)
+    line = line_words if unit == "lines" else 1
+    by = line_words if unit == "words" else 1
+    at = 0
+    tensors: dict[str, Placed] = {}
+    arrays: dict[str, Placed] = {}
+
+    def region(name: str, size: int, scratch: bool, rows: int, longest: int) -> Region:
+        nonlocal at
+        at = -(-at // by) * by
+        if unit == "rows":
+            found = Region(name, at, rows * longest, scratch, longest)
+        else:
+            found = Region(name, at, size, scratch, line)
+        at = found.stop
+        return found
+
+    for name, shape in shapes.items():
+        how = hows[name]
+        if unit == "rows" and isinstance(how, Tiled):
+            raise InputError(f"{name} is tiled and has no rows that lie in order: ask for lines")
+        size = how.words(shape) if isinstance(how, Tiled) else math.prod(shape)
+        row = (shape[-2] if how == "column-major" else shape[-1]) if shape else 1
+        own = row_strides(shape, how) if unit == "rows" else strides(shape, how)
+        placed = region(name, size, False, math.prod(shape) // row, row)
+        tensors[name] = Placed(placed, placed.start * line, shape, own, how)
+    for name, (size, rows, longest) in words.largest.items():
+        placed = region(name, size, True, rows, max(1, longest))
+        arrays[name] = Placed(placed, placed.start * line)
+    return Ground(unit, line, tensors, arrays)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How many accesses to rows a part is."""
+
+    ground: Ground
+
+    def __call__(
+        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops
+    ) -> Any:
+        if not extents:
+            return 1
+        along = len(extents) - 1
+        if part.shape is None:
+            along = self.ground.tensors[part.name].strides.index(0)
+        rows = math.prod(x for k, x in enumerate(extents) if k != along)
+        rows = rows * np.greater(extents[along], 0)
+        if along == len(extents) - 1:
+            return rows
+        # Of columns: the next word is in the next one, unless there is one only.
+        return np.where(np.equal(extents[-1], 1), rows, words_of(extents))
+
+
+@dataclass
+class _Lines:
+    """How many accesses to lines a part is, where none moves by less than a line.
+
+    Attributes:
+        aligned: whether that was so of every part.
+    """
+
+    ground: Ground
+    aligned: bool = True
+    known: dict[Any, int] = field(default_factory=dict)
+
+    def __call__(
+        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops
+    ) -> Any:
+        if not self.aligned or not self.ground.on_lines(part, env, loops):
+            self.aligned = False
+            return 0
+        if part.shape is not None:
+            return -(-words_of(extents) // self.ground.line)
+        base, _ = self.ground.located(part, env, loops)
+        if not any(isinstance(x, np.ndarray) for x in extents):
+            return self._lines(part, base, extents)
+        each = np.stack(np.broadcast_arrays(*extents), axis=-1)
+        kinds, kind = np.unique(each, axis=0, return_inverse=True)
+        found = [self._lines(part, base, tuple(x)) for x in kinds.tolist()]
+        return np.array(found)[kind.reshape(-1)]
+
+    def _lines(self, part: Piece, base: int, extents: tuple[int, ...]) -> int:
+        key = (part.name, base % self.ground.line, extents)
+        if key not in self.known:
+            self.known[key] = lines_of(
+                base, extents, self.ground.tensors[part.name].strides, self.ground.line
+            )
+        return self.known[key]

@@ -1,0 +1,277 @@
+"""Templates: the addresses of one iteration, and what each open loop adds to them.
+
+A template is made for the extents of open tiles and spans, and holds wherever these are the same;
+where it starts is a sum over *variables* (`iosim.cache.ground`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.cache.ground import Ground, Ints, Loops, Variable, extent, resolved, untouched
+from iosim.cache.references import Piece, Position, Repeat, Straight, Touch
+from iosim.program import space
+from iosim.program.index import Tile
+
+Marks = NDArray[np.bool_]
+
+# Accesses of one template, and of all that are kept.
+LIMIT = 2**16
+KEPT = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """Accesses, up to where they start.
+
+    Attributes:
+        address: of each access, where all variables are 0.
+        piece: of each access, which part it belongs to; what follows has a number for each piece.
+        slopes: what each variable adds to addresses.
+        write: whether a piece is written.
+        place: of a piece, the number of its tensor among those that are tiled; −1 of others.
+        lag: how far back the word before in the same part is: 2 in those that take turns.
+        first: which accesses have no word of their part before them.
+    """
+
+    address: Ints
+    piece: Ints
+    slopes: Mapping[Variable, Ints]
+    write: Marks
+    place: Ints
+    lag: Ints
+    first: Marks
+    _wide: dict[Variable, Ints | None] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """How many accesses there are."""
+        return self.address.size
+
+    def slope(self, variable: Variable) -> Ints | None:
+        """What a variable adds to each address; None where it adds nothing."""
+        if variable not in self._wide:
+            by = self.slopes.get(variable)
+            self._wide[variable] = None if by is None or not by.any() else by[self.piece]
+        return self._wide[variable]
+
+
+EMPTY = Template(
+    *(np.zeros(0, np.int64),) * 2,
+    {},
+    np.zeros(0, bool),
+    *(np.zeros(0, np.int64),) * 2,
+    np.zeros(0, bool),
+)
+
+
+class TooLarge(Exception):
+    """A template would have more than `LIMIT` accesses."""
+
+
+@dataclass
+class Templates:
+    """Makes templates, and keeps those that were asked for last."""
+
+    ground: Ground
+    kept: OrderedDict[Any, Template | None] = field(default_factory=OrderedDict)
+    words: int = 0
+
+    def of(self, whose: Straight | Repeat, env: Mapping[Any, Any], loops: Loops) -> Template | None:
+        """The template of a block, or of one iteration; None where it would be too large.
+
+        Args:
+            whose: the block, or the loop of the iteration.
+            env: name → number, with the edges of open tiles.
+            loops: the loops of open tiles.
+        """
+        key = (
+            id(whose),
+            *(extent(tile, env) for tile in loops),
+            *(extent(span, env) for span in whose.spans),
+        )
+        if key in self.kept:
+            self.kept.move_to_end(key)
+            return self.kept[key]
+        try:
+            found: Template | None = self._body(whose, env, loops)
+        except TooLarge:
+            found = None
+        self.kept[key] = found
+        self.words += 64 if found is None else found.size + 64
+        while self.words > KEPT and len(self.kept) > 1:
+            _, old = self.kept.popitem(last=False)
+            self.words -= 64 if old is None else old.size + 64
+        return found
+
+    def _body(self, whose: Straight | Repeat, env: Mapping[Any, Any], loops: Loops) -> Template:
+        found: list[Template] = []
+        size = 0
+        for action in whose.body:
+            match action:
+                case Touch():
+                    made = self._touch(action, env, loops)
+                case Straight():
+                    made = self._kept(action, env, loops)
+                case Repeat():
+                    made = self._repeat(action, env, loops)
+                case Position():
+                    continue
+            size += made.size
+            if size > LIMIT:
+                raise TooLarge
+            found.append(made)
+        return _joined(found)
+
+    def _repeat(self, repeat: Repeat, env: Mapping[Any, Any], loops: Loops) -> Template:
+        loop = repeat.loop
+        start, stop = resolved(loop.span, env)
+        step = space.step(loop, env)
+        full, rest = divmod(stop - start, step)
+        inner = {**loops, loop.tile: loop}
+        found: list[Template] = []
+        if full:
+            at = space.inside(env, loop.tile, (start, start + step))
+            one = self._kept(repeat, at, inner)
+            if one.size * full > LIMIT:
+                raise TooLarge
+            found.append(_closed(one, loop.tile, np.arange(full)))
+        if rest:
+            at = space.inside(env, loop.tile, (start + full * step, stop))
+            found.append(_closed(self._kept(repeat, at, inner), loop.tile, np.array([full])))
+        return _joined(found)
+
+    def _kept(self, whose: Straight | Repeat, env: Mapping[Any, Any], loops: Loops) -> Template:
+        if (found := self.of(whose, env, loops)) is None:
+            raise TooLarge
+        return found
+
+    def _touch(self, touch: Touch, env: Mapping[Any, Any], loops: Loops) -> Template:
+        words = longest(touch, env)
+        if words * len(touch.parts) > LIMIT:
+            raise TooLarge
+        return self.some(touch, env, loops, 0, words)
+
+    def some(
+        self, touch: Touch, env: Mapping[Any, Any], loops: Loops, low: int, high: int
+    ) -> Template:
+        """Of each part of a node, the words low ≤ k < high in row-major order."""
+        if untouched(touch, env):
+            return EMPTY
+        found = [self._part(part, env, loops, low, high) for part in touch.parts]
+        return _in_turns(*found) if touch.in_turns else _joined([made for made, _ in found])
+
+    def _part(
+        self, part: Piece, env: Mapping[Any, Any], loops: Loops, low: int, high: int
+    ) -> tuple[Template, Ints]:
+        """Words of one part; and the numbers of those that are accesses of their own."""
+        ground = self.ground
+        base, slopes = ground.located(part, env, loops)
+        extents = [extent(x, env) for x in part.index]
+        high = max(low, min(high, math.prod(extents)))
+        merged = ground.unit != "words" and not ground.late
+        before = 1 if merged and 0 < low < high else 0  # the word before tells what follows it
+        number = np.arange(low - before, high)
+        address = base + _box(extents, ground.strides(part, env), number)
+        first = number == 0
+        if merged:
+            address //= ground.line
+            slopes = {x: slope // ground.line for x, slope in slopes.items()}
+            keep = first.copy()
+            keep[1:] |= address[1:] != address[:-1]
+            address, first, number = address[keep], first[keep], number[keep]
+        made = Template(
+            address,
+            np.zeros(address.size, np.int64),
+            {x: np.array([slope]) for x, slope in slopes.items()},
+            np.array([part.write]),
+            np.array([ground.tiled.index(part.name) if ground.is_tiled(part) else -1]),
+            np.ones(1, np.int64),
+            first,
+        )
+        return made, number
+
+
+def longest(touch: Touch, env: Mapping[Any, Any]) -> int:
+    """The words of the largest part of a node."""
+    return max((math.prod(extent(x, env) for x in part.index) for part in touch.parts), default=0)
+
+
+def _box(extents: Sequence[int], strides: Sequence[int], number: Ints) -> Ints:
+    """How far words of a box are from its first, by their numbers in row-major order."""
+    if number.size == math.prod(extents):
+        found = np.zeros(1, np.int64)
+        for n, stride in zip(extents, strides, strict=True):
+            found = (found[:, None] + stride * np.arange(n)).reshape(-1)
+        return found
+    found = np.zeros(number.size, np.int64)
+    for n, stride in zip(reversed(extents), reversed(strides), strict=True):
+        number, at = np.divmod(number, n)
+        found += stride * at
+    return found
+
+
+def lines_of(base: int, extents: Sequence[int], strides: Sequence[int], line: int) -> int:
+    """How many lines a box is: its words in row-major order, neighbours in one line as one."""
+    words = math.prod(extents)
+    found, last = 0, -1
+    for low in range(0, words, 2**20):
+        number = np.arange(low, min(low + 2**20, words))
+        at = (base + _box(extents, strides, number)) // line
+        found += int(at[0] != last) + int(np.count_nonzero(at[1:] != at[:-1]))
+        last = int(at[-1])
+    return found
+
+
+def _joined(parts: Sequence[Template]) -> Template:
+    """One template after the other."""
+    parts = [part for part in parts if part.size]
+    if len(parts) < 2:
+        return parts[0] if parts else EMPTY
+    before = np.cumsum([0, *(part.write.size for part in parts)])
+    slopes: dict[Variable, Ints] = {}
+    for at, part in zip(before, parts, strict=False):
+        for x, by in part.slopes.items():
+            slopes.setdefault(x, np.zeros(before[-1], np.int64))[at : at + by.size] = by
+    return Template(
+        np.concatenate([part.address for part in parts]),
+        np.concatenate([part.piece + at for at, part in zip(before, parts, strict=False)]),
+        slopes,
+        write=np.concatenate([part.write for part in parts]),
+        place=np.concatenate([part.place for part in parts]),
+        lag=np.concatenate([part.lag for part in parts]),
+        first=np.concatenate([part.first for part in parts]),
+    )
+
+
+def _in_turns(one: tuple[Template, Ints], other: tuple[Template, Ints]) -> Template:
+    """Two parts word by word: the first word of one, then that of the other, and so on."""
+    both = _joined([one[0], other[0]])
+    order = np.argsort(np.concatenate([2 * one[1], 2 * other[1] + 1]), kind="stable")
+    return replace(
+        both,
+        address=both.address[order],
+        piece=both.piece[order],
+        first=both.first[order],
+        lag=np.full_like(both.lag, 2),
+        _wide={},
+    )
+
+
+def _closed(one: Template, tile: Tile, numbers: Ints) -> Template:
+    """A template for each number of a tile, one after the other."""
+    slopes = {x: by for x, by in one.slopes.items() if x != tile}
+    address, by = one.address, one.slope(tile)
+    if by is None:
+        address = np.tile(address, numbers.size)
+    else:
+        address = (address + numbers[:, None] * by).reshape(-1)
+    piece, first = np.tile(one.piece, numbers.size), np.tile(one.first, numbers.size)
+    return Template(address, piece, slopes, one.write, one.place, one.lag, first)
