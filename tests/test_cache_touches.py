@@ -6,10 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import (
+    attention_programs,
+    dependent_schedules,
+    problems,
+    random_schedules,
+    split_schedules,
+    stacked_copies,
+)
 from touch_oracle import Walker
 
 import iosim
-from iosim.cache import Stream, Tiled, touches, transfers
+from iosim.cache import Stream, Tiled, copies, templates, touches, transfers
+from iosim.errors import InputError
+from iosim.problem import BlockSparse, PagedAttention
+from iosim.program.marks import masks
 from iosim.program.walk import Instance
 
 UNITS = [
@@ -118,3 +131,95 @@ def test_the_tally_of_transfers_is_the_count() -> None:
                 found[key] = found.get(key, 0) + int(np.count_nonzero(inside & marks))
     counted = {key: words for key, words in iosim.count(instance) if words}
     assert {key: words for key, words in found.items() if words} == counted
+
+
+@st.composite
+def asked_for(draw: st.DrawFn, instance: Instance) -> dict[str, Any]:
+    """What a stream may be asked for: a unit, lines, layouts, chunks, transfers."""
+    asked: dict[str, Any] = {
+        "chunk": draw(st.sampled_from([1, 5, 64, 2**18]), label="chunk"),
+        "moves": draw(st.booleans(), label="moves"),
+        "unit": draw(st.sampled_from(["words", "rows", "lines"]), label="unit"),
+        "line_words": draw(st.integers(1, 9), label="line"),
+    }
+    how: list[Any] = ["row-major", "column-major"]
+    if asked["unit"] != "rows":
+        how += [Tiled(2, 2), Tiled(3, 1), Tiled(1, 4)]
+    names = [tensor.name for tensor in instance.program.tensors]
+    asked["layouts"] = draw(st.dictionaries(st.sampled_from(names), st.sampled_from(how)))
+    if asked["unit"] == "rows":
+        asked["line_words"] = 1
+    return asked
+
+
+@pytest.fixture(autouse=True, params=["large", "small"])
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small limits too: so that small programs meet templates that are too large, and pieces."""
+    if request.param == "small":
+        monkeypatch.setattr(templates, "LIMIT", 40)
+        monkeypatch.setattr(copies, "LIMIT", 40)
+        monkeypatch.setattr(templates, "KEPT", 300)
+        monkeypatch.setattr(copies, "TOGETHER", 3)
+
+
+@given(attention_programs(most=6), st.data())
+@settings(max_examples=150)
+def test_every_attention_schedule_with_all_options(drawn: Any, data: st.DataObject) -> None:
+    algorithm, problem, given_tiles = drawn
+    instance = iosim.bind(algorithm.program_for(problem), problem.sizes, given_tiles)
+    agree(instance, **data.draw(asked_for(instance)))
+
+
+@given(random_schedules(mixed=True) | dependent_schedules() | dependent_schedules(lanes=True)
+       | split_schedules() | stacked_copies(), st.data())  # fmt: skip
+@settings(max_examples=300)
+def test_random_programs(drawn: Any, data: st.DataObject) -> None:
+    try:
+        instance = iosim.bind(*drawn)
+    except InputError:
+        assume(False)
+    agree(instance, **data.draw(asked_for(instance)))
+
+
+@given(problems(BlockSparse, 6), st.data())
+@settings(max_examples=60)
+def test_block_masks(problem: Any, data: st.DataObject) -> None:
+    program = iosim.algorithm("block_sparse").program_for(problem)
+    given_tiles = {p.name: data.draw(st.integers(1, 7), label=p.name) for p in program.params}
+    env = problem.sizes | {p.name: min(given_tiles[p.name], problem.sizes[p.axis])
+                           for p in program.params}  # fmt: skip
+    (shape,) = (tuple(side.count(env) for side in sides) for sides in masks(program).values())
+    seed = data.draw(st.integers(0, 99))
+    mask = np.random.default_rng(seed).random(shape) < 0.6
+    instance = iosim.bind(program, problem.sizes, given_tiles, {"blocks": mask})
+    agree(instance, **data.draw(asked_for(instance)))
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_paged(data: st.DataObject) -> None:
+    draw = data.draw
+    causal = draw(st.booleans(), label="causal")
+    problem = PagedAttention(
+        N=draw(st.integers(1, 4)), d=3, heads=4, kv_heads=2, batch=2,
+        N_k=draw(st.integers(4, 9)), page=draw(st.integers(1, 4)),
+        **({"causal": True} if causal else {}),
+    )  # fmt: skip
+    program = iosim.algorithm("paged").program_for(problem)
+    instance = iosim.bind(program, problem.sizes, {"B_r": draw(st.integers(1, 4))})
+    shape = tuple(instance.env[axis] for axis in program.tensor("table").axes)
+    table = np.random.default_rng(draw(st.integers(0, 9))).integers(
+        instance.env["pages"], size=shape
+    )
+    agree(instance, positions={"table": table}, **data.draw(asked_for(instance)))
+
+
+def test_paged_asks_for_its_table() -> None:
+    problem = PagedAttention(N=1, d=3, heads=1, kv_heads=1, batch=1, N_k=4, page=2)
+    instance = iosim.bind(iosim.algorithm("paged").program_for(problem), problem.sizes, {"B_r": 1})
+    with pytest.raises(InputError, match="reads where table says, which is data: give"):
+        touches(instance)
+    with pytest.raises(InputError, match=r"table\[0, 1\] = 9 is no position on pages"):
+        touches(instance, positions={"table": [[0, 9]]})
+    with pytest.raises(InputError, match="reads no positions from 'Q'"):
+        touches(instance, positions={"Q": [[0, 9]], "table": [[0, 1]]})

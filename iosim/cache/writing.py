@@ -20,7 +20,8 @@ def chunks(many: Iterable[Copies], ground: Ground, chunk: int) -> Iterator[Acces
     writer = _Writer(chunk)
     late = _Late(ground) if ground.late else None
     for copies in many:
-        size = copies.template.size
+        if not (size := copies.template.size):
+            continue
         base = copies.template.address + copies.start[copies.template.piece]
         marks = copies.template.write[copies.template.piece]
         done = 0
