@@ -1,0 +1,326 @@
+"""LRU's misses of a dense schedule as a function of capacity, without its stream.
+
+**Passes.**  What a program references is a sequence of passes: one operand, from its first word to
+its last (`iosim.cache.references`).  Suppose that any two passes over a tensor cover the same box
+or boxes without a common word.  Then all words of a box have one stack distance in a pass over it:
+between two touches of a word lie the words of its box that follow it in the earlier pass, those
+that precede it in the later one, and every word of the passes between, which are whole.  That is
+the size of the union of the box and the boxes of the passes between, whatever the word.  A local
+array lies row by row in the shape that it has, so a pass over it covers a prefix of its words;
+cut at the sizes that occur, the prefixes are made of *pieces* of which the same is true.
+
+**Reuse.**  A pass is a place in the tree and a number for each open loop, and passes run in the
+lexicographic order of these.  The earlier pass over the same box is the latest one before this
+whose loops that index the tensor have the same numbers.  The passes between are, for every place
+in the tree, a few products of ranges of loop numbers; their boxes are products of ranges of
+positions.
+
+**Piecewise affine.**  The ends of these ranges are the loops' ends, or the numbers of the two
+passes.  So with all other loops fixed, the distance is affine in one loop's number, but for the
+first iteration, which may have no earlier one, and the last, which may be short and follows no
+other.  Distances at the ends of the ranges between therefore give them all, and the accesses
+beyond a capacity are counted by dividing.
+
+This holds where every loop has fixed bounds, and neither masks nor positions that are read decide
+what is touched; `reuse` says what stands against it elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.cache.regular import Place, Range, places
+from iosim.errors import InputError
+from iosim.program.walk import Instance
+
+Ints = NDArray[np.int64]
+
+# Terms that a distance which is affine in two loops or more is counted by, at most.
+MOST_TERMS = 10**7
+
+Ranges = tuple[Range, ...]
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """Accesses whose stack distances follow one rule.
+
+    Attributes:
+        write: whether they write.
+        words: accesses for each choice of numbers.
+        trips: how many numbers each of some loops takes.
+        terms: for each subset of these loops, as a mask, the coefficient of the product of their
+            numbers (from 0 on); the sum over all is the distance.  Empty: no earlier touch.
+    """
+
+    write: bool
+    words: int
+    trips: tuple[int, ...] = ()
+    terms: tuple[int, ...] = ()
+
+    @property
+    def accesses(self) -> int:
+        """How many there are."""
+        return self.words * math.prod(self.trips)
+
+    def beyond(self, capacity: int) -> int:
+        """How many have a distance of more than `capacity`."""
+        if not self.terms:
+            return self.accesses
+        used = [k for k in range(len(self.trips))
+                if any(c for mask, c in enumerate(self.terms) if mask >> k & 1)]  # fmt: skip
+        times = math.prod(n for k, n in enumerate(self.trips) if k not in used)
+        if not used:
+            return self.accesses if self.terms[0] > capacity else 0
+        longest = max(used, key=lambda k: self.trips[k])
+        others = [k for k in used if k != longest]
+        if math.prod(self.trips[k] for k in others) > MOST_TERMS:
+            raise InputError(
+                f"a distance varies over {' × '.join(str(self.trips[k]) for k in used)} "
+                "iterations: choose larger tiles"
+            )
+        grid = np.meshgrid(*(np.arange(self.trips[k]) for k in others), indexing="ij")
+        constant = slope = np.zeros((), np.int64)
+        for mask, c in enumerate(self.terms):
+            product = np.int64(c)
+            for k, numbers in zip(others, grid, strict=True):
+                product = product * (numbers if mask >> k & 1 else 1)
+            if mask >> longest & 1:
+                slope = slope + product
+            else:
+                constant = constant + product
+        return self.words * times * int(_above(constant, slope, self.trips[longest], capacity))
+
+
+def _above(constant: Ints, slope: Ints, trips: int, capacity: int) -> int:
+    """For how many t from 0 up to `trips` constant + slope·t > capacity, summed over arrays."""
+    constant, slope = np.broadcast_arrays(constant, slope)
+    over = constant - capacity
+    rise = np.where(slope == 0, 1, slope)
+    # The first t that is beyond where it rises; how many are where it falls.
+    up = trips - np.clip(-over // rise + 1, 0, trips)
+    down = np.clip(-(-over // -rise), 0, trips)
+    found = np.where(slope > 0, up, np.where(slope < 0, down, np.where(over > 0, trips, 0)))
+    return int(found.sum())
+
+
+def _key(place: Place, numbers: Numbers) -> tuple[int, ...]:
+    """When a pass runs, as what is compared from left to right."""
+    pairs = itertools.zip_longest(place.path, numbers, fillvalue=0)
+    return tuple(x for pair in pairs for x in pair)
+
+
+def _latest(place: Place, within: Ranges, before: Place, at: Numbers) -> Numbers | None:
+    """The last pass at a place, of those whose numbers lie in ranges, before another pass."""
+    last = tuple(stop - 1 for _, stop in within)
+    found = None
+    for q in range(min(len(place.path), len(before.path))):
+        if place.path[q] != before.path[q]:
+            return (*at[:q], *last[q:]) if place.path[q] < before.path[q] else found
+        if q == len(place.loops) or q == len(before.loops):
+            break
+        low, high = within[q]
+        if (down := min(at[q], high) - 1) >= low:
+            found = (*at[:q], down, *last[q + 1 :])
+        if not low <= at[q] < high:
+            break
+    return found
+
+
+def _between(
+    place: Place, one: Place, first: Numbers, other: Place, last: Numbers
+) -> Iterator[Ranges]:
+    """The passes at a place that run after one pass and before another, as ranges of numbers."""
+    late = list(_side(place, one, first, after=True))
+    early = list(_side(place, other, last, after=False))
+    for a, b in itertools.product(late, early):
+        both = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
+        if all(low < high for low, high in both):
+            yield both
+
+
+def _side(place: Place, pivot: Place, at: Numbers, *, after: bool) -> Iterator[Ranges]:
+    """The passes at a place on one side of a pass."""
+    full = tuple((0, x.trips) for x in place.loops)
+    equal: Ranges = ()
+    for q in range(min(len(place.path), len(pivot.path))):
+        if place.path[q] != pivot.path[q]:
+            if (place.path[q] > pivot.path[q]) == after:
+                yield (*equal, *full[q:])
+            return
+        if q == len(place.loops) or q == len(pivot.loops):
+            return
+        trips = place.loops[q].trips
+        yield (*equal, (at[q] + 1, trips) if after else (0, at[q]), *full[q + 1 :])
+        equal = (*equal, (at[q], at[q] + 1))
+
+
+def _union(boxes: Sequence[Ranges]) -> int:
+    """The words of a union of boxes."""
+    distinct = list(dict.fromkeys(boxes))
+    if len(distinct) == 1:
+        return math.prod(high - low for low, high in distinct[0])
+    if not distinct[0]:
+        return 1
+    cuts = sorted({x for box in distinct for x in box[0]})
+    words = 0
+    for low, high in itertools.pairwise(cuts):
+        rest = [box[1:] for box in distinct if box[0][0] <= low and high <= box[0][1]]
+        if rest:
+            words += (high - low) * _union(rest)
+    return words
+
+
+class _Nests:
+    """The passes of an instance."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.places = places(instance)
+        self.by_name: dict[str, list[Place]] = {}
+        for place in self.places:
+            self.by_name.setdefault(place.name, []).append(place)
+        self.sizes = {
+            name: sorted({size for place in some for _, size in _shapes(place)})
+            for name, some in self.by_name.items() if some[0].local
+        }  # fmt: skip
+
+    def distance(self, place: Place, at: Numbers, piece: int = 0) -> int:
+        """The stack distance of a pass's words, or of a piece's of a local array; 0: none."""
+        now = tuple((x, x + 1) for x in at)
+        before: tuple[tuple[int, ...], Place, Numbers] | None = None
+        for other in self.by_name[place.name]:
+            for within in self._same(place, now, other, piece):
+                found = _latest(other, within, place, at)
+                if found is not None and (before is None or _key(other, found) > before[0]):
+                    before = _key(other, found), other, found
+        if before is None:
+            return 0
+        _, one, first = before
+        words = 0
+        for name, some in self.by_name.items():
+            windows = [(x, r) for x in some for r in _between(x, one, first, place, at)]
+            if name == place.name:
+                windows.append((one, tuple((x, x + 1) for x in first)))
+            if not windows:
+                continue
+            if some[0].local:
+                words += max(x.size(r) for x, r in windows)
+            else:
+                words += _union([x.box(r) for x, r in windows])
+        return words
+
+    def _same(self, place: Place, now: Ranges, other: Place, piece: int) -> Iterator[Ranges]:
+        """The numbers with which another place touches the same box, or piece."""
+        full = [(0, x.trips) for x in other.loops]
+        if place.local:
+            yield from (shape for shape, size in _shapes(other) if size >= piece)
+            return
+        for x, (low, high) in zip(other.along, place.box(now), strict=True):
+            if x.depth is None:
+                if x.fixed != (low, high):
+                    return
+                continue
+            loop = other.loops[x.depth]
+            start, step = (0, 1) if x.unit else (loop.start, loop.step)
+            number, off = divmod(low - start, step)
+            if off or not 0 <= number < loop.trips:
+                return
+            full[x.depth] = (number, number + 1)
+        yield tuple(full)
+
+
+@functools.cache
+def _shapes(place: Place) -> list[tuple[Ranges, int]]:
+    """The numbers with which a local array has each of its shapes, and the words of that."""
+    uneven = {x.depth for x in place.along if x.depth is not None}
+    parts: list[list[Range]] = []
+    for depth, loop in enumerate(place.loops):
+        if depth in uneven and not loop.even and loop.trips > 1:
+            parts.append([(0, loop.trips - 1), (loop.trips - 1, loop.trips)])
+        else:
+            parts.append([(0, loop.trips)])
+    return [(shape, place.size(shape)) for shape in itertools.product(*parts)]
+
+
+def _classes(trips: int) -> list[Range]:
+    """Numbers of iterations among which distances are affine."""
+    if trips < 4:
+        return [(k, k + 1) for k in range(trips)]
+    return [(0, 1), (1, trips - 1), (trips - 1, trips)]
+
+
+def _rules(nests: _Nests, place: Place) -> Iterator[Reuse]:
+    for box in itertools.product(*(_classes(x.trips) for x in place.loops)):
+        first = tuple(low for low, _ in box)
+        wide = [k for k, (low, high) in enumerate(box) if high - low > 1]
+        trips = tuple(box[k][1] - box[k][0] for k in wide)
+        pass_words = place.size(tuple((x, x + 1) for x in first))
+        below = 0
+        for piece in nests.sizes[place.name] if place.local else [pass_words]:
+            if piece > pass_words:
+                break
+            corners = [
+                nests.distance(
+                    place,
+                    tuple(high - 1 if k in wide and mask >> wide.index(k) & 1 else low
+                          for k, (low, high) in enumerate(box)),
+                    piece,
+                )
+                for mask in range(1 << len(wide))
+            ]  # fmt: skip
+            yield Reuse(place.write, piece - below, trips, _terms(corners, trips))
+            below = piece
+
+
+def _terms(corners: list[int], trips: tuple[int, ...]) -> tuple[int, ...]:
+    """The coefficients of a function that is affine in each number, from its values at corners."""
+    if not any(corners):
+        return ()
+    assert all(corners), "some passes of a class have an earlier one, and some have none"
+    terms = list(corners)
+    for k, n in enumerate(trips):
+        for mask in range(len(terms)):
+            if mask >> k & 1:
+                rise = terms[mask] - terms[mask ^ (1 << k)]
+                assert rise % (n - 1) == 0, "a distance is not affine in a loop's number"
+                terms[mask] = rise // (n - 1)
+    return tuple(terms)
+
+
+def reuse(instance: Instance) -> tuple[Reuse, ...]:
+    """The stack distances of all accesses of an instance, by rule, in time independent of sizes.
+
+    Raises InputError for an instance of which that can't be said, with what stands against it.
+
+    >>> import iosim
+    >>> instance = iosim.bind(iosim.algorithm("copy").program, {"n": 10**6}, {"B": 64})
+    >>> sum(rule.accesses for rule in reuse(instance))
+    2000000
+    """
+    nests = _Nests(instance)
+    return tuple(rule for place in nests.places for rule in _rules(nests, place))
+
+
+def misses(rules: Sequence[Reuse], capacity: int) -> int:
+    """Accesses that miss in an LRU cache of this many words, with lines of one word."""
+    return sum(rule.beyond(capacity) for rule in rules)
+
+
+def loads(rules: Sequence[Reuse], capacity: int) -> int:
+    """Words that such a cache loads: reads that miss.
+
+    >>> import iosim
+    >>> sizes, tiles = {"N": 10**6, "d": 64, "heads": 1}, {"B_r": 128, "B_c": 64}
+    >>> rules = reuse(iosim.bind(iosim.algorithm("flash2").program, sizes, tiles))
+    >>> loads(rules, 2**14), loads(rules, 2**16)
+    (4031314995840, 1000128000000)
+    """
+    return sum(rule.beyond(capacity) for rule in rules if not rule.write)

@@ -1,0 +1,101 @@
+"""LRU's misses in closed form against stack distances of the stream itself, word by word."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import iosim
+from iosim.cache.touches import touches
+from iosim.cache.closed import loads, misses, reuse
+from iosim.cache.curve import curve
+from iosim.errors import InputError
+from iosim.program import space
+
+# Schedules of which every ragged instance has a closed form.
+ALWAYS = ("flash1", "flash2", "flash2_keep", "grouped_rows", "decode", "matmul", "copy")
+
+def drawn(data, name, most=9):
+    """A small instance of an algorithm, with ragged tiles."""
+    program = iosim.algorithm(name).program
+    sizes = {axis: data.draw(st.integers(1, most), axis) for axis in space.axes(program)}
+    for axis in {"heads", "kv_heads", "group"} & set(sizes):
+        sizes[axis] = data.draw(st.integers(1, 3), axis)
+    tiles = {p.name: data.draw(st.integers(p.least, most), p.name) for p in program.params}
+    return program, sizes, tiles
+
+
+def held_to_the_stream(instance):
+    rules = reuse(instance)
+    stream = touches(instance)
+    assert sum(rule.accesses for rule in rules) == stream.length
+    word_by_word = curve(stream)
+    for capacity in sorted({*range(1, 90), *word_by_word.capacities.tolist()}):
+        step = word_by_word.step(capacity)
+        mine = misses(rules, capacity), loads(rules, capacity)
+        assert mine == (word_by_word.misses[step], word_by_word.loads[step]), capacity
+
+
+@pytest.mark.parametrize("name", ALWAYS)
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_the_closed_form_is_what_the_stream_gives(name, data):
+    program, sizes, tiles = drawn(data, name)
+    held_to_the_stream(iosim.bind(program, sizes, tiles))
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_passes_that_cut_their_tensors_alike(data):
+    """naive with one B_r and one B_c, nothing held."""
+    program, sizes, tiles = drawn(data, "naive", most=6)
+    tiles |= {x: tiles["B_r2"] for x in tiles if x.startswith("B_r")}
+    tiles |= {x: tiles["B_c2"] for x in tiles if x.startswith("B_c")}
+    tiles["W2"] = 0
+    held_to_the_stream(iosim.bind(program, sizes, tiles))
+
+
+def test_parts_of_arrays_that_keep_their_shape():
+    program = iosim.algorithm("flash2_chunked").program
+    tiles = {"B_r": 2, "B_c": 2, "B_d": 4}
+    held_to_the_stream(iosim.bind(program, {"heads": 2, "N": 6, "d": 4}, tiles))
+
+
+@pytest.mark.parametrize(
+    ("name", "tiles", "why"),
+    [
+        ("naive", {}, "is used in tiles of"),
+        ("split_kv", {}, "follows an outer tile"),
+        ("paged", {}, "holds a position"),
+        ("flash2_chunked", {"B_r": 3}, "changes its shape"),
+    ],
+)
+def test_what_has_no_closed_form_says_why(name, tiles, why):
+    program = iosim.algorithm(name).program
+    sizes = dict.fromkeys(space.axes(program), 4)
+    tiles = {p.name: 2 + k for k, p in enumerate(program.params)} | tiles
+    with pytest.raises(InputError, match=f"no closed form of LRU's misses: .*{why}"):
+        reuse(iosim.bind(program, sizes, tiles))
+
+
+def test_a_causal_mask_has_no_closed_form():
+    of = iosim.Attention(N=8, d=2, causal=True)
+    program = iosim.algorithm("flash2").program_for(of)
+    with pytest.raises(InputError, match="follows an outer tile"):
+        reuse(iosim.bind(program, of.sizes, {"B_r": 2, "B_c": 2}))
+
+
+def test_a_million_rows():
+    """Against sums written by hand, at capacities where one thing each is what is kept."""
+    N, d, B_r, B_c = 10**6, 64, 128, 64
+    sizes, tiles = {"N": N, "d": d, "heads": 1}, {"B_r": B_r, "B_c": B_c}
+    rules = reuse(iosim.bind(iosim.algorithm("flash2").program, sizes, tiles))
+    blocks = -(-N // B_r)
+    # All local arrays and all of Q, K, V and O: everything is read once.
+    assert loads(rules, 10**9) == 3 * N * d
+    # What one sweep of K and V touches is more than this, and a tile's own arrays are less.
+    assert loads(rules, 2**16) == N * d + blocks * 2 * N * d
+    assert [loads(rules, 2**k) for k in range(40)] == sorted(
+        (loads(rules, 2**k) for k in range(40)), reverse=True
+    )
