@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iosim
-from iosim.cache.touches import touches
+from iosim.cache import touches
 from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.curve import curve
 from iosim.errors import InputError
@@ -15,6 +15,7 @@ from iosim.program import space
 
 # Schedules of which every ragged instance has a closed form.
 ALWAYS = ("flash1", "flash2", "flash2_keep", "grouped_rows", "decode", "matmul", "copy")
+
 
 def drawn(data, name, most=9):
     """A small instance of an algorithm, with ragged tiles."""

@@ -108,11 +108,6 @@ class Walker:
         for word in words:
             last = self.one(word, write, last)
 
-    def in_turns(self, reads, writes):
-        one = other = None
-        for a, b in zip(reads, writes, strict=True):
-            one, other = self.one(a, False, one), self.one(b, True, other)
-
     def one(self, word, write, last):
         unit = self.numbered(word)
         if self.unit == "words" or unit != last:
@@ -210,10 +205,11 @@ class Walker:
                 }  # fmt: skip
                 self.position(node)
                 if not same:
-                    words = self.tensor(node.tensor, node.index)
-                    self.in_turns(words, self.words(node.buffer)[0])
+                    self.touch(self.tensor(node.tensor, node.index), False)
+                    self.touch(self.words(node.buffer)[0], True)
             case Store():
-                self.in_turns(self.words(node.buffer)[0], self.tensor(node.tensor, node.index))
+                self.touch(self.words(node.buffer)[0], False)
+                self.touch(self.tensor(node.tensor, node.index), True)
             case Alloc():
                 dims = [x.tile if isinstance(x, Within) else x for x in node.index
                         if isinstance(x, Stack) or self.has_extent(x)]  # fmt: skip

@@ -88,9 +88,10 @@ class Reuse:
                 "iterations: choose larger tiles"
             )
         grid = np.meshgrid(*(np.arange(self.trips[k]) for k in others), indexing="ij")
-        constant = slope = np.zeros((), np.int64)
+        constant: Ints = np.zeros((), np.int64)
+        slope: Ints = np.zeros((), np.int64)
         for mask, c in enumerate(self.terms):
-            product = np.int64(c)
+            product: Ints = np.asarray(c, np.int64)
             for k, numbers in zip(others, grid, strict=True):
                 product = product * (numbers if mask >> k & 1 else 1)
             if mask >> longest & 1:

@@ -80,12 +80,8 @@ class Walk:
 
     def _large(self, touch: Touch, at: _Open) -> Iterator[Copies]:
         """A node's words, so many at once as are a template."""
-        if touch.in_turns:
-            one_by_one: tuple[Touch, ...] = (touch,)
-        else:
-            one_by_one = tuple(Touch((part,), over=touch.over) for part in touch.parts)
         by = LIMIT // 2
-        for single in one_by_one:
+        for single in (Touch((part,), over=touch.over) for part in touch.parts):
             for low in range(0, longest(single, at.env), by):
                 yield self._once(self.templates.some(single, at.env, at.loops, low, low + by), at)
 

@@ -60,9 +60,9 @@ def touches(
     [('X', 0, 3), ('Y', 3, 3)]
     >>> (accesses,) = stream.chunks()
     >>> accesses.address.tolist()
-    [0, 3, 1, 4, 2, 5]
+    [0, 1, 3, 4, 2, 5]
     >>> accesses.write.tolist()
-    [False, True, False, True, False, True]
+    [False, False, True, True, False, True]
     """
     return _stream(instance, touching, unit, line_words, layouts, positions, chunk)
 

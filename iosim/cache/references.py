@@ -3,9 +3,9 @@
 A buffer that is loaded, and written by no operation while it is resident, *is* the tensor's words:
 operands that name it reference those, and its `Load` is no access.  (Where the tensor is stored to
 meanwhile, the buffer holds what it was before, and is none of its words.)  Every other buffer is a
-local array with addresses of its own, the same in every iteration; a `Load` into one reads a word
-of the tensor and writes one of the array, in turns, and a `Store` reads a word of the buffer and
-writes one of the tensor.  `Alloc` and `Free` are no accesses.
+local array with addresses of its own, the same in every iteration; a `Load` into one reads the
+tensor's words and then writes the array's, and a `Store` reads the buffer's words and then writes
+the tensor's.  `Alloc` and `Free` are no accesses.
 
 An operation is atomic: it reads the operands of `OPS[name].reads` in that order, each one row by
 row, and then writes those of `writes`.  An index that is read from a resident word (`At`) reads
@@ -46,12 +46,11 @@ class Touch:
     """The parts that one node of a program references.
 
     Attributes:
-        parts: one whole part after the other; or, `in_turns`, two of them word by word.
+        parts: one whole part after the other.
         over: dimensions of which none may be empty, or nothing is touched.
     """
 
     parts: tuple[Piece, ...]
-    in_turns: bool = False
     over: tuple[tuple[Single, ...], ...] = ()
 
 
@@ -151,11 +150,11 @@ class _Touches:
                 else:
                     held[node.buffer] = _Resident(dims(node.index))
                     source = Piece(node.tensor, index, None, False)
-                    yield Touch((source, _part(Ref(node.buffer), held, True)), in_turns=True)
+                    yield Touch((source, _part(Ref(node.buffer), held, True)))
             case Store():
                 yield from self._asked(node, held)
                 target = Piece(node.tensor, unstacked(node.index), None, True)
-                yield Touch((_part(Ref(node.buffer), held, False), target), in_turns=True)
+                yield Touch((_part(Ref(node.buffer), held, False), target))
             case Alloc():
                 held[node.buffer] = _Resident(dims(node.index))
             case Free():

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from iosim.cache.references import Action, Block, Part, Repeat, Touch, touching
+from iosim.cache.references import Action, Piece, Repeat, Straight, Touch, touching
 from iosim.errors import InputError
 from iosim.program import space
 from iosim.program.index import Number, Plain, Span, Tile, Within
@@ -150,7 +150,7 @@ def _body(
                     _body(
                         instance, action.body, inner, (*loops, own), (*path, next(at)), cut, found
                     )
-            case Block():
+            case Straight():
                 for touch in action.body:
                     if not _idle(instance, touch):
                         for part in touch.parts:
@@ -161,11 +161,11 @@ def _body(
                 raise irregular(instance, f"{action.buffer} holds a position that is read")
 
 
-def _parts(body: tuple[Action, ...]) -> Iterator[Part]:
+def _parts(body: tuple[Action, ...]) -> Iterator[Piece]:
     for action in body:
         if isinstance(action, Repeat):
             yield from _parts(action.body)
-        elif isinstance(action, Block):
+        elif isinstance(action, Straight):
             yield from (part for touch in action.body for part in touch.parts)
 
 
@@ -190,7 +190,7 @@ def _idle(instance: Instance, touch: Touch) -> bool:
 
 def _place(
     instance: Instance,
-    part: Part,
+    part: Piece,
     open_: Open,
     loops: tuple[Counter, ...],
     path: tuple[int, ...],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,6 @@ class Template:
         slopes: what each variable adds to addresses.
         write: whether a piece is written.
         place: of a piece, the number of its tensor among those that are tiled; −1 of others.
-        lag: how far back the word before in the same part is: 2 in those that take turns.
         first: which accesses have no word of their part before them.
     """
 
@@ -46,7 +45,6 @@ class Template:
     slopes: Mapping[Variable, Ints]
     write: Marks
     place: Ints
-    lag: Ints
     first: Marks
     _wide: dict[Variable, Ints | None] = field(default_factory=dict)
 
@@ -67,7 +65,7 @@ EMPTY = Template(
     *(np.zeros(0, np.int64),) * 2,
     {},
     np.zeros(0, bool),
-    *(np.zeros(0, np.int64),) * 2,
+    np.zeros(0, np.int64),
     np.zeros(0, bool),
 )
 
@@ -165,13 +163,12 @@ class Templates:
         """Of each part of a node, the words low ≤ k < high in row-major order."""
         if untouched(touch, env):
             return EMPTY
-        found = [self._part(part, env, loops, low, high) for part in touch.parts]
-        return _in_turns(*found) if touch.in_turns else _joined([made for made, _ in found])
+        return _joined([self._part(part, env, loops, low, high) for part in touch.parts])
 
     def _part(
         self, part: Piece, env: Mapping[Any, Any], loops: Loops, low: int, high: int
-    ) -> tuple[Template, Ints]:
-        """Words of one part; and the numbers of those that are accesses of their own."""
+    ) -> Template:
+        """Words of one part."""
         ground = self.ground
         base, slopes = ground.located(part, env, loops)
         extents = [extent(x, env) for x in part.index]
@@ -186,17 +183,15 @@ class Templates:
             slopes = {x: slope // ground.line for x, slope in slopes.items()}
             keep = first.copy()
             keep[1:] |= address[1:] != address[:-1]
-            address, first, number = address[keep], first[keep], number[keep]
-        made = Template(
+            address, first = address[keep], first[keep]
+        return Template(
             address,
             np.zeros(address.size, np.int64),
             {x: np.array([slope]) for x, slope in slopes.items()},
             np.array([part.write]),
             np.array([ground.tiled.index(part.name) if ground.is_tiled(part) else -1]),
-            np.ones(1, np.int64),
             first,
         )
-        return made, number
 
 
 def longest(touch: Touch, env: Mapping[Any, Any]) -> int:
@@ -246,22 +241,7 @@ def _joined(parts: Sequence[Template]) -> Template:
         slopes,
         write=np.concatenate([part.write for part in parts]),
         place=np.concatenate([part.place for part in parts]),
-        lag=np.concatenate([part.lag for part in parts]),
         first=np.concatenate([part.first for part in parts]),
-    )
-
-
-def _in_turns(one: tuple[Template, Ints], other: tuple[Template, Ints]) -> Template:
-    """Two parts word by word: the first word of one, then that of the other, and so on."""
-    both = _joined([one[0], other[0]])
-    order = np.argsort(np.concatenate([2 * one[1], 2 * other[1] + 1]), kind="stable")
-    return replace(
-        both,
-        address=both.address[order],
-        piece=both.piece[order],
-        first=both.first[order],
-        lag=np.full_like(both.lag, 2),
-        _wide={},
     )
 
 
@@ -274,4 +254,4 @@ def _closed(one: Template, tile: Tile, numbers: Ints) -> Template:
     else:
         address = (address + numbers[:, None] * by).reshape(-1)
     piece, first = np.tile(one.piece, numbers.size), np.tile(one.first, numbers.size)
-    return Template(address, piece, slopes, one.write, one.place, one.lag, first)
+    return Template(address, piece, slopes, one.write, one.place, first)

@@ -110,7 +110,7 @@ class _Late:
 
     def __init__(self, ground: Ground) -> None:
         self.ground = ground
-        self.before = np.full(2, -1, np.int64)  # the last two units so far
+        self.before = np.full(1, -1, np.int64)  # the last unit so far
 
     def units(self, copies: Copies, words: NDArray[np.int64], write: Marks) -> tuple[Ints, Marks]:
         """Some of the copies of a template, as accesses to units."""
@@ -125,12 +125,6 @@ class _Late:
         if self.ground.unit == "words":
             return words.reshape(-1), write.reshape(-1)
         unit = np.concatenate([self.before, (words // self.ground.line).reshape(-1)])
-        self.before = unit[-2:]
-        keep = np.tile(template.first, words.shape[0])
-        lag = template.lag[template.piece]
-        if (lag == 1).all():
-            keep |= unit[2:] != unit[1:-1]
-        else:
-            far = np.tile(lag == 2, words.shape[0])
-            keep |= unit[2:] != np.where(far, unit[:-2], unit[1:-1])
-        return unit[2:][keep], write.reshape(-1)[keep]
+        self.before = unit[-1:]
+        keep = np.tile(template.first, words.shape[0]) | (unit[1:] != unit[:-1])
+        return unit[1:][keep], write.reshape(-1)[keep]
