@@ -21,7 +21,7 @@ Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Counter:
+class Steps:
     """A loop with fixed bounds: `trips` steps of `step` from `start` on, the last up to `stop`."""
 
     start: int
@@ -71,7 +71,7 @@ class Place:
     name: str
     local: bool
     write: bool
-    loops: tuple[Counter, ...]
+    loops: tuple[Steps, ...]
     path: tuple[int, ...]
     along: tuple[Along, ...]
 
@@ -128,7 +128,7 @@ def _body(
     instance: Instance,
     body: tuple[Action, ...],
     open_: Open,
-    loops: tuple[Counter, ...],
+    loops: tuple[Steps, ...],
     path: tuple[int, ...],
     cut: frozenset[str],
     found: list[Place],
@@ -169,7 +169,7 @@ def _parts(body: tuple[Action, ...]) -> Iterator[Piece]:
             yield from (part for touch in action.body for part in touch.parts)
 
 
-def _loop(instance: Instance, repeat: Repeat) -> Counter | None:
+def _loop(instance: Instance, repeat: Repeat) -> Steps | None:
     """A loop, or None of one that never runs."""
     loop = repeat.loop
     if loop.marks is not None:
@@ -179,7 +179,7 @@ def _loop(instance: Instance, repeat: Repeat) -> Counter | None:
     start, stop = instance.span(loop.span)
     if start == stop:
         return None
-    return Counter(start, stop, min(space.step(loop, instance.env), stop - start))
+    return Steps(start, stop, min(space.step(loop, instance.env), stop - start))
 
 
 def _idle(instance: Instance, touch: Touch) -> bool:
@@ -192,7 +192,7 @@ def _place(
     instance: Instance,
     part: Piece,
     open_: Open,
-    loops: tuple[Counter, ...],
+    loops: tuple[Steps, ...],
     path: tuple[int, ...],
     cut: frozenset[str],
 ) -> Place:
