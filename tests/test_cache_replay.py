@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import numpy as np
 import pytest
 
-from iosim.cache import POLICIES, Cache, Stream, Traffic, of_arrays, replay_many
+from iosim.cache import POLICIES, Cache, Stream, Traffic, of_arrays, replay, replay_many
 from iosim.cache.compiled import available
 from iosim.errors import InputError
 
@@ -180,6 +181,76 @@ def dumb(accesses: Trace, cache: Cache) -> Traffic:
     )
 
 
+def next_use(accesses: Trace, cache: Cache, line: int, dirty: bool, now: int) -> tuple[int, int]:
+    """How far a line's next use is; the largest goes first."""
+    for t in range(now + 1, len(accesses)):
+        if accesses[t][0] // cache.line_words == line:
+            if not accesses[t][1]:
+                return 0, t
+            if cache.write == "back":
+                return int(cache.line_words == 1), t
+    return 2, -dirty
+
+
+def dumb_opt(accesses: Trace, cache: Cache) -> Traffic:
+    """The farthest next use leaves, looked up by reading on."""
+    size, lines = cache.line_words, cache.capacity // cache.line_words
+    dirty: dict[int, bool] = {}
+    misses = loads = back = 0
+    for now, (address, write) in enumerate(accesses):
+        line = address // size
+
+        def use(x: int, soiled: bool, now: int = now) -> tuple[int, int]:
+            return next_use(accesses, cache, x, soiled, now)
+
+        through = write and cache.write == "through"
+        back += through
+        if line in dirty:
+            dirty[line] |= write and not through
+        else:
+            misses += 1
+            if through:
+                continue
+            if not write or size > 1:
+                loads += size
+            if len(dirty) == lines:
+                farthest = max(dirty, key=lambda x: use(x, dirty[x]))
+                never = use(line, False)[0] == 2
+                if cache.bypass and (never or use(line, write) > use(farthest, dirty[farthest])):
+                    back += size * write
+                    continue
+                back += size * dirty.pop(farthest)
+            dirty[line] = write
+        if cache.write == "through" and use(line, False)[0] == 2:
+            del dirty[line]
+    return Traffic(
+        accesses=len(accesses), misses=misses, loads=loads, write_backs=back,
+        flush=size * sum(dirty.values()),
+    )  # fmt: skip
+
+
+def fewest_loads(accesses: Trace, cache: Cache) -> int:
+    """By trying all that a cache can hold after each access."""
+    size, lines = cache.line_words, cache.capacity // cache.line_words
+    best: dict[frozenset[int], int] = {frozenset(): 0}
+    for address, write in accesses:
+        line = address // size
+        after: dict[frozenset[int], int] = {}
+        for held, cost in best.items():
+            there = line in held
+            if write and cache.write == "through":
+                options = [held]
+            else:
+                cost += size * (not there and (not write or size > 1))
+                options = [held | {line}] if len(held | {line}) <= lines else []
+                options += [held - {x} | {line} for x in held - {line}] if not options else []
+                options += [held] if cache.bypass else []
+            for option in options:
+                after[option] = min(cost, after.get(option, cost))
+        best = after
+    return min(best.values())
+
+
 def caches(policy: str) -> list[Cache]:
     """Capacities, lines, ways and both ways of writing."""
     shapes = [(1, 1, None), (4, 1, None), (16, 1, None), (64, 1, None), (12, 3, None),
@@ -189,7 +260,13 @@ def caches(policy: str) -> list[Cache]:
         for c, b, w in shapes
         for mode in ("back", "through")
         if (w or c // b).bit_count() == 1 or not POLICIES[policy].binary
+        if w is None or not POLICIES[policy].foresees
     ]
+
+
+def opt_caches() -> list[Cache]:
+    plain = caches("opt")
+    return plain + [dataclasses.replace(cache, bypass=True) for cache in plain]
 
 
 @pytest.mark.parametrize("fast", [False, FAST])
@@ -201,6 +278,25 @@ def test_replays_are_those_of_the_dumb_simulator(policy: str, fast: bool) -> Non
         found = replay_many(as_stream(accesses), many, fast=fast)
         for cache, traffic in zip(many, found, strict=True):
             assert traffic == dumb(accesses, cache), (seed, cache)
+
+
+@pytest.mark.parametrize("fast", [False, FAST])
+def test_opt_is_that_of_the_dumb_simulator(fast: bool) -> None:
+    for seed in range(8):
+        accesses = trace(seed, length=250)
+        found = replay_many(as_stream(accesses), opt_caches(), fast=fast)
+        for cache, traffic in zip(opt_caches(), found, strict=True):
+            assert traffic == dumb_opt(accesses, cache), (seed, cache)
+
+
+def test_opt_loads_the_fewest_words_that_can_be() -> None:
+    """Of all caches of its size, tried one by one; with bypass, of all that need not keep."""
+    for seed in range(60):
+        accesses = trace(seed, addresses=6, length=24)
+        for cache in opt_caches():
+            if cache.lines <= 4:
+                found = replay(as_stream(accesses), cache, fast=False)
+                assert found.loads == fewest_loads(accesses, cache), (seed, cache)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +314,10 @@ def test_replays_are_those_of_the_dumb_simulator(policy: str, fast: bool) -> Non
         ({"capacity": 8.5}, "capacity=8.5 is no whole number"),
         ({"capacity": 8, "ways": 0}, "ways=0: give 1 or more"),
         ({"capacity": 8, "line_words": 0}, "line_words=0: give 1 or more"),
-        ({"capacity": 8, "bypass": True}, "lru can't bypass"),
+        ({"capacity": 8, "bypass": True}, "lru can't bypass: leave out bypass, or take opt"),
+        ({"capacity": 8, "ways": 2, "policy": "opt"}, "opt is fully associative: leave out ways=2"),
+        ({"capacity": 24, "policy": "plru"}, "plru needs a power of two of ways, not 24: give 16 "
+         "or 32"),
     ],
 )  # fmt: skip
 def test_caches_that_make_no_sense(given: dict[str, object], message: str) -> None:

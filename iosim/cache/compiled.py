@@ -12,12 +12,17 @@ import functools
 import hashlib
 import importlib.util
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 Function = Callable[..., Any]
+
+# No loop makes an array, so none counts references to those that it is given: numba would do so at
+# every call of a policy's functions, which takes several times as long as the replay.
+OPTIONS = {"nogil": True, "_nrt": False}
 
 # Accesses that plain Python replays in the time that numba takes to load, or to compile.
 SHORT = 200_000
@@ -64,9 +69,9 @@ def compiled(function: Function, **names: Function) -> Function:
         made.__globals__[name] = _inner(inner)
     done: Function
     try:
-        done = numba.njit(cache=True, nogil=True)(made)
+        done = numba.njit(cache=True, **OPTIONS)(made)
     except RuntimeError:  # nowhere to keep it
-        done = numba.njit(nogil=True)(made)
+        done = numba.njit(**OPTIONS)(made)
     return done
 
 
@@ -77,7 +82,7 @@ def _inner(function: FunctionType) -> Function:
     made = with_names(function)
     for name, inner in _called(made):
         made.__globals__[name] = _inner(inner)
-    done: Function = numba.njit(forceinline=True)(made)
+    done: Function = numba.njit(forceinline=True, **OPTIONS)(made)
     return done
 
 
@@ -93,14 +98,42 @@ def _digest(function: FunctionType) -> str:
     named = {x: function.__globals__.get(x) for x in code.co_names}
     constants = {name: x for name, x in named.items() if isinstance(x, int | float)}
     inner = [_digest(f) for _, f in _called(function)]
-    whole = repr((code.co_code, code.co_consts, code.co_names, constants, inner))
+    whole = repr((code.co_code, code.co_consts, code.co_names, constants, inner, OPTIONS))
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
-def as_lists(arrays: Any) -> Any:
-    """Arrays, also in tuples, as lists of Python's own numbers: what plain loops are fastest on."""
+@dataclass(frozen=True)
+class Backend:
+    """Compiled loops over arrays, or plain ones over lists.
+
+    Attributes:
+        build: makes a loop of its text, and of functions for names in it.
+        number: makes a whole number one of 64 bits without a sign, which compiled loops are
+            fastest with as places: numba checks no signs then.
+        arrays: makes of arrays, also in tuples, what loops are fastest on.
+    """
+
+    build: Callable[..., Function]
+    number: Callable[[int], Any]
+    arrays: Callable[[Any], Any]
+
+    def numbers(self, *given: int) -> tuple[Any, ...]:
+        """Several of `number`."""
+        return tuple(self.number(x) for x in given)
+
+
+def _as_lists(arrays: Any) -> Any:
     if isinstance(arrays, np.ndarray):
         return arrays.tolist()
-    if isinstance(arrays, tuple):
-        return tuple(as_lists(x) for x in arrays)
-    return arrays
+    return tuple(_as_lists(x) for x in arrays)
+
+
+def _as_arrays(arrays: Any) -> Any:
+    if isinstance(arrays, np.ndarray):
+        # One kind of array, so that nothing is compiled twice.
+        return np.require(arrays, requirements=["C", "W"])
+    return tuple(_as_arrays(x) for x in arrays)
+
+
+COMPILED = Backend(compiled, np.uint64, _as_arrays)
+PLAIN = Backend(with_names, int, _as_lists)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from iosim.cache.compiled import as_lists, compiled, with_names
+from iosim.cache.compiled import Backend
+from iosim.cache.lines import Lines, line_of, spread
 from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Shape, State
 from iosim.cache.record import Cache, Traffic
-from iosim.cache.stream import Accesses
 
 ABSENT, CLEAN, DIRTY = 0, 1, 2
 # What the loop counts, by place.
@@ -30,6 +30,19 @@ def enter(state: State, s: int, line: int) -> None:
 def evict(state: State, s: int) -> int:
     """See `hit`."""
     raise NotImplementedError
+
+
+def set_of(line: int, sets: int, mask: int, masks: bool) -> int:
+    """`_whole` or `_parted` stands here."""
+    raise NotImplementedError
+
+
+def _whole(line: int, sets: int, mask: int, masks: bool) -> int:
+    return line ^ line  # 0, of the type that numba has for lines
+
+
+def _parted(line: int, sets: int, mask: int, masks: bool) -> int:
+    return line & mask if masks else line % sets
 
 
 def _loop(
@@ -57,9 +70,9 @@ def _loop(
     """
     misses = fills = evicted = passed = 0
     for i in range(count):
-        line = address[i] >> shift if shifts else address[i] // units
-        s = line & mask if masks else line % sets
-        line += sets
+        line = line_of(address[i], units, shift, shifts)
+        s = set_of(line, sets, mask, masks)
+        line = spread(line) + sets
         w = write[i]
         was = status[line]
         if was:
@@ -96,34 +109,30 @@ def _loop(
 class Online:
     """A cache that takes in a stream chunk by chunk."""
 
-    def __init__(self, cache: Cache, *, lines: int, units: int, covers: bool, fast: bool) -> None:
+    def __init__(self, cache: Cache, lines: Lines, backend: Backend) -> None:
         policy = POLICIES[cache.policy]
-        ways = cache.lines // cache.sets
-        build = compiled if fast else with_names
-        arrays = (
-            np.zeros(cache.sets + lines, np.uint8),
-            np.full(cache.sets, ways, np.uint32),
-            policy.start(Shape(cache.sets, ways, lines, cache.seed)),
-            np.zeros(4, np.int64),
-        )
+        sets, ways = cache.sets, cache.lines // cache.sets
         self._cache = cache
         self._accesses = 0
-        self._fast = fast
-        self._arrays: Any = arrays if fast else as_lists(arrays)
-        self._loop = build(_loop, hit=policy.hit, enter=policy.enter, evict=policy.evict)
-        sizes = units, units.bit_length() - 1, cache.sets, cache.sets - 1
-        self._sizes: Any = tuple(map(np.uint64, sizes)) if fast else sizes
-        powers = units & (units - 1) == 0, cache.sets & (cache.sets - 1) == 0
-        self._marks = *powers, covers, cache.write == "through"
+        self._backend = backend
+        self._loop = backend.build(
+            _loop, set_of=_whole if sets == 1 else _parted,
+            hit=policy.hit, enter=policy.enter, evict=policy.evict,
+        )  # fmt: skip
+        self._sizes = backend.numbers(lines.units, lines.shift, sets, sets - 1)
+        self._marks = lines.shifts, sets & (sets - 1) == 0, lines.covers, cache.write == "through"
+        self._arrays = backend.arrays((
+            np.zeros(sets + lines.places, np.uint8),
+            np.full(sets, ways, np.uint32),
+            policy.start(Shape(sets, ways, lines.places, cache.seed)),
+            np.zeros(4, np.int64),
+        ))  # fmt: skip
 
-    def feed(self, chunk: Accesses) -> None:
-        """Take in a chunk."""
-        count = chunk.address.size
+    def feed(self, address: Any, write: Any, count: int) -> None:
+        """Take in a chunk: what the backend made of its arrays, and how many accesses it has."""
         self._accesses += count
-        given: Any = (chunk.address.view(np.uint64), chunk.write, np.uint64(count))
-        if not self._fast:
-            given = (chunk.address.tolist(), chunk.write.tolist(), count)
-        self._loop(*given, *self._sizes, *self._marks, *self._arrays)
+        count = self._backend.number(count)
+        self._loop(address, write, count, *self._sizes, *self._marks, *self._arrays)
 
     def traffic(self) -> Traffic:
         """What it moved so far, and what a flush would write now."""

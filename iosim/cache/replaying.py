@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from iosim.cache.compiled import worth
+import numpy as np
+
+from iosim.cache import lines
+from iosim.cache.belady import NextUses, opt
+from iosim.cache.compiled import COMPILED, PLAIN, worth
 from iosim.cache.online import Online
+from iosim.cache.policies import POLICIES
 from iosim.cache.record import Cache, Traffic
-from iosim.cache.stream import Stream
+from iosim.cache.stream import Accesses, Stream
 from iosim.errors import InputError
 
 
@@ -19,7 +24,11 @@ def replay(stream: Stream, cache: Cache, *, fast: bool | None = None) -> Traffic
         cache: what they go through; empty at first.
         fast: compiled with numba, or in plain Python; none: whichever is sooner done.
 
-    Raises InputError for a stream whose unit doesn't fit the cache's lines.
+    Takes memory by the number of addresses, and not by the number of accesses; but policies that
+    know the future keep a number for each access.
+
+    Raises InputError for a stream whose unit doesn't fit the cache's lines, one that is too long
+    for such a policy, and one that gives other accesses than it says.
 
     >>> from iosim.cache import of_arrays
     >>> replay(of_arrays([0, 1, 0, 2, 1]), Cache(capacity=2))
@@ -39,33 +48,48 @@ def replay_many(
     [5, 4, 3]
     """
     many = list(caches)
-    runs = [_run(stream, cache, worth(stream.length) if fast is None else fast) for cache in many]
+    backend = COMPILED if (worth(stream.length) if fast is None else fast) else PLAIN
+    uses: dict[tuple[int, bool], NextUses] = {}
+    runs: list[Online | NextUses] = []
+    for cache in many:
+        of = lines.of(stream, cache)
+        if not POLICIES[cache.policy].foresees:
+            runs.append(Online(cache, of, backend))
+            continue
+        kind = cache.line_words, cache.write == "through"
+        if kind not in uses:
+            uses[kind] = NextUses(stream, of, kind[1], backend)
+        runs.append(uses[kind])
+    fed = list(dict.fromkeys(runs))
+    for chunk in _checked(stream):
+        address, write = backend.arrays((chunk.address.view(np.uint64), chunk.write))
+        for run in fed:
+            run.feed(address, write, chunk.address.size)
+    for use in uses.values():
+        use.finish()
+    return [
+        run.traffic() if isinstance(run, Online) else opt(cache, lines.of(stream, cache), run)
+        for cache, run in zip(many, runs, strict=True)
+    ]
+
+
+def _checked(stream: Stream) -> Iterator[Accesses]:
+    """The chunks of a stream, held to what it says of itself: compiled loops check no place."""
+    seen = 0
     for chunk in stream.chunks():
-        for run in runs:
-            run.feed(chunk)
-    return [run.traffic() for run in runs]
-
-
-def _run(stream: Stream, cache: Cache, fast: bool) -> Online:
-    word = _unit_words(stream)
-    if cache.line_words % word:
-        raise InputError(
-            f"the stream's {stream.unit} are of {word} words, the cache's lines of "
-            f"{cache.line_words}: give lines of a multiple, or a stream of words"
-        )
-    units = cache.line_words // word
-    covers = units == 1 and stream.unit != "lines"
-    return Online(cache, lines=-(-stream.addresses // units), units=units, covers=covers, fast=fast)
-
-
-def _unit_words(stream: Stream) -> int:
-    """How many words an address of a stream stands for."""
-    if stream.unit == "lines":
-        return stream.line_words
-    sizes = {region.unit_words for region in stream.regions} or {1}
-    if len(sizes) > 1:
-        raise InputError(
-            f"the stream's {stream.unit} are of {', '.join(map(str, sorted(sizes)))} words: "
-            f"a cache has lines of one size; give a stream of words"
-        )
-    return sizes.pop()
+        seen += chunk.address.size
+        if not chunk.address.size:
+            continue
+        # Seen as unsigned, those below 0 are the largest of all.
+        most = int(chunk.address.view(np.uint64).max())
+        if most >= stream.addresses or seen > stream.length:
+            break
+        yield chunk
+    else:
+        if seen == stream.length:
+            return
+        raise InputError(f"a stream of {stream.length} accesses ends after {seen}")
+    if seen > stream.length:
+        raise InputError(f"a stream of {stream.length} accesses goes on after them")
+    place = np.int64(np.uint64(most))
+    raise InputError(f"address {place} in a stream of {stream.addresses} addresses")

@@ -6,6 +6,7 @@ from iosim.cache.policies.base import Policy
 from iosim.cache.policies.clock import CLOCK
 from iosim.cache.policies.fifo import FIFO
 from iosim.cache.policies.lru import LRU
+from iosim.cache.policies.opt import OPT
 from iosim.cache.policies.plru import PLRU
 from iosim.cache.policies.random import RANDOM
 from iosim.cache.policies.sieve import SIEVE
@@ -13,5 +14,5 @@ from iosim.cache.policies.sieve import SIEVE
 __all__ = ["POLICIES", "Policy"]
 
 POLICIES: dict[str, Policy] = {
-    policy.name: policy for policy in (LRU, FIFO, CLOCK, SIEVE, PLRU, RANDOM)
+    policy.name: policy for policy in (LRU, FIFO, CLOCK, SIEVE, PLRU, RANDOM, OPT)
 }

@@ -1,0 +1,288 @@
+"""OPT: what the fewest loads are (Belady 1966; Mattson et al. 1970).
+
+**The rule.**  The line leaves whose next use *that would cost a load* is farthest.  Where lines are
+of one word and written back, a word that is written before it is read again is dead until then: to
+find it there saves no load.  Of longer lines, which are read before they are written, every access
+is such a use; where writes go through, every read is.
+
+Keeping a line from one access to the next use that costs a load saves that load and takes one place
+in between.  So the most that can be saved is the largest set of intervals of which no more than the
+places overlap, and to drop the interval that ends last wherever there are too many is optimal
+(Carlisle and Lloyd 1995).  With `bypass` the line that is accessed need take no place, and the
+loads are the fewest that any cache of this size can do; without, it must enter.  The write-backs
+are those that come of it; to make loads and write-backs fewest together is NP-hard.
+
+**Ties.**  Lines that are never used again leave first, clean ones before dirty ones; then words
+whose next access is a write, the farthest first.  Where writes go through, a line that is never
+read again is as good as gone: a write that comes to it counts as a miss.
+
+**How.**  The resident set is a bitmap over time: bit t is set while a resident line is next used at
+t.  An access at t is a hit if bit t is set.  It clears bit t and sets the bit of its line's next
+use; the highest bit is the line that leaves, and which line that is need not be known.  Summaries
+of 64 words each find the highest bit in four steps.  A second bitmap has the dirty lines.  Words
+that are dead until they are written have bits above all others.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from iosim.cache.compiled import Backend
+from iosim.cache.lines import Lines, line_of, spread
+from iosim.cache.policies.base import Cells
+from iosim.cache.record import Cache, Traffic
+from iosim.cache.stream import Stream
+from iosim.errors import InputError
+
+# Accesses replayed at once: a compiled loop can't be interrupted.
+_STRETCH = 2**22
+
+
+def _note(
+    address: Cells, write: Cells, count: int, start: int, one: int,
+    units: int, shift: int, shifts: bool, dead: int, never: int, last: Cells, codes: Cells,
+) -> None:  # fmt: skip
+    """Note each access's next one.
+
+    Args:
+        address, write, count: a chunk, whose first access is number `start`.
+        one: 1, of the type of the others.
+        units, shift, shifts: of lines, as in `line_of`.
+        dead: what is added to the time of a write.
+        never: the time of what does not come.
+        last: of each line, the number of its last access plus one; 0: none.
+        codes: of each access, twice the time of its line's next access, plus one if it writes.
+    """
+    for i in range(count):
+        line = spread(line_of(address[i], units, shift, shifts))
+        t = start + i
+        before = last[line]
+        if write[i]:
+            codes[t] = never << one | one
+            time = t + dead
+        else:
+            codes[t] = never << one
+            time = t
+        if before:
+            codes[before - one] = time << one | (codes[before - one] & one)
+        last[line] = t + one
+
+
+def _skip_writes(codes: Cells, count: int, one: int, never: int) -> None:
+    """Let codes say the next read, where they say the next access."""
+    for back in range(count):
+        t = count - one - back
+        then = codes[t] >> one
+        if then != never and codes[then] & one:
+            codes[t] = (codes[then] & ~one) | (codes[t] & one)
+
+
+def _put(maps: Any, key: int, dirty: int, numbers: Any) -> None:
+    """Set the bit of a time, and the other if its line is dirty."""
+    bits, soiled, above, higher, highest = maps
+    one, six, low, _ = numbers
+    word = key >> six
+    if bits[word] == 0:
+        a = word >> six
+        b = a >> six
+        above[a] |= one << (word & low)
+        higher[b] |= one << (a & low)
+        highest[b >> six] |= one << (b & low)
+    bits[word] |= one << (key & low)
+    soiled[word] |= dirty << (key & low)
+
+
+def _take(maps: Any, key: int, numbers: Any) -> int:
+    """Clear the bits of a time, and say whether its line was dirty."""
+    bits, soiled, above, higher, highest = maps
+    one, six, low, _ = numbers
+    word = key >> six
+    at = key & low
+    dirty: int = soiled[word] >> at & one
+    bits[word] &= ~(one << at)
+    soiled[word] &= ~(one << at)
+    if bits[word] == 0:
+        a = word >> six
+        above[a] &= ~(one << (word & low))
+        if above[a] == 0:
+            b = a >> six
+            higher[b] &= ~(one << (a & low))
+            if higher[b] == 0:
+                highest[b >> six] &= ~(one << (b & low))
+    return dirty
+
+
+def _top(word: int, one: int) -> int:
+    """The place of the highest bit of a word that is not 0."""
+    place = word ^ word
+    for k in range(5, -1, -1):
+        half = one << k
+        if word >> half:
+            word >>= half
+            place |= half
+    return place
+
+
+def _farthest(maps: Any, numbers: Any) -> int:
+    """The latest time whose bit is set; there is one."""
+    bits, _, above, higher, highest = maps
+    one, six, _, count = numbers
+    c = count - one
+    while highest[c] == 0:
+        c -= one
+    b = c << six | _top(highest[c], one)
+    a = b << six | _top(higher[b], one)
+    word = a << six | _top(above[a], one)
+    key: int = word << six | _top(bits[word], one)
+    return key
+
+
+def _run(
+    codes: Cells, start: int, stop: int, numbers: Any, dead: int, never: int,
+    covers: bool, through: bool, bypass: bool, maps: Any, counts: Cells,
+) -> None:  # fmt: skip
+    """Replay the accesses from `start` on, up to `stop`.
+
+    Args:
+        codes, dead, never: as `_note` left them.
+        numbers: 1, 6 and 63, and how many words the highest summary has.
+        covers, through, bypass: how it writes, and whether lines may pass by.
+        maps: bits of resident and of dirty lines, and three summaries of the first.
+        counts: misses, lines read, dirty lines evicted, writes that went through, room, and clean
+            and dirty lines that are never used again.
+    """
+    bits = maps[0]
+    one, six, low, _ = numbers
+    misses, fills, evicted, passed = counts[0], counts[1], counts[2], counts[3]
+    room, clean, dirty = counts[4], counts[5], counts[6]
+    for t in range(start, stop):
+        then = codes[t] >> one
+        writes = codes[t] & one
+        if through and writes:
+            passed += 1
+            if then == never or bits[then >> six] >> (then & low) & one == 0:
+                misses += 1
+            continue
+        own = t + dead if writes else t
+        if bits[own >> six] >> (own & low) & one:
+            soiled = _take(maps, own, numbers) | writes
+        else:
+            misses += 1
+            if not covers or writes == 0:
+                fills += 1
+            soiled = writes
+            if room:
+                room -= 1
+            elif bypass and then == never:
+                evicted += writes != 0
+                continue
+            elif clean:
+                clean -= 1
+            elif dirty:
+                dirty -= 1
+                evicted += 1
+            else:
+                far = _farthest(maps, numbers)
+                if bypass and far < then:
+                    evicted += writes != 0
+                    continue
+                evicted += _take(maps, far, numbers) != 0
+        if then != never:
+            _put(maps, then, soiled, numbers)
+        elif soiled:
+            dirty += 1
+        else:
+            clean += 1
+    counts[0], counts[1], counts[2], counts[3] = misses, fills, evicted, passed
+    counts[4], counts[5], counts[6] = room, clean, dirty
+
+
+class NextUses:
+    """Each access's next one, for all caches of one kind of lines and writing.
+
+    Raises InputError where it would not fit into memory: 4 bytes an access (8 from 2³¹ times on),
+    and 2 bits for each time.
+    """
+
+    def __init__(self, stream: Stream, lines: Lines, through: bool, backend: Backend) -> None:
+        self.length = stream.length
+        # A word that is dead until it is written: its next use is later than any other.
+        self.dead = stream.length if lines.covers and not through else 0
+        self.times = self.length + self.dead
+        dtype = np.uint32 if self.times < 2**31 - 1 else np.uint64
+        self.never = int(np.iinfo(dtype).max) >> 1
+        _fits(stream, self.length * np.dtype(dtype).itemsize + self.times // 4)
+        self.through = through
+        self.backend = backend
+        self._lines = lines
+        self._last, self.codes = backend.arrays(
+            (np.zeros(lines.places, np.uint64), np.zeros(self.length, dtype))
+        )
+        self._note = backend.build(_note)
+        self._seen = 0
+
+    def feed(self, address: Any, write: Any, count: int) -> None:
+        """Take in a chunk."""
+        lines = self._lines
+        number, numbers = self.backend.number, self.backend.numbers
+        self._note(
+            address, write, *numbers(count, self._seen, 1, lines.units, lines.shift), lines.shifts,
+            number(self.dead), number(self.never), self._last, self.codes,
+        )  # fmt: skip
+        self._seen += count
+
+    def finish(self) -> None:
+        """Call once, after the last chunk."""
+        if self.through:
+            skip = self.backend.build(_skip_writes)
+            skip(self.codes, *self.backend.numbers(self.length, 1, self.never))
+
+
+def opt(cache: Cache, lines: Lines, uses: NextUses) -> Traffic:
+    """What OPT moves, every access's next one being known."""
+    backend, number = uses.backend, uses.backend.number
+    sizes = [uses.times // 64**k + 1 for k in range(1, 5)]
+    maps = backend.arrays(tuple(np.zeros(n, np.uint64) for n in (sizes[0], *sizes)))
+    numbers = backend.numbers(1, 6, 63, sizes[-1])
+    counts = backend.arrays(np.array([0, 0, 0, 0, cache.lines, 0, 0]))
+    run = backend.build(_run)
+    for start in range(0, uses.length, _STRETCH):
+        stop = min(start + _STRETCH, uses.length)
+        run(
+            uses.codes, number(start), number(stop), numbers, number(uses.dead), number(uses.never),
+            lines.covers, uses.through, cache.bypass, maps, counts,
+        )  # fmt: skip
+    misses, fills, evicted, passed, _, _, dirty = map(int, counts)
+    words = cache.line_words
+    return Traffic(
+        accesses=uses.length,
+        misses=misses,
+        loads=fills * words,
+        write_backs=evicted * words + passed,
+        flush=dirty * words,
+    )
+
+
+def _fits(stream: Stream, needed: int) -> None:
+    """InputError where an array of so many bytes can't be had; said before it is made."""
+    free = _free_bytes()
+    if free is not None and needed > free:
+        raise InputError(
+            f"opt needs the next use of each of {stream.length} accesses, {needed / 1e9:.1f} GB, "
+            f"and {free / 1e9:.1f} GB of memory are free: replay fewer accesses, or another policy"
+        )
+
+
+def _free_bytes() -> int | None:
+    """Bytes of memory that a process may still have; none where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return None

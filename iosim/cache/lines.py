@@ -1,0 +1,78 @@
+"""Lines of a stream: which words share one, and where arrays keep what belongs to a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iosim.cache.record import Cache
+from iosim.cache.stream import Stream
+from iosim.errors import InputError
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How a cache's lines lie in a stream's address space.
+
+    Attributes:
+        count: lines in the address space.
+        units: addresses in a line.
+        covers: whether a write fills its whole line, which then is not read before.
+    """
+
+    count: int
+    units: int
+    covers: bool
+
+    @property
+    def shift(self) -> int:
+        """Log2 of units."""
+        return self.units.bit_length() - 1
+
+    @property
+    def shifts(self) -> bool:
+        """Whether units is a power of two."""
+        return self.units & (self.units - 1) == 0
+
+    @property
+    def places(self) -> int:
+        """Entries of an array in which each line has the one that `spread` says."""
+        return spread(self.count)
+
+
+def of(stream: Stream, cache: Cache) -> Lines:
+    """The lines of a cache over a stream; InputError where the stream's unit doesn't fit."""
+    word = _unit_words(stream)
+    if cache.line_words % word:
+        raise InputError(
+            f"the stream's {stream.unit} are of {word} words, the cache's lines of "
+            f"{cache.line_words}: give lines of a multiple, or a stream of words"
+        )
+    units = cache.line_words // word
+    return Lines(-(-stream.addresses // units), units, units == 1 and stream.unit != "lines")
+
+
+def _unit_words(stream: Stream) -> int:
+    """How many words an address of a stream stands for."""
+    if stream.unit == "lines":
+        return stream.line_words
+    sizes = {region.unit_words for region in stream.regions} or {1}
+    if len(sizes) > 1:
+        raise InputError(
+            f"the stream's {stream.unit} are of {', '.join(map(str, sorted(sizes)))} words: "
+            f"a cache has lines of one size; give a stream of words"
+        )
+    return sizes.pop()
+
+
+def line_of(address: int, units: int, shift: int, shifts: bool) -> int:
+    """The line of an address; compiled with what calls it."""
+    return address >> shift if shifts else address // units
+
+
+def spread(line: int) -> int:
+    """Where arrays keep a line: 4 entries are left out after 64.
+
+    Lines at a distance of a power of two, as the rows of a matrix are, would otherwise share few
+    sets of the cache of the computer that runs this.
+    """
+    return line + ((line >> 6) << 2)
