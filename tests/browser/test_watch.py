@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import told
+from playwright.sync_api import expect
 
 import iosim
 from iosim.lab.data.watch import data_of
@@ -264,6 +265,15 @@ def test_own_tiles_that_do_not_fit_say_their_peak(open_view: Open) -> None:
     assert page.locator(".small").count() == 0
     page.get_by_role("button", name="Choose for the fewest words").click()
     assert tiles(page) == iosim.optimal_tiles(program, problem, 100).tiles
+
+
+def test_what_is_said_is_in_sentences(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=200")
+    said = page.locator("[aria-live=polite].unseen")
+    expect(said).to_contain_text("Nothing has run yet. Fast memory 0 of 200 words")
+    press(page, "ArrowRight")
+    expect(said).to_contain_text("step 1 of ")
+    assert ".." not in said.text_content()
 
 
 @pytest.mark.parametrize(

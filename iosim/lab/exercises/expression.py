@@ -9,6 +9,7 @@ import ast
 import functools
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -27,6 +28,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "ceil": math.ceil, "floor": math.floor, "min": min, "max": max,
 }  # fmt: skip
 MOST_POWER = 16
+MOST_BITS = 4096  # of a number on the way
 
 
 def evaluate(text: str, env: Mapping[str, int | Fraction]) -> Fraction:
@@ -58,6 +60,8 @@ def names_in(text: str) -> set[str]:
 
 @functools.lru_cache(maxsize=256)
 def _tree(text: str) -> ast.Expression:
+    if re.search(r"[²³]\s*(?:\^|\*\*|²|³)", text):
+        raise InputError(f"{text!r} raises a power again: put brackets around the inner one")
     python = "".join(_SIGNS.get(sign, sign) for sign in text).strip()
     try:
         return ast.parse(python, mode="eval")
@@ -84,7 +88,11 @@ def _value(node: ast.expr, env: Mapping[str, int | Fraction], text: str) -> Frac
                 raise InputError(
                     f"{text!r} has the power {power}: give a whole one up to {MOST_POWER}"
                 )
-            return _value(left, env, text) ** int(power)
+            base = _value(left, env, text)
+            bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+            if bits * abs(power) > MOST_BITS:
+                raise InputError(f"{text!r} has too large a power: write smaller numbers")
+            return base ** int(power)
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _BINARY:
             both = _value(left, env, text), _value(right, env, text)
             return _BINARY[type(sign)](*both)

@@ -21,11 +21,13 @@ type Token = { kind: "number"; value: Fraction } | { kind: "name"; name: string 
 
 const CALLS: readonly string[] = ["ceil", "floor", "min", "max"];
 const SIGNS: Record<string, string> = {
-  "×": "*", "·": "*", "∙": "*", "⋅": "*", "−": "-", "–": "-", "÷": "/", "[": "(", "]": ")",
+  "×": "*", "·": "*", "∙": "*", "⋅": "*", "∗": "*", "•": "*", "−": "-", "–": "-", "÷": "/", "[": "(", "]": ")",
 };
 const UNITS: Record<string, bigint> = { Ki: 2n ** 10n, Mi: 2n ** 20n, Gi: 2n ** 30n };
 const CLOSES: Record<string, [string, Call]> = { "⌈": ["⌉", "ceil"], "⌊": ["⌋", "floor"] };
 const MOST_POWER = 16;
+const MOST_SIGNS = 300; // of a formula
+const MOST_BITS = 4096; // of a number on the way
 
 /** Names with the other ways to write them: B_r is Br, too. */
 function spellings(names: readonly string[]): [string, string][] {
@@ -50,15 +52,16 @@ function tokens(text: string, names: readonly string[]): Token[] {
     }
     const number = (open.includes(true) ? /^\d+(\.\d+)?/ : /^(\d{1,3}(,\d{3})+(?![\d,])|\d+)(\.\d+)?/).exec(rest);
     if (number) {
+      const tens = /^[eE]([+-]?\d{1,2})(?!\w)/.exec(rest.slice(number[0].length));
       const unit = /^(Ki|Mi|Gi)/.exec(rest.slice(number[0].length))?.[0] ?? "";
-      const value = parseFraction(number[0].replaceAll(",", ""));
-      found.push({ kind: "number", value: unit ? times(value, fraction(UNITS[unit]!)) : value });
-      at += number[0].length + unit.length;
+      const factor = tens ? power(fraction(10), Number(tens[1])) : fraction(unit ? UNITS[unit]! : 1);
+      found.push({ kind: "number", value: times(parseFraction(number[0].replaceAll(",", "")), factor) });
+      at += number[0].length + (tens?.[0] ?? unit).length;
       continue;
     }
-    const call = /^(ceil|floor|min|max)(?=\s*[([])/.exec(rest);
+    const call = /^(ceiling|ceil|floor|min|max)(?=\s*[([])/.exec(rest);
     const spelt = call ? undefined : known.find(([way]) => rest.startsWith(way));
-    if (call) found.push({ kind: "call", name: call[0] as Call });
+    if (call) found.push({ kind: "call", name: call[0].replace("ceiling", "ceil") as Call });
     else if (spelt) found.push({ kind: "name", name: spelt[1] });
     if (call || spelt) {
       at += (call ?? spelt)![0].length;
@@ -81,14 +84,17 @@ function tokens(text: string, names: readonly string[]): Token[] {
 }
 
 function unknown(rest: string, names: readonly string[]): string {
-  const word = /^[A-Za-z_]\w*/.exec(rest)?.[0] ?? rest[0]!;
-  const known = [...names, ...CALLS.map((x) => `${x}()`)].join(", ");
-  return `“${word}” is no name here: there are ${known}`;
+  const word = /^[A-Za-z_]\w*/.exec(rest)?.[0];
+  if (rest[0] === "=") return "type only what stands behind “=”";
+  if (!word) return `“${[...rest][0]}” is no sign here: there are + − × / ^ ( ) ⌈ ⌉ ⌊ ⌋`;
+  if (CALLS.includes(word)) return `put what “${word}” is of in brackets: ${word}(…)`;
+  return `“${word}” is no name here: there are ${[...names, ...CALLS.map((x) => `${x}()`)].join(", ")}`;
 }
 
 /** Reads a text; names are those that it may use. */
 export function parse(text: string, names: readonly string[]): Expression {
-  const list = tokens(text, names);
+  if (text.length > MOST_SIGNS) throw new Unreadable(`that is ${text.length.toLocaleString("en-US")} signs long: write at most ${MOST_SIGNS}`);
+  const list = tokens(text.replace(/^\s*=/, ""), names);
   let at = 0;
   const sign = (): string | undefined => {
     const token = list[at];
@@ -125,16 +131,16 @@ export function parse(text: string, names: readonly string[]): Expression {
   const raised = (): Expression => {
     if (take("-")) return { kind: "minus", of: raised() };
     if (take("+")) return raised();
-    let base = atom();
-    for (let s = take("^", "²", "³"); s; s = take("^", "²", "³")) {
-      const right = s === "^" ? (take("-") ? { kind: "minus" as const, of: atom() } : atom()) : { kind: "number" as const, value: fraction(s === "²" ? 2 : 3) };
-      base = { kind: "pair", sign: "^", left: base, right };
-    }
-    return base;
+    const base = atom();
+    const square = take("²", "³");
+    const left: Expression = square ? raisedTo(base, { kind: "number", value: fraction(square === "²" ? 2 : 3) }) : base;
+    if (square && ["^", "²", "³"].includes(sign() ?? "")) throw new Unreadable(`put brackets around a power that is raised again`);
+    // As in print, the upper one of two powers comes first.
+    return take("^") ? raisedTo(left, raised()) : left;
   };
   const atom = (): Expression => {
     const token = list[at++];
-    if (token === undefined) throw new Unreadable(list.length ? "something is missing at the end" : "type a formula");
+    if (token === undefined) throw new Unreadable(list.length ? "something is missing at the end" : names.length ? "type a formula" : "type a number");
     if (token.kind === "number" || token.kind === "name") return token;
     if (token.kind === "call") return called(token.name);
     if (token.text === "(") {
@@ -160,6 +166,8 @@ export function parse(text: string, names: readonly string[]): Expression {
   if (at < list.length) throw new Unreadable(`${said(list[at]!)} is not understood there`);
   return found;
 }
+
+const raisedTo = (left: Expression, right: Expression): Expression => ({ kind: "pair", sign: "^", left, right });
 
 function said(token: Token): string {
   return `“${token.kind === "number" ? written(token) : token.kind === "sign" ? token.text : token.name}”`;
@@ -192,10 +200,13 @@ function pair(sign: Sign, a: Fraction, b: Fraction): Fraction {
     case "^": {
       if (b.d !== 1n || b.n > MOST_POWER || b.n < -MOST_POWER) throw new Unreadable(`powers are whole numbers up to ${MOST_POWER}`);
       if (a.n === 0n && b.n < 0n) throw new Unreadable("it divides by 0");
+      if (bits(a) * Math.abs(Number(b.n)) > MOST_BITS) throw new Unreadable("a power in it is too large a number");
       return power(a, Number(b.n));
     }
   }
 }
+
+const bits = (x: Fraction): number => Math.max((x.n < 0n ? -x.n : x.n).toString(2).length, x.d.toString(2).length);
 
 const BINDS: Record<Sign, number> = { "+": 1, "-": 1, "*": 2, "/": 2, "^": 4 };
 const SHOWN: Record<Sign, string> = { "+": " + ", "-": " − ", "*": "·", "/": "/", "^": "^" };

@@ -35,10 +35,22 @@ export function ceil(a: Fraction): Fraction {
   return { n: -down.n, d: 1n };
 }
 
-/** Whole ones exact, others of five digits. */
+const MOST_DIGITS = 30;
+
+/** Whole ones exact, others of five digits; of very long ones the first digits and the power of ten. */
 export function say({ n, d }: Fraction): string {
+  const whole = n / d;
+  const digits = whole.toString().replace("-", "");
+  if (digits.length > MOST_DIGITS) return `${n < 0n ? "-" : ""}${digits[0]}.${digits.slice(1, 5)}·10^${digits.length - 1}`;
   if (d === 1n) return n.toLocaleString("en-US");
   return (Number((n * 10n ** 9n) / d) / 1e9).toLocaleString("en-US", { maximumSignificantDigits: 5 });
+}
+
+/** A number beside another one that it isn't: exact where rounded they would look the same. */
+export function sayBeside(x: Fraction, other: Fraction): string {
+  const [text, exact] = [say(x), `${x.n}/${x.d}`];
+  if (same(x, other) || text !== say(other)) return text;
+  return exact.length <= 2 * MOST_DIGITS ? exact : `a little ${less(x, other) ? "less" : "more"} than ${text}`;
 }
 
 function gcd(a: bigint, b: bigint): bigint {

@@ -1,7 +1,7 @@
 /** Whether an answer is right, and what to say of it.  What is right comes with the exercise, or from the engine. */
 
 import { best, bind, count, peak, searchable, total, type Env, type ProgramData } from "../engine";
-import { fraction, less, minus, over, parseFraction, same, say, times, type Fraction } from "./fraction";
+import { fraction, less, minus, over, parseFraction, same, say, sayBeside, times, type Fraction } from "./fraction";
 import { evaluate, parse, written, type Values } from "./formula";
 import type { ChoiceExercise, Exercise, FormulaExercise, NumberExercise, TilesExercise, Verdict } from "./types";
 
@@ -28,7 +28,7 @@ export function judgeNumber(of: NumberExercise, typed: string): Verdict {
   if (!less(room, absolute(off))) {
     return { right: true, says: same(given, right) ? "Right." : `Right: it is ${say(right)}${unitOf(of)}.` };
   }
-  return { right: false, says: `${say(given)}${unitOf(of)} is too ${less(given, right) ? "small" : "large"}.` };
+  return { right: false, says: `${sayBeside(given, right)}${unitOf(of)} is too ${less(given, right) ? "small" : "large"}.` };
 }
 
 const absolute = (x: Fraction): Fraction => (x.n < 0n ? { n: -x.n, d: x.d } : x);
@@ -48,7 +48,7 @@ export function judgeFormula(of: FormulaExercise, typed: string, programs: Progr
   const wrong = tried.find((x) => !same(x.given, x.is));
   if (!wrong) return { right: true, says: `Right: ${written(given)}.` };
   const where = Object.entries(wrong.at).map(([k, x]) => `${k} = ${x.toLocaleString("en-US")}`).join(", ");
-  const says = `Read as ${written(given)}. At ${where} that is ${say(wrong.given)}, and it should be ${say(wrong.is)}${unitOf(of)}.`;
+  const says = `Read as ${written(given)}. At ${where} that is ${sayBeside(wrong.given, wrong.is)}, and it should be ${say(wrong.is)}.`;
   return { right: false, says: [says, clue(of, programs, tried)].filter(Boolean).join(" ") };
 }
 
@@ -65,7 +65,7 @@ function clue(of: FormulaExercise, programs: Programs, tried: Tried[]): string {
   }
   const shares = tried.filter((x) => x.is.n !== 0n).map((x) => over(x.given, x.is));
   if (shares.length && shares.every((x) => same(x, shares[0]!)) && shares[0]!.n !== 0n) {
-    return `It is ${say(shares[0]!)} times as much everywhere.`;
+    return `It is ${sayBeside(shares[0]!, fraction(1))} times as much everywhere.`;
   }
   return "";
 }

@@ -57,7 +57,7 @@ function judged(of: Exercise, typed: Record<string, string>, programs: Programs)
         const tiles: Env = {};
         for (const name of of.fit.params) {
           const value = parseWhole(typed[name] ?? "");
-          if (value === undefined) return { field: name, message: `${name} is a whole number` };
+          if (value === undefined) return { field: name, message: `${name} is a whole number, at most 2^40` };
           tiles[name] = value;
         }
         return judgeTiles(of, tiles, programs);

@@ -52,7 +52,7 @@ const wordsOf = (n: number): string => `${say(n)} ${n === 1 ? "word" : "words"}`
 // The current line in words.
 export function nowText(side: Side, moment: Moment): string {
   const { last } = moment;
-  if (!last) return "Nothing has run yet.";
+  if (!last) return "Nothing has run yet";
   const code = side.program.listing[last.line]!.code.trim();
   if (last.kind === "turn") {
     const loop = moment.open[moment.open.length - 1]!;
