@@ -189,6 +189,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("what", CASES)
 @pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
 def test_each_schedule_with_each_option(name: str, what: str) -> None:
@@ -331,6 +332,7 @@ def check_tiles(algorithm: Any, problem: Any, capacities: int) -> None:
 SMALL = {"naive": (3, 1), "small_cache": (3, 2), "spill_rows": (3, 2), "flash2_chunked": (5, 2)}
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     "what",
     [

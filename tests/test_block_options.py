@@ -179,6 +179,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("share", [0, 0.6, 1])
 @pytest.mark.parametrize("tiles", [(16, 32), (32, 16), (20, 20)])
 @pytest.mark.parametrize("name", PROBLEMS)

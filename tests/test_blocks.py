@@ -405,6 +405,7 @@ def marks(kind: str, rows: int, columns: int, share: float) -> Any:
     return (r + c) % round(1 / share) == 0
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("kind", ["random", "banded", "strided"])
 @pytest.mark.parametrize("d", [16, 64])
 def test_proposition_4_holds_with_its_constant_at_any_pattern(kind: str, d: int) -> None:

@@ -102,6 +102,7 @@ def made(kind: str, sizes: dict[str, int]) -> Problem:
                           if "kv_heads" in sizes else sizes)  # fmt: skip
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("b", CLOSED, ids=lambda b: b.name)
 def test_expression_curve_and_words_agree(b: Bound) -> None:
     names = axis_names(b.problem)
@@ -261,6 +262,7 @@ def test_a_class_is_said_once() -> None:
 # ---------------------------------------------------------------- many points at once
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("klass", CLASSES)
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_many_points_are_single_points(kind: str, klass: str) -> None:

@@ -115,6 +115,7 @@ def check(seeds: range) -> None:
     assert waits > 0
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("part", range(4))
 def test_best_is_the_best_of_all_partitions(part: int) -> None:
     check(range(part * 60, part * 60 + 60))

@@ -50,6 +50,7 @@ def legal(graph: Graph, M: int) -> list[tuple[str, ...]]:
     return [k.names for k in Groups(graph, M).legal.values() if len(k.names) > 1]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("part", range(4))
 def test_every_legal_kernel_of_random_graphs_runs_as_counted(part: int) -> None:
     ran = products = 0

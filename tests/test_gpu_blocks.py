@@ -123,6 +123,7 @@ def bound(name: str, case: str, share: float, seed: int = 0) -> Any:
     return problem, iosim.bind(program, problem.sizes, tiles, given)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("share", [0, 0.6, 1])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -48,6 +48,7 @@ def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("command", REPLAYED)
 def test_every_record_meets_its_bar_with_todays_model(command, tmp_path, monkeypatch):
     """One replay, since it takes seconds, for its tables and for what the document shows."""

@@ -36,6 +36,7 @@ def replayed():
         return hardware.made(GPUS), saved
 
 
+@pytest.mark.numbers
 def test_what_is_committed_is_what_the_records_give_today(replayed):
     made, _ = replayed
     assert hardware.data() == json.loads(json.dumps(made)), (
@@ -44,6 +45,7 @@ def test_what_is_committed_is_what_the_records_give_today(replayed):
     assert hardware.MADE.stat().st_size < MOST_BYTES
 
 
+@pytest.mark.numbers
 def test_every_row_is_the_replays(replayed):
     _, saved = replayed
     data = hardware.data()
@@ -61,6 +63,7 @@ def test_every_row_is_the_replays(replayed):
         assert {"device", "driver", "date", "commit", "command"} <= set(record["provenance"])
 
 
+@pytest.mark.numbers
 def test_tensors_are_the_kernels_counts_and_add_up_to_the_rows(replayed):
     data = hardware.data()
     seen = 0

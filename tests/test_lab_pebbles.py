@@ -227,6 +227,7 @@ def test_partitions_refuse_what_they_cannot_cut(monkeypatch: pytest.MonkeyPatch)
         fewest_parts(pyramid(2), 0)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("graph", "game"), [b for b in BOARDS if not BOARDS[b]["partial"]])
 def test_the_theorem_holds_on_every_board(graph: str, game: str) -> None:
     row = BOARDS[graph, game]

@@ -68,6 +68,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("model", "phase", "batch", "gpu"), COMMANDS)
 def test_operators_are_rows_of_the_roofline(
     told: dict[str, Any], model: str, phase: str, batch: int, gpu: str

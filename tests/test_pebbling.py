@@ -444,6 +444,7 @@ OPTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("problem", OPTIONS, ids=str)
 def test_optima_with_options_lie_between_bounds_and_schedules(problem: Attention) -> None:
     """In the game that bounds and schedules count."""

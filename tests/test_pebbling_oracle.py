@@ -167,6 +167,7 @@ def term_by_term(seed: int, most: int) -> None:
         check(dag, M, partial_oracle(graph, outputs, sums, fused, M), partial=True)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     "block", [*range(6), *(pytest.param(block, marks=pytest.mark.slow) for block in range(6, 10))]
 )
@@ -175,6 +176,7 @@ def test_random_graphs(block: int) -> None:
         once_and_again(seed, 8)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     "block", [*range(4), *(pytest.param(block, marks=pytest.mark.slow) for block in range(4, 10))]
 )
@@ -264,6 +266,7 @@ SMALL: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("softmax", ["free", "fused"])
 @pytest.mark.parametrize("options", TINY, ids=str)
 def test_attention_with_options_by_every_move(options: dict[str, Any], softmax: str) -> None:
@@ -282,6 +285,7 @@ def test_attention_with_options_by_every_move(options: dict[str, Any], softmax: 
         check(dag, M, partial_oracle(graph, outputs, sums, fused, M), partial=True)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("softmax", ["free", "fused", "exp"])
 @pytest.mark.parametrize("options", SMALL, ids=str)
 def test_attention_with_options_is_the_graph_written_by_hand(
