@@ -23,6 +23,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.counting:tiles",
         "Find the tile sizes that move the fewest words in M.",
     ),
+    "cache": (
+        "iosim.cli.caching:cache",
+        "Put one schedule's references through a cache that manages itself.",
+    ),
     "bounds": (
         "iosim.cli.bounding:bounds",
         "List upper and lower bounds on the words that any schedule moves.",

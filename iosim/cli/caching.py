@@ -1,0 +1,245 @@
+"""cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from iosim.algorithms import Algorithm, algorithm
+from iosim.cache import POLICIES, Accesses, Cache, Stream, replay_many, touches
+from iosim.cache.closed import loads, misses, reuse
+from iosim.cache.curve import STACKS, curve
+from iosim.cache.sampled import sampled
+from iosim.cli import options as opt
+from iosim.cli.watching import part_done, watching
+from iosim.errors import InputError, closest
+from iosim.program.walk import Instance, bind
+from iosim.tiling.rules import choose_tiles
+from iosim.units import parse_words
+
+# From so many accesses on LRU's formula is taken where there is one.
+LONG = 2 * 10**8
+ENGINES = ("auto", "stream", "formula")
+
+
+@click.command()
+@opt.algo
+@opt.memory("fast memory that the tiles are chosen for; without it, and without --tiles, every "
+            "tile is one word")  # fmt: skip
+@opt.sizes()
+@opt.model
+@click.option("--tiles", help="auto, gpu, a paper's rule: paper, or B_r=64,B_c=64")
+@opt.mask
+@click.option("--capacity", metavar="WORDS,…|all", help="of the cache; by default M, or all")
+@click.option("--line", "line_words", default="1", metavar="WORDS", help="words in a line")
+@click.option("--policy", default="lru", help=", ".join(POLICIES))
+@click.option("--ways", metavar="INT", help="lines in a set; by default all: fully associative")
+@click.option("--write", type=click.Choice(["back", "through"]), default="back",
+              help="when written words leave")  # fmt: skip
+@click.option("--bypass", is_flag=True, help="of opt: a word that misses need not enter")
+@click.option("--layout", metavar="TENSOR=HOW,…",
+              help="row-major, column-major or tiled:AxB; else row-major")  # fmt: skip
+@click.option("--engine", default="auto",
+              help="stream replays, formula is LRU's closed form of loads; auto takes the formula "
+              "for long streams")  # fmt: skip
+@click.option("--sample", metavar="RATE", type=float,
+              help="follow this share of the lines, and estimate LRU's loads")  # fmt: skip
+@click.option("--seed", default=0, help="of policy random, and of --sample")
+@opt.as_json
+def cache(
+    algo: str, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str | None,
+    mask: str | None, capacity: str | None, line_words: str, policy: str, ways: str | None,
+    write: str, bypass: bool, layout: str | None, engine: str, sample: float | None, seed: int,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Put one schedule's references through a cache that manages itself.
+
+    Nothing is loaded explicitly: every operand is read and written where it lies, and the cache
+    decides what stays.  Words are between the cache and what is behind it, in the model.
+    """
+    found = algorithm(algo)
+    problem = opt.problem_from(found.problem.kind, sizes, model)
+    words = None if M is None else opt.words_from(M, None)
+    instance = _instance(found, problem, words, tiles, mask)
+    line = parse_words("line", line_words)
+    asked = _capacities(capacity, words)
+    result: dict[str, Any] = {
+        "algorithm": algo, "problem": problem.told, "policy": policy, "line_words": line,
+        "M": words, "tiles": {p.name: instance.env[p.name] for p in instance.program.params},
+    }  # fmt: skip
+    if policy not in POLICIES:
+        raise InputError(f"unknown policy {policy!r}: {closest(policy, POLICIES)}")
+    if engine not in ENGINES:
+        raise InputError(f"unknown engine {engine!r}: {closest(engine, ENGINES)}")
+    plain = policy == "lru" and line == 1 and ways is None and write == "back"
+    if engine == "formula" and not (plain and layout is None):
+        raise InputError(
+            "the formula is of LRU with lines of one word, fully associative, in row-major "
+            "layout, writing back: leave out the rest, or take --engine stream"
+        )
+    stream = None
+    if engine != "formula":
+        stream = touches(instance, line_words=line, layouts=_layouts(layout))
+        result["accesses"] = stream.length
+        if engine == "auto" and plain and layout is None and sample is None:
+            engine = "formula" if stream.length > LONG and _regular(instance) else "stream"
+    if engine == "formula":
+        result |= _by_formula(instance, asked)
+    elif sample is not None:
+        assert stream is not None
+        if policy != "lru" or ways is not None:
+            raise InputError("a sample estimates fully associative LRU: leave out the rest")
+        if asked is None:
+            raise InputError("a sample needs capacities: give --capacity, like 4096,65536")
+        with _shown(stream) as seen:
+            some = sampled(seen, asked, rate=sample, line_words=line, seed=seed)
+        result |= {"engine": "sample", "capacities": asked, "loads": [round(x) for x in some.loads],
+                   "loads_error": [round(x) for x in some.error], "lines": some.lines}  # fmt: skip
+    elif asked is None:
+        assert stream is not None
+        result |= _every(stream, policy, line, ways, write, bypass)
+    else:
+        assert stream is not None
+        of = None if ways is None else parse_words("ways", ways)
+        caches = [
+            Cache(capacity=c, policy=policy, line_words=line, ways=of, write=write,  # type: ignore[arg-type]
+                  bypass=bypass, seed=seed)
+            for c in asked
+        ]  # fmt: skip
+        with _shown(stream) as seen:
+            moved = replay_many(seen, caches)
+        result |= {"engine": "stream", "capacities": asked} | {
+            name: [getattr(one, name) for one in moved]
+            for name in ("loads", "write_backs", "flush", "misses")
+        }
+    if as_json:
+        opt.print_json(result)
+        return
+    _print(found, problem, result)
+
+
+def _instance(
+    found: Algorithm, problem: Any, words: int | None, tiles: str | None, mask: str | None
+) -> Instance:
+    """The schedule that is replayed: with the best tiles for M, tiles as given, or of one word."""
+    masks = opt.masks(mask)
+    if tiles is None and words is None:
+        program = found.program_for(problem)
+        opt.remark("without --M and --tiles every tile is one word, and nothing is held")
+        least = {p.name: p.least for p in program.params}
+        return bind(program, problem.sizes, least, masks)
+    if words is None and tiles in ("auto", "gpu", "paper"):
+        raise InputError(f"--tiles {tiles} needs --M: give the words that they are chosen for")
+    choice = choose_tiles(found, problem, words or 2**62, tiles or "auto", masks)
+    opt.remark(choice.remark)
+    return choice.instance
+
+
+def _capacities(text: str | None, words: int | None) -> list[int] | None:
+    """Capacities as typed; None where all are asked for."""
+    if text is None:
+        return None if words is None else [words]
+    if text == "all":
+        return None
+    return [parse_words("capacity", one) for one in text.split(",")]
+
+
+def _layouts(text: str | None) -> dict[str, str]:
+    found = {}
+    for one in (text or "").split(",") if text else ():
+        name, equals, how = one.partition("=")
+        if not (name and equals and how):
+            raise InputError(f"layout {one!r}: write it like K=column-major or Q=tiled:8x4")
+        found[name] = how
+    return found
+
+
+def _regular(instance: Instance) -> bool:
+    try:
+        reuse(instance)
+    except InputError as why:
+        opt.remark(f"{why}")
+        return False
+    return True
+
+
+def _by_formula(instance: Instance, asked: list[int] | None) -> dict[str, Any]:
+    rules = reuse(instance)
+    capacities = asked or [2**k for k in range(41)]
+    return {
+        "engine": "formula", "accesses": sum(rule.accesses for rule in rules),
+        "capacities": capacities, "loads": [loads(rules, c) for c in capacities],
+        "write_backs": None, "flush": None, "misses": [misses(rules, c) for c in capacities],
+    }  # fmt: skip
+
+
+def _every(
+    stream: Stream, policy: str, line: int, ways: str | None, write: str, bypass: bool
+) -> dict[str, Any]:
+    """Every capacity in one pass."""
+    name = f"{policy}-bypass" if bypass else policy
+    if name not in STACKS or ways is not None or write != "back":
+        raise InputError(
+            f"every capacity in one pass is for {', '.join(STACKS)}, fully associative, writing "
+            "back: give --capacity, like 4096,65536"
+        )
+    with _shown(stream) as seen:
+        found = curve(seen, name, line_words=line)
+    return {
+        "engine": "stream", "capacities": found.capacities.tolist(), "loads": found.loads.tolist(),
+        "write_backs": None if found.write_backs is None else found.write_backs.tolist(),
+        "flush": None if found.flush is None else found.flush.tolist(),
+        "misses": found.misses.tolist(),
+    }  # fmt: skip
+
+
+class _shown:
+    """A stream that shows how much of it has been made."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.line = stream, watching()
+
+    def __enter__(self) -> Stream:
+        show = self.line.__enter__()
+
+        def chunks() -> Iterator[Accesses]:
+            done = 0
+            for chunk in self.stream.chunks():
+                yield chunk
+                done += chunk.address.size
+                show(part_done(done, self.stream.length, "accesses"))
+
+        return replace(self.stream, chunks=chunks)
+
+    def __exit__(self, *error: Any) -> None:
+        self.line.__exit__(*error)
+
+
+def _print(found: Algorithm, problem: Any, result: dict[str, Any]) -> None:
+    tiles = ", ".join(f"{name} = {value:,}" for name, value in result["tiles"].items())
+    click.echo(f"{found.title}: {opt.said(problem)}")
+    click.echo(f"tiles  {tiles}")
+    click.echo(
+        f"{result['accesses']:,} accesses of words, policy {result['policy']}, lines of "
+        f"{result['line_words']:,}; words between the cache and what is behind it, in the model"
+    )
+    capacities = result["capacities"]
+    names = [x for x in ("loads", "loads_error", "write_backs", "flush", "misses")
+             if result.get(x) is not None]  # fmt: skip
+    at = list(range(len(capacities)))
+    if len(at) > 64:
+        # The steps in force at powers of two; the rest is in the JSON.
+        first, last = capacities[0], capacities[-1]
+        powers = [2**k for k in range(63) if first <= 2**k < 2 * last]
+        at = [max(k for k in at if capacities[k] <= power) for power in powers]
+        rows = [
+            [power, *(result[x][k] for x in names)] for power, k in zip(powers, at, strict=True)
+        ]
+    else:
+        rows = [[capacities[k], *(result[x][k] for x in names)] for k in at]
+    opt.print_table(["capacity", *names], rows)
+    if len(capacities) > 64:
+        click.echo(f"{len(capacities):,} steps in all: --json has every one")

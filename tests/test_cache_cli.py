@@ -1,0 +1,125 @@
+"""iosim cache: what scripts rely on, against lists that play the cache; one line for bad input."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from test_cache_curves import lru_by_hand, opt_by_hand
+from test_cli import iosim_, ok
+
+import iosim
+from iosim.cache import touches
+
+SIZES = ("flash2", "--N", "9", "--d", "3", "--tiles", "B_r=4,B_c=2")
+
+
+def told(*words: str) -> Any:
+    return json.loads(ok("cache", *words, "--json"))
+
+
+@pytest.fixture(scope="module")
+def references() -> tuple[list[int], list[bool]]:
+    program = iosim.algorithm("flash2").program
+    stream = touches(iosim.bind(program, {"N": 9, "d": 3, "heads": 1}, {"B_r": 4, "B_c": 2}))
+    (all_,) = stream.chunks()
+    return all_.address.tolist(), all_.write.tolist()
+
+
+def test_chosen_capacities_are_what_a_list_gives(references: Any) -> None:
+    found = told(*SIZES, "--capacity", "4,16,40,1Ki")
+    assert set(found) >= {
+        "algorithm", "problem", "policy", "line_words", "capacities", "loads", "write_backs",
+        "flush",
+    }  # fmt: skip
+    assert found["capacities"] == [4, 16, 40, 1024]
+    assert found["accesses"] == len(references[0])
+    columns = zip(found["misses"], found["loads"], found["write_backs"], found["flush"],
+                  strict=True)  # fmt: skip
+    for capacity, moved in zip(found["capacities"], columns, strict=True):
+        assert moved == lru_by_hand(*references, capacity, True)
+
+
+@pytest.mark.parametrize("bypass", [False, True])
+def test_every_capacity_of_opt(references: Any, bypass: bool) -> None:
+    found = told(*SIZES, "--policy", "opt", "--capacity", "all", *["--bypass"][:bypass])
+    assert found["write_backs"] is None
+    assert len(found["capacities"]) > 10
+    for capacity, words in list(zip(found["capacities"], found["loads"], strict=True))[::7]:
+        assert words == opt_by_hand(*references, capacity, True, bypass)
+
+
+def test_the_formula_is_the_stream() -> None:
+    rooms = "1,7,30,64,100,1000"
+    one = told(*SIZES, "--capacity", rooms, "--engine", "stream")
+    other = told(*SIZES, "--capacity", rooms, "--engine", "formula")
+    for name in ("capacities", "loads", "misses", "accesses"):
+        assert one[name] == other[name]
+    assert other["write_backs"] is None
+
+
+def test_a_long_stream_is_left_to_the_formula() -> None:
+    found = told("flash2", "--N", "1Mi", "--d", "64", "--M", "32Ki")
+    assert found["engine"] == "formula"
+    counted = json.loads(ok("count", "flash2", "--N", "1Mi", "--d", "64", "--M", "32Ki", "--json"))
+    # With its own M, LRU loads what the explicit schedule does: a row block and a row of K and V.
+    assert found["loads"] == [counted["load_words"]]
+
+
+def test_a_sample_says_its_error() -> None:
+    found = told("flash2", "--N", "512", "--d", "8", "--M", "512", "--sample", "0.2",
+                 "--capacity", "512,4Ki")  # fmt: skip
+    exact = told("flash2", "--N", "512", "--d", "8", "--M", "512", "--capacity", "512,4Ki")
+    for guess, error, true in zip(
+        found["loads"], found["loads_error"], exact["loads"], strict=True
+    ):
+        assert abs(guess - true) <= 5 * error + 1
+
+
+def test_the_table_has_every_step_that_is_in_force_at_a_power_of_two() -> None:
+    every = told("flash2", "--N", "64", "--d", "8", "--M", "256", "--capacity", "all")
+    text = ok("cache", "flash2", "--N", "64", "--d", "8", "--M", "256", "--capacity", "all")
+    rows = [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()][1:-1]
+    assert len(rows) > 5
+    for capacity, words, *_ in rows:
+        at = int(capacity.replace(",", ""))
+        step = max(k for k, c in enumerate(every["capacities"]) if c <= at)
+        assert int(words.replace(",", "")) == every["loads"][step]
+    assert f"{len(every['capacities']):,} steps in all" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--line", "16", "--capacity", "8"), "under one line of 16"),
+        (("--ways", "3", "--capacity", "16"), "ways don't divide"),
+        (("--policy", "lur", "--capacity", "8"), "unknown policy 'lur': did you mean 'lru'?"),
+        (("--policy", "fifo", "--capacity", "all"), "every capacity in one pass is for lru"),
+        (("--layout", "K"), "write it like K=column-major"),
+        (("--layout", "Z=row-major"), "a layout for 'Z'"),
+        (("--layout", "K=diagonal"), "unknown layout 'diagonal'"),
+        (("--capacity", "0"), "capacity"),
+        (("--capacity", "x"), "capacity"),
+        (("--engine", "formula", "--policy", "fifo"), "the formula is of LRU"),
+        (("--engine", "fast"), "unknown engine 'fast'"),
+        (("--sample", "2", "--capacity", "8"), "a rate of 2"),
+        (("--sample", "0.5"), "a sample needs capacities"),
+        (("--sample", "0.5", "--policy", "opt", "--capacity", "8"), "a sample estimates"),
+        (("--bypass", "--capacity", "8"), "can't bypass"),
+    ],
+)
+def test_bad_input_is_one_line(words: tuple[str, ...], says: str) -> None:
+    done = iosim_("cache", *SIZES, *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_algorithm_without_a_closed_form_says_why() -> None:
+    done = iosim_(
+        "cache", "flash2", "--N", "64", "--d", "8", "--causal", "--M", "256", "--engine", "formula"
+    )
+    assert done.returncode == 2
+    assert "follows an outer tile" in done.stderr
