@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iosim
-from iosim.counting.arrays import OnArrays, least_sum
+from iosim.counting.arrays import OnArrays
 from iosim.counting.closed import close, highest
 from iosim.counting.integers import OnInts
 from iosim.counting.poly import Part, Poly, Sum
@@ -134,6 +134,46 @@ def test_bounds_at_the_ends_of_a_hold_are_below_everything_that_fits(
                     assert bound <= plan.total.evaluate(value)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(range(len(OPTIONS))), st.integers(2, 40), st.integers(1, 6), st.data())
+def test_bounds_on_lines_are_below_everything_inside(k: int, N: int, d: int, data: Any) -> None:
+    traced, sizes = program("small_cache", OPTIONS[k]), problem(N, OPTIONS[k], d).sizes
+    plan = next(p for p in plans(traced, frozenset()) if "B_r2" in p.steps)
+    axis_of = {p.name: p.axis for p in traced.params}
+    choices = {x: EveryValue(np.array([sizes[axis_of[x]]]), 1) for x in ("B_r2", "B_c2", "B_d2")}
+    base = {x: np.array([v]) for x, v in sizes.items()}
+    search = Search(plan, "B_d2", choices, base, np.array([10**6]))
+    a, b = sorted(data.draw(st.integers(0, N - 1), label="B_r2") for _ in range(2))
+    room = data.draw(st.integers(0, d - 1), label="B_d2")
+    at, low, high = np.array([0]), {"B_r2": np.array([a])}, {"B_r2": np.array([b])}
+    lower, upper = search.points.corners(at, low, high)
+    upper["B_d2"] = search.points.value("B_d2", room, at)
+    bound = int(np.ravel(search._bound(at, lower, upper))[0])
+    for B, C in itertools.product(range(a + 1, b + 2), range(1, room + 2)):
+        value = OnInts(sizes | {"B_r2": B, "B_c2": 1, "B_d2": C})
+        assert bound <= plan.total.evaluate(value)
+
+
+def test_a_bound_on_a_line_is_close_where_words_fall_and_rise() -> None:
+    """Under a window more rows share the keys of a larger tile, and each of them sees less."""
+    options = {"window": (100, 0)}
+    plan = plans(program("small_cache", options), frozenset())[-1]
+    sizes, B = problem(3000, options, 40).sizes, range(60, 71)
+    choices = {x: EveryValue(np.array([3000]), 1) for x in ("B_r2", "B_c2")}
+    choices["B_d2"] = EveryValue(np.array([40]), 1)
+    base = {x: np.array([v]) for x, v in sizes.items()}
+    search = Search(plan, "B_d2", choices, base, np.array([10**6]))
+    at = np.array([0])
+    ends = ({"B_r2": np.array([x - 1])} for x in (B[0], B[-1]))
+    lower, upper = search.points.corners(at, *ends)
+    upper["B_d2"] = np.array([40])
+    words = [plan.total.evaluate(OnInts(sizes | {"B_r2": x, "B_d2": 40})) for x in B]
+    bound = int(np.ravel(search._bound(at, lower, upper))[0])
+    assert 0.998 * min(words) < bound <= min(words)
+    search.points.step = None  # every sum at its own worst
+    assert int(np.ravel(search._bound(at, lower, upper))[0]) < 0.97 * min(words)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([0, 1, 2]), st.integers(1, 12), st.integers(1, 3), st.data())
 def test_no_more_of_a_hold_fits_than_its_reach(k: int, N: int, d: int, data: Any) -> None:
@@ -167,7 +207,7 @@ def test_a_sum_over_few_tiles_is_bounded_tile_by_tile(span: str) -> None:
     for n, a, b in ((100, 34, 49), (101, 26, 33), (97, 17, 19), (60, 30, 59)):
         low, high = ({"n": np.array([n]), "B": np.array([B])} for B in (a, b))
         words = [OnInts({"n": n, "B": B})(atom) for B in range(a, b + 1)]
-        assert int(least_sum(atom, low, high)[0]) == min(words)
+        assert int(OnArrays(low, high)(atom)[0]) == min(words)
 
 
 @settings(max_examples=400, deadline=None)
@@ -200,9 +240,13 @@ def test_a_sum_of_lengths_is_above_its_integral(data: Any) -> None:
         {x: np.array([k]) for x, k in (sizes | {"B": B, "W": W}).items()}
         for B, W in ((a, v), (b, w))
     )
-    bound = int(np.ravel(least_sum(atom, low, high))[0])
-    inside = itertools.product(range(a, b + 1), range(v, w + 1))
-    assert bound <= min(OnInts(sizes | {"B": B, "W": W})(atom) for B, W in inside)
+    reading = OnArrays(low, high)
+    ends = (reading.at_end("B", last=x) for x in (False, True))
+    bound, first, last = (float(np.ravel(x(atom))[0]) for x in (reading, *ends))
+    for B, W in itertools.product(range(a, b + 1), range(v, w + 1)):
+        words = OnInts(sizes | {"B": B, "W": W})(atom)
+        assert bound <= words
+        assert first + (last - first) * (B - a) / max(b - a, 1) <= words + 1e-6
 
 
 def test_the_bound_of_a_causal_mask_is_exact_where_tiles_divide() -> None:
@@ -210,7 +254,7 @@ def test_the_bound_of_a_causal_mask_is_exact_where_tiles_divide() -> None:
     (atom,) = (x for x in total.atoms() if isinstance(x, Sum))
     env = {"N": np.array([840] * 5), "B_r": np.array([1, 4, 30, 210, 840])}
     want = [OnInts({"N": 840, "B_r": int(B)})(atom) for B in env["B_r"]]
-    assert least_sum(atom, env, dict(env)).tolist() == want
+    assert OnArrays(env, dict(env))(atom).tolist() == want
 
 
 @functools.lru_cache

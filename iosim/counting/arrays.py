@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from iosim.counting import columns, integral
+from iosim.counting.below import fixed, sum_below
 from iosim.counting.closed import Level
 from iosim.counting.integers import OnInts
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, names_of
@@ -55,6 +56,8 @@ class OnArrays:
         self.env, self.high, self.valid = env, env if high is None else high, valid
         self.upper = upper
         self._seen: dict[Atom, Any] = {}
+        self._lines: dict[Sum, tuple[Any, Any]] = {}
+        self._boxes: dict[Any, Any] = {}
 
     def length(self, value: Affine) -> Any:
         """An affine expression."""
@@ -100,7 +103,21 @@ class OnArrays:
             )
         if self.upper:
             return AtMost(self.env, self.high)(atom)
-        return least_sum(atom, self.env, self.high)
+        words, self._lines[atom] = sum_below(atom, self.env, self.high, self._boxes, OnArrays)
+        return words
+
+    def at_end(self, step: str, *, last: bool) -> Callable[[Atom], Any]:
+        """Atoms over boxes, where sums over tiles of a step are on lines below them.
+
+        Args:
+            last: whether at the largest step, and not at the least.
+        """
+
+        def value(atom: Atom) -> Any:
+            whole = self(atom)
+            return self._lines[atom][last] if isinstance(atom, Sum) and atom.step == step else whole
+
+        return value
 
     def most(self, level: Level) -> Any:
         """The largest occupancy of a level over all iterations of its loops."""
@@ -279,7 +296,7 @@ def _iterations(level: Level, low: Columns, high: Columns) -> Iterator[tuple[Any
     if len(level.over) > 1 or level.over[0].span.edges:
         return
     (loop,) = level.over
-    if not _fixed({name for name, _ in loop.span.start.sizes}, low, high):
+    if not fixed({name for name, _ in loop.span.start.sizes}, low, high):
         return
     exact = OnArrays(low, high)
     first, n = loop.span.start.at(low), exact.length(loop.span.length)
@@ -296,7 +313,7 @@ def _iterations(level: Level, low: Columns, high: Columns) -> Iterator[tuple[Any
     before = -(-n // np.maximum(least, 1)) - 1
     few = (before <= _FEW_TILES) | np.equal(least, most)
     few = few & (before == -(-n // np.maximum(most, 1)) - 1) & (n > 0)
-    if np.any(few) and _fixed(names_of(Part(loop.span)), low, high):
+    if np.any(few) and fixed(names_of(Part(loop.span)), low, high):
         # Where all steps make equally many tiles, it is known where the last two are.
         rest = np.maximum(n - before * most, 1)
         kinds.append((few, rest, first + n, first + n))
@@ -315,61 +332,3 @@ def _inner(atom: Atom | Affine) -> Part | None:
     while isinstance(atom, Clip):
         atom = atom.length
     return atom if isinstance(atom, Part) else None
-
-
-def least_sum(atom: Sum, low: Columns, high: Columns) -> Any:
-    """A sum over tiles from below over boxes, and exact where one is a single point."""
-    found = integral.least(atom, low, high) or integral.area(atom, low, high)
-    if found is not None and np.all(found[1]):
-        words = found[0]
-    else:
-        words = _by_positions(atom, low, high)
-        words = words if found is None else np.maximum(found[0], words)
-    names = sorted(names_of(atom))
-    single = functools.reduce(np.logical_and, (np.equal(low[x], high[x]) for x in names))
-    rows = np.flatnonzero(np.asarray(single, bool))
-    if np.ndim(single) and len(rows):
-        shape = np.broadcast_shapes(np.shape(words), np.shape(single))
-        exact = OnArrays({x: np.broadcast_to(low[x], shape)[rows] for x in names})(atom)
-        words = np.broadcast_to(words, shape).astype(exact.dtype)
-        words[rows] = exact
-    return words
-
-
-def _by_positions(atom: Sum, low: Columns, high: Columns) -> Any:
-    """The sum over positions, divided by the steps."""
-    parts = [x for x in atom.factors if isinstance(x, Part)]
-    tiles = sum(isinstance(x, Tile) for x in atom.factors)
-    places = Sum(atom.tile, atom.span, None, tuple(Part(x.span) for x in parts))
-    if (
-        len(parts) + tiles < len(atom.factors)
-        or atom.span.edges
-        or not all(_covers(x.span, atom.tile) for x in parts)
-        or not _fixed(names_of(places), low, high)
-    ):
-        return 0
-    total = OnArrays(low)(places)
-    steps = [x.step for x in parts] + ([] if tiles else [atom.step])
-    for step in steps:
-        if step is not None:
-            total = -(-total // high[step])
-    return total
-
-
-def _covers(span: Span, tile: Tile) -> bool:
-    """Whether a span of a tile covers the spans of all its positions."""
-
-    def moves(value: Affine, end: str) -> int:
-        return sum(c for name, c in value.terms if isinstance(name, Edge) and name.end == end)
-
-    edges = {edge.tile for edge in span.edges}
-    return (
-        edges == {tile}
-        and moves(span.start, "start") >= 0 >= moves(span.start, "stop")
-        and moves(span.stop, "stop") >= 0 >= moves(span.stop, "start")
-    )
-
-
-def _fixed(names: Collection[str], low: Columns, high: Columns) -> bool:
-    """Whether a box is a single point in these names."""
-    return all(low[x] is high[x] or np.array_equal(low[x], high[x]) for x in names)

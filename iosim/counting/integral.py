@@ -16,73 +16,70 @@ exact for a causal mask where B divides n, and close to it elsewhere.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from iosim.counting.poly import Part, Sum
-from iosim.counting.ramps import Box, Columns, Corners, Few, between, ramps, real, slopes_of
+from iosim.counting.ramps import ROUNDING, Box, Columns, Corners, between, ramps, real, slopes_of
 from iosim.program.index import Span, Tile
 
-# More than what rounding in float64 adds to a sum of a few terms.
-_ROUNDING = 1e-12
 _LARGEST = 2.0**61
 
 
-def area(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
-    """Σ |tile|·length, or of |tile|·⌈length/C⌉, from below over boxes, and where it holds.
+@dataclass(frozen=True)
+class Below:
+    """A sum over tiles from below, over boxes.
+
+    Attributes:
+        words: less than it anywhere in a box.
+        line: at the least and at the largest step of the loop, the ends of a line in the step that
+            is nowhere above it; float64.
+        valid: where it holds.
+    """
+
+    words: Any
+    line: tuple[Any, Any]
+    valid: Any
+
+
+def area(atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Box | None]) -> Below | None:
+    """Σ |tile|·length, or of |tile|·⌈length/C⌉, from below over boxes.
 
     None where it has another form.
 
-    Every position of a tile counts the length of the tile.  That is the length at the position
-    x, S(x + 1) − T(x), and what S rises from there to the tile's stop, and T from its start.
-    Along a ramp of slope s that is cut into k positions a tile, these are s·k(k − 1)/2.  The k are
-    B, but for the first and the last; Σ k² is least at the least B, also when the first is short:
-    then it is at least LB − B²/2, where L ≥ B is the length of the ramp, and at least L²/2.
-    With a C the sum is at least this over C, and the number of positions that have any length.
+    With a C the sum is at least that without it over C, and the number of positions that have any
+    length.
     """
     parts = [x for x in atom.factors if isinstance(x, Part)]
     if len(parts) != 1 or sorted(map(str, atom.factors)) != sorted(map(str, (atom.tile, *parts))):
         return None
-    box = Box.of(atom, parts[0].span, low, high)
+    box = _box(atom, parts[0], low, high, boxes)
     if box is None:
         return None
-    first, last, start, stop = box.first, box.last, box.start, box.stop
-    by = box.least_by
-    words: Any = stop.integral(first, last) - start.integral(first, last)
-    size = np.abs(stop.integral(first, last)) + np.abs(start.integral(first, last))
-    for ramp in (start, stop):
-        # Bends between two positions take away at most an eighth of the slope each.
-        words = words + (ramp(last) - ramp(first)) / 2 - (ramp.slope / 4 if ramp.slope > 1 else 0)
-        if ramp.slope:
-            a, b = np.ceil(ramp.bend(ramp.low)), np.floor(ramp.bend(ramp.high))
-            a, b = np.clip(a, first, last), np.clip(b, first, last)
-            long = np.maximum(b - a, 0)
-            short = np.minimum(by, long)
-            rest = long - np.floor(long / by) * by
-            squares = np.where(a <= first, (long - rest) * by + rest**2, (long - short / 2) * short)
-            words = words + ramp.slope * np.maximum(squares - long, 0) / 2
-            size = size + squares
-    words = words - 8 * _ROUNDING * size - _ROUNDING
+    words, line = box.rows
     step = None if parts[0].step is None else real(high[parts[0].step])
     if step is not None:
         words = np.maximum(words / step, box.seen())
-    if (few := Few.of(box, box.valid)) is not None:
+        line = (line[0] / step, line[1] / step)
+    if (few := box.few) is not None:
         words = few.largest(words, few.products(step))
-    return _whole(words, box.valid), box.valid
+    return Below(_whole(words, box.valid), line, box.valid)
 
 
-def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
-    """The bound over boxes, and where it holds; None where the sum has another form.
+def least(atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Box | None]) -> Below | None:
+    """The bound over boxes; None where the sum has another form.
 
     Args:
         low, high: name → values at the corners of the boxes.
+        boxes: what other sums over them had of these.
     """
     if len(atom.factors) != 1 or not isinstance(atom.factors[0], Part):
         return None
     (part,) = atom.factors
     assert isinstance(part, Part)
-    box = None if part.step is not None else Box.of(atom, part.span, low, high)
+    box = None if part.step is not None else _box(atom, part, low, high, boxes)
     if box is None:
         return None
     first, last, start, stop = box.first, box.last, box.start, box.stop
@@ -90,8 +87,8 @@ def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
     ends = [box.apart(x) for x in (first, last)]
     valid = box.valid & box.ordered
     n = np.maximum(last - first, 1)
-    area = stop.integral(first, last) - start.integral(first, last)
-    size = np.abs(stop.integral(first, last)) + np.abs(start.integral(first, last))
+    area = box.integrals[1] - box.integrals[0]
+    size = np.abs(box.integrals[0]) + np.abs(box.integrals[1])
     lost: Any = (ends[0] + ends[1]) / 2
     for ramp, cut in ((stop, stop.high), (start, start.low)):
         a = np.minimum(ramp.bend(cut) - first, last - ramp.bend(cut))
@@ -106,7 +103,7 @@ def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
     # The least of g in the last tile: at its ends, or where its slope rises.
     near = np.maximum(first, last - by)
     both = ends[1] + between(box, near, last)
-    tiles = np.ceil(n / by * (1 - _ROUNDING))
+    tiles = np.ceil(n / by * (1 - ROUNDING))
     # Steps of more tiles are below n/tiles, and the others from there on.
     fewer = np.minimum(np.maximum(least_by, n / tiles), by)
     left = area - n * np.maximum(both, 0) / 2
@@ -114,11 +111,33 @@ def least(atom: Sum, low: Columns, high: Columns) -> tuple[Any, Any] | None:
     more = np.where(least_by * tiles < n, area * tiles / n, np.inf)
     inner = np.maximum(area / by, np.minimum(some, more)) - lost
     size = size / np.maximum(fewer, 1) + tiles * np.abs(both) + np.abs(lost)
-    inner = np.maximum(inner - 8 * _ROUNDING * size, 0)
-    if (few := Few.of(box, valid)) is not None:
+    inner = np.maximum(inner - 8 * ROUNDING * size, 0)
+    # As a line: 1/B is above its tangents.
+    middle = np.sqrt(least_by * by)
+    better = tiles * middle > n
+    flow = np.where(better, left, area)
+    rest = np.where(better, tiles * np.maximum(both, 0) / 2, 0) - lost - 8 * ROUNDING * size
+    falls = [2 / middle - 1 / x for x in (by, least_by)]
+    at = [
+        np.where(flow > 0, flow * x, flow / y) for x, y in zip(falls, (least_by, by), strict=True)
+    ]
+    known = [x - ROUNDING * (np.abs(x) + size) for x in box.edges()]
+    line = [np.where(x > -np.inf, x, y + rest) for x, y in zip(known, at, strict=True)]
+    inner = np.maximum(inner, np.minimum(*known))
+    if (few := box.few) is not None:
         inner = few.largest(inner, few.edges())
-    words = stop(last) - start(first) + inner
-    return _whole(words * (1 - _ROUNDING) - _ROUNDING, valid), valid
+    whole = stop(last) - start(first)
+    words = (whole + inner) * (1 - ROUNDING) - ROUNDING
+    return Below(_whole(words, valid), (line[0] + whole, line[1] + whole), valid)
+
+
+def _box(
+    atom: Sum, part: Part, low: Columns, high: Columns, boxes: dict[Any, Box | None]
+) -> Box | None:
+    key = atom.tile, atom.span, atom.step, part.span
+    if key not in boxes:
+        boxes[key] = Box.of(atom, part.span, low, high)
+    return boxes[key]
 
 
 def _whole(words: Any, valid: Any) -> Any:

@@ -19,6 +19,8 @@ from iosim.program.index import Affine, Edge, Span, Tile
 
 Columns = Mapping[Any, Any]
 
+# More than what rounding in float64 adds to a sum of a few terms.
+ROUNDING = 1e-12
 # Tiles that are taken one by one where all steps of a box make equally many.
 _FEW_TILES = 16
 
@@ -99,7 +101,18 @@ class Box:
         least_by, by = (1.0 if atom.step is None else real(x[atom.step]) for x in (low, high))
         return cls(first, last, start, stop, least_by, by, same & (first < last))
 
-    @property
+    @functools.cached_property
+    def few(self) -> Few | None:
+        """Those of the boxes whose tiles are taken one by one."""
+        return Few.of(self, self.valid)
+
+    @functools.cached_property
+    def integrals(self) -> tuple[Any, Any]:
+        """Of the start and of the stop, over the loop."""
+        start, stop = (x.integral(self.first, self.last) for x in (self.start, self.stop))
+        return start, stop
+
+    @functools.cached_property
     def ordered(self) -> Any:
         """Where no length is below 0: lines that are apart at both ends are so between them."""
         if self.start.slope == 0 or self.stop.slope == 0:
@@ -111,6 +124,97 @@ class Box:
     def apart(self, x: Any) -> Any:
         """g(x) = S(x) − T(x)."""
         return self.stop(x) - self.start(x)
+
+    @functools.cached_property
+    def rows(self) -> tuple[Any, tuple[Any, Any]]:
+        """Σ |tile|·length from below, and at both ends of a line in the step.
+
+        Every position of a tile counts the length of the tile.  That is the length at the position
+        x, S(x + 1) − T(x), and what S rises from there to the tile's stop, and T from its start.
+        Along a ramp of slope s that is cut into k positions a tile, these are s·k(k − 1)/2.  The k
+        are B, but for the first and the last; Σ k² is least at the least B, also when the first is
+        short: then it is at least LB − B²/2, where L ≥ B is the length of the ramp, and at least
+        L²/2.
+        """
+        first, last, start, stop, by = self.first, self.last, self.start, self.stop, self.least_by
+        words: Any = self.integrals[1] - self.integrals[0]
+        size = np.abs(self.integrals[0]) + np.abs(self.integrals[1])
+        line: list[Any] = [0.0, 0.0]
+        for ramp in (start, stop):
+            # Bends between two positions take away at most an eighth of the slope each.
+            words = words + (ramp(last) - ramp(first)) / 2
+            words = words - (ramp.slope / 4 if ramp.slope > 1 else 0)
+            if ramp.slope:
+                a, b = np.ceil(ramp.bend(ramp.low)), np.floor(ramp.bend(ramp.high))
+                a, b = np.clip(a, first, last), np.clip(b, first, last)
+                long = np.maximum(b - a, 0)
+                short = np.minimum(by, long)
+                rest = long - np.floor(long / by) * by
+                squares = np.where(
+                    a <= first, (long - rest) * by + rest**2, (long - short / 2) * short
+                )
+                known, *ends = self.squares(a, np.maximum(a, b))
+                squares = np.maximum(np.maximum(squares, known), long)
+                line = [x + ramp.slope * (y - squares) / 2 for x, y in zip(line, ends, strict=True)]
+                words = words + ramp.slope * (squares - long) / 2
+                size = size + squares + (last - first) * self.by
+        words = words - 8 * ROUNDING * size - ROUNDING
+        return words, (words + line[0], words + line[1])
+
+    def squares(self, a: Any, b: Any) -> tuple[Any, Any, Any]:
+        """Σ k² over tiles that have k of the positions a … b: its least, and a line below it.
+
+        Where all steps put both ends into the same tiles, the tiles between these have B of the
+        positions, and the sum is a square polynomial in B.  Elsewhere it is at least LB − B²/2,
+        L = b − a and B ≤ L, which is concave; and LB − B²/4 where a tile starts at a.
+
+        Returns:
+            the least, or 0 where it isn't known, and the line at the least and the largest step.
+        """
+        v, w = a - self.first, b - self.first
+        head, tail = np.floor(v / self.by), np.ceil(w / self.by) - 1
+        same = (head == np.floor(v / self.least_by)) & (tail == np.ceil(w / self.least_by) - 1)
+        u, one = head + 1, head == tail
+
+        def within(by: Any) -> Any:
+            return (u * by - v) ** 2 + (tail - u) * by**2 + (w - tail * by) ** 2
+
+        lowest = (u * v + tail * w) / np.maximum(u * u + tail * tail + tail - u, 1)
+        least = within(np.clip(lowest, self.least_by, self.by))
+        least = np.where(same, np.where(one, (w - v) ** 2, least), 0)
+        middle = (self.least_by + self.by) / 2
+        rise = u * (u * middle - v) + (tail - u) * middle - tail * (w - tail * middle)
+        line, size = [], w - v
+        for by in (self.least_by, self.by):
+            exact = np.where(one, size**2, within(middle) + 2 * rise * (by - middle))
+            short = np.minimum(by, size)
+            concave = (size - np.where(v <= 0, short / 4, short / 2)) * short
+            line.append(np.where(same, exact, concave))
+        return least, line[0], line[1]
+
+    def edges(self) -> tuple[Any, Any]:
+        """Σ g over the places between two tiles, for the least and for the largest step, or −∞.
+
+        It is known where all steps put as many places before every bend: there it is linear in B.
+        """
+        steps = self.least_by, self.by
+        tiles, last = (np.ceil((self.last - self.first) / by) - 1 for by in steps)
+        same, words = tiles == last, [0.0, 0.0]
+        for sign, ramp in ((1, self.stop), (-1, self.start)):
+            if ramp.slope == 0:
+                words = [x + sign * tiles * ramp(0) for x in words]
+                continue
+            cuts = []
+            for cut in (ramp.low, ramp.high):
+                some, most = (np.floor((ramp.bend(cut) - self.first) / by) for by in steps)
+                cuts.append(np.clip(some, 0, tiles))
+                same = same & (cuts[-1] == np.clip(most, 0, tiles))
+            a, b = cuts
+            flat = a * ramp.low + (tiles - b) * ramp.high
+            flat = flat + (b - a) * (ramp.slope * self.first + ramp.start)
+            rise = ramp.slope * (b * (b + 1) - a * (a + 1)) / 2
+            words = [x + sign * (flat + rise * by) for x, by in zip(words, steps, strict=True)]
+        return np.where(same, words[0], -np.inf), np.where(same, words[1], -np.inf)
 
     def seen(self) -> Any:
         """How many positions have a length above 0, from below."""
@@ -184,8 +288,9 @@ class Few:
         least = between(box, box.first + k * box.least_by, box.first + k * box.by)
         return np.add.reduceat(np.where(k > 0, np.maximum(least, 0), 0), self.starts)
 
-    def products(self, step: Any) -> Any:
-        """Σ |tile|·length, or |tile|·⌈length/step⌉; lengths first, each at its least."""
+    @functools.cached_property
+    def lengths(self) -> Any:
+        """The length in every tile, from below."""
         box, k, first = self.box, self.k, self.box.first
         with np.errstate(invalid="ignore", divide="ignore"):
             bends = [
@@ -199,14 +304,18 @@ class Few:
         )
         end = k == self.tiles - 1
         last = box.stop(box.last) - box.start(first + k * box.by)
-        length = np.maximum(np.where(end, last, functools.reduce(np.minimum, found)), 0)
+        return np.maximum(np.where(end, last, functools.reduce(np.minimum, found)), 0)
+
+    def products(self, step: Any) -> Any:
+        """Σ |tile|·length, or |tile|·⌈length/step⌉, each length at its least."""
+        box, length, end = self.box, self.lengths, self.k == self.tiles - 1
         if step is not None:
-            each = np.diff(self.starts, append=len(k))
+            each = np.diff(self.starts, append=len(length))
             length = np.ceil(length / np.repeat(_take(step, self.which), each))
         # Full tiles have B rows, and the last what is left: linear in B.
         after = length[end]
         full = np.add.reduceat(length, self.starts) - self.tiles[self.starts] * after
-        n = (box.last - first)[self.starts]
+        n = (box.last - box.first)[self.starts]
         return n * after + np.minimum(full * box.least_by[self.starts], full * box.by[self.starts])
 
 

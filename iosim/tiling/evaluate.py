@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from iosim.counting.arrays import OnArrays, Room, rooms
 from iosim.counting.closed import highest
-from iosim.counting.poly import Clip, Monomial, Poly
+from iosim.counting.poly import Atom, Clip, Monomial, Poly
 from iosim.program.index import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Candidates, Ints
 from iosim.tiling.lines import depends, tilted
 from iosim.tiling.plan import Plan
 from iosim.tiling.relax import Relaxation
+
+Value: TypeAlias = Callable[[Atom], Any]
 
 # More than what rounding in float64 can add.
 ROUNDING = 1e-12
@@ -47,6 +49,8 @@ class Points:
         first = np.zeros_like(self.every)
         values |= {k: self.value(k, first, self.every) for k in (*plan.searched, *plan.spare)}
         self.base = {k: _even(v) for k, v in values.items()}
+        # The tile in which bounds of words are lines.
+        self.step = next(iter(plan.steps), None) if dtype is not object else None
 
     def value(self, name: str, position: Any, at: Any) -> Any:
         """A parameter's clipped values at positions."""
@@ -138,13 +142,27 @@ class Reach:
         Args:
             over: their `rooms`, where these are known.
         """
-        last = self.candidates.count[at] - 1
-        if self.lines is not None:
-            last = self._divide(at, low, high, self.rooms(low, high) if over is None else over)
-            if self.peak is None or high is not low:
-                return last
-        assert self.peak is not None
-        return self._bisect(self.peak, at, low, high, last)
+        last = self.most(at, low, high, over)
+        if self.lines is not None and high is not low:
+            return last
+        return last if self.peak is None else self._bisect(self.peak, at, low, high, last)
+
+    def most(
+        self,
+        at: Ints,
+        low: Where,
+        high: Where | None = None,
+        over: Collection[Room] | None = None,
+    ) -> Ints:
+        """The last position that divisions leave; exact where no level is over iterations."""
+        if self.lines is None:
+            return self.candidates.count[at] - 1
+        high = low if high is None else high
+        return self._divide(at, low, high, self.rooms(low, high) if over is None else over)
+
+    def settle(self, at: Ints, low: Where, last: Ints) -> Ints:
+        """The last position up to `last` that fits beside values."""
+        return last if self.peak is None else self._bisect(self.peak, at, low, low, last)
 
     def _divide(self, at: Ints, low: Where, high: Where, over: Collection[Room]) -> Ints:
         cap, extent = self.points.M[at], self.candidates.extent[at]
@@ -171,7 +189,7 @@ class Reach:
 
     def _bisect(self, peak: Peak, at: Ints, low: Where, high: Where, last: Ints) -> Ints:
         """By occupancies, which rise with the tile; `last` and steps down from it come first."""
-        first, step = np.full(len(at), -1), 0
+        first, last, step = np.full(len(at), -1), np.array(last), 0
         while np.any(first < last):
             some = np.flatnonzero(first < last)
             middle = np.maximum(last[some] - step, (first[some] + last[some] + 1) // 2)
@@ -288,6 +306,18 @@ def _end(hold: str) -> str:
     return f"{hold}, at an end"
 
 
+def above_line(words: Any, first: Any, last: Any) -> Any:
+    """Bounds over boxes, or the least on a line below the words where that is more.
+
+    Args:
+        words: int64.
+        first, last: the line at the least step of every box, and at the largest.
+    """
+    line = np.minimum(first, last)
+    line = np.ceil(np.minimum(line - np.abs(line) * ROUNDING, FAR))
+    return np.maximum(words, np.maximum(line, 0).astype(np.int64))
+
+
 class PointwisePoly:
     """A polynomial in the free names, with a coefficient for every point."""
 
@@ -301,7 +331,7 @@ class PointwisePoly:
             sums[inner, c > 0] = sums.get((inner, c > 0), 0) + outer
         self.parts = [(inner, positive, _even(c)) for (inner, positive), c in sums.items()]
 
-    def __call__(self, at: Ints, low: OnArrays, high: OnArrays | None = None) -> Any:
+    def __call__(self, at: Ints, low: Value, high: Value | None = None) -> Any:
         """Values; with `high`, bounds from below over boxes."""
         total: Any = 0
         for inner, positive, c in self.parts:

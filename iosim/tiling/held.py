@@ -14,7 +14,7 @@ from iosim.program.index import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Ints
 from iosim.tiling.ends import Ends, Leaning
-from iosim.tiling.evaluate import FAR, ROUNDING, Points, PointwisePoly
+from iosim.tiling.evaluate import FAR, ROUNDING, Points, PointwisePoly, Value, above_line
 from iosim.tiling.plan import Plan
 
 
@@ -97,23 +97,38 @@ class HoldBound:
         least, most = self.points.on(low, high), self.points.above(high, low)
         first, last = low[self.hold], high[self.hold]
         ends = [(W, take(self.points.base[self.axis], at) - W) for W in (first, last)]
+        shares = list(self._shares(at, first, last, over))
 
-        def along(parts: Any) -> list[Any]:
-            flat, *by = (x(at, least, most) if x else 0 for x in parts)
-            return [flat + by[0] * W + by[1] * rest for W, rest in ends]
+        def bound(least: Value) -> Any:
+            def along(parts: Any) -> list[Any]:
+                flat, *by = (x(at, least, most) if x else 0 for x in parts)
+                return [flat + by[0] * W + by[1] * rest for W, rest in ends]
 
-        words = np.minimum(*along(self.words))
-        if self.shared is None:
+            words = np.minimum(*along(self.words))
+            if not shares:
+                return words
+            rest, flow = (np.stack(along(parts)) * 1.0 for parts in self.shared or ())
+            for rows, by, none in shares:
+                each = np.where(none, FAR, rest[:, rows] + flow[:, rows] * by)
+                here = np.minimum(np.min(each, axis=0) * (1 - ROUNDING), FAR)
+                words[rows] = np.maximum(words[rows], np.ceil(here).astype(words.dtype))
             return words
+
+        words, step = bound(least), self.points.step
+        if step is None:
+            return words
+        return above_line(words, *(bound(least.at_end(step, last=x)) for x in (False, True)))
+
+    def _shares(
+        self, at: Ints, first: Any, last: Any, over: Collection[Room]
+    ) -> Iterator[tuple[Ints, Any, Any]]:
+        """The boxes that a room limits, 1/s at both ends of the hold, and where none fits."""
+        if self.shared is None:
+            return
         cap = self.points.M[at]
-        rest, flow = ([np.asarray(x, np.float64) for x in along(parts)] for parts in self.shared)
         for room in over:
-            if room.each is None:
-                continue
-            left = [cap - room.flat - room.tilt * W for W, _ in ends]
-            with np.errstate(all="ignore"):
-                each = [a + b * room.each / x for a, b, x in zip(rest, flow, left, strict=True)]
-            each = [np.where(x > 0, a, FAR) for a, x in zip(each, left, strict=True)]
-            here = np.ceil(np.minimum(np.minimum(*each) * (1 - ROUNDING), FAR)).astype(np.int64)
-            words = np.where(room.limited(cap, first), np.maximum(words, here), words)
-        return words
+            rows = np.flatnonzero(np.broadcast_to(room.limited(cap, first), at.shape))
+            if len(rows):
+                left = np.stack([cap - room.flat - room.tilt * W for W in (first, last)])[:, rows]
+                each = np.broadcast_to(room.each, at.shape)[rows]
+                yield rows, each / np.maximum(left, 1), left <= 0

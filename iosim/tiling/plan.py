@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from iosim.counting.closed import Level, Nest, close
-from iosim.counting.poly import Poly
+from iosim.counting.poly import Poly, Sum
 from iosim.counting.signs import falls_with, rises_with
 from iosim.program.index import Affine, Span
 from iosim.program.ir import Program
@@ -51,6 +51,7 @@ class Plan:
         lines: the levels as lines in a tile that is spare or solvable; None where they aren't.
         relaxed: solvable tile → a bound on real numbers, or None.
         ends: bounds at the ends of a hold, or None.
+        steps: tiles that words have sums over, at most one of them in every term.
     """
 
     total: Poly
@@ -65,6 +66,7 @@ class Plan:
     lines: Mapping[str, tuple[OccupancyLine, ...] | None]
     relaxed: Mapping[str, Relaxation | None]
     ends: Ends | None
+    steps: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,16 @@ def _plan(
         falls=frozenset(k for k in searched if falls[k]), lines=linear,
         relaxed={k: relaxation(total, linear[k] or (), k, searched, axis_of) for k in solvable},
         ends=ends(total, [k for k in holds if not falls[k]], axis_of, solvable),
+        steps=_steps(total, searched),
     )  # fmt: skip
+
+
+def _steps(words: Poly, searched: Collection[str]) -> tuple[str, ...]:
+    """Tiles that sums are over, where every term has at most one sum."""
+    sums = [[x.step for x in term if isinstance(x, Sum)] for term in words.terms]
+    if max(map(len, sums), default=0) > 1:
+        return ()
+    return tuple(sorted({x for found in sums for x in found if x is not None and x in searched}))
 
 
 def _names(nest: Nest) -> set[str]:

@@ -32,7 +32,7 @@ from iosim.tiling.boxes import (
     within_runs,
 )
 from iosim.tiling.candidates import Candidates, Ints
-from iosim.tiling.evaluate import Peak, Points, Reach, RealBound
+from iosim.tiling.evaluate import Peak, Points, Reach, RealBound, above_line
 from iosim.tiling.held import HoldBound, HoldReach, filled_holds
 from iosim.tiling.plan import Plan
 
@@ -71,6 +71,8 @@ class Search:
         self.total = self.points.terms(plan.total, plan.searched)
         self.peak = Peak(self.points, plan.searched)
         self.constraints = Constraints(plan.constraints, candidates, base)
+        # Lines bound larger boxes well.
+        self.parts = _PARTS if self.points.step is None else _PARTS + 1
         self.relaxed: RealBound | None = None
         self.ends = None if plan.ends is None else HoldBound(self.points, plan.ends, solved)
         self.reaches = {k: HoldReach(self.points, k) for k in filled_holds(plan)}
@@ -139,16 +141,13 @@ class Search:
         return every, low, high
 
     def _apart(self, boxes: Boxes, hold: str) -> Boxes:
-        """Cut both ends of a hold off."""
-        at, low, high = boxes
-        parts = np.minimum(high[hold] - low[hold] + 1, 3)
-        whole, part = np.repeat(np.arange(len(at)), parts), within_runs(parts)
-        at, low, high = keep(boxes, whole)
-        first, last = low[hold], high[hold]
-        low[hold] = np.where(part == 0, first, np.where(part == 1, first + 1, last))
-        high[hold] = np.where(
-            part == 0, first, np.where(part == 2, last, np.maximum(last - 1, first + 1))
-        )
+        """Cut the last position of a hold off."""
+        _, low, high = boxes
+        parts = np.minimum(high[hold] - low[hold] + 1, 2)
+        part, more = within_runs(parts), np.repeat(parts, parts) > 1
+        at, low, high = keep(boxes, np.repeat(np.arange(len(parts)), parts))
+        low[hold] = np.where(part == 1, high[hold], low[hold])
+        high[hold] = np.where(more & (part == 0), high[hold] - 1, high[hold])
         return at, low, high
 
     def _cut(self, boxes: Boxes, tied: Any = np.False_) -> Boxes:
@@ -172,7 +171,13 @@ class Search:
             share[list(low).index(name)] *= np.where(tied & (name in self.reaches), 1, 1e-9)
         side = np.argmax(share, axis=0)
         width = widths[side, np.arange(len(at))]
-        parts = np.minimum(width, _PARTS_OF_FEW if len(at) < _FEW else _PARTS)
+        parts = np.minimum(width, _PARTS_OF_FEW if len(at) < _FEW else self.parts)
+        alone = np.zeros(len(at), bool)
+        if self.ends is not None:
+            # Nothing of a hold is often best: it is cut off by itself.
+            hold = self.ends.hold
+            alone = (side == list(low).index(hold)) & (low[hold] == 0)
+            parts = np.where(alone, np.minimum(width, 2), parts)
 
         def each(values: Ints) -> Ints:
             return np.repeat(values, parts)
@@ -180,6 +185,7 @@ class Search:
         at, side, width = each(at), each(side), each(width)
         part, parts_of = within_runs(parts), each(parts)
         before, after = width * part // parts_of, width * (part + 1) // parts_of - 1
+        before, after = np.where(each(alone), (part, part * (width - 1)), (before, after))
         low, high = {k: each(v) for k, v in low.items()}, {k: each(v) for k, v in high.items()}
         for k, name in enumerate(low):
             mine = side == k
@@ -247,9 +253,9 @@ class Search:
         self._learn(keep(boxes, np.flatnonzero(~more)), best)
         at, low, high = boxes = keep(boxes, np.flatnonzero(more))
         lower, upper = self.points.corners(at, low, high)
-        least: Any = 0
+        floor: Any = 0
         if self.relaxed is not None:
-            boxes, lower, upper, least = self._relax(self.relaxed, boxes, lower, upper, best)
+            boxes, lower, upper, floor = self._relax(self.relaxed, boxes, lower, upper, best)
             at, low, high = boxes
         for name, reach in self.reaches.items():
             high[name] = np.minimum(high[name], reach(at, lower, upper))
@@ -268,9 +274,8 @@ class Search:
         elif self.ends is not None:
             bound = self.ends(at, lower | {k: upper[k] for k in self.plan.falls}, upper, over)
         else:
-            first = lower | {k: upper[k] for k in self.plan.falls}
-            bound = self.total(at, self.points.on(first, upper), self.points.above(upper, first))
-        bound = np.maximum(np.broadcast_to(np.asarray(bound, self.points.dtype), at.shape), least)
+            bound = self._bound(at, lower, upper)
+        bound = np.maximum(np.broadcast_to(np.asarray(bound, self.points.dtype), at.shape), floor)
         for name in self.reaches:
             hopeful &= low[name] <= high[name]
         rows = np.flatnonzero(hopeful & best.may_improve(boxes, bound))
@@ -279,6 +284,16 @@ class Search:
         if self.reaches:
             self._learn(self._filled(boxes), best)
         return boxes, bound[rows]
+
+    def _bound(self, at: Ints, lower: Where, upper: Where) -> Any:
+        """Words that boxes move at least, from the values at their corners."""
+        first = {**lower, **{k: upper[k] for k in self.plan.falls}}
+        least, most = self.points.on(first, upper), self.points.above(upper, first)
+        words, step = self.total(at, least, most), self.points.step
+        if step is None:
+            return words
+        ends = (self.total(at, least.at_end(step, last=x), most) for x in (False, True))
+        return above_line(words, *ends)
 
     def _filled(self, boxes: Boxes) -> Boxes:
         """The lower corners of boxes, with as much of the holds as may fit beside the rest."""
@@ -295,14 +310,29 @@ class Search:
         at, low, _ = boxes
         if not len(at):
             return
-        values = self.points.values(at, low)
-        if self.solved is None:
+        values, name, room = self.points.values(at, low), self.solved, np.zeros_like(at)
+        if name is not None:
+            # Words at the most that may fit are no more than at what does, and take less time.
+            room = self.solver.most(at, values)
+            values[name] = self.points.value(name, np.maximum(room, 0), at)
+        words = self._words(at, values)
+        good = (room >= 0) & best.may_improve(boxes, words) & self.constraints.hold(at, low)
+        rows = np.flatnonzero(good)
+        at, low, _ = keep(boxes, rows)
+        values, words, room = {k: take(v, rows) for k, v in values.items()}, words[rows], room[rows]
+        if name is None:
             fit = self.peak(at, values, values) <= self.M[at]
         else:
-            room = self.solver(at, values, values)
-            fit = room >= 0
-            values[self.solved] = self.points.value(self.solved, np.maximum(room, 0), at)
-        words = np.asarray(self.total(at, self.points.on(values)), self.points.dtype)
-        words = np.broadcast_to(words, at.shape)
-        fits = np.flatnonzero(fit & self.constraints.hold(at, low))
+            last = self.solver.settle(at, values, room)
+            fit = last >= 0
+            less = np.flatnonzero(fit & (last < room))
+            fewer = {k: take(v, less) for k, v in values.items()}
+            fewer[name] = self.points.value(name, last[less], at[less])
+            words[less] = self._words(at[less], fewer)
+        fits = np.flatnonzero(fit)
         best.learn(at[fits], words[fits], {k: v[fits] for k, v in low.items()})
+
+    def _words(self, at: Ints, values: dict[str, Any]) -> Any:
+        """Words that are moved, a copy of their own."""
+        words = np.asarray(self.total(at, self.points.on(values)), self.points.dtype)
+        return np.array(np.broadcast_to(words, at.shape))
