@@ -129,6 +129,14 @@ def test_what_is_no_number_is_no_page() -> None:
         as_json({"views": float("nan")})
 
 
+@pytest.mark.parametrize("name", ["lab.pdf", "lab", "lab.html.gz"])
+def test_what_is_no_page_is_refused_before_it_is_made(name: str, tmp_path: Path) -> None:
+    done = iosim_("lab", "-o", name, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is no page: name a file in .html, .htm, .json" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_command_writes_whole_files_or_none(tmp_path: Path, data: dict[str, Any]) -> None:
     for name, said in others(tmp_path).items():
         before = sorted(tmp_path.iterdir())

@@ -8,6 +8,9 @@ from pathlib import Path
 import click
 
 from iosim.cli import options as opt
+from iosim.errors import InputError
+
+_SUFFIXES = (".html", ".htm", ".json")
 
 
 @click.command()
@@ -27,8 +30,11 @@ def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:
     from iosim.lab.page import as_json, page, payload
     from iosim.output.table import replacing
 
+    suffix = out.suffix.lower() if out else ".html"
+    if suffix not in _SUFFIXES:
+        raise InputError(f"'{out}' is no page: name a file in {', '.join(_SUFFIXES)}")
     data = payload(exercises=read_exercises(exercises))
-    text = as_json(data) if out and out.suffix == ".json" else page(data)
+    text = as_json(data) if suffix == ".json" else page(data)
     where = out or Path(tempfile.mkdtemp(prefix="iosim-lab-")) / "lab.html"
     with replacing(where) as (part,):
         part.write_text(text, encoding="utf-8")
