@@ -8,10 +8,11 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import iosim
-from iosim.bounds import bounds_for
+from iosim.bounds import BOUNDS, bounds_for
 from iosim.checks.tightness import best_schedule
 from iosim.lab.data import slope, tiles
 from iosim.problem import Attention
@@ -167,3 +168,56 @@ def test_planes_are_of_programs_with_these_tiles() -> None:
         assert {size["name"] for size in plane["sizes"]} == {
             x for t in program.tensors for x in t.axes
         }
+
+
+SIGNS = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide,
+    "pow": np.power, "min": np.minimum, "max": np.maximum, "sqrt": np.sqrt, "log2": np.log2,
+    "floor": np.floor, "ceil": np.ceil, "rint": np.rint, "abs": np.abs, "<": np.less,
+    "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal,
+    "&": np.logical_and, "|": np.logical_or, "where": lambda c, a, b: np.where(c != 0, a, b),
+    "inf": lambda: np.inf, "-inf": lambda: -np.inf,
+}  # fmt: skip
+
+
+def values_of(entries: list[Any], env: dict[str, Any]) -> list[Any]:
+    """What the page makes of a table, by NumPy."""
+    found: list[Any] = []
+    with np.errstate(all="ignore"):
+        for entry in entries:
+            if not isinstance(entry, list):
+                found.append(env[entry] if isinstance(entry, str) else entry)
+            elif entry[0] == "interp":
+                found.append(np.interp(found[entry[1]], *entry[2:]))
+            else:
+                sign, *places = entry
+                found.append(SIGNS[sign](*(found[k] for k in places)) * 1.0)
+    return found
+
+
+def test_bounds_travel_as_what_python_computes(told: dict[str, Any]) -> None:
+    """The page evaluates them: here by NumPy, in tests/browser by the page's code."""
+    own, form, rng = told["own"], Attention.plain_form(), np.random.default_rng(7)
+    env = {
+        name: np.rint(2 ** rng.uniform(0, most, 2000)).astype(np.int64)
+        for name, most in (("N", 20), ("d", 10), ("heads", 10), ("M", 26))
+    }
+    values = values_of(own["entries"], {x: v.astype(float) for x, v in env.items()})
+    assert own["bounds"].keys() == {b["name"] for b in told["bounds"]}
+    for name, at in own["bounds"].items():
+        applies = BOUNDS[name].where(form, {x: env[x] for x in form.sizes}, env["M"])
+        assert (np.broadcast_to(values[at["applies"]], 2000).astype(bool) == applies).all()
+        words = BOUNDS[name].curve(form, **{x: v[applies] for x, v in env.items()})
+        assert np.array_equal(np.broadcast_to(values[at["words"]], 2000)[applies], words)
+
+
+def test_a_table_of_ones_own_begins_like_a_presets(told: dict[str, Any]) -> None:
+    own = told["own"]
+    for preset in told["presets"]:
+        env = {"N": preset["N"], "d": preset["d"], "heads": 1, "M": 1}
+        values = values_of(own["entries"], env)
+        points = {values[k] for k in own["points"]}
+        inside = {M for M in points if preset["sizes"][0] <= M <= values[own["most"]]}
+        assert inside <= set(preset["sizes"])
+        assert preset["sizes"][-1] == values[own["most"]]
+        assert [values[x["M"]] for x in own["marks"]] == [x["M"] for x in preset["marks"]]

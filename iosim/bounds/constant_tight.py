@@ -8,10 +8,11 @@ Theorem 1, which has no closed form.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, BoundClass, Floats
-from iosim.bounds.unified import EXACT_FROM, pattern_bound_many
+from iosim.bounds.unified import EXACT_FROM, pattern_words
 
 
 def _entry(klass: BoundClass) -> Bound:
@@ -22,7 +23,10 @@ def _entry(klass: BoundClass) -> Bound:
 
     def numeric(t: Any) -> Floats:
         rows, columns = t.heads * t.rows, t.kv_heads * t.columns
-        words = pattern_bound_many(t.pairs, rows, columns, t.d, t.M, d_v=t.d_v, klass=klass)
+        words: Floats = t.each(
+            functools.partial(pattern_words, klass),
+            pairs=t.pairs, ends=rows + columns, d=t.d, M=t.M, d_v=t.d_v,
+        )  # fmt: skip
         # Rows that see nothing have no pair, and are written all the same.
         unseen: Floats = t.heads * (t.N - t.rows) * t.d_v
         return words + unseen

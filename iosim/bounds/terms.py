@@ -9,11 +9,12 @@ from __future__ import annotations
 import abc
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iosim.errors import InputError
 from iosim.problem import LARGEST_SIZE, PROBLEMS, WHOLE, Arithmetic, Form
@@ -57,6 +58,33 @@ def _whole(values: Any) -> Any:
     """Whole numbers as int64, as Python's integers where products of two may be beyond 2**62."""
     numbers = np.asarray(values)
     return numbers.astype(object) if numbers.size and numbers.max() >= 2**29 else numbers
+
+
+# Points that are evaluated at once.
+_CHUNK = 1 << 15
+
+
+def in_chunks(words: Callable[..., Any], sizes: Mapping[str, Any]) -> NDArray[np.float64]:
+    """A function of float64 arrays by name, of arrays that broadcast, some points at a time.
+
+    Raises InputError if they do not broadcast.
+
+    >>> in_chunks(lambda M, N: N * N / M, {"M": [4, 8], "N": 4})
+    array([4., 2.])
+    """
+    given = {name: np.asarray(v) for name, v in sizes.items()}
+    try:
+        arrays = np.broadcast_arrays(*given.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {v.shape}" for name, v in given.items())
+        raise InputError(f"shapes {shapes} do not broadcast: give shapes that do") from None
+    shape = arrays[0].shape
+    flat = [np.asarray(v, dtype=np.float64).ravel() for v in arrays]
+    out: NDArray[np.float64] = np.empty(flat[0].size)
+    for start in range(0, out.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        out[part] = words(**dict(zip(given, (v[part] for v in flat), strict=True)))
+    return out.reshape(shape)
 
 
 class Terms(abc.ABC):
@@ -138,6 +166,10 @@ class Arrays(Terms):
         exact = floats if form.mask is None else {x: _whole(v) for x, v in sizes.items()}
         follow = PROBLEMS[form.kind].follow(form, exact, _ELEMENTWISE)
         super().__init__(floats | {x: _real(v) for x, v in follow.items()})
+
+    def each(self, words: Callable[..., Any], **values: Any) -> Any:
+        """A function of NumPy's functions alone, at every point: see `in_chunks`."""
+        return in_chunks(words, values)
 
     def sqrt(self, x: Any) -> Any:
         """Elementwise."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from commands import told
 
-from iosim.bounds import best_lower_bound
+from iosim.bounds import best_lower_bound, bounds_for
 from iosim.problem import Attention
 
 N, D = 1024, 64
@@ -223,6 +223,109 @@ def test_bad_sizes_are_said_beside_the_field(text: str, says: str, open_view: Op
     assert rows(page) == before
     type_M(page, "4Ki")
     message.wait_for(state="detached")
+
+
+def whole(page: Any) -> None:
+    """Wait until every size of M is there."""
+    page.locator(".slope [data-missing='0']").wait_for(timeout=60_000)
+
+
+def type_size(page: Any, name: str, text: object) -> None:
+    page.locator(".slope").get_by_label(name, exact=True).fill(str(text))
+
+
+@pytest.mark.parametrize(
+    ("N", "d", "heads", "M"), [(300, 20, 3, 700), (4096, 128, 16, 24576), (7, 3, 1, 40)]
+)
+def test_sizes_of_ones_own_are_those_of_the_commands(
+    N: int, d: int, heads: int, M: int, open_view: Open
+) -> None:
+    page = open_view("slope", hash=f"?N={N}&d={d}&heads={heads}&M={M}")
+    said = told("tightness", "--N", N, "--d", d, "--heads", heads, "--M", M)
+    seen = rows(page)
+    for name, row in seen.items():
+        if row["peak"] is None:
+            continue
+        tiles = told("tiles", name, "--N", N, "--d", d, "--heads", heads, "--M", M)
+        assert row["tiles"] == tiles["tiles"]
+        assert row["words"] == tiles["total_words"]
+        assert row["peak"] == tiles["peak_words"]
+    assert min(x["words"] for x in seen.values() if x["peak"]) == said["best_words"]
+    bound = best_lower_bound(Attention(N, d, heads), M)
+    assert seen[bound.name]["words"] == round(bound.words)
+    # The curves fill in, and the table at the cursor stays as it is.
+    whole(page)
+    assert rows(page) == seen
+    page.locator(".slope-bounds summary").click()
+    listed = {
+        row.locator("td").nth(0).inner_text(): row.locator("td").nth(2).inner_text()
+        for row in page.locator(".slope-bounds tbody tr").all()
+    }
+    for row in bounds_for(Attention(N, d, heads), M):
+        if row.words is None:
+            assert listed[row.name].startswith("does not apply")
+        else:
+            assert listed[row.name] == f"{round(row.words):,}"
+
+
+def test_a_size_that_is_typed_leaves_the_preset(open_view: Open) -> None:
+    page = open_view("slope")
+    problem = page.locator(".slope").get_by_label("Problem")
+    before = rows(page)
+    type_size(page, "N", 2048)
+    assert problem.input_value() == ""
+    assert f"{4096} = 1.00 d²" in page.locator(".slope-told").inner_text().replace(",", "")
+    assert rows(page) != before
+    page.locator(".slope").get_by_label("heads, slider").press("End")
+    assert "heads=1024" in page.url
+    # The same problem as the preset has the same words, by another way.
+    for name, value in (("heads", 1), ("N", N)):
+        type_size(page, name, value)
+    assert rows(page) == before
+    problem.select_option(f"{N}x{D}")
+    assert "N=" not in page.url
+    assert rows(page) == before
+    assert page.locator('.slope-plot [data-line="naive"]').count() == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("N", "", "whole number"), ("N", "0", "at least 1"), ("d", "4096", "at most 1,024"),
+        ("heads", "x", "whole number"), ("N", "9Mi", "at most 1,048,576"),
+    ],
+)  # fmt: skip
+def test_a_bad_size_is_said_beside_its_field(
+    name: str, text: str, says: str, open_view: Open
+) -> None:
+    page = open_view("slope", hash="?N=64&d=8&heads=2")
+    before = rows(page)
+    type_size(page, name, text)
+    assert says in page.locator(".slope .field .wrong").inner_text()
+    assert rows(page) == before
+
+
+@pytest.mark.timed
+def test_the_cursor_is_answered_while_curves_fill_in(open_view: Open) -> None:
+    page = open_view("slope", hash="?N=4096&d=128&heads=8")
+    took = page.evaluate(
+        """async () => {
+          const slider = document.querySelector('.slope .size input[type=range]'), took = [];
+          const frame = () => new Promise(requestAnimationFrame);
+          for (let k = 0; k < 9; k++) {
+            await frame();
+            const start = performance.now();
+            slider.value = String(Number(slider.value) + 3);
+            slider.dispatchEvent(new Event('input', {bubbles: true}));
+            await frame(); await new Promise((go) => setTimeout(go));
+            took.push(performance.now() - start);
+          }
+          return took.sort((a, b) => a - b)[4];
+        }"""
+    )
+    print(f"slope: N is answered in {took:.0f} ms")
+    assert took < 100
+    whole(page)
 
 
 def test_a_broken_link_opens_what_there_is(open_view: Open) -> None:

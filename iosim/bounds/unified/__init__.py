@@ -28,14 +28,15 @@ where d < d_v.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from iosim.bounds.base import CLASSES, BoundClass, Floats, bound_class
-from iosim.bounds.terms import check_entries
+from iosim.bounds.terms import check_entries, in_chunks
 from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
 from iosim.bounds.unified.multipliers import once, recompute
 from iosim.errors import InputError
@@ -50,12 +51,12 @@ __all__ = [
     "lower_bound_many",
     "pattern_bound",
     "pattern_bound_many",
+    "pattern_words",
 ]
 
 # Relative allowances for rounding: of the caps' formulas, and of one quotient.
 _SAFE = 1 - 1e-9
 _SAFE_EXACT = 1 - 2.0**-50
-_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,24 +219,7 @@ def lower_bound_many(
     def words(N: Floats, d: Floats, M: Floats, heads: Floats, keys: Floats, d_v: Floats) -> Floats:
         return _best(theorem, *_grid(N, heads, keys), d, d_v, M)
 
-    return _in_chunks(words, sizes)
-
-
-def _in_chunks(words: Callable[..., Floats], sizes: Mapping[str, Any]) -> Floats:
-    """`words` of arrays that broadcast, some at a time.  Raises InputError if they do not."""
-    given = {name: np.asarray(v) for name, v in sizes.items()}
-    try:
-        arrays = np.broadcast_arrays(*given.values())
-    except ValueError:
-        shapes = ", ".join(f"{name} {v.shape}" for name, v in given.items())
-        raise InputError(f"shapes {shapes} do not broadcast: give shapes that do") from None
-    shape = arrays[0].shape
-    flat = [np.asarray(v, dtype=np.float64).ravel() for v in arrays]
-    out = np.empty(flat[0].size)
-    for start in range(0, out.size, _CHUNK):
-        part = slice(start, start + _CHUNK)
-        out[part] = words(*(v[part] for v in flat))
-    return out.reshape(shape)
+    return in_chunks(words, sizes)
 
 
 def pattern_bound(
@@ -278,6 +262,16 @@ def pattern_bound(
     return float(pattern_bound_many(pairs, rows, columns, *sizes, d_v=d_v, klass=klass))
 
 
+def pattern_words(
+    klass: BoundClass | str, pairs: Floats, ends: Floats, d: Floats, M: Floats, d_v: Floats
+) -> Floats:
+    """`pattern_bound` of float64 arrays of one shape, by NumPy's functions alone.
+
+    `ends` are rows and columns together.  Raises InputError for an unknown class.
+    """
+    return _best(_THEOREMS[bound_class(klass).name], pairs, ends, d, d_v, M)
+
+
 def pattern_bound_many(
     pairs: Any,
     rows: Any,
@@ -293,14 +287,10 @@ def pattern_bound_many(
     The numbers may be floats, as pairs soon leave the range of 64 bits.  Raises InputError for
     arrays that do not broadcast, or an unknown class; whether a point can be is **not** checked.
     """
-    theorem = _THEOREMS[bound_class(klass).name]
-
-    def words(pairs: Floats, ends: Floats, d: Floats, M: Floats, d_v: Floats) -> Floats:
-        return _best(theorem, pairs, ends, d, d_v, M)
-
+    words = functools.partial(pattern_words, klass)
     ends = np.asarray(rows, np.float64) + np.asarray(columns, np.float64)
     sizes = {"pairs": pairs, "ends": ends, "d": d, "M": M, "d_v": d if d_v is None else d_v}
-    return _in_chunks(words, sizes)
+    return in_chunks(words, sizes)
 
 
 def certificate(

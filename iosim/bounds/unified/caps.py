@@ -6,11 +6,13 @@ u = P + p, w = P − p, Lemma 3 of proofs/constant_tight.md bounds either kind o
 min(P², g(P + p) − pP).  Lemmas 6 and 7 there show that the charged work is convex in w (or in p)
 between the faces of its domain, so that its maximum lies on one of the one-parameter families
 below, each of which `_peak` or `_ridge` maximises.  Every function returns an upper bound on the
-true maximum, vectorised over NumPy arrays, for **any** multipliers in the stated ranges.
+true maximum, for **any** multipliers in the stated ranges.  It is vectorised over NumPy arrays, and
+made of NumPy's functions alone, so that what it does can be written down, too.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -25,17 +27,18 @@ def _peak(a3: Any, a2: Any, a1: Any, lo: Any, hi: Any) -> Floats:
 
     The derivative's roots have product a1/3a3 ≤ 0, so at most one is positive: a maximum.
     """
-    a2, a3 = np.asarray(a2, dtype=np.float64), np.asarray(a3, dtype=np.float64)
+    a2, a3 = np.positive(a2), np.positive(a3)  # numbers of NumPy may be divided by 0
     root = np.sqrt(a2 * a2 - 3 * a3 * a1)
     with np.errstate(divide="ignore", invalid="ignore"):
         cubic = (a2 + root) / (-3 * a3)
         square = -a1 / (2 * a2)
     P = np.where(np.less(a3, 0), cubic, np.where(np.less(a2, 0), square, hi))
     top = np.maximum(lo, hi)
-    best = np.asarray(-np.inf)
+    best: Any = -np.inf
     for at in (lo, hi, np.clip(P, lo, top)):
         best = np.maximum(best, ((a3 * at + a2) * at + a1) * at)
-    return np.where(lo <= hi, best, -np.inf)
+    found: Floats = np.where(lo <= hi, best, -np.inf)
+    return found
 
 
 def _ridge(k: Any, a: Any, b: Any, e: Any, lo: Any, hi: Any) -> Floats:
@@ -53,8 +56,7 @@ def _ridge(k: Any, a: Any, b: Any, e: Any, lo: Any, hi: Any) -> Floats:
 
     top = np.maximum(lo, hi)
     ends = np.maximum(f(lo), f(top))
-    u = np.asarray(top, dtype=np.float64)
-    bend = np.zeros_like(u)
+    u: Any = top
     for _ in range(_NEWTON_STEPS):
         h = slope(u)
         bend = -2 * a + (6 * b / u + 2 * e) / u**3
@@ -67,13 +69,12 @@ def _ridge(k: Any, a: Any, b: Any, e: Any, lo: Any, hi: Any) -> Floats:
     inner = np.where(no_root, ends, f(u) + np.abs(h) * u)
     # Rising at the right end itself: f′ is concave, so the maximum is at an end.
     inner = np.where(slope(top) >= 0, ends, inner)
-    return np.where(lo <= hi, np.maximum(ends, inner), -np.inf)
+    found: Floats = np.where(lo <= hi, np.maximum(ends, inner), -np.inf)
+    return found
 
 
 def _top(*families: Any) -> Floats:
-    best = np.asarray(families[0], dtype=np.float64)
-    for family in families[1:]:
-        best = np.maximum(best, family)
+    best: Floats = functools.reduce(np.maximum, families)
     return best
 
 
@@ -99,7 +100,8 @@ def once_cap(x: Any, s: Any, m1: Any, m2: Any) -> Floats:
 def largest_m2(x: Any, s: Any, a0: Any, m1: Any, first: Any = 1.0) -> Floats:
     """The largest m2 that `recompute_cap` allows: two faces are convex up to it; m1 ≤ 2 − a0."""
     slope = a0 + (2 - a0) * (np.sqrt(4 + x + s) - 2) / (2 * (2 - first))
-    return np.asarray(np.minimum(slope, 2 - a0 - m1))
+    largest: Floats = np.minimum(slope, 2 - a0 - m1)
+    return largest
 
 
 def bowed(x: Any, s: Any, a0: Any, m2: Any, first: Any) -> Any:

@@ -1,7 +1,8 @@
 """The ski-slope: words against M for every schedule, with bounds.
 
 A preset is a table: the exact words of every schedule with its optimal tiles, and every bound, at
-the sizes of M where the page's cursor stops.  Between them the page searches for tiles itself.
+the sizes of M where the page's cursor stops.  Between them the page searches for tiles itself, and
+for a problem that is typed everywhere: bounds, marks and sizes of M travel as formulas for that.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from iosim.algorithms import Algorithm, all_algorithms
 from iosim.bounds import BOUNDS, CLASSES, Bound
 from iosim.checks.shipped import shipped
 from iosim.counting.numbers import count_many, peak_many
+from iosim.lab.data.traced import Formulas, traced_bound
 from iosim.output.table import read_csv
 from iosim.problem import Attention
 from iosim.program.ir import Program
@@ -28,6 +31,8 @@ from iosim.tiling import optimal_tiles_many, smallest_capacity
 FIGURE = Path("img") / "verify.csv"
 # So many M of a table are in equal ratios, from its first to its last.
 LADDER = 161
+# Sizes that can be typed: the first value, the least and the most.
+FIELDS = {"N": (2048, 1, 2**20), "d": (64, 1, 1024), "heads": (1, 1, 1024)}
 # Into so many parts a range of M is cut where the crossover is looked for.
 PARTS = 16
 
@@ -86,7 +91,27 @@ def data() -> dict[str, Any]:
         "schedules": [_told(a) for a in all_algorithms(form)],
         "bounds": [_stated(b) for b in _bounds()],
         "presets": [preset_data(preset) for preset in PRESETS],
+        "own": own_data(),
     }
+
+
+def own_data() -> dict[str, Any]:
+    """What the page needs to make a table for an N, d and heads of one's own.
+
+    ``entries`` are those of `Formulas`; ``bounds``, ``marks``, ``points`` (sizes of M that are
+    worth a row) and ``most`` (the largest one) are places there.
+    """
+    table = Formulas()
+    typed = SimpleNamespace(**{x: table.name(x) for x in FIELDS})
+    form = Attention.plain_form()
+    return {
+        "fields": {name: dict(zip(("first", "least", "most"), values, strict=True))
+                   for name, values in FIELDS.items()},
+        "bounds": {b.name: traced_bound(b, form, table) for b in _bounds()},
+        "marks": [{"name": name, "M": at(typed).place, "says": says} for name, at, says in MARKS],
+        "points": [M.place for M in _points(typed)],
+        "most": _most(typed).place, "ladder": LADDER, "entries": table.entries,
+    }  # fmt: skip
 
 
 def preset_data(preset: Preset) -> dict[str, Any]:
@@ -100,7 +125,7 @@ def preset_data(preset: Preset) -> dict[str, Any]:
     rows = [] if preset.figure is None else read_csv(shipped("docs") / preset.figure)
     sizes = _sizes(preset, entries, [row["M_words"] for row in rows])
     return {
-        "name": preset.name, "N": preset.N, "d": preset.d, "sizes": sizes,
+        "name": preset.name, "N": preset.N, "d": preset.d, "heads": 1, "sizes": sizes,
         "marks": [{"name": name, "M": at(preset), "says": says} for name, at, says in MARKS],
         "crossover": crossover(problem, preset.d**2 // 4, 4 * preset.d**2),
         "curves": {a.name: _curve(a.program, problem, sizes) for a in entries},
@@ -185,11 +210,21 @@ def _sizes(preset: Preset, entries: Sequence[Algorithm], told: Sequence[int]) ->
     """The M of a preset's table: marks, their halves and neighbours, and a ladder between."""
     problem = Attention(preset.N, preset.d)
     least = [smallest_capacity(a.program, problem) for a in entries]
-    d2, Nd = preset.d**2, preset.N * preset.d
-    found = {round(M) for M in np.geomspace(min(least), 4 * Nd, LADDER)}
-    found |= {d2 // 4, d2 // 2, d2 - 1, d2, d2 + 1, 2 * d2, 4 * d2, Nd // 2, Nd, 2 * Nd}
-    found |= {*least, *told}
-    return sorted(M for M in found if min(least) <= M <= 4 * Nd)
+    most = _most(preset)
+    found = {round(M) for M in np.geomspace(min(least), most, LADDER)}
+    found |= {*_points(preset), *least, *told}
+    return sorted(M for M in found if min(least) <= M <= most)
+
+
+def _points(p: Any) -> list[Any]:
+    """Sizes of M that are worth a row beside the ladder: marks, their halves and neighbours."""
+    d2, Nd = p.d**2, p.N * p.d
+    return [d2 // 4, d2 // 2, d2 - 1, d2, d2 + 1, 2 * d2, 4 * d2, Nd // 2, Nd, 2 * Nd]
+
+
+def _most(p: Any) -> Any:
+    """The largest M of a table."""
+    return 4 * (p.N * p.d)
 
 
 def _bounds() -> list[Bound]:

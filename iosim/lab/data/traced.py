@@ -1,56 +1,210 @@
-"""How the sizes of a program follow from what people type, as JSON that the page evaluates.
+"""Formulas as JSON that the page evaluates, so that it has none of its own.
 
-The problem's own code is run on expressions that write down what is done with them, so that the
-page has no formula of its own.
+The project's own code is run on values that write down what is done with them: how sizes of a
+program follow from what people type, and the bounds, whose words are made of NumPy's functions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from iosim.problem import Form
+import numpy as np
+
+from iosim.bounds import Bound
+from iosim.bounds.terms import Terms
+from iosim.problem import PROBLEMS, Arithmetic, Form
 
 # The names of sizes that people may give, in any problem.
 NAMES = ("N", "d", "heads", "N_k", "d_v", "kv_heads", "left", "right", "sinks", "m", "n", "k",
          "page", "batch")  # fmt: skip
 
+# NumPy's name of a function → how it is written down.
+_UFUNCS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//",
+    "minimum": "min", "maximum": "max", "sqrt": "sqrt", "log2": "log2", "floor": "floor",
+    "ceil": "ceil", "rint": "rint", "absolute": "abs", "less": "<", "less_equal": "<=",
+    "greater": ">", "greater_equal": ">=", "equal": "==", "bitwise_and": "&", "bitwise_or": "|",
+}  # fmt: skip
 
-class _Traced:
-    """A value that writes down what is done with it: a name, a number, or ``[sign, a, b]``."""
 
-    def __init__(self, told: Any) -> None:
-        self.told = told
+@dataclass
+class Formulas:
+    """What was written down: an entry is a number, a name, or ``[sign, place, …]``.
 
-    def _with(self, sign: str, other: Any, *, turned: bool = False) -> _Traced:
-        theirs = other.told if isinstance(other, _Traced) else other
-        return _Traced([sign, theirs, self.told] if turned else [sign, self.told, theirs])
+    Places are those of earlier entries; equal entries are one.  ``interp`` has the place of a value
+    and two lists of numbers.  Conditions are 1 or 0.
 
-    def __add__(self, other: Any) -> _Traced:
-        return self._with("+", other)
+    >>> table = Formulas()
+    >>> N, M = table.name("N"), table.name("M")
+    >>> (np.minimum(N * N / 2, M) - N * N).place, table.entries
+    (6, ['N', 'M', ['*', 0, 0], 2.0, ['/', 2, 3], ['min', 4, 1], ['-', 5, 2]])
+    """
 
-    def __radd__(self, other: Any) -> _Traced:
-        return self._with("+", other, turned=True)
+    entries: list[Any] = field(default_factory=list)
+    _places: dict[str, int] = field(default_factory=dict)
+    _asked: list[Traced] = field(default_factory=list)
+    _answers: tuple[bool, ...] = ()
 
-    def __sub__(self, other: Any) -> _Traced:
-        return self._with("-", other)
+    def name(self, name: str) -> Traced:
+        """A size that people give."""
+        return self._entry(name)
 
-    def __rsub__(self, other: Any) -> _Traced:
-        return self._with("-", other, turned=True)
+    def entry(self, sign: str, *values: Any) -> Traced:
+        """What a sign makes of values, which are written down here or numbers."""
+        return self._entry([sign, *(self.of(x).place for x in values)])
 
-    def __mul__(self, other: Any) -> _Traced:
-        return self._with("*", other)
+    def of(self, value: Any) -> Traced:
+        """A value as it is written down here."""
+        if isinstance(value, Traced):
+            return value
+        number = float(value)
+        return self._entry(["inf" if number > 0 else "-inf"] if np.isinf(number) else number)
 
-    def __rmul__(self, other: Any) -> _Traced:
-        return self._with("*", other, turned=True)
+    def interp(self, at: Traced, xs: Any, ys: Any) -> Traced:
+        """NumPy's function of this name."""
+        return self._entry(["interp", at.place, [float(x) for x in xs], [float(y) for y in ys]])
 
-    def __floordiv__(self, other: Any) -> _Traced:
-        return self._with("//", other)
+    def choose(self, value: Callable[[], Any]) -> Traced:
+        """What code with branches gives: it is run for each way through its conditions."""
 
-    def __gt__(self, other: Any) -> _Traced:
-        return self._with(">", other)
+        def along(answers: tuple[bool, ...]) -> Traced:
+            self._asked, self._answers = [], answers
+            found = value()
+            if len(self._asked) == len(answers):
+                return self.of(found)
+            condition = self._asked[len(answers)]
+            return self.entry("where", condition, along((*answers, True)), along((*answers, False)))
 
-    def __neg__(self) -> _Traced:
-        return self._with("-", 0, turned=True)
+        return along(())
+
+    def answer(self, condition: Traced) -> bool:
+        """Which way a branch goes on the present way through."""
+        self._asked.append(condition)
+        at = len(self._asked) - 1
+        return at < len(self._answers) and self._answers[at]
+
+    def tree(self, place: int) -> Any:
+        """An entry with the entries that it names in their places."""
+        entry = self.entries[place]
+        return [entry[0], *map(self.tree, entry[1:])] if isinstance(entry, list) else entry
+
+    def _entry(self, entry: Any) -> Traced:
+        key = repr(entry)
+        if key not in self._places:
+            self._places[key] = len(self.entries)
+            self.entries.append(entry)
+        return Traced(self, self._places[key])
+
+
+def _by(sign: str) -> tuple[Callable[..., Traced], Callable[..., Traced]]:
+    """An operator, and the same where the other value stands before it."""
+    return (
+        lambda self, other: self.table.entry(sign, self, other),
+        lambda self, other: self.table.entry(sign, other, self),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """An entry of a table, which writes down there what Python and NumPy do with it."""
+
+    table: Formulas
+    place: int
+
+    __add__, __radd__ = _by("+")
+    __sub__, __rsub__ = _by("-")
+    __mul__, __rmul__ = _by("*")
+    __truediv__, __rtruediv__ = _by("/")
+    __floordiv__, __rfloordiv__ = _by("//")
+    __and__, __rand__ = _by("&")
+    __or__, __ror__ = _by("|")
+    __lt__, __gt__ = _by("<")[0], _by(">")[0]
+    __le__, __ge__ = _by("<=")[0], _by(">=")[0]
+    __eq__ = _by("==")[0]  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
+
+    def __neg__(self) -> Traced:
+        return self.table.entry("-", 0, self)
+
+    def __pow__(self, power: int) -> Traced:
+        # NumPy squares by a product.
+        return self * self if power == 2 else self.table.entry("pow", self, power)
+
+    def __bool__(self) -> bool:
+        return self.table.answer(self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *values: Any, **_: Any) -> Traced:
+        if ufunc.__name__ == "positive":
+            return self
+        return self.table.entry(_UFUNCS[ufunc.__name__], *values)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _FUNCTIONS[function.__name__](self.table, *args)
+
+
+# Functions of NumPy that are no ufuncs.
+_FUNCTIONS: dict[str, Callable[..., Traced]] = {
+    "where": lambda table, c, a, b: table.entry("where", c, a, b),
+    "clip": lambda table, x, low, high: table.entry("min", table.entry("max", x, low), high),
+    "interp": lambda table, at, xs, ys: table.interp(at, xs, ys),
+    "full_like": lambda table, like, value: table.of(value),
+}
+
+
+class TracedTerms(Terms):
+    """What a bound's formula may use, written down: sizes of a form, and M."""
+
+    def __init__(self, form: Form, table: Formulas) -> None:
+        self.table = table
+        sizes = {name: table.name(name) for name in (*form.sizes, "M")}
+        by = Arithmetic(self.min, _larger, lambda x: x // 2, lambda x: x)
+        super().__init__(sizes | PROBLEMS[form.kind].follow(form, sizes, by))
+
+    def sqrt(self, x: Any) -> Any:
+        """As NumPy's."""
+        return self.table.entry("sqrt", x)
+
+    def log2(self, x: Any) -> Any:
+        """As NumPy's."""
+        return self.table.entry("log2", x)
+
+    def floor(self, x: Any) -> Any:
+        """As NumPy's."""
+        return self.table.entry("floor", x)
+
+    def ceil(self, x: Any) -> Any:
+        """As NumPy's."""
+        return self.table.entry("ceil", x)
+
+    def min(self, x: Any, y: Any) -> Any:
+        """The smaller of two."""
+        return np.minimum(x, y)
+
+    def each(self, words: Callable[..., Any], **values: Any) -> Any:
+        """A function of NumPy's functions alone."""
+        return words(**values)
+
+
+def _larger(x: Any, y: Any) -> Any:
+    return np.maximum(x, y)
+
+
+def traced_bound(bound: Bound, form: Form, table: Formulas) -> dict[str, int]:
+    """Where in a table a bound is: whether it ``applies``, and its ``words``, 0 at least.
+
+    >>> from iosim.bounds import bound
+    >>> from iosim.problem import Attention
+    >>> table = Formulas()
+    >>> found = traced_bound(bound("compulsory"), Attention.plain_form(), table)
+    >>> table.tree(found["applies"]), table.entries[found["words"]][0]
+    (1.0, 'max')
+    """
+    terms = TracedTerms(form, table)
+    applies = table.choose(lambda: float(bound.outside(terms) is None))
+    words = (bound.numeric or bound.formula)(terms)
+    return {"applies": applies.place, "words": table.entry("max", 0, words).place}
 
 
 def traced_sizes(problem: type[Any], form: Form) -> dict[str, Any]:
@@ -62,8 +216,9 @@ def traced_sizes(problem: type[Any], form: Form) -> dict[str, Any]:
     >>> traced_sizes(Attention, Attention(8, 4, 2, kv_heads=1).form)
     {'N': 'N', 'd': 'd', 'kv_heads': 'kv_heads', 'group': ['//', 'heads', 'kv_heads']}
     """
-    given = {name: _Traced(name) for name in NAMES}
+    table = Formulas()
+    given: Mapping[str, Any] = {name: table.name(name) for name in NAMES}
     if "N_k" not in form.sizes:
-        given["N_k"] = given["N"]
+        given = {**given, "N_k": given["N"]}
     found = problem.extents(form, given)
-    return {name: x.told if isinstance(x, _Traced) else x for name, x in found.items()}
+    return {name: table.tree(table.of(x).place) for name, x in found.items()}

@@ -4,6 +4,7 @@ export { bind, checkSizes, derive, LARGEST_SIZE, maskShapes } from "./bind";
 export { distinctTrips } from "./choices";
 export { count, peak, total } from "./closed";
 export { InputError, ProgramError } from "./errors";
+export { evaluate, type Entry } from "./formulas";
 export { plane, type Plane } from "./plane";
 export { best, bestSteps, searchable, smallest, type Tiling } from "./search";
 export type * from "./types";

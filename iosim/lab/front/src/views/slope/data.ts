@@ -1,5 +1,6 @@
 // The view's data as Python makes it, and how a table is read at an M.
 import { bisectLeft, bisectRight } from "d3-array";
+import type { Entry } from "../../engine";
 
 export interface Mark { name: string; M: number; says: string }
 export interface Curve {
@@ -14,12 +15,14 @@ export interface Preset {
   name: string;
   N: number;
   d: number;
+  heads: number;
   sizes: number[]; // the M of the table, rising
   marks: Mark[];
   crossover: { last: number; first: number };
   curves: Record<string, Curve>;
   bounds: Record<string, (number | null)[]>;
   runs: Record<string, Runs>;
+  least?: Record<string, number>; // the least M of each schedule, where the table may lack it
 }
 
 export interface Schedule { name: string; title: string; cost: string; source: string; stores_scores: boolean }
@@ -34,11 +37,23 @@ export interface Bound {
   source: string;
 }
 
+// What a table for sizes that are typed is made of: places among the entries.
+export interface OwnData {
+  fields: Record<"N" | "d" | "heads", { first: number; least: number; most: number }>;
+  bounds: Record<string, { applies: number; words: number }>;
+  marks: Mark[]; // each M a place
+  points: number[]; // sizes of M that are worth a row
+  most: number; // the largest M
+  ladder: number; // how many M are in equal ratios
+  entries: Entry[];
+}
+
 export interface SlopeData {
   classes: Record<string, string>;
   schedules: Schedule[];
   bounds: Bound[];
   presets: Preset[];
+  own: OwnData;
 }
 
 // A schedule at an M with its best tiles.

@@ -1,21 +1,25 @@
 // Words against M for every schedule, with bounds, and a cursor that says everything at one M.
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { best, searchable, type ProgramData } from "../../engine";
-import type { View, ViewProps } from "../../types";
-import { Button, NumberField, parseWhole, say, Select } from "../../ui";
+import type { Params, View, ViewProps } from "../../types";
+import { Button, NumberField, parseWhole, say, Select, Size } from "../../ui";
 import { BoundsTable } from "./bounds";
 import { atSize, above, binding, least, most, type Preset, type Reading, type SlopeData } from "./data";
 import { LineToggles, usual } from "./legend";
+import { Own } from "./own";
 import { Plot, type Shown } from "./plot";
 import { ReadingTable } from "./reading";
 import "./slope.css";
 
 function Slope({ data, lab, params, setParams }: ViewProps<SlopeData>) {
-  const preset = data.presets.find((p) => `${p.N}x${p.d}` === params.preset) ?? data.presets[0]!;
+  const given = data.presets.find((p) => `${p.N}x${p.d}` === params.preset) ?? data.presets[0]!;
+  const typed = typedSizes(data, given, params);
+  const own = useOwn(data, lab.programs, typed, parseWhole(params.M ?? ""));
+  const preset = own?.preset() ?? given;
   const klass = params.class !== undefined && params.class in data.classes ? params.class : Object.keys(data.classes)[0]!;
-  const M = inside(preset, parseWhole(params.M ?? "")) ?? preset.d ** 2;
+  const M = inside(preset, parseWhole(params.M ?? "")) ?? Math.min(Math.max(preset.d ** 2, least(preset)), most(preset));
   const shown = useMemo(() => chosen(data, params.hidden, params.shown), [data, params.hidden, params.shown]);
-  const readings = useMemo(() => readingsAt(data, preset, lab.programs, M), [data, preset, lab, M]);
+  const readings = useMemo(() => own?.readings(M) ?? readingsAt(data, preset, lab.programs, M), [data, own ?? preset, lab, M]);
   const bound = useMemo(() => binding(data, preset, klass, M), [data, preset, klass, M]);
   const winners = fewest(readings);
   const told = sentence(data, preset, klass, M, readings, winners, bound.words);
@@ -26,10 +30,24 @@ function Slope({ data, lab, params, setParams }: ViewProps<SlopeData>) {
       <div class="controls">
         <Select
           label="Problem"
-          value={`${preset.N}x${preset.d}`}
-          options={data.presets.map((p) => ({ value: `${p.N}x${p.d}`, label: `${p.name}: N = ${say(p.N)}, d = ${p.d}` }))}
-          onChange={(preset) => setParams({ preset, M: undefined })}
+          value={own ? "" : `${preset.N}x${preset.d}`}
+          options={[
+            ...(own ? [{ value: "", label: "one's own" }] : []),
+            ...data.presets.map((p) => ({ value: `${p.N}x${p.d}`, label: `${p.name}: N = ${say(p.N)}, d = ${p.d}` })),
+          ]}
+          onChange={(preset) => preset && setParams({ preset, M: undefined, N: undefined, d: undefined, heads: undefined })}
         />
+        {SIZES.map((name) => (
+          <Size
+            key={name}
+            label={name}
+            value={preset[name]}
+            min={data.own.fields[name].least}
+            max={data.own.fields[name].most}
+            log
+            onChange={(x) => setParams({ ...asParams(preset), [name]: String(x), preset: undefined })}
+          />
+        ))}
         <Select
           label="Bound of class"
           value={klass}
@@ -54,14 +72,62 @@ function Slope({ data, lab, params, setParams }: ViewProps<SlopeData>) {
         <div>
           <p class="slope-told" role="status">{told}</p>
           <ReadingTable data={data} preset={preset} M={M} readings={readings} winners={winners} bound={bound} klass={klass} />
-          <p class="hint">{source(preset, M)}</p>
+          <p class="hint" data-missing={own?.missing ?? 0}>{own ? ownSource(own) : source(preset, M)}</p>
         </div>
       </div>
-      <Marks preset={preset} />
+      <Marks preset={preset} exact={own === undefined} />
       <BoundsTable data={data} preset={preset} M={M} />
     </div>
   );
 }
+
+const SIZES = ["N", "d", "heads"] as const;
+type Sizes = Record<(typeof SIZES)[number], number>;
+
+const asParams = (x: Sizes): Record<string, string> => Object.fromEntries(SIZES.map((name) => [name, String(x[name])]));
+
+// The sizes of a link that has any; undefined where a preset is shown.
+function typedSizes(data: SlopeData, preset: Preset, params: Params): Sizes | undefined {
+  if (!SIZES.some((name) => name in params)) return undefined;
+  const of = (name: (typeof SIZES)[number]): number => {
+    const { least, most } = data.own.fields[name];
+    const x = parseWhole(params[name] ?? "");
+    return x !== undefined && x >= least && x <= most ? x : preset[name];
+  };
+  return { N: of("N"), d: of("d"), heads: of("heads") };
+}
+
+const FRAME_MS = 10; // that the page waits for columns at a time
+const SHOWN_MS = 150; // after which what was made is shown
+
+// A table for typed sizes, which is made while the page answers; the column of the cursor is there at once.
+function useOwn(data: SlopeData, programs: Record<string, unknown>, typed: Sizes | undefined, M: number | undefined): Own | undefined {
+  const own = useMemo(() => typed && new Own(data, programs, typed), [data, programs, typed && JSON.stringify(typed)]);
+  const [, show] = useState(0);
+  useEffect(() => {
+    if (!own) return;
+    let timer = 0;
+    let shown = performance.now();
+    const step = () => {
+      const begun = performance.now();
+      let more = true;
+      while (more && performance.now() - begun < FRAME_MS) more = own.work();
+      if (!more || performance.now() - shown > SHOWN_MS) {
+        shown = performance.now();
+        show((n) => n + 1);
+      }
+      if (more) timer = window.setTimeout(step);
+    };
+    timer = window.setTimeout(step);
+    return () => window.clearTimeout(timer);
+  }, [own]);
+  if (own && typed) own.add(M !== undefined && M >= own.low && M <= own.high ? M : Math.min(Math.max(typed.d ** 2, own.low), own.high));
+  return own;
+}
+
+const ownSource = (own: Own): string =>
+  "Words and tiles are searched here, exactly, by the programs' closed forms; bounds are Python's formulas. "
+  + (own.missing ? `${own.missing} sizes of M are still to come.` : `${own.preset().sizes.length} sizes of M. Type M for any other.`);
 
 const inside = (preset: Preset, M: number | undefined): number | undefined =>
   M !== undefined && M >= least(preset) && M <= most(preset) ? M : undefined;
@@ -111,7 +177,7 @@ function source(preset: Preset, M: number): string {
     + `a published count is that for M = ${say(preset.sizes[k - 1]!)}, the size before.`;
 }
 
-function Marks({ preset }: { preset: Preset }) {
+function Marks({ preset, exact }: { preset: Preset; exact: boolean }) {
   const { last, first } = preset.crossover;
   const d2 = preset.d ** 2;
   const when = last < first
@@ -122,7 +188,7 @@ function Marks({ preset }: { preset: Preset }) {
       {preset.marks.map((mark, k) => (
         <div key={mark.name}>
           <dt>M = {mark.name} = {say(mark.M)}</dt>
-          <dd>{mark.says} {k === 0 && when}</dd>
+          <dd>{mark.says} {k === 0 && when}{k === 0 && !exact && " Only the M of this table were asked."}</dd>
         </div>
       ))}
     </dl>

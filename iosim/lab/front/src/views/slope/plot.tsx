@@ -37,7 +37,7 @@ export function Plot(props: PlotProps) {
   };
   return (
     <div class="slope-plot">
-      <Figure label={`Words moved against M, N = ${say(preset.N)}, d = ${preset.d}; the table beside it has the numbers`} ratio={0.62} least={300} most={640} margin={MARGIN}>
+      <Figure label={`Words moved against M, N = ${say(preset.N)}, d = ${preset.d}${preset.heads > 1 ? `, ${say(preset.heads)} heads` : ""}; the table beside it has the numbers`} ratio={0.62} least={300} most={640} margin={MARGIN}>
         {(box) => {
           const scales = scalesOf(data, preset, box);
           place.current = scales;

@@ -41,7 +41,7 @@ export function ReadingTable({ data, preset, M, readings, winners, bound, klass 
   );
 }
 
-const leastOf = (preset: Preset, name: string): number => preset.sizes[preset.curves[name]!.first]!;
+const leastOf = (preset: Preset, name: string): number => preset.least?.[name] ?? preset.sizes[preset.curves[name]!.first]!;
 
 // As `iosim tightness` prints a bound.
 export const words = (x: number): string => say(Math.round(x));

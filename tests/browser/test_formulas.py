@@ -1,0 +1,85 @@
+"""Bounds as the page evaluates them: Python's words, at thousands of random problems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine import asker
+
+from iosim.bounds import BOUNDS
+from iosim.lab.data import slope
+from iosim.lab.data.traced import Formulas
+from iosim.problem import Attention
+
+POINTS = 4000
+
+
+def test_bounds_are_python_s_to_the_last_bit(tmp_path: Path) -> None:
+    own, form = slope.own_data(), Attention.plain_form()
+    rng = np.random.default_rng(13)
+    columns = {
+        name: np.rint(2 ** rng.uniform(0, np.log2(most), POINTS)).astype(np.int64)
+        for name, most in (("N", 2**20), ("d", 1024), ("heads", 1024), ("M", 2**30))
+    }
+    near = rng.random(POINTS) < 0.5  # M from d²/8 to 8d², where the bound bends
+    bent = np.rint(columns["d"] ** 2 * 2 ** rng.uniform(-3, 3, POINTS)).astype(np.int64)
+    columns["M"] = np.where(near, np.maximum(1, bent), columns["M"])
+    sizes = {name: columns[name] for name in ("N", "d", "heads")}
+    points = [{name: int(v[k]) for name, v in columns.items()} for k in range(POINTS)]
+    names = list(own["bounds"])
+    places = [own["bounds"][name][x] for name in names for x in ("applies", "words")]
+    ask = asker(tmp_path / "formulas.mjs", "src/engine/formulas.cli.ts")
+    (found,) = ask([{"entries": own["entries"], "places": places, "points": points}])
+    told = np.array(found, dtype=float)
+    for k, name in enumerate(names):
+        applies = BOUNDS[name].where(form, sizes, columns["M"])
+        assert (told[:, 2 * k].astype(bool) == applies).all(), name
+        words = BOUNDS[name].curve(form, **{x: v[applies] for x, v in columns.items()})
+        mine = told[applies, 2 * k + 1]
+        # Of all functions only a logarithm may differ in its last bit.
+        exact = name != "any-matmul-binary"
+        assert np.array_equal(mine, words) if exact else mine == pytest.approx(words, rel=1e-12)
+
+
+def test_points_marks_and_the_largest_m(tmp_path: Path) -> None:
+    own = slope.own_data()
+    places = [*own["points"], *(x["M"] for x in own["marks"]), own["most"]]
+    ask = asker(tmp_path / "formulas.mjs", "src/engine/formulas.cli.ts")
+    sizes = [{"N": p.N, "d": p.d, "heads": 1, "M": 1} for p in slope.PRESETS]
+    (found,) = ask([{"entries": own["entries"], "places": places, "points": sizes}])
+    for p, values in zip(slope.PRESETS, found, strict=True):
+        d2, Nd = p.d**2, p.N * p.d
+        halves = [d2 // 4, d2 // 2, d2 - 1, d2, d2 + 1, 2 * d2, 4 * d2, Nd // 2, Nd, 2 * Nd]
+        assert values == [*halves, d2, 4 * d2, Nd, 4 * Nd]
+
+
+def test_every_sign_is_numpys(tmp_path: Path) -> None:
+    """Of halves, signs and infinities, too."""
+    table = Formulas()
+    x, y = table.name("x"), table.name("y")
+    made = [
+        x + y, x - y, x * y, x / y, x // y, -x, x**2, x**3, np.minimum(x, y), np.maximum(x, y),
+        np.sqrt(abs_ := np.abs(x)), np.log2(abs_ + 1), np.floor(x), np.ceil(x), np.rint(x),
+        x < y, x <= y, x > y, x >= y, x == y, (x < 1) & (y < 1), (x < 1) | (y < 1),
+        np.where(x < y, x, np.inf), np.where(x < y, -np.inf, y), np.clip(x, -1.0, 1.0),
+        np.interp(x, [-1.0, 0.0, 2.0], [3.0, 5.0, -1.0]),
+    ]  # fmt: skip
+    values = [-2.5, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.5, 3.0]
+    points = [{"x": a, "y": b} for a in values for b in values if b]
+    ask = asker(tmp_path / "formulas.mjs", "src/engine/formulas.cli.ts")
+    places = [one.place for one in made]
+    (found,) = ask([{"entries": table.entries, "places": places, "points": points}])
+    for point, told in zip(points, found, strict=True):
+        a, b = np.float64(point["x"]), np.float64(point["y"])
+        want = [
+            a + b, a - b, a * b, a / b, a // b, -a, a**2, a**3, min(a, b), max(a, b),
+            np.sqrt(abs(a)), np.log2(abs(a) + 1), np.floor(a), np.ceil(a), np.rint(a),
+            a < b, a <= b, a > b, a >= b, a == b, a < 1 and b < 1, a < 1 or b < 1,
+            a if a < b else None, None if a < b else b, np.clip(a, -1, 1),
+            np.interp(a, [-1, 0, 2], [3, 5, -1]),
+        ]  # fmt: skip
+        for one, right in zip(told, want, strict=True):
+            # JSON has no infinity.
+            assert one is right is None or one == pytest.approx(float(right), rel=1e-15, abs=0)
