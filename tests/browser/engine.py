@@ -108,12 +108,18 @@ class Engine(Node):
         return self.send(*asks, answers=len(questions))
 
 
-def speed(engine: Engine, N: int, d: int, M: int) -> Iterator[dict[str, Any]]:
-    """Milliseconds of each question about every dense schedule of attention, at its best tiles."""
+def speed(engine: Engine, N: int, d: int, M: int, **seen: Any) -> Iterator[dict[str, Any]]:
+    """Milliseconds of each question about every schedule of attention, at its best tiles.
+
+    Args:
+        seen: a mask, as options of the problem.
+    """
     for algorithm in iosim.all_algorithms("attention"):
         options = {"N_k": {"N_k": N}, "kv_heads": {"kv_heads": 1}}
         given = {k: v for x in algorithm.needs for k, v in options[x].items()}
-        problem = iosim.Attention(N, d, **given)
+        problem = iosim.Attention(N, d, **given, **seen)
+        if not algorithm.supports(problem):
+            continue
         program = algorithm.program_for(problem)
         (best,) = engine.ask(program, "best", sizes=problem.sizes, M=M)
         if "tiles" not in best["is"]:
@@ -128,9 +134,11 @@ def _main() -> None:
     """Print what every question takes."""
     with tempfile.TemporaryDirectory() as folder:
         engine = Engine(build(Path(folder) / "cli.mjs"))
-        for N, d, M in itertools.product((4096, 65536), (64, 128), (300, 2**14, 2**18)):
-            print(f"N = {N}, d = {d}, M = {M}: ms; events of a walk by the million in a second")
-            for row in speed(engine, N, d, M):
+        sizes = itertools.product((4096, 65536), (64, 128), (300, 2**14, 2**18))
+        for (N, d, M), causal in itertools.product(sizes, (False, True)):
+            mask = ", causal" if causal else ""
+            print(f"N = {N}, d = {d}, M = {M}{mask}: ms; events of a walk by the million in a s")
+            for row in speed(engine, N, d, M, causal=causal):
                 told = "  ".join(f"{k} {row[k]:8.3f}" for k in ("bind", "count", "peak", "best"))
                 rate = row["events"] / row["walk"] / 1000
                 print(f"  {row['schedule']:<15} {told}  walk {rate:6.2f}")

@@ -260,10 +260,11 @@ def test_masks_that_do_not_fit(engine: Engine) -> None:
 
 
 @pytest.mark.timed
-def test_fast_enough(engine: Engine) -> None:
+@pytest.mark.parametrize("seen", [{}, {"causal": True}, {"window": (512, 64)}], ids=str)
+def test_fast_enough(engine: Engine, seen: dict[str, Any]) -> None:
     """A frame is 33 ms and a slider is answered within 100; measured are fractions of these."""
     for M in (300, 2**14, 2**18):
-        for row in speed(engine, 4096, 64, M):
+        for row in speed(engine, 4096, 64, M, **seen):
             assert row["count"] + row["peak"] < 1, row
             assert row["bind"] < 2, row
             assert row["best"] < 50, row

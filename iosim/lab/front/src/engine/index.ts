@@ -6,7 +6,7 @@ export { count, peak, total } from "./closed";
 export { InputError, ProgramError } from "./errors";
 export { evaluate, type Entry } from "./formulas";
 export { plane, type Plane } from "./plane";
-export { best, bestSteps, searchable, smallest, type Tiling } from "./search";
+export { best, bestSteps, searchable, smallest, type Steps, type Tiling } from "./search";
 export type * from "./types";
 export { UNKNOWN, walk, type Event, type Operation, type Reserve, type Transfer, type Turn } from "./walk";
 export type { Range } from "./space";

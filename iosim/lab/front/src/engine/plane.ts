@@ -14,7 +14,7 @@ export interface Plane {
 
 /**
  * An instance with two of its tiles free; they are to lie inside their axes.
- * ProgramError where words follow edges of tiles, or lengths of axes follow tiles.
+ * ProgramError where blocks are marked, or lengths of axes follow tiles.
  */
 export function plane({ program, env }: Instance, x: string, y: string): Plane {
   if (!searchable(program) || program.tree.derived?.length) {

@@ -1,7 +1,7 @@
 // Where a prediction is typed or chosen, and what is said of it.
 import { useState } from "preact/hooks";
 import { InputError, type Env } from "../engine";
-import { parseWhole, useName } from "../ui";
+import { parseWhole, TextField, useName } from "../ui";
 import { Unreadable } from "./formula";
 import { judgeChoice, judgeFormula, judgeNumber, judgeTiles, type Programs } from "./judge";
 import type { Progress } from "./panel";
@@ -76,26 +76,18 @@ interface FieldProps {
   type: (field: string, text: string) => void;
 }
 
+// Anything may be sent: what is wrong with it is said when it is checked.
 function Typed({ wrong, typed, type, field, label, unit, wide }: FieldProps & { field: string; label: string; unit?: string; wide?: boolean }) {
-  const name = useName();
-  const message = wrong && wrong.field === field ? wrong.message : undefined;
   return (
-    <div class="field">
-      <label for={name}>{label}</label>
-      <input
-        id={name}
-        type="text"
-        autocomplete="off"
-        spellcheck={false}
-        style={{ width: wide ? "20em" : "7em" }}
-        value={typed[field] ?? ""}
-        aria-invalid={message !== undefined}
-        aria-describedby={message ? `${name}-says` : undefined}
-        onInput={(e) => type(field, e.currentTarget.value)}
-      />
-      {unit && <span class="hint">{unit}</span>}
-      <span id={`${name}-says`} class="wrong" role={message ? "alert" : undefined}>{message}</span>
-    </div>
+    <TextField
+      label={label}
+      value={typed[field] ?? ""}
+      check={() => undefined}
+      wrong={wrong && wrong.field === field ? wrong.message : undefined}
+      hint={unit}
+      width={wide ? "20em" : "7em"}
+      onChange={(text) => type(field, text)}
+    />
   );
 }
 

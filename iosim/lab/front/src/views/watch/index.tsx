@@ -5,6 +5,7 @@ import type { View, ViewProps } from "../../types";
 import { say, useClock, useMedia } from "../../ui";
 import { unpack, type WatchData } from "./data";
 import { Fields } from "./fields";
+import { ended, type Found } from "./searching";
 import { asked, isWrong, read, tilesText, World, type Read, type Side, type Tried, type Wrong } from "./setup";
 import { nowText, Stage } from "./stage";
 import { useTheme } from "./theme";
@@ -164,20 +165,23 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
   );
 }
 
-// In a notebook Python is asked for tiles that no search here proves.
+// Searches that have not ended go on beside the view; in a notebook Python is asked first.
 function useLearned(world: World, given: Read) {
   const python = useAsk();
   const [count, setCount] = useState(0);
   const ask = (sides: readonly Side[]) => {
     let here = true;
-    for (const side of sides.filter((x) => !x.exact && x.limit === x.timeline.steps)) {
-      python?.("tiles", asked(world.data, side, given.choice)).then(
-        (found) => {
-          world.learn(side.schedule, given.choice, (found as { tiles: Record<string, number> }).tiles);
-          if (here) setCount((n) => n + 1);
-        },
-        () => undefined, // the tiles that are shown stay
-      );
+    for (const side of sides) {
+      const { search } = side;
+      if (!search) continue;
+      const searched = () => ended(search, () => here);
+      const fits = side.limit === side.timeline.steps;
+      const found = python && fits
+        ? python("tiles", asked(world.data, side, given.choice)).then((x) => x as Found, searched) : searched();
+      void found.then((x) => {
+        if (x) world.learn(side.schedule, given.choice, x);
+        if (x && here) setCount((n) => n + 1);
+      });
     }
     return () => {
       here = false;

@@ -1,6 +1,6 @@
-// Tiles for programs whose best tiles no search here proves: those under a mask.  From the tiles of
-// the same schedule without a mask each tile in turn is tried at other values, while another one
-// takes what that leaves of M.
+// Tiles of few words, at once: those that are shown while the search for the fewest goes on, and with
+// a block mask of one's own, for which there is none.  From some tiles each one in turn is tried at
+// other values, while another one takes what that leaves of M.
 import { bind, peak, total, type BlockMask, type Env, type ProgramData } from "../../engine";
 
 const ASKS = 600; // of the closed form, divided by the tiles that each one is over: some milliseconds

@@ -1,11 +1,14 @@
 // From what is typed to what is watched: the form, the sizes, the tiles, and what is wrong with them.
-import { best, bind, peak, searchable, type BlockMask, type Env, type Instance, type ProgramData } from "../../engine";
+import { best, bind, peak, searchable, type BlockMask, type Env, type Instance, type ProgramData, type Steps } from "../../engine";
 import type { LabData, Params } from "../../types";
 import { parseWhole, say } from "../../ui";
 import { masksOf, readBlocks, tilesFor, type Rows } from "./blocks";
 import { nearby } from "./near";
 import { programOf, valueOf, type Form, type Schedule, type WatchData } from "./data";
+import { fewest, within, type Found } from "./searching";
 import { MOST_STEPS, Timeline } from "./timeline";
+
+const AT_ONCE_MS = 30; // a search that takes longer goes on beside the view
 
 export interface Choice {
   typed: Env; // every number, whether it is in use or not
@@ -23,7 +26,7 @@ export interface Side {
   tiles: Env;
   how: string; // how the tiles were chosen
   marked: boolean; // whether a pattern of blocks is chosen in the view
-  exact: boolean; // whether no other tiles move fewer words, or they are one's own
+  search: Steps<Found> | null; // for the fewest words, where it has not ended
   instance: Instance;
   timeline: Timeline;
   M: number;
@@ -39,9 +42,11 @@ export const isWrong = (x: Tried): x is { wrong: Wrong } => "wrong" in x;
 
 export class World {
   private readonly sides = new Map<string, Tried>();
-  private readonly learned = new Map<string, Env>();
+  private readonly learned = new Map<string, Found>();
 
-  constructor(readonly data: WatchData, readonly lab: LabData, readonly packed: readonly ProgramData[]) {}
+  constructor(
+    readonly data: WatchData, readonly lab: LabData, readonly packed: readonly ProgramData[], private readonly atOnce = AT_ONCE_MS,
+  ) {}
 
   schedule(name: string): Schedule | undefined {
     return this.data.schedules.find((x) => x.name === name);
@@ -80,10 +85,10 @@ export class World {
     return made;
   }
 
-  // Tiles that Python found.
-  learn(schedule: Schedule, choice: Choice, tiles: Env): void {
+  // What a search found in the end, or Python.
+  learn(schedule: Schedule, choice: Choice, found: Found): void {
     const key = keyOf(schedule, choice, null);
-    this.learned.set(key, tiles);
+    this.learned.set(key, found);
     this.sides.delete(key);
   }
 
@@ -111,8 +116,9 @@ export class World {
     const learned = this.learned.get(keyOf(schedule, choice, null));
     const marked = Object.keys(program.masks).length > 0 && !this.data.start.blocks;
     try {
-      const found = own ?? learned ?? (marked ? this.blocked(program, sizes, M, choice.blocks) : this.tiles(schedule, form, program, sizes, M));
-      const tiles = "smallest" in found ? (found.tiles as Env) : (found as Env);
+      const found: Found & { search?: Steps<Found> } = own ? { tiles: own }
+        : learned ?? (marked ? this.blocked(program, sizes, M, choice.blocks) : this.tiles(schedule, form, program, sizes, M));
+      const { tiles, search = null } = found;
       const masks = this.masks(program, sizes, tiles, choice.blocks);
       if (typeof masks === "string") return wrong("blocks", masks);
       const instance = bind(program, sizes, tiles, masks);
@@ -120,12 +126,12 @@ export class World {
       if (!(timeline.steps <= MOST_STEPS))
         return wrong("N", `${schedule.name} has more than 2^52 steps here: choose smaller sizes`);
       const held = Number(peak(instance));
-      const smallest = "smallest" in found ? Number(found.smallest) : held;
+      const { smallest = held } = found;
       const over = held > M ? timeline.overflow(M) : 0;
-      const exact = searchable(program) || learned !== undefined || marked;
-      const how = own ? "your own" : marked ? "for the blocks" : exact ? "fewest words" : "few words, by trying";
+      const how = own ? "your own" : marked ? "for the blocks" : search ? "few words, while the fewest are searched"
+        : searchable(program) ? "fewest words" : "few words, by trying";
       return { side: {
-        schedule, program, form, more: givenOf(schedule, form).filter((x) => !choice.options.has(x) && !schedule.needs.includes(x)), sizes, tiles, how, marked, exact: own !== null || exact, instance, timeline, M, peak: held, smallest,
+        schedule, program, form, more: givenOf(schedule, form).filter((x) => !choice.options.has(x) && !schedule.needs.includes(x)), sizes, tiles, how, marked, search, instance, timeline, M, peak: held, smallest,
         limit: over > 0 ? over : timeline.steps,
       } };
     } catch (error) {
@@ -140,7 +146,7 @@ export class World {
   }
 
   // Tiles that make the blocks of a pattern, or halves of them until they fit.
-  private blocked(program: ProgramData, sizes: Env, M: number, pattern: Rows): Env | { smallest: number; tiles: Env } {
+  private blocked(program: ProgramData, sizes: Env, M: number, pattern: Rows): Found {
     const tiles = tilesFor(program, sizes, pattern);
     let held = Infinity;
     for (let last = tiles; ; ) {
@@ -148,29 +154,33 @@ export class World {
       if (typeof masks === "string") return { smallest: held, tiles: last };
       held = Number(peak(bind(program, sizes, tiles, masks)));
       const largest = Object.keys(tiles).reduce((a, b) => (tiles[b]! > tiles[a]! ? b : a));
-      if (held <= M) return tiles;
+      if (held <= M) return { tiles };
       if (tiles[largest] === 1) return { smallest: held, tiles };
       last = { ...tiles };
       tiles[largest] = Math.ceil(tiles[largest]! / 2);
     }
   }
 
-  // The best tiles; if none fit, those of the least M for which some do.
-  private tiles(schedule: Schedule, form: Form, program: ProgramData, sizes: Env, M: number): Env | { smallest: number; tiles: Env } {
-    if (searchable(program)) return searched(program, sizes, M);
+  // The best tiles; where the search for them takes long, some that are near the best ones, and the search.
+  private tiles(schedule: Schedule, form: Form, program: ProgramData, sizes: Env, M: number): Found & { search?: Steps<Found> } {
+    if (!searchable(program)) return this.near(schedule, form, program, sizes, M);
+    const search = fewest(program, sizes, M);
+    return within(search, this.atOnce) ?? { ...this.near(schedule, form, program, sizes, M), search };
+  }
+
+  private near(schedule: Schedule, form: Form, program: ProgramData, sizes: Env, M: number): Found {
     const masks = this.data.start.blocks ?? {};
-    const least = leastTiles(program);
+    const least = Object.fromEntries(program.tree.params.map((p) => [p.name, p.least]));
     const held = Number(peak(bind(program, sizes, least, masks)));
     if (held > M) return { smallest: held, tiles: least };
     const plain = this.unmasked(schedule, form);
     const dense = plain && programOf(plain, this.packed, this.lab);
-    if (!dense || !searchable(dense)) return nearby(program, sizes, least, M, masks);
+    if (!dense || dense === program || !searchable(dense)) return { tiles: nearby(program, sizes, least, M, masks) };
     const found = best(dense, Object.fromEntries(dense.sizes.map((x) => [x, sizes[x]!])), M);
     const from = "smallest" in found ? least : found.tiles;
     const mine = program.tree.params.map((p) => [p.name, from[p.name] ?? p.least]);
-    return nearby(program, sizes, Object.fromEntries(mine), M, masks);
+    return { tiles: nearby(program, sizes, Object.fromEntries(mine), M, masks) };
   }
-
 
   private unmasked(schedule: Schedule, form: Form): Form | undefined {
     const sizes = givenOf(schedule, form).filter((x) => this.data.options[x]?.kind === "size");
@@ -201,17 +211,6 @@ export function asked(data: WatchData, side: Side, choice: Choice): Record<strin
 function wrong(field: string, message: string): Tried {
   return { wrong: { field, message } };
 }
-
-function searched(program: ProgramData, sizes: Env, M: number): Env | { smallest: number; tiles: Env } {
-  if (!searchable(program)) return leastTiles(program);
-  const found = best(program, sizes, M);
-  if (!("smallest" in found)) return found.tiles;
-  const least = best(program, sizes, found.smallest);
-  return { smallest: found.smallest, tiles: "smallest" in least ? leastTiles(program) : least.tiles };
-}
-
-const leastTiles = (program: ProgramData): Env =>
-  Object.fromEntries(program.tree.params.map((p) => [p.name, p.least]));
 
 // -- what a link says ----------------------------------------------------------------------------
 
