@@ -1,0 +1,119 @@
+"""Traces in files: our own format, libCacheSim's oracleGeneral, and plain CSV; both ways.
+
+Streams are written and read chunk by chunk.  A file is written under another name and takes its own
+when it is whole, so that a run that is interrupted leaves none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import uuid
+from pathlib import Path
+
+from iosim.cache.files._form import TraceForm, cannot
+from iosim.cache.stream import CHUNK, Stream
+from iosim.errors import InputError, closest
+from iosim.problem import check_size
+
+__all__ = ["FORMATS", "TraceForm", "read_trace", "trace_form", "write_trace"]
+
+# Name → module.  What a path ends in says which one it is, unless one is asked for by name.
+FORMATS: dict[str, str] = {
+    "iosim": "iosim.cache.files.own",
+    "oracleGeneral": "iosim.cache.files.oracle_general",
+    "csv": "iosim.cache.files.plain",
+}
+
+
+def trace_form(name: str) -> TraceForm:
+    """A registered format, or InputError with the closest name."""
+    if name not in FORMATS:
+        raise InputError(f"unknown format of traces {name!r}: {closest(name, FORMATS)}")
+    found = importlib.import_module(FORMATS[name]).FORM
+    assert isinstance(found, TraceForm)
+    return found
+
+
+def write_trace(stream: Stream, path: str | Path, *, form: str | None = None) -> None:
+    """Write a stream to a file, which appears when it is whole and replaces what was there.
+
+    Args:
+        stream: any.
+        path: its end says the format: .iosim, .oracleGeneral (or .bin), .csv.
+        form: the format's name, whatever the path ends in.
+
+    Raises InputError for a path that tells no format, and one that can't be written.
+    """
+    path = Path(path)
+    chosen = trace_form(form) if form else _of_path(path)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.part")
+    try:
+        if path.is_dir():
+            raise InputError(f"cannot write {str(path)!r}: it is a folder; name a file in it")
+        chosen.write(stream, part)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise cannot("write", path, error) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_trace(
+    path: str | Path, *, form: str | None = None, line_words: int = 1, chunk: int = CHUNK
+) -> Stream:
+    """The stream that a file holds; the file is read again each time it is iterated.
+
+    Addresses of a foreign trace that are far apart are numbered anew, from 0 on in their order,
+    since a cache keeps arrays over addresses; neighbours are then no longer known, so that lines
+    are to be asked for here.  All that is kept meanwhile is the distinct addresses.
+
+    Args:
+        path: a file.
+        form: the format's name, whatever the path ends in.
+        line_words: of a foreign trace, how many neighbouring addresses are one; the stream's unit
+            is then a line.
+        chunk: accesses in one chunk.
+
+    Raises InputError for a path that tells no format, and a file that is damaged, cut short or
+    foreign, here or when the stream comes to the record: its line has the record's number.
+    """
+    path = Path(path)
+    check_size("line_words", line_words)
+    check_size("chunk", chunk)
+    chosen = trace_form(form) if form else None
+    try:
+        if not path.is_file():
+            what = "it is no file" if path.exists() else "there is no such file"
+            raise InputError(f"cannot read {str(path)!r}: {what}")
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        raise cannot("read", path, error) from error
+    own = trace_form("iosim")
+    if chosen is None and start.startswith(own.magic):
+        chosen = own
+    chosen = chosen or _of_path(path)
+    if chosen is not own:
+        for magic, what in _FOREIGN.items() | {(own.magic, "a trace of iosim's own format")}:
+            if start.startswith(magic):
+                raise InputError(f"{path}: record 0 begins {what}, which is no {chosen.name}")
+    return chosen.read(path, line_words, chunk)
+
+
+_FOREIGN = {
+    b"\x28\xb5\x2f\xfd": "a file that zstd compressed (unpack it: zstd -d)",
+    b"\x1f\x8b": "a file that gzip compressed (unpack it: gunzip)",
+    b"\xfd7zXZ\x00": "a file that xz compressed (unpack it: xz -d)",
+}
+
+
+def _of_path(path: Path) -> TraceForm:
+    forms = [trace_form(name) for name in FORMATS]
+    for form in forms:
+        if path.name.lower().endswith(tuple(end.lower() for end in form.ends)):
+            return form
+    ends = ", ".join(end for form in forms for end in form.ends)
+    raise InputError(f"{str(path)!r} tells no format of traces: let it end in {ends}, or name one")
