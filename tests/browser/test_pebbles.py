@@ -456,7 +456,7 @@ def test_by_touch_on_a_phone(open_view: Callable[..., Page]) -> None:
     vertex(page, "P[0,0,0]").tap()
     vertex(page, "P[0,0,0]").tap()  # once more: what is likely
     assert str(vertex(page, "P[0,0,0]").get_attribute("aria-label")).startswith(
-        "P[0,0,0]; red pebble"
+        "P0,0,0; red pebble"
     )
     small = page.evaluate(
         "[...document.querySelectorAll('.vertex .touch')]"

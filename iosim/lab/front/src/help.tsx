@@ -23,7 +23,8 @@ export function Help({ dialog, view, views, keysOn, setKeysOn, version }: HelpPr
   ];
   return (
     <dialog ref={dialog} class="help" aria-label="Help">
-      <h2>Help</h2>
+      {/* The first to have the focus, so that the panel opens at its beginning. */}
+      <h2 tabIndex={-1} autoFocus>Help</h2>
       <p>
         Every control has a name and is reached with Tab. What the controls say is in the page's
         address: copy it to give a view and its state to others. A file that <code>iosim lab</code>{" "}

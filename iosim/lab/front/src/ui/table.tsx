@@ -15,7 +15,7 @@ export function Table({ caption, columns, rows, current }: TableProps) {
   return (
     <div class="scroll" role="region" aria-label={caption} tabIndex={0}>
       <table>
-        <caption>{caption}</caption>
+        <caption><span>{caption}</span></caption>
         <thead>
           <tr>{columns.map((x) => (x.trim() ? <th key={x} scope="col">{x}</th> : <td key={x} />))}</tr>
         </thead>

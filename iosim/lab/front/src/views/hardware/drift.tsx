@@ -77,7 +77,7 @@ export function Drift({ data, params, setParams }: DriftProps) {
           value={String(set.recorded)}
           options={[
             { value: "0", label: "drawn from a seed" },
-            ...drift.sweeps.map((x, k) => ({ value: String(k + 1), label: `as recorded, ${runName(runs[x.run]!, data)}, ${stages(runs[x.run]!)}` })),
+            ...drift.sweeps.map((x, k) => ({ value: String(k + 1), label: `as recorded: ${brief(runs[x.run]!, data)}, N ${say(Number(runs[x.run]!.told.N))}, ${stages(runs[x.run]!)}` })),
           ]}
           onChange={(x) => {
             const to = drift.sweeps[Number(x) - 1];
@@ -200,8 +200,8 @@ const stages = ({ told }: RecordedRun) => `${told.stages} stage${told.stages ===
 
 function runName(run: RecordedRun, data: HardwareData): string {
   const { told, every } = run;
-  const how = every ? `in step, k ${every}` : "plain";
-  return `${brief(run, data)}: N ${say(Number(told.N))}, d ${told.d}, B_r ${told.B_r}, ${told.programs} programs, ${how}`;
+  const how = every ? `, in step, k ${every}` : "";
+  return `${brief(run, data)}: N ${say(Number(told.N))}, d ${told.d}, B_r ${told.B_r}, ${told.programs} programs${how}`;
 }
 
 function Seen({ seen, data }: { seen: readonly RecordedRun[]; data: HardwareData }) {

@@ -22,7 +22,7 @@ export function Growth({ play, frame, bytes, inStep, seen, name }: GrowthProps) 
   const top = 1.1 * Math.max(own, ...measured.filter((x) => x < 2.5 * own));
   return (
     <>
-    <Figure label={`DRAM bytes read over time: ${gb(read[frame]!)} by now`} ratio={0.3} least={200} most={280} margin={{ left: 76, right: 128, top: 10, bottom: 30 }}>
+    <Figure label={`DRAM bytes read over time: ${gb(read[frame]!)} by now`} ratio={0.3} least={200} most={280} margin={{ left: 76, right: 136, top: 10, bottom: 30 }}>
       {(box) => {
         const x = scaleLinear([0, play.count], [box.left, box.right]);
         const y = scaleLinear([0, top], [box.bottom, box.top]);
@@ -31,15 +31,16 @@ export function Growth({ play, frame, bytes, inStep, seen, name }: GrowthProps) 
         return (
           <>
             <AxisX scale={x} box={box} label="" ticks={[]} />
-            <AxisY scale={y} box={box} label="L2↔DRAM" format={(v) => `${v / 1e9} GB`} count={4} />
+            <AxisY scale={y} box={box} label="bytes at L2↔DRAM" format={(v) => `${v / 1e9} GB`} count={4} />
             <line x1={x(0)} y1={y(0)} x2={x(play.count)} y2={y(inStep)} stroke="var(--t-Q)" stroke-width={2} stroke-dasharray="7 4" />
             {spaced(seen, (v) => Math.max(y(v), box.top + 8)).map(({ run, at, to }) => (
               <g key={run.at} font-size={13} fill="var(--fg)">
                 <path d={`M${box.right + 2},${at}l10,-5v10z`} fill="var(--t-V)" />
-                <text x={box.right + 16} y={to} dy="0.32em">
+                {to > at && <path d={`M${box.right + 12},${at}L${box.right + 21},${to}`} fill="none" stroke="var(--muted)" />}
+                <text x={box.right + 24} y={to} dy="0.32em">
                   {Number(run.told.measured) > top ? "↑ " : ""}{gb(Number(run.told.measured))}
                 </text>
-                <text x={box.right + 16} y={to + 15} dy="0.32em" fill="var(--muted)">{name(run)}</text>
+                <text x={box.right + 24} y={to + 15} dy="0.32em" fill="var(--muted)">{name(run)}</text>
               </g>
             ))}
             <path d={line(read, read.length - 1)} fill="none" stroke="var(--t-K)" stroke-opacity={0.35} stroke-width={2} />

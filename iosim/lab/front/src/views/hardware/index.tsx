@@ -23,6 +23,6 @@ function Hardware({ data, params, setParams }: ViewProps<HardwareData>) {
 export const view: View<HardwareData> = {
   id: "hardware",
   title: "Hardware",
-  says: "What GPUs counted, beside the model: at SM↔L2 to the byte; at L2↔DRAM as long as programs stay in step.",
+  says: "Counters beside the model: equal at SM↔L2; at L2↔DRAM where programs stay in step.",
   Component: Hardware,
 };

@@ -125,20 +125,23 @@ function Vertex({ graph, rules, at, v, r, marks }: { graph: Graph; rules: Rules;
   const letters = [...new Set(moves.map((m) => KEY[m.kind]))].join(" ");
   return (
     <>
-      <circle class="touch" r={Math.max(r + 4, 22)} />
-      {marks?.part.has(v) && <circle class="part" r={r + 6} />}
-      {ready && <circle class="ready" r={r + 3} />}
-      <circle class="rim" r={r} />
-      {graph.outputs.has(v) && <circle class="rim inner" r={r - 3.5} />}
-      {red && <Red x={blue ? -0.4 * r : 0} size={blue ? 0.5 * r : 0.68 * r} />}
-      {blue && <Blue x={red ? 0.44 * r : 0} size={red ? 0.46 * r : 0.6 * r} />}
-      {!red && !blue && operands > 0 && complete(graph, at, v) && <text class="gone" dy="0.34em">✓</text>}
-      {inside > 0 && inside < operands && <text class="terms" y={-r - 5}>{`${inside} of ${operands}`}</text>}
-      {marks?.dominator.has(v) && <Tag x={-r} y={-r + 2} text="D" />}
-      {marks?.minimum.has(v) && <Tag x={-r} y={r - 4} text="m" />}
-      {number !== undefined && <Tag x={r} y={-r + 2} text={String(number)} round={number} />}
+      {/* What is drawn is said in words by the vertex's label; its name is read as it stands. */}
+      <g aria-hidden="true">
+        <circle class="touch" r={Math.max(r + 4, 22)} />
+        {marks?.part.has(v) && <circle class="part" r={r + 6} />}
+        {ready && <circle class="ready" r={r + 3} />}
+        <circle class="rim" r={r} />
+        {graph.outputs.has(v) && <circle class="rim inner" r={r - 3.5} />}
+        {red && <Red x={blue ? -0.4 * r : 0} size={blue ? 0.5 * r : 0.68 * r} />}
+        {blue && <Blue x={red ? 0.44 * r : 0} size={red ? 0.46 * r : 0.6 * r} />}
+        {!red && !blue && operands > 0 && complete(graph, at, v) && <text class="gone" dy="0.34em">✓</text>}
+        {inside > 0 && inside < operands && <text class="terms" y={-r - 5}>{`${inside} of ${operands}`}</text>}
+        {marks?.dominator.has(v) && <Tag x={-r} y={-r + 2} text="D" />}
+        {marks?.minimum.has(v) && <Tag x={-r} y={r - 4} text="m" />}
+        {number !== undefined && <Tag x={r} y={-r + 2} text={String(number)} round={number} />}
+      </g>
       <NameInSvg name={v} class="name" y={r + 14} style={{ fontSize: `${Math.max(11, Math.min(14, r * 0.62))}px` }} />
-      <text class="letters" y={r + 28}>{letters}</text>
+      <text class="letters" aria-hidden="true" y={r + 28}>{letters}</text>
     </>
   );
 }

@@ -112,7 +112,7 @@ function whole(text: string | undefined, min: number, max: number): number | und
 export const view: View<PebblesData> = {
   id: "pebbles",
   title: "Pebbles",
-  says: "The red-blue pebble game: compute the graph with M red pebbles, and move as few words as you can.",
+  says: "The red-blue pebble game: compute a graph with M red pebbles and few transfers.",
   Component: Pebbles,
   keys: [
     ["arrows", "go from vertex to vertex"],
@@ -121,7 +121,7 @@ export const view: View<PebblesData> = {
     ["Enter", "the move that one likely wants"],
     ["U, R", "undo, redo"],
     ["H", "hint"],
-    ["in a drawing: N, Enter, Delete", "new vertex, begin and end an edge, remove a vertex"],
-    ["in a drawing: Shift and arrows", "move a vertex"],
+    ["N, Enter, Delete", "in a drawing: new vertex, begin and end an edge, remove a vertex"],
+    ["Shift and arrows", "in a drawing: move a vertex"],
   ],
 };

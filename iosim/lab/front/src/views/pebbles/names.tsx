@@ -6,6 +6,12 @@ export function parts(name: string): { stem: string; index: string } {
   return found ? { stem: found[1]! + found[3]!, index: found[2]! } : { stem: name, index: "" };
 }
 
+// A name as it is drawn, in words for those who hear it or say it.
+export function asDrawn(name: string): string {
+  const { stem, index } = parts(name);
+  return stem + index;
+}
+
 export function NameInSvg({ name, ...rest }: { name: string } & Record<string, unknown>) {
   const { stem, index } = parts(name);
   return (
@@ -23,13 +29,13 @@ export function inWords(graph: Graph, rules: Rules, at: Position, v: string): st
   const operands = graph.preds.get(v)!;
   const pebbles = [at.red.has(v) && "red pebble", at.blue.has(v) && "blue pebble"].filter(Boolean);
   const inside = at.terms.get(v)?.size ?? 0;
-  const moves = legal(graph, rules, at, v).map((m) => (m.term ? `add ${m.term}` : m.kind));
+  const moves = legal(graph, rules, at, v).map((m) => (m.term ? `add ${asDrawn(m.term)}` : m.kind));
   return [
-    operands.length ? (graph.outputs.has(v) ? `${v}, output` : v) : `${v}, input`,
+    operands.length ? (graph.outputs.has(v) ? `${asDrawn(v)}, output` : asDrawn(v)) : `${asDrawn(v)}, input`,
     pebbles.join(" and ") || "no pebble",
     !pebbles.length && operands.length && complete(graph, at, v) && "was computed",
     inside > 0 && inside < operands.length && `${inside} of ${operands.length} terms in it`,
-    operands.length && `operands ${operands.join(" ")}`,
+    operands.length && `operands ${operands.map(asDrawn).join(" ")}`,
     moves.length ? `legal: ${moves.join(", ")}` : "no legal move",
   ].filter(Boolean).join("; ");
 }

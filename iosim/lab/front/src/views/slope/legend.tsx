@@ -37,6 +37,7 @@ export function LineToggles({ data, preset, klass, shown, onToggle }: TogglesPro
           <BoundToggle key={b.name} bound={b} on={shown.bounds.has(b.name)} onToggle={onToggle} says={`published: ${b.name}`} />
         ))}
         {Object.keys(preset.runs).length > 0 && <span class="hint">Signs are runs of the real schedules; lines are formulas.</span>}
+        <span class="hint">Class {klass}: {data.classes[klass]}.</span>
       </div>
       <details>
         <summary>Bounds one by one</summary>

@@ -23,7 +23,7 @@ export function SectionPlot({ section, grid, words }: SectionProps) {
         return (
           <>
             <AxisX scale={x} box={box} label={tile} ticks={powers(4, x, box.width / 60)} format={say} />
-            <AxisY scale={y} box={box} label="words" ticks={powers(10, y, 6)} format={tenTo} />
+            <AxisY scale={y} box={box} label="words, model" ticks={powers(10, y, 6)} format={tenTo} />
             <text class="tiles-beside" x={box.left + 4} y={14}>beside {beside}</text>
             <path class="tiles-section" d={path([...inside, ...edge])} />
             <path class="tiles-section beyond" d={path(beyond)} />

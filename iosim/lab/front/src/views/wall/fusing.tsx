@@ -177,7 +177,7 @@ interface KernelsProps {
 
 function Kernels({ rules, kernels, of, chosen, toggle, machine }: KernelsProps) {
   const fused = kernels.filter((k) => k.length > 1);
-  const columns = ["", "kernel", "bytes, L2↔DRAM", "saved", "FLOP/B", "least µs", "set by"];
+  const columns = ["", "kernel", "bytes, L2↔DRAM", "bytes saved", "FLOP/B", "least µs", "set by"];
   const small = kernels.some((k) => of(k).missing.length);
   return (
     <div class="wall-kernels">

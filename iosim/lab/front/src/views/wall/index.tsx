@@ -107,7 +107,7 @@ function spans(data: WallData, rules: Rules, layer: WallData["layers"][number]) 
 export const view: View<WallData> = {
   id: "wall",
   title: "The wall",
-  says: "Operators of a layer on a machine’s roofline: what falls under the ridge, and what fusing them saves. Bytes are those at L2↔DRAM.",
+  says: "A layer’s operators under a machine’s roof, and what fusing them saves at L2↔DRAM.",
   Component: Wall,
   keys: [
     ["Arrows, Home, End", "on the graph: to another edge"],

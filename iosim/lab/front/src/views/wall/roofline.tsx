@@ -132,7 +132,7 @@ function Plot({ box, items, machine, machines, of, range, time, marked, mark }: 
       <text class="wall-label strong" x={Math.min(ridge + 2, box.right - 140)} y={box.top - 8} id="wall-ridge" data-ridge={machine.ridge}>
         ridge {digits(machine.ridge)} FLOP/B
       </text>
-      <text class="wall-label" x={box.right - 4} y={y(speed(machine, "matrix units")!) - 8} text-anchor="end">
+      <text class="wall-label" x={box.right - 4} y={y(speed(machine, "matrix units")!) - 14} text-anchor="end">
         matrix units {short(speed(machine, "matrix units")!, "FLOP/s")}
       </text>
       {vector && !narrow && (

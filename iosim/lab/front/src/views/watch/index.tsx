@@ -16,7 +16,7 @@ import "./watch.css";
 export const view: View<WatchData> = {
   id: "watch",
   title: "Watch",
-  says: "A schedule step by step: what is loaded, what fast memory holds, what is stored. Words are the model's.",
+  says: "A schedule step by step: what it loads, holds and stores, in words of the model.",
   keys: [
     ["Space", "play or pause"],
     ["← →", "a step back or forward"],

@@ -50,7 +50,6 @@ function Matrix({ side, moment, panel, theme }: { side: Side; moment: Moment; pa
       <figcaption>
         <span class="sign" aria-hidden="true" style={{ color: colourOf(name) }}>{signOf(name)}</span>{" "}
         <strong>{name}</strong> <span class="shape">{shapeOf(panel)}</span>
-        {now.moving && <span class="way">{now.way === "load" ? "↓ load" : "↑ store"}</span>}
       </figcaption>
       <canvas
         ref={canvas}
@@ -60,8 +59,8 @@ function Matrix({ side, moment, panel, theme }: { side: Side; moment: Moment; pa
       />
       {lead && <p class="lead">{lead}</p>}
       <p class="amounts">
-        {loaded !== null && <Counter way="load" name={name} words={loaded} size={size} />}
-        {stored !== null && <Counter way="store" name={name} words={stored} size={size} />}
+        {loaded !== null && <Counter way="load" name={name} words={loaded} size={size} now={now.moving !== undefined && now.way === "load"} />}
+        {stored !== null && <Counter way="store" name={name} words={stored} size={size} now={now.moving !== undefined && now.way === "store"} />}
       </p>
     </figure>
   );
@@ -69,9 +68,10 @@ function Matrix({ side, moment, panel, theme }: { side: Side; moment: Moment; pa
 
 const TIMES = format(",.2~f");
 
-function Counter({ way, name, words, size }: { way: "load" | "store"; name: string; words: number; size: number }) {
+// What moves now is marked on its counter: a word more beside it would push the next matrix aside.
+function Counter({ way, name, words, size, now }: { way: "load" | "store"; name: string; words: number; size: number; now: boolean }) {
   return (
-    <span title={`words ${way === "load" ? "loaded" : "stored"}: ${TIMES(words / size)} times the tensor`}>
+    <span class={now ? "now-moved" : undefined} title={`words ${way === "load" ? "loaded" : "stored"}: ${TIMES(words / size)} times the tensor`}>
       {way === "load" ? "↓" : "↑"} <span data-counter={`${way} ${name}`}>{say(words)}</span>{" "}
       <span class="times">{TIMES(words / size)}×</span>
     </span>
