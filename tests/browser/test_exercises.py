@@ -205,6 +205,15 @@ def test_tiles_that_fit_and_tiles_that_are_best(node: Node, programs: Any) -> No
             assert verdict(node, programs, of("tiles", 1), tiles)["right"] is (fits and least)
 
 
+def test_tiles_fit_to_the_word(node: Node, programs: Any) -> None:
+    one, tiles = of("tiles", 0), {"B_r": 20, "B_c": 30}
+    sizes = iosim.Attention(1024, 64).sizes
+    held = iosim.peak(iosim.bind(iosim.algorithm("flash2").program, sizes, tiles))
+    for M in (held - 1, held):
+        room = one | {"fit": one["fit"] | {"M": M}}
+        assert verdict(node, programs, room, tiles)["right"] is (held == M)
+
+
 def test_which_schedule_wins(node: Node, programs: Any) -> None:
     one = of("slope", 0)
     (found,) = node.send({"exercise": one, "programs": programs, "typed": one["choices"][0]})
