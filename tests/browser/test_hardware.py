@@ -271,10 +271,10 @@ def test_recorded_runs_stand_beside_the_model(open_view: Any) -> None:
     for run in data["drift"]["runs"][::5]:
         row = rows(data["records"][run["record"]])[run["row"]]
         device = data["machines"][run["machine"]]["device"].split()[1]
-        how = f"in step, k {run['every']}" if run["every"] else "plain"
+        how = f", in step, k {run['every']}" if run["every"] else ""
         page.get_by_label("Shape of a record").select_option(
             label=f"{device}: N {row['N']:,}, d {row['d']}, B_r {row['B_r']}, "
-            f"{row['programs']} programs, {how}"
+            f"{row['programs']} programs{how}"
         )
         assert settled(page)["step"] == row["predicted"]
         table = page.get_by_role("region", name="Recorded runs of this shape").inner_text()
