@@ -7,6 +7,7 @@ node, in a parameter's least value, in a tensor's axes, in the bounds of a loop.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import fields, is_dataclass
@@ -46,16 +47,20 @@ def as_data(value: Any) -> Any:
     >>> as_data(Affine(3, (("N", 1),)))
     {'const': 3, 'terms': [['N', 1]], 'type': 'Affine'}
     """
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, tuple):
+        return [as_data(x) for x in value]
     if is_dataclass(value) and not isinstance(value, type):
         # What a program doesn't use is left out, so that its text stays when the language grows.
         told = {
             f.name: as_data(getattr(value, f.name))
-            for f in fields(value)
+            for f in _fields(type(value))
             if f.name not in _LATER or getattr(value, f.name) != f.default
         }
         return told | {"type": type(value).__name__}
-    if isinstance(value, tuple):
-        return [as_data(x) for x in value]
-    if value is None or isinstance(value, (str, int)):
-        return value
     raise TypeError(f"a program holds {value!r}, which has no canonical form: add one")
+
+
+# Asked for at every record of a program.
+_fields = functools.cache(fields)

@@ -34,7 +34,7 @@ LADDER = 161
 # Sizes that can be typed: the first value, the least and the most.
 FIELDS = {"N": (2048, 1, 2**20), "d": (64, 1, 1024), "heads": (1, 1, 1024)}
 # Into so many parts a range of M is cut where the crossover is looked for.
-PARTS = 16
+PARTS = 32
 
 
 @dataclass(frozen=True)

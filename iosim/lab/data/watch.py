@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import itertools
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +73,8 @@ MASKS: dict[str, tuple[str, ...]] = {
     "all columns": (), "causal": ("causal",), "causal window": ("causal", "left"),
     "window": ("left", "right"),
 }  # fmt: skip
-# Options for whose every set there is a program; others come with all sizes, or alone.
+# Options that have programs of their own, both and, but in a window, each; others come with all
+# sizes, or alone.
 EXACT = ("N_k", "kv_heads")
 # Blocks of a side of the block masks that can be chosen.
 SQUARE = 16
@@ -200,8 +200,8 @@ def _given(of: Algorithm) -> Iterable[tuple[str, ...]]:
     for mask in masks:
         sinks = ["sinks"] if "left" in mask and "sinks" in options else []
         turned = ["align"] if mask and "align" in options else []
-        extra = [x for x in EXACT if x in options]
-        some = [x for n in range(len(extra) + 1) for x in itertools.combinations(extra, n)]
+        extra = tuple(x for x in EXACT if x in options)
+        some = [(), *((x,) for x in extra if not {*mask} & {*LIMITS}), extra]
         some += [(x,) for x in (*sinks, *(() if mask else sizes))]
         apart = [x for x in sizes if x not in fills]
         for without in ((), *((x,) for x in apart)):
