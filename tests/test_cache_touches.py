@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import (
+    Square,
     attention_programs,
     dependent_schedules,
     problems,
@@ -131,6 +132,34 @@ def test_the_tally_of_transfers_is_the_count() -> None:
                 found[key] = found.get(key, 0) + int(np.count_nonzero(inside & marks))
     counted = {key: words for key, words in iosim.count(instance) if words}
     assert {key: words for key, words in found.items() if words} == counted
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_parts_of_local_arrays_that_do_not_start_at_0(data: st.DataObject) -> None:
+    def schedule(b: Any) -> None:
+        B, C = b.tile_sizes("n", "B", "C")
+        (D,) = b.tile_sizes("m", "D")
+        W = b.hold("n", "W")
+        for x in b.tiles("m", D):
+            o = b.zeros("o", b.span("n", W), x)
+            for i in b.tiles("n", B, W):
+                b.op("zero", o[i])
+            b.free(o)
+            for j in b.tiles("n", C):
+                a = b.load("A", b.span("n", j.start), x)
+                c = b.zeros("c", b.span("n", j.start), x)
+                for i in b.tiles("n", B, j.start):
+                    m, l = b.zeros("m", i), b.zeros("l", i)
+                    b.op("online_weights", c[i], m, l, a[i])
+                    b.free(m, l)
+                b.free(a, c)
+
+    program = iosim.build("parts", Square, schedule)
+    sizes = {axis: data.draw(st.integers(1, 7), label=axis) for axis in "nm"}
+    names = {p.name: data.draw(st.integers(p.least, 5), label=p.name) for p in program.params}
+    instance = iosim.bind(program, sizes, names)
+    agree(instance, **data.draw(asked_for(instance)))
 
 
 @st.composite

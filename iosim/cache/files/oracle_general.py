@@ -5,10 +5,11 @@
 | 4 | uint32: the time; here the record's number, as far as 32 bits go |
 | 8 | uint64: the object; here the address |
 | 4 | uint32: its size; here 1, so that capacities count addresses |
-| 8 | int64: the number of the record with the object's next access, −1 where there is none |
+| 8 | int64: the record with the object's next access, counted from 1 on; −1 where there is none |
 
-Yang et al., libCacheSim (https://github.com/1a1a11a/libCacheSim), oracleGeneralBin.h.  There are no
-marks: all that is read is a read, and sizes are not kept.
+Yang et al., libCacheSim (https://github.com/1a1a11a/libCacheSim), oracleGeneralBin.h; next accesses
+are counted as its traceConv does, and those counted from 0 are read, too.  There are no marks: all
+that is read is a read, and sizes are not kept.
 """
 
 from __future__ import annotations
@@ -57,20 +58,20 @@ def write(stream: Stream, path: Path) -> None:
 def _next(
     address: NDArray[np.int64], done: int, last: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The next access of each in a chunk, −1 where it is not in it.
+    """The next access of each in a chunk, counted from 1 on; −1 where it is not in it.
 
     And pairs of records before it and their next access in it.
     """
     order = np.argsort(address, kind="stable")
     found = np.full(address.size, -1, np.int64)
     same = address[order[1:]] == address[order[:-1]]
-    found[order[:-1][same]] = order[1:][same] + done
+    found[order[:-1][same]] = order[1:][same] + done + 1
     firsts = order[np.concatenate([[True], ~same])]
     lasts = order[np.concatenate([~same, [True]])]
     before = last[address[firsts]]
     known = before >= 0
     last[address[lasts]] = lasts + done
-    return found, (before[known], firsts[known] + done)
+    return found, (before[known], firsts[known] + done + 1)
 
 
 def read(path: Path, line_words: int, chunk: int) -> Stream:
@@ -105,7 +106,7 @@ def read(path: Path, line_words: int, chunk: int) -> Stream:
 
 
 def _last(path: Path, part: NDArray[np.void], length: int) -> int:
-    """The largest number that a record may have: some writers count from 1 on.
+    """The largest number that a record may have: some writers count from 0 on.
 
     Where the first chunk doesn't tell, from its first next access in it, that is allowed.
     """
@@ -114,13 +115,14 @@ def _last(path: Path, part: NDArray[np.void], length: int) -> int:
         return length
     at = int(near[0])
     later, whose = int(part["next"][at]), part["object"]
+    if whose[later - 1] == whose[at] and later - 1 > at:
+        return length
     if whose[later] == whose[at]:
         return length - 1
-    if whose[later - 1] == whose[at]:
-        return length
     raise InputError(
         f"{path}: record {at} of {length} says that object {whose[at]} is next in record {later}, "
-        f"which has {whose[later]}: it is damaged, or no oracleGeneral trace"
+        f"and those from {later - 1} on have {whose[later - 1]} and {whose[later]}: it is damaged, "
+        "or no oracleGeneral trace"
     )
 
 
@@ -132,7 +134,7 @@ def _check(path: Path, part: NDArray[np.void], done: int, length: int, last: int
         at = int(np.flatnonzero(wrong)[0])
         raise InputError(
             f"{path}: record {done + at} of {length} says that its object's next access is record "
-            f"{part['next'][at]}: it is damaged, cut short, or no oracleGeneral trace"
+            f"{part['next'][at]} of them: it is damaged, cut short, or no oracleGeneral trace"
         )
 
 
