@@ -62,6 +62,23 @@ def test_segments_of_optimal_games_are_iosims(graph: str, game: str, ask: Ask) -
                 assert told["dominated"]
 
 
+def test_a_game_that_goes_on_keeps_what_may_yet_be_used(ask: Ask) -> None:
+    """Whatever is stored or still red; what was deleted unused is left out at once."""
+    board = {"vertices": [["a", []], ["b", []], ["c", ["a", "b"]], ["d", ["c"]]], "sums": [],
+             "outputs": ["d"]}  # fmt: skip
+    game = ["load a", "load b", "compute c", "store c", "delete a", "delete b", "delete c",
+            "load c", "compute d", "store d"]  # fmt: skip
+    asks = [{"ask": "clean", "board": board, "moves": game[:k], "over": False}
+            for k in range(len(game) + 1)]  # fmt: skip
+    wasted = ["load a", "delete a", "load b"]
+    asks.append({"ask": "clean", "board": board, "moves": wasted, "over": False})
+    asks.append({"ask": "clean", "board": board, "moves": game[:4], "over": True})
+    *prefixes, waste, over = ask(asks)
+    assert prefixes == [list(range(k)) for k in range(len(game) + 1)]
+    assert waste == [2]
+    assert over == []
+
+
 def test_the_page_cleans_and_cuts_wasteful_games_as_the_proof_does(ask: Ask) -> None:
     rng = random.Random(3)
     questions, want = [], []
