@@ -22,7 +22,7 @@ Columns = Mapping[Any, Any]
 # More than what rounding in float64 adds to a sum of a few terms.
 ROUNDING = 1e-12
 # Tiles that are taken one by one where all steps of a box make equally many.
-_FEW_TILES = 16
+_FEW_TILES = 8
 
 
 @dataclass
