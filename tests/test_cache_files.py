@@ -231,8 +231,8 @@ def test_oracle_general_damaged(tmp_path: Path) -> None:
         (raw[:-5], "record 4 is cut short: 19 of 24 bytes; it is damaged, or no oracleGeneral"),
         (raw[:-24], f"record 1 of 4 {later} 5 of them: it is damaged, cut short"),
         (
-            raw[:16] + b"\x04" + raw[17:],
-            "record 0 of 5 says that object 3 is next in record 4, and",
+            raw[:16] + b"\x03" + raw[17:],
+            "record 0 of 5 says that object 3 is next in record 3",
         ),
         (raw[:40] + b"\x00" + raw[41:], f"record 1 of 5 {later} 0 of them: it is damaged"),
         (raw[:40] + b"\x09" + raw[41:], f"record 1 of 5 {later} 9 of them: it is damaged"),
