@@ -33,7 +33,7 @@ function Slope({ data, lab, params, setParams }: ViewProps<SlopeData>) {
           value={own ? "" : `${preset.N}x${preset.d}`}
           options={[
             ...(own ? [{ value: "", label: "one's own" }] : []),
-            ...data.presets.map((p) => ({ value: `${p.N}x${p.d}`, label: `${p.name}: N = ${say(p.N)}, d = ${p.d}` })),
+            ...data.presets.map((p) => ({ value: `${p.N}x${p.d}`, label: alone(data, p) ? p.name : `${p.name}: N = ${say(p.N)}, d = ${p.d}` })),
           ]}
           onChange={(preset) => preset && setParams({ preset, M: undefined, N: undefined, d: undefined, heads: undefined })}
         />
@@ -128,6 +128,9 @@ function useOwn(data: SlopeData, programs: Record<string, unknown>, typed: Sizes
 const ownSource = (own: Own): string =>
   "Words and tiles are searched here, exactly, by the programs' closed forms; bounds are Python's formulas. "
   + (own.missing ? `${own.missing} sizes of M are still to come.` : `${own.preset().sizes.length} sizes of M. Type M for any other.`);
+
+// Whether a problem's name is its own; its sizes stand in the fields beside it.
+const alone = (data: SlopeData, preset: Preset): boolean => data.presets.filter((p) => p.name === preset.name).length === 1;
 
 const inside = (preset: Preset, M: number | undefined): number | undefined =>
   M !== undefined && M >= least(preset) && M <= most(preset) ? M : undefined;
