@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from iosim.cache import POLICIES, Cache, Stream, Traffic, of_arrays, replay, replay_many
+from iosim.cache import (
+    POLICIES,
+    Accesses,
+    Cache,
+    Policy,
+    Region,
+    Stream,
+    Traffic,
+    belady,
+    of_arrays,
+    replay,
+    replay_many,
+)
 from iosim.cache.compiled import available
+from iosim.cache.policies import ring
+from iosim.cache.policies.base import State
+from iosim.cache.policies.ring import drop
+from iosim.cache.stream import Unit
 from iosim.errors import InputError
 
 FAST = pytest.param(
@@ -335,3 +357,138 @@ def test_traffic_is_a_value() -> None:
         a + 1  # type: ignore[operator]
     cache = Cache(capacity=64, line_words=4, ways=2)
     assert eval(repr(cache)) == cache
+
+
+def lying(said: int, addresses: int = 8, first: int = 0) -> Stream:
+    def chunks() -> Iterator[Accesses]:
+        yield Accesses(np.arange(first, first + 6), np.zeros(6, bool))
+        yield Accesses(np.arange(0), np.zeros(0, bool))
+
+    return Stream(chunks, addresses, said)
+
+
+@pytest.mark.parametrize("policy", ["lru", "opt"])
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (lying(5), "a stream of 5 accesses goes on after them"),
+        (lying(7), "a stream of 7 accesses ends after 6"),
+        (lying(6, 5), "address 5 in a stream of 5 addresses"),
+        (lying(6, 8, -3), "address -1 in a stream of 8 addresses"),
+    ],
+)
+def test_streams_that_are_not_what_they_say(policy: str, stream: Stream, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replay(stream, Cache(capacity=4, policy=policy))
+
+
+def test_a_stream_too_long_to_look_ahead_is_refused_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def chunks() -> Iterator[Accesses]:
+        raise AssertionError("not to be made")
+
+    stream = Stream(chunks, 10, 10**10)
+    monkeypatch.setattr(belady, "_free_bytes", lambda: 16 * 10**9)
+    with pytest.raises(InputError) as error:
+        replay(stream, Cache(capacity=4, policy="opt"))
+    assert str(error.value) == (
+        "opt needs the next use of each of 10000000000 accesses, 85.0 GB, and 16.0 GB of memory "
+        "are free: replay fewer accesses, or another policy"
+    )
+
+
+def test_free_memory_is_known_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = belady._free_bytes()
+    assert found is None or 2**20 < found < 2**50
+    monkeypatch.setattr(belady.Path, "read_text", lambda _: "MemAvailable:  12 kB\n")
+    assert belady._free_bytes() == 12 * 1024
+
+
+def test_memory_does_not_grow_with_the_stream() -> None:
+    """LRU over 2²⁴ accesses, in as many bytes as over 2²⁰."""
+    chunk = Accesses(np.arange(2**16) % 5000, np.zeros(2**16, bool))
+
+    def peak(chunks: int) -> int:
+        stream = Stream(lambda: (chunk for _ in range(chunks)), 5000, chunks * 2**16)
+        tracemalloc.start()
+        try:
+            replay(stream, Cache(capacity=64), fast=available())
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(1)
+    short, long = peak(2), peak(64 if available() else 6)
+    assert long < 1.1 * short
+
+
+def units(unit: Unit, unit_words: tuple[int, ...], line_words: int) -> Stream:
+    accesses = trace(0)
+    regions = tuple(Region(f"T{k}", 20 * k, 20 * u, unit_words=u) for k, u in enumerate(unit_words))
+    return dataclasses.replace(
+        as_stream(accesses), unit=unit, regions=regions, line_words=line_words
+    )
+
+
+def test_lines_of_a_stream_of_rows_or_lines() -> None:
+    words = replay(as_stream(trace(0)), Cache(capacity=8))
+    rows = replay(units("rows", (4, 4), 1), Cache(capacity=32, line_words=4))
+    assert rows.misses == words.misses
+    assert rows == dataclasses.replace(
+        words, loads=4 * words.loads, write_backs=4 * words.write_backs, flush=4 * words.flush
+    )
+    # Of a line only some words may be written, so it is fetched first.
+    lines = replay(units("lines", (4, 4), 4), Cache(capacity=32, line_words=4))
+    assert lines == dataclasses.replace(rows, loads=4 * rows.misses)
+    with pytest.raises(InputError, match="rows are of 4, 8 words: a cache has lines of one size"):
+        replay(units("rows", (4, 8), 1), Cache(capacity=32, line_words=4))
+    with pytest.raises(InputError, match="lines are of 4 words, the cache's lines of 6: give"):
+        replay(units("lines", (4, 4), 4), Cache(capacity=36, line_words=6))
+
+
+def test_an_empty_stream_moves_nothing() -> None:
+    for policy in POLICIES:
+        assert replay(as_stream([]), Cache(capacity=4, policy=policy)) == Traffic()
+
+
+@pytest.mark.skipif(not available(), reason="numba is not installed")
+def test_a_policy_in_ten_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most recently used: what is written here is all that a new policy takes."""
+    monkeypatch.setitem(POLICIES, "mru", Policy(
+        name="mru", rule="the line that was touched last",
+        start=ring.start, hit=POLICIES["lru"].hit, enter=ring.push, evict=_newest,
+    ))  # fmt: skip
+    for seed in range(3):
+        stream, cache = as_stream(trace(seed)), Cache(capacity=12, policy="mru")
+        assert replay(stream, cache, fast=True) == replay(stream, cache, fast=False)
+    ring_of = [(a % 5, False) for a in range(400)]  # LRU finds nothing here
+    assert replay(as_stream(ring_of), Cache(capacity=4, policy="mru")).misses < 110
+
+
+def _newest(state: State, s: int) -> int:
+    line: int = state[1][s]
+    drop(state, line)
+    return line
+
+
+@pytest.mark.skipif(not available(), reason="numba is not installed")
+def test_what_was_compiled_is_found_again_unless_its_text_changed(tmp_path: Path) -> None:
+    """In a new process: from disk, but not where a function of the policy reads differently."""
+    code = (
+        "import sys; from iosim.cache import *; from iosim.cache import online;"
+        "from iosim.cache.compiled import compiled;"
+        "replay(of_arrays([0, 1, 0]), Cache(capacity=1, policy={policy!r}), fast=True);"
+        "p = POLICIES[{policy!r}];"
+        "f = compiled(online._loop, set_of=online._whole, hit=p.hit, enter=p.enter, evict=p.evict);"
+        "print(sum(f.stats.cache_hits.values()), sum(f.stats.cache_misses.values()))"
+    )
+
+    def run(policy: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(policy=policy)], capture_output=True, text=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, check=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    assert [run(policy) for policy in ("lru", "lru", "fifo")] == ["0 1", "1 0", "0 1"]

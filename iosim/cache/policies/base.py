@@ -82,7 +82,7 @@ class Policy:
     The three functions are compiled as they stand, where numba is installed.  Sets and lines are
     unsigned numbers of 64 bits there; use them as places in arrays, store and compare them, and
     calculate with entries of `Shape.numbers`: numba makes floating point of a signed and an
-    unsigned number.
+    unsigned number.  Call other functions by their own names, imported from their modules.
     """
 
     name: str
