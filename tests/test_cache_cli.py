@@ -59,6 +59,16 @@ def test_the_formula_is_the_stream() -> None:
     assert other["write_backs"] is None
 
 
+def test_whole_tiles_are_the_stream() -> None:
+    for given in ((), ("--policy", "opt", "--bypass")):
+        one = told(*SIZES, "--capacity", "1,7,30,64,100", "--engine", "tiles", *given)
+        other = told(*SIZES, "--capacity", "all", "--engine", "stream", *given)
+        for capacity, words in zip(one["capacities"], one["loads"], strict=True):
+            step = max(k for k, c in enumerate(other["capacities"]) if c <= capacity)
+            assert words == other["loads"][step]
+        assert one["accesses"] == other["accesses"]
+
+
 def test_a_long_stream_is_left_to_the_formula() -> None:
     found = told("flash2", "--N", "1Mi", "--d", "64", "--M", "32Ki")
     assert found["engine"] == "formula"
@@ -101,7 +111,8 @@ def test_the_table_has_every_step_that_is_in_force_at_a_power_of_two() -> None:
         (("--layout", "K=diagonal"), "unknown layout 'diagonal'"),
         (("--capacity", "0"), "capacity"),
         (("--capacity", "x"), "capacity"),
-        (("--engine", "formula", "--policy", "fifo"), "the formula is of LRU"),
+        (("--engine", "formula", "--policy", "fifo"), "engine formula is of LRU"),
+        (("--engine", "tiles", "--policy", "opt"), "engine tiles is of LRU or OPT with bypass"),
         (("--engine", "fast"), "unknown engine 'fast'"),
         (("--sample", "2", "--capacity", "8"), "a rate of 2"),
         (("--sample", "0.5"), "a sample needs capacities"),

@@ -27,7 +27,6 @@ what is touched; `reuse` says what stands against it elsewhere.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -36,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.regular import Place, Range, places
+from iosim.cache.regular import Place, Range, Ranges, places, shapes
 from iosim.errors import InputError
 from iosim.program.walk import Instance
 
@@ -45,7 +44,6 @@ Ints = NDArray[np.int64]
 # Terms that a distance which is affine in two loops or more is counted by, at most.
 MOST_TERMS = 10**7
 
-Ranges = tuple[Range, ...]
 Numbers = tuple[int, ...]
 
 
@@ -189,7 +187,7 @@ class _Nests:
         for place in self.places:
             self.by_name.setdefault(place.name, []).append(place)
         self.sizes = {
-            name: sorted({size for place in some for _, size in _shapes(place)})
+            name: sorted({size for place in some for _, size in shapes(place)})
             for name, some in self.by_name.items() if some[0].local
         }  # fmt: skip
 
@@ -222,7 +220,7 @@ class _Nests:
         """The numbers with which another place touches the same box, or piece."""
         full = [(0, x.trips) for x in other.loops]
         if place.local:
-            yield from (shape for shape, size in _shapes(other) if size >= piece)
+            yield from (shape for shape, size in shapes(other) if size >= piece)
             return
         for x, (low, high) in zip(other.along, place.box(now), strict=True):
             if x.depth is None:
@@ -236,19 +234,6 @@ class _Nests:
                 return
             full[x.depth] = (number, number + 1)
         yield tuple(full)
-
-
-@functools.cache
-def _shapes(place: Place) -> list[tuple[Ranges, int]]:
-    """The numbers with which a local array has each of its shapes, and the words of that."""
-    uneven = {x.depth for x in place.along if x.depth is not None}
-    parts: list[list[Range]] = []
-    for depth, loop in enumerate(place.loops):
-        if depth in uneven and not loop.even and loop.trips > 1:
-            parts.append([(0, loop.trips - 1), (loop.trips - 1, loop.trips)])
-        else:
-            parts.append([(0, loop.trips)])
-    return [(shape, place.size(shape)) for shape in itertools.product(*parts)]
 
 
 def _classes(trips: int) -> list[Range]:

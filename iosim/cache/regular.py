@@ -7,6 +7,7 @@ reason.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from iosim.program.index import Number, Plain, Span, Tile, Within
 from iosim.program.walk import Instance
 
 Range = tuple[int, int]
+Ranges = tuple[Range, ...]
+Cut = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Place:
     path: tuple[int, ...]
     along: tuple[Along, ...]
 
-    def box(self, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+    def box(self, ranges: Ranges) -> Ranges:
         """What it covers while its loops' numbers run over some ranges."""
         found = []
         for x in self.along:
@@ -87,7 +90,7 @@ class Place:
                 found.append(self.loops[x.depth].covers(*ranges[x.depth]))
         return tuple(found)
 
-    def size(self, ranges: tuple[Range, ...]) -> int:
+    def size(self, ranges: Ranges) -> int:
         """The words of the largest single pass while its loops' numbers run over some ranges."""
         words = 1
         for x in self.along:
@@ -108,10 +111,23 @@ def places(instance: Instance) -> list[Place]:
     """
     found: list[Place] = []
     actions = touching(instance.program)
-    cut = frozenset(x.name for x in _parts(actions) if x.shape not in (None, x.index))
-    _body(instance, actions, {}, (), (), cut, found)
+    parted = frozenset(x.name for x in _parts(actions) if x.shape not in (None, x.index))
+    _body(instance, actions, {}, (), (), parted, found)
     _check(instance, found)
     return found
+
+
+@functools.cache
+def shapes(place: Place) -> list[tuple[Ranges, int]]:
+    """The numbers with which a local array has each of its shapes, and the words of that."""
+    uneven = {x.depth for x in place.along if x.depth is not None}
+    parts: list[list[Range]] = []
+    for depth, loop in enumerate(place.loops):
+        if depth in uneven and not loop.even and loop.trips > 1:
+            parts.append([(0, loop.trips - 1), (loop.trips - 1, loop.trips)])
+        else:
+            parts.append([(0, loop.trips)])
+    return [(shape, place.size(shape)) for shape in itertools.product(*parts)]
 
 
 def irregular(instance: Instance, why: str) -> InputError:
@@ -130,7 +146,7 @@ def _body(
     open_: Open,
     loops: tuple[Steps, ...],
     path: tuple[int, ...],
-    cut: frozenset[str],
+    parted: frozenset[str],
     found: list[Place],
 ) -> None:
     """Add a body's places.
@@ -139,7 +155,7 @@ def _body(
         open_: the depths of open tiles' loops.
         loops: these loops.
         path: where each of them stands.
-        cut: the local arrays of which parts are used.
+        parted: the local arrays of which parts are used.
     """
     at = itertools.count()
     for action in body:
@@ -148,13 +164,19 @@ def _body(
                 if own := _loop(instance, action):
                     inner = {**open_, action.loop.tile: len(loops)}
                     _body(
-                        instance, action.body, inner, (*loops, own), (*path, next(at)), cut, found
+                        instance,
+                        action.body,
+                        inner,
+                        (*loops, own),
+                        (*path, next(at)),
+                        parted,
+                        found,
                     )
             case Straight():
                 for touch in action.body:
                     if not _idle(instance, touch):
                         for part in touch.parts:
-                            one = _place(instance, part, open_, loops, (*path, next(at)), cut)
+                            one = _place(instance, part, open_, loops, (*path, next(at)), parted)
                             if one.size(tuple((0, x.trips) for x in loops)):
                                 found.append(one)
             case _:
@@ -194,7 +216,7 @@ def _place(
     open_: Open,
     loops: tuple[Steps, ...],
     path: tuple[int, ...],
-    cut: frozenset[str],
+    parted: frozenset[str],
 ) -> Place:
     def along(x: Plain) -> Along:
         match x:
@@ -209,7 +231,7 @@ def _place(
             case _:
                 raise irregular(instance, f"{part.name}[{x}] isn't equally long everywhere")
 
-    local = part.shape is not None and part.name not in cut
+    local = part.shape is not None and part.name not in parted
     if part.shape is None:
         found = [along(x) for x in part.index]
     else:
@@ -232,11 +254,11 @@ def _place(
 
 def _check(instance: Instance, found: list[Place]) -> None:
     """Refuse boxes that are neither equal nor disjoint: cut differently along an axis."""
-    cuts: dict[tuple[str, int], set[tuple[int, int, int]]] = {}
+    cuts: dict[tuple[str, int], set[Cut]] = {}
     for place in found:
         if not place.local:
             for axis, x in enumerate(place.along):
-                cuts.setdefault((place.name, axis), set()).add(_cut(place, x))
+                cuts.setdefault((place.name, axis), set()).add(cut(place, x))
     for (name, _), some in cuts.items():
         for one, other in itertools.combinations(sorted(some), 2):
             if max(one[0], other[0]) < min(one[1], other[1]):
@@ -246,7 +268,7 @@ def _check(instance: Instance, found: list[Place]) -> None:
                 )
 
 
-def _cut(place: Place, x: Along) -> tuple[int, int, int]:
+def cut(place: Place, x: Along) -> Cut:
     """Where the pieces of an axis start and stop, and how long they are."""
     if x.depth is None:
         return (*x.fixed, x.fixed[1] - x.fixed[0])

@@ -10,6 +10,7 @@ import click
 
 from iosim.algorithms import Algorithm, algorithm
 from iosim.cache import POLICIES, Accesses, Cache, Stream, replay_many, touches
+from iosim.cache import tiles as whole_tiles
 from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.curve import STACKS, curve
 from iosim.cache.sampled import sampled
@@ -22,7 +23,7 @@ from iosim.units import parse_words
 
 # From so many accesses on LRU's formula is taken where there is one.
 LONG = 2 * 10**8
-ENGINES = ("auto", "stream", "formula")
+ENGINES = ("auto", "stream", "tiles", "formula")
 
 
 @click.command()
@@ -43,8 +44,9 @@ ENGINES = ("auto", "stream", "formula")
 @click.option("--layout", metavar="TENSOR=HOW,…",
               help="row-major, column-major or tiled:AxB; else row-major")  # fmt: skip
 @click.option("--engine", default="auto",
-              help="stream replays, formula is LRU's closed form of loads; auto takes the formula "
-              "for long streams")  # fmt: skip
+              help="stream replays words, tiles whole tiles (LRU, and OPT with bypass), formula is "
+              "LRU's closed form; these two tell loads alone; auto takes one where it is quicker"
+              )  # fmt: skip
 @click.option("--sample", metavar="RATE", type=float,
               help="follow this share of the lines, and estimate LRU's loads")  # fmt: skip
 @click.option("--seed", default=0, help="of policy random, and of --sample")
@@ -74,20 +76,26 @@ def cache(
         raise InputError(f"unknown policy {policy!r}: {closest(policy, POLICIES)}")
     if engine not in ENGINES:
         raise InputError(f"unknown engine {engine!r}: {closest(engine, ENGINES)}")
-    plain = policy == "lru" and line == 1 and ways is None and write == "back"
-    if engine == "formula" and not (plain and layout is None):
+    plain = line == 1 and ways is None and write == "back" and layout is None and sample is None
+    can = {"formula": plain and policy == "lru",
+           "tiles": plain and (policy == "lru" or (policy == "opt" and bypass))}  # fmt: skip
+    if not can.get(engine, True):
         raise InputError(
-            "the formula is of LRU with lines of one word, fully associative, in row-major "
-            "layout, writing back: leave out the rest, or take --engine stream"
+            f"engine {engine} is of LRU{' or OPT with bypass' if engine == 'tiles' else ''} with "
+            "lines of one word, fully associative, in row-major layout, writing back: leave out "
+            "the rest, or take --engine stream"
         )
     stream = None
-    if engine != "formula":
+    if engine in ("auto", "stream"):
         stream = touches(instance, line_words=line, layouts=_layouts(layout))
         result["accesses"] = stream.length
-        if engine == "auto" and plain and layout is None and sample is None:
-            engine = "formula" if stream.length > LONG and _regular(instance) else "stream"
+        if engine == "auto":
+            quick = next((name for name, able in can.items() if able), "stream")
+            engine = quick if stream.length > LONG and _regular(instance) else "stream"
     if engine == "formula":
         result |= _by_formula(instance, asked)
+    elif engine == "tiles":
+        result |= _by_tiles(instance, policy, asked)
     elif sample is not None:
         assert stream is not None
         if policy != "lru" or ways is not None:
@@ -174,6 +182,19 @@ def _by_formula(instance: Instance, asked: list[int] | None) -> dict[str, Any]:
         "capacities": capacities, "loads": [loads(rules, c) for c in capacities],
         "write_backs": None, "flush": None, "misses": [misses(rules, c) for c in capacities],
     }  # fmt: skip
+
+
+def _by_tiles(instance: Instance, policy: str, asked: list[int] | None) -> dict[str, Any]:
+    found = whole_tiles.passes(instance)
+    answer: dict[str, Any] = {"engine": "tiles", "accesses": found.accesses,
+                              "write_backs": None, "flush": None}  # fmt: skip
+    if policy == "lru":
+        steps = whole_tiles.lru(found)
+        some = steps.capacities.tolist() if asked is None else asked
+        return answer | {"capacities": some, "loads": [steps.loads_at(c) for c in some]}
+    if asked is None:
+        raise InputError("OPT by tiles is replayed at chosen capacities: give --capacity, like 4Ki")
+    return answer | {"capacities": asked, "loads": [whole_tiles.opt(found, c) for c in asked]}
 
 
 def _every(
