@@ -48,7 +48,9 @@ def replay_many(
     [5, 4, 3]
     """
     many = list(caches)
-    backend = COMPILED if (worth(stream.length) if fast is None else fast) else PLAIN
+    if fast is None:
+        fast = worth(stream.length * len(many))
+    backend = COMPILED if fast else PLAIN
     uses: dict[tuple[int, bool], NextUses] = {}
     runs: list[Online | NextUses] = []
     for cache in many:
