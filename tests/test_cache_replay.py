@@ -311,6 +311,31 @@ def test_opt_is_that_of_the_dumb_simulator(fast: bool) -> None:
             assert traffic == dumb_opt(accesses, cache), (seed, cache)
 
 
+@pytest.mark.parametrize("fast", [False, FAST])
+def test_opt_with_codes_of_64_bits_is_the_same(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = as_stream(trace(0))
+    narrow = replay_many(stream, opt_caches(), fast=fast)
+    monkeypatch.setattr(belady, "_NARROW", 10)
+    assert replay_many(stream, opt_caches(), fast=fast) == narrow
+
+
+@pytest.mark.skipif(not available(), reason="numba is not installed")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_compiled_and_plain_are_one_over_long_streams(policy: str) -> None:
+    """More addresses, and more accesses, than one summary of OPT's covers: 64³ times."""
+    draw = np.random.default_rng(7)
+    address = (2000 * draw.random(140_000) ** 3).astype(np.int64)
+    address[::3] = np.arange(address[::3].size) % 1777
+    stream = of_arrays(address, draw.random(address.size) < 0.3)
+    given = [
+        Cache(capacity=512, policy=policy),
+        Cache(capacity=512, line_words=8, ways=None if policy == "opt" else 8, policy=policy),
+    ]
+    found = replay_many(stream, given, fast=True)
+    assert found == replay_many(stream, given, fast=False)
+    assert all(address.size / 50 < x.misses < address.size for x in found)
+
+
 def test_opt_loads_the_fewest_words_that_can_be() -> None:
     """Of all caches of its size, tried one by one; with bypass, of all that need not keep."""
     for seed in range(60):

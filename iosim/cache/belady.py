@@ -38,6 +38,8 @@ from iosim.cache.record import Cache, Traffic
 from iosim.cache.stream import Stream
 from iosim.errors import InputError
 
+# As many times as codes of 32 bits can tell apart.
+_NARROW = 2**31 - 1
 # Accesses replayed at once: a compiled loop can't be interrupted.
 _STRETCH = 2**22
 
@@ -213,7 +215,7 @@ class NextUses:
         # A word that is dead until it is written: its next use is later than any other.
         self.dead = stream.length if lines.covers and not through else 0
         self.times = self.length + self.dead
-        dtype = np.uint32 if self.times < 2**31 - 1 else np.uint64
+        dtype = np.uint32 if self.times < _NARROW else np.uint64
         self.never = int(np.iinfo(dtype).max) >> 1
         _fits(stream, self.length * np.dtype(dtype).itemsize + self.times // 4)
         self.through = through
