@@ -23,6 +23,8 @@ from iosim.cache import (
     Stream,
     Traffic,
     belady,
+    compiled,
+    memory,
     of_arrays,
     replay,
     replay_many,
@@ -414,7 +416,7 @@ def test_a_stream_too_long_to_look_ahead_is_refused_before_it_is_made(
         raise AssertionError("not to be made")
 
     stream = Stream(chunks, 10, 10**10)
-    monkeypatch.setattr(belady, "_free_bytes", lambda: 16 * 10**9)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 16 * 10**9)
     with pytest.raises(InputError) as error:
         replay(stream, Cache(capacity=4, policy="opt"))
     assert str(error.value) == (
@@ -424,10 +426,34 @@ def test_a_stream_too_long_to_look_ahead_is_refused_before_it_is_made(
 
 
 def test_free_memory_is_known_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = belady._free_bytes()
+    found = memory.free_bytes()
     assert found is None or 2**20 < found < 2**50
-    monkeypatch.setattr(belady.Path, "read_text", lambda _: "MemAvailable:  12 kB\n")
-    assert belady._free_bytes() == 12 * 1024
+    monkeypatch.setattr(memory.Path, "read_text", lambda _: "MemAvailable:  12 kB\n")
+    assert memory.free_bytes() == 12 * 1024
+    monkeypatch.setattr(memory.Path, "read_text", lambda _: "")
+    assert memory.free_bytes() != 12 * 1024
+    monkeypatch.setattr(memory.os, "sysconf", lambda _: int("unknown"))
+    assert memory.free_bytes() is None
+
+
+@pytest.mark.parametrize("policy", ["lru", "plru", "opt"])
+def test_addresses_that_are_spread_out_too_far_are_refused(policy: str) -> None:
+    stream = Stream(lambda: iter(()), 2**50, 0)
+    with pytest.raises(InputError, match=r"1125899906842624 lines.* GB of memory are free: give"):
+        replay(stream, Cache(capacity=4, policy=policy))
+
+
+def test_more_lines_than_32_bits_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda: None)
+    with pytest.raises(InputError, match="4294967296 lines: a replay takes fewer than 2³²"):
+        replay(Stream(lambda: iter(()), 2**32, 0), Cache(capacity=4))
+
+
+def test_compiled_is_asked_for_where_there_is_no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled.compiled.cache_clear()
+    monkeypatch.setattr(compiled, "available", lambda: False)
+    with pytest.raises(InputError, match=r"need numba: .*pip install .*cache.*or leave out fast"):
+        replay(as_stream(trace(0)), Cache(capacity=4), fast=True)
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:

@@ -25,18 +25,16 @@ that are dead until they are written have bits above all others.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from iosim.cache.compiled import Backend
 from iosim.cache.lines import Lines, line_of, spread
+from iosim.cache.memory import check_room
 from iosim.cache.policies.base import Cells
 from iosim.cache.record import Cache, Traffic
 from iosim.cache.stream import Stream
-from iosim.errors import InputError
 
 # As many times as codes of 32 bits can tell apart.
 _NARROW = 2**31 - 1
@@ -217,7 +215,16 @@ class NextUses:
         self.times = self.length + self.dead
         dtype = np.uint32 if self.times < _NARROW else np.uint64
         self.never = int(np.iinfo(dtype).max) >> 1
-        _fits(stream, self.length * np.dtype(dtype).itemsize + self.times // 4)
+        check_room(
+            self.length * np.dtype(dtype).itemsize + self.times // 4,
+            f"opt needs the next use of each of {self.length} accesses",
+            "replay fewer accesses, or another policy",
+        )
+        check_room(
+            lines.places * 8,
+            f"opt keeps when each of {lines.count} lines was used last",
+            "give addresses without gaps between them, or longer lines",
+        )
         self.through = through
         self.backend = backend
         self._lines = lines
@@ -267,24 +274,3 @@ def opt(cache: Cache, lines: Lines, uses: NextUses) -> Traffic:
         write_backs=evicted * words + passed,
         flush=dirty * words,
     )
-
-
-def _fits(stream: Stream, needed: int) -> None:
-    """InputError where an array of so many bytes can't be had; said before it is made."""
-    free = _free_bytes()
-    if free is not None and needed > free:
-        raise InputError(
-            f"opt needs the next use of each of {stream.length} accesses, {needed / 1e9:.1f} GB, "
-            f"and {free / 1e9:.1f} GB of memory are free: replay fewer accesses, or another policy"
-        )
-
-
-def _free_bytes() -> int | None:
-    """Bytes of memory that a process may still have; none where the system does not say."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
-        return None

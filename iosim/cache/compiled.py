@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from iosim.errors import InputError, install
+
 Function = Callable[..., Any]
 
 # No loop makes an array, so none counts references to those that it is given: numba would do so at
@@ -60,7 +62,11 @@ def compiled(function: Function, **names: Function) -> Function:
     Args:
         function: of a module; its text is in what numba knows.
         names: functions to put in place of its global names.
+
+    Raises InputError where numba is not installed.
     """
+    if not available():
+        raise InputError(f"compiled loops need numba: {install('cache')}, or leave out fast")
     import numba
 
     made = with_names(function, **names)

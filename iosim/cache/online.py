@@ -8,13 +8,17 @@ import numpy as np
 
 from iosim.cache.compiled import Backend
 from iosim.cache.lines import Lines, line_of, spread
+from iosim.cache.memory import check_room
 from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Shape, State
 from iosim.cache.record import Cache, Traffic
+from iosim.errors import InputError
 
 ABSENT, CLEAN, DIRTY = 0, 1, 2
 # What the loop counts, by place.
 MISSES, FILLS, EVICTED, THROUGH = range(4)
+# Bytes that a replay keeps for a line, at most: its status, and what a policy has of it.
+_OF_A_LINE = 1 + 3 * 8
 
 
 def hit(state: State, s: int, line: int) -> None:
@@ -112,6 +116,16 @@ class Online:
     def __init__(self, cache: Cache, lines: Lines, backend: Backend) -> None:
         policy = POLICIES[cache.policy]
         sets, ways = cache.sets, cache.lines // cache.sets
+        check_room(
+            lines.places * _OF_A_LINE + cache.lines * 2 * 8,
+            f"a replay keeps what it knows of each of {lines.count} lines and {cache.lines} places",
+            "give addresses without gaps between them, longer lines, or a smaller cache",
+        )
+        if lines.places + sets >= 2**32:
+            raise InputError(
+                f"{lines.count} lines: a replay takes fewer than 2³², its own gaps included: "
+                "give addresses without gaps between them, or longer lines"
+            )
         self._cache = cache
         self._accesses = 0
         self._backend = backend
