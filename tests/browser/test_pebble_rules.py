@@ -115,6 +115,27 @@ def test_the_page_cleans_and_cuts_wasteful_games_as_the_proof_does(ask: Ask) -> 
     assert sum(x > 0 for x in lengths) > 50
 
 
+def misses(dag: Dag, v: str, found: set[str]) -> bool:
+    """Whether a path from an input ends in a vertex, and has none of a set: path by path."""
+    if v in found:
+        return False
+    return not dag.preds[v] or any(misses(dag, p, found) for p in dag.preds[v])
+
+
+def test_a_set_dominates_where_every_path_meets_it(ask: Ask) -> None:
+    rng = random.Random(8)
+    questions, want = [], []
+    for _ in range(400):
+        dag = random_dag(rng, 9, False)
+        found, part = ({v for v in dag.vertices if rng.random() < x} for x in (0.4, 0.3))
+        questions.append(
+            {"ask": "dominates", "board": asked(dag), "set": sorted(found), "part": sorted(part)}
+        )
+        want.append(not any(misses(dag, v, found) for v in part))
+    assert ask(questions) == want
+    assert 50 < sum(want) < 350
+
+
 # --- the page's rules ----------------------------------------------------------------------------
 
 
@@ -260,6 +281,15 @@ def test_the_page_finds_the_solvers_optima(block: int, ask: Ask) -> None:
         used = [v for v in dag.inputs if dag.succs[v]]
         gaps += found.cost > len(used) + len([v for v in dag.outputs if dag.preds[v]])
     assert gaps > 15
+
+
+def test_with_room_for_all_vertices_a_game_moves_what_it_must(ask: Ask) -> None:
+    """Inputs that something uses, and outputs; an input that nothing uses is not loaded."""
+    rng = random.Random(6)
+    dags = [random_dag(rng, 7, False) for _ in range(500)]
+    found = ask([{"ask": "compulsory", "board": asked(dag)} for dag in dags])
+    assert found == [optimum(dag, len(dag.vertices)).cost for dag in dags]
+    assert sum(any(not dag.succs[v] for v in dag.inputs) for dag in dags) > 10
 
 
 @pytest.mark.parametrize(("graph", "game"), BOARDS)

@@ -2,7 +2,7 @@
 // input, a list of answers on standard output.
 import { addEdge, addVertex, EMPTY, fromText, graphFrom, layout, Refused, toText } from "./drawing";
 import {
-  finished, type Graph, graphOf, isForbidden, leastMemory, legal, moveOf, play, type Position, type Rules, start,
+  compulsory, finished, type Graph, graphOf, isForbidden, leastMemory, legal, moveOf, play, type Position, type Rules, start,
 } from "./rules";
 import { search } from "./search";
 import { clean, dominates, segments } from "./segments";
@@ -62,6 +62,8 @@ const ASK: Record<string, (q: any) => unknown> = {
       states = value.states;
     }
   },
+  compulsory: ({ board }) => compulsory(graphFor(board)),
+  dominates: ({ board, set, part }) => dominates(graphFor(board), new Set(set), new Set(part)),
   segments: ({ board, moves, s }) => {
     const graph = graphFor(board);
     const parsed = moves.map(moveOf);
