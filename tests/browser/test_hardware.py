@@ -453,6 +453,60 @@ def test_a_row_shows_its_tensors_and_its_place(open_view: Any) -> None:
     assert page.locator(".record-table tr[aria-current=true]").get_attribute("data-row") == "17"
 
 
+def test_the_table_is_one_stop_and_arrows_go_on(open_view: Any) -> None:
+    page = open_view("hardware")
+    settled(page)
+    here = "document.activeElement.closest('.record-table tr')?.dataset.row"
+    head = "document.activeElement.title"
+    stops = page.locator(".record-table").locator("button, [tabindex='0']")
+    assert stops.count() > 381
+    assert stops.evaluate_all("x => x.filter((b) => b.tabIndex === 0).length") == 1
+    page.get_by_label("Rows that hold").focus()
+    page.keyboard.press("Tab")  # by whatever is between
+    for _ in range(9):
+        if page.evaluate(here) is not None:
+            break
+        page.keyboard.press("Tab")
+    seen = []
+    for key in ("ArrowDown", "ArrowDown", "PageDown", "ArrowUp", "End", "ArrowDown", "Home"):
+        page.keyboard.press(key)
+        seen.append(int(page.evaluate(here)))
+    assert seen == [1, 2, 12, 11, 380, 380, 0]
+    # A row that has the focus is not under the heads.
+    page.keyboard.press("PageDown")
+    page.keyboard.press("PageDown")
+    page.keyboard.press("ArrowUp")
+    for _ in range(12):
+        page.keyboard.press("ArrowUp")
+    top, bottom = page.evaluate(
+        """() => [document.activeElement.getBoundingClientRect().top,
+                  document.querySelector('.record-table thead').getBoundingClientRect().bottom]"""
+    )
+    assert top >= bottom
+    page.keyboard.press("Enter")
+    assert page.locator(".record-table tr[aria-current=true]").get_attribute("data-row") == "7"
+    # Up from the first row to the columns, and down again.
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowUp")
+    first = page.evaluate(head)
+    page.keyboard.press("ArrowRight")
+    second = page.evaluate(head)
+    heads = page.locator(".record-table thead button").evaluate_all("x => x.map((b) => b.title)")
+    assert [first, second] == heads[:2]
+    page.keyboard.press("Enter")
+    assert page.evaluate(head) == second
+    page.keyboard.press("ArrowDown")
+    order = page.locator(".record-table tbody tr").evaluate_all("x => x.map((r) => r.dataset.row)")
+    assert page.evaluate(here) == order[0]
+    assert stops.evaluate_all("x => x.filter((b) => b.tabIndex === 0).length") == 1
+    # Tab leaves the table, and Shift+Tab comes back to the row that was left.
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    assert page.evaluate(here) is None
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate(here) == order[1]
+
+
 def test_rows_are_sorted_and_found(open_view: Any) -> None:
     page = open_view("hardware")
     page.get_by_label("Rows that hold").fill("flash2 d=64 N=4096")

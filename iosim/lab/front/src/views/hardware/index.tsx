@@ -25,4 +25,8 @@ export const view: View<HardwareData> = {
   title: "Hardware",
   says: "Counters beside the model: equal at SM↔L2; at L2↔DRAM where programs stay in step.",
   Component: Hardware,
+  keys: [
+    ["Arrows, Page Up and Down, Home, End", "in the table of a record: to another row or column's head"],
+    ["Enter or Space", "on a row: show its tensors; on a head: sort by it"],
+  ],
 };

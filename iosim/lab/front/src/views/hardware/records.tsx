@@ -1,5 +1,5 @@
 // Records of GPUs beside the model: where they come from, a scatter, the whole table, a row's tensors.
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Params } from "../../types";
 import { Select, Table, TextField, say } from "../../ui";
 import type { Column, HardwareData, HardwareRecord } from "./data";
@@ -159,10 +159,11 @@ function Rows({ data, record, rows, shown, chosen, onChoose }: RowsProps) {
     ))),
     [rows],
   );
+  const { box, current, setStop, pressed } = useStop(names, order, chosen);
   const title = `${record.name} on ${data.machines[record.machine]!.device}: ${shown.length === rows.length ? "all" : say(shown.length)} rows; a row's name shows its tensors`;
   return (
-    <div class="record-table" role="region" aria-label={title} tabIndex={0}>
-      <table>
+    <div class="record-table" role="region" aria-label={title} ref={box}>
+      <table onKeyDown={pressed}>
         <caption class="unseen">{title}</caption>
         <thead>
           <tr>
@@ -171,7 +172,10 @@ function Rows({ data, record, rows, shown, chosen, onChoose }: RowsProps) {
               const column = data.columns[name];
               return (
                 <th key={name} scope="col" aria-sort={on ? (sort.down ? "descending" : "ascending") : "none"}>
-                  <button type="button" title={`Sort by ${name}`} onClick={() => setSort({ by: name, down: on ? !sort.down : false })}>
+                  <button
+                    type="button" title={`Sort by ${name}`} tabIndex={name === current ? 0 : -1} onFocus={() => setStop(name)}
+                    onClick={() => setSort({ by: name, down: on ? !sort.down : false })}
+                  >
                     {heading(name, column)} {on ? (sort.down ? "▼" : "▲") : ""}
                     <span class="of">
                       {[column?.unit, column?.boundary && `at ${column.boundary}`].filter(Boolean).join(" ")}
@@ -186,7 +190,9 @@ function Rows({ data, record, rows, shown, chosen, onChoose }: RowsProps) {
           {order.map((k) => (
             <tr key={k} aria-current={k === chosen ? "true" : undefined} data-row={k}>
               <th scope="row">
-                <button type="button" onClick={() => onChoose(k)}>{cell(rows[k]![names[0]!])}</button>
+                <button type="button" tabIndex={k === current ? 0 : -1} onFocus={() => setStop(k)} onClick={() => onChoose(k)}>
+                  {cell(rows[k]![names[0]!])}
+                </button>
               </th>
               {cells[k]}
             </tr>
@@ -195,6 +201,45 @@ function Rows({ data, record, rows, shown, chosen, onChoose }: RowsProps) {
       </table>
     </div>
   );
+}
+
+const PAGE = 10; // rows
+
+// The table is one stop for Tab, a row or a column's head; arrows lead on from it.
+function useStop(names: readonly string[], order: readonly number[], chosen: number | undefined) {
+  const box = useRef<HTMLDivElement>(null);
+  const [stop, setStop] = useState<string | number>();
+  useEffect(() => setStop(chosen), [chosen]);
+  const there = typeof stop === "string" ? names.includes(stop) : stop !== undefined && order.includes(stop);
+  const current = there ? stop! : order[0] ?? names[0]!;
+  const pressed = (event: KeyboardEvent) => {
+    const to = typeof current === "string" ? fromHead(names, order, current) : fromRow(names, order, current);
+    if (!(event.key in to)) return;
+    event.preventDefault();
+    const next = to[event.key];
+    const found = typeof next === "string"
+      ? box.current?.querySelectorAll<HTMLElement>("thead button")[names.indexOf(next)]
+      : box.current?.querySelector<HTMLElement>(`tr[data-row="${next}"] button`);
+    found?.focus();
+  };
+  return { box, current, setStop, pressed };
+}
+
+type Ways = Readonly<Record<string, string | number | undefined>>;
+
+function fromHead(names: readonly string[], order: readonly number[], name: string): Ways {
+  const at = names.indexOf(name);
+  return {
+    ArrowLeft: names[at - 1], ArrowRight: names[at + 1], ArrowDown: order[0], Home: names[0], End: names.at(-1),
+  };
+}
+
+function fromRow(names: readonly string[], order: readonly number[], row: number): Ways {
+  const [at, last] = [order.indexOf(row), order.length - 1];
+  return {
+    ArrowUp: at ? order[at - 1] : names[0], ArrowDown: order[at + 1], Home: order[0], End: order[last],
+    PageUp: order[Math.max(0, at - PAGE)], PageDown: order[Math.min(last, at + PAGE)],
+  };
 }
 
 // A row's numbers: each tensor's, then each boundary's.
