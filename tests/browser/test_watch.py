@@ -428,7 +428,27 @@ def test_a_broken_link_says_so_and_shows_something(open_view: Open) -> None:
     said = page.locator(".broken").text_content()
     for part in ("flash9", "many", "some", "large", "none", "“x”"):
         assert part in said
+    # It stays until something moves.
+    page.wait_for_timeout(800)
+    assert page.locator(".broken").text_content() == said
+    press(page, "ArrowRight")
+    until(page, lambda: "“x”" not in page.locator(".broken").text_content())
     assert page.locator(".stage").count() == 1
+
+
+def test_the_end_stays_the_end(open_view: Open) -> None:
+    page = open_view("watch", hash="?N=64&d=8&M=200")
+    press(page, "End")
+    ends = [position(page)]
+    for N in (128, 32):
+        page.locator(".watch").get_by_label("N", exact=True).fill(str(N))
+        until(page, lambda: position(page) != ends[-1])
+        ends.append(position(page))
+        marks = page.locator(".counters tbody tr").evaluate_all(
+            "xs => xs.map(x => x.cells[3].textContent)"
+        )
+        assert set(marks) == {"✓"}
+    assert ends[1] > ends[0] > ends[2]
 
 
 def test_a_link_leads_to_its_moment(open_view: Open) -> None:

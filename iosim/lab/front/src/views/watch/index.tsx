@@ -74,7 +74,8 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
   useEffect(() => {
     const wait = setTimeout(() => {
       const text = at > 0 ? String(at) : undefined;
-      if (text === params.at || (params.at === "end" && at === last)) return;
+      // What a link says that was not understood stays there until something moves.
+      if (at === given.at || (params.at === "end" && at === last)) return;
       linked.current = text;
       setParams({ at: text });
     }, LINK_MS);
@@ -114,7 +115,11 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
     transfer: (by) => (both ? going.step(by) : near(one.timeline.transfers(), by)),
     turn: (by) => (both ? going.step(by) : near([line], by)),
     to: stop,
-    end: (end) => stop(end === "first" ? 0 : last),
+    // Other tiles have another end, and one stays there.
+    end: (end) => {
+      setPlaying(false);
+      setPosition(end === "first" ? 0 : Infinity);
+    },
   };
   useClock(playing, rate, (steps) => {
     setPosition((now) => Math.min(last, Math.min(now, last) + steps));
