@@ -256,6 +256,28 @@ def test_the_segments_numbers_are_pythons(
     shot(page, f"pebbles-{graph}-segments")
 
 
+@pytest.mark.parametrize(
+    ("graph", "game", "M"), [("matmul", "chain", 3), ("diamond", "recompute", 3)]
+)
+def test_segments_open_at_one_that_has_a_part(
+    graph: str, game: str, M: int, open_view: Callable[..., Page]
+) -> None:
+    best, dag = best_of(graph, game, M), dag_of(BOARDS[graph, game])
+    page = open_view("pebbles", hash=f"?graph={graph}&game={game}&M={M}")
+    button(page, "Replay an optimal game").click()
+    button(page, "To the end").click()
+    button(page, "Segments").click()
+    _, _, moves = cleaned(dag, moves_of(best["moves"]))
+    empty = 0
+    for s in range(1, 2 * M + 1):
+        page.get_by_label("Transfers in a segment, s").fill(str(s))
+        want = segments(dag, moves, s)
+        last = max(k for k, x in enumerate(want, 1) if x.part)
+        empty += last < len(want)
+        expect(page.locator(".steps span")).to_have_text(f"segment {last} of {len(want)}")
+    assert empty
+
+
 def test_a_game_of_sums_has_cuts_and_no_claim(open_view: Callable[..., Page]) -> None:
     page = open_view("pebbles", hash="?graph=matmul&game=partial&M=3")
     play(page, moves_of(best_of("matmul", "partial", 3)["moves"])[:20])

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from rules import judged
 
 from iosim.errors import InputError
-from iosim.fusion import Illegal, kernel, partition
+from iosim.fusion import FUSIONS, Illegal, kernel, partition
 from iosim.hardware import MACHINES
 from iosim.lab.data.wall import MODELS
 from iosim.layers.architectures import layer as layer_of
@@ -152,6 +152,33 @@ def together(page: Any, names: list[str]) -> None:
 
 def label(box: Any) -> str:
     return str(box.get_attribute("aria-label")).removeprefix("Choose ")
+
+
+@pytest.mark.parametrize(("model", "phase"), [("bert-large", "training"), ("gpt2", "decode")])
+def test_each_fusion_is_explained_where_it_is_chosen(
+    open_view: Open, model: str, phase: str
+) -> None:
+    page = open_view("wall", hash=f"?model={model}&phase={phase}")
+    names = [x.removeprefix("Start from ") for x in page.get_by_role(
+        "button", name="Start from").evaluate_all("x => x.map((b) => b.ariaLabel)")]  # fmt: skip
+    known = page.locator("[aria-label='What the fusions are']")
+    assert known.locator("dt").all_inner_texts() == names
+    assert known.locator("dd").all_inner_texts() == [FUSIONS[x].says for x in names]
+    assert {"none", "best"} <= set(names)
+
+
+def test_on_paper_badges_are_those_of_light(open_view: Open) -> None:
+    page = open_view("wall", scheme="dark")
+    page.get_by_role("button", name="Start from best").click()
+    styles = """() => ["fill", "color", "opacity"].flatMap((what) =>
+        [".badge text", ".wall-number", ".wall-kernel"].map((x) =>
+            getComputedStyle(document.querySelector(x))[what]))"""
+    dark = page.evaluate(styles)
+    page.emulate_media(media="print")
+    printed = page.evaluate(styles)
+    page.emulate_media(media="screen")
+    page.get_by_label("Theme").select_option("light")
+    assert page.evaluate(styles) == printed != dark
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from iosim.fusion import FUSIONS
 from iosim.hardware import MACHINES, Hardware
 from iosim.hardware.record import said
 from iosim.lab.data import committed
@@ -77,6 +78,7 @@ def made() -> dict[str, Any]:
              "source": config(model).source}
             for model, (title, N, _) in MODELS.items()
         ],
+        "fusions": {one.name: one.says for one in FUSIONS.values()},
         "graphs": graphs,
         "layers": layers,
     }  # fmt: skip

@@ -13,7 +13,7 @@ import {
 } from "./rules";
 import { lostValue } from "./search";
 import { useSearch } from "./searching";
-import { Cuts, marksOf, Proof, Sets, useCut } from "./proof";
+import { Cuts, latest, marksOf, Proof, Sets, useCut } from "./proof";
 
 interface PlayProps {
   setting: Setting;
@@ -45,7 +45,7 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
   const searching = useSearch();
 
   const cut = useCut(graph, rules, game.made, game.position, s);
-  const at = Math.min(chosen, cut.cuts.length - 1);
+  const at = chosen === LAST ? latest(cut) : Math.min(chosen, cut.cuts.length - 1);
   const marks = useMemo(() => (segmentsOn ? marksOf(cut, at, !rules.partial) : undefined), [segmentsOn, cut, at, rules]);
 
   const tell = (next: Message, whose: readonly string[] = []) => {
@@ -180,7 +180,7 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
   );
 }
 
-const LAST = Infinity; // the segment that the game is in
+const LAST = Infinity; // the latest segment
 
 // While the game is the known optimal one so far, its next move; no search is needed for that.
 function next(best: Known | undefined, { made, at }: Playing): Move | undefined {

@@ -22,6 +22,11 @@ export function useCut(graph: Graph, rules: Rules, made: readonly Move[], at: Po
   }, [graph, rules, made, at, s]);
 }
 
+// The last segment that has a part; a game may end in stores of what an earlier one made.
+export function latest({ cuts }: Cut): number {
+  return cuts.reduce((found, { part }, k) => (part.length ? k : found), cuts.length - 1);
+}
+
 // What is marked on the board: all segments by number, and the sets of one of them.
 export function marksOf(cut: Cut, chosen: number, whole: boolean): Marks {
   const segmentOf = new Map(cut.cuts.flatMap((x, k) => x.part.map((v) => [v, k + 1] as const)));

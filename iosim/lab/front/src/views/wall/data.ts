@@ -63,6 +63,7 @@ export interface WallData {
   memories: Record<string, number[]>;
   machines: Machine[];
   models: { name: string; title: string; N: number; layers: number; source: string }[];
+  fusions: Record<string, string>; // what each of them is
   graphs: Graph[];
   layers: Layer[];
 }

@@ -1,7 +1,7 @@
 // Fusing a layer by hand: bytes at L2↔DRAM, least time and what sets it, beside the known fusions.
 import { useMemo, useState } from "preact/hooks";
 import { Button, say, Table } from "../../ui";
-import { at, L2_DRAM, type Layer, type Machine } from "./data";
+import { at, L2_DRAM, type Layer, type Machine, type WallData } from "./data";
 import { bytesOf, tensorNames, type Edge } from "./edges";
 import { GraphView } from "./graph";
 import { cost, type Cost, type Kernel, type Rules } from "./rules";
@@ -15,6 +15,7 @@ interface Props {
   kernels: readonly Kernel[];
   onKernels: (kernels: readonly Kernel[]) => void;
   known: readonly { name: string; kernels: readonly Kernel[] }[];
+  says: WallData["fusions"];
   onKnown: (name: string) => void;
 }
 
@@ -40,7 +41,7 @@ const total = (kernels: readonly Kernel[], of: (ops: Kernel) => Cost) => {
   return { kernels: kernels.length, bytes: sum((x) => x.bytes[L2_DRAM] ?? 0), words: sum((x) => x.words), seconds: sum((x) => x.seconds) };
 };
 
-export function Fusing({ rules, layer, machine, edges, kernels, onKernels, known, onKnown }: Props) {
+export function Fusing({ rules, layer, machine, edges, kernels, onKernels, known, says, onKnown }: Props) {
   const of = useCosts(rules, layer, machine);
   const [said, setSaid] = useState<{ text: string; wrong?: boolean }>();
   const [look, setLook] = useState<string>();
@@ -94,7 +95,7 @@ export function Fusing({ rules, layer, machine, edges, kernels, onKernels, known
         schedule computes them as one; again, and they are cut. A dashed edge joins two operators that read one tensor. Weights and
         inputs are not drawn, and count.
       </p>
-      <Sums {...{ known, here, none, of, onKnown: (name: string) => { setPast([...past, kernels]); setSaid({ text: `Loaded ${name}.` }); setChosen(new Set()); onKnown(name); } }} />
+      <Sums {...{ known, says, here, none, of, onKnown: (name: string) => { setPast([...past, kernels]); setSaid({ text: `Loaded ${name}.` }); setChosen(new Set()); onKnown(name); } }} />
       <div class={`wall-pair${rules.graph.waits.length ? "" : " narrow"}`}>
         <div class="wall-frame">
           <div class="wall-acts">
@@ -135,6 +136,7 @@ export function Fusing({ rules, layer, machine, edges, kernels, onKernels, known
 
 interface SumsProps {
   known: Props["known"];
+  says: Props["says"];
   here: ReturnType<typeof total>;
   none: ReturnType<typeof total>;
   of: (ops: Kernel) => Cost;
@@ -142,7 +144,7 @@ interface SumsProps {
 }
 
 // Yours beside the known ones, as bars of bytes and of time.
-function Sums({ known, here, none, of, onKnown }: SumsProps) {
+function Sums({ known, says, here, none, of, onKnown }: SumsProps) {
   const rows = [...known.map((x) => ({ name: x.name, sum: total(x.kernels, of), load: true })), { name: "yours", sum: here, load: false }];
   const bar = (share: number) => <span class="wall-bar" aria-hidden="true"><span style={{ width: `${Math.min(100, 100 * share)}%` }} /></span>;
   return (
@@ -162,6 +164,9 @@ function Sums({ known, here, none, of, onKnown }: SumsProps) {
           bar(sum.seconds / none.seconds),
         ])}
       />
+      <dl class="wall-known" aria-label="What the fusions are">
+        {known.map(({ name }) => [<dt key={name}>{name}</dt>, <dd key={`${name}-says`}>{says[name]}</dd>])}
+      </dl>
     </div>
   );
 }

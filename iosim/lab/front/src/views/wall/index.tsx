@@ -79,7 +79,7 @@ function Wall({ data, params, setParams }: ViewProps<WallData>) {
         M = what the {machine.cache} of {machine.title} holds.
       </p>
       <Sources machine={machine} />
-      <Fusing key={`${graph.model} ${graph.phase}`} {...{ rules, layer, machine, edges, known }} kernels={shown}
+      <Fusing key={`${graph.model} ${graph.phase}`} {...{ rules, layer, machine, edges, known }} says={data.fusions} kernels={shown}
         onKernels={(next) => setParams({ kernels: rules.written(next) })} onKnown={(name) => setParams({ kernels: name })} />
     </div>
   );
