@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import iosim
 from iosim.cache import touches
 from iosim.cache.closed import loads, misses, reuse
-from iosim.cache.curve import curve
+from iosim.cache.curves import curve
 from iosim.errors import InputError
 from iosim.program import space
 

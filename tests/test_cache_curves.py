@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iosim.cache import opt_stack
-from iosim.cache.curve import curve
-from iosim.cache.sampled import sampled
+from iosim.cache.compiled import available
+from iosim.cache.curves import curve
+from iosim.cache.sampling import sampled
 from iosim.cache.stream import of_arrays
 from iosim.errors import InputError
 
@@ -182,3 +187,25 @@ def test_a_sample_that_is_too_small_is_refused():
         sampled(stream, [10], rate=0)
     with pytest.raises(InputError, match="under one line of 4"):
         sampled(stream, [3], rate=1, line_words=4)
+
+
+def test_the_plain_text_says_what_the_compiled_one_does() -> None:
+    """In a process without compiling: the same curves, and numba is not even loaded."""
+    code = (
+        "import sys, numpy as np; from iosim.cache import *;"
+        "draw = np.random.default_rng(3); at = draw.integers(0, 90, 1500);"
+        "writes = draw.random(1500) < 0.3; s = of_arrays(at, writes);"
+        "c = [curve(s, p) for p in ('lru', 'opt', 'opt-bypass')];"
+        "c.append(tiles.lru(tiles.Passes(at, writes, np.arange(1, 91))));"
+        "print([(x.capacities.tolist(), x.loads.tolist()) for x in c],"
+        " sampled(s, [9, 40], rate=0.6).loads.tolist(), replay(s, Cache(capacity=9)));"
+        "print('numba' in sys.modules, file=sys.stderr)"
+    )
+    said = {}
+    for off in ("0", "1"):
+        env = os.environ | {"NUMBA_DISABLE_JIT": off}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              check=True, env=env)  # fmt: skip
+        said[off] = done.stdout
+        assert done.stderr.strip() == str(off == "0" and available())
+    assert said["0"] == said["1"]

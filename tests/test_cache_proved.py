@@ -9,7 +9,7 @@ import pytest
 from test_cache_replay import Trace, as_stream, caches, trace
 
 from iosim.cache import POLICIES, Cache, replay_many
-from iosim.cache.curve import STACKS
+from iosim.cache.curves import STACKS
 from iosim.cache.policies.base import Shape
 
 SEEDS = range(10)

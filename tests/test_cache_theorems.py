@@ -13,7 +13,7 @@ from strategies import attention_programs, bound_programs
 import iosim
 from iosim.bounds import best_lower_bound
 from iosim.cache import POLICIES, Cache, replay_many, touches
-from iosim.cache.curve import curve
+from iosim.cache.curves import curve
 from iosim.cache.references import Repeat, Straight, touching
 from iosim.counting.numbers import count, peak
 from iosim.program.walk import Instance

@@ -9,7 +9,7 @@ from test_cache_closed import ALWAYS, drawn
 
 import iosim
 from iosim.cache import touches
-from iosim.cache.curve import curve
+from iosim.cache.curves import curve
 from iosim.cache.tiles import lru, opt, passes
 from iosim.errors import InputError
 

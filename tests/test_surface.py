@@ -29,7 +29,7 @@ HEAVY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("statement", ["import iosim", "import iosim.gpu"])
+@pytest.mark.parametrize("statement", ["import iosim", "import iosim.gpu", "import iosim.cache"])
 def test_importing_is_light(statement: str) -> None:
     code = f"import sys; {statement}; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

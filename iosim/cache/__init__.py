@@ -4,25 +4,34 @@ Independent of the machine, the formulas and the GPU: a stream is one more fold 
 a cache one more consumer of a stream.
 """
 
+from iosim.cache import closed, tiles
+from iosim.cache.curves import Curve, curve
 from iosim.cache.layouts import Tiled
 from iosim.cache.of_program import touches, transfers
 from iosim.cache.policies import POLICIES, Policy
 from iosim.cache.record import Cache, Traffic
 from iosim.cache.replaying import replay, replay_many
+from iosim.cache.sampling import SampledCurve, sampled
 from iosim.cache.stream import Accesses, Region, Stream, of_arrays
 
 __all__ = [
     "POLICIES",
     "Accesses",
     "Cache",
+    "Curve",
     "Policy",
     "Region",
+    "SampledCurve",
     "Stream",
     "Tiled",
     "Traffic",
+    "closed",
+    "curve",
     "of_arrays",
     "replay",
     "replay_many",
+    "sampled",
+    "tiles",
     "touches",
     "transfers",
 ]

@@ -3,7 +3,8 @@
 A loop is written once, over functions that it names and does not know: `with_names` puts them in
 its globals.  `compiled` does the same with every function that it calls, and compiles all; LLVM
 then puts the small ones in place.  What was compiled is kept on disk, under a name that holds a
-digest of all texts it came from, so that an edited policy is compiled again.
+digest of all texts it came from, so that an edited policy is compiled again.  numba is loaded when
+something is first compiled; ``NUMBA_DISABLE_JIT=1`` is as if it were not installed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
@@ -22,16 +24,19 @@ from iosim.errors import InputError, install
 
 Function = Callable[..., Any]
 
-# No loop makes an array, so none counts references to those that it is given: numba would do so at
+OPTIONS = {"nogil": True}
+# A loop that makes no array counts no references to those that it is given: numba would do so at
 # every call of a policy's functions, which takes several times as long as the replay.
-OPTIONS = {"nogil": True, "_nrt": False}
+BARE = OPTIONS | {"_nrt": False}
 
 # Accesses that plain Python replays in the time that numba takes to load, or to compile.
 SHORT = 200_000
 
 
 def available() -> bool:
-    """Whether numba is installed."""
+    """Whether numba is installed, and not told to leave the text as it is."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return False
     return importlib.util.find_spec("numba") is not None
 
 
@@ -55,12 +60,22 @@ def with_names(function: Function, **names: Function) -> FunctionType:
     return made
 
 
+def built(function: Function, *, arrays: bool = False) -> Function:
+    """A function compiled where it can be, or as it is.
+
+    Args:
+        arrays: whether it makes arrays, or functions that it calls do.
+    """
+    return compiled(function, arrays=arrays) if available() else function
+
+
 @functools.cache
-def compiled(function: Function, **names: Function) -> Function:
+def compiled(function: Function, *, arrays: bool = False, **names: Function) -> Function:
     """A function compiled by numba, with all functions that it calls.
 
     Args:
         function: of a module; its text is in what numba knows.
+        arrays: as `built` has it.
         names: functions to put in place of its global names.
 
     Raises InputError where numba is not installed.
@@ -72,24 +87,46 @@ def compiled(function: Function, **names: Function) -> Function:
     made = with_names(function, **names)
     made.__qualname__ += f"_{_digest(made)}"
     for name, inner in _called(made):
-        made.__globals__[name] = _inner(inner)
+        made.__globals__[name] = _inner(inner, arrays)
+    options = OPTIONS if arrays else BARE
     done: Function
     try:
-        done = numba.njit(cache=True, **OPTIONS)(made)
+        done = numba.njit(cache=True, **options)(made)
     except RuntimeError:  # nowhere to keep it
-        done = numba.njit(**OPTIONS)(made)
+        done = numba.njit(**options)(made)
     return done
+
+
+def popcount(word: Any) -> Any:
+    """How many bits of an unsigned word are 1; one instruction when compiled."""
+    return int(word).bit_count()
 
 
 @functools.cache
-def _inner(function: FunctionType) -> Function:
+def _inner(function: FunctionType, arrays: bool) -> Function:
     import numba
 
+    if function is popcount:
+        return _popcount()
     made = with_names(function)
     for name, inner in _called(made):
-        made.__globals__[name] = _inner(inner)
-    done: Function = numba.njit(forceinline=True, **OPTIONS)(made)
+        made.__globals__[name] = _inner(inner, arrays)
+    done: Function = numba.njit(forceinline=True, **(OPTIONS if arrays else BARE))(made)
     return done
+
+
+def _popcount() -> Function:
+    from numba import types
+    from numba.extending import intrinsic
+
+    def typed(typing_context: Any, word: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.ctpop(arguments[0])
+
+        return types.int64(types.uint64), code
+
+    found: Function = intrinsic(typed)
+    return found
 
 
 def _called(function: FunctionType) -> list[tuple[str, FunctionType]]:
@@ -104,7 +141,7 @@ def _digest(function: FunctionType) -> str:
     named = {x: function.__globals__.get(x) for x in code.co_names}
     constants = {name: x for name, x in named.items() if isinstance(x, int | float)}
     inner = [_digest(f) for _, f in _called(function)]
-    whole = repr((code.co_code, code.co_consts, code.co_names, constants, inner, OPTIONS))
+    whole = repr((code.co_code, code.co_consts, code.co_names, constants, inner, OPTIONS, BARE))
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 

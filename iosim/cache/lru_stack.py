@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.jit import jit, popcount
+from iosim.cache.compiled import built, popcount
 
 Ints = NDArray[np.int64]
 
@@ -55,7 +55,7 @@ class Timeline:
 
     def feed(self, lines: Ints, write: NDArray[np.bool_]) -> None:
         """Take in a chunk."""
-        self.head = _feed(
+        self.head = built(_feed)(
             lines, write, self.head, self.last, self.owner, self.bits, self.eights, self.groups,
             self.blocks, self.level, self.found, self.written,
         )  # fmt: skip
@@ -76,7 +76,6 @@ class Timeline:
         return np.cumsum(self.written)[:-1], np.cumsum(flush)[:-1]
 
 
-@jit
 def _compact(
     head: int,
     last: NDArray[np.int32],
@@ -106,7 +105,6 @@ def _compact(
     return n
 
 
-@jit
 def _marks_from(
     slot: int,
     final: int,
@@ -143,7 +141,6 @@ def _marks_from(
     return n
 
 
-@jit
 def _feed(
     lines: Ints,
     write: NDArray[np.bool_],

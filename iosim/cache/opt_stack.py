@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.jit import jit
+from iosim.cache.compiled import built
 
 Ints = NDArray[np.int64]
 
@@ -31,7 +31,6 @@ NEVER = 2**62
 ENTRIES = 128  # in a block
 
 
-@jit
 def follows(lines: Ints, write: NDArray[np.bool_], covers: bool, distinct: int) -> Ints:
     """For every access, when its line is next used at a cost; `NEVER` where it is not.
 
@@ -42,15 +41,17 @@ def follows(lines: Ints, write: NDArray[np.bool_], covers: bool, distinct: int) 
         distinct: lines are 0 … distinct − 1.
     """
     found = np.empty(lines.size, np.int64)
-    after = np.full(distinct, NEVER, np.int64)
+    built(_follow)(lines, write, covers, np.full(distinct, NEVER, np.int64), found)
+    return found
+
+
+def _follow(lines: Ints, write: NDArray[np.bool_], covers: bool, after: Ints, found: Ints) -> None:
     for at in range(lines.size - 1, -1, -1):
         line = lines[at]
         found[at] = after[line]
         after[line] = NEVER if covers and write[at] else at
-    return found
 
 
-@jit
 def _swap_top(heap: Ints, size: int, value: int, sign: int) -> int:
     """Put a value for the top of a heap and return the top; sign 1: the least is on top."""
     top: int = heap[0]
@@ -69,7 +70,6 @@ def _swap_top(heap: Ints, size: int, value: int, sign: int) -> int:
     return top
 
 
-@jit
 def _settle(entries: Ints, waiting: Ints, count: int) -> None:
     """Let the carries that passed a block go by its entries."""
     if count == 0:
@@ -80,7 +80,6 @@ def _settle(entries: Ints, waiting: Ints, count: int) -> None:
             entries[k] = _swap_top(least, count, entries[k], 1)
 
 
-@jit
 def _depths(next_use: Ints, bypass: bool, entries_in_block: int) -> Ints:
     """The distance of every access: 0 where no cache, however large, can have kept the line."""
     b = entries_in_block
@@ -172,5 +171,5 @@ def depths(next_use: Ints, *, bypass: bool) -> Ints:
     >>> depths(np.array([2, 3, NEVER, NEVER]), bypass=False).tolist()
     [0, 0, 2, 2]
     """
-    found: Ints = _depths(next_use, bypass, ENTRIES)
+    found: Ints = built(_depths, arrays=True)(next_use, bypass, ENTRIES)
     return found

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.curve import Curve
-from iosim.cache.jit import jit
+from iosim.cache.compiled import built
+from iosim.cache.curves import Curve
 from iosim.cache.regular import Cut, Place, cut, places, shapes
 from iosim.errors import InputError
 from iosim.problem import check_size
@@ -201,13 +201,22 @@ def lru(found: Passes) -> Curve:
     )  # fmt: skip
 
 
-@jit
 def _distances(tile: Ints, words: Ints) -> Ints:
     """The stack distance of each pass's words; 0 of the first over a tile."""
+    found = np.zeros(tile.size, np.int64)
+    tree = np.zeros(tile.size + 1, np.int64)
+    built(_measure)(tile, words, tree, np.full(words.size, -1, np.int64), found)
+    return found
+
+
+def _measure(tile: Ints, words: Ints, tree: Ints, last: Ints, found: Ints) -> None:
+    """Find distances.
+
+    Args:
+        tree: sums of the weights at tiles' last passes (Fenwick 1994).
+        last: of each tile, its last pass; −1: none.
+    """
     n = tile.size
-    tree = np.zeros(n + 1, np.int64)  # sums of the weights at tiles' last passes (Fenwick 1994)
-    last = np.full(words.size, -1, np.int64)
-    found = np.zeros(n, np.int64)
     total = 0
     for now in range(n):
         x = tile[now]
@@ -229,7 +238,6 @@ def _distances(tile: Ints, words: Ints) -> Ints:
             k += k & -k
         total += words[x]
         last[x] = now
-    return found
 
 
 def opt(found: Passes, capacity: int) -> int:

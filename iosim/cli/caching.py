@@ -12,8 +12,8 @@ from iosim.algorithms import Algorithm, algorithm
 from iosim.cache import POLICIES, Accesses, Cache, Stream, replay_many, touches
 from iosim.cache import tiles as whole_tiles
 from iosim.cache.closed import loads, misses, reuse
-from iosim.cache.curve import STACKS, curve
-from iosim.cache.sampled import sampled
+from iosim.cache.curves import STACKS, curve
+from iosim.cache.sampling import sampled
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError, closest

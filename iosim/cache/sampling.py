@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.curve import by_lines
-from iosim.cache.jit import jit
+from iosim.cache.compiled import built
+from iosim.cache.curves import by_lines
 from iosim.cache.lru_stack import Timeline
 from iosim.cache.stream import Stream
 from iosim.errors import InputError
@@ -53,7 +53,6 @@ class SampledCurve:
     error: NDArray[np.float64]
 
 
-@jit
 def _hashed(line: int, seed: int) -> int:
     """62 bits in which nothing of the line's number is left.
 
@@ -70,7 +69,6 @@ def _hashed(line: int, seed: int) -> int:
     return ((high & 0x3FFFFFFF) << 32) | low
 
 
-@jit
 def _draw(first: int, stop: int, below: int, seed: int, found: Ints, hashes: Ints) -> int:
     """The lines from `first` on whose hash is small, with their hashes; returns how many."""
     n = 0
@@ -83,7 +81,6 @@ def _draw(first: int, stop: int, below: int, seed: int, found: Ints, hashes: Int
     return n
 
 
-@jit
 def _keep(
     lines: Ints,
     write: NDArray[np.bool_],
@@ -108,7 +105,7 @@ def _sample(lines: int, below: int, seed: int) -> tuple[Ints, Ints]:
     for first in range(0, lines, DRAWN):
         stop = min(first + DRAWN, lines)
         found, hashes = np.empty(stop - first, np.int64), np.empty(stop - first, np.int64)
-        n = _draw(first, stop, below, seed, found, hashes)
+        n = built(_draw)(first, stop, below, seed, found, hashes)
         parts.append((found[:n].copy(), hashes[:n].copy()))
     return np.concatenate([x for x, _ in parts]), np.concatenate([x for _, x in parts])
 
@@ -180,7 +177,7 @@ def sampled(
     parts = [Timeline(int(n)) for n in np.bincount(group, minlength=GROUPS)]
     for chunk in stream.chunks():
         kept, write = np.empty_like(chunk.address), np.empty_like(chunk.write)
-        n = _keep(by_lines(chunk, line_words), chunk.write, below, seed, kept, write)
+        n = built(_keep)(by_lines(chunk, line_words), chunk.write, below, seed, kept, write)
         at, write = np.searchsorted(chosen, kept[:n]), write[:n]
         whole.feed(at, write)
         of = group[at]
