@@ -20,7 +20,7 @@ from strategies import (
 from touch_oracle import Walker
 
 import iosim
-from iosim.cache import Stream, Tiled, copies, templates, touches, transfers
+from iosim.cache import Stream, Tiled, copies, templates, touches, transfers, writing
 from iosim.errors import InputError
 from iosim.problem import BlockSparse, PagedAttention
 from iosim.program.marks import masks
@@ -189,6 +189,8 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(copies, "LIMIT", 40)
         monkeypatch.setattr(templates, "KEPT", 300)
         monkeypatch.setattr(copies, "TOGETHER", 3)
+        monkeypatch.setattr(writing, "AT_ONCE", 100)
+        monkeypatch.setattr(writing, "KEPT", 300)
 
 
 @given(attention_programs(most=6), st.data())

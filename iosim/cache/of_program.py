@@ -19,6 +19,7 @@ from iosim.cache.references import Action, Piece, positions_in, touching, transf
 from iosim.cache.stream import CHUNK, UNITS, Accesses, Region, Stream, Unit
 from iosim.cache.templates import lines_of
 from iosim.cache.writing import chunks
+from iosim.cache.writing import length as length_of
 from iosim.errors import InputError, closest
 from iosim.problem import check_positions, check_size, in_shape
 from iosim.program.check import check
@@ -130,7 +131,7 @@ def _stream(
         return chunks(Walk(instance, ground, told).all(body), ground, chunk)
 
     if unit == "lines" and ground.late:
-        length = sum(part.address.size for part in made())
+        length = length_of(Walk(instance, ground, told).all(body), ground)
     return Stream(
         made,
         max((place.region.stop for place in places), default=0),
