@@ -1,0 +1,275 @@
+"""What explicit control is worth: schedules' own transfers beside caches over the same references.
+
+One head (N = 256, d = 32) by three schedules: naive, FlashAttention-2's, and the one for small
+caches.  Each program runs with all tiles of one word (untiled loops) and with the tiles that are
+best for M words.  The explicit count is what its loads and stores move.  Beside it stands what a
+fully associative cache that writes back moves for the same operand references, by LRU and by OPT
+(Belady's, with bypass, which minimises loads): with lines of one word and of 32, and with K
+row-major and column-major.  Words are between fast memory, or the cache, and what is behind it, in
+the model.
+
+An operation is atomic: it touches each word of its operands once, whatever its inner loops would
+do.  So a tiled program's numbers mean something from the capacity on that holds the operands of its
+largest operation; the curves are drawn from there on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from iosim.algorithms import algorithm
+from iosim.bounds import best_lower_bound
+from iosim.cache import Cache, Stream, replay_many, touches
+from iosim.cache.curve import curve
+from iosim.cache.ground import extent
+from iosim.counting.numbers import count, peak
+from iosim.errors import CapacityError
+from iosim.output.plot import STYLE, pyplot, save
+from iosim.output.table import read_csv
+from iosim.problem import Attention
+from iosim.program.index import Dim, Span, dims
+from iosim.program.ir import Alloc, Load, Loop, Node, Op, Ref
+from iosim.program.space import inside, tiles
+from iosim.program.walk import Instance, bind
+from iosim.tiling import optimal_tiles
+
+from . import COLOURS, Experiment, Rows, digits, whole
+
+PROBLEM = Attention(256, 32)
+NAMES = ("naive", "flash2", "small_cache")
+MEMORIES = (256, 1024, 4096)  # M/d² = 1/4, 1, 4
+FIXED = 1024  # words that the fixed program's tiles are best for
+LINE = 32  # a row of K
+# Lines and the layout of K: of lines of one word, the layout decides nothing.
+KINDS = ((1, "row-major"), (LINE, "row-major"), (LINE, "column-major"))
+FIRST, LAST = 6, 16  # capacities are 2⁶ to 2¹⁶ words
+
+
+def tables() -> dict[str, Rows]:
+    """Caches beside explicit control: tiled at M and 2M, untiled, what LRU needs, the slopes."""
+    loops = {name: _instance(name) for name in NAMES}
+    best = {(name, M): _instance(name, M) for name in NAMES for M in MEMORIES}
+    return {
+        "tiled.csv": tiled(best), "untiled.csv": untiled(loops), "needs.csv": needs(best),
+        "slopes.csv": slopes(loops, {name: best[name, FIXED] for name in NAMES}),
+    }  # fmt: skip
+
+
+def _instance(name: str, M: int | None = None) -> Instance:
+    """A schedule with the tiles that are best for M words, or with tiles of one word."""
+    program = algorithm(name).program
+    if M is None:
+        return bind(program, PROBLEM.sizes, {p.name: p.least for p in program.params})
+    return bind(program, PROBLEM.sizes, optimal_tiles(program, PROBLEM, M).tiles)
+
+
+def _stream(instance: Instance, line_words: int, layout: str) -> Stream:
+    if line_words == 1:
+        return touches(instance)
+    return touches(instance, unit="lines", line_words=line_words, layouts={"K": layout})
+
+
+def _replayed(
+    stream: Stream, capacities: Sequence[int], line_words: int, policies: Sequence[str]
+) -> Rows:
+    """A row for each policy and capacity."""
+    caches = [
+        Cache(capacity=c, policy=policy, line_words=line_words, bypass=policy == "opt")
+        for policy in policies
+        for c in capacities
+    ]
+    return [
+        {"policy": cache.policy, "capacity": cache.capacity, "loads": moved.loads,
+         "write_backs": moved.write_backs, "flush": moved.flush, "words": moved.words}
+        for cache, moved in zip(caches, replay_many(stream, caches), strict=True)
+    ]  # fmt: skip
+
+
+def tiled(best: Mapping[tuple[str, int], Instance]) -> Rows:
+    """The tiles that are best for M, in caches of M and of 2M words."""
+    found: Rows = []
+    for (name, M), instance in best.items():
+        for line_words, layout in KINDS:
+            head = {"algorithm": name, "M_words": M, "line_words": line_words, "K": layout}
+            stream = _stream(instance, line_words, layout)
+            rows = _replayed(stream, (M, 2 * M), line_words, ("lru", "opt"))
+            found += [head | row for row in rows]
+    return found
+
+
+def untiled(loops: Mapping[str, Instance]) -> Rows:
+    """The untiled loops, in caches of powers of two."""
+    found: Rows = []
+    for name, instance in loops.items():
+        least = largest_operation(instance)
+        powers = [2**k for k in range(FIRST, LAST + 1) if 2**k >= least]
+        for line_words, layout in KINDS:
+            head = {"algorithm": name, "line_words": line_words, "K": layout}
+            stream = _stream(instance, line_words, layout)
+            rows = _replayed(stream, powers, line_words, ("lru", "opt"))
+            found += [head | row for row in rows]
+    return found
+
+
+def needs(best: Mapping[tuple[str, int], Instance]) -> Rows:
+    """The explicit count, and the least cache with which LRU loads no more, lines of one word."""
+    found: Rows = []
+    for (name, M), instance in best.items():
+        counts, steps = count(instance), curve(touches(instance))
+        loads = counts.load_words
+        # Loads never rise with capacity; they end at the words that are read first.
+        reached = int(steps.capacities[int((steps.loads > loads).sum())])
+        found.append({
+            "algorithm": name, "M_words": M, "peak_words": peak(instance),
+            "largest_operation_words": largest_operation(instance),
+            "explicit_loads": loads, "explicit_words": counts.total_words,
+            "lower_bound_words": digits(best_lower_bound(PROBLEM, M).words),
+            "lru_capacity": reached, "lru_capacity_over_M": digits(reached / M, 4),
+        })  # fmt: skip
+    return found
+
+
+def slopes(loops: Mapping[str, Instance], fixed: Mapping[str, Instance]) -> Rows:
+    """Words against capacity: explicit at its best tiles, a fixed program in caches, the bound."""
+    found: Rows = []
+    fine = sorted({round(2 ** (k / 8)) for k in range(8 * FIRST, 8 * LAST + 1)})
+    for name in NAMES:
+        program = algorithm(name).program
+        for M in fine:
+            words = digits(best_lower_bound(PROBLEM, M).words)
+            found.append(_point(name, "bound", M, "", words))
+            try:
+                best = optimal_tiles(program, PROBLEM, M)
+            except CapacityError:
+                continue
+            counts = count(bind(program, PROBLEM.sizes, best.tiles))
+            found.append(_point(name, "explicit", M, counts.load_words, counts.total_words))
+        for series, instance in (("lru tiled", fixed[name]), ("lru untiled", loops[name])):
+            steps, least = curve(touches(instance)), largest_operation(instance)
+            assert steps.write_backs is not None
+            assert steps.flush is not None
+            for c in (c for c in fine if c >= least):
+                at = steps.step(c)
+                loads = int(steps.loads[at])
+                words = loads + int(steps.write_backs[at]) + int(steps.flush[at])
+                found.append(_point(name, series, c, loads, words))
+        least = largest_operation(fixed[name])
+        some = [c for c in fine[::4] if c >= least]
+        for row in _replayed(touches(fixed[name]), some, 1, ("opt",)):
+            found.append(_point(name, "opt tiled", row["capacity"], row["loads"], row["words"]))
+    return found
+
+
+def _point(name: str, series: str, capacity: int, loads: Any, words: Any) -> dict[str, Any]:
+    return {"algorithm": name, "series": series, "capacity": capacity, "loads": loads,
+            "words": words}  # fmt: skip
+
+
+def largest_operation(instance: Instance) -> int:
+    """The most words that one operation's operands are, each once.
+
+    >>> largest_operation(_instance("flash2"))  # q and k of d words, or o and v; s, m and l
+    67
+    """
+    return max(_operations(instance, instance.program.body, instance.env, {}))
+
+
+def _operations(
+    instance: Instance, body: Sequence[Node], env: Mapping[Any, Any],
+    held: Mapping[str, tuple[Dim, ...]],
+) -> Iterator[int]:  # fmt: skip
+    """The words of the operations in the first iteration of each loop, which is the largest."""
+    resident = dict(held)
+    for node in body:
+        match node:
+            case Loop():
+                first = next(iter(tiles(node, env)), None)
+                if first is not None:
+                    inner = inside(env, node.tile, first)
+                    yield from _operations(instance, node.body, inner, resident)
+            case Load() | Alloc():
+                resident[node.buffer] = dims(node.index)
+            case Op():
+                yield sum(_words(ref, resident, env) for ref in dict.fromkeys(node.operands))
+
+
+def _words(ref: Ref, held: Mapping[str, tuple[Dim, ...]], env: Mapping[Any, Any]) -> int:
+    of: list[Any] = list(held[ref.buffer])
+    if ref.part is not None:
+        axes = [isinstance(x, Span) and x.axis == ref.part.axis for x in of]
+        of[axes.index(True)] = ref.part
+    return math.prod(extent(x, env) for x in of)
+
+
+def draw(folder: Path, stem: Path) -> list[Path]:
+    """Above, words against capacity; below, loads of the untiled loops by line and layout."""
+    plt = pyplot()
+    slope, laid = read_csv(folder / "slopes.csv"), read_csv(folder / "untiled.csv")
+    marks = {r["algorithm"]: r for r in read_csv(folder / "needs.csv") if r["M_words"] == FIXED}
+    with plt.rc_context(STYLE | {"axes.titlesize": 10.5}):
+        figure, panels = plt.subplots(
+            2, 3, figsize=(15, 8.4), sharex=True, sharey="row", layout="constrained"
+        )
+        for above, below, name in zip(*panels, NAMES, strict=True):
+            _slopes(above, [r for r in slope if r["algorithm"] == name], marks[name])
+            _untiled(below, [r for r in laid if r["algorithm"] == name])
+            below.set_xlabel("capacity in words")
+        panels[0][0].set_ylabel("words moved in the model")
+        panels[1][0].set_ylabel("words loaded in the model")
+        for row, title in zip(panels, ("lines of 1 word", "untiled loops"), strict=True):
+            row[-1].legend(
+                loc="upper left", bbox_to_anchor=(1.02, 1), title=title, alignment="left"
+            )
+        figure.suptitle(
+            "LRU needs more words than explicit control for the same loads; "
+            "untiled loops load far more until K or V fits"
+        )
+        return save(figure, stem)
+
+
+def _slopes(axes: Any, rows: Rows, mark: dict[str, Any]) -> None:
+    series = (
+        ("lru untiled", "words", "untiled loops, LRU", COLOURS[6], "-", 1.4),
+        ("lru tiled", "words", f"tiles for {FIXED:,} words, LRU", COLOURS[1], "-", 1.4),
+        ("opt tiled", "words", f"tiles for {FIXED:,} words, OPT", COLOURS[2], "-", 1.4),
+        ("opt tiled", "loads", "the same, loads alone", COLOURS[2], ":", 1.4),
+        ("explicit", "words", "explicit, its best tiles", COLOURS[0], "-", 2.4),
+        ("bound", "words", "proven lower bound", "black", "--", 1.4),
+    )
+    for name, column, label, colour, line, width in series:
+        some = [r for r in rows if r["series"] == name]
+        axes.plot(
+            [r["capacity"] for r in some], [r[column] for r in some], color=colour,
+            linestyle=line, linewidth=width, label=label,
+        )  # fmt: skip
+    axes.plot(FIXED, mark["explicit_words"], "o", color=COLOURS[0], markersize=7,
+              label=f"explicit, tiles for {FIXED:,} words")  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_title(f"{mark['algorithm']}: LRU loads as little from {mark['lru_capacity']:,} words")
+
+
+def _untiled(axes: Any, rows: Rows) -> None:
+    labels = ("lines of 1", f"lines of {LINE}, K row-major", f"lines of {LINE}, K column-major")
+    at: dict[str, int] = {}
+    for (line_words, layout), label, colour in zip(KINDS, labels, COLOURS[3:6], strict=True):
+        for policy, style in (("lru", "-"), ("opt", ":")):
+            which = line_words, layout, policy
+            some = [r for r in rows if (r["line_words"], r["K"], r["policy"]) == which]
+            capacities, loads = [r["capacity"] for r in some], [r["loads"] for r in some]
+            axes.plot(capacities, loads, style, color=colour, marker="o",
+                      label=f"{label}, {policy.upper()}")  # fmt: skip
+            if (line_words, policy) == (LINE, "lru"):
+                at[layout] = loads[capacities.index(FIXED)]
+    axes.set_yscale("log")
+    times = at["column-major"] / at["row-major"]
+    axes.set_title(f"{rows[0]['algorithm']}: K column-major, {times:.1f} × the loads at {FIXED:,}")
+
+
+EXPERIMENT = Experiment("e10_explicit_control", tables, draw)
+
+if __name__ == "__main__":
+    whole(EXPERIMENT.main)
