@@ -23,10 +23,11 @@ from typing import Any
 from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound
 from iosim.cache import Cache, Stream, replay_many, touches
+from iosim.cache.compiled import available
 from iosim.cache.curve import curve
 from iosim.cache.ground import extent
 from iosim.counting.numbers import count, peak
-from iosim.errors import CapacityError
+from iosim.errors import CapacityError, IosimError, install
 from iosim.output.plot import STYLE, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention
@@ -49,7 +50,12 @@ FIRST, LAST = 6, 16  # capacities are 2⁶ to 2¹⁶ words
 
 
 def tables() -> dict[str, Rows]:
-    """Caches beside explicit control: tiled at M and 2M, untiled, what LRU needs, the slopes."""
+    """Caches beside explicit control: tiled at M and 2M, untiled, what LRU needs, the slopes.
+
+    Raises IosimError where numba isn't installed: plain Python would take hours.
+    """
+    if not available():
+        raise IosimError(f"experiment e10 needs numba: install it with {install('cache')}")
     loops = {name: _instance(name) for name in NAMES}
     best = {(name, M): _instance(name, M) for name in NAMES for M in MEMORIES}
     return {
@@ -225,7 +231,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             )
         figure.suptitle(
             "LRU needs more words than explicit control for the same loads; "
-            "untiled loops load far more until K or V fits"
+            "untiled loops load far more until K, V or both fit"
         )
         return save(figure, stem)
 

@@ -174,3 +174,33 @@ def test_the_wall_against_sums_by_hand() -> None:
         reached = [b for b in range(1, 1000) if b * weights >= ridge * (weights + b * 18432)]
         assert r["decode_batch_at_ridge"] == reached[0]
         assert "no source" not in (r["peak_source"], r["dram_source"], r["capacity_source"])
+
+
+def test_caches_beside_explicit_control() -> None:
+    """A part of E10 comes out again, and what was proved holds in all of it."""
+    (path,) = reproduce.find(["e10"])
+    e10 = reproduce.load(path)
+    kept = {x: read_csv(path.parent / "data" / path.stem / f"{x}.csv") for x in ("tiled", "needs")}
+    best = {("flash2", 4096): e10._instance("flash2", 4096)}
+    for name, rows in kept.items():
+        part = [r for r in rows if (r["algorithm"], r["M_words"]) == ("flash2", 4096)]
+        assert getattr(e10, name)(best) == part
+    explicit = {(r["algorithm"], r["M_words"]): r for r in kept["needs"]}
+    assert len(explicit) == 9
+    for r in explicit.values():
+        assert r["lower_bound_words"] <= r["explicit_words"]
+        assert r["largest_operation_words"] <= r["peak_words"] <= r["M_words"]
+    some = [r for r in kept["tiled"] if r["policy"] == "opt" and r["line_words"] == 1]
+    assert len(some) == 18
+    for r in some:
+        assert r["loads"] <= explicit[r["algorithm"], r["M_words"]]["explicit_loads"]
+
+
+def test_the_largest_operation_by_hand() -> None:
+    e10 = reproduce.load(*reproduce.find(["e10"]))
+    instance = e10._instance("flash2", 4096)
+    B_r, B_c, d = instance.env["B_r"], instance.env["B_c"], 32
+    # online_softmax(o, m, l, s, v)
+    assert e10.largest_operation(instance) == B_r * d + 2 * B_r + B_r * B_c + B_c * d
+    # matmul_nt(s, held[x], k): a part of what is held
+    assert e10.largest_operation(e10._instance("naive")) == 3
