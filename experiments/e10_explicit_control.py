@@ -22,9 +22,8 @@ from typing import Any
 
 from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound
-from iosim.cache import Cache, Stream, replay_many, touches
+from iosim.cache import Cache, Stream, curve, replay_many, touches
 from iosim.cache.compiled import available
-from iosim.cache.curve import curve
 from iosim.cache.ground import extent
 from iosim.counting.numbers import count, peak
 from iosim.errors import CapacityError, IosimError, install
