@@ -254,3 +254,51 @@ def test_paged_asks_for_its_table() -> None:
         touches(instance, positions={"table": [[0, 9]]})
     with pytest.raises(InputError, match="reads no positions from 'Q'"):
         touches(instance, positions={"Q": [[0, 9]], "table": [[0, 1]]})
+
+
+@pytest.mark.parametrize("name", ["flash2", "naive", "split_kv"])
+def test_lengths_of_large_streams_are_known_without_them(name: str) -> None:
+    """Transfers of 5·10¹⁰ words (flash2): as many as the closed forms count."""
+    N = 5_003 if name == "split_kv" else 100_003  # its splits follow its rows, tile by tile
+    problem = iosim.Attention(N=N, d=64, heads=3, causal=True, N_k=N)
+    algorithm = iosim.algorithm(name)
+    program = algorithm.program_for(problem)
+    names = {p.name: p.least + 40 + 7 * k for k, p in enumerate(program.params)}
+    instance = iosim.bind(program, problem.sizes, names)
+    assert transfers(instance).length == iosim.count(instance).total_words
+    assert touches(instance).length > iosim.count(instance).total_words
+
+
+def test_what_is_no_stream_is_refused_in_one_line() -> None:
+    program = iosim.algorithm("copy").program
+    instance = iosim.bind(program, {"n": 3}, {"B": 2})
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"unit": "miles"}, "unknown unit 'miles'"),
+        ({"line_words": 0}, "line_words = 0 is outside"),
+        ({"chunk": 0}, "chunk = 0 is outside"),
+        ({"layouts": {"Z": "row-major"}}, "a layout for 'Z': known: X, Y"),
+        ({"layouts": {"X": "rowmajor"}}, "unknown layout 'rowmajor': did you mean 'row-major'"),
+        ({"layouts": {"X": "tiled:0x3"}}, "rows of a block = 0 is outside"),
+        ({"layouts": {"X": "tiled:3"}}, "unknown layout 'tiled:3': write it like tiled:8x4"),
+        ({"layouts": {"X": 3}}, "layout 3 of X: give row-major, column-major or Tiled"),
+    ]
+    for asked, line in cases:
+        for stream in (touches, transfers):
+            with pytest.raises(InputError) as caught:
+                stream(instance, **asked)
+            assert str(caught.value).startswith(line)
+            assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="a stream of Program: bind"):
+        touches(program)  # type: ignore[arg-type]
+    problem = iosim.Attention(N=7, d=5)
+    flash2 = iosim.bind(iosim.algorithm("flash2").program, problem.sizes, {"B_r": 2, "B_c": 2})
+    with pytest.raises(InputError, match="K is tiled and has no rows that lie in order"):
+        touches(flash2, unit="rows", layouts={"K": Tiled(2, 2)})
+
+
+def test_more_than_64_bits_is_refused() -> None:
+    naive, copy = (iosim.algorithm(name).program for name in ("naive", "copy"))
+    tiles_of = {p.name: 2**39 for p in naive.params}
+    with pytest.raises(InputError, match="more than"):
+        touches(iosim.bind(naive, {"N": 2**40, "d": 1, "heads": 1}, tiles_of))
+    assert touches(iosim.bind(copy, {"n": 2**40}, {"B": 2**20})).length == 2**41
