@@ -484,3 +484,81 @@ def test_bounds_in_arrays_are_those_of_the_catalogue(
     slowly, same = best_lower_bound_many(kind, sizes, M)
     assert names == same
     assert np.allclose(words, slowly, rtol=1e-12)
+
+
+# ---------------------------------------------------------------- caches
+
+CACHED: dict[str, Any] = {
+    "algo": "flash2,small_cache", "N": "12,20", "d": "2", "M": "32,64",
+    "policy": "explicit,lru,opt",
+}  # fmt: skip
+
+
+def test_a_cache_is_one_more_axis(tmp_path: Path) -> None:
+    """Rows of a cache are a replay of the schedule with the row's own tiles; others are as ever."""
+    from iosim.cache import Cache, replay, touches
+
+    rows = table(swept(tmp_path / "s", **CACHED))
+    assert len(rows) == Sweep.of(**CACHED).points == 24
+    plain = {k: v for k, v in CACHED.items() if k != "policy"}
+    explicit = [r for r in rows if r["policy"] == "explicit"]
+    assert explicit == table(swept(tmp_path / "t", **plain))
+    cached = [r for r in rows if r["policy"] != "explicit"]
+    for row in cached:
+        program = iosim.algorithm(row["algorithm"]).program
+        sizes = {x: row[x] for x in ("N", "d", "heads")}
+        tiles = {p.name: row[f"tile_{p.name}"] for p in program.params}
+        stream = touches(iosim.bind(program, sizes, tiles))
+        moved = replay(stream, Cache(capacity=row["M_words"], policy=row["policy"]))
+        assert row["load_words"] == moved.loads
+        assert row["store_words"] == moved.write_backs + moved.flush
+        assert row["total_words"] == moved.words
+        assert row["load_K_words"] is None
+        assert row["engine"] == "replay"
+        bound = best_lower_bound(iosim.Attention(row["N"], row["d"]), row["M_words"])
+        assert row["lower_bound_words"] == bound.words <= moved.words
+        assert row["gap"] == moved.words / bound.words
+    assert {r["hash"] for r in rows} == {Sweep.of(**CACHED).task(k).hash for k in range(24)}
+    assert len({r["hash"] for r in rows}) == 24
+
+
+def test_the_default_policy_changes_no_folder() -> None:
+    assert Sweep.of(**SMALL).id == Sweep.of(**SMALL, policy="explicit").id
+    assert "policy" not in Sweep.of(**SMALL).as_dict()
+    cached = Sweep.of(**CACHED)
+    assert Sweep.from_dict(json.loads(json.dumps(cached.as_dict()))) == cached
+    assert cached.id != Sweep.of(**CACHED | {"policy": "explicit,opt,lru"}).id
+
+
+def test_cached_rows_are_combined_asked_and_exported(tmp_path: Path) -> None:
+    few = {k: v for k, v in CACHED.items() if k != "policy"}
+    folders = [swept(tmp_path / p, **few, policy=p).path for p in ("explicit", "lru")]
+    assert combine(folders, tmp_path / "all").new == 16
+    found = query("SELECT policy, count(*) AS n FROM rows GROUP BY policy ORDER BY policy",
+                  [tmp_path / "all"])  # fmt: skip
+    assert found.to_pylist() == [{"policy": "explicit", "n": 8}, {"policy": "lru", "n": 8}]
+    assert export_csv([tmp_path / "all"], tmp_path / "all.csv") == 16
+
+
+def test_what_is_too_long_to_replay_has_lrus_closed_form(tmp_path: Path) -> None:
+    long = {"algo": "flash2", "N": "1Mi", "d": "64", "M": "32Ki"}
+    (row,) = table(swept(tmp_path / "s", **long, policy="lru"))
+    (explicit,) = table(swept(tmp_path / "t", **long))
+    assert row["load_words"] == explicit["load_words"]
+    assert (row["store_words"], row["total_words"], row["gap"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"policy": "lur"}, "unknown policy 'lur': did you mean 'lru'?"),
+        ({"policy": "plru", "M": "100"}, "plru needs a power of two of ways, not 100"),
+        ({"policy": "opt", "N": "1Mi", "d": "64", "M": "32Ki"}, "a closed form is of LRU only"),
+        ({"policy": "lru", "algo": "flash2_chunked", "N": "1Mi", "d": "64", "M": "32Ki",
+          "causal": True},
+         "LRU has no closed form here"),
+    ],
+)  # fmt: skip
+def test_caches_that_cannot_be_are_refused_beforehand(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=re.escape(says)):
+        Sweep.of(**CACHED | {"algo": "flash2"} | options)

@@ -35,6 +35,7 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @opt.dtype
 @click.option("--tiles", help="auto, gpu, paper, or like B_r=16:256:x2,B_c=64")
 @click.option("--engine", help="formula, simulate, …")
+@click.option("--policy", metavar="LIST", help="explicit,lru,opt: who decides what stays in M")
 @click.option("--feasible", is_flag=True, help="only points that fit M")
 @opt.path("--config", "a TOML file of these options")
 @click.option("--shard-rows", type=click.IntRange(1, LONGEST_AXIS), help="points in a shard")
@@ -44,7 +45,7 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @opt.as_json
 def sweep(
     out: Path, algo: str | None, sizes: opt.Sizes, model: str | None, M: str | None,
-    dtype: str | None, tiles: str | None, engine: str | None, feasible: bool,
+    dtype: str | None, tiles: str | None, engine: str | None, policy: str | None, feasible: bool,
     config: Path | None, shard_rows: int | None, workers: int, dask: str | None,
     csv: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
@@ -56,7 +57,7 @@ def sweep(
 
     given: dict[str, Any] = {
         "algo": algo, **opt.of_model(model), **sizes, "M": M, "dtype": dtype, "tiles": tiles,
-        "engine": engine, "feasible": feasible, "shard_rows": shard_rows,
+        "engine": engine, "policy": policy, "feasible": feasible, "shard_rows": shard_rows,
     }  # fmt: skip
     declared = Sweep.of(**given) if config is None else Sweep.from_toml(config, **given)
     for text in declared.idle:

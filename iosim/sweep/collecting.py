@@ -15,6 +15,7 @@ from iosim.engines import engine
 from iosim.errors import InputError, IosimError
 from iosim.output.provenance import this_command
 from iosim.revision import REVISION
+from iosim.sweep.caches import EXPLICIT
 from iosim.sweep.executors import Pool, serial
 from iosim.sweep.folder import Broken, Folder
 from iosim.sweep.grid import Sweep
@@ -188,16 +189,20 @@ class _Todo:
         self.pace[name] = seconds / size
 
     def size(self, number: int) -> tuple[str, float]:
-        """A shard's algorithm, and its points; where each is run, weighed by its sizes and 1/M."""
+        """A shard's algorithm and cache, and its points.
+
+        Where each point is run or replayed, they are weighed by sizes and 1/M.
+        """
         shard = self.sweep.shard(number)
         block = shard.block
-        if engine(self.sweep.engine).many is not None:
+        if block.policy == EXPLICIT and engine(self.sweep.engine).many is not None:
             return block.name, shard.points
         middle = (shard.start + shard.stop) // 2
         point = {x: int(v[0]) for x, v in block.columns(middle, middle + 1).items()}
         extents = block.family.extents(point)
         words = math.prod(extents[axis.name] for axis in block.family.form.axes)
-        return block.name, shard.points * words / point["M"]
+        name = block.name if block.policy == EXPLICIT else f"{block.name} {block.policy}"
+        return name, shard.points * words / point["M"]
 
 
 def _fill(folder: Folder, sweep: Sweep, number: int) -> Done:

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from iosim.errors import InputError, IosimError
 from iosim.output import provenance
 from iosim.shown import Displayed, called
+from iosim.sweep.caches import EXPLICIT
 from iosim.sweep.files import Damaged, put, read_regular, writing
 from iosim.sweep.grid import Sweep
 from iosim.sweep.manifest import MANIFEST, columns, combined, declared, read_manifest
@@ -132,9 +133,11 @@ class Folder(Displayed):
         if self.manifest["kind"] == "combined":
             return "combined rows"
         told = self.sweep
+        cached = f" --policy {told.policy}" if told.policy != EXPLICIT else ""
         return (
             f"another sweep (--algo {','.join(told.algorithms)} {told.typed} --M {told.M} --tiles "
-            f"{told.tiles} --engine {told.engine}, iosim {told.version}, revision {told.revision})"
+            f"{told.tiles} --engine {told.engine}{cached}, iosim {told.version}, "
+            f"revision {told.revision})"
         )
 
     @property

@@ -26,7 +26,8 @@ from iosim.problem import LIMITS, PROBLEMS, Family, Option, size_names
 from iosim.program.ir import Program
 from iosim.reading import read_toml
 from iosim.revision import REVISION
-from iosim.sweep.engines import rows_per_shard
+from iosim.sweep.caches import EXPLICIT, REPLAY, check_grid, policies
+from iosim.sweep.engines import ROWS_ONE, rows_per_shard
 from iosim.sweep.task import Task, program_hash
 from iosim.sweep.typed import (
     as_bool,
@@ -41,8 +42,7 @@ from iosim.units import parse_option
 
 Ints = NDArray[np.int64]
 
-OPTIONS = ("algo", "M", "dtype", "tiles", "engine", "feasible", "shard_rows")
-EXPLICIT = "explicit"
+OPTIONS = ("algo", "M", "dtype", "tiles", "engine", "policy", "feasible", "shard_rows")
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,16 @@ class Block:
         family: the problems, and what the schedule is traced for.
         axes: ``(name, values)``: sizes, M, and the tiles that are given.
         first: the number of the block's first shard.
+        engine: what counts.
+        policy: who decides what stays in fast memory.
     """
 
     name: str
     family: Family
     axes: tuple[tuple[str, tuple[int, ...]], ...]
     first: int
+    engine: str = "formula"
+    policy: str = EXPLICIT
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -124,6 +128,9 @@ class Sweep:
         version: of iosim.
         revision: of what counts, searches and bounds (`iosim.revision`).
         options: ``((name, value), …)``, as typed: options of the problem that all points share.
+        policy: who decides what stays in fast memory, one or more, as typed: ``explicit`` is the
+            schedule itself; the keys of `iosim.cache.POLICIES` are fully associative caches of M
+            words, through which its references go.
     """
 
     algorithms: tuple[str, ...]
@@ -137,6 +144,7 @@ class Sweep:
     version: str
     revision: int
     options: tuple[tuple[str, str], ...] = ()
+    policy: str = EXPLICIT
 
     @classmethod
     def of(cls, /, **options: Any) -> Sweep:
@@ -187,10 +195,14 @@ class Sweep:
             version=iosim.__version__,
             revision=REVISION,
             options=tuple((k, shared[k]) for k in may if k in shared),
+            policy=text.get("policy", EXPLICIT),
         )
+        policies(sweep.policy)
         find_engine(sweep.engine)
         _check_sizes(sweep)
-        sweep.blocks()
+        for block in sweep.blocks():
+            if block.policy != EXPLICIT:
+                check_grid(block.name, block.family, block.axes, block.policy, sweep.tiles)
         return sweep
 
     @classmethod
@@ -212,8 +224,10 @@ class Sweep:
         return cls(**{**told, "algorithms": tuple(told["algorithms"]), **pairs})
 
     def as_dict(self) -> dict[str, Any]:
-        """For the manifest; options are in it where there are any."""
-        return {k: v for k, v in asdict(self).items() if k != "options" or v}
+        """For the manifest; options are in it where there are any, policies where one caches."""
+        told = asdict(self)
+        return {k: v for k, v in told.items()
+                if (k != "options" or v) and (k != "policy" or v != EXPLICIT)}  # fmt: skip
 
     @property
     def typed(self) -> str:
@@ -228,7 +242,7 @@ class Sweep:
         return " ".join(words)
 
     def blocks(self) -> tuple[Block, ...]:
-        """One for each algorithm."""
+        """One for each algorithm and policy."""
         return _blocks(self)
 
     @property
@@ -254,8 +268,10 @@ class Sweep:
     @property
     def rows(self) -> int:
         """Points in a shard; the last one of a block has fewer."""
-        return self.shard_rows or min(rows_per_shard(self.engine, b.name, b.program, self.tiles)
-                                      for b in _named(self))  # fmt: skip
+        return self.shard_rows or min(
+            rows_per_shard(self.engine, b.name, b.program, self.tiles)
+            if b.policy == EXPLICIT else ROWS_ONE for b in _named(self)
+        )  # fmt: skip
 
     def shard(self, number: int) -> Shard:
         """A shard by its number."""
@@ -272,7 +288,7 @@ class Sweep:
                     algorithm=block.name, program=block.hash,
                     sizes=tuple((x, columns[x]) for x in block.sizes), M=columns["M"],
                     tiles=next(asked(self, block, {k: [v] for k, v in columns.items()}, 1)),
-                    engine=self.engine, policy=EXPLICIT, version=self.version,
+                    engine=block.engine, policy=block.policy, version=self.version,
                     revision=self.revision,
                 )  # fmt: skip
             point -= block.points
@@ -288,6 +304,8 @@ class Sweep:
         }  # fmt: skip
         if self.options:
             told["options"] = self.options
+        if self.policy != EXPLICIT:
+            told["policies"] = [b.policy for b in self.blocks()]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
@@ -326,7 +344,9 @@ def _named(sweep: Sweep) -> tuple[Block, ...]:
         axes = [*sizes.items(), ("M", axis_values("M", sweep.M, sweep.dtype))]
         for x, text in tile_ranges(name, sweep.tiles, tuple(least)):
             axes.append((x, axis_values(x, text, least=least[x])))
-        found.append(Block(name, family, tuple(axes), 0))
+        for policy in policies(sweep.policy):
+            engine = sweep.engine if policy == EXPLICIT else REPLAY
+            found.append(Block(name, family, tuple(axes), 0, engine, policy))
     return tuple(found)
 
 

@@ -5,6 +5,11 @@ options, M_words, tiles), what was used (tile_*), what came out (feasible, *_wor
 tensor, peak_words), the largest proven lower bound and the gap to it, and time_s.  Only time_s
 differs between two runs.  Tiles that are given are counted whether they fit into M or not; the gap
 is null where they don't, since no bound speaks of more memory than M.
+
+Where the policy is a cache's, words are those that a fully associative cache of M words loads, and
+writes back or flushes, for the references of the schedule with the same tiles; nothing tells them
+by tensor.  Bounds hold as they do for the schedule, since an operation's operands fit where the
+tiles do.  Words that were stored are null where LRU's closed form told the loads.
 """
 
 from __future__ import annotations
@@ -19,9 +24,12 @@ from numpy.typing import NDArray
 
 from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound_many
+from iosim.counting.numbers import peak_many
+from iosim.counts import Key
 from iosim.problem import Family
+from iosim.sweep.caches import EXPLICIT, moved
 from iosim.sweep.engines import count_columns
-from iosim.sweep.grid import EXPLICIT, Shard, Sweep, asked
+from iosim.sweep.grid import Block, Shard, Sweep, asked
 from iosim.sweep.need import pyarrow
 from iosim.sweep.task import hashes, head_text
 from iosim.tiling.rules import choose_many
@@ -95,30 +103,41 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
     # Rows without tiles are left out of the count and get nulls.
     rows = np.flatnonzero(found)
     some = {name: values[rows] for name, values in (sizes | used).items()}
-    counts, peaks, seconds = count_columns(block.name, sweep.engine, block.family, some, M[rows])
+    told = np.ones(len(rows), bool)
+    counts: dict[Key, Ints] = {}
+    if block.policy == EXPLICIT:
+        counts, peaks, seconds = count_columns(
+            block.name, sweep.engine, block.family, some, M[rows]
+        )
+        load: Any = sum((v for (way, _), v in counts.items() if way == "load"), np.int64(0))
+        store: Any = sum((v for (way, _), v in counts.items() if way == "store"), np.int64(0))
+    else:
+        peaks = _peaks(block, some)
+        cached = moved(block.program, block.policy, block.family, some, M[rows])
+        load, store, told, seconds = cached.load, cached.store, cached.known, cached.seconds
+    whole = found.copy()
+    whole[rows] = told
     feasible = np.zeros(len(M), bool)
     feasible[rows] = peaks <= M[rows]
     keep = np.flatnonzero(feasible) if sweep.feasible else np.arange(len(M))
 
-    def spread(values: Any, dtype: Any = np.int64) -> Any:
+    def spread(values: Any, dtype: Any = np.int64, there: Any = found) -> Any:
         """A column of the rows that were counted, as one of all rows that are kept."""
         full = np.zeros(len(M), dtype)
         full[rows] = values
-        return pa.array(full[keep], mask=~found[keep])
+        return pa.array(full[keep], mask=~there[keep])
 
-    load: Any = sum((v for (way, _), v in counts.items() if way == "load"), np.int64(0))
-    store: Any = sum((v for (way, _), v in counts.items() if way == "store"), np.int64(0))
     bound_words, bound_names = _bounds(block.family, sizes, M)
     total = load + store
     gap = np.zeros(len(M))
     gap[rows] = total / bound_words[rows]
     tiles = list(asked(sweep, block, columns, len(M)))
-    head = head_text(block.hash, sweep.engine, EXPLICIT, sweep.version, sweep.revision)
+    head = head_text(block.hash, block.engine, block.policy, sweep.version, sweep.revision)
     points = zip(*(v.tolist() for v in sizes.values()), M.tolist(), tiles, strict=True)
     given: dict[str, Any] = {
         "hash": pa.array(hashes(head, sizes, points)).take(pa.array(keep)),
-        "algorithm": block.name, "program": block.hash, "engine": sweep.engine,
-        "policy": EXPLICIT, "version": sweep.version,
+        "algorithm": block.name, "program": block.hash, "engine": block.engine,
+        "policy": block.policy, "version": sweep.version,
         "revision": pa.array(np.full(len(keep), sweep.revision)),
         **{x: pa.array(v[keep]) for x, v in sizes.items()},
         **{x: v if isinstance(v, str) else pa.array(np.full(len(keep), v))
@@ -127,12 +146,13 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
         "tiles": pa.array(tiles).take(pa.array(keep)),
         **{f"tile_{x}": spread(v[rows]) for x, v in used.items()},
         "feasible": pa.array(feasible[keep]),
-        "load_words": spread(load), "store_words": spread(store), "total_words": spread(total),
+        "load_words": spread(load), "store_words": spread(store, there=whole),
+        "total_words": spread(total, there=whole),
         "peak_words": spread(peaks),
         **{f"{way}_{tensor}_words": spread(v) for (way, tensor), v in counts.items()},
         "lower_bound": pa.array(bound_names).take(pa.array(keep)),
         "lower_bound_words": pa.array(bound_words[keep]),
-        "gap": pa.array(gap[keep], mask=~feasible[keep]),
+        "gap": pa.array(gap[keep], mask=~(feasible & whole)[keep]),
         "time_s": spread(seconds + searching[rows], np.float64),
     }  # fmt: skip
     fields = schema(sweep)
@@ -147,6 +167,12 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
             value = value.cast(field.type) if len(value) else pa.nulls(0, field.type)
         arrays.append(value)
     return pa.Table.from_arrays(arrays, schema=fields)
+
+
+def _peaks(block: Block, columns: Columns) -> Ints:
+    """What the tiles of each row hold."""
+    tiles = {p.name: columns[p.name] for p in block.program.params}
+    return peak_many(block.program, {**block.family.extents(columns), **tiles})
 
 
 def _bounds(family: Family, sizes: Mapping[str, Ints], M: Ints) -> Lower:
