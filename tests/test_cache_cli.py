@@ -134,3 +134,30 @@ def test_an_algorithm_without_a_closed_form_says_why() -> None:
     )
     assert done.returncode == 2
     assert "follows an outer tile" in done.stderr
+
+
+@pytest.mark.parametrize("end", ["iosim", "csv", "oracleGeneral"])
+def test_what_is_saved_is_replayed_alike(end: str, tmp_path: Any) -> None:
+    file = str(tmp_path / f"trace.{end}")
+    one = told(*SIZES, "--capacity", "7,40", "--save", file)
+    other = told("--trace", file, "--capacity", "7,40")
+    # oracleGeneral has no marks of writes.
+    for name in ("accesses", "misses") if end == "oracleGeneral" else ("loads", "flush", "misses"):
+        assert one[name] == other[name]
+    assert other["algorithm"] is None
+
+
+def test_traces_that_cannot_be_used(tmp_path: Any) -> None:
+    broken = tmp_path / "a.csv"
+    broken.write_text("12,r\nx,w\n")
+    for words, says in (
+        (("--trace", str(broken), "--capacity", "4"), str(broken)),
+        (("--trace", str(tmp_path / "no.csv"), "--capacity", "4"), "there is no such file"),
+        ((*SIZES, "--trace", str(broken)), "one of the two"),
+        ((), "one of the two"),
+        (("--trace", str(broken), "--N", "4"), "leave out what chooses them"),
+    ):
+        done = iosim_("cache", *words)
+        assert done.returncode == 2, words
+        assert says in done.stderr
+        assert done.stderr.count("\n") == 1

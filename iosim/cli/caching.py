@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from iosim.cache import POLICIES, Accesses, Cache, Stream, replay_many, touches
 from iosim.cache import tiles as whole_tiles
 from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.curves import STACKS, curve
+from iosim.cache.files import read_trace, write_trace
 from iosim.cache.sampling import sampled
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
@@ -27,7 +29,7 @@ ENGINES = ("auto", "stream", "tiles", "formula")
 
 
 @click.command()
-@opt.algo
+@click.argument("algo", required=False)
 @opt.memory("fast memory that the tiles are chosen for; without it, and without --tiles, every "
             "tile is one word")  # fmt: skip
 @opt.sizes()
@@ -50,83 +52,141 @@ ENGINES = ("auto", "stream", "tiles", "formula")
 @click.option("--sample", metavar="RATE", type=float,
               help="follow this share of the lines, and estimate LRU's loads")  # fmt: skip
 @click.option("--seed", default=0, help="of policy random, and of --sample")
+@opt.path("--trace", "replay this file in place of an algorithm: .iosim, .oracleGeneral or .csv")
+@opt.path("--save", "write the references to this file as well: .iosim, .oracleGeneral or .csv")
 @opt.as_json
 def cache(
-    algo: str, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str | None,
+    algo: str | None, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str | None,
     mask: str | None, capacity: str | None, line_words: str, policy: str, ways: str | None,
     write: str, bypass: bool, layout: str | None, engine: str, sample: float | None, seed: int,
-    as_json: bool,
+    trace: Path | None, save: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Put one schedule's references through a cache that manages itself.
 
     Nothing is loaded explicitly: every operand is read and written where it lies, and the cache
     decides what stays.  Words are between the cache and what is behind it, in the model.
     """
-    found = algorithm(algo)
-    problem = opt.problem_from(found.problem.kind, sizes, model)
-    words = None if M is None else opt.words_from(M, None)
-    instance = _instance(found, problem, words, tiles, mask)
-    line = parse_words("line", line_words)
-    asked = _capacities(capacity, words)
-    result: dict[str, Any] = {
-        "algorithm": algo, "problem": problem.told, "policy": policy, "line_words": line,
-        "M": words, "tiles": {p.name: instance.env[p.name] for p in instance.program.params},
-    }  # fmt: skip
-    if policy not in POLICIES:
-        raise InputError(f"unknown policy {policy!r}: {closest(policy, POLICIES)}")
-    if engine not in ENGINES:
-        raise InputError(f"unknown engine {engine!r}: {closest(engine, ENGINES)}")
-    plain = line == 1 and ways is None and write == "back" and layout is None and sample is None
-    can = {"formula": plain and policy == "lru",
-           "tiles": plain and (policy == "lru" or (policy == "opt" and bypass))}  # fmt: skip
-    if not can.get(engine, True):
-        raise InputError(
-            f"engine {engine} is of LRU{' or OPT with bypass' if engine == 'tiles' else ''} with "
-            "lines of one word, fully associative, in row-major layout, writing back: leave out "
-            "the rest, or take --engine stream"
-        )
-    stream = None
-    if engine in ("auto", "stream"):
-        stream = touches(instance, line_words=line, layouts=_layouts(layout))
-        result["accesses"] = stream.length
-        if engine == "auto":
-            quick = next((name for name, able in can.items() if able), "stream")
-            engine = quick if stream.length > LONG and _regular(instance) else "stream"
-    if engine == "formula":
-        result |= _by_formula(instance, asked)
-    elif engine == "tiles":
-        result |= _by_tiles(instance, policy, asked)
-    elif sample is not None:
-        assert stream is not None
-        if policy != "lru" or ways is not None:
-            raise InputError("a sample estimates fully associative LRU: leave out the rest")
-        if asked is None:
-            raise InputError("a sample needs capacities: give --capacity, like 4096,65536")
-        with _shown(stream) as seen:
-            some = sampled(seen, asked, rate=sample, line_words=line, seed=seed)
-        result |= {"engine": "sample", "capacities": asked, "loads": [round(x) for x in some.loads],
-                   "loads_error": [round(x) for x in some.error], "lines": some.lines}  # fmt: skip
-    elif asked is None:
-        assert stream is not None
-        result |= _every(stream, policy, line, ways, write, bypass)
+    line, words = parse_words("line", line_words), None if M is None else opt.words_from(M, None)
+    if (algo is None) == (trace is None):
+        raise InputError("give an algorithm, or --trace FILE: one of the two is replayed")
+    if trace is not None and (sizes or model or tiles or mask or layout or engine != "auto"):
+        raise InputError("a trace has its sizes, tiles and layout: leave out what chooses them")
+    asked = _Asked(
+        policy, line, None if ways is None else parse_words("ways", ways), write, bypass, seed,
+        sample, _capacities(capacity, words), layout,
+    )  # fmt: skip
+    result: dict[str, Any] = {"algorithm": algo, "problem": None, "policy": policy,
+                              "line_words": line, "M": words}  # fmt: skip
+    if trace is not None:
+        head, result["trace"] = f"trace {trace}", str(trace)
+        stream = read_trace(trace, line_words=line)
+        answer = _replayed(stream, asked)
     else:
-        assert stream is not None
-        of = None if ways is None else parse_words("ways", ways)
-        caches = [
-            Cache(capacity=c, policy=policy, line_words=line, ways=of, write=write,  # type: ignore[arg-type]
-                  bypass=bypass, seed=seed)
-            for c in asked
-        ]  # fmt: skip
+        assert algo is not None
+        found = algorithm(algo)
+        problem = opt.problem_from(found.problem.kind, sizes, model)
+        instance = _instance(found, problem, words, tiles, mask)
+        named = {p.name: instance.env[p.name] for p in instance.program.params}
+        head = f"{found.title}: {opt.said(problem)}"
+        result |= {"problem": problem.told, "tiles": named}
+        quick = asked.quick(engine)
+        if engine not in ("formula", "tiles") or save is not None:
+            stream = touches(instance, line_words=line, layouts=_layouts(layout))
+            if engine == "auto":
+                long = bool(quick) and stream.length > LONG and _regular(instance)
+                engine = quick if long else "stream"
+        if engine == "formula":
+            answer = _by_formula(instance, asked.capacities)
+        elif engine == "tiles":
+            answer = _by_tiles(instance, policy, asked.capacities)
+        else:
+            answer = _replayed(stream, asked)
+    if save is not None:
         with _shown(stream) as seen:
-            moved = replay_many(seen, caches)
-        result |= {"engine": "stream", "capacities": asked} | {
-            name: [getattr(one, name) for one in moved]
-            for name in ("loads", "write_backs", "flush", "misses")
-        }
+            write_trace(seen, save)
+        opt.remark(f"wrote {save}")
+    result |= {"accesses": answer["accesses"]} | answer
     if as_json:
         opt.print_json(result)
         return
-    _print(found, problem, result)
+    click.echo(head)
+    _print(result)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What cache is asked for."""
+
+    policy: str
+    line: int
+    ways: int | None
+    write: str
+    bypass: bool
+    seed: int
+    sample: float | None
+    capacities: list[int] | None
+    layout: str | None
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise InputError(f"unknown policy {self.policy!r}: {closest(self.policy, POLICIES)}")
+        if self.sample is None:
+            return
+        if self.policy != "lru" or self.ways is not None:
+            raise InputError("a sample estimates fully associative LRU: leave out the rest")
+        if self.capacities is None:
+            raise InputError("a sample needs capacities: give --capacity, like 4096,65536")
+
+    def quick(self, engine: str) -> str:
+        """The engine that needs no stream for this, or ""; InputError for one that can't do it."""
+        if engine not in ENGINES:
+            raise InputError(f"unknown engine {engine!r}: {closest(engine, ENGINES)}")
+        plain = (
+            self.line == 1 and self.ways is None and self.write == "back"
+            and self.layout is None and self.sample is None
+        )  # fmt: skip
+        can = {
+            "formula": plain and self.policy == "lru",
+            "tiles": plain and (self.policy == "lru" or (self.policy == "opt" and self.bypass)),
+        }
+        if not can.get(engine, True):
+            also = " or OPT with bypass" if engine == "tiles" else ""
+            raise InputError(
+                f"engine {engine} is of LRU{also} with lines of one word, fully associative, in "
+                "row-major layout, writing back: leave out the rest, or take --engine stream"
+            )
+        return next((name for name, able in can.items() if able), "")
+
+
+def _replayed(stream: Stream, asked: _Asked) -> dict[str, Any]:
+    """What a stream gives, word by word or line by line."""
+    line, rooms = asked.line, asked.capacities
+    answer: dict[str, Any] = {"engine": "stream", "accesses": stream.length}
+    if stream.unit != "words" and line > 1 and (rooms is None or asked.sample is not None):
+        raise InputError(
+            "a trace whose addresses are lines is replayed at chosen capacities: give --capacity, "
+            "like 4096,65536, and no --sample"
+        )
+    if rooms is None:
+        return answer | _every(stream, asked)
+    with _shown(stream) as seen:
+        if asked.sample is not None:
+            some = sampled(seen, rooms, rate=asked.sample, line_words=line, seed=asked.seed)
+            return answer | {
+                "engine": "sample", "capacities": rooms, "loads": [round(x) for x in some.loads],
+                "write_backs": None, "flush": None,
+                "loads_error": [round(x) for x in some.error], "lines": some.lines,
+            }  # fmt: skip
+        caches = [
+            Cache(capacity=room, policy=asked.policy, line_words=line, ways=asked.ways,
+                  write=asked.write, bypass=asked.bypass, seed=asked.seed)  # type: ignore[arg-type]
+            for room in rooms
+        ]  # fmt: skip
+        moved = replay_many(seen, caches)
+    return answer | {"capacities": rooms} | {
+        name: [getattr(one, name) for one in moved]
+        for name in ("loads", "write_backs", "flush", "misses")
+    }  # fmt: skip
 
 
 def _instance(
@@ -197,20 +257,18 @@ def _by_tiles(instance: Instance, policy: str, asked: list[int] | None) -> dict[
     return answer | {"capacities": asked, "loads": [whole_tiles.opt(found, c) for c in asked]}
 
 
-def _every(
-    stream: Stream, policy: str, line: int, ways: str | None, write: str, bypass: bool
-) -> dict[str, Any]:
+def _every(stream: Stream, asked: _Asked) -> dict[str, Any]:
     """Every capacity in one pass."""
-    name = f"{policy}-bypass" if bypass else policy
-    if name not in STACKS or ways is not None or write != "back":
+    name = f"{asked.policy}-bypass" if asked.bypass else asked.policy
+    if name not in STACKS or asked.ways is not None or asked.write != "back":
         raise InputError(
             f"every capacity in one pass is for {', '.join(STACKS)}, fully associative, writing "
             "back: give --capacity, like 4096,65536"
         )
     with _shown(stream) as seen:
-        found = curve(seen, name, line_words=line)
+        found = curve(seen, name, line_words=asked.line)
     return {
-        "engine": "stream", "capacities": found.capacities.tolist(), "loads": found.loads.tolist(),
+        "capacities": found.capacities.tolist(), "loads": found.loads.tolist(),
         "write_backs": None if found.write_backs is None else found.write_backs.tolist(),
         "flush": None if found.flush is None else found.flush.tolist(),
         "misses": found.misses.tolist(),
@@ -239,10 +297,10 @@ class _shown:
         self.line.__exit__(*error)
 
 
-def _print(found: Algorithm, problem: Any, result: dict[str, Any]) -> None:
-    tiles = ", ".join(f"{name} = {value:,}" for name, value in result["tiles"].items())
-    click.echo(f"{found.title}: {opt.said(problem)}")
-    click.echo(f"tiles  {tiles}")
+def _print(result: dict[str, Any]) -> None:
+    if "tiles" in result:
+        tiles = ", ".join(f"{name} = {value:,}" for name, value in result["tiles"].items())
+        click.echo(f"tiles  {tiles}")
     click.echo(
         f"{result['accesses']:,} accesses of words, policy {result['policy']}, lines of "
         f"{result['line_words']:,}; words between the cache and what is behind it, in the model"
