@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from iosim.cache import Accesses, Cache, Stream, of_arrays, replay, replay_many
+from iosim.cache import Accesses, Cache, Stream, curve, of_arrays, replay, replay_many
 from iosim.cache.belady import NextUses, opt
 from iosim.cache.compiled import COMPILED, available
 from iosim.cache.lines import of as lines_of
@@ -216,6 +216,51 @@ class TestSpeed:
         one, each = best(together, apart)
         count = len(caches) * matmul.length
         report(benchmark, "LRU at 8 capacities", count, {"one pass": one, "8 passes": each})
+
+    def test_lru_at_all_capacities_target_once(
+        self, benchmark: Any, matmul: Stream, traced: Path
+    ) -> None:
+        """A pass that gives every capacity beside a peer's that gives one."""
+        missed: list[float] = []
+
+        def ours() -> float:
+            start = time.process_time()
+            found = curve(matmul)
+            seconds = time.process_time() - start
+            missed.append(int(found.misses[found.step(CAPACITY)]))
+            return seconds
+
+        def peer() -> float:
+            ratio, seconds = theirs(traced, "lru", CAPACITY)
+            missed.append(round(ratio * matmul.length))
+            return seconds
+
+        mine, its = best(ours, peer)
+        assert set(missed) == {1_530_752}
+        sides = {"iosim, all capacities": mine, "libcachesim, one": its}
+        report(benchmark, "LRU", matmul.length, sides)
+
+    def test_opt_at_all_capacities(self, benchmark: Any, matmul: Stream) -> None:
+        """A sixteenth of the trace, beside OPT at one capacity, next uses included."""
+        address = np.concatenate(
+            [c.address for c, _ in zip(matmul.chunks(), range(8), strict=False)]
+        )
+        stream = of_arrays(address, addresses=matmul.addresses)
+        loads: list[int] = []
+
+        def every() -> float:
+            start = time.process_time()
+            loads.append(curve(stream, "opt").loads_at(CAPACITY))
+            return time.process_time() - start
+
+        def one() -> float:
+            start = time.process_time()
+            loads.append(replay(stream, Cache(capacity=CAPACITY, policy="opt")).loads)
+            return time.process_time() - start
+
+        mine, its = best(every, one)
+        assert len(set(loads)) == 1
+        report(benchmark, "OPT", stream.length, {"all capacities": mine, "one": its})
 
     def test_pycachesim(self, benchmark: Any, matmul: Stream) -> None:
         """A sixteenth of the trace, fully associative, as much as it can take at once."""
