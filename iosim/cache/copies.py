@@ -7,9 +7,10 @@ of more than `LIMIT` accesses, run one by one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,9 @@ class Copies:
     times: int = 1
 
 
+Item: TypeAlias = Callable[[], Iterator[Copies]]
+
+
 @dataclass
 class Walk:
     """A walk over an instance; `positions` are the tensors that say where to read."""
@@ -59,6 +63,35 @@ class Walk:
     def all(self, body: tuple[Action, ...]) -> Iterator[Copies]:
         """What a program references, in turn."""
         yield from self._body(body, _Open(self.instance.env, {}, {}))
+
+    def items(self, body: tuple[Action, ...]) -> list[list[Item]]:
+        """What may run at the same time: of each node at the top, the items of its grid.
+
+        Loops of a grid that hold nothing but one another are one grid.
+        """
+        top = _Open(self.instance.env, {}, {})
+        return [
+            [partial(self._item, inside, at) for inside, at in self._grid((action,), top)]
+            for action in body
+        ]
+
+    def _grid(
+        self, body: tuple[Action, ...], at: _Open
+    ) -> Iterator[tuple[tuple[Action, ...], _Open]]:
+        match body:
+            case (Repeat(loop=loop) as repeat,) if loop.parallel:
+                start, stop = space.resolved(loop.span, at.env)
+                step = space.step(loop, at.env)
+                for numbers in self._numbers(loop, at.env):
+                    starts = start + step * numbers
+                    ends = numbers, starts, np.minimum(starts + step, stop)
+                    for one in self._opened(repeat, at, *ends):
+                        yield from self._grid(repeat.body, one)
+            case _:
+                yield body, at
+
+    def _item(self, body: tuple[Action, ...], at: _Open) -> Iterator[Copies]:
+        yield from self._body(body, replace(at, values=dict(at.values)))
 
     def _body(self, body: tuple[Action, ...], at: _Open) -> Iterator[Copies]:
         for action in body:
@@ -145,13 +178,19 @@ class Walk:
         self, repeat: Repeat, at: _Open, numbers: Ints, starts: Ints, stops: Ints
     ) -> Iterator[Copies]:
         """Iterations one by one."""
+        for one in self._opened(repeat, at, numbers, starts, stops):
+            yield from self._body(repeat.body, one)
+
+    def _opened(
+        self, repeat: Repeat, at: _Open, numbers: Ints, starts: Ints, stops: Ints
+    ) -> Iterator[_Open]:
         tile = repeat.loop.tile
         loops = {**at.loops, tile: repeat.loop}
         for number, start, stop in zip(
             numbers.tolist(), starts.tolist(), stops.tolist(), strict=True
         ):
             env = space.inside(at.env, tile, (start, stop))
-            yield from self._body(repeat.body, _Open(env, loops, {**at.values, tile: number}))
+            yield _Open(env, loops, {**at.values, tile: number})
 
     def _numbers(self, loop: Loop, env: Mapping[Any, int]) -> Iterator[Ints]:
         """The numbers of iterations that run, in pieces of up to `TOGETHER`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.cache import layouts as layouts_
-from iosim.cache.copies import Walk
+from iosim.cache.copies import Item, Walk
 from iosim.cache.ground import Ground, Loops, Placed, row_strides
 from iosim.cache.layouts import Layout, Tiled, strides
 from iosim.cache.measure import MOST, Measure, words_of
@@ -90,6 +90,42 @@ def transfers(
     return _stream(instance, transferring, unit, line_words, layouts, positions, chunk)
 
 
+def items(
+    instance: Instance,
+    *,
+    unit: Unit = "words",
+    line_words: int = 1,
+    layouts: Mapping[str, Layout | str] | None = None,
+    positions: Mapping[str, Any] | None = None,
+    chunk: int = CHUNK,
+) -> tuple[tuple[Stream, ...], ...]:
+    """The transfers of each program instance: of every node at the top, its grid's items.
+
+    A node is what a GPU calls a launch: its items may run at the same time, and the nodes run one
+    after the other.  All streams are over one address space, that of `transfers`, whose accesses
+    they are together.  A node without a grid is one item.  Arguments and errors are those of
+    `transfers`.
+
+    >>> import iosim
+    >>> instance = iosim.bind(iosim.algorithm("copy").program, {"n": 3}, {"B": 2})
+    >>> [[stream.length for stream in launch] for launch in items(instance)]
+    [[4, 2]]
+    """
+    known = _Known.of(instance, transferring, unit, line_words, layouts, positions)
+    late = known.ground.late and unit == "lines"
+
+    def stream(item: Item) -> Stream:
+        def made() -> Iterator[Accesses]:
+            return chunks(item(), known.ground, chunk)
+
+        if late:
+            return known.stream(made, length_of(item(), known.ground))
+        return known.stream(made, sum(x.times * x.template.size for x in item()))
+
+    walk = Walk(instance, known.ground, known.told)
+    return tuple(tuple(map(stream, launch)) for launch in walk.items(known.body))
+
+
 def _stream(
     instance: Instance,
     plan: Any,
@@ -99,47 +135,75 @@ def _stream(
     positions: Mapping[str, Any] | None,
     chunk: int,
 ) -> Stream:
-    if not isinstance(instance, Instance):
-        raise InputError(f"a stream of {type(instance).__name__}: bind() a program first")
-    if unit not in UNITS:
-        raise InputError(f"unknown unit {unit!r}: {closest(str(unit), UNITS)}")
-    check_size("line_words", line_words)
+    known = _Known.of(instance, plan, unit, line_words, layouts, positions)
     check_size("chunk", chunk)
-    check(instance.program)
-    body = plan(instance.program)
-    told = _positions(instance, body, positions)
-    words = Measure(instance, lambda part, extents, env, loops: words_of(extents)).run(body)
-    ground = _ground(instance, words, unit, line_words, layouts)
-    length = words.length
-    if unit == "rows":
-        length = Measure(instance, _Rows(ground)).run(body).length
-    elif unit == "lines":
-        lines = _Lines(ground)
-        length = Measure(instance, lines).run(body).length
-        if not lines.aligned:
-            ground = replace(ground, late=True)
-    if ground.tiled:
-        ground = replace(ground, late=True)
-    places = (*ground.tensors.values(), *ground.arrays.values())
-    if max(length, *(place.region.stop for place in places)) > MOST:
-        raise InputError(
-            f"{length} accesses to {places[-1].region.stop} addresses are more than numbers of "
-            "64 bits can say: choose smaller sizes"
-        )
 
     def made() -> Iterator[Accesses]:
-        return chunks(Walk(instance, ground, told).all(body), ground, chunk)
+        walk = Walk(instance, known.ground, known.told)
+        return chunks(walk.all(known.body), known.ground, chunk)
 
-    if unit == "lines" and ground.late:
-        length = length_of(Walk(instance, ground, told).all(body), ground)
-    return Stream(
-        made,
-        max((place.region.stop for place in places), default=0),
-        length,
-        tuple(place.region for place in places),
-        unit,
-        1 if unit == "rows" else line_words,
-    )
+    if unit == "lines" and known.ground.late:
+        walk = Walk(instance, known.ground, known.told)
+        return known.stream(made, length_of(walk.all(known.body), known.ground))
+    return known.stream(made, known.length)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a stream before it is made; `length` is not, of late lines."""
+
+    body: tuple[Action, ...]
+    told: dict[str, NDArray[np.int64]]
+    ground: Ground
+    length: int
+    line_words: int
+
+    @classmethod
+    def of(
+        cls, instance: Instance, plan: Any, unit: Unit, line_words: int,
+        layouts: Mapping[str, Layout | str] | None, positions: Mapping[str, Any] | None,
+    ) -> _Known:  # fmt: skip
+        if not isinstance(instance, Instance):
+            raise InputError(f"a stream of {type(instance).__name__}: bind() a program first")
+        if unit not in UNITS:
+            raise InputError(f"unknown unit {unit!r}: {closest(str(unit), UNITS)}")
+        check_size("line_words", line_words)
+        check(instance.program)
+        body = plan(instance.program)
+        told = _positions(instance, body, positions)
+        words = Measure(instance, lambda part, extents, env, loops: words_of(extents)).run(body)
+        ground = _ground(instance, words, unit, line_words, layouts)
+        length = words.length
+        if unit == "rows":
+            length = Measure(instance, _Rows(ground)).run(body).length
+        elif unit == "lines":
+            lines = _Lines(ground)
+            length = Measure(instance, lines).run(body).length
+            if not lines.aligned:
+                ground = replace(ground, late=True)
+        if ground.tiled:
+            ground = replace(ground, late=True)
+        found = cls(body, told, ground, length, 1 if unit == "rows" else line_words)
+        if max(length, *(place.region.stop for place in found.places)) > MOST:
+            raise InputError(
+                f"{length} accesses to {found.places[-1].region.stop} addresses are more than "
+                "numbers of 64 bits can say: choose smaller sizes"
+            )
+        return found
+
+    @property
+    def places(self) -> tuple[Placed, ...]:
+        return *self.ground.tensors.values(), *self.ground.arrays.values()
+
+    def stream(self, made: Callable[[], Iterator[Accesses]], length: int) -> Stream:
+        return Stream(
+            made,
+            max((place.region.stop for place in self.places), default=0),
+            length,
+            tuple(place.region for place in self.places),
+            self.ground.unit,
+            self.line_words,
+        )
 
 
 def _positions(

@@ -27,6 +27,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.caching:cache",
         "Put one schedule's references through a cache that manages itself.",
     ),
+    "l2": (
+        "iosim.cli.sharing:l2",
+        "What DRAM has to deliver behind an L2 that many programs share, before a run.",
+    ),
     "bounds": (
         "iosim.cli.bounding:bounds",
         "List upper and lower bounds on the words that any schedule moves.",

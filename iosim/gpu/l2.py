@@ -19,13 +19,15 @@ predicts nothing, but it tells whether drift alone explains what was read.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache import Cache, replay, replay_many
+from iosim.cache.shared import Order, by_clock, by_times, interleaved, sweeps
 from iosim.counts import Counts, Direction
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.blocks import Blocks
@@ -42,6 +44,9 @@ from iosim.units import bytes_of
 # Programs in step all want the same piece, so it is kept in both halves of L2 (measured:
 # experiments/data/gpu, where 33.6 MB swept in step by all SMs do not fit in 60 MiB).
 L2_SHARE = 0.5
+
+# What is swept is cut into as many pieces.
+PIECES = 256
 
 
 def _fixed_loops(instance: Instance) -> None:
@@ -69,17 +74,22 @@ def footprint_bytes(instance: Instance, dtype: str) -> dict[Direction, int]:
     is touched differs from item to item there.
     """
     _fixed_loops(instance)
-    program, words = instance.program, Counts()
-    for body in nests(instance):
-        ways: tuple[tuple[Direction, set[str]], ...] = (
-            ("load", touched(body, Load)), ("store", touched(body, Store))
-        )  # fmt: skip
-        for way, names in ways:
-            sizes = {x: math.prod(layout.shape(program.tensor(x), instance)) for x in names}
-            words += Counts.of({(way, name): n for name, n in sizes.items()})
-    found = bytes_of(words, program.tensors, dtype)
+    found = [_touched_bytes(instance, body, dtype) for body in nests(instance)]
     both: tuple[Direction, Direction] = ("load", "store")
-    return {way: sum(n for (w, _), n in found.items() if w == way) for way in both}
+    return {way: sum(one[way] for one in found) for way in both}
+
+
+def _touched_bytes(instance: Instance, body: Body, dtype: str) -> dict[Direction, int]:
+    """Bytes of the tensors that one kernel loads, and of those that it stores."""
+    program, words = instance.program, Counts()
+    ways: tuple[tuple[Direction, set[str]], ...] = (
+        ("load", touched(body, Load)), ("store", touched(body, Store))
+    )  # fmt: skip
+    for way, names in ways:
+        sizes = {x: math.prod(layout.shape(program.tensor(x), instance)) for x in names}
+        words += Counts.of({(way, name): n for name, n in sizes.items()})
+    found = bytes_of(words, program.tensors, dtype)
+    return {way: sum(n for (w, _), n in found.items() if w == way) for way, _ in ways}
 
 
 def wave_bytes(job: Job, resident: int) -> int:
@@ -87,23 +97,115 @@ def wave_bytes(job: Job, resident: int) -> int:
 
     In every wave each load moves, once, what is distinct among the wave's items.
     """
+    _fixed_loops(job.instance)
+    return sum(_wave_bytes(job, body, resident) for body in nests(job.instance))
+
+
+def _wave_bytes(job: Job, body: Body, resident: int) -> int:
+    moved = _moved(job, body)
+    return sum(int(_distinct(one.pieces, resident).sum()) * one.bytes for one in moved)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A load of a kernel.
+
+    Attributes:
+        pieces: (items, 2), as `_extents` gives them.
+        bytes: that an item loads per position of its launch tiles.
+        once: of these, what is distinct.
+        swept: whether no tile of the launch but points index it, and several items read the same.
+    """
+
+    pieces: NDArray[np.int64]
+    bytes: int
+    once: int
+    swept: bool
+
+
+def _moved(job: Job, body: Body) -> Iterator[_Moved]:
+    instance = job.instance
+    grid, inside = chain(body)
+    items = math.prod(Blocks(instance).where.trips(loop) for loop in grid)
+    for load, outer in _loads(inside, ()):
+        wide = word_bytes(job.dtype, instance.program.tensor(load.tensor).wide)
+        index = unstacked(load.index)
+        own = [k for k, loop in enumerate(grid) if loop.tile in index]
+        once = tuple(loop for loop in outer if loop.tile in unstacked(dims(load.index)))
+        pieces = _extents(instance, grid, own, items)
+        apart = any(loop.tile in index and not loop.tile.point for loop in grid)
+        yield _Moved(
+            pieces,
+            _inner_words(instance, load, outer) * wide,
+            _inner_words(instance, load, once) * wide,
+            not apart and len(np.unique(pieces[:, 0])) < items,
+        )
+
+
+def _distinct(pieces: NDArray[np.int64], resident: int) -> NDArray[np.int64]:
+    """(waves,): positions of launch tiles that are distinct among each wave's items."""
+    found = []
+    for first in range(0, len(pieces), resident):
+        wave = pieces[first : first + resident]
+        _, at = np.unique(wave[:, 0], return_index=True)
+        found.append(wave[at, 1].sum())
+    return np.array(found, np.int64)
+
+
+def launched(job: Job) -> tuple[int, int]:
+    """Items of the largest launch, and how many positions the longest tile of a launch has.
+
+    Raises EmitError for a launch that these models don't know: loads are indexed by some of its
+    tiles, so that neither all items read the same nor each its own, or an item reads a tile again.
+    """
     instance = job.instance
     _fixed_loops(instance)
-    total = 0
+    items, rows, where = 1, 0, Blocks(instance).where
     for body in nests(instance):
         grid, inside = chain(body)
-        trips = [Blocks(instance).where.trips(loop) for loop in grid]
-        items = math.prod(trips)
+        items = max(items, math.prod(where.trips(loop) for loop in grid))
+        tiles = {loop.tile for loop in grid if not loop.tile.point}
+        rows = max([rows, *(where.step(loop) for loop in grid if not loop.tile.point)])
         for load, outer in _loads(inside, ()):
-            tensor = instance.program.tensor(load.tensor)
-            own = [k for k, loop in enumerate(grid) if loop.tile in unstacked(load.index)]
-            extents = _extents(instance, grid, own, items)
-            words = _inner_words(instance, load, outer)
-            for first in range(0, items, resident):
-                pieces = extents[first : first + resident]
-                _, at = np.unique(pieces[:, 0], return_index=True)
-                total += int(pieces[at, 1].sum()) * words * word_bytes(job.dtype, tensor.wide)
-    return total
+            index = set(unstacked(load.index))
+            why = ""
+            if 0 < len(tiles & index) < len(tiles):
+                why = f"a tile of {load.tensor} is read by some items of a launch"
+            elif any(loop.tile not in unstacked(dims(load.index)) for loop in outer):
+                why = f"an item reads tiles of {load.tensor} more than once"
+            if why:
+                raise EmitError(
+                    f"the models of DRAM reads don't know {instance.program.name}, where {why}: "
+                    "use a schedule like flash2, whose items sweep the same or read their own"
+                )
+    return items, rows
+
+
+def swept_by(job: Job) -> tuple[list[int], int]:
+    """Which data each item sweeps, by number, and how many bytes that is.
+
+    Raises EmitError for more than one launch.
+    """
+    bodies = nests(job.instance)
+    swept = [one for body in bodies for one in _moved(job, body) if one.swept]
+    if len(bodies) != 1 or not swept:
+        raise EmitError(
+            f"a drift is of one launch whose items sweep the same, and {job.algorithm} has "
+            f"{len(bodies)}: leave it out"
+        )
+    return swept[0].pieces[:, 0].tolist(), sum(one.once for one in swept)
+
+
+def live_bytes(job: Job, resident: int) -> int:
+    """The most that programs sweep which are resident at once, all of their heads together."""
+    _fixed_loops(job.instance)
+    return max((_live_bytes(job, body, resident) for body in nests(job.instance)), default=0)
+
+
+def _live_bytes(job: Job, body: Body, resident: int) -> int:
+    swept = [one for one in _moved(job, body) if one.swept]
+    waves = [_distinct(one.pieces, resident) * one.once for one in swept]
+    return int(np.sum(waves, axis=0).max()) if waves else 0
 
 
 def _loads(body: Body, outer: tuple[Loop, ...]) -> Iterator[tuple[Load, tuple[Loop, ...]]]:
@@ -170,15 +272,35 @@ def swept_bytes(job: Job) -> int:
 
 
 def predicted_bytes(job: Job, resident: int, l2_bytes: int) -> int:
-    """The wave model, or the footprint where what is swept fits in L2."""
-    reads = footprint_bytes(job.instance, job.dtype)["load"]
-    if swept_bytes(job) <= l2_bytes * L2_SHARE:
+    """The wave model, or the footprint of kernels where what is swept at once fits in L2."""
+    _fixed_loops(job.instance)
+    return sum(_predicted(job, body, resident, l2_bytes) for body in nests(job.instance))
+
+
+def _predicted(job: Job, body: Body, resident: int, l2_bytes: int) -> int:
+    reads = _touched_bytes(job.instance, body, job.dtype)["load"]
+    room = l2_bytes * L2_SHARE
+    if _live_bytes(job, body, resident) <= room:
         return reads
-    return max(reads, wave_bytes(job, resident))
+    moved = list(_moved(job, body))
+    swept = [one for one in moved if one.swept]
+    each = sum(one.once * int(one.pieces[0, 1]) for one in swept)
+    same = all((one.pieces == swept[0].pieces).all() and one.once == one.bytes for one in swept)
+    if each > room or not same:
+        return max(reads, _wave_bytes(job, body, resident))
+    # Heads share some waves: what one leaves in L2 the next wave may find.
+    heads = swept[0].pieces[:, 0]
+    waves = np.arange(len(heads)) // resident
+    wave, head = np.unique(np.stack([waves, heads]), axis=1)
+    when = wave[:, None] * PIECES + np.arange(PIECES)
+    both = interleaved(sweeps(len(head), PIECES, head), by_times(when))
+    cache = Cache(capacity=max(1, int(room / (each / PIECES))))
+    again = replay(both.stream, cache).misses - PIECES * len(set(heads.tolist()))
+    return reads + again * each // PIECES
 
 
 def drift_bytes(
-    ticks: NDArray[np.int64], job: Job, capacities: Sequence[float], pieces: int = 256
+    ticks: NDArray[np.int64], job: Job, capacities: Sequence[float], pieces: int = PIECES
 ) -> list[int]:
     """DRAM reads that the recorded sweeps explain, for each capacity of L2 for the swept data.
 
@@ -191,9 +313,7 @@ def drift_bytes(
     Raises:
         EmitError: the program has more than one head, so items sweep different data.
     """
-    middle = (np.arange(pieces) + 0.5) / pieces
-    start, length = ticks[:, :1].astype(float), np.diff(ticks, axis=1).astype(float)
-    return read_bytes(start + length * middle, job, capacities)
+    return _read(by_clock(ticks), (len(ticks), pieces), job, capacities)
 
 
 def read_bytes(
@@ -210,34 +330,19 @@ def read_bytes(
     Raises:
         EmitError: the program has more than one head, so items sweep different data.
     """
+    return _read(by_times(when), when.shape, job, capacities)
+
+
+def _read(order: Order, shape: tuple[int, ...], job: Job, capacities: Sequence[float]) -> list[int]:
+    """Items by pieces of what they sweep, through a cache of each capacity."""
     if job.sizes.get("heads", 1) != 1:
         raise EmitError("the drift model takes one head: bind the program with heads = 1")
-    pieces = when.shape[1]
+    items, pieces = shape
     swept = swept_bytes(job)
     own = footprint_bytes(job.instance, job.dtype)["load"] - swept
-    sequence = np.argsort(when, axis=None, kind="stable") % pieces
-    # A piece that follows itself is found whatever the capacity.
-    changed = sequence[np.flatnonzero(np.diff(sequence, prepend=-1))].tolist()
-    found = []
-    for capacity in capacities:
-        misses = _misses(changed, max(1, round(capacity / (swept / pieces))))
-        found.append(misses * swept // pieces + own)
-    return found
-
-
-def _misses(sequence: list[int], room: int) -> int:
-    """Misses of a cache of `room` pieces that evicts the least recently used one."""
-    cache: OrderedDict[int, None] = OrderedDict()
-    misses = 0
-    for piece in sequence:
-        if piece in cache:
-            cache.move_to_end(piece)
-            continue
-        misses += 1
-        cache[piece] = None
-        if len(cache) > room:
-            cache.popitem(last=False)
-    return misses
+    caches = [Cache(capacity=max(1, round(c / (swept / pieces)))) for c in capacities]
+    moved = replay_many(interleaved(sweeps(items, pieces), order).stream, caches)
+    return [one.misses * swept // pieces + own for one in moved]
 
 
 def spread(ticks: NDArray[np.int64], samples: int = 200) -> float:

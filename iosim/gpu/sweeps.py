@@ -11,12 +11,12 @@ All times are whole numbers, so that any other program can draw the same ones.
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.shared import MOST_DRIFT, PACE, drifting, paces
 from iosim.errors import InputError
 from iosim.gpu import l2
 from iosim.gpu.emitter.blocks import Blocks
@@ -24,8 +24,7 @@ from iosim.gpu.emitter.nests import chain, nests
 from iosim.gpu.run.job import Job
 from iosim.program.ir import Loop
 
-PACE = 1000  # ticks that the fastest item takes for half a block
-MOST_DRIFT = 1000  # per mille: then a sweep may take twice as long
+__all__ = ["MOST_DRIFT", "PACE", "Sweeps"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Sweeps:
 
     def paces(self) -> NDArray[np.int64]:
         """(items,): ticks for half a block."""
-        return PACE + (self.drift * (_drawn(self.seed, self.items) >> 16) >> 16)
+        return paces(self.items, self.drift, self.seed)
 
     def when(self, pieces: int) -> NDArray[np.int64]:
         """(items, pieces): when each item is in the middle of each piece of its sweep, in ticks.
@@ -94,34 +93,8 @@ class Sweeps:
                 f"{self.blocks} blocks are no whole number of them in each of {pieces} pieces: "
                 "give a divisor"
             )
+        clock = drifting(self.programs, self.drift, self.seed, self.every)(
+            np.full(self.items, self.blocks)
+        )
         halves = (2 * np.arange(pieces) + 1) * (self.blocks // pieces)
-        return self._gated(halves) if self.every else self._free(halves)
-
-    def _free(self, halves: NDArray[np.int64]) -> NDArray[np.int64]:
-        paces = self.paces()
-        ends = [0] * self.programs
-        start = np.zeros(self.items, np.int64)
-        for item, pace in enumerate(paces.tolist()):
-            start[item] = ends[0]
-            heapq.heapreplace(ends, ends[0] + 2 * self.blocks * pace)
-        return start[:, None] + paces[:, None] * halves
-
-    def _gated(self, halves: NDArray[np.int64]) -> NDArray[np.int64]:
-        """All wait at the start of a wave and after every `every` blocks, for the slowest."""
-        paces, stretch, begin = self.paces()[:, None], 2 * self.every, 0
-        whole, rest = halves // stretch, halves % stretch
-        found = []
-        for first in range(0, self.items, self.programs):
-            mine = paces[first : first + self.programs]
-            slowest = int(mine.max())
-            found.append(begin + whole * stretch * slowest + rest * mine)
-            begin += 2 * self.blocks * slowest
-        return np.concatenate(found)
-
-
-def _drawn(seed: int, count: int) -> NDArray[np.int64]:
-    """(count,): a number below 2³² for each item, by a hash of item and seed."""
-    at = (np.arange(count, dtype=np.uint64) * 0x9E3779B1 + seed * 0x85EBCA6B) & 0xFFFFFFFF
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-        at = ((at ^ (at >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
-    return (at ^ (at >> np.uint64(16))).astype(np.int64)
+        return np.asarray(clock(np.arange(self.items)[:, None], halves), np.int64)

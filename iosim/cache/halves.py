@@ -1,0 +1,156 @@
+"""A cache in several parts, each of which keeps what its own side reads.
+
+Such is the L2 of large GPUs: two halves, and an SM reads through the half of its side.  What that
+half misses and the other holds comes from there, and is kept in both from then on; only what none
+holds is loaded from behind.  Looking into another part is no use of it: what a part holds depends
+on its own side alone.  A write goes to its side's part, and copies in others take it over; dirty
+is the line where it was written last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from iosim.cache import lines
+from iosim.cache.compiled import COMPILED, PLAIN, worth
+from iosim.cache.lines import line_of, spread
+from iosim.cache.online import ABSENT, CLEAN, DIRTY, enter, evict, hit
+from iosim.cache.policies import POLICIES
+from iosim.cache.policies.base import Cells, Shape, State
+from iosim.cache.record import Cache, Traffic
+from iosim.cache.shared import Interleaved, Ints
+from iosim.errors import InputError
+from iosim.problem import check_size
+
+MISSES, FILLS, EVICTED = range(3)
+
+
+def parity(items: Ints) -> Ints:
+    """Items on two sides in turn."""
+    return items % 2
+
+
+def replay_parts(
+    accesses: Interleaved,
+    part: Cache,
+    *,
+    parts: int = 2,
+    side: Callable[[Ints], Ints] = parity,
+    fast: bool | None = None,
+) -> Traffic:
+    """What is moved behind a cache of several parts.
+
+    Args:
+        accesses: of items that share it.
+        part: one of its parts: fully associative, writes back, and knows only the past.
+        parts: how many there are.
+        side: from the numbers of items to those of the parts that they read through.
+        fast: compiled with numba, or in plain Python; none: whichever is sooner done.
+
+    Returns:
+        Misses and loads are of what no part held; write-backs and the flush of all parts.
+
+    Raises InputError for a part of another kind, and items on a side that is not there.
+
+    >>> from iosim.cache.shared import in_step, interleaved, sweeps
+    >>> both = interleaved(sweeps(4, 3), in_step(2))
+    >>> replay_parts(both, Cache(capacity=2)).loads, replay_parts(both, Cache(capacity=3)).loads
+    (6, 3)
+    """
+    check_size("parts", parts)
+    policy = POLICIES[part.policy]
+    if part.sets > 1 or part.write != "back" or policy.foresees:
+        raise InputError(
+            f"a part of a cache is fully associative, writes back, and knows only the past, not "
+            f"{part}: leave out the rest"
+        )
+    stream = accesses.stream
+    of = lines.of(stream, part)
+    backend = COMPILED if (worth(stream.length) if fast is None else fast) else PLAIN
+    loop = backend.build(_loop, hit=policy.hit, enter=policy.enter, evict=policy.evict)
+    sizes = backend.numbers(of.units, of.shift, parts, of.count)
+    places = spread(parts * of.count)
+    arrays = backend.arrays((
+        np.zeros(parts + places, np.uint8),
+        np.full(parts, part.lines, np.uint32),
+        policy.start(Shape(parts, part.lines, places, part.seed)),
+        np.zeros(3, np.int64),
+    ))  # fmt: skip
+    for chunk, items in accesses.with_items():
+        sides = np.ascontiguousarray(side(items), np.int64)
+        if sides.size and not (sides.min() >= 0 and sides.max() < parts):
+            raise InputError(
+                f"an item on side {sides.max() if sides.max() >= parts else sides.min()} of a "
+                f"cache of {parts} parts: give 0 to {parts - 1}"
+            )
+        given = (chunk.address.view(np.uint64), chunk.write, sides.view(np.uint64))
+        loop(*backend.arrays(given), backend.number(sides.size), *sizes, of.shifts, of.covers,
+             *arrays)  # fmt: skip
+    status, _, _, counts = arrays
+    words = part.line_words
+    dirty = int(np.count_nonzero(np.asarray(status, np.uint8) == DIRTY))
+    return Traffic(
+        accesses=stream.length,
+        misses=int(counts[MISSES]),
+        loads=int(counts[FILLS]) * words,
+        write_backs=int(counts[EVICTED]) * words,
+        flush=dirty * words,
+    )
+
+
+def _loop(
+    address: Cells, write: Cells, side: Cells, count: int,
+    units: int, shift: int, parts: int, each: int, shifts: bool, covers: bool,
+    status: Cells, room: Cells, state: State, counts: Cells,
+) -> None:  # fmt: skip
+    """Replay a chunk; a part's line is one of its own, and its part is its set.
+
+    Args:
+        address, write, side: of each access.
+        count: how many.
+        units: addresses in a line.
+        shift: log2 of units.
+        parts: how many.
+        each: lines of the address space.
+        shifts: whether units is a power of two.
+        covers: whether a write fills its whole line.
+        status: of each part's lines: absent, clean or dirty.
+        room: of each part, how many lines may enter before one must leave.
+        state: the policy's.
+        counts: misses, lines read, dirty lines evicted; added to.
+    """
+    misses = fills = evicted = 0
+    for i in range(count):
+        line = line_of(address[i], units, shift, shifts)
+        s = side[i]
+        w = write[i]
+        mine = spread(line + s * each) + parts
+        held = False
+        for part in range(parts):
+            other = spread(line + part * each) + parts
+            if status[other]:
+                held = True
+                if w and part != s:
+                    status[other] = CLEAN
+        if status[mine]:
+            hit(state, s, mine)
+            if w:
+                status[mine] = DIRTY
+            continue
+        if not held:
+            misses += 1
+            if not (w and covers):
+                fills += 1
+        if room[s]:
+            room[s] -= 1
+        else:
+            victim = evict(state, s)
+            evicted += status[victim] == DIRTY
+            status[victim] = ABSENT
+        enter(state, s, mine)
+        status[mine] = DIRTY if w else CLEAN
+    counts[MISSES] += misses
+    counts[FILLS] += fills
+    counts[EVICTED] += evicted

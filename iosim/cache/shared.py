@@ -1,0 +1,323 @@
+"""Program instances that share a cache: their streams interleaved into one.
+
+An *order* says when each item is at each of its accesses; the interleaved stream is sorted by
+time, and of two accesses at once that of the item with the lower number is first.  An item passes
+half an access at a time, so access k is in the middle of its time after 2k + 1 halves.  All times
+but recorded ones are whole numbers, so that any other program can make the same streams.
+
+Made chunk by chunk: a window of time after the other, each with about a chunk's accesses.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.cache.stream import CHUNK, Accesses, Stream, of_arrays
+from iosim.errors import InputError
+from iosim.problem import check_size
+
+Ints = NDArray[np.int64]
+Times: TypeAlias = "NDArray[np.int64] | NDArray[np.float64]"
+# Items and halves of accesses, as arrays of one shape, to times that grow with the halves.
+Clock: TypeAlias = Callable[[Ints, Ints], Times]
+Order: TypeAlias = Callable[[Ints], Clock]
+
+PACE = 1000  # ticks that the fastest item takes for half an access
+MOST_DRIFT = 1000  # per mille: then an item may take twice as long
+
+
+def sweeps(items: int, pieces: int, of: Ints | None = None) -> tuple[Stream, ...]:
+    """Items that read the same pieces, each once and in order.
+
+    Args:
+        items: how many.
+        pieces: of what an item sweeps.
+        of: (items,), the number of what each sweeps; none: all sweep the same.
+
+    >>> both = interleaved(sweeps(2, 2), in_step(2)).stream
+    >>> [chunk.address.tolist() for chunk in both.chunks()]
+    [[0, 0, 1, 1]]
+    """
+    check_size("items", items)
+    check_size("pieces", pieces)
+    which = np.zeros(items, np.int64) if of is None else of
+    one = np.arange(pieces)
+    each = {k: of_arrays(one + k * pieces) for k in set(which.tolist())}
+    return tuple(each[k] for k in which.tolist())
+
+
+def in_step(resident: int) -> Order:
+    """`resident` items at a time, all at the same access; the next ones when all have ended."""
+    check_size("resident", resident)
+
+    def order(lengths: Ints) -> Clock:
+        firsts = np.arange(0, lengths.size, resident)
+        longest = np.maximum.reduceat(lengths, firsts) if lengths.size else lengths
+        begin = 2 * (np.cumsum(longest) - longest)
+        return lambda items, halves: begin[items // resident] + halves
+
+    return order
+
+
+def round_robin(resident: int, accesses: int = 1) -> Order:
+    """`resident` items take turns with so many accesses each; where one ends, the next begins."""
+    check_size("resident", resident)
+    check_size("accesses", accesses)
+
+    def order(lengths: Ints) -> Clock:
+        begin = _begins(-(-lengths // accesses), resident)
+        return lambda items, halves: begin[items] + halves // 2 // accesses
+
+    return order
+
+
+def drifting(resident: int, per_mille: int, seed: int = 0, every: int = 0) -> Order:
+    """Each item takes longer than the fastest possible one, by up to `per_mille`, drawn at random.
+
+    Args:
+        resident: items at a time; where one ends, the next begins.
+        per_mille: 0 to `MOST_DRIFT`.
+        seed: of the draws, 0 to 2³² − 1.
+        every: accesses between two gates, at which all that run wait for the slowest, and no item
+            begins before all have ended; 0 without gates.
+    """
+    check_size("resident", resident)
+    ranges = {"drift": (per_mille, MOST_DRIFT), "seed": (seed, 2**32 - 1), "every": (every, 2**62)}
+    for name, (value, most) in ranges.items():
+        if not 0 <= value <= most:
+            raise InputError(f"{name} = {value} is out of range: give 0 to {most}")
+
+    def order(lengths: Ints) -> Clock:
+        pace = paces(lengths.size, per_mille, seed)
+        if not every:
+            begin = _begins(2 * lengths * pace, resident)
+            return lambda items, halves: begin[items] + pace[items] * halves
+        firsts = np.arange(0, lengths.size, resident)
+        slowest = np.maximum.reduceat(pace, firsts)
+        took = 2 * np.maximum.reduceat(lengths, firsts) * slowest
+        begin = np.cumsum(took) - took
+
+        def clock(items: Ints, halves: Ints) -> Times:
+            wave, stretch = items // resident, 2 * every
+            whole, rest = halves // stretch, halves % stretch
+            waited = begin[wave] + whole * stretch * slowest[wave]
+            return np.asarray(waited + rest * pace[items], np.int64)
+
+        return clock
+
+    return order
+
+
+def by_clock(ticks: NDArray[Any]) -> Order:
+    """Items as they ran: (items, 2), when each started and ended; in between it moves evenly."""
+    start = ticks[:, 0].astype(float)
+    took = np.diff(ticks, axis=1)[:, 0].astype(float)
+
+    def order(lengths: Ints) -> Clock:
+        _as_many(lengths, ticks, "pairs of clock readings")
+        return lambda items, halves: start[items] + took[items] * (halves / (2 * lengths[items]))
+
+    return order
+
+
+def by_times(when: Times) -> Order:
+    """Items at times that are given: (items, accesses), not falling along an item."""
+
+    def order(lengths: Ints) -> Clock:
+        _as_many(lengths, when, "rows of times")
+        if lengths.size and lengths.max() > when.shape[1]:
+            raise InputError(
+                f"{when.shape[1]} times for an item of {lengths.max()} accesses: give one for each"
+            )
+        return lambda items, halves: when[items, np.minimum(halves // 2, when.shape[1] - 1)]
+
+    return order
+
+
+def paces(items: int, per_mille: int, seed: int) -> Ints:
+    """Ticks for half an access, of each item: `PACE`, and up to so much more of it."""
+    return PACE + (per_mille * (_drawn(seed, items) >> 16) >> 16)
+
+
+def _drawn(seed: int, count: int) -> Ints:
+    """(count,): a number below 2³² for each item, by a hash of item and seed."""
+    at = (np.arange(count, dtype=np.uint64) * 0x9E3779B1 + seed * 0x85EBCA6B) & 0xFFFFFFFF
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        at = ((at ^ (at >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
+    return (at ^ (at >> np.uint64(16))).astype(np.int64)
+
+
+def _begins(took: Ints, resident: int) -> Ints:
+    """When each item begins, where each takes the place that is free first."""
+    ends = [0] * min(resident, took.size)
+    begin = np.zeros(took.size, np.int64)
+    for item, long in enumerate(took.tolist()):
+        begin[item] = ends[0]
+        heapq.heapreplace(ends, ends[0] + long)
+    return begin
+
+
+def _as_many(lengths: Ints, given: NDArray[Any], what: str) -> None:
+    if len(given) != lengths.size:
+        raise InputError(f"{len(given)} {what} for {lengths.size} items: give one for each")
+
+
+@dataclass(frozen=True)
+class Interleaved:
+    """Accesses of many items in one order.
+
+    Attributes:
+        stream: all of them.
+        with_items: makes a new iterator over the same chunks, each with the items' numbers.
+    """
+
+    stream: Stream
+    with_items: Callable[[], Iterator[tuple[Accesses, Ints]]] = field(repr=False)
+
+
+def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> Interleaved:
+    """One stream of the streams of items that run at the same time.
+
+    Args:
+        streams: one for each item, in the order in which they begin, over one address space.
+        order: `in_step`, `round_robin`, `drifting`, `by_clock` or `by_times`.
+        chunk: about so many accesses are made at once.
+
+    Raises InputError for no streams, and an order of another number of items.
+
+    >>> two = [of_arrays([0, 1, 2]), of_arrays([7, 8])]
+    >>> both = interleaved(two, round_robin(2, accesses=2)).stream
+    >>> [chunk.address.tolist() for chunk in both.chunks()]
+    [[0, 1, 7, 8, 2]]
+    """
+    check_size("chunk", chunk)
+    if not streams:
+        raise InputError("no streams to interleave: give one or more")
+    lengths = np.array([stream.length for stream in streams], np.int64)
+    clock = order(lengths)
+
+    def made() -> Iterator[tuple[Accesses, Ints]]:
+        readers = [_Reader(stream) for stream in streams]
+        for items, firsts, counts in _windows(lengths, clock, chunk):
+            who = np.repeat(items, counts)
+            ends = np.cumsum(counts)
+            nth = np.arange(who.size) - np.repeat(ends - counts - firsts, counts)
+            sort = np.argsort(clock(who, 2 * nth + 1), kind="stable")
+            taken = [
+                readers[i].take(n) for i, n in zip(items.tolist(), counts.tolist(), strict=True)
+            ]
+            address = np.concatenate([part.address for part in taken])[sort]
+            write = np.concatenate([part.write for part in taken])[sort]
+            yield Accesses(address, write), who[sort]
+
+    first = streams[0]
+    whole = Stream(
+        lambda: (accesses for accesses, _ in made()),
+        max(stream.addresses for stream in streams),
+        int(lengths.sum()),
+        first.regions,
+        first.unit,
+        first.line_words,
+    )
+    return Interleaved(whole, made)
+
+
+def one_after_another(parts: Sequence[Interleaved]) -> Interleaved:
+    """Several launches in turn, over one address space; InputError for none."""
+    if not parts:
+        raise InputError("no launches: give one or more")
+
+    def made() -> Iterator[tuple[Accesses, Ints]]:
+        for part in parts:
+            yield from part.with_items()
+
+    first = parts[0].stream
+    whole = Stream(
+        lambda: (accesses for accesses, _ in made()),
+        max(part.stream.addresses for part in parts),
+        sum(part.stream.length for part in parts),
+        first.regions,
+        first.unit,
+        first.line_words,
+    )
+    return Interleaved(whole, made)
+
+
+class _Reader:
+    """The accesses of one item, so many at a time."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._chunks = stream.chunks()
+        self._left: Accesses | None = None
+
+    def take(self, count: int) -> Accesses:
+        """The next ones.  Raises InputError where a stream has fewer than it says."""
+        parts: list[Accesses] = []
+        while count:
+            left = self._left or next(self._chunks, None)
+            if left is None:
+                raise InputError(f"a stream ends {count} accesses before the length that it says")
+            parts.append(Accesses(left.address[:count], left.write[:count]))
+            rest = Accesses(left.address[count:], left.write[count:])
+            self._left = rest if rest.address.size else None
+            count -= parts[-1].address.size
+        if len(parts) == 1:
+            return parts[0]
+        return Accesses(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+
+
+def _windows(lengths: Ints, clock: Clock, chunk: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Windows of time: which items have accesses in it, the first of each, and how many."""
+    at, left, span = np.zeros_like(lengths), int(lengths.sum()), 0.0
+    while left:
+        items = np.flatnonzero(at < lengths)
+        stop = lengths[items]
+        if left > chunk:
+            now = clock(items, 2 * at[items] + 1)
+            if not span:
+                high = clock(items, 2 * stop - 1).max()
+                span = float(high - now.min()) / math.ceil(left / chunk)
+            items, stop, span = _window(items, at, lengths, clock, now, span, 4 * chunk)
+        counts = stop - at[items]
+        yield items, at[items], counts
+        at[items] = stop
+        took = int(counts.sum())
+        left -= took
+        if took < chunk // 2:
+            span = 2 * span + 1
+
+
+def _window(
+    items: Ints, at: Ints, lengths: Ints, clock: Clock, now: Times, span: float, most: int
+) -> tuple[Ints, Ints, float]:
+    """Items with accesses from now on for a span of time, and where they stop.
+
+    The span is halved until there are few enough, or all are at the same time.
+    """
+    low = now.min()
+    while True:
+        until = max(low + span, np.nextafter(low, np.inf)) if now.dtype.kind == "f" else (
+            int(low) + max(1, int(span)))  # fmt: skip
+        here = items[now < until]
+        stop = _before(here, at[here], lengths[here], clock, until)
+        if int((stop - at[here]).sum()) <= most or until - low <= max(1, np.spacing(low)):
+            return here, stop, span
+        span /= 2
+
+
+def _before(items: Ints, first: Ints, length: Ints, clock: Clock, until: Any) -> Ints:
+    """How many accesses each item has made before a time."""
+    low, high = first.copy(), length.copy()
+    while (more := low < high).any():
+        middle = (low + high) // 2
+        passed = more & (clock(items, 2 * np.minimum(middle, length - 1) + 1) < until)
+        low = np.where(passed, middle + 1, low)
+        high = np.where(more & ~passed, middle, high)
+    return low

@@ -1,0 +1,142 @@
+"""l2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from iosim.algorithms import algorithm
+from iosim.cli import options as opt
+from iosim.errors import InputError
+from iosim.gpu.before import Reads, reads
+from iosim.gpu.run.job import Job
+from iosim.hardware import Hardware
+from iosim.tiling.rules import choose_tiles
+from iosim.units import parse_int, parse_words
+
+# What tiles are chosen for where nothing is said, as by `iosim gpu emit`.
+M_WORDS = 2**16
+
+
+@click.command()
+@opt.algo
+@opt.sizes()
+@opt.model
+@opt.machine()
+@opt.memory("of one program, that tiles are chosen for: words, or bytes like 96KiB; by default "
+            "64Ki words, or an SM's memory where that is less")  # fmt: skip
+@click.option("--tiles", default="gpu", help="gpu (powers of two), auto, or B_r=64,B_c=64")
+@click.option("--dtype", default="fp16", help="of a word: fp16 (if not given), bf16, fp32, …")
+@click.option("--programs", metavar="INT", help="resident at once on the whole chip; by default "
+              "what fits in the SMs, which is an estimate")  # fmt: skip
+@click.option("--drift", type=int, metavar="PER_MILLE", help="by which programs differ in "
+              "speed, 0 to 1000; by default by anything")  # fmt: skip
+@click.option("--seed", default=0, metavar="INT", help="of the drift")
+@opt.as_json
+def l2(
+    algo: str, sizes: opt.Sizes, model: str | None, gpu: Hardware | None, M: str | None,
+    tiles: str, dtype: str, programs: str | None, drift: int | None, seed: int, as_json: bool,
+) -> None:  # fmt: skip
+    """What DRAM has to deliver behind an L2 that many programs share, before a run.
+
+    In step, and the range if programs drift apart, with the least rows or L2 at which a drift does
+    no harm.  Bytes at L2↔DRAM, and beside them at SM↔L2.
+    """
+    if gpu is None:
+        raise InputError("l2 needs a machine: give --gpu, like --gpu h200")
+    found = algorithm(algo)
+    problem = opt.problem_from(found.problem.kind, sizes, model)
+    most = gpu.sm_words(dtype)
+    if M is not None:
+        words = parse_words("M", M, dtype)
+    else:
+        words = most if "=" in tiles else min(M_WORDS, most)
+    choice = choose_tiles(found, problem, words, tiles)
+    opt.remark(choice.remark)
+    job = Job.of(algo, problem, choice.tiles, dtype=dtype)
+    answer = reads(
+        job, gpu,
+        programs=None if programs is None else parse_int("programs", programs),
+        drift=drift,
+        seed=seed,
+    )  # fmt: skip
+    if as_json:
+        opt.print_json({
+            "algorithm": algo, "problem": problem.told, "tiles": choice.tiles, "gpu": gpu.name,
+            "dtype": dtype, "seed": None if drift is None else seed, **_told(answer),
+            "sentence": sentence(answer, gpu.cache),
+        })  # fmt: skip
+        return
+    held = ", ".join(f"{name} = {value:,}" for name, value in choice.tiles.items())
+    click.echo(f"{found.title}: {opt.said(problem)}")
+    click.echo(f"tiles  {held}, {dtype}")
+    about = "" if programs else ", an estimate: --programs says it otherwise"
+    click.echo(
+        f"{gpu.title}: {gpu.cache} of {answer.l2:,} bytes; {answer.items:,} programs, "
+        f"{answer.programs:,} resident at once"
+        f"{_rows(answer, answer.programs, ' ({} rows)')}{about}; "
+        f"{answer.waves:,} wave{'s' * (answer.waves > 1)}"
+    )
+    told = "if programs drift"
+    if answer.drift is not None:
+        told = f"if programs drift by {answer.drift} ‰, seed {seed}"
+    rows: list[tuple[str, str, int]] = [
+        ("SM↔L2", "loads", answer.sm_l2),
+        ("L2↔DRAM", "reads in step", answer.in_step),
+        ("L2↔DRAM", f"reads {told}, at least", answer.least),
+        ("L2↔DRAM", f"reads {told}, at most", answer.most),
+    ]
+    if answer.halves is not None:
+        rows.insert(3, ("L2↔DRAM", f"reads {told}, with two halves of {gpu.cache}", answer.halves))
+    rows.append(("L2↔DRAM", "writes", answer.stores))
+    opt.print_table(["boundary", "what", "bytes"], rows)
+    click.echo(sentence(answer, gpu.cache))
+
+
+def _told(answer: Reads) -> dict[str, Any]:
+    """For scripts: bytes have their boundary in their names."""
+    rows = answer.rows
+    safe = answer.safe_programs
+    return {
+        "items": answer.items, "programs": answer.programs, "waves": answer.waves,
+        "rows": answer.programs * rows or None, "l2_bytes": answer.l2,
+        "swept_bytes": answer.swept, "drift_per_mille": answer.drift,
+        "sm_l2_load_bytes": answer.sm_l2, "dram_footprint_bytes": answer.footprint,
+        "dram_read_bytes": answer.in_step, "dram_read_least_bytes": answer.least,
+        "dram_read_halves_bytes": answer.halves, "dram_read_most_bytes": answer.most,
+        "dram_write_bytes": answer.stores, "safe": answer.safe,
+        "safe_programs": safe, "safe_rows": safe * rows if safe and rows else None,
+        "safe_l2_bytes": answer.safe_l2, "safe_drift_per_mille": answer.safe_drift,
+    }  # fmt: skip
+
+
+def _rows(answer: Reads, programs: int, text: str) -> str:
+    return text.format(f"{programs * answer.rows:,}") if answer.rows else ""
+
+
+def sentence(answer: Reads, cache: str) -> str:
+    """Whether a drift does harm, and from where on it does none."""
+    half = f"half of {cache}, {answer.half:,} bytes,"
+    swept = f"the {answer.swept:,} bytes that programs sweep"
+    if not answer.swept:
+        return "Drift does no harm, however large: no program reads what another one does"
+    if answer.swept <= answer.half:
+        return f"Drift does no harm, however large, at any number of rows: {half} holds {swept}"
+    never = f"with {cache} of {answer.safe_l2:,} bytes or more no drift does harm"
+    if answer.drift is None:
+        return (
+            f"Drift may do harm: {half} doesn't hold {swept}; with as many resident, programs may "
+            f"differ in speed by up to {answer.safe_drift} ‰, and {never}"
+        )
+    least = answer.safe_programs
+    drift = f"{answer.drift} ‰ of drift"
+    if least is None:
+        from_ = f"{half} holds twice the distance that it makes with no number of programs"
+    else:
+        many = f"{least:,} resident programs{_rows(answer, least, ' ({} rows)')}"
+        from_ = f"{half} holds twice the distance that it makes from {many} on"
+    if least is not None and least <= answer.programs:
+        return f"{drift} does no harm: {from_}, and {never}"
+    said = "did no harm with this seed, but may" if answer.safe else "does harm"
+    return f"{drift} {said}: {from_}, and {never}"

@@ -1,0 +1,194 @@
+"""What DRAM will have to deliver, asked before a run: in step, and the range if programs drift.
+
+*In step* is the wave model of `iosim.gpu.l2`, or the footprint where what is swept at once fits in
+half of L2.  Programs that *drift* apart read at least what they read where all of L2 is one cache,
+and at most what each loads for itself, the bytes at SM↔L2.  Two things are known of the rest:
+
+- What all sweep fits in half of L2: then all find it there, however far they drift.
+- Items differ in speed by up to δ per mille.  When a program has swept P times, no other has swept
+  less than P (1 − δ/(1000 + δ)) times; all together sweep as often as there are items, so P is at
+  most (1 + δ/1000) items / resident, and the distance at most δ/1000 · items / resident sweeps.
+  Between two programs at one piece all others are within that distance on either side of it.  So
+  least recently used pieces are kept long enough where half of L2 holds twice the distance, and
+  DRAM delivers each piece once for each pass over it: at most one sweep more than in step.
+
+For what lies beyond, drifts from a seed are replayed: through a cache of all of L2, through one of
+half of it, and through two halves that each keep what their side reads, items on the two sides in
+turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from iosim.cache import Cache, replay_many
+from iosim.cache.halves import replay_parts
+from iosim.cache.shared import MOST_DRIFT, drifting, interleaved, sweeps
+from iosim.counting.numbers import count, peak
+from iosim.errors import InputError
+from iosim.gpu import l2
+from iosim.gpu.run.job import Job
+from iosim.hardware import Hardware
+from iosim.problem import check_size, word_bytes
+from iosim.units import bytes_of
+
+# A sweep is cut into fewer pieces where there would be more accesses.
+MOST_ACCESSES = 2**24
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reads:
+    """What is known before a run.  Bytes at L2↔DRAM unless a name says otherwise.
+
+    Attributes:
+        items: program instances.
+        programs: of these, so many are resident at once.
+        rows: of the outer tile, in each program; 0 where no tile of the launch has rows.
+        swept: what the resident programs sweep, all of them the same of each head.
+        l2: its capacity.
+        sm_l2: loads at SM↔L2.
+        footprint: reads if L2 caught all that is read again.
+        in_step: reads if programs stay in step.
+        least, most: the range if they drift.
+        halves: reads of the drift from the seed, through two halves of L2; None without a drift,
+            and where no program sweeps what another does.
+        stores: what the kernels write at least.
+        drift: per mille by which programs differ in speed; None: by anything.
+    """
+
+    items: int
+    programs: int
+    rows: int
+    swept: int
+    l2: int
+    sm_l2: int
+    footprint: int
+    in_step: int
+    least: int
+    most: int
+    halves: int | None
+    stores: int
+    drift: int | None
+
+    @property
+    def waves(self) -> int:
+        """How often a place for a program is taken."""
+        return -(-self.items // self.programs)
+
+    @property
+    def half(self) -> int:
+        """What L2 holds of what programs on both sides sweep."""
+        return int(self.l2 * l2.L2_SHARE)
+
+    @property
+    def safe(self) -> bool:
+        """Whether no drift that was asked for reads more than a sweep beyond what in step reads."""
+        return self.most <= self.in_step + self.swept
+
+    @property
+    def safe_l2(self) -> int:
+        """The least L2 with which no drift matters at all."""
+        return round(self.swept / l2.L2_SHARE)
+
+    @property
+    def safe_drift(self) -> int | None:
+        """Per mille by which programs may differ, as many rows being resident; None: any."""
+        if self.swept <= self.half:
+            return None
+        return self.half * 1000 * self.programs // (2 * self.swept * self.items)
+
+    @property
+    def safe_programs(self) -> int | None:
+        """The least programs resident at which the drift is harmless.
+
+        None where a single wave isn't enough, and where the drift isn't known and what is swept
+        doesn't fit.
+        """
+        if self.swept <= self.half:
+            return 1
+        if self.drift is None:
+            return None
+        need = -(-2 * self.swept * self.items * self.drift // (1000 * self.half))
+        return max(1, need) if need <= self.items else None
+
+
+def reads(
+    job: Job,
+    machine: Hardware,
+    *,
+    programs: int | None = None,
+    drift: int | None = None,
+    seed: int = 0,
+) -> Reads:
+    """What DRAM will have to deliver for a job.
+
+    Args:
+        programs: resident at once on the whole chip; none: `resident`.
+        drift: per mille by which items differ in speed, 0 to 1000; none: it isn't known.
+        seed: of the drift.
+
+    Raises:
+        EmitError: a schedule whose items sweep different data, or a drift of several kernels.
+        InputError: numbers out of range, and a machine whose caches have no size.
+
+    >>> from iosim.hardware import machine
+    >>> job = Job("flash2", {"N": 524288, "d": 64, "heads": 1}, {"B_r": 64, "B_c": 64})
+    >>> found = reads(job, machine("h200"))
+    >>> found.programs, found.waves, found.in_step
+    (528, 16, 2214592512)
+    """
+    machine.chip_words(job.dtype)  # raises where its size has no source
+    size = int(machine.cache_bytes or 0)
+    items, rows = l2.launched(job)
+    at_once = resident(job, machine) if programs is None else programs
+    check_size("programs", at_once)
+    at_once = min(at_once, items)
+    both = l2.footprint_bytes(job.instance, job.dtype)
+    moved = bytes_of(count(job.instance), job.instance.program.tensors, job.dtype)
+    sm_l2 = sum(n for (way, _), n in moved.items() if way == "load")
+    in_step = l2.predicted_bytes(job, at_once, size)
+    swept = l2.live_bytes(job, at_once)
+    least = l2.predicted_bytes(job, at_once, round(size / l2.L2_SHARE))
+    most, halves = max(in_step, sm_l2), None
+    if swept <= size * l2.L2_SHARE:
+        most = in_step
+    if drift is not None and not 0 <= drift <= MOST_DRIFT:
+        raise InputError(f"drift = {drift} is out of range: give 0 to {MOST_DRIFT}")
+    if drift is not None and swept:
+        whole, halves, half = _drifted(job, at_once, drift, seed, size)
+        least, most = min(least, whole), max(in_step, half)
+    return Reads(
+        items=items, programs=at_once, rows=rows, swept=swept, l2=size, sm_l2=sm_l2,
+        footprint=both["load"], in_step=in_step, least=least, most=most, halves=halves,
+        stores=both["store"], drift=drift,
+    )  # fmt: skip
+
+
+def resident(job: Job, machine: Hardware) -> int:
+    """About how many programs the chip holds at once.
+
+    Twice the model's peak has to fit in a core's memory, since tiles are loaded while others are
+    used, and sums are fp32: to the next whole number that is what the compiler made of every run in
+    the records.
+    """
+    machine.sm_words(job.dtype)  # raises where its size has no source
+    need = 2 * peak(job.instance) * word_bytes(job.dtype)
+    return machine.cores * max(1, round(int(machine.sram_bytes or 0) / need))
+
+
+def _drifted(job: Job, programs: int, drift: int, seed: int, size: int) -> tuple[int, int, int]:
+    """Reads with all of L2, with its two halves, and with one of them."""
+    heads, swept = l2.swept_by(job)
+    pieces = max(16, min(l2.PIECES, MOST_ACCESSES // len(heads)))
+    weight = swept / pieces
+    streams = sweeps(len(heads), pieces, np.asarray(heads))
+    both = interleaved(streams, drifting(programs, drift, seed))
+    whole, half = (max(1, round(c / weight)) for c in (size, size * l2.L2_SHARE))
+    caches = [Cache(capacity=whole), Cache(capacity=half)]
+    moved = replay_many(both.stream, caches)
+    parts = replay_parts(both, caches[1])
+    own = l2.footprint_bytes(job.instance, job.dtype)["load"] - swept * len(set(heads))
+    one, two, three = (t.misses * swept // pieces + own for t in (moved[0], parts, moved[1]))
+    return one, two, three
