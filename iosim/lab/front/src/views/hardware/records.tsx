@@ -217,6 +217,8 @@ function useStop(names: readonly string[], order: readonly number[], chosen: num
     if (!(event.key in to)) return;
     event.preventDefault();
     const next = to[event.key];
+    // No row that has the focus is under the heads.
+    if (box.current) box.current.style.scrollPaddingTop = `${box.current.querySelector("thead")!.offsetHeight + 4}px`;
     const found = typeof next === "string"
       ? box.current?.querySelectorAll<HTMLElement>("thead button")[names.indexOf(next)]
       : box.current?.querySelector<HTMLElement>(`tr[data-row="${next}"] button`);
