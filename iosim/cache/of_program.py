@@ -112,6 +112,7 @@ def items(
     [[4, 2]]
     """
     known = _Known.of(instance, transferring, unit, line_words, layouts, positions)
+    check_size("chunk", chunk)
     late = known.ground.late and unit == "lines"
 
     def stream(item: Item) -> Stream:
