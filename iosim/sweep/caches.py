@@ -99,7 +99,7 @@ def _sizes(instance: Instance) -> str:
 
 
 @dataclass(frozen=True)
-class Moved:
+class Cached:
     """What caches moved at some points: arrays of one length.
 
     Attributes:
@@ -117,7 +117,7 @@ class Moved:
 
 def moved(
     program: Program, policy: str, family: Family, columns: Mapping[str, Ints], M: Ints
-) -> Moved:
+) -> Cached:
     """Put the references of every row through a cache of M words, fully associative.
 
     Args:
@@ -129,7 +129,7 @@ def moved(
     groups: dict[tuple[int, ...], list[int]] = {}
     for k in range(n):
         groups.setdefault(tuple(int(columns[x][k]) for x in names), []).append(k)
-    found = Moved(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool), np.zeros(n))
+    found = Cached(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool), np.zeros(n))
     instances = []
     for values, rows in groups.items():
         given = dict(zip(names, values, strict=True))
