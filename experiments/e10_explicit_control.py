@@ -4,9 +4,11 @@ One head (N = 256, d = 32) by three schedules: naive, FlashAttention-2's, and th
 caches.  Each program runs with all tiles of one word (untiled loops) and with the tiles that are
 best for M words.  The explicit count is what its loads and stores move.  Beside it stands what a
 fully associative cache that writes back moves for the same operand references, by LRU and by OPT
-(Belady's, with bypass, which minimises loads): with lines of one word and of 32, and with K
-row-major and column-major.  Words are between fast memory, or the cache, and what is behind it, in
-the model.
+(Belady's, which minimises loads): with lines of one word and of 32, and with K row-major and
+column-major.  Words are between fast memory, or the cache, and what is behind it, in the model.
+
+OPT may bypass with lines of one word, as a schedule may.  With longer ones every miss enters: the
+words of a line that follow one another are then one access, with the same misses.
 
 An operation is atomic: it touches each word of its operands once, whatever its inner loops would
 do.  So a tiled program's numbers mean something from the capacity on that holds the operands of its
@@ -82,7 +84,12 @@ def _replayed(
 ) -> Rows:
     """A row for each policy and capacity."""
     caches = [
-        Cache(capacity=c, policy=policy, line_words=line_words, bypass=policy == "opt")
+        Cache(
+            capacity=c,
+            policy=policy,
+            line_words=line_words,
+            bypass=policy == "opt" and line_words == 1,
+        )
         for policy in policies
         for c in capacities
     ]

@@ -179,12 +179,20 @@ def test_the_wall_against_sums_by_hand() -> None:
 def test_caches_beside_explicit_control() -> None:
     """A part of E10 comes out again, and what was proved holds in all of it."""
     (path,) = reproduce.find(["e10"])
+    from iosim.cache import touches
+
     e10 = reproduce.load(path)
     kept = {x: read_csv(path.parent / "data" / path.stem / f"{x}.csv") for x in ("tiled", "needs")}
     best = {("flash2", 4096): e10._instance("flash2", 4096)}
     for name, rows in kept.items():
         part = [r for r in rows if (r["algorithm"], r["M_words"]) == ("flash2", 4096)]
         assert getattr(e10, name)(best) == part
+    for layout in ("row-major", "column-major"):  # word by word, the lines' misses are the same
+        words = touches(best["flash2", 4096], line_words=e10.LINE, layouts={"K": layout})
+        rows = e10._replayed(words, (4096, 8192), e10.LINE, ("lru", "opt"))
+        assert rows == [{x: r[x] for x in rows[0]} for r in kept["tiled"]
+                        if (r["algorithm"], r["M_words"], r["line_words"], r["K"])
+                        == ("flash2", 4096, e10.LINE, layout)]  # fmt: skip
     explicit = {(r["algorithm"], r["M_words"]): r for r in kept["needs"]}
     assert len(explicit) == 9
     for r in explicit.values():
