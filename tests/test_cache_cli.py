@@ -10,7 +10,7 @@ from test_cache_curves import lru_by_hand, opt_by_hand
 from test_cli import iosim_, ok
 
 import iosim
-from iosim.cache import touches
+from iosim.cache import Cache, replay_many, touches
 
 SIZES = ("flash2", "--N", "9", "--d", "3", "--tiles", "B_r=4,B_c=2")
 
@@ -118,6 +118,21 @@ def test_the_table_has_every_step_that_is_in_force_at_a_power_of_two() -> None:
         (("--sample", "0.5"), "a sample needs capacities"),
         (("--sample", "0.5", "--policy", "opt", "--capacity", "8"), "a sample estimates"),
         (("--bypass", "--capacity", "8"), "can't bypass"),
+        (("--bypass", "--capacity", "8", "--engine", "formula"), "can't bypass"),
+        (("--bypass", "--capacity", "8", "--sample", "0.9"), "can't bypass"),
+        (("--write", "through", "--capacity", "8", "--sample", "0.9"), "a sample estimates"),
+        (("--capacity", "8", "--layout", "K=column-major,K=row-major"), "layout of K twice"),
+        *(
+            ((*given, "--capacity", "8", "--engine", engine), f"engine {engine} is of LRU")
+            for engine in ("formula", "tiles")
+            for given in (
+                ("--ways", "2"),
+                ("--write", "through"),
+                ("--line", "2"),
+                ("--layout", "K=column-major"),
+                ("--sample", "0.9"),
+            )
+        ),
     ],
 )
 def test_bad_input_is_one_line(words: tuple[str, ...], says: str) -> None:
@@ -161,3 +176,72 @@ def test_traces_that_cannot_be_used(tmp_path: Any) -> None:
         assert done.returncode == 2, words
         assert says in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+KEYS = {
+    "algorithm", "problem", "policy", "line_words", "capacities", "loads", "write_backs", "flush",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--engine", "formula"),
+        ("--engine", "tiles"),
+        ("--policy", "opt", "--bypass", "--engine", "tiles"),
+        ("--policy", "opt"),
+        ("--sample", "0.9", "--seed", "99999999999999999999"),
+    ],
+)
+def test_every_engine_says_what_scripts_rely_on(words: tuple[str, ...]) -> None:
+    found = told(*SIZES, "--capacity", "8,64", *words)
+    assert set(found) >= KEYS
+    assert found["capacities"] == [8, 64]
+    assert len(found["loads"]) == 2
+
+
+def test_what_is_asked_for_reaches_the_cache() -> None:
+    """Sets, lines, layouts and seeds, against the same stream replayed here."""
+    at = "--capacity", "16,64"
+    instance = iosim.bind(
+        iosim.algorithm("flash2").program, {"N": 9, "d": 3, "heads": 1}, {"B_r": 4, "B_c": 2}
+    )
+    for words, asked, options in (
+        (("--ways", "2"), {}, {"ways": 2}),
+        (("--line", "4", "--layout", "K=column-major"),
+         {"line_words": 4, "layouts": {"K": "column-major"}}, {"line_words": 4}),
+        (("--policy", "random", "--seed", "5"), {}, {"policy": "random", "seed": 5}),
+        (("--policy", "opt", "--bypass"), {}, {"policy": "opt", "bypass": True}),
+        (("--write", "through"), {}, {"write": "through"}),
+    ):  # fmt: skip
+        caches = [Cache(capacity=c, **options) for c in (16, 64)]
+        moved = replay_many(touches(instance, **asked), caches)
+        found = told(*SIZES, *at, *words)
+        assert found["loads"] == [x.loads for x in moved], words
+        assert found["write_backs"] == [x.write_backs for x in moved], words
+
+
+def test_a_long_replay_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nobody sees the progress bar."""
+    from click.testing import CliRunner
+
+    from iosim.cli import caching
+
+    monkeypatch.setattr(caching, "LONG", 1000)
+    done = CliRunner().invoke(caching.cache, [*SIZES, "--capacity", "8", "--line", "2"])
+    assert done.exit_code == 0
+    assert "1,314 accesses are taken one by one, which takes long" in done.stderr
+
+
+def test_more_addresses_than_memory_are_refused_before_they_are_followed() -> None:
+    done = iosim_("cache", "naive", "--N", "1Mi", "--d", "64", "--M", "32Ki", "--capacity", "all",
+                  "--engine", "stream")  # fmt: skip
+    assert done.returncode == 2
+    assert "LRU at every capacity keeps what it knows of each of" in done.stderr
+
+
+def test_sizes_beyond_64_bits_are_one_line() -> None:
+    done = iosim_("cache", "flash2", "--N", str(2**40), "--d", str(2**20), "--M", "32Mi")
+    assert done.returncode == 2
+    assert "more than numbers of 64 bits can say" in done.stderr

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import iosim
 from iosim.cache import touches
-from iosim.cache.closed import loads, misses, reuse
+from iosim.cache.closed import Reuse, loads, misses, reuse
 from iosim.cache.curves import curve
 from iosim.errors import InputError
 from iosim.program import space
@@ -100,3 +100,39 @@ def test_a_million_rows():
     assert [loads(rules, 2**k) for k in range(40)] == sorted(
         (loads(rules, 2**k) for k in range(40)), reverse=True
     )
+
+
+def test_the_last_but_one_iteration_before_a_short_one():
+    """Flash1 over two sweeps: after its fourth tile of Q comes one row, and a smaller S."""
+    program = iosim.algorithm("flash1").program
+    sizes, tiles = {"N": 9, "d": 9, "heads": 1}, {"B_r": 2, "B_c": 2}
+    held_to_the_stream(iosim.bind(program, sizes, tiles))
+    step = curve(touches(iosim.bind(program, sizes, tiles)))
+    assert misses(reuse(iosim.bind(program, sizes, tiles)), 259) == step.misses[step.step(259)]
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        (7, 3, 2, 5),
+        (40, -3, 2, -5),
+        (40, 3, -9, 0),
+        (7, 2**60, 2**61, 2**61),  # products beyond 64 bits
+        (2**70, -(2**66), 3, 2**65),  # and coefficients
+    ],
+)
+def test_accesses_beyond_a_capacity_are_counted(terms):
+    """One after the other, with Python's integers."""
+    rule = Reuse(False, 3, (6, 7), terms)
+    distances = [
+        terms[0] + terms[1] * i + terms[2] * j + terms[3] * i * j
+        for i in range(6) for j in range(7)
+    ]  # fmt: skip
+    for capacity in {*range(60), *(x + y for x in distances for y in (-1, 0))}:
+        assert rule.beyond(capacity) == 3 * sum(x > capacity for x in distances), capacity
+
+
+def test_a_distance_over_too_many_iterations_is_refused():
+    rule = Reuse(False, 1, (10**4, 10**4, 10**4), (5, 1, 1, 1, 1, 1, 1, 1))
+    with pytest.raises(InputError, match="a distance varies over 10000 × 10000 × 10000 iter"):
+        rule.beyond(9)

@@ -17,8 +17,9 @@ positions.
 
 **Piecewise affine.**  The ends of these ranges are the loops' ends, or the numbers of the two
 passes.  So with all other loops fixed, the distance is affine in one loop's number, but for the
-first iteration, which may have no earlier one, and the last, which may be short and follows no
-other.  Distances at the ends of the ranges between therefore give them all, and the accesses
+first iteration, which may have no earlier one, the last, which follows no other, and where that is
+short the one before it: local arrays are only as large as the short one needs in what comes after
+it.  Distances at the ends of the ranges between therefore give them all, and the accesses
 beyond a capacity are counted by dividing.
 
 This holds where every loop has fixed bounds, and neither masks nor positions that are read decide
@@ -35,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.regular import Place, Range, Ranges, places, shapes
+from iosim.cache.regular import Place, Range, Ranges, Steps, places, shapes
 from iosim.errors import InputError
 from iosim.program.walk import Instance
 
@@ -69,6 +70,10 @@ class Reuse:
         """How many there are."""
         return self.words * math.prod(self.trips)
 
+    def _most(self, mask: int) -> int:
+        """The largest product of the numbers of some loops."""
+        return math.prod(n for k, n in enumerate(self.trips) if mask >> k & 1)
+
     def beyond(self, capacity: int) -> int:
         """How many have a distance of more than `capacity`."""
         if not self.terms:
@@ -86,10 +91,14 @@ class Reuse:
                 "iterations: choose larger tiles"
             )
         grid = np.meshgrid(*(np.arange(self.trips[k]) for k in others), indexing="ij")
-        constant: Ints = np.zeros((), np.int64)
-        slope: Ints = np.zeros((), np.int64)
+        # Python's integers where products leave 64 bits.
+        most = capacity + sum(abs(c) * self._most(mask) for mask, c in enumerate(self.terms))
+        kind: type = np.int64 if most < 2**62 else object
+        grid = [numbers.astype(kind) for numbers in grid]
+        constant: Ints = np.zeros((), kind)
+        slope: Ints = np.zeros((), kind)
         for mask, c in enumerate(self.terms):
-            product: Ints = np.asarray(c, np.int64)
+            product: Ints = np.asarray(c, kind)
             for k, numbers in zip(others, grid, strict=True):
                 product = product * (numbers if mask >> k & 1 else 1)
             if mask >> longest & 1:
@@ -236,15 +245,16 @@ class _Nests:
         yield tuple(full)
 
 
-def _classes(trips: int) -> list[Range]:
+def _classes(loop: Steps) -> list[Range]:
     """Numbers of iterations among which distances are affine."""
-    if trips < 4:
+    trips, last = loop.trips, 1 if loop.even else 2
+    if trips < 3 + last:
         return [(k, k + 1) for k in range(trips)]
-    return [(0, 1), (1, trips - 1), (trips - 1, trips)]
+    return [(0, 1), (1, trips - last), *((k, k + 1) for k in range(trips - last, trips))]
 
 
 def _rules(nests: _Nests, place: Place) -> Iterator[Reuse]:
-    for box in itertools.product(*(_classes(x.trips) for x in place.loops)):
+    for box in itertools.product(*(_classes(x) for x in place.loops)):
         first = tuple(low for low, _ in box)
         wide = [k for k, (low, high) in enumerate(box) if high - low > 1]
         trips = tuple(box[k][1] - box[k][0] for k in wide)

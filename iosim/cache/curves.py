@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.memory import check_room
 from iosim.cache.stream import Accesses, Stream
 from iosim.errors import InputError, closest
 from iosim.problem import check_size
@@ -23,6 +24,8 @@ Ints = NDArray[np.int64]
 # a distance.
 WHOLE = 8 + 1 + 8 + 8
 MOST_BYTES = 2**33
+# Bytes of LRU's timeline for a line, at least.
+OF_LINE = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,12 @@ def _beyond(histogram: Ints) -> Ints:
 def _lru(stream: Stream, line_words: int) -> Curve:
     from iosim.cache.lru_stack import Timeline
 
-    timeline = Timeline(-(-stream.addresses // line_words))
+    lines = -(-stream.addresses // line_words)
+    check_room(
+        lines * OF_LINE, f"LRU at every capacity keeps what it knows of each of {lines:,} lines",
+        "choose smaller sizes, longer lines, or a sample",
+    )  # fmt: skip
+    timeline = Timeline(lines)
     for chunk in stream.chunks():
         timeline.feed(by_lines(chunk, line_words), chunk.write)
     back, flush = timeline.close()
@@ -156,7 +164,7 @@ def curve(stream: Stream, policy: str = "lru", *, line_words: int = 1) -> Curve:
 
     Raises:
         InputError: another policy, or a trace too long for OPT, which takes about 25 bytes an
-            access.
+            access, or more addresses than memory has room for.
 
     >>> from iosim.cache import of_arrays
     >>> found = curve(of_arrays([0, 1, 2, 0, 1, 2]))

@@ -88,7 +88,8 @@ class Measure:
 
     def _touch(self, touch: Touch, env: dict[Any, Any], loops: Loops, times: Any) -> None:
         for dim in touch.over:
-            times = times * np.not_equal(words_of(tuple(extent(x, env) for x in dim)), 0)
+            full = np.not_equal(words_of(tuple(extent(x, env) for x in dim)), 0)
+            times = _multiplied(times, full)
         for part in touch.parts:
             extents = tuple(extent(x, env) for x in part.index)
             if np.any(times):
@@ -120,7 +121,7 @@ class Measure:
         for often, words in each:
             if np.any(often):
                 here = _inside(env, loop.tile, start, start + words)
-                self._body(repeat.body, here, inner, times * often)
+                self._body(repeat.body, here, inner, _multiplied(times, often))
 
     def _lanes(
         self, repeat: Repeat, env: dict[Any, Any], loops: Loops, times: Any, ends: Any
@@ -159,6 +160,20 @@ def words_of(shape: tuple[Any, ...]) -> Any:
             "tiles"
         )
     return math.prod(shape)
+
+
+def _multiplied(times: Any, by: Any) -> Any:
+    """How often something runs, `by` times as often: a Python number, or an array.
+
+    Raises InputError where numbers of an array are more than `MOST`.
+    """
+    if not isinstance(times, np.ndarray) and not isinstance(by, np.ndarray):
+        return int(times) * int(by)
+    if np.size(times) and np.size(by) and float(np.max(times)) * float(np.max(by)) > MOST:
+        raise InputError(
+            "a program with more iterations than numbers of 64 bits can say: choose smaller sizes"
+        )
+    return times * by
 
 
 def total(times: Any, count: Any) -> int:

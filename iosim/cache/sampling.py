@@ -161,7 +161,7 @@ def sampled(
                 f"a capacity of {capacity} words is under one line of {line_words}: give at least "
                 f"{line_words}"
             )
-    below = round(rate * 2**62)
+    below, seed = round(rate * 2**62), seed & 0xFFFFFFFF
     lines = -(-stream.addresses // line_words)
     chosen, hashes = _sample(lines, below, seed)
     if len(chosen) < 2 * GROUPS:

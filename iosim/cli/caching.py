@@ -130,10 +130,16 @@ class _Asked:
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: {closest(self.policy, POLICIES)}")
+        if self.bypass and not POLICIES[self.policy].foresees:
+            raise InputError(
+                f"policy {self.policy} can't bypass: leave out --bypass, or take --policy opt"
+            )
         if self.sample is None:
             return
-        if self.policy != "lru" or self.ways is not None:
-            raise InputError("a sample estimates fully associative LRU: leave out the rest")
+        if self.policy != "lru" or self.ways is not None or self.write != "back":
+            raise InputError(
+                "a sample estimates fully associative LRU, writing back: leave out the rest"
+            )
         if self.capacities is None:
             raise InputError("a sample needs capacities: give --capacity, like 4096,65536")
 
@@ -166,6 +172,11 @@ def _replayed(stream: Stream, asked: _Asked) -> dict[str, Any]:
         raise InputError(
             "a trace whose addresses are lines is replayed at chosen capacities: give --capacity, "
             "like 4096,65536, and no --sample"
+        )
+    if stream.length > LONG:
+        opt.remark(
+            f"{stream.length:,} accesses are taken one by one, which takes long: larger tiles or "
+            "smaller sizes make fewer"
         )
     if rooms is None:
         return answer | _every(stream, asked)
@@ -221,6 +232,8 @@ def _layouts(text: str | None) -> dict[str, str]:
         name, equals, how = one.partition("=")
         if not (name and equals and how):
             raise InputError(f"layout {one!r}: write it like K=column-major or Q=tiled:8x4")
+        if name in found:
+            raise InputError(f"a layout of {name} twice: give one")
         found[name] = how
     return found
 
