@@ -209,3 +209,14 @@ def test_the_plain_text_says_what_the_compiled_one_does() -> None:
         said[off] = done.stdout
         assert done.stderr.strip() == str(off == "0" and available())
     assert said["0"] == said["1"]
+
+
+@pytest.mark.parametrize("bypass", [False, True])
+def test_opt_over_more_blocks_than_there_is_room_for_at_first(monkeypatch, bypass):
+    """The list outgrows its 16 blocks, twice; blocks that wait for carries are copied whole."""
+    rng = np.random.default_rng(7)
+    at, writes = rng.integers(0, 100, 700).tolist(), (rng.random(700) < 0.2).tolist()
+    monkeypatch.setattr(opt_stack, "ENTRIES", 2)
+    found = curve(of_arrays(at, writes), "opt-bypass" if bypass else "opt")
+    for room in (1, 9, 31, 33, 60, 90):
+        assert found.loads_at(room) == opt_by_hand(at, writes, room, True, bypass), room

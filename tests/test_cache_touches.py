@@ -302,3 +302,11 @@ def test_more_than_64_bits_is_refused() -> None:
     with pytest.raises(InputError, match="more than"):
         touches(iosim.bind(naive, {"N": 2**40, "d": 1, "heads": 1}, tiles_of))
     assert touches(iosim.bind(copy, {"n": 2**40}, {"B": 2**20})).length == 2**41
+
+
+def test_rows_are_as_long_as_the_layout_says() -> None:
+    instance = iosim.bind(iosim.algorithm("flash2").program, iosim.Attention(N=7, d=5).sizes,
+                          {"B_r": 3, "B_c": 3})  # fmt: skip
+    stream = touches(instance, unit="rows", layouts={"K": "column-major"})
+    assert [stream.region(name).unit_words for name in ("Q", "K", "V")] == [5, 7, 5]
+    assert [stream.region(name).units for name in ("Q", "K", "V")] == [7, 5, 7]

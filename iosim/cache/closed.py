@@ -94,13 +94,12 @@ class Reuse:
         # Python's integers where products leave 64 bits.
         most = capacity + sum(abs(c) * self._most(mask) for mask, c in enumerate(self.terms))
         kind: type = np.int64 if most < 2**62 else object
-        grid = [numbers.astype(kind) for numbers in grid]
         constant: Ints = np.zeros((), kind)
         slope: Ints = np.zeros((), kind)
         for mask, c in enumerate(self.terms):
             product: Ints = np.asarray(c, kind)
             for k, numbers in zip(others, grid, strict=True):
-                product = product * (numbers if mask >> k & 1 else 1)
+                product = product * (numbers.astype(kind) if mask >> k & 1 else 1)
             if mask >> longest & 1:
                 slope = slope + product
             else:
