@@ -30,6 +30,8 @@ class Cache:
             number modulo the sets.
         write: "back" or "through".
         bypass: whether a missing line may pass without staying; of policies that know the future.
+            With lines of several words, a line that passes serves the words that follow one
+            another in a stream of lines; in a stream of words each of these misses again.
         seed: of policies that draw.
 
     Raises InputError for a policy that is not there, a capacity that is no whole number of lines
