@@ -43,3 +43,12 @@ def test_too_many_passes_are_refused_before_they_are_made():
     sizes, tiles = {"N": 10**6, "d": 64, "heads": 1}, {"B_r": 1, "B_c": 1}
     with pytest.raises(InputError, match="passes over tiles, more than"):
         passes(iosim.bind(iosim.algorithm("flash2").program, sizes, tiles))
+
+
+def test_passes_that_cannot_be_numbered_are_refused():
+    from iosim.cache.regular import Place, Steps
+    from iosim.cache.tiles import _radix
+
+    loops = (Steps(0, 2**31, 1), Steps(0, 2**31, 1))
+    with pytest.raises(InputError, match="too many passes over tiles to number"):
+        _radix([Place("Q", False, False, loops, (0, 0, 0), ())])
