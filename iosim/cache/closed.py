@@ -271,7 +271,14 @@ def _rules(nests: _Nests, place: Place) -> Iterator[Reuse]:
                 )
                 for mask in range(1 << len(wide))
             ]  # fmt: skip
-            yield Reuse(place.write, piece - below, trips, _terms(corners, trips))
+            terms = _terms(corners, trips)
+            # That it is so is argued above; a wrong argument is to be an error, and no number.
+            for inside in ([1] * len(wide), [n // 2 for n in trips]) if wide else ():
+                at = list(first)
+                for k, t in zip(wide, inside, strict=True):
+                    at[k] += t
+                assert nests.distance(place, tuple(at), piece) == _value(terms, inside)
+            yield Reuse(place.write, piece - below, trips, terms)
             below = piece
 
 
@@ -288,6 +295,13 @@ def _terms(corners: list[int], trips: tuple[int, ...]) -> tuple[int, ...]:
                 assert rise % (n - 1) == 0, "a distance is not affine in a loop's number"
                 terms[mask] = rise // (n - 1)
     return tuple(terms)
+
+
+def _value(terms: tuple[int, ...], at: Sequence[int]) -> int:
+    """The function at some numbers; 0 where there are no terms."""
+    return sum(
+        c * math.prod(t for k, t in enumerate(at) if mask >> k & 1) for mask, c in enumerate(terms)
+    )
 
 
 def reuse(instance: Instance) -> tuple[Reuse, ...]:
