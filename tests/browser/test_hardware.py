@@ -363,7 +363,7 @@ def test_without_motion_a_picture_each_second(open_view: Any) -> None:
         ("A sweep takes longer by up to, %", "-3", "-3 is no percentage with at most one decimal"),
         ("A sweep takes longer by up to, %", "101", "101 % is more than the model's 100 %"),
         ("A sweep takes longer by up to, %", "", "nothing is no percentage"),
-        ("Seed", "1e99", "Seed is a whole number"),
+        ("Seed", "1e99", "Seed is 1e99; it is at most"),
         ("k, blocks between gates", "0", "k, blocks between gates is 0; it is at least 1"),
     ],
 )

@@ -207,8 +207,8 @@ def test_every_preset_and_its_marks(open_view: Open, data: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "whole number"), ("4k6", "whole number"), ("-4", "whole number"),
-        ("2", "at least 3"), ("1e9", "whole number"), ("9Gi", "at most"),
+        ("", "whole number"), ("4k6", "whole number"), ("-4", "M is -4; it is at least 3"),
+        ("2", "at least 3"), ("1e9", "M is 1e9; it is at most 262,144"), ("9Gi", "at most"),
     ],
 )  # fmt: skip
 def test_bad_sizes_are_said_beside_the_field(text: str, says: str, open_view: Open) -> None:

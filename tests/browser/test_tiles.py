@@ -218,8 +218,8 @@ def test_a_mark_is_gone_to(open_view: Open) -> None:
     ("name", "text", "says"),
     [
         ("N", "0", "at least 1"), ("N", "5000", "at most 4,096"), ("N", "1k5", "whole number"),
-        ("d", "", "whole number"), ("M", "1e9", "whole number"), ("M", "1Gi", "at most"),
-        ("B_r", "2000", "at most 1,024"), ("B_c", "-3", "whole number"),
+        ("d", "", "whole number"), ("M", "1e9", "M is 1e9; it is at most 16,777,216"), ("M", "1Gi", "at most"),
+        ("B_r", "2000", "at most 1,024"), ("B_c", "-3", "B_c is -3; it is at least 1"),
     ],
 )  # fmt: skip
 def test_bad_input_is_said_beside_the_field(
@@ -246,6 +246,16 @@ def test_where_nothing_fits_the_least_memory_is_said(open_view: Open) -> None:
     fill(page, "M", least)
     message.wait_for(state="detached")
     assert rows(page)[1]["peak"] == least
+
+
+def test_rows_of_one_word(open_view: Open) -> None:
+    """With d = 1 the rule's chart begins at M = 1, and not at the logarithm of 0."""
+    page = open_view("tiles", hash="?d=1&M=16")
+    assert mine(page)["words"] > 0
+    chart = page.get_by_role("img", name=re.compile("^What the rule holds"))
+    chart.wait_for()
+    assert "NaN" not in chart.inner_html()
+    assert "0.25" not in chart.locator("text").all_text_contents()
 
 
 def test_a_broken_link_opens_what_there_is(open_view: Open) -> None:

@@ -43,6 +43,19 @@ def operators(model: str, phase: str, batch: int, gpu: str) -> list[dict[str, An
     return [r for r in out["operators"] if r["part"] == f"{model} layer"]
 
 
+def test_an_operator_s_sign_is_beside_its_name(open_view: Open) -> None:
+    page = open_view("wall", width=1920, height=1080)
+    gaps = page.locator(".wall-box").evaluate_all(
+        """(all) => all.map((box) => {
+          const [sign, ...lines] = [...box.querySelectorAll(":scope > text")]
+            .map((x) => x.getBoundingClientRect());
+          return Math.min(...lines.map((x) => x.left)) - sign.right;
+        })"""
+    )
+    assert len(gaps) > 50
+    assert min(gaps) >= 0
+
+
 def test_the_slider_moves_the_ridge_and_the_list(open_view: Open) -> None:
     page = open_view("wall", hash="?gpu=p100")
     slider = page.get_by_role("slider", name="Machine")

@@ -280,7 +280,8 @@ def test_what_is_said_is_in_sentences(open_view: Open) -> None:
         ("N", "0", "it is at least 1"),
         ("N", "100000", "it is at most 65,536"),
         ("d", "", "d is a whole number"),
-        ("heads", "-3", "heads is a whole number"),
+        ("heads", "-3", "heads is -3; it is at least 1"),
+        ("N", "1e30", "N is 1e30; it is at most 65,536"),
         ("M, words", "1.5", "is a whole number"),
     ],
 )

@@ -1,7 +1,7 @@
 // Controls with names: buttons, choices, typed numbers with their message beside them, sliders.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { parseWhole, say } from "./numbers";
+import { parseWhole, say, wrongWhole } from "./numbers";
 
 // Ids are unique in a document that may hold several bundles.
 const PREFIX = `iosim-${Math.random().toString(36).slice(2, 8)}`;
@@ -139,13 +139,7 @@ interface NumberProps {
 }
 
 export function NumberField({ label, value, onChange, min = 1, max = 2 ** 40, check, wrong, hint }: NumberProps) {
-  const judge = (text: string) => {
-    const x = parseWhole(text);
-    if (x === undefined) return `${label} is a whole number, like ${say(Math.max(min, 4096))} or 4Ki`;
-    if (x < min) return `${label} is ${say(x)}; it is at least ${say(min)}`;
-    if (x > max) return `${label} is ${say(x)}; it is at most ${say(max)}`;
-    return check?.(x);
-  };
+  const judge = (text: string) => wrongWhole(label, text, min, max) ?? check?.(parseWhole(text)!);
   // Another way to write the same number is not a change from outside.
   const last = useRef("");
   if (parseWhole(last.current) !== value) last.current = String(value);

@@ -18,3 +18,13 @@ export function parseWhole(text: string): number | undefined {
   const x = Number(found[1]!.replace(/[_,]/g, "")) * UNITS[found[2] ?? ""]!;
   return Number.isSafeInteger(x) ? x : undefined;
 }
+
+// What is wrong with a text that is to be a whole number from min to max.
+export function wrongWhole(label: string, text: string, min: number, max: number): string | undefined {
+  const x = parseWhole(text);
+  const any = x ?? Number(text.replace(/[_,\s]/g, "").replace("−", "-") || NaN); // no whole one, or too large
+  const is = `${label} is ${x === undefined ? text.trim() : say(x)}; it is at`;
+  if (any < min) return `${is} least ${say(min)}`;
+  if (any > max) return `${is} most ${say(max)}`;
+  return x === undefined ? `${label} is a whole number, like ${say(Math.max(min, 4096))} or 4Ki` : undefined;
+}

@@ -146,7 +146,7 @@ export function ruleOf(data: TilesData, setting: Setting): Held[] {
     return at.peak(tiles[x]!, tiles[y]!) / M;
   };
   return Array.from({ length: 33 }, (_, k) => {
-    const M = Math.round(sizes.d! ** 2 * 2 ** (k / 4 - 2));
+    const M = Math.max(1, Math.round(sizes.d! ** 2 * 2 ** (k / 4 - 2)));
     return { M, capped: part(data.rule.tiles, M), free: part(data.rule.uncapped, M) };
   });
 }

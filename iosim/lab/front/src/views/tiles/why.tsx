@@ -83,7 +83,7 @@ function RulePlot({ curve, M, d, schedule, least }: RulePlotProps) {
         const here = M / d ** 2;
         return (
           <>
-            <AxisX scale={x} box={box} label="M / d²" ticks={[0.25, 1, 4, 16, 64]} />
+            <AxisX scale={x} box={box} label="M / d²" ticks={[0.25, 1, 4, 16, 64].filter((t) => t >= first / d ** 2)} />
             <AxisY scale={y} box={box} label="peak ÷ M" ticks={[0, 1, 2, 3]} />
             <line class="tiles-full" x1={box.left} x2={box.right} y1={y(1)} y2={y(1)} />
             <text class="tiles-beside" x={box.left} y={14}>{schedule}, what the rule holds{least}</text>

@@ -113,7 +113,7 @@ function Box({ name, of, at, kernel, chosen, onClick }: BoxProps) {
   return (
     <g class={`wall-box${chosen ? " chosen" : ""}`} transform={`translate(${at.x - BOX.width / 2},${at.y - BOX.height / 2})`} onClick={onClick} aria-hidden="true">
       <rect width={BOX.width} height={BOX.height} rx={6} />
-      <text class={`sign wall-${of}`} x={8} y={BOX.height / 2} dy="0.35em">{CLASSES[of]?.sign ?? "◆"}</text>
+      <text class={`sign wall-${of}`} x={4} y={BOX.height / 2} dy="0.35em">{CLASSES[of]?.sign ?? "◆"}</text>
       {lines.map((x, k) => (
         <text key={k} x={BOX.width / 2 + 7} y={BOX.height / 2 + (k - (lines.length - 1) / 2) * 13} dy="0.35em" text-anchor="middle">{x}</text>
       ))}
