@@ -11,6 +11,7 @@ from iosim.cache.lines import Lines, line_of, spread
 from iosim.cache.memory import check_room
 from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Shape, State
+from iosim.cache.policies.lru import LRU
 from iosim.cache.record import Cache, Traffic
 from iosim.errors import InputError
 
@@ -21,32 +22,16 @@ MISSES, FILLS, EVICTED, THROUGH = range(4)
 _OF_A_LINE = 1 + 3 * 8
 
 
-def hit(state: State, s: int, line: int) -> None:
-    """A policy's function stands here; so for `enter` and `evict`."""
-    raise NotImplementedError
-
-
-def enter(state: State, s: int, line: int) -> None:
-    """See `hit`."""
-    raise NotImplementedError
-
-
-def evict(state: State, s: int) -> int:
-    """See `hit`."""
-    raise NotImplementedError
-
-
-def set_of(line: int, sets: int, mask: int, masks: bool) -> int:
-    """`_whole` or `_parted` stands here."""
-    raise NotImplementedError
-
-
 def _whole(line: int, sets: int, mask: int, masks: bool) -> int:
     return line ^ line  # 0, of the type that numba has for lines
 
 
 def _parted(line: int, sets: int, mask: int, masks: bool) -> int:
     return line & mask if masks else line % sets
+
+
+# The loop as it stands is LRU in sets.  `Online` puts other functions for these names.
+hit, enter, evict, set_of = LRU.hit, LRU.enter, LRU.evict, _parted
 
 
 def _loop(
