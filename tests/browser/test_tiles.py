@@ -218,7 +218,8 @@ def test_a_mark_is_gone_to(open_view: Open) -> None:
     ("name", "text", "says"),
     [
         ("N", "0", "at least 1"), ("N", "5000", "at most 4,096"), ("N", "1k5", "whole number"),
-        ("d", "", "whole number"), ("M", "1e9", "M is 1e9; it is at most 16,777,216"), ("M", "1Gi", "at most"),
+        ("d", "", "whole number"), ("M", "1e9", "M is 1e9; it is at most 16,777,216"),
+        ("M", "1Gi", "at most"),
         ("B_r", "2000", "at most 1,024"), ("B_c", "-3", "B_c is -3; it is at least 1"),
     ],
 )  # fmt: skip
