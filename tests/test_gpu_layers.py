@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from iosim.gpu.layers.cases import CASES, QUICK, VARIANTS, LayerCase
 from iosim.gpu.layers.trace import GRADIENT_SUM, Launch, launches, typical
 from iosim.gpu.reports import gpu_report
 from iosim.gpu.run import profiler
+from iosim.output.table import read_csv
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -87,6 +89,11 @@ def test_what_was_fused_is_a_partition_of_the_operators(table):
         assert sorted(x for group in told["groups"] for x in group) == sorted(known)
 
 
+def bars(path):
+    """The labels of a figure's bars."""
+    return re.findall(r"<!-- (.*, (?:eager|compiled|fused)) -->", path.read_text())
+
+
 def test_replay_and_figure_need_no_gpu_and_no_torch(folder, tmp_path):
     here = write_record(tmp_path / "records" / "layers").parent
     assert ok("gpu", "replay", str(here), "--write").startswith("layers: 8 runs, 8 measured")
@@ -96,6 +103,12 @@ def test_replay_and_figure_need_no_gpu_and_no_torch(folder, tmp_path):
     printed = ok("gpu", "figure", str(here), str(tmp_path / "figure"))
     assert printed.split() == [str(tmp_path / f"figure-layers.{x}") for x in ("png", "svg")]
     assert (tmp_path / "figure-layers.svg").stat().st_size > 10_000
+    write_record(here / "layers-more")
+    first = bars(tmp_path / "figure-layers.svg")
+    assert len(first) > 8
+    again = ok("gpu", "figure", str(here), str(tmp_path / "figure"))
+    assert again == printed, "one figure for all records"
+    assert bars(tmp_path / "figure-layers.svg") == first, "a run is drawn once"
     assert ok("gpu", "replay", str(here)).startswith("layers: 8 runs")  # its tables don't matter
 
 
@@ -103,9 +116,19 @@ def test_a_made_up_record_says_so_and_the_committed_ones_do_not(folder):
     assert json.loads((folder / "provenance.json").read_text())["command"] == SAID
     data = Path(__file__).parent.parent / "experiments" / "data"
     committed = list(data.glob("gpu/*/layers*/provenance.json"))
-    assert len(committed) == 3
+    assert len(committed) == 8
     for path in committed:
         assert json.loads(path.read_text())["command"].startswith("iosim gpu layers")
+
+
+@pytest.mark.parametrize("machine", ["h200", "h100"])
+def test_every_run_has_times_and_bytes_in_some_record(machine):
+    data = Path(__file__).parent.parent / "experiments" / "data" / "gpu" / machine
+    rows = [row for path in data.glob("layers*/table.csv") for row in read_csv(path)]
+    what = ("dram_load_bytes", "sm_l2_load_bytes", "tensor_flop", "wall_us")
+    told = [r for r in rows if all(r[x] > 0 for x in what)]
+    wanted = {(c.model, c.phase, variant) for c in CASES for variant in VARIANTS}
+    assert {(r["model"], r["phase"], r["variant"]) for r in told} == wanted
 
 
 def test_without_counters_times_still_come(tmp_path):

@@ -29,9 +29,14 @@ ROOT = Path(__file__).parent.parent
 GPUS = ROOT / "experiments" / "data" / "gpu"
 RECORDED = GPUS / "h200"
 MACHINES = ["h200", "h100"]
-KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper", "layers"]
-MORE = ["validate-options", "validate-options-odd", "validate-paged", "bench-causal", "decode",
-        "layers-flop"]  # on one machine  # fmt: skip
+KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper", "layers", "layers-inference",
+         "layers-training"]  # fmt: skip
+# On one machine.
+MORE = {
+    "h200": ["validate-options", "validate-options-odd", "validate-paged", "bench-causal", "decode",
+             "layers-flop"],
+    "h100": ["layers-prefill"],
+}  # fmt: skip
 
 
 REPLAYED = {f"iosim gpu replay experiments/data/gpu/{machine}": machine for machine in MACHINES}
@@ -57,7 +62,7 @@ def test_every_record_meets_its_bar_with_todays_model(command, tmp_path, monkeyp
     (want,) = {want for said, want in sessions(ROOT / "docs" / "gpu.md") if said == command}
     assert lines(ok(*command.split()[1:], cwd=ROOT)) == lines(want)
     saved = {one.folder.name: one.table for one in tables}
-    assert set(saved) == set(KINDS) | set(MORE if machine == "h200" else ())
+    assert set(saved) == set(KINDS) | set(MORE[machine])
     told = {name.split("-")[0] for name in saved}
     assert told == set(REPORTS) if machine == "h200" else told < set(REPORTS)
     for name, table in saved.items():

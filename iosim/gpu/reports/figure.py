@@ -14,19 +14,17 @@ from iosim.output.plot import pyplot, save
 def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
     """Write ``stem.png`` and ``stem.svg``: the panels of all reports that have some.
 
-    Those of a report that is apart are figures of their own, one for each record, with the name of
-    its folder behind the stem.
+    Those of a report that is apart are a figure of their own, with its name behind the stem, of all
+    its records.
 
     Raises InputError if a record of one of them is missing or the figure cannot be written.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
-    alone: list[SavedReport] = []
     for one in saved:
         rows.setdefault(one.report.name, []).extend(one.table.rows)
-        if one.report.apart and one.report.panels:
-            alone.append(one)
     with_panels = [report for report in map(gpu_report, REPORTS) if report.panels]
     reports = [report for report in with_panels if not report.apart]
+    alone = [report for report in with_panels if report.apart and report.name in rows]
     if alone and not any(report.name in rows for report in reports):
         reports = []
     if missing := [report.name for report in reports if report.name not in rows]:
@@ -52,12 +50,14 @@ def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
                 panel(at, own)
             figure.tight_layout()
             written += save(figure, stem)
-        for one in alone:
-            wide = (len(one.report.panels) + 1) // 2
-            tall = 3 + 0.12 * len(one.table.rows)  # a bar of each row is legible
-            figure, axes = plt.subplots(2, wide, figsize=(7.5 * wide, 2 * tall), squeeze=False)
-            for at, draw_in in zip(axes.flat, one.report.panels, strict=False):
-                draw_in(at, one.table.rows)
+        for report in alone:
+            wide = (len(report.panels) + 1) // 2
+            figure, axes = plt.subplots(2, wide, squeeze=False)
+            for at, draw_in in zip(axes.flat, report.panels, strict=False):
+                draw_in(at, rows[report.name])
+            # A bar of each row is legible.
+            tall = 3 + 0.12 * max(len(at.get_yticks()) for at in axes.flat)
+            figure.set_size_inches(7.5 * wide, 2 * tall)
             figure.tight_layout()
-            written += save(figure, stem.with_name(f"{stem.name}-{one.folder.name}"))
+            written += save(figure, stem.with_name(f"{stem.name}-{report.name}"))
         return written
