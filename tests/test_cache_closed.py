@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iosim
-from iosim.cache import touches
+from iosim.cache import closed, touches
 from iosim.cache.closed import Reuse, loads, misses, reuse
 from iosim.cache.curves import curve
-from iosim.errors import InputError
+from iosim.errors import InputError, IosimError
 from iosim.program import space
 
 # Schedules of which every ragged instance has a closed form.
@@ -130,6 +130,23 @@ def test_accesses_beyond_a_capacity_are_counted(terms):
     ]  # fmt: skip
     for capacity in {*range(60), *(x + y for x in distances for y in (-1, 0))}:
         assert rule.beyond(capacity) == 3 * sum(x > capacity for x in distances), capacity
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda right, *at: right + (at[1] == (2, 2)),  # inside, and at no corner
+    lambda right, *at: right + (at[1] == (6, 1)),  # at a corner
+    lambda right, *at: 0 if at[1] == (6, 1) else right,
+])  # fmt: skip
+def test_a_distance_that_follows_no_rule_is_an_error_of_its_own(wrong, monkeypatch):
+    """Each of these distances is of a matrix product with 8 × 8 × 8 tiles."""
+    right = closed._Nests.distance
+    monkeypatch.setattr(
+        closed._Nests, "distance",
+        lambda nests, place, at, piece=0: wrong(right(nests, place, at, piece), place, at[:2]),
+    )  # fmt: skip
+    sizes, tiles = dict.fromkeys("mnk", 16), dict.fromkeys(("B_m", "B_n", "B_k"), 2)
+    with pytest.raises(IosimError, match=r"distances in .* follow no rule that the closed form"):
+        reuse(iosim.bind(iosim.algorithm("matmul").program, sizes, tiles))
 
 
 def test_a_distance_over_too_many_iterations_is_refused():

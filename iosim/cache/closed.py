@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.cache.regular import Place, Range, Ranges, Steps, places, shapes
-from iosim.errors import InputError
+from iosim.errors import InputError, IosimError
 from iosim.program.walk import Instance
 
 Ints = NDArray[np.int64]
@@ -46,6 +46,10 @@ Ints = NDArray[np.int64]
 MOST_TERMS = 10**7
 
 Numbers = tuple[int, ...]
+
+
+class ClosedFormError(IosimError):
+    """Distances that are not what the closed form takes them to be: its argument is wrong."""
 
 
 @dataclass(frozen=True)
@@ -271,13 +275,15 @@ def _rules(nests: _Nests, place: Place) -> Iterator[Reuse]:
                 )
                 for mask in range(1 << len(wide))
             ]  # fmt: skip
+            _holds(all(corners) or not any(corners), place)
             terms = _terms(corners, trips)
-            # That it is so is argued above; a wrong argument is to be an error, and no number.
+            _holds(all(_value(terms, [(n - 1) * (mask >> k & 1) for k, n in enumerate(trips)]) == x
+                       for mask, x in enumerate(corners)), place)  # fmt: skip
             for inside in ([1] * len(wide), [n // 2 for n in trips]) if wide else ():
                 at = list(first)
                 for k, t in zip(wide, inside, strict=True):
                     at[k] += t
-                assert nests.distance(place, tuple(at), piece) == _value(terms, inside)
+                _holds(nests.distance(place, tuple(at), piece) == _value(terms, inside), place)
             yield Reuse(place.write, piece - below, trips, terms)
             below = piece
 
@@ -286,15 +292,24 @@ def _terms(corners: list[int], trips: tuple[int, ...]) -> tuple[int, ...]:
     """The coefficients of a function that is affine in each number, from its values at corners."""
     if not any(corners):
         return ()
-    assert all(corners), "some passes of a class have an earlier one, and some have none"
     terms = list(corners)
     for k, n in enumerate(trips):
         for mask in range(len(terms)):
             if mask >> k & 1:
-                rise = terms[mask] - terms[mask ^ (1 << k)]
-                assert rise % (n - 1) == 0, "a distance is not affine in a loop's number"
-                terms[mask] = rise // (n - 1)
+                terms[mask] = (terms[mask] - terms[mask ^ (1 << k)]) // (n - 1)
     return tuple(terms)
+
+
+def _holds(so: bool, place: Place) -> None:
+    """That distances are affine is argued above; a wrong argument is an error, and no number.
+
+    Raises ClosedFormError.
+    """
+    if not so:
+        raise ClosedFormError(
+            f"distances in {place.name} follow no rule that the closed form knows, which is a bug "
+            "of iosim: please report the command, and replay the stream"
+        )
 
 
 def _value(terms: tuple[int, ...], at: Sequence[int]) -> int:
@@ -307,7 +322,8 @@ def _value(terms: tuple[int, ...], at: Sequence[int]) -> int:
 def reuse(instance: Instance) -> tuple[Reuse, ...]:
     """The stack distances of all accesses of an instance, by rule, in time independent of sizes.
 
-    Raises InputError for an instance of which that can't be said, with what stands against it.
+    Raises InputError for an instance of which that can't be said, with what stands against it, and
+    ClosedFormError where distances that are computed beside the rule are not the rule's.
 
     >>> import iosim
     >>> instance = iosim.bind(iosim.algorithm("copy").program, {"n": 10**6}, {"B": 64})

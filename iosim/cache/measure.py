@@ -17,7 +17,7 @@ from iosim.cache.ground import Ints, Loops, extent, resolved
 from iosim.cache.references import Action, Piece, Position, Repeat, Straight, Touch
 from iosim.errors import InputError
 from iosim.program import space
-from iosim.program.index import Edge, Tile
+from iosim.program.index import Edge, Span, Tile
 from iosim.program.ir import Loop
 from iosim.program.marks import masks, numbered_tiles
 from iosim.program.walk import Instance
@@ -30,7 +30,10 @@ MOST = 2**62
 
 
 class Counter(Protocol):
-    """How many accesses a part is, by its extents: numbers, or arrays with one for each lane."""
+    """How many accesses a part is, by its extents: numbers, or arrays with one for each lane.
+
+    Lanes whose extents are the same are counted as one: where a part lies must not matter.
+    """
 
     def __call__(
         self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops
@@ -135,7 +138,10 @@ class Measure:
             first = starts[lane] + step * number
             here = {x: y[lane] if np.ndim(y) else y for x, y in env.items()}
             here = _inside(here, tile, first, np.minimum(first + step, stops[lane]))
-            self._body(repeat.body, here, loops, times[lane])
+            often = times[lane]
+            if repeat.alike:
+                here, often = _distinct(here, [*loops], repeat.spans, often)
+            self._body(repeat.body, here, loops, often)
 
     def _marked(self, loop: Loop, env: dict[Any, Any], step: int) -> list[tuple[Any, int]]:
         """How often a marked loop has a full iteration, and a short one, with their words."""
@@ -188,6 +194,30 @@ def total(times: Any, count: Any) -> int:
 
 def _inside(env: dict[Any, Any], tile: Tile, start: Any, stop: Any) -> dict[Any, Any]:
     return {**env, Edge(tile, "start"): start, Edge(tile, "stop"): stop}
+
+
+def _distinct(
+    env: dict[Any, Any], tiles: list[Tile], spans: tuple[Span, ...], times: Ints
+) -> tuple[dict[Any, Any], Ints]:
+    """One lane in place of all that have the same extents, with the sum of their times."""
+    if float(times.sum(dtype=float)) >= 2**53:
+        return env, times  # sums of weights are floats
+    code = np.zeros(times.size, np.int64)
+    kinds, few = 1, 4 * times.size
+    each: list[Tile | Span] = [*tiles, *spans]
+    for x in each:
+        long = extent(x, env)
+        if np.ndim(long) and long.size:
+            low, high = int(long.min()), int(long.max())
+            kinds *= high - low + 1
+            if kinds > few:
+                return env, times
+            code = code * (high - low + 1) + (long - low)
+    often = np.bincount(code, times).astype(np.int64)
+    one = np.zeros(often.size, np.int64)
+    one[code] = np.arange(times.size)
+    there = np.flatnonzero(often)
+    return {x: y[one[there]] if np.ndim(y) else y for x, y in env.items()}, often[there]
 
 
 def _each(trips: Ints) -> Iterator[tuple[Ints, Ints]]:

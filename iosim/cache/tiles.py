@@ -80,7 +80,7 @@ def passes(instance: Instance) -> Passes:
     if count > MOST_PASSES:
         raise InputError(
             f"{instance.program.name} makes {count:,} passes over tiles, more than "
-            f"{MOST_PASSES:,}: choose larger tiles, or the closed form"
+            f"{MOST_PASSES:,}: choose larger tiles, or replay its stream"
         )
     numbering = _Numbering(every)
     radix = _radix(every)
