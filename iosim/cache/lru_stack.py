@@ -17,6 +17,8 @@ those from its level up to s − 1 lines.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +36,7 @@ class Timeline:
     """The state between chunks.
 
     Attributes:
+        marks: of slots: bits, and counts by 8 words, 64 words and 4,096 words.
         found: (2, lines + 1): reads and writes by distance; at 0 those of lines never seen before.
         written: changes of the lines written back, from one capacity to the next.
     """
@@ -44,10 +47,10 @@ class Timeline:
             slots *= 2
         self.last = np.full(lines, -1, np.int32)
         self.owner = np.zeros(slots, np.int32)
-        self.bits = np.zeros(slots >> WORD, np.uint64)
-        self.eights = np.zeros((slots >> EIGHT) + 1, np.int32)
-        self.groups = np.zeros((slots >> GROUP) + 1, np.int32)
-        self.blocks = np.zeros((slots >> BLOCK) + 1, np.int32)
+        self.marks = (
+            np.zeros(slots >> WORD, np.uint64),
+            *(np.zeros((slots >> shift) + 1, np.int32) for shift in (EIGHT, GROUP, BLOCK)),
+        )
         self.level = np.zeros(lines, np.int32)
         self.found = np.zeros((2, lines + 1), np.int64)
         self.written = np.zeros(lines + 2, np.int64)
@@ -56,8 +59,8 @@ class Timeline:
     def feed(self, lines: Ints, write: NDArray[np.bool_]) -> None:
         """Take in a chunk."""
         self.head = built(_feed)(
-            lines, write, self.head, self.last, self.owner, self.bits, self.eights, self.groups,
-            self.blocks, self.level, self.found, self.written,
+            lines, write, self.head, self.last, self.owner, self.marks, self.level, self.found,
+            self.written,
         )  # fmt: skip
 
     def close(self) -> tuple[Ints, Ints]:
@@ -76,15 +79,25 @@ class Timeline:
         return np.cumsum(self.written)[:-1], np.cumsum(flush)[:-1]
 
 
-def _compact(
-    head: int,
-    last: NDArray[np.int32],
-    owner: NDArray[np.int32],
-    bits: NDArray[np.uint64],
-    eights: NDArray[np.int32],
-    groups: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-) -> int:
+def _set(marks: Any, slot: int) -> None:
+    """Mark a slot."""
+    bits, eights, groups, blocks = marks
+    bits[slot >> WORD] |= np.uint64(1) << np.uint64(slot & 63)
+    eights[slot >> EIGHT] += 1
+    groups[slot >> GROUP] += 1
+    blocks[slot >> BLOCK] += 1
+
+
+def _clear(marks: Any, slot: int) -> None:
+    """Take a slot's mark away."""
+    bits, eights, groups, blocks = marks
+    bits[slot >> WORD] &= ~(np.uint64(1) << np.uint64(slot & 63))
+    eights[slot >> EIGHT] -= 1
+    groups[slot >> GROUP] -= 1
+    blocks[slot >> BLOCK] -= 1
+
+
+def _compact(head: int, last: NDArray[np.int32], owner: NDArray[np.int32], marks: Any) -> int:
     """Move the marked slots to the start; returns how many there are."""
     n = 0
     for slot in range(head):
@@ -93,27 +106,19 @@ def _compact(
             owner[n] = line
             last[line] = n
             n += 1
+    bits, eights, groups, blocks = marks
     bits[:] = 0
     eights[:] = 0
     groups[:] = 0
     blocks[:] = 0
     for slot in range(n):
-        bits[slot >> WORD] |= np.uint64(1) << np.uint64(slot & 63)
-        eights[slot >> EIGHT] += 1
-        groups[slot >> GROUP] += 1
-        blocks[slot >> BLOCK] += 1
+        _set(marks, slot)
     return n
 
 
-def _marks_from(
-    slot: int,
-    final: int,
-    bits: NDArray[np.uint64],
-    eights: NDArray[np.int32],
-    groups: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-) -> int:
+def _marks_from(slot: int, final: int, marks: Any) -> int:
     """How many slots from `slot` up to `final` are marked, both included."""
+    bits, eights, groups, blocks = marks
     word, end = slot >> WORD, final >> WORD
     n: int = popcount(bits[word] >> np.uint64(slot & 63))
     if word >> 3 == end >> 3:
@@ -147,10 +152,7 @@ def _feed(
     head: int,
     last: NDArray[np.int32],
     owner: NDArray[np.int32],
-    bits: NDArray[np.uint64],
-    eights: NDArray[np.int32],
-    groups: NDArray[np.int32],
-    blocks: NDArray[np.int32],
+    marks: Any,
     level: NDArray[np.int32],
     found: Ints,
     written: Ints,
@@ -159,7 +161,7 @@ def _feed(
     for at in range(lines.size):
         line = lines[at]
         if head == owner.size:
-            head = _compact(head, last, owner, bits, eights, groups, blocks)
+            head = _compact(head, last, owner, marks)
         slot = last[line]
         distance = 0
         if slot >= 0:
@@ -168,20 +170,14 @@ def _feed(
                 if write[at]:
                     level[line] = 1
                 continue
-            distance = _marks_from(slot, head - 1, bits, eights, groups, blocks)
-            bits[slot >> WORD] &= ~(np.uint64(1) << np.uint64(slot & 63))
-            eights[slot >> EIGHT] -= 1
-            groups[slot >> GROUP] -= 1
-            blocks[slot >> BLOCK] -= 1
+            distance = _marks_from(slot, head - 1, marks)
+            _clear(marks, slot)
             dirty = level[line]
             if dirty > 0 and dirty < distance:
                 written[dirty] += 1
                 written[distance] -= 1
                 level[line] = distance
-        bits[head >> WORD] |= np.uint64(1) << np.uint64(head & 63)
-        eights[head >> EIGHT] += 1
-        groups[head >> GROUP] += 1
-        blocks[head >> BLOCK] += 1
+        _set(marks, head)
         owner[head] = line
         last[line] = head
         head += 1

@@ -111,21 +111,12 @@ def _depths(next_use: Ints, bypass: bool, entries_in_block: int) -> Ints:
         while looking or carry != NEVER:
             if block == used:
                 if used == rows:
-                    wider = np.full((2 * rows, b), NEVER, np.int64)
-                    wider[:rows] = entries
-                    entries = wider
-                    wider = np.full((2 * rows, b), NEVER, np.int64)
-                    wider[:rows] = largest
-                    largest = wider
-                    wider = np.empty((2 * rows, b), np.int64)
-                    wider[:rows] = waiting
-                    waiting = wider
-                    more = np.zeros(2 * rows, np.int64)
-                    more[:rows] = waits
-                    waits = more
-                    more = np.full(2 * rows, NEVER, np.int64)
-                    more[:rows] = least
-                    least = more
+                    blank = np.full((rows, b), NEVER, np.int64)
+                    entries = np.concatenate((entries, blank))
+                    largest = np.concatenate((largest, blank))
+                    waiting = np.concatenate((waiting, blank))
+                    waits = np.concatenate((waits, np.zeros(rows, np.int64)))
+                    least = np.concatenate((least, blank[:, 0]))
                     rows *= 2
                 used += 1
             if looking and least[block] == now:

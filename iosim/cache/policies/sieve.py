@@ -7,32 +7,23 @@ goes on to the oldest.  Lines keep their places, which is the difference to CLOC
 
 from __future__ import annotations
 
-from iosim.cache.policies import ring
+from iosim.cache.policies import marked
 from iosim.cache.policies.base import Policy, Shape, Start, State
-from iosim.cache.policies.ring import drop, push
+from iosim.cache.policies.ring import drop
 
 
 def _start(shape: Shape) -> Start:
     hand = shape.per_line()[: shape.sets]  # at the set's own entry: nowhere yet
-    return *ring.start(shape), shape.cells(shape.sets + shape.lines), hand
-
-
-def _hit(state: State, s: int, line: int) -> None:
-    state[2][line] = 1
-
-
-def _enter(state: State, s: int, line: int) -> None:
-    push(state, s, line)
-    state[2][line] = 0
+    return *marked.start(shape), hand
 
 
 def _evict(state: State, s: int) -> int:
-    newer, _, marked, hand = state
+    newer, _, marks, hand = state
     at: int = hand[s]
     if at == s:
         at = newer[s]
-    while marked[at]:
-        marked[at] = 0
+    while marks[at]:
+        marks[at] = 0
         at = newer[at]
         if at == s:
             at = newer[s]
@@ -43,5 +34,5 @@ def _evict(state: State, s: int) -> int:
 
 SIEVE = Policy(
     name="sieve", rule="the first line from the hand on that was not touched",
-    start=_start, hit=_hit, enter=_enter, evict=_evict,
+    start=_start, hit=marked.mark, enter=marked.enter, evict=_evict,
 )  # fmt: skip
