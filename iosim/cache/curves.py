@@ -23,7 +23,6 @@ Ints = NDArray[np.int64]
 # Bytes that an access takes where the whole trace must be at hand: a line, a mark, a next use and
 # a distance.
 WHOLE = 8 + 1 + 8 + 8
-MOST_BYTES = 2**33
 # Bytes of LRU's timeline for a line, at least.
 OF_LINE = 40
 
@@ -119,12 +118,11 @@ def _opt(bypass: bool) -> Callable[[Stream, int], Curve]:
     def made(stream: Stream, line_words: int) -> Curve:
         from iosim.cache import opt_stack
 
-        if (need := stream.length * WHOLE) > MOST_BYTES:
-            raise InputError(
-                f"OPT looks ahead, and {stream.length:,} accesses take about "
-                f"{need / 2**30:,.1f} GiB, more than {MOST_BYTES / 2**30:g} GiB: choose smaller "
-                "sizes, longer units, or LRU"
-            )
+        check_room(
+            stream.length * WHOLE,
+            f"OPT at every capacity holds {stream.length:,} accesses and what is next used",
+            "choose smaller sizes, longer units, chosen capacities, or LRU",
+        )
         parts = [(by_lines(chunk, line_words), chunk.write) for chunk in stream.chunks()]
         lines = np.concatenate([np.empty(0, np.int64), *(part for part, _ in parts)])
         write = np.concatenate([np.empty(0, bool), *(part for _, part in parts)])

@@ -16,15 +16,25 @@ import numpy as np
 from iosim.cache import lines
 from iosim.cache.compiled import COMPILED, PLAIN, worth
 from iosim.cache.lines import line_of, spread
-from iosim.cache.online import ABSENT, CLEAN, DIRTY, enter, evict, hit
+from iosim.cache.online import (
+    CLEAN,
+    DIRTY,
+    EVICTED,
+    FILLS,
+    MISSES,
+    admit,
+    emptied,
+    enter,
+    evict,
+    hit,
+    moved,
+)
 from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Shape, State
 from iosim.cache.record import Cache, Traffic
 from iosim.cache.shared import Interleaved, Ints
 from iosim.errors import InputError
 from iosim.problem import check_size
-
-MISSES, FILLS, EVICTED = range(3)
 
 
 def parity(items: Ints) -> Ints:
@@ -71,13 +81,8 @@ def replay_parts(
     backend = COMPILED if (worth(stream.length) if fast is None else fast) else PLAIN
     loop = backend.build(_loop, hit=policy.hit, enter=policy.enter, evict=policy.evict)
     sizes = backend.numbers(of.units, of.shift, parts, of.count)
-    places = spread(parts * of.count)
-    arrays = backend.arrays((
-        np.zeros(parts + places, np.uint8),
-        np.full(parts, part.lines, np.uint32),
-        policy.start(Shape(parts, part.lines, places, part.seed)),
-        np.zeros(3, np.int64),
-    ))  # fmt: skip
+    shape = Shape(parts, part.lines, spread(parts * of.count), part.seed)
+    arrays = emptied(policy, shape, parts * of.count, backend)
     for chunk, items in accesses.with_items():
         sides = np.ascontiguousarray(side(items), np.int64)
         if sides.size and not (sides.min() >= 0 and sides.max() < parts):
@@ -88,16 +93,7 @@ def replay_parts(
         given = (chunk.address.view(np.uint64), chunk.write, sides.view(np.uint64))
         loop(*backend.arrays(given), backend.number(sides.size), *sizes, of.shifts, of.covers,
              *arrays)  # fmt: skip
-    status, _, _, counts = arrays
-    words = part.line_words
-    dirty = int(np.count_nonzero(np.asarray(status, np.uint8) == DIRTY))
-    return Traffic(
-        accesses=stream.length,
-        misses=int(counts[MISSES]),
-        loads=int(counts[FILLS]) * words,
-        write_backs=int(counts[EVICTED]) * words,
-        flush=dirty * words,
-    )
+    return moved(arrays, stream.length, part.line_words)
 
 
 def _loop(
@@ -143,13 +139,7 @@ def _loop(
             misses += 1
             if not (w and covers):
                 fills += 1
-        if room[s]:
-            room[s] -= 1
-        else:
-            victim = evict(state, s)
-            evicted += status[victim] == DIRTY
-            status[victim] = ABSENT
-        enter(state, s, mine)
+        evicted += admit(enter, evict, state, status, room, s, mine)
         status[mine] = DIRTY if w else CLEAN
     counts[MISSES] += misses
     counts[FILLS] += fills

@@ -10,7 +10,7 @@ from iosim.cache.compiled import Backend
 from iosim.cache.lines import Lines, line_of, spread
 from iosim.cache.memory import check_room
 from iosim.cache.policies import POLICIES
-from iosim.cache.policies.base import Cells, Shape, State
+from iosim.cache.policies.base import Cells, Policy, Shape, State
 from iosim.cache.policies.lru import LRU
 from iosim.cache.record import Cache, Traffic
 from iosim.errors import InputError
@@ -32,6 +32,21 @@ def _parted(line: int, sets: int, mask: int, masks: bool) -> int:
 
 # The loop as it stands is LRU in sets.  `Online` puts other functions for these names.
 hit, enter, evict, set_of = LRU.hit, LRU.enter, LRU.evict, _parted
+
+
+def admit(
+    enter: Any, evict: Any, state: State, status: Cells, room: Cells, s: int, line: int
+) -> bool:
+    """Let a line into a set; says whether a dirty one had to leave."""
+    dirty = False
+    if room[s]:
+        room[s] -= 1
+    else:
+        victim = evict(state, s)
+        dirty = status[victim] == DIRTY
+        status[victim] = ABSENT
+    enter(state, s, line)
+    return dirty
 
 
 def _loop(
@@ -76,13 +91,7 @@ def _loop(
             if w and through:
                 passed += 1
                 continue
-            if room[s]:
-                room[s] -= 1
-            else:
-                victim = evict(state, s)
-                evicted += status[victim] == DIRTY
-                status[victim] = ABSENT
-            enter(state, s, line)
+            evicted += admit(enter, evict, state, status, room, s, line)
             if w:
                 status[line] = DIRTY
                 fills += not covers
@@ -95,22 +104,51 @@ def _loop(
     counts[THROUGH] += passed
 
 
+def emptied(policy: Policy, shape: Shape, count: int, backend: Backend) -> Any:
+    """What a loop keeps of an empty cache: status, room, the policy's state, and counts.
+
+    Raises InputError for more than memory has room for, of `count` lines in the address space.
+    """
+    check_room(
+        shape.lines * _OF_A_LINE + shape.sets * shape.ways * 2 * 8,
+        f"a replay keeps what it knows of each of {count} lines and {shape.sets * shape.ways} "
+        "places",
+        "give addresses without gaps between them, longer lines, or a smaller cache",
+    )
+    if shape.lines + shape.sets >= 2**32:
+        raise InputError(
+            f"{count} lines: a replay takes fewer than 2³², its own gaps included: "
+            "give addresses without gaps between them, or longer lines"
+        )
+    return backend.arrays((
+        np.zeros(shape.sets + shape.lines, np.uint8),
+        np.full(shape.sets, shape.ways, np.uint32),
+        policy.start(shape),
+        np.zeros(4, np.int64),
+    ))  # fmt: skip
+
+
+def moved(arrays: Any, accesses: int, words: int) -> Traffic:
+    """What was moved so far by a cache of lines of so many words, and what a flush would write."""
+    status, _, _, counts = arrays
+    dirty = int(np.count_nonzero(np.asarray(status, np.uint8) == DIRTY))
+    return Traffic(
+        accesses=accesses,
+        misses=int(counts[MISSES]),
+        loads=int(counts[FILLS]) * words,
+        write_backs=int(counts[EVICTED]) * words + int(counts[THROUGH]),
+        flush=dirty * words,
+    )
+
+
 class Online:
     """A cache that takes in a stream chunk by chunk."""
 
     def __init__(self, cache: Cache, lines: Lines, backend: Backend) -> None:
         policy = POLICIES[cache.policy]
         sets, ways = cache.sets, cache.lines // cache.sets
-        check_room(
-            lines.places * _OF_A_LINE + cache.lines * 2 * 8,
-            f"a replay keeps what it knows of each of {lines.count} lines and {cache.lines} places",
-            "give addresses without gaps between them, longer lines, or a smaller cache",
-        )
-        if lines.places + sets >= 2**32:
-            raise InputError(
-                f"{lines.count} lines: a replay takes fewer than 2³², its own gaps included: "
-                "give addresses without gaps between them, or longer lines"
-            )
+        shape = Shape(sets, ways, lines.places, cache.seed)
+        self._arrays = emptied(policy, shape, lines.count, backend)
         self._cache = cache
         self._accesses = 0
         self._backend = backend
@@ -120,12 +158,6 @@ class Online:
         )  # fmt: skip
         self._sizes = backend.numbers(lines.units, lines.shift, sets, sets - 1)
         self._marks = lines.shifts, sets & (sets - 1) == 0, lines.covers, cache.write == "through"
-        self._arrays = backend.arrays((
-            np.zeros(sets + lines.places, np.uint8),
-            np.full(sets, ways, np.uint32),
-            policy.start(Shape(sets, ways, lines.places, cache.seed)),
-            np.zeros(4, np.int64),
-        ))  # fmt: skip
 
     def feed(self, address: Any, write: Any, count: int) -> None:
         """Take in a chunk: what the backend made of its arrays, and how many accesses it has."""
@@ -135,13 +167,4 @@ class Online:
 
     def traffic(self) -> Traffic:
         """What it moved so far, and what a flush would write now."""
-        status, _, _, counts = self._arrays
-        words = self._cache.line_words
-        dirty = int(np.count_nonzero(np.asarray(status, np.uint8) == DIRTY))
-        return Traffic(
-            accesses=self._accesses,
-            misses=int(counts[MISSES]),
-            loads=int(counts[FILLS]) * words,
-            write_backs=int(counts[EVICTED]) * words + int(counts[THROUGH]),
-            flush=dirty * words,
-        )
+        return moved(self._arrays, self._accesses, self._cache.line_words)
