@@ -29,16 +29,12 @@ from iosim.cache import (
     replay,
     replay_many,
 )
-from iosim.cache.compiled import available
 from iosim.cache.policies import ring
 from iosim.cache.policies.base import State
 from iosim.cache.policies.ring import drop
 from iosim.cache.stream import Unit
 from iosim.errors import InputError
 
-FAST = pytest.param(
-    True, marks=pytest.mark.skipif(not available(), reason="numba is not installed")
-)
 Trace = list[tuple[int, bool]]
 
 
@@ -293,7 +289,7 @@ def opt_caches() -> list[Cache]:
     return plain + [dataclasses.replace(cache, bypass=True) for cache in plain]
 
 
-@pytest.mark.parametrize("fast", [False, FAST])
+@pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("policy", ORDERS)
 def test_replays_are_those_of_the_dumb_simulator(policy: str, fast: bool) -> None:
     for seed in range(12):
@@ -304,7 +300,7 @@ def test_replays_are_those_of_the_dumb_simulator(policy: str, fast: bool) -> Non
             assert traffic == dumb(accesses, cache), (seed, cache)
 
 
-@pytest.mark.parametrize("fast", [False, FAST])
+@pytest.mark.parametrize("fast", [False, True])
 def test_opt_is_that_of_the_dumb_simulator(fast: bool) -> None:
     for seed in range(8):
         accesses = trace(seed, length=250)
@@ -313,7 +309,7 @@ def test_opt_is_that_of_the_dumb_simulator(fast: bool) -> None:
             assert traffic == dumb_opt(accesses, cache), (seed, cache)
 
 
-@pytest.mark.parametrize("fast", [False, FAST])
+@pytest.mark.parametrize("fast", [False, True])
 def test_opt_with_codes_of_64_bits_is_the_same(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = as_stream(trace(0))
     narrow = replay_many(stream, opt_caches(), fast=fast)
@@ -321,7 +317,6 @@ def test_opt_with_codes_of_64_bits_is_the_same(fast: bool, monkeypatch: pytest.M
     assert replay_many(stream, opt_caches(), fast=fast) == narrow
 
 
-@pytest.mark.skipif(not available(), reason="numba is not installed")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_compiled_and_plain_are_one_over_long_streams(policy: str) -> None:
     """More addresses, and more accesses, than one summary of OPT's covers: 64³ times."""
@@ -464,13 +459,13 @@ def test_memory_does_not_grow_with_the_stream() -> None:
         stream = Stream(lambda: (chunk for _ in range(chunks)), 5000, chunks * 2**16)
         tracemalloc.start()
         try:
-            replay(stream, Cache(capacity=64), fast=available())
+            replay(stream, Cache(capacity=64), fast=True)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
 
     peak(1)
-    short, long = peak(2), peak(64 if available() else 6)
+    short, long = peak(2), peak(64)
     assert long < 1.1 * short
 
 
@@ -503,7 +498,6 @@ def test_an_empty_stream_moves_nothing() -> None:
         assert replay(as_stream([]), Cache(capacity=4, policy=policy)) == Traffic()
 
 
-@pytest.mark.skipif(not available(), reason="numba is not installed")
 def test_a_policy_in_ten_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most recently used: what is written here is all that a new policy takes."""
     monkeypatch.setitem(POLICIES, "mru", Policy(
@@ -523,7 +517,6 @@ def _newest(state: State, s: int) -> int:
     return line
 
 
-@pytest.mark.skipif(not available(), reason="numba is not installed")
 def test_what_was_compiled_is_found_again_unless_its_text_changed(tmp_path: Path) -> None:
     """In a new process: from disk, but not where a function of the policy reads differently."""
     code = (

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from strategies import attention_programs, bound_programs
 
 import iosim
+from experiments.e10_explicit_control import largest_operation
 from iosim.bounds import best_lower_bound
 from iosim.cache import POLICIES, Cache, replay_many, touches
 from iosim.cache.curves import curve
-from iosim.cache.references import Repeat, Straight, touching
 from iosim.counting.numbers import count, peak
 from iosim.program.walk import Instance
 
@@ -40,32 +40,6 @@ def test_opt_loads_no_more_than_the_schedule_does(case: Any) -> None:
 def test_nor_do_the_other_problems_schedules(case: Any) -> None:
     algorithm, problem, tiles = case
     loads_no_more(iosim.bind(algorithm.program, problem.sizes, tiles))
-
-
-def largest_operation(instance: Instance) -> int:
-    """The words that the operands of one operation are, at most: tiles at their full size."""
-    env = instance.env
-
-    def words(part: Any) -> int:
-        n = 1
-        for x in part.index:
-            step = next((env[p.name] for p in instance.program.params if p.axis == x.axis), None)
-            n *= env[x.axis] if not hasattr(x, "var") or step is None else min(step, env[x.axis])
-        return n
-
-    def most(body: Any) -> int:
-        found = 0
-        for action in body:
-            if isinstance(action, Repeat):
-                found = max(found, most(action.body))
-            elif isinstance(action, Straight):
-                for touch in action.body:
-                    found = max(
-                        found, sum({part.name: words(part) for part in touch.parts}.values())
-                    )
-        return found
-
-    return most(touching(instance.program))
 
 
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name != "opt"])
