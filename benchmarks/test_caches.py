@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -21,38 +21,32 @@ import pytest
 from iosim.cache import Accesses, Cache, Stream, curve, of_arrays, replay, replay_many
 from iosim.cache.belady import NextUses, opt
 from iosim.cache.compiled import COMPILED, available
+from iosim.cache.files import write_trace
 from iosim.cache.lines import of as lines_of
 
-libcachesim = pytest.importorskip("libcachesim", reason="the extra peers is not installed")
-cachesim = pytest.importorskip("cachesim", reason="the extra peers is not installed")
+libcachesim = pytest.importorskip("libcachesim", reason="pip install -e '.[peers]'")
+cachesim = pytest.importorskip("cachesim", reason="pip install -e '.[peers]'")
 
 N, TILE, CAPACITY = 256, 32, 4096
 TURNS = 5
 PEERS = {"lru": "LRU", "fifo": "FIFO", "clock": "Clock", "sieve": "Sieve", "opt": "Belady"}
-# A record of libCacheSim's format oracleGeneral.
-ORACLE = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
+# Seconds, and what was found in them.
+Timed: TypeAlias = tuple[float, int]
 
 
-def oracle(address: Any, path: Path) -> Path:
+def oracle(stream: Stream, path: Path) -> Path:
     """A file that libcachesim reads, with each access's next one."""
-    following = np.full(address.size, -1, np.int64)
-    order = np.argsort(address, kind="stable")
-    same = address[order][1:] == address[order][:-1]
-    following[order[:-1][same]] = order[1:][same]
-    records = np.zeros(address.size, ORACLE)
-    records["id"], records["size"], records["next"] = address, 1, following
-    records["time"] = np.arange(address.size)
-    records.tofile(path)
+    write_trace(stream, path, form="oracleGeneral")
     return path
 
 
-def theirs(path: Path, policy: str, capacity: int) -> tuple[float, float]:
-    """The misses by libcachesim, and its seconds."""
+def theirs(path: Path, policy: str, capacity: int, length: int) -> Timed:
+    """libcachesim's seconds, and its misses in so many accesses."""
     reader = libcachesim.TraceReader(str(path), libcachesim.TraceType.ORACLE_GENERAL_TRACE)
     cache = getattr(libcachesim, PEERS[policy])(cache_size=capacity)
     start = time.process_time()
     ratio, _ = cache.process_trace(reader)
-    return ratio, time.process_time() - start
+    return time.process_time() - start, round(ratio * length)
 
 
 def product() -> Iterator[Any]:
@@ -80,8 +74,8 @@ def matmul() -> Stream:
 
 @pytest.fixture(scope="module")
 def traced(matmul: Stream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = tmp_path_factory.mktemp("peers") / "product.oracle"
-    yield oracle(np.concatenate([chunk.address for chunk in matmul.chunks()]), path)
+    path = oracle(matmul, tmp_path_factory.mktemp("peers") / "product.oracle")
+    yield path
     path.unlink()  # 1.2 GB
 
 
@@ -94,13 +88,12 @@ def scattered(seed: int, length: int = 3000) -> Any:
 @pytest.mark.parametrize("policy", PEERS)
 def test_misses_are_libcachesims(policy: str, tmp_path: Path) -> None:
     for seed in range(8):
-        address = scattered(seed)
-        path = oracle(address, tmp_path / f"{seed}.oracle")
-        capacities = (1, 2, 7, 16, 64, 149)
-        caches = [Cache(capacity=c, policy=policy) for c in capacities]
-        for cache, found in zip(caches, replay_many(of_arrays(address), caches), strict=True):
-            ratio, _ = theirs(path, policy, cache.capacity)
-            assert found.misses == round(ratio * address.size), (seed, cache)
+        stream = of_arrays(scattered(seed))
+        path = oracle(stream, tmp_path / f"{seed}.oracle")
+        caches = [Cache(capacity=c, policy=policy) for c in (1, 2, 7, 16, 64, 149)]
+        for cache, found in zip(caches, replay_many(stream, caches), strict=True):
+            _, missed = theirs(path, policy, cache.capacity, stream.length)
+            assert found.misses == missed, (seed, cache)
 
 
 @pytest.mark.parametrize("policy", ["lru", "fifo"])
@@ -138,41 +131,50 @@ def test_traffic_is_pycachesims(policy: str, write: Literal["back", "through"]) 
         assert found.flush == after["EVICT_byte"] - before["EVICT_byte"]
 
 
-def best(*sides: Callable[[], float]) -> list[float]:
-    """Each side's least seconds, in turns."""
-    for side in sides:
-        side()  # compiles, and reads the file for the first time
-    taken = [[side() for side in sides] for _ in range(TURNS)]
-    return [min(column) for column in zip(*taken, strict=True)]
+def timed(run: Callable[[], int]) -> Callable[[], Timed]:
+    """The same, and how many seconds it takes."""
+
+    def side() -> Timed:
+        start = time.process_time()
+        found = run()
+        return time.process_time() - start, found
+
+    return side
 
 
-def report(benchmark: Any, what: str, count: int, seconds: dict[str, float]) -> None:
-    speeds = {side: count / 1e6 / taken for side, taken in seconds.items()}
+def race(
+    benchmark: Any, what: str, count: int, sides: dict[str, Callable[[], Timed]], found: int
+) -> None:
+    """Two sides in turns, each one's least seconds for so many accesses; all find the same."""
+    runs = [[side() for side in sides.values()] for _ in range(1 + TURNS)]
+    assert {each for turn in runs for _, each in turn} == {found}
+    # The first turn compiles, and reads the file for the first time.
+    best = [min(seconds for seconds, _ in column) for column in zip(*runs[1:], strict=True)]
+    speeds = {side: count / 1e6 / taken for side, taken in zip(sides, best, strict=True)}
     ours, peer = speeds.values()
     benchmark.pedantic(lambda: None, rounds=1)
     benchmark.extra_info |= {f"{side}, M accesses/s": speed for side, speed in speeds.items()}
-    sides = ", ".join(f"{side} {speed:.1f}" for side, speed in speeds.items())
-    print(f"\n{what}: M accesses/s: {sides}: {ours / peer:.1f} times")
+    told = ", ".join(f"{side} {speed:.1f}" for side, speed in speeds.items())
+    print(f"\n{what}: M accesses/s: {told}: {ours / peer:.3g} times")
 
 
-@pytest.mark.skipif(not available(), reason="numba is not installed")
+@pytest.fixture(scope="module")
+def part(matmul: Stream) -> Stream:
+    """A sixteenth of the trace."""
+    address = [chunk.address for chunk, _ in zip(matmul.chunks(), range(8), strict=False)]
+    return of_arrays(np.concatenate(address), addresses=matmul.addresses)
+
+
+LRU_MISSES, OPT_MISSES, EIGHT_MISSES = 1_530_752, 990_984, 59_464_576
+
+
+@pytest.mark.skipif(not available(), reason="numba is not installed: pip install -e '.[cache]'")
 class TestSpeed:
     def test_lru_target_5_times(self, benchmark: Any, matmul: Stream, traced: Path) -> None:
-        missed: list[float] = []
-
-        def ours() -> float:
-            start = time.process_time()
-            missed.append(replay(matmul, Cache(capacity=CAPACITY)).misses)
-            return time.process_time() - start
-
-        def peer() -> float:
-            ratio, seconds = theirs(traced, "lru", CAPACITY)
-            missed.append(round(ratio * matmul.length))
-            return seconds
-
-        mine, its = best(ours, peer)
-        assert set(missed) == {1_530_752}
-        report(benchmark, "LRU", matmul.length, {"iosim": mine, "libcachesim": its})
+        race(benchmark, "LRU", matmul.length, {
+            "iosim": timed(lambda: replay(matmul, Cache(capacity=CAPACITY)).misses),
+            "libcachesim": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
+        }, LRU_MISSES)  # fmt: skip
 
     def test_belady_target_5_times(self, benchmark: Any, matmul: Stream, traced: Path) -> None:
         """The next use is at hand on both sides."""
@@ -183,107 +185,57 @@ class TestSpeed:
         for chunk in matmul.chunks():
             uses.feed(chunk.address.view(np.uint64), chunk.write, chunk.address.size)
         print(f"\nnext uses: {matmul.length / 1e6 / (time.process_time() - start):.1f} M a second")
-        missed: list[float] = []
-
-        def ours() -> float:
-            start = time.process_time()
-            missed.append(opt(cache, lines, uses).misses)
-            return time.process_time() - start
-
-        def peer() -> float:
-            ratio, seconds = theirs(traced, "opt", CAPACITY)
-            missed.append(round(ratio * matmul.length))
-            return seconds
-
-        mine, its = best(ours, peer)
-        assert set(missed) == {990_984}
-        report(benchmark, "Belady", matmul.length, {"iosim": mine, "libcachesim": its})
+        race(benchmark, "Belady", matmul.length, {
+            "iosim": timed(lambda: opt(cache, lines, uses).misses),
+            "libcachesim": lambda: theirs(traced, "opt", CAPACITY, matmul.length),
+        }, OPT_MISSES)  # fmt: skip
 
     def test_eight_capacities_in_one_pass(self, benchmark: Any, matmul: Stream) -> None:
         caches = [Cache(capacity=2**k) for k in range(8, 16)]
-
-        def together() -> float:
-            start = time.process_time()
-            replay_many(matmul, caches)
-            return time.process_time() - start
-
-        def apart() -> float:
-            start = time.process_time()
-            for cache in caches:
-                replay(matmul, cache)
-            return time.process_time() - start
-
-        one, each = best(together, apart)
-        count = len(caches) * matmul.length
-        report(benchmark, "LRU at 8 capacities", count, {"one pass": one, "8 passes": each})
+        race(benchmark, "LRU at 8 capacities", len(caches) * matmul.length, {
+            "one pass": timed(lambda: sum(x.misses for x in replay_many(matmul, caches))),
+            "8 passes": timed(lambda: sum(replay(matmul, cache).misses for cache in caches)),
+        }, EIGHT_MISSES)  # fmt: skip
 
     def test_lru_at_all_capacities_target_once(
         self, benchmark: Any, matmul: Stream, traced: Path
     ) -> None:
         """A pass that gives every capacity beside a peer's that gives one."""
-        missed: list[float] = []
 
-        def ours() -> float:
-            start = time.process_time()
+        def every() -> int:
             found = curve(matmul)
-            seconds = time.process_time() - start
-            missed.append(int(found.misses[found.step(CAPACITY)]))
-            return seconds
+            return int(found.misses[found.step(CAPACITY)])
 
-        def peer() -> float:
-            ratio, seconds = theirs(traced, "lru", CAPACITY)
-            missed.append(round(ratio * matmul.length))
-            return seconds
+        race(benchmark, "LRU", matmul.length, {
+            "iosim, all capacities": timed(every),
+            "libcachesim, one": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
+        }, LRU_MISSES)  # fmt: skip
 
-        mine, its = best(ours, peer)
-        assert set(missed) == {1_530_752}
-        sides = {"iosim, all capacities": mine, "libcachesim, one": its}
-        report(benchmark, "LRU", matmul.length, sides)
+    def test_opt_at_all_capacities(self, benchmark: Any, part: Stream) -> None:
+        """Beside OPT at one capacity, next uses included."""
+        one = Cache(capacity=CAPACITY, policy="opt")
+        race(benchmark, "OPT", part.length, {
+            "all capacities": timed(lambda: curve(part, "opt").loads_at(CAPACITY)),
+            "one": timed(lambda: replay(part, one).loads),
+        }, replay(part, one).loads)  # fmt: skip
 
-    def test_opt_at_all_capacities(self, benchmark: Any, matmul: Stream) -> None:
-        """A sixteenth of the trace, beside OPT at one capacity, next uses included."""
-        address = np.concatenate(
-            [c.address for c, _ in zip(matmul.chunks(), range(8), strict=False)]
-        )
-        stream = of_arrays(address, addresses=matmul.addresses)
-        loads: list[int] = []
+    def test_pycachesim(self, benchmark: Any, part: Stream) -> None:
+        """Fully associative, as much as it can take at once."""
+        cache = Cache(capacity=CAPACITY)
+        given = next(part.chunks()).address[: 2**19]
+        some = of_arrays(given, addresses=part.addresses)
 
-        def every() -> float:
-            start = time.process_time()
-            loads.append(curve(stream, "opt").loads_at(CAPACITY))
-            return time.process_time() - start
-
-        def one() -> float:
-            start = time.process_time()
-            loads.append(replay(stream, Cache(capacity=CAPACITY, policy="opt")).loads)
-            return time.process_time() - start
-
-        mine, its = best(every, one)
-        assert len(set(loads)) == 1
-        report(benchmark, "OPT", stream.length, {"all capacities": mine, "one": its})
-
-    def test_pycachesim(self, benchmark: Any, matmul: Stream) -> None:
-        """A sixteenth of the trace, fully associative, as much as it can take at once."""
-        address = np.concatenate(
-            [c.address for c, _ in zip(matmul.chunks(), range(8), strict=False)]
-        )
-        stream = of_arrays(address, addresses=matmul.addresses)
-
-        def ours() -> float:
-            start = time.process_time()
-            replay(stream, Cache(capacity=CAPACITY))
-            return time.process_time() - start
-
-        def peer() -> float:
+        def peer() -> Timed:
             memory = cachesim.MainMemory()
-            cache = cachesim.Cache("L1", 1, CAPACITY, 1, "LRU")
-            memory.load_to(cache)
-            memory.store_from(cache)
-            simulator = cachesim.CacheSimulator(cache, memory)
-            given = address[: 2**19].tolist()
+            peer = cachesim.Cache("L1", 1, CAPACITY, 1, "LRU")
+            memory.load_to(peer)
+            memory.store_from(peer)
+            simulator = cachesim.CacheSimulator(peer, memory)
+            numbers = given.tolist()
             start = time.process_time()
-            simulator.load(given)
-            return (time.process_time() - start) * address.size / len(given)
+            simulator.load(numbers)
+            return time.process_time() - start, peer.stats()["MISS_count"]
 
-        mine, its = best(ours, peer)
-        report(benchmark, "LRU", address.size, {"iosim": mine, "pycachesim": its})
+        race(benchmark, "LRU", some.length, {
+            "iosim": timed(lambda: replay(some, cache).misses), "pycachesim": peer,
+        }, replay(some, cache).misses)  # fmt: skip
