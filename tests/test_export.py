@@ -425,7 +425,7 @@ def test_a_real_mp4(tmp_path: Path) -> None:
     try:
         encode.find_ffmpeg()
     except IosimError:
-        pytest.skip("no encoder here")
+        pytest.skip("no encoder: install ffmpeg, or iosim[movie] as CI does")
     ok("export", *SMALL, "--fps", "5", "--seconds", "2", "--theme", "dark", "-o", "a.mp4",
        cwd=tmp_path)  # fmt: skip
     data = (tmp_path / "a.mp4").read_bytes()

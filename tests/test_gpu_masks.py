@@ -557,14 +557,15 @@ KERNELS_OWN = [
 
 @pytest.mark.parametrize("own", KERNELS_OWN)
 @pytest.mark.parametrize("what", ["q", "k", "s", "o", "l"])
-def test_a_buffer_may_have_a_name_of_the_kernels_own(own, what):
+@pytest.mark.parametrize(("N", "d"), [(20, 16), pytest.param(37, 24, marks=pytest.mark.slow)])
+def test_a_buffer_may_have_a_name_of_the_kernels_own(own, what, N, d):
     usual = {"q": "q", "k": "k", "s": "s", "o": "o", "l": "l", "scratch": "L"}
     program = iosim.build("kernel", iosim.Attention, named(usual | {what: own}))
-    problem = iosim.Attention(20, 16)
+    problem = iosim.Attention(N, d)
     instance = iosim.bind(program, problem.sizes, {"B_r": 16, "B_c": 16})
     hbm = problem.random()
     outcome = interpret(emit(instance), hbm)
-    want = iosim.Attention(20, 16, causal=True).reference(hbm)
+    want = iosim.Attention(N, d, causal=True).reference(hbm)
     assert iosim.max_error({"O": outcome.outputs["O"]}, want) < 3e-6
     assert outcome.counts == iosim.count(instance)
 

@@ -28,7 +28,11 @@ import iosim
 
 JUPYTER = Path(os.environ.get("IOSIM_JUPYTER") or Path(sys.executable).with_name("jupyter-lab"))
 if not JUPYTER.is_file():
-    pytest.skip("needs JupyterLab: see the module", allow_module_level=True)
+    pytest.skip(
+        "no JupyterLab: pip install jupyterlab 'iosim[lab]' in an environment, and run "
+        "IOSIM_JUPYTER=that/bin/jupyter-lab pytest tests/browser/test_jupyter.py",
+        allow_module_level=True,
+    )
 
 ROOT = Path(__file__).parents[2]
 WATCH = """import iosim
