@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from fenced import FencedDocTests
 from strategies import plain_algorithms
 from test_cli import iosim_
 
@@ -59,7 +60,7 @@ def test_numbers_in_the_text_are_shown_beneath_it(path: Path) -> None:
     """What docs/experiments.md says of an experiment, its doctests print from the tables."""
     said = (ROOT / "docs" / "experiments.md").read_text()
     (section,) = re.findall(rf"^### {path.stem[:3].upper()}:.*?(?=^###|\Z)", said, re.M | re.S)
-    parts = doctest.DocTestParser().parse(section)
+    parts = FencedDocTests().parse(section)
     text = NOT_PROSE.sub("", "".join(p for p in parts if isinstance(p, str)))
     shown = "".join(p.want for p in parts if isinstance(p, doctest.Example))
     known = {float(x.replace(",", "")) for x in re.findall(r"\d[\d,]*(?:\.\d+)?", shown)}

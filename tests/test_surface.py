@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from fenced import FencedDocTests, unfenced
 from test_gpu_records import REPLAYED, lines, sessions
 
 import iosim
@@ -155,8 +156,23 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
 def test_documents_run(path: Path) -> None:
     """Every ``>>>`` in a document gives what it says."""
-    result = doctest.testfile(str(path), module_relative=False, encoding="utf-8")
+    result = doctest.testfile(
+        str(path), module_relative=False, encoding="utf-8", parser=FencedDocTests()
+    )
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_sessions_are_fenced(path: Path) -> None:
+    """Outside a fence Markdown reads ``>>>`` as a quotation, and joins the lines."""
+    assert not unfenced(path.read_text(encoding="utf-8"))
+
+
+def test_a_session_without_a_fence_is_found() -> None:
+    assert unfenced("Text:\n\n>>> 1 + 1\n2\n") == [">>> 1 + 1"]
+    assert not unfenced("Text:\n\n```pycon\n>>> 1 + 1\n2\n```\n")
+    parts = FencedDocTests().get_examples("```pycon\n>>> 1 + 1\n2\n```\n")
+    assert [x.want for x in parts] == ["2\n"]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
