@@ -150,7 +150,7 @@ def test_docstrings_run(name: str) -> None:
     assert result.failed == 0
 
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)

@@ -41,6 +41,7 @@ CLOSED = Bound(
     source=f"{_SOURCE} and Equation 15",
     outside=_closed_outside,
     proof="upper_bounds",
+    theorem="counts-of-the-catalogue",
     classes=(),
 )
 
@@ -55,5 +56,6 @@ COUNTED = Bound(
     source=f"{_SOURCE}, every load and store counted",
     outside=_outside,
     proof="upper_bounds",
+    theorem="counts-of-the-catalogue",
     classes=(),
 )

@@ -113,6 +113,8 @@ class Bound:
         `Terms` (exact numbers) → the reason why it does not apply there, or None.
     proof
         the name of its proof in proofs/, without a suffix, or None.
+    theorem
+        the anchor of the statement in that proof: "theorem-2".
     numeric
         where the words need an optimisation rather than a formula: `Arrays` of one shape → words,
         a float64 array of that shape.
@@ -120,6 +122,8 @@ class Bound:
         names of the problem's options that its theorem covers.
     options_proof
         the name of the proof that carries it over to them, or None where none is needed.
+    options_theorem
+        the anchor of the statement in that one.
     classes
         the classes that a lower bound covers: all of them for one in print, none for an upper
         bound, which is the count of a single algorithm.
@@ -135,10 +139,12 @@ class Bound:
     source: str
     outside: Callable[[Any], str | None] = _always
     proof: str | None = None
+    theorem: str = "theorem"
     numeric: Callable[[Any], Floats] | None = None
     classes: tuple[BoundClass, ...] = tuple(CLASSES.values())
     options: tuple[str, ...] = ()
     options_proof: str | None = None
+    options_theorem: str = "7-the-other-exact-bounds"
 
     @property
     def expression(self) -> Any:
@@ -182,6 +188,21 @@ class Bound:
         if form.options and self.options_proof:
             return f"{self.source}; with options proofs/{self.options_proof}.md"
         return self.source
+
+    @property
+    def theorem_link(self) -> str | None:
+        """The statement that it uses, as file and anchor, or None for what needs no proof here.
+
+        >>> from iosim.bounds import bound
+        >>> bound("constant-tight-once").theorem_link
+        'proofs/constant_tight.md#theorem-1'
+        """
+        return self.proof and f"proofs/{self.proof}.md#{self.theorem}"
+
+    @property
+    def options_link(self) -> str | None:
+        """`theorem_link` of what carries it over to problems with options."""
+        return self.options_proof and f"proofs/{self.options_proof}.md#{self.options_theorem}"
 
     def proof_for(self, form: Form) -> str | None:
         """The name of the proof for problems of a form, or None."""

@@ -41,10 +41,12 @@ def _entry(klass: BoundClass) -> Bound:
         validity=f"every N, d, heads and M; 4·heads·N²d²/M from M = {EXACT_FROM[klass.name]}·d² on",
         source="iosim, proofs/constant_tight.md",
         proof="constant_tight",
+        theorem="theorem-1",
         numeric=numeric,
         classes=(klass,),
         options=EVERY_OPTION,
         options_proof="attention_options",
+        options_theorem="theorem-c" if klass.name == "recompute" else "theorem-b",
     )
 
 

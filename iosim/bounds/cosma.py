@@ -32,6 +32,7 @@ PRINTED = Bound(
         else None
     ),
     proof="matmul_tight",
+    theorem="remarks",
     classes=(),
 )
 
@@ -53,5 +54,6 @@ TILED = Bound(
     source="the schedule of Smith et al., arXiv 1702.02017, and of COSMA, counted exactly",
     outside=lambda t: f"M = {t.M} is below 3, one word each of A, B and C" if t.M < 3 else None,
     proof="matmul_tight",
+    theorem="remarks",
     classes=(),
 )

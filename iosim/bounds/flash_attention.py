@@ -45,6 +45,7 @@ FLASH = Bound(
     source=f"{_SOURCE}, Theorem 2",
     outside=_outside,
     proof="upper_bounds",
+    theorem="theorem-2",
     classes=(),
 )
 

@@ -32,6 +32,7 @@ COLD = Bound(
     validity="all sizes and every M; it says nothing (0) once 2mnk ≤ M^{3/2}",
     source="iosim, proofs/matmul_tight.md: the proof of arXiv 1702.02017, first segment longer",
     proof="matmul_tight",
+    theorem="corollary",
 )
 
 LOWER = Bound(

@@ -45,6 +45,7 @@ UPPER = Bound(
     source="Saha & Ye, arXiv 2402.07443 (ICML 2024), Theorems 3.1, 3.2 and 3.5",
     outside=_outside,
     proof="upper_bounds",
+    theorem="statements",
     classes=(),
 )
 
@@ -68,5 +69,6 @@ SQUARE_TILES = Bound(
     source="Saha & Ye, arXiv 2402.07443, Algorithm 1, every load and store counted",
     outside=lambda t: f"M = {t.M} is below 4: the tile side ⌊√(M/4)⌋ is 0" if t.M < 4 else None,
     proof="upper_bounds",
+    theorem="counts-of-the-catalogue",
     classes=(),
 )

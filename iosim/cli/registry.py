@@ -62,11 +62,8 @@ def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> Non
         ctx.exit()
 
 
-def run(entries: Mapping[str, tuple[str, Any]], args: Sequence[str]) -> int:
-    """Run what the arguments name; returns the exit code.
-
-    Raises click.ClickException where the arguments are malformed, and whatever the command raises.
-    """
+def program(entries: Mapping[str, tuple[str, Any]]) -> Lazy:
+    """The command ``iosim`` over the entries of a registry."""
     top = Lazy(
         "iosim", entries, "The I/O of attention: written once, run, counted, bounded, proved, "
         "measured.",
@@ -82,6 +79,15 @@ def run(entries: Mapping[str, tuple[str, Any]], args: Sequence[str]) -> int:
             help="Show the version and exit.",
         )
     )
+    return top
+
+
+def run(entries: Mapping[str, tuple[str, Any]], args: Sequence[str]) -> int:
+    """Run what the arguments name; returns the exit code.
+
+    Raises click.ClickException where the arguments are malformed, and whatever the command raises.
+    """
+    top = program(entries)
     try:
         with top.make_context("iosim", list(args)) as ctx:
             top.invoke(ctx)

@@ -172,7 +172,7 @@ def word_bytes(dtype: str, wide: bool = False) -> int:
 
 
 def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
-    """Largest |got − want| / max(1, max|want|) over all outputs.
+    """The largest ``|got − want| / max(1, max|want|)`` over all outputs.
 
     NaN counts as infinite, and so does a wrong shape.
     """
