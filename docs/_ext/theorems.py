@@ -1,7 +1,7 @@
 """Statements get anchors, mentions of them and of pages' files become links.
 
-A paragraph that begins with "**Lemma 3 (name).**" has the anchor ``lemma-3``.  In a proof, "Lemma 3"
-and "Lemma 4 of `matmul_tight.md`" lead there; on every page `proofs/x.md#lemma-3` does.
+A paragraph that begins with "**Lemma 3 (name).**" has the anchor ``lemma-3``.  In a proof, "Lemma
+3" and "Lemma 4 of `matmul_tight.md`" lead there; on every page a link, or the file's name, does.
 """
 
 from __future__ import annotations
