@@ -195,6 +195,15 @@ def values_of(entries: list[Any], env: dict[str, Any]) -> list[Any]:
     return found
 
 
+NO_FLAGS = {f"given {x}": 0 for x in slope.FLAGS}
+
+
+def dense(env: dict[str, Any]) -> dict[str, Any]:
+    """What the page puts into formulas where no option is given."""
+    same = {"N_k": env["N"], "d_v": env["d"], "kv_heads": env["heads"]}
+    return env | same | dict.fromkeys(("left", "right", "sinks"), 0) | NO_FLAGS
+
+
 def test_bounds_travel_as_what_python_computes(told: dict[str, Any]) -> None:
     """The page evaluates them: here by NumPy, in tests/browser by the page's code."""
     own, form, rng = told["own"], Attention.plain_form(), np.random.default_rng(7)
@@ -202,7 +211,7 @@ def test_bounds_travel_as_what_python_computes(told: dict[str, Any]) -> None:
         name: np.rint(2 ** rng.uniform(0, most, 2000)).astype(np.int64)
         for name, most in (("N", 20), ("d", 10), ("heads", 10), ("M", 26))
     }
-    values = values_of(own["entries"], {x: v.astype(float) for x, v in env.items()})
+    values = values_of(own["entries"], dense({x: v.astype(float) for x, v in env.items()}))
     assert own["bounds"].keys() == {b["name"] for b in told["bounds"]}
     for name, at in own["bounds"].items():
         applies = BOUNDS[name].where(form, {x: env[x] for x in form.sizes}, env["M"])
@@ -214,7 +223,7 @@ def test_bounds_travel_as_what_python_computes(told: dict[str, Any]) -> None:
 def test_a_table_of_ones_own_begins_like_a_presets(told: dict[str, Any]) -> None:
     own = told["own"]
     for preset in told["presets"]:
-        env = {"N": preset["N"], "d": preset["d"], "heads": 1, "M": 1}
+        env = dense({"N": preset["N"], "d": preset["d"], "heads": 1, "M": 1})
         values = values_of(own["entries"], env)
         points = {values[k] for k in own["points"]}
         inside = {M for M in points if preset["sizes"][0] <= M <= values[own["most"]]}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,66 @@ from iosim.lab.data.traced import Formulas
 from iosim.problem import Attention
 
 POINTS = 4000
+MASKED = 3000
+
+
+def told(problem: Attention, M: int) -> dict[str, int]:
+    """What the page puts into formulas, of a problem that is typed."""
+    left, right = problem.window or (None, None)
+    given = {"left": left is not None, "right": right is not None, "causal": problem.causal,
+             "align": problem.align != "lower right"}  # fmt: skip
+    return {
+        "N": problem.N, "d": problem.d, "heads": problem.heads, "M": M, "N_k": problem.keys,
+        "d_v": problem.values, "kv_heads": problem.groups, "sinks": problem.sinks,
+        "left": left or 0, "right": right or 0,
+        **{f"given {x}": int(given[x]) for x in slope.FLAGS},
+    }  # fmt: skip
+
+
+def masked(rng: random.Random) -> Attention:
+    """Attention with any options."""
+
+    def size(most: float, least: int = 1) -> int:
+        return max(least, int(most ** rng.random()))
+
+    longest = 2 ** rng.uniform(1, 20)
+    given: dict[str, Any] = {"N": size(longest), "d": size(1024), "heads": size(32)}
+    for name, most in (("N_k", longest), ("d_v", 1024), ("kv_heads", 32)):
+        if rng.random() < 0.5:
+            given[name] = size(most)
+    given["heads"] *= given.get("kv_heads", 1)
+    given["causal"] = rng.random() < 0.5
+    given["window"] = rng.choice([(True, False), (False, True), (True, True), (False, False)])
+    given["window"] = tuple(size(longest) - 1 if x else None for x in given["window"])
+    given["sinks"] = rng.choice([0, size(longest)])
+    given["align"] = rng.choice(["lower right", "upper left"])
+    return Attention(**given)
+
+
+def test_bounds_with_options_are_python_s(tmp_path: Path) -> None:
+    """Under masks, with keys and heads of their own; what covers no options says so."""
+    own, rng = slope.own_data(), random.Random(5)
+    cases = [(masked(rng), max(1, int(2 ** rng.uniform(0, 26)))) for _ in range(MASKED)]
+    covering = [name for name, told in own["bounds"].items() if told["options"]]
+    places = [own["bounds"][name][x] for name in covering for x in ("applies", "words")]
+    ask = asker(tmp_path / "formulas.mjs", "src/engine/formulas.cli.ts")
+    (found,) = ask(
+        [{"entries": own["entries"], "places": places, "points": [told(*x) for x in cases]}]
+    )
+    seen = dict.fromkeys(("causal", "window", "sinks", "align", "N_k", "d_v", "kv_heads"), 0)
+    for (problem, M), values in zip(cases, found, strict=True):
+        for option in problem.form.options:
+            seen[option] += 1
+        for name in own["bounds"]:
+            bound = BOUNDS[name]
+            covered = set(problem.form.options) <= set(own["bounds"][name]["options"])
+            assert covered == bound.covers_form(problem.form), (problem, name)
+        for k, name in enumerate(covering):
+            assert values[2 * k] == 1
+            words = BOUNDS[name].curve(problem.form, **problem.sizes, M=M)
+            assert values[2 * k + 1] == pytest.approx(float(words), rel=1e-14), (problem, M, name)
+    assert min(seen.values()) > MASKED / 8, seen
+    assert len(covering) == 9
 
 
 def test_bounds_are_python_s_to_the_last_bit(tmp_path: Path) -> None:
@@ -27,17 +89,20 @@ def test_bounds_are_python_s_to_the_last_bit(tmp_path: Path) -> None:
     bent = np.rint(columns["d"] ** 2 * 2 ** rng.uniform(-3, 3, POINTS)).astype(np.int64)
     columns["M"] = np.where(near, np.maximum(1, bent), columns["M"])
     sizes = {name: columns[name] for name in ("N", "d", "heads")}
-    points = [{name: int(v[k]) for name, v in columns.items()} for k in range(POINTS)]
+    points = [
+        told(Attention(*(int(v[k]) for v in sizes.values())), int(columns["M"][k]))
+        for k in range(POINTS)
+    ]
     names = list(own["bounds"])
     places = [own["bounds"][name][x] for name in names for x in ("applies", "words")]
     ask = asker(tmp_path / "formulas.mjs", "src/engine/formulas.cli.ts")
     (found,) = ask([{"entries": own["entries"], "places": places, "points": points}])
-    told = np.array(found, dtype=float)
+    values = np.array(found, dtype=float)
     for k, name in enumerate(names):
         applies = BOUNDS[name].where(form, sizes, columns["M"])
-        assert (told[:, 2 * k].astype(bool) == applies).all(), name
+        assert (values[:, 2 * k].astype(bool) == applies).all(), name
         words = BOUNDS[name].curve(form, **{x: v[applies] for x, v in columns.items()})
-        mine = told[applies, 2 * k + 1]
+        mine = values[applies, 2 * k + 1]
         # Of all functions only a logarithm may differ in its last bit.
         exact = name != "any-matmul-binary"
         assert np.array_equal(mine, words) if exact else mine == pytest.approx(words, rel=1e-12)

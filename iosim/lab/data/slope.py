@@ -21,9 +21,10 @@ from iosim.algorithms import Algorithm, all_algorithms
 from iosim.bounds import BOUNDS, CLASSES, Bound
 from iosim.checks.shipped import shipped
 from iosim.counting.numbers import count_many, peak_many
-from iosim.lab.data.traced import Formulas, traced_bound
+from iosim.lab.data.traced import Formulas, TracedTerms, traced_bound
 from iosim.output.table import read_csv
 from iosim.problem import Attention
+from iosim.problem.form import LIMITS
 from iosim.program.ir import Program
 from iosim.tiling import optimal_tiles_many, smallest_capacity
 
@@ -32,7 +33,15 @@ FIGURE = Path("img") / "verify.csv"
 # So many M of a table are in equal ratios, from its first to its last.
 LADDER = 161
 # Sizes that can be typed: the first value, the least and the most.
-FIELDS = {"N": (2048, 1, 2**20), "d": (64, 1, 1024), "heads": (1, 1, 1024)}
+FIELDS = {
+    "N": (2048, 1, 2**20), "d": (64, 1, 1024), "heads": (1, 1, 1024),
+    "N_k": (2048, 1, 2**20), "d_v": (64, 1, 1024), "kv_heads": (1, 1, 1024),
+    "left": (256, 0, 2**20), "right": (256, 0, 2**20), "sinks": (0, 0, 2**20),
+}  # fmt: skip
+# Any form with options.
+MASKED = Attention(8, 8, causal=True).form
+# Of these options a formula is told whether they are given.
+FLAGS = (*LIMITS, "causal", "align")
 # Into so many parts a range of M is cut where the crossover is looked for.
 PARTS = 32
 
@@ -88,7 +97,7 @@ def data() -> dict[str, Any]:
     form = Attention.plain_form()
     return {
         "classes": {klass.name: klass.says for klass in CLASSES.values()},
-        "schedules": [_told(a) for a in all_algorithms(form)],
+        "schedules": [_told(a) for a in all_algorithms(form.kind)],
         "bounds": [_stated(b) for b in _bounds()],
         "presets": [preset_data(preset) for preset in PRESETS],
         "own": own_data(),
@@ -96,18 +105,21 @@ def data() -> dict[str, Any]:
 
 
 def own_data() -> dict[str, Any]:
-    """What the page needs to make a table for an N, d and heads of one's own.
+    """What the page needs to make a table for sizes and options of one's own.
 
     ``entries`` are those of `Formulas`; ``bounds``, ``marks``, ``points`` (sizes of M that are
-    worth a row) and ``most`` (the largest one) are places there.
+    worth a row) and ``most`` (the largest one) are places there.  They may name every field, M, and
+    ``given x`` for every x of ``flags``.  A bound holds with its ``options``.
     """
     table = Formulas()
     typed = SimpleNamespace(**{x: table.name(x) for x in FIELDS})
-    form = Attention.plain_form()
+    plain, told = TracedTerms(Attention.plain_form(), table), TracedTerms.of_any(table)
     return {
         "fields": {name: dict(zip(("first", "least", "most"), values, strict=True))
                    for name, values in FIELDS.items()},
-        "bounds": {b.name: traced_bound(b, form, table) for b in _bounds()},
+        "flags": FLAGS,
+        "bounds": {b.name: traced_bound(b, told if b.options else plain) | {"options": b.options}
+                   for b in _bounds()},
         "marks": [{"name": name, "M": at(typed).place, "says": says} for name, at, says in MARKS],
         "points": [M.place for M in _points(typed)],
         "most": _most(typed).place, "ladder": LADDER, "entries": table.entries,
@@ -203,7 +215,7 @@ def stores_scores(program: Program) -> bool:
     >>> [name for name in ("naive", "flash1") if stores_scores(algorithm(name).program)]
     ['naive']
     """
-    return any(t.axes.count("N") > 1 for t in program.tensors)
+    return any(sum(axis in ("N", "N_k") for axis in t.axes) > 1 for t in program.tensors)
 
 
 def _sizes(preset: Preset, entries: Sequence[Algorithm], told: Sequence[int]) -> list[int]:
@@ -257,6 +269,7 @@ def _stated(b: Bound) -> dict[str, Any]:
         "name": b.name, "kind": b.kind, "strength": b.strength, "covers": b.covers,
         "classes": [klass.name for klass in b.classes] if b.kind == "lower" else [],
         "validity": b.validity, "source": b.source,
+        "source_with_options": b.source_for(MASKED) if b.options else b.source,
         "published": not b.source.startswith(("iosim", "elementary")),
     }  # fmt: skip
 

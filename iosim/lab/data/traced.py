@@ -7,14 +7,16 @@ program follow from what people type, and the bounds, whose words are made of Nu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from iosim.bounds import Bound
 from iosim.bounds.terms import Terms
-from iosim.problem import PROBLEMS, Arithmetic, Form
+from iosim.problem import PROBLEMS, Arithmetic, Attention, Form
+from iosim.problem.attention import LOWER_RIGHT, UPPER_LEFT
+from iosim.problem.form import LIMITS
 
 # The names of sizes that people may give, in any problem.
 NAMES = ("N", "d", "heads", "N_k", "d_v", "kv_heads", "left", "right", "sinks", "m", "n", "k",
@@ -159,8 +161,33 @@ class TracedTerms(Terms):
     def __init__(self, form: Form, table: Formulas) -> None:
         self.table = table
         sizes = {name: table.name(name) for name in (*form.sizes, "M")}
-        by = Arithmetic(self.min, _larger, lambda x: x // 2, lambda x: x)
-        super().__init__(sizes | PROBLEMS[form.kind].follow(form, sizes, by))
+        super().__init__(sizes | _follow(form, sizes))
+
+    @classmethod
+    def of_any(cls, table: Formulas) -> TracedTerms:
+        """Terms of attention with any of its options.
+
+        Sizes are what people type.  ``given left``, ``given right``, ``given causal`` and ``given
+        align`` are 1 where the option is given (and of two choices not the first), or 0; an N_k, a
+        d_v and a kv_heads that are not given are what they follow, and sinks are 0.
+        """
+        numbers = [x.name for x in Attention.options() if x.kind in ("size", "count")]
+        names = [*(axis.name for axis in Attention.axes()), *numbers, *LIMITS]
+        told: dict[str, Any] = {name: table.name(name) for name in names}
+        far = told["N"] + told["N_k"]  # so far away no column is
+        for limit in LIMITS:
+            told[limit] = table.entry("where", table.name(f"given {limit}"), told[limit], far)
+        told["right"] = table.entry("where", table.name("given causal"), 0, told["right"])
+        found = []
+        for align in (UPPER_LEFT, LOWER_RIGHT):
+            any_other = Attention(1, 1, N_k=1, d_v=1, kv_heads=1, window=(1, 1), sinks=1)
+            form = replace(any_other, align=align).form
+            found.append(_follow(form, Attention.extents(form, told)))
+        turned = table.name("given align")
+        both = {name: table.entry("where", turned, *(x[name] for x in found)) for name in found[0]}
+        made = cls(Attention.plain_form(), table)
+        made._sizes |= both
+        return made
 
     def sqrt(self, x: Any) -> Any:
         """As NumPy's."""
@@ -187,21 +214,23 @@ class TracedTerms(Terms):
         return words(**values)
 
 
-def _larger(x: Any, y: Any) -> Any:
-    return np.maximum(x, y)
+def _follow(form: Form, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """What follows from sizes that are written down."""
+    by = Arithmetic(np.minimum, np.maximum, lambda x: x // 2, lambda x: x)
+    found: dict[str, Any] = PROBLEMS[form.kind].follow(form, sizes, by)
+    return found
 
 
-def traced_bound(bound: Bound, form: Form, table: Formulas) -> dict[str, int]:
+def traced_bound(bound: Bound, terms: TracedTerms) -> dict[str, int]:
     """Where in a table a bound is: whether it ``applies``, and its ``words``, 0 at least.
 
     >>> from iosim.bounds import bound
-    >>> from iosim.problem import Attention
     >>> table = Formulas()
-    >>> found = traced_bound(bound("compulsory"), Attention.plain_form(), table)
+    >>> found = traced_bound(bound("compulsory"), TracedTerms(Attention.plain_form(), table))
     >>> table.tree(found["applies"]), table.entries[found["words"]][0]
     (1.0, 'max')
     """
-    terms = TracedTerms(form, table)
+    table = terms.table
     applies = table.choose(lambda: float(bound.outside(terms) is None))
     words = (bound.numeric or bound.formula)(terms)
     return {"applies": applies.place, "words": table.entry("max", 0, words).place}
@@ -212,7 +241,6 @@ def traced_sizes(problem: type[Any], form: Form) -> dict[str, Any]:
 
     An expression is a name of what people type, a number, or ``[sign, a, b]``.
 
-    >>> from iosim import Attention
     >>> traced_sizes(Attention, Attention(8, 4, 2, kv_heads=1).form)
     {'N': 'N', 'd': 'd', 'kv_heads': 'kv_heads', 'group': ['//', 'heads', 'kv_heads']}
     """

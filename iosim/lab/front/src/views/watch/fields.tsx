@@ -1,6 +1,8 @@
 // The choices: schedule, sizes, M, what is seen of the scores, and a second schedule.
-import { Button, Select, Size, say } from "../../ui";
+import { formOf } from "../../forms/family";
+import { Options } from "../../forms/options";
 import type { Params } from "../../types";
+import { Button, Select, Size, say } from "../../ui";
 import type { WatchData } from "./data";
 import { Marks } from "./marks";
 import type { Read, Side, World, Wrong } from "./setup";
@@ -35,12 +37,7 @@ export function Fields({ world, read, wrongs, tooSmall, set, params, side }: Fie
       />
     );
   };
-  const takes = Object.keys(data.options).filter((x) => schedule.options.includes(x) && !schedule.needs.includes(x));
-  const apart = takes.filter((x) => data.options[x]!.kind === "size");
-  // A number or a choice that belongs to a mask is there with the mask.
-  const beside = takes.filter((x) => data.options[x]!.kind !== "size"
-    && typeof world.form(schedule, new Set([...options, x])) !== "string");
-  const masks = Object.entries(data.masks).filter(([, gives]) => gives.every((x) => schedule.options.includes(x)));
+  const takes = schedule.options.filter((x) => !schedule.needs.includes(x));
   const others = data.schedules.filter((x) => x.name !== schedule.name && x.fields.join() === schedule.fields.join());
   return (
     <div class="fields">
@@ -76,48 +73,12 @@ export function Fields({ world, read, wrongs, tooSmall, set, params, side }: Fie
           )}
         </div>
       </div>
-      {(masks.length > 1 || apart.length > 0 || others.length > 0) && (
+      {(takes.length > 0 || others.length > 0) && (
         <div class="controls">
-          {masks.length > 1 && (
-            <Select
-              label="A row sees"
-              value={read.mask}
-              options={masks.map(([name]) => name)}
-              onChange={(mask) => set({ mask: mask === masks[0]![0] ? undefined : mask })}
-            />
-          )}
-          {options.has("left") && number("left", "to the left")}
-          {options.has("right") && number("right", "to the right")}
-          {beside.map((name) => {
-            const { kind, choices } = data.options[name]!;
-            return kind === "count" ? number(name) : (
-              <Select
-                key={name}
-                label={name}
-                value={read.choice.words[name] ?? choices[0]!}
-                options={choices}
-                onChange={(x) => set({ [name]: x === choices[0] ? undefined : x })}
-              />
-            );
-          })}
-          {apart.length > 0 && (
-            <div class="field" role="group" aria-label="Given apart">
-              <span>Given apart</span>
-              <span class="apart">
-                {apart.map((name) => (
-                  <Button
-                    key={name}
-                    pressed={options.has(name)}
-                    title={data.says[name]}
-                    onClick={() => set({ [name]: name in params ? undefined : String(typed[data.options[name]!.follows]) })}
-                  >
-                    {name}
-                  </Button>
-                ))}
-              </span>
-            </div>
-          )}
-          {apart.filter((x) => options.has(x)).map((name) => number(name))}
+          <Options
+            family={data} given={read.choice} takes={takes} params={params} set={set} number={number}
+            beside={(x) => typeof formOf(schedule, new Set([...options, x])) !== "string"}
+          />
           {others.length > 0 && (
             <Select
               label="Beside it"
@@ -125,7 +86,7 @@ export function Fields({ world, read, wrongs, tooSmall, set, params, side }: Fie
               options={[
                 { value: "", label: "no other" },
                 ...others.map((x) => {
-                  const form = world.form(x, options);
+                  const form = formOf(x, options);
                   return { value: x.name, label: typeof form === "string" ? form : x.name, disabled: typeof form === "string" };
                 }),
               ]}
@@ -162,7 +123,7 @@ const cleared = (params: Params): Record<string, undefined> =>
 function dropped(world: World, algorithm: string, read: Read): Record<string, undefined> {
   const next = world.schedule(algorithm)!;
   const lost: Record<string, undefined> = { at: undefined };
-  if (!(world.data.masks[read.mask] ?? []).every((x) => next.options.includes(x))) lost.mask = undefined;
+  if (!(world.data.masks[read.choice.mask] ?? []).every((x) => next.options.includes(x))) lost.mask = undefined;
   for (const x of Object.keys(world.data.options))
     if (read.choice.options.has(x) && !next.options.includes(x) && !next.fields.includes(x)) lost[x] = undefined;
   const versus = world.schedule(read.versus);

@@ -3,7 +3,8 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAsk, useKeys } from "../../context";
 import type { View, ViewProps } from "../../types";
 import { say, useClock, useMedia } from "../../ui";
-import { unpack, type WatchData } from "./data";
+import { usePacked } from "../../forms/options";
+import type { WatchData } from "./data";
 import { Fields } from "./fields";
 import { ended, type Found } from "./searching";
 import { asked, isWrong, read, tilesText, World, type Read, type Side, type Tried, type Wrong } from "./setup";
@@ -28,20 +29,11 @@ export const view: View<WatchData> = {
 };
 
 function Loading(props: ViewProps<WatchData>) {
-  const [world, setWorld] = useState<World | Error>();
   const { data, lab } = props;
-  useEffect(() => {
-    let here = true;
-    unpack(data.packed).then(
-      (packed) => here && setWorld(new World(data, lab, packed)),
-      (error: Error) => here && setWorld(error),
-    );
-    return () => {
-      here = false;
-    };
-  }, [data, lab]);
-  if (world instanceof Error)
-    return <p class="broken" role="alert">The programs can't be unpacked ({world.message}): write the page again with `iosim lab`.</p>;
+  const packed = usePacked(data.packed);
+  const world = useMemo(() => (packed && !(packed instanceof Error) ? new World(data, lab, packed) : undefined), [data, lab, packed]);
+  if (packed instanceof Error)
+    return <p class="broken" role="alert">The programs can't be unpacked ({packed.message}): write the page again with `iosim lab`.</p>;
   return world ? <Watch {...props} world={world} /> : <p>Unpacking the programs…</p>;
 }
 

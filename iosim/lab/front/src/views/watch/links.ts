@@ -1,6 +1,7 @@
 // The tiles that links show over JSON, for tests: what is shown at once, and what in the end.
 import type { LabData, Params } from "../../types";
-import { unpack, type WatchData } from "./data";
+import { unpack } from "../../forms/family";
+import type { WatchData } from "./data";
 import { ended } from "./searching";
 import { isWrong, read, World, type Side, type Tried } from "./setup";
 

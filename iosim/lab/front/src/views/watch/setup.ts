@@ -1,19 +1,17 @@
 // From what is typed to what is watched: the form, the sizes, the tiles, and what is wrong with them.
 import { best, bind, peak, searchable, type BlockMask, type Env, type Instance, type ProgramData, type Steps } from "../../engine";
 import type { LabData, Params } from "../../types";
-import { parseWhole, say } from "../../ui";
+import { formOf, givenOf, programOf, sizesOf, type Form, type Schedule } from "../../forms/family";
+import { readGiven, undivided, wholeOf, type Given } from "../../forms/given";
 import { masksOf, readBlocks, tilesFor, type Rows } from "./blocks";
 import { nearby } from "./near";
-import { programOf, valueOf, type Form, type Schedule, type WatchData } from "./data";
+import type { WatchData } from "./data";
 import { fewest, within, type Found } from "./searching";
 import { MOST_STEPS, Timeline } from "./timeline";
 
 const AT_ONCE_MS = 30; // a search that takes longer goes on beside the view
 
-export interface Choice {
-  typed: Env; // every number, whether it is in use or not
-  options: ReadonlySet<string>; // those that are given
-  words: Readonly<Record<string, string>>; // of the options that are a choice
+export interface Choice extends Given {
   blocks: Rows; // the pattern of a block mask
 }
 
@@ -52,28 +50,6 @@ export class World {
     return this.data.schedules.find((x) => x.name === name);
   }
 
-  // The form in which a schedule solves what is chosen, or why it can't.
-  form(schedule: Schedule, options: ReadonlySet<string>): Form | string {
-    const all = new Set([...options, ...schedule.needs]);
-    const lacks = [...all].filter((x) => !schedule.options.includes(x) && !schedule.fields.includes(x));
-    const form = this.nearest(schedule, [...all].filter((x) => !schedule.fields.includes(x)));
-    if (form && !lacks.length) return form;
-    const what = lacks.map((x) => (x === "left" || x === "right" ? "window" : x));
-    return `${schedule.name} takes no ${[...new Set(what)].join(" and no ") || "such options"}`;
-  }
-
-  // The form with these options, and as few others as can be given without a change.
-  private nearest(schedule: Schedule, options: readonly string[]): Form | undefined {
-    const more = Object.keys(schedule.forms).flatMap((key) => {
-      const given = key.split(" ").filter(Boolean);
-      const extra = given.filter((x) => !options.includes(x));
-      const fits = options.every((x) => given.includes(x)) && extra.every((x) => schedule.fills.includes(x));
-      return fits ? [{ key, extra: extra.length }] : [];
-    });
-    const least = more.sort((a, b) => a.extra - b.extra)[0];
-    return least && schedule.forms[least.key];
-  }
-
   // A schedule bound to what is chosen, with one's own tiles or the best ones.
   side(schedule: Schedule, choice: Choice, own: Env | null): Tried {
     const key = keyOf(schedule, choice, own);
@@ -102,16 +78,13 @@ export class World {
   }
 
   private make(schedule: Schedule, choice: Choice, own: Env | null): Tried {
-    const form = this.form(schedule, choice.options);
+    const form = formOf(schedule, choice.options);
     if (typeof form === "string") return { wrong: { field: "options", message: form } };
     const { typed } = choice;
-    for (const [name, { divides: whole }] of Object.entries(this.data.options)) {
-      const used = whole && (name in form.sizes || schedule.fields.includes(name));
-      if (used && typed[whole]! % typed[name]!)
-        return wrong(name, `${name} = ${say(typed[name]!)} doesn't divide ${whole} = ${say(typed[whole]!)}: give a divisor`);
-    }
+    const part = undivided(this.data, schedule, form, typed);
+    if (part) return { wrong: part };
     const program = programOf(form, this.packed, this.lab);
-    const sizes = Object.fromEntries(Object.entries(form.sizes).map(([x, told]) => [x, valueOf(told, typed)]));
+    const sizes = sizesOf(form, typed);
     const M = typed.M!;
     const learned = this.learned.get(keyOf(schedule, choice, null));
     const marked = Object.keys(program.masks).length > 0 && !this.data.start.blocks;
@@ -188,10 +161,6 @@ export class World {
   }
 }
 
-// The options that a form of a schedule is traced for.
-const givenOf = (schedule: Schedule, form: Form): string[] =>
-  Object.entries(schedule.forms).find(([, x]) => x === form)![0].split(" ").filter(Boolean);
-
 const keyOf = (schedule: Schedule, choice: Choice, own: Env | null): string =>
   JSON.stringify([schedule.name, [...choice.options].sort(), choice.typed, choice.blocks, own]);
 
@@ -216,7 +185,6 @@ function wrong(field: string, message: string): Tried {
 
 export interface Read {
   choice: Choice;
-  mask: string;
   algorithm: string;
   versus: string; // "" for none
   own: readonly [Env | null, Env | null]; // tiles that were given, of both sides
@@ -226,20 +194,6 @@ export interface Read {
 
 export function read(data: WatchData, params: Params): Read {
   const wrong: string[] = [];
-  const number = (name: string, first: number, least: number, most: number): number => {
-    const text = params[name];
-    if (text === undefined) return first;
-    const x = parseWhole(text);
-    if (x !== undefined && x >= least && x <= most) return x;
-    wrong.push(`the link's ${name} is “${text}”, not a whole number in ${say(least)} to ${say(most)}`);
-    return first;
-  };
-  const typed: Env = {};
-  for (const [name, { first, least, most }] of Object.entries(data.fields)) {
-    const fallback = typed[data.options[name]?.follows ?? ""];
-    const start = data.start.sizes[name] ?? (name in params ? first : (fallback ?? first));
-    typed[name] = number(name, start, least, most);
-  }
   const known = data.schedules.map((x) => x.name);
   const name = (key: string, fallback: string): string => {
     const text = params[key];
@@ -247,22 +201,9 @@ export function read(data: WatchData, params: Params): Read {
     wrong.push(`the link's ${key} is “${text}”, which is no schedule here`);
     return fallback;
   };
+  const given = readGiven(data, data.start.sizes, params, wrong);
   const algorithm = name("algo", data.start.algorithm);
   const versus = name("vs", "");
-  const mask = params.mask ?? "";
-  if (mask && !(mask in data.masks)) wrong.push(`the link's mask is “${mask}”; there are ${Object.keys(data.masks).join(", ")}`);
-  const options = new Set(data.masks[mask] ?? []);
-  const words: Record<string, string> = {};
-  for (const [name, { kind, choices }] of Object.entries(data.options)) {
-    if (kind === "size" && name in params) options.add(name);
-    if (kind === "count" && typed[name]! > 0 && belongs(data, name, mask)) options.add(name);
-    const text = params[name];
-    if (kind !== "choice" || text === undefined || text === choices[0]) continue;
-    if (choices.includes(text)) {
-      words[name] = text;
-      if (belongs(data, name, mask)) options.add(name);
-    } else wrong.push(`the link's ${name} is “${text}”; there are ${choices.join(", ")}`);
-  }
   const [first] = Object.values(data.blocks);
   const blocks = params.blocks === undefined ? first : readBlocks(params.blocks, data.blocks);
   if (!blocks && first) wrong.push("the link's blocks are no pattern here, and no rows of 0 and 1 as drawn ones are");
@@ -276,20 +217,10 @@ export function read(data: WatchData, params: Params): Read {
     return first;
   };
   const start = algorithm === data.start.algorithm ? data.start.tiles : null;
-  const at = params.at === "end" ? Infinity : number("at", 0, 0, Number.MAX_SAFE_INTEGER);
+  const at = params.at === "end" ? Infinity : wholeOf(params, "at", 0, 0, Number.MAX_SAFE_INTEGER, wrong);
   return {
-    choice: { typed, options, words, blocks: blocks ?? first ?? ["1"] }, mask: mask in data.masks ? mask : Object.keys(data.masks)[0] ?? "",
-    algorithm, versus, own: [tiles("tiles", start), tiles("vtiles", null)], at, wrong,
+    choice: { ...given, blocks: blocks ?? first ?? ["1"] }, algorithm, versus, own: [tiles("tiles", start), tiles("vtiles", null)], at, wrong,
   };
-}
-
-// Whether an option says something beside a mask: whether some program is traced for both.
-function belongs(data: WatchData, option: string, mask: string): boolean {
-  const [all, here] = [new Set(Object.values(data.masks).flat()), data.masks[mask] ?? []];
-  return data.schedules.some((x) => Object.keys(x.forms).some((key) => {
-    const given = key.split(" ");
-    return given.includes(option) && [...all].every((m) => given.includes(m) === here.includes(m));
-  }));
 }
 
 export const tilesText = (tiles: Env): string => Object.entries(tiles).map(([x, v]) => `${x}=${v}`).join(",");
