@@ -109,7 +109,8 @@ def own_data() -> dict[str, Any]:
 
     ``entries`` are those of `Formulas`; ``bounds``, ``marks``, ``points`` (sizes of M that are
     worth a row) and ``most`` (the largest one) are places there.  They may name every field, M, and
-    ``given x`` for every x of ``flags``.  A bound holds with its ``options``.
+    ``given x`` for every x of ``flags``; what is not given is what it ``follows``.  A bound holds
+    with its ``options``.
     """
     table = Formulas()
     typed = SimpleNamespace(**{x: table.name(x) for x in FIELDS})
@@ -118,6 +119,7 @@ def own_data() -> dict[str, Any]:
         "fields": {name: dict(zip(("first", "least", "most"), values, strict=True))
                    for name, values in FIELDS.items()},
         "flags": FLAGS,
+        "follows": {x.name: x.follows for x in Attention.options() if x.follows},
         "bounds": {b.name: traced_bound(b, told if b.options else plain) | {"options": b.options}
                    for b in _bounds()},
         "marks": [{"name": name, "M": at(typed).place, "says": says} for name, at, says in MARKS],

@@ -46,7 +46,7 @@ export function readGiven(family: Family, start: Env, params: Params, wrong: str
 }
 
 // Whether an option says something beside a mask: whether some program is traced for both.
-function belongs(family: Family, option: string, mask: string): boolean {
+export function belongs(family: Family, option: string, mask: string): boolean {
   const [all, here] = [new Set(Object.values(family.masks).flat()), family.masks[mask] ?? []];
   return family.schedules.some((x) => Object.keys(x.forms).some((key) => {
     const given = key.split(" ");

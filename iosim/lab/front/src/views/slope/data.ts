@@ -1,6 +1,7 @@
 // The view's data as Python makes it, and how a table is read at an M.
 import { bisectLeft, bisectRight } from "d3-array";
 import type { Entry } from "../../engine";
+import type { Field } from "../../forms/family";
 
 export interface Mark { name: string; M: number; says: string }
 export interface Curve {
@@ -22,7 +23,18 @@ export interface Preset {
   curves: Record<string, Curve>;
   bounds: Record<string, (number | null)[]>;
   runs: Record<string, Runs>;
-  least?: Record<string, number>; // the least M of each schedule, where the table may lack it
+  own?: Made; // of a table that is made here
+}
+
+// What a table that is made here knows beside its numbers.
+export interface Made {
+  low: number; // the least and the largest M
+  high: number;
+  least: Record<string, number>; // the least M of each schedule
+  lacks: Record<string, string>; // schedules that don't solve this problem, and why
+  says: string; // the sizes and options beside N, d and heads
+  options: string[]; // those that are given
+  bounds: (M: number) => Record<string, number | null>;
 }
 
 export interface Schedule { name: string; title: string; cost: string; source: string; stores_scores: boolean }
@@ -35,12 +47,15 @@ export interface Bound {
   covers: string;
   validity: string;
   source: string;
+  source_with_options: string;
 }
 
 // What a table for sizes that are typed is made of: places among the entries.
 export interface OwnData {
-  fields: Record<"N" | "d" | "heads", { first: number; least: number; most: number }>;
-  bounds: Record<string, { applies: number; words: number }>;
+  fields: Record<string, Field>;
+  follows: Record<string, string>; // the size that an option is where it is not given
+  flags: string[]; // formulas may name whether these options are given
+  bounds: Record<string, { applies: number; words: number; options: string[] }>;
   marks: Mark[]; // each M a place
   points: number[]; // sizes of M that are worth a row
   most: number; // the largest M
@@ -78,15 +93,26 @@ export function nearest(preset: Preset, M: number): number {
   return M / preset.sizes[low]! < preset.sizes[high]! / M ? low : high;
 }
 
-export const least = (preset: Preset): number => preset.sizes[0]!;
-export const most = (preset: Preset): number => preset.sizes[preset.sizes.length - 1]!;
+export const least = (preset: Preset): number => preset.own?.low ?? preset.sizes[0]!;
+export const most = (preset: Preset): number => preset.own?.high ?? preset.sizes[preset.sizes.length - 1]!;
+
+// The schedules that solve a problem, each with its number among all.
+export const solving = (data: SlopeData, preset: Preset): (Schedule & { k: number })[] =>
+  data.schedules.map((x, k) => ({ ...x, k })).filter(({ name }) => (preset.own ? name in preset.own.least : name in preset.curves));
 
 // A lower bound in M: that of the next size, since what holds in more memory holds in less.  A
 // published count: that of the size before, since what runs in less memory runs in more.
+// What is made here is exact at every M.
 export function boundAt(preset: Preset, bound: Bound, M: number): number | null {
+  if (preset.own) return preset.own.bounds(M)[bound.name] ?? null;
   const k = bound.kind === "lower" ? above(preset, M) : below(preset, M);
   return preset.bounds[bound.name]?.[k] ?? null;
 }
+
+// The options of a problem that a bound's theorem does not cover.
+export const lacking = (given: readonly string[], covered: readonly string[]): string[] => given.filter((x) => !covered.includes(x));
+export const uncovered = (data: SlopeData, preset: Preset, bound: Bound): string[] =>
+  lacking(preset.own?.options ?? [], data.own.bounds[bound.name]!.options);
 
 export const covers = (bound: Bound, klass: string): boolean =>
   bound.kind === "lower" && bound.strength === "exact" && bound.classes.includes(klass);

@@ -1,6 +1,6 @@
 // Which curves are drawn: a switch for each, with the curve's own colour, dash and sign.
 import { useMemo } from "preact/hooks";
-import { covers, type Bound, type Preset, type SlopeData } from "./data";
+import { covers, solving, uncovered, type Bound, type Preset, type SlopeData } from "./data";
 import type { Shown } from "./plot";
 import { BOUND_DASH, lookOf, ORDER_DASH, UPPER_DASH } from "./style";
 
@@ -21,7 +21,7 @@ export function LineToggles({ data, preset, klass, shown, onToggle }: TogglesPro
   return (
     <div class="slope-legend">
       <div role="group" aria-label="Schedules">
-        {data.schedules.map(({ name, title }, k) => {
+        {solving(data, preset).map(({ name, title, k }) => {
           const look = lookOf(k);
           return (
             <Toggle key={name} name={name} title={title} on={shown.curves.has(name)} onToggle={onToggle}>
@@ -34,7 +34,7 @@ export function LineToggles({ data, preset, klass, shown, onToggle }: TogglesPro
           <line x2={30} class="slope-bound" stroke-dasharray={BOUND_DASH} />
         </Toggle>
         {data.bounds.filter((b) => b.kind === "upper" && b.strength === "exact").map((b) => (
-          <BoundToggle key={b.name} bound={b} on={shown.bounds.has(b.name)} onToggle={onToggle} says={`published: ${b.name}`} />
+          <BoundToggle key={b.name} bound={b} on={shown.bounds.has(b.name)} onToggle={onToggle} says={`published: ${b.name}`} lacks={lackOf(data, preset, b)} />
         ))}
         {Object.keys(preset.runs).length > 0 && <span class="hint">Signs are runs of the real schedules; lines are formulas.</span>}
         <span class="hint">Class {klass}: {data.classes[klass]}.</span>
@@ -45,13 +45,18 @@ export function LineToggles({ data, preset, klass, shown, onToggle }: TogglesPro
           <div key={title} role="group" aria-label={title}>
             <span class="hint">{title}</span>
             {bounds.map((b) => (
-              <BoundToggle key={b.name} bound={b} on={shown.bounds.has(b.name)} onToggle={onToggle} faint={b.classes.length > 0 && !covers(b, klass)} />
+              <BoundToggle key={b.name} bound={b} on={shown.bounds.has(b.name)} onToggle={onToggle} lacks={lackOf(data, preset, b) ?? (b.classes.length > 0 && !covers(b, klass) ? "another class" : undefined)} />
             ))}
           </div>
         ))}
       </details>
     </div>
   );
+}
+
+function lackOf(data: SlopeData, preset: Preset, bound: Bound): string | undefined {
+  const lacks = uncovered(data, preset, bound);
+  return lacks.length ? `not with ${lacks.join(" and ")}` : undefined;
 }
 
 function groupsOf(data: SlopeData): { title: string; bounds: Bound[] }[] {
@@ -62,13 +67,13 @@ function groupsOf(data: SlopeData): { title: string; bounds: Bound[] }[] {
   ];
 }
 
-interface BoundToggleProps { bound: Bound; on: boolean; onToggle: (name: string) => void; says?: string; faint?: boolean }
+interface BoundToggleProps { bound: Bound; on: boolean; onToggle: (name: string) => void; says?: string; lacks?: string | undefined }
 
-function BoundToggle({ bound, on, onToggle, says, faint }: BoundToggleProps) {
+function BoundToggle({ bound, on, onToggle, says, lacks }: BoundToggleProps) {
   const [dash, look] = bound.strength === "asymptotic" ? [ORDER_DASH, "slope-lower"]
     : bound.kind === "upper" ? [UPPER_DASH, "slope-upper"] : [BOUND_DASH, "slope-lower"];
   return (
-    <Toggle name={bound.name} says={faint ? `${says ?? bound.name} (another class)` : says} title={bound.source} on={on} onToggle={onToggle}>
+    <Toggle name={bound.name} says={lacks ? `${says ?? bound.name} (${lacks})` : says} title={bound.source} on={on} onToggle={onToggle}>
       <line x2={30} class={bound.strength === "asymptotic" && bound.kind === "upper" ? "slope-upper" : look} stroke-dasharray={dash} />
     </Toggle>
   );

@@ -1,26 +1,26 @@
-// A table for sizes that are typed, as Python makes one for a preset: words and tiles by the engine's
-// search, bounds by their formulas.  It is made a column at a time, and can be shown before it is whole.
+// A table for a problem that is typed, as Python makes one for a preset: words and tiles by the engine's
+// search, bounds by their formulas.  It is made a search at a time, and can be shown before it is whole.
 import { ascending } from "d3-array";
-import { best, evaluate, searchable, smallest, type Env, type ProgramData, type Searchable } from "../../engine";
-import type { Preset, Reading, SlopeData } from "./data";
+import { bestSteps, evaluate, smallest, within, type Steps } from "../../engine";
+import { lacking, type Curve, type Preset, type Reading, type SlopeData } from "./data";
+import type { Member, Problem } from "./problem";
 
-interface Column { readings: Record<string, Reading | undefined>; bounds: Record<string, number | null> }
+// Readings by schedule; null where it does not run.
+type Column = Map<string, Reading | null>;
 
 export class Own {
   readonly low: number;
   readonly high: number;
-  private readonly programs: [name: string, program: Searchable][];
   private readonly least: Record<string, number>;
   private readonly columns = new Map<number, Column>();
-  private readonly waiting: number[];
-  private made: { columns: number; preset: Preset } | undefined;
+  private readonly bounds = new Map<number, Record<string, number | null>>();
+  private readonly searches = new Map<number, Steps<true>>();
+  private readonly waiting: number[]; // from its end
+  private done = 0; // readings
+  private made: { done: number; preset: Preset } | undefined;
 
-  constructor(private readonly data: SlopeData, programs: Record<string, unknown>, private readonly sizes: Env) {
-    this.programs = data.schedules.flatMap(({ name }): [string, Searchable][] => {
-      const program = programs[name] as ProgramData | undefined;
-      return program && searchable(program) ? [[name, program]] : [];
-    });
-    this.least = Object.fromEntries(this.programs.map(([name, program]) => [name, smallest(program, sizes)]));
+  constructor(private readonly data: SlopeData, readonly problem: Problem) {
+    this.least = Object.fromEntries(problem.members.map(({ name, program, sizes }) => [name, smallest(program, sizes)]));
     const { own } = data;
     const values = this.formulas(1);
     const leasts = Object.values(this.least);
@@ -28,83 +28,119 @@ export class Own {
     this.high = Math.max(values[own.most]!, ...leasts.map((x) => 2 * x));
     const rungs = Array.from({ length: own.ladder }, (_, k) => Math.round(this.low * (this.high / this.low) ** (k / (own.ladder - 1))));
     const all = [...rungs, ...leasts, ...own.points.map((k) => values[k]!)].filter((M) => M >= this.low && M <= this.high);
-    this.waiting = coarseFirst([...new Set(all)].sort(ascending));
-    this.add(this.low);
-    this.add(this.high);
+    this.waiting = [...coarseFirst([...new Set(all)].sort(ascending)), this.high, this.low];
   }
 
-  // Makes the column of an M at once.
+  // Makes the column of an M before all others.
   add(M: number): void {
-    if (!this.columns.has(M)) this.columns.set(M, this.column(M));
+    if (this.waiting[this.waiting.length - 1] !== M) this.waiting.push(M);
   }
 
-  // Makes a column that is missing; false where none is.
-  work(): boolean {
-    const M = this.waiting.pop();
-    if (M !== undefined) this.add(M);
+  // Searches for some milliseconds; false where nothing is left.
+  work(ms: number): boolean {
+    const until = performance.now() + ms;
+    while (this.waiting.length > 0 && performance.now() < until) {
+      const M = this.waiting[this.waiting.length - 1]!;
+      if (!this.searches.has(M)) this.searches.set(M, this.search(M));
+      if (!this.whole(M) && !within(this.searches.get(M)!, until - performance.now())) break;
+      this.waiting.splice(this.waiting.lastIndexOf(M), 1);
+    }
     return this.waiting.length > 0;
   }
 
   get missing(): number {
-    return this.waiting.length;
+    return new Set(this.waiting.filter((M) => !this.whole(M))).size;
   }
 
+  // What is known at an M; undefined where a schedule does not run, or is still searched.
   readings(M: number): Record<string, Reading | undefined> {
-    this.add(M);
-    return this.columns.get(M)!.readings;
+    const column = this.columns.get(M);
+    return Object.fromEntries(this.problem.members.map(({ name }) => [name, column?.get(name) ?? undefined]));
+  }
+
+  // Schedules whose tiles are not found yet at an M.
+  pending(M: number): string[] {
+    return this.problem.members.map((x) => x.name).filter((name) => !this.columns.get(M)?.has(name));
   }
 
   // The table as it is so far.
   preset(): Preset {
-    if (this.made?.columns !== this.columns.size) this.made = { columns: this.columns.size, preset: this.table() };
+    if (this.made?.done !== this.done) this.made = { done: this.done, preset: this.table() };
     return this.made.preset;
   }
 
-  private formulas(M: number): Float64Array {
-    return evaluate(this.data.own.entries, { ...this.sizes, M });
+  private whole(M: number): boolean {
+    return this.columns.get(M)?.size === this.problem.members.length;
   }
 
-  private column(M: number): Column {
-    const values = this.formulas(M);
-    const readings = Object.fromEntries(this.programs.map(([name, program]) => {
-      const found = M >= this.least[name]! ? best(program, this.sizes, M) : undefined;
-      return [name, found && "tiles" in found ? found : undefined];
-    }));
-    const bounds = Object.fromEntries(Object.entries(this.data.own.bounds).map(([name, { applies, words }]) =>
-      [name, values[applies] ? values[words]! : null]));
-    return { readings, bounds };
+  private formulas(M: number): Float64Array {
+    return evaluate(this.data.own.entries, { ...this.problem.env, M });
+  }
+
+  private *search(M: number): Steps<true> {
+    const column: Column = new Map();
+    this.columns.set(M, column);
+    for (const { name, program, sizes } of this.problem.members) {
+      const found = M >= this.least[name]! ? yield* bestSteps(program, sizes, M) : undefined;
+      column.set(name, found && "tiles" in found ? found : null);
+      this.done += 1;
+      yield;
+    }
+    return true;
+  }
+
+  private boundsAt(M: number): Record<string, number | null> {
+    if (!this.bounds.has(M)) {
+      const values = this.formulas(M);
+      const words = Object.entries(this.data.own.bounds).map(([name, { applies, words, options }]) => {
+        const covered = lacking(this.problem.options, options).length === 0;
+        return [name, covered && values[applies] ? values[words]! : null];
+      });
+      this.bounds.set(M, Object.fromEntries(words));
+    }
+    return this.bounds.get(M)!;
   }
 
   private table(): Preset {
-    const { N, d, heads } = this.sizes as { N: number; d: number; heads: number };
-    const sizes = [...this.columns.keys()].sort(ascending);
-    const columns = sizes.map((M) => this.columns.get(M)!);
+    const { problem, low, high, least } = this;
+    const sizes = [...new Set([low, ...[...this.columns.keys()].filter((M) => this.whole(M)), high])].sort(ascending);
     const values = this.formulas(1);
-    const curves = Object.fromEntries(this.programs.map(([name, program]) => {
-      const found = columns.flatMap((x) => x.readings[name] ?? []);
-      const tiles = program.tree.params.map((p) => [p.name, found.map((x) => x.tiles[p.name]!)]);
-      return [name, {
-        first: columns.length - found.length, words: found.map((x) => Number(x.words)),
-        peak: found.map((x) => Number(x.peak)), tiles: Object.fromEntries(tiles),
-      }];
-    }));
+    const bounds = sizes.map((M) => this.boundsAt(M));
     return {
-      name: "One's own", N, d, heads, sizes, curves, runs: {},
+      name: "One's own", ...problem.sizes, sizes, runs: {},
+      curves: Object.fromEntries(problem.members.flatMap((x) => {
+        const curve = this.curve(x, sizes);
+        return curve ? [[x.name, curve]] : [];
+      })),
       marks: this.data.own.marks.map((x) => ({ ...x, M: values[x.M]! })),
-      crossover: this.crossover(sizes, columns),
-      bounds: Object.fromEntries(Object.keys(this.data.own.bounds).map((name) => [name, columns.map((x) => x.bounds[name]!)])),
-      least: this.least,
+      crossover: this.crossover(sizes),
+      bounds: Object.fromEntries(Object.keys(this.data.own.bounds).map((name) => [name, bounds.map((x) => x[name]!)])),
+      own: {
+        low, high, least, lacks: problem.lacks, says: problem.says, options: problem.options,
+        bounds: (M) => this.boundsAt(M),
+      },
+    };
+  }
+
+  // A curve from the least M on; undefined until both of its ends are known.
+  private curve({ name, program }: Member, sizes: number[]): Curve | undefined {
+    const first = sizes.findIndex((M) => M >= this.least[name]!);
+    const found = sizes.slice(first).flatMap((M) => this.columns.get(M)?.get(name) ?? []);
+    if (first < 0 || found.length < sizes.length - first) return undefined;
+    const tiles = program.tree.params.map((p) => [p.name, found.map((x) => x.tiles[p.name]!)]);
+    return {
+      first, words: found.map((x) => Number(x.words)), peak: found.map((x) => Number(x.peak)), tiles: Object.fromEntries(tiles),
     };
   }
 
   // Among the sizes of the table: the last at which storing scores wins, and the first at which not storing does.
-  private crossover(sizes: number[], columns: Column[]): { last: number; first: number } {
-    const fewest = (column: Column, stored: boolean): number => Math.min(...this.data.schedules
-      .filter((x) => x.stores_scores === stored).map((x) => Number(column.readings[x.name]?.words ?? Infinity)));
-    const [last, first] = [(x: Column) => fewest(x, true) < fewest(x, false), (x: Column) => fewest(x, false) < fewest(x, true)];
+  private crossover(sizes: number[]): { last: number; first: number } {
+    const fewest = (M: number, stored: boolean): number => Math.min(...this.data.schedules
+      .filter((x) => x.stores_scores === stored).map((x) => Number(this.columns.get(M)?.get(x.name)?.words ?? Infinity)));
+    const whole = sizes.filter((M) => this.whole(M));
     return {
-      last: sizes[columns.map(last).lastIndexOf(true)] ?? this.low,
-      first: sizes[columns.map(first).indexOf(true)] ?? this.high,
+      last: whole.filter((M) => fewest(M, true) < fewest(M, false)).pop() ?? this.low,
+      first: whole.find((M) => fewest(M, false) < fewest(M, true)) ?? this.high,
     };
   }
 }

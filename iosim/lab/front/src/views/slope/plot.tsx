@@ -3,7 +3,7 @@ import { scaleLog, type ScaleLogarithmic } from "d3-scale";
 import { line } from "d3-shape";
 import { useMemo, useRef } from "preact/hooks";
 import { AxisX, AxisY, Figure, dragging, powers, say, tenTo, useName, type Box } from "../../ui";
-import { above, below, covers, least, most, nearest, type Bound, type Curve, type Preset, type Reading, type SlopeData } from "./data";
+import { above, below, covers, least, most, nearest, solving, type Bound, type Curve, type Preset, type Reading, type SlopeData } from "./data";
 import { BOUND_DASH, lookOf, ORDER_DASH, UPPER_DASH } from "./style";
 
 type Scale = ScaleLogarithmic<number, number>;
@@ -37,7 +37,7 @@ export function Plot(props: PlotProps) {
   };
   return (
     <div class="slope-plot">
-      <Figure label={`Words moved against M, N = ${say(preset.N)}, d = ${preset.d}${preset.heads > 1 ? `, ${say(preset.heads)} heads` : ""}; the table beside it has the numbers`} ratio={0.62} least={300} most={640} margin={MARGIN}>
+      <Figure label={`Words moved against M, N = ${say(preset.N)}, d = ${preset.d}${preset.heads > 1 ? `, ${say(preset.heads)} heads` : ""}${preset.own?.says ? `, ${preset.own.says}` : ""}; the table beside it has the numbers`} ratio={0.62} least={300} most={640} margin={MARGIN}>
         {(box) => {
           const scales = scalesOf(data, preset, box);
           place.current = scales;
@@ -87,9 +87,11 @@ function scalesOf(data: SlopeData, preset: Preset, box: Box): Scales {
   const floor = data.bounds.filter((b) => b.kind === "lower" && b.strength === "exact" && b.classes.length)
     .flatMap((b) => (preset.bounds[b.name] ?? []).slice(-1)).filter((x): x is number => x !== null && x > 0);
   const low = Math.min(...words, Math.max(...floor));
+  // A table that is made begins without curves.
+  const high = Math.max(...words, ...floor.map((x) => 4 * x));
   return {
     x: scaleLog([least(preset), most(preset)], [box.left, box.right]),
-    y: scaleLog([low / 2.2, Math.max(...words) * 1.15], [box.bottom, box.top]),
+    y: scaleLog([low / 2.2, high * 1.15], [box.bottom, box.top]),
     box,
   };
 }
@@ -125,7 +127,12 @@ function Still({ data, preset, klass, shown, box, scales }: StillProps) {
         <AxisX scale={x} box={box} label="fast memory M (words)" ticks={powers(4, x, box.width / 72)} format={say} />
         <AxisY scale={y} box={box} label="words moved in the model, loads + stores" ticks={powers(10, y, 12)} format={tenTo} />
         <Sides preset={preset} scales={scales} />
-        {preset.marks.map((mark) => <MarkLine key={mark.name} name={mark.name} M={mark.M} scales={scales} />)}
+        {preset.marks.map((mark, k) => (
+          <MarkLine
+            key={mark.name} name={mark.name} M={mark.M} scales={scales}
+            above={preset.marks.slice(0, k).filter((x) => Math.abs(scales.x(x.M) - scales.x(mark.M)) < NAME_WIDTH).length}
+          />
+        ))}
         <g clip-path={`url(#${clip})`} fill="none">
           {shown.largest && (
             <g data-line="largest lower bound">
@@ -142,7 +149,7 @@ function Still({ data, preset, klass, shown, box, scales }: StillProps) {
               d={path(boundPoints(preset, bound))}
             />
           ))}
-          {data.schedules.map(({ name }, k) => shown.curves.has(name) && (
+          {solving(data, preset).map(({ name, k }) => shown.curves.has(name) && preset.curves[name] && (
             <Line key={name} name={name} k={k} preset={preset} path={path} scales={scales} />
           ))}
         </g>
@@ -169,26 +176,30 @@ function Line({ name, k, preset, path, scales: { x, y } }: LineProps) {
   );
 }
 
+const [LONG, SHORT] = [170, 100]; // room that a sentence takes, and what is said in short
+
 // Where schedules that store the scores win, and where those that don't.
 function Sides({ preset, scales: { x, box } }: { preset: Preset; scales: Scales }) {
   const at = x(preset.crossover.first);
-  const wide = box.width > 560;
+  const said = (long: string, short: string, room: number) => (room > LONG ? long : room > SHORT ? short : "");
   return (
     <g class="slope-sides">
       <rect x={box.left} width={at - box.left} y={4} height={20} class="stored" />
       <rect x={at} width={box.right - at} y={4} height={20} class="kept" />
       <line x1={at} x2={at} y1={4} y2={box.top} />
-      <text x={at - 8} y={18} text-anchor="end">{wide ? "storing the scores wins" : "scores stored"}</text>
-      <text x={at + 8} y={18}>{wide ? "never storing them wins" : "not stored"}</text>
+      <text x={at - 8} y={18} text-anchor="end">{said("storing the scores wins", "scores stored", at - box.left)}</text>
+      <text x={at + 8} y={18}>{said("never storing them wins", "not stored", box.right - at)}</text>
     </g>
   );
 }
 
-function MarkLine({ name, M, scales: { x, box } }: { name: string; M: number; scales: Scales }) {
+const NAME_WIDTH = 30; // of a mark's name, which stands above another one's where they would meet
+
+function MarkLine({ name, M, scales: { x, box }, above }: { name: string; M: number; scales: Scales; above: number }) {
   return (
     <g class="slope-mark" transform={`translate(${x(M)},0)`}>
       <line y1={box.top} y2={box.bottom} />
-      <text x={5} y={box.bottom - 7}>{name}</text>
+      <text x={5} y={box.bottom - 7 - 16 * above}>{name}</text>
     </g>
   );
 }

@@ -1,6 +1,6 @@
 // The table at the cursor: every schedule's exact words, how far above the bound, tiles and peak.
 import { say, Table } from "../../ui";
-import { most, type Preset, type Reading, type SlopeData } from "./data";
+import { most, solving, type Preset, type Reading, type SlopeData } from "./data";
 import { lookOf } from "./style";
 
 interface ReadingProps {
@@ -8,13 +8,15 @@ interface ReadingProps {
   preset: Preset;
   M: number;
   readings: Record<string, Reading | undefined>;
+  pending: readonly string[]; // schedules whose tiles are searched
   winners: readonly string[];
   bound: { words: number; name: string };
   klass: string;
 }
 
-export function ReadingTable({ data, preset, M, readings, winners, bound, klass }: ReadingProps) {
-  const schedules = data.schedules.map(({ name, title }, k) => {
+export function ReadingTable({ data, preset, M, readings, pending, winners, bound, klass }: ReadingProps) {
+  const solved = solving(data, preset);
+  const schedules = solved.map(({ name, title, k }) => {
     const here = readings[name];
     const label = (
       <>
@@ -22,7 +24,7 @@ export function ReadingTable({ data, preset, M, readings, winners, bound, klass 
           <svg width={14} height={14} viewBox="-7 -7 14 14" aria-hidden="true"><path d={lookOf(k).sign} fill={lookOf(k).colour} /></svg>{" "}
           {name}{winners.includes(name) && <b class="slope-fewest"> fewest</b>}
         </span>
-        {here ? <Tiles tiles={here.tiles} /> : <small>runs from M = {say(leastOf(preset, name))} on</small>}
+        {here ? <Tiles tiles={here.tiles} /> : pending.includes(name) ? <small>tiles are searched</small> : <small>runs from M = {say(leastOf(preset, name))} on</small>}
       </>
     );
     if (!here) return [label, "", "", ""];
@@ -30,18 +32,18 @@ export function ReadingTable({ data, preset, M, readings, winners, bound, klass 
   });
   const floor = [<>{bound.name}<small>largest bound, class {klass}</small></>, words(bound.words), "1", ""];
   return (
-    <div class="slope-reading">
+    <div class="slope-reading" aria-busy={pending.length > 0}>
       <Table
         caption={`At M = ${say(M)} words${M === most(preset) ? ", the largest here" : ""}`}
         columns={["schedule, best tiles", "words", "÷ bound", "peak"]}
         rows={[...schedules, floor]}
-        current={data.schedules.findIndex((s) => s.name === winners[0])}
+        current={solved.findIndex((s) => s.name === winners[0])}
       />
     </div>
   );
 }
 
-const leastOf = (preset: Preset, name: string): number => preset.least?.[name] ?? preset.sizes[preset.curves[name]!.first]!;
+const leastOf = (preset: Preset, name: string): number => preset.own?.least[name] ?? preset.sizes[preset.curves[name]!.first]!;
 
 // As `iosim tightness` prints a bound.
 export const words = (x: number): string => say(Math.round(x));

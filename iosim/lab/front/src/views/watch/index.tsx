@@ -1,12 +1,13 @@
 // Watch: a schedule, or two on one clock, step by step.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAsk, useKeys } from "../../context";
+import { ended } from "../../engine";
 import type { View, ViewProps } from "../../types";
 import { say, useClock, useMedia } from "../../ui";
 import { usePacked } from "../../forms/options";
 import type { WatchData } from "./data";
 import { Fields } from "./fields";
-import { ended, type Found } from "./searching";
+import type { Found } from "./searching";
 import { asked, isWrong, read, tilesText, World, type Read, type Side, type Tried, type Wrong } from "./setup";
 import { nowText, Stage } from "./stage";
 import { useTheme } from "./theme";

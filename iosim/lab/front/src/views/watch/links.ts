@@ -1,8 +1,8 @@
 // The tiles that links show over JSON, for tests: what is shown at once, and what in the end.
+import { ended } from "../../engine";
 import type { LabData, Params } from "../../types";
 import { unpack } from "../../forms/family";
 import type { WatchData } from "./data";
-import { ended } from "./searching";
 import { isWrong, read, World, type Side, type Tried } from "./setup";
 
 declare const process: { stdin: AsyncIterable<Uint8Array>; stdout: { write(text: string): void } };

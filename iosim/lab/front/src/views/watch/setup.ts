@@ -1,12 +1,12 @@
 // From what is typed to what is watched: the form, the sizes, the tiles, and what is wrong with them.
-import { best, bind, peak, searchable, type BlockMask, type Env, type Instance, type ProgramData, type Steps } from "../../engine";
+import { best, bind, peak, searchable, within, type BlockMask, type Env, type Instance, type ProgramData, type Steps } from "../../engine";
 import type { LabData, Params } from "../../types";
 import { formOf, givenOf, programOf, sizesOf, type Form, type Schedule } from "../../forms/family";
 import { readGiven, undivided, wholeOf, type Given } from "../../forms/given";
 import { masksOf, readBlocks, tilesFor, type Rows } from "./blocks";
 import { nearby } from "./near";
 import type { WatchData } from "./data";
-import { fewest, within, type Found } from "./searching";
+import { fewest, type Found } from "./searching";
 import { MOST_STEPS, Timeline } from "./timeline";
 
 const AT_ONCE_MS = 30; // a search that takes longer goes on beside the view
