@@ -116,7 +116,7 @@ def test_a_made_up_record_says_so_and_the_committed_ones_do_not(folder):
     assert json.loads((folder / "provenance.json").read_text())["command"] == SAID
     data = Path(__file__).parent.parent / "experiments" / "data"
     committed = list(data.glob("gpu/*/layers*/provenance.json"))
-    assert len(committed) == 8
+    assert len(committed) == 10
     for path in committed:
         assert json.loads(path.read_text())["command"].startswith("iosim gpu layers")
 
@@ -125,7 +125,7 @@ def test_a_made_up_record_says_so_and_the_committed_ones_do_not(folder):
 def test_every_run_has_times_and_bytes_in_some_record(machine):
     data = Path(__file__).parent.parent / "experiments" / "data" / "gpu" / machine
     rows = [row for path in data.glob("layers*/table.csv") for row in read_csv(path)]
-    what = ("dram_load_bytes", "sm_l2_load_bytes", "tensor_flop", "wall_us")
+    what = ("dram_load_bytes", "sm_l2_load_bytes", "tensor_flop", "other_flop", "wall_us")
     told = [r for r in rows if all(r[x] > 0 for x in what)]
     wanted = {(c.model, c.phase, variant) for c in CASES for variant in VARIANTS}
     assert {(r["model"], r["phase"], r["variant"]) for r in told} == wanted

@@ -34,8 +34,8 @@ KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper", "layers", "lay
 # On one machine.
 MORE = {
     "h200": ["validate-options", "validate-options-odd", "validate-paged", "bench-causal", "decode",
-             "layers-flop"],
-    "h100": ["layers-prefill"],
+             "layers-flop", "layers-gpt2"],
+    "h100": ["layers-bert", "layers-llama"],
 }  # fmt: skip
 
 
