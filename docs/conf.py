@@ -26,6 +26,7 @@ extensions = [
     "mathml",
     "figures",
     "theorems",
+    "glossary",
     "bounds_page",
     "lab_page",
 ]
@@ -41,6 +42,7 @@ myst_dmath_double_inline = True
 default_role = "py:obj"
 autodoc_default_options = {"members": True, "no-value": True}
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 napoleon_use_rtype = False

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import doctest
-import importlib
+import importlib.util
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -18,11 +17,24 @@ ROOT = Path(__file__).parent.parent
 EXTENSIONS = ROOT / "docs" / "_ext"
 
 
+def extension(name: str) -> ModuleType:
+    """A module of docs/_ext that needs no Sphinx."""
+    spec = importlib.util.spec_from_file_location(name, EXTENSIONS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
 @pytest.fixture(scope="module", name="statements")
-def _statements() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(EXTENSIONS))
-    yield importlib.import_module("statements")
-    sys.path.remove(str(EXTENSIONS))
+def _statements() -> ModuleType:
+    return extension("statements")
+
+
+@pytest.fixture(scope="module", name="terms")
+def _terms() -> ModuleType:
+    return extension("terms")
 
 
 def leads_nowhere(link: str, statements: ModuleType) -> bool:
@@ -54,3 +66,34 @@ def test_statements_of_a_proof_have_anchors_of_their_own(statements: ModuleType)
         assert any(re.match("theorem|statements", x) for x in found), page.name
         assert len(set(found)) == len(found), page.name
     assert not doctest.testmod(statements).failed
+
+
+def test_introductory_pages_introduce_words_before_they_use_them(
+    terms: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert terms.introductory()
+    assert terms.main() == 0, capsys.readouterr().out
+    assert not doctest.testmod(terms).failed
+
+
+def test_a_word_that_is_used_too_early_is_found(terms: ModuleType) -> None:
+    known = terms.terms(terms.GLOSSARY.read_text(encoding="utf-8"))
+    introduced: set[str] = set()
+    page = "# P\n\nFlashAttention has `M` in **SRAM**.\n\n```sh\nHBM\n```\n\nThe SRAM has tiles.\n"
+    assert terms.unintroduced(page, known, introduced) == [(3, "FlashAttention"), (9, "tiles")]
+    assert introduced == {"FlashAttention", "SRAM", "tile"}
+    linked = "A [tile](glossary.md#tile), then a tile; d² is the square of [d](glossary.md#d)."
+    assert terms.unintroduced(linked, known, set()) == [(1, "d")]
+    # What an earlier page introduced is known.
+    assert not terms.unintroduced("Tiles in SRAM.", known, introduced)
+
+
+def test_the_glossary_has_one_line_a_word(terms: ModuleType) -> None:
+    known = terms.terms(terms.GLOSSARY.read_text(encoding="utf-8"))
+    spelt = [word for term in known for word in term.spellings]
+    assert len(known) > 60
+    assert len(set(spelt)) == len(spelt)
+    assert len({term.anchor for term in known}) == len(known)
+    for page in (ROOT / "docs").rglob("*.md"):
+        linked = re.findall(r"glossary\.md#([\w-]+)", page.read_text(encoding="utf-8"))
+        assert set(linked) <= {term.anchor for term in known}, page

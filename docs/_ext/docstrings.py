@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -25,7 +26,28 @@ def _read(
     lines[:] = map(joined, lines)
 
 
+# A qualified name of a type, of which the last part is enough.
+_QUALIFIED = re.compile(r"~?(?:\b[A-Za-z_]\w*\.)+(?=[A-Z])")
+
+
+def short(signature: str) -> str:
+    """A signature without the modules of its types, which autodoc writes beside some defaults.
+
+    >>> short("(x: type[~typing.Any], rule: ~collections.abc.Callable[[int], None] = <factory>)")
+    '(x: type[Any], rule: Callable[[int], None] = …)'
+    """
+    return re.sub(r"<[^>]*>+", "…", _QUALIFIED.sub("", signature))
+
+
+def _sign(*given: Any) -> tuple[str | None, str | None] | None:
+    signature, returned = given[-2:]
+    if signature and "~" in signature:
+        return short(signature), returned
+    return None
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Before Napoleon, whose priority is 500."""
     app.connect("autodoc-process-docstring", _read, priority=400)
+    app.connect("autodoc-process-signature", _sign)
     return {"parallel_read_safe": True}
