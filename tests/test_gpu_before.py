@@ -209,13 +209,35 @@ def test_the_command():
     [
         ((*SIZES, "--gpu", "h20"), "unknown machine 'h20', and no FILE.toml: did you mean 'h200'?"),
         (SIZES, "l2 needs a machine: give --gpu, like --gpu h200"),
-        ((*SIZES, "--gpu", "h200", "--causal"), "don't know flash2, where a loop or a buffer"),
+        ((*SIZES, "--gpu", "h200", "--causal"), "more than 8,388,608 tiles, too many to follow"),
         ((*SIZES, "--gpu", "h200", "--drift", "1001"), "drift = 1001 is out of range: give 0 to"),
         ((*SIZES, "--gpu", "h200", "--drift", "1", "--seed", "-1"), "seed = -1 is out of range"),
         ((*SIZES, "--gpu", "h200", "--programs", "0"), "programs = 0"),
         ((*SIZES, "--gpu", "h200", "--dtype", "fp17"), "fp17"),
-        (("naive", "--N", "64", "--d", "8", "--gpu", "h200"), "is read by some items of a launch"),
-        (("flash1", "--N", "64", "--d", "8", "--gpu", "h200"), "tiles of Q more than once"),
+        (
+            (
+                "paged",
+                "--N",
+                "1",
+                "--N-k",
+                "64",
+                "--heads",
+                "2",
+                "--kv-heads",
+                "1",
+                "--page",
+                "16",
+                "--d",
+                "8",
+                "--gpu",
+                "h200",
+            ),
+            "paged reads where t says, which is data",
+        ),
+        (
+            ("block_sparse", "--N", "64", "--N-k", "64", "--d", "8", "--gpu", "h200"),
+            "l2 doesn't follow block_sparse, whose block mask",
+        ),
     ],
 )
 def test_bad_input_is_a_line(words, said):

@@ -12,6 +12,7 @@ from iosim.errors import InputError
 from iosim.gpu.before import Reads, reads
 from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
+from iosim.program.marks import masks
 from iosim.tiling.rules import choose_tiles
 from iosim.units import parse_int, parse_words
 
@@ -41,12 +42,18 @@ def l2(
     """What DRAM has to deliver behind an L2 that many programs share, before a run.
 
     In step, and the range if programs drift apart, with the least rows or L2 at which a drift does
-    no harm.  Bytes at L2↔DRAM, and beside them at SM↔L2.
+    no harm.  Bytes at L2↔DRAM, and beside them at SM↔L2.  For all schedules but those that read
+    where to read, or ask a block mask.
     """
     if gpu is None:
         raise InputError("l2 needs a machine: give --gpu, like --gpu h200")
     found = algorithm(algo)
     problem = opt.problem_from(found.problem.kind, sizes, model)
+    if masks(found.program_for(problem)):
+        raise InputError(
+            f"l2 doesn't follow {algo}, whose block mask says which programs do what: take "
+            "another schedule, like flash2"
+        )
     most = gpu.sm_words(dtype)
     if M is not None:
         words = parse_words("M", M, dtype)
@@ -73,7 +80,7 @@ def l2(
     click.echo(f"tiles  {held}, {dtype}")
     about = "" if programs else ", an estimate: --programs says it otherwise"
     click.echo(
-        f"{gpu.title}: {gpu.cache} of {answer.l2:,} bytes; {answer.items:,} programs, "
+        f"{gpu.title}: {gpu.cache} of {answer.l2:,} bytes; {_programs(answer.items)}, "
         f"{answer.programs:,} resident at once"
         f"{_rows(answer, answer.programs, ' ({} rows)')}{about}; "
         f"{answer.waves:,} wave{'s' * (answer.waves > 1)}"
@@ -100,6 +107,7 @@ def _told(answer: Reads) -> dict[str, Any]:
     safe = answer.safe_programs
     return {
         "items": answer.items, "programs": answer.programs, "waves": answer.waves,
+        "sweeps": answer.sweeps,
         "rows": answer.programs * rows or None, "l2_bytes": answer.l2,
         "swept_bytes": answer.swept, "drift_per_mille": answer.drift,
         "sm_l2_load_bytes": answer.sm_l2, "dram_footprint_bytes": answer.footprint,
@@ -115,22 +123,33 @@ def _rows(answer: Reads, programs: int, text: str) -> str:
     return text.format(f"{programs * answer.rows:,}") if answer.rows else ""
 
 
+def _programs(count: int) -> str:
+    return f"{count:,} program{'s' * (count > 1)}"
+
+
 def sentence(answer: Reads, cache: str) -> str:
     """Whether a drift does harm, and from where on it does none."""
     half = f"half of {cache}, {answer.half:,} bytes,"
-    swept = f"the {answer.swept:,} bytes that programs sweep"
-    if not answer.swept:
-        return "Drift does no harm, however large: no program reads what another one does"
+    swept = f"the {answer.swept:,} bytes that " + (
+        "programs sweep" if answer.sweeps else "a launch touches"
+    )
+    if not answer.swept or answer.sm_l2 == answer.footprint:
+        return "Drift does no harm, however large: nothing is read that was read before"
     if answer.swept <= answer.half:
-        return f"Drift does no harm, however large, at any number of rows: {half} holds {swept}"
+        rows = ", at any number of rows" if answer.rows else ""
+        return f"Drift does no harm, however large{rows}: {half} holds {swept}"
     never = f"with {cache} of {answer.safe_l2:,} bytes or more no drift does harm"
     if answer.drift is None:
-        return (
-            f"Drift may do harm: {half} doesn't hold {swept}; with as many resident, programs may "
-            f"differ in speed by up to {answer.safe_drift} ‰, and {never}"
-        )
-    least = answer.safe_programs
+        with_as_many = (
+            f"with as many resident, programs may differ in speed by up to {answer.safe_drift} ‰, "
+            "and " if answer.sweeps else ""
+        )  # fmt: skip
+        return f"Drift may do harm: {half} doesn't hold {swept}; {with_as_many}{never}"
     drift = f"{answer.drift} ‰ of drift"
+    did = "did no harm with this seed, but may" if answer.safe else "does harm"
+    if not answer.sweeps:
+        return f"{drift} {did}: {half} doesn't hold {swept}; {never}"
+    least = answer.safe_programs
     if least is None:
         from_ = f"{half} holds twice the distance that it makes with no number of programs"
     else:
@@ -138,5 +157,4 @@ def sentence(answer: Reads, cache: str) -> str:
         from_ = f"{half} holds twice the distance that it makes from {many} on"
     if least is not None and least <= answer.programs:
         return f"{drift} does no harm: {from_}, and {never}"
-    said = "did no harm with this seed, but may" if answer.safe else "does harm"
-    return f"{drift} {said}: {from_}, and {never}"
+    return f"{drift} {did}: {from_}, and {never}"

@@ -1,8 +1,9 @@
 """What DRAM will have to deliver, asked before a run: in step, and the range if programs drift.
 
-*In step* is the wave model of `iosim.gpu.l2`, or the footprint where what is swept at once fits in
-half of L2.  Programs that *drift* apart read at least what they read where all of L2 is one cache,
-and at most what each loads for itself, the bytes at SM↔L2.  Two things are known of the rest:
+Where all items of a launch *sweep* the same data, *in step* is the wave model of `iosim.gpu.l2`, or
+the footprint where what is swept at once fits in half of L2.  Programs that *drift* apart read at
+least what they read where all of L2 is one cache, and at most what each loads for itself, the bytes
+at SM↔L2.  Two things are known of the rest:
 
 - What all sweep fits in half of L2: then all find it there, however far they drift.
 - Items differ in speed by up to δ per mille.  When a program has swept P times, no other has swept
@@ -15,6 +16,13 @@ and at most what each loads for itself, the bytes at SM↔L2.  Two things are kn
 For what lies beyond, drifts from a seed are replayed: through a cache of all of L2, through one of
 half of it, and through two halves that each keep what their side reads, items on the two sides in
 turn.
+
+In all other launches the items' loads and stores are followed box by box (`iosim.gpu.boxes`).
+Where half of L2 holds all that a launch touches, each box comes from DRAM once, and not at all if
+it was stored before.  Elsewhere the boxes, asked for in step, are replayed through a least recently
+used cache of half of L2.  Whatever the programs do, a launch reads at least what is read before it
+is stored, once, and at most what each program loads for itself.  L2 is taken to be empty of what
+an earlier launch left in it.
 """
 
 from __future__ import annotations
@@ -23,12 +31,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iosim.cache import Cache, replay_many
+from iosim.cache import Cache, replay_many, tiles
 from iosim.cache.halves import replay_parts
-from iosim.cache.shared import MOST_DRIFT, drifting, interleaved, sweeps
+from iosim.cache.shared import MOST_DRIFT, Order, drifting, in_step, interleaved, sweeps
 from iosim.counting.numbers import count, peak
 from iosim.errors import InputError
-from iosim.gpu import l2
+from iosim.gpu import boxes, l2
 from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
 from iosim.problem import check_size, word_bytes
@@ -46,14 +54,16 @@ class Reads:
         items: program instances.
         programs: of these, so many are resident at once.
         rows: of the outer tile, in each program; 0 where no tile of the launch has rows.
-        swept: what the resident programs sweep, all of them the same of each head.
+        sweeps: whether all items of a launch sweep the same.
+        swept: what the resident programs sweep, all of them the same of each head; of other
+            launches the most that one touches.
         l2: its capacity.
         sm_l2: loads at SM↔L2.
         footprint: reads if L2 caught all that is read again.
         in_step: reads if programs stay in step.
         least, most: the range if they drift.
         halves: reads of the drift from the seed, through two halves of L2; None without a drift,
-            and where no program sweeps what another does.
+            and where programs don't sweep the same.
         stores: what the kernels write at least.
         drift: per mille by which programs differ in speed; None: by anything.
     """
@@ -61,6 +71,7 @@ class Reads:
     items: int
     programs: int
     rows: int
+    sweeps: bool
     swept: int
     l2: int
     sm_l2: int
@@ -84,8 +95,8 @@ class Reads:
 
     @property
     def safe(self) -> bool:
-        """Whether no drift that was asked for reads more than a sweep beyond what in step reads."""
-        return self.most <= self.in_step + self.swept
+        """Whether the drift that was asked for reads no more than in step, but for one sweep."""
+        return self.most <= self.in_step + (self.swept if self.sweeps else 0)
 
     @property
     def safe_l2(self) -> int:
@@ -94,21 +105,23 @@ class Reads:
 
     @property
     def safe_drift(self) -> int | None:
-        """Per mille by which programs may differ, as many rows being resident; None: any."""
+        """Per mille by which programs may surely differ, as many being resident; None: any."""
         if self.swept <= self.half:
             return None
+        if not self.sweeps:
+            return 0
         return self.half * 1000 * self.programs // (2 * self.swept * self.items)
 
     @property
     def safe_programs(self) -> int | None:
         """The least programs resident at which the drift is harmless.
 
-        None where a single wave isn't enough, and where the drift isn't known and what is swept
-        doesn't fit.
+        None where a single wave isn't enough, and, if what is swept doesn't fit, where the drift
+        isn't known or programs don't sweep the same.
         """
         if self.swept <= self.half:
             return 1
-        if self.drift is None:
+        if self.drift is None or not self.sweeps:
             return None
         need = -(-2 * self.swept * self.items * self.drift // (1000 * self.half))
         return max(1, need) if need <= self.items else None
@@ -130,7 +143,8 @@ def reads(
         seed: of the drift.
 
     Raises:
-        EmitError: a schedule whose items sweep different data, or a drift of several kernels.
+        EmitError: a schedule that reads where to read, one with too many boxes to follow, and a
+            drift of several kernels that sweep.
         InputError: numbers out of range, and a machine whose caches have no size.
 
     >>> from iosim.hardware import machine
@@ -138,13 +152,27 @@ def reads(
     >>> found = reads(job, machine("h200"))
     >>> found.programs, found.waves, found.in_step
     (528, 16, 2214592512)
+    >>> job = Job("matmul", {"m": 8192, "n": 8192, "k": 4096}, {"B_m": 128, "B_n": 128, "B_k": 64})
+    >>> found = reads(job, machine("a100"))
+    >>> found.footprint, found.in_step, found.most
+    (134217728, 637534208, 8589934592)
     """
     machine.chip_words(job.dtype)  # raises where its size has no source
-    size = int(machine.cache_bytes or 0)
-    items, rows = l2.launched(job)
     at_once = resident(job, machine) if programs is None else programs
     check_size("programs", at_once)
-    at_once = min(at_once, items)
+    if drift is not None and not 0 <= drift <= MOST_DRIFT:
+        raise InputError(f"drift = {drift} is out of range: give 0 to {MOST_DRIFT}")
+    order = None if drift is None else drifting(at_once, drift, seed)
+    size = int(machine.cache_bytes or 0)
+    if l2.unlike_sweeps(job):
+        return _of_boxes(job, size, at_once, drift, order)
+    return _of_sweeps(job, size, at_once, drift, order)
+
+
+def _of_sweeps(job: Job, size: int, programs: int, drift: int | None, order: Order | None) -> Reads:
+    """Of launches whose items sweep the same data, or their own."""
+    items, rows = l2.launched(job)
+    at_once = min(programs, items)
     both = l2.footprint_bytes(job.instance, job.dtype)
     moved = bytes_of(count(job.instance), job.instance.program.tensors, job.dtype)
     sm_l2 = sum(n for (way, _), n in moved.items() if way == "load")
@@ -154,15 +182,40 @@ def reads(
     most, halves = max(in_step, sm_l2), None
     if swept <= size * l2.L2_SHARE:
         most = in_step
-    if drift is not None and not 0 <= drift <= MOST_DRIFT:
-        raise InputError(f"drift = {drift} is out of range: give 0 to {MOST_DRIFT}")
-    if drift is not None and swept:
-        whole, halves, half = _drifted(job, at_once, drift, seed, size)
+    if order is not None and swept:
+        whole, halves, half = _drifted(job, order, size)
         least, most = min(least, whole), max(in_step, half)
     return Reads(
-        items=items, programs=at_once, rows=rows, swept=swept, l2=size, sm_l2=sm_l2,
+        items=items, programs=at_once, rows=rows, sweeps=True, swept=swept, l2=size, sm_l2=sm_l2,
         footprint=both["load"], in_step=in_step, least=least, most=most, halves=halves,
         stores=both["store"], drift=drift,
+    )  # fmt: skip
+
+
+def _of_boxes(job: Job, size: int, programs: int, drift: int | None, order: Order | None) -> Reads:
+    """Of any launches, each from an empty L2."""
+    every = boxes.launches(job)
+    half = int(size * l2.L2_SHARE)
+    stepped = in_step(programs)
+    step = least = most = 0
+    for launch in every:
+        if launch.touched <= half:
+            found = low = high = launch.footprint
+        else:
+            found = tiles.lru(launch.passes(stepped)).loads_at(half)
+            low, high = launch.footprint, launch.loads
+            if order is not None:
+                drifted = tiles.lru(launch.passes(order))
+                low = min(found, drifted.loads_at(size))
+                high = max(found, drifted.loads_at(half))
+        step, least, most = step + found, least + low, most + high
+    items = max((launch.items for launch in every), default=1)
+    return Reads(
+        items=items, programs=min(programs, items), rows=0, sweeps=False,
+        swept=max((launch.touched for launch in every), default=0), l2=size,
+        sm_l2=sum(launch.loads for launch in every),
+        footprint=sum(launch.footprint for launch in every), in_step=step, least=least, most=most,
+        halves=None, stores=sum(launch.stored for launch in every), drift=drift,
     )  # fmt: skip
 
 
@@ -178,13 +231,13 @@ def resident(job: Job, machine: Hardware) -> int:
     return machine.cores * max(1, round(int(machine.sram_bytes or 0) / need))
 
 
-def _drifted(job: Job, programs: int, drift: int, seed: int, size: int) -> tuple[int, int, int]:
+def _drifted(job: Job, order: Order, size: int) -> tuple[int, int, int]:
     """Reads with all of L2, with its two halves, and with one of them."""
     heads, swept = l2.swept_by(job)
     pieces = max(16, min(l2.PIECES, MOST_ACCESSES // len(heads)))
     weight = swept / pieces
     streams = sweeps(len(heads), pieces, np.asarray(heads))
-    both = interleaved(streams, drifting(programs, drift, seed))
+    both = interleaved(streams, order)
     whole, half = (max(1, round(c / weight)) for c in (size, size * l2.L2_SHARE))
     caches = [Cache(capacity=whole), Cache(capacity=half)]
     moved = replay_many(both.stream, caches)

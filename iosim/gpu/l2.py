@@ -49,22 +49,50 @@ L2_SHARE = 0.5
 PIECES = 256
 
 
-def _fixed_loops(instance: Instance) -> None:
-    """Raise EmitError unless all items of a nest sweep the same, which these models are about."""
+def _varies(instance: Instance) -> str:
+    """Why the items of a nest don't all sweep the same, which these models are about; or ""."""
     program = instance.program
     index = [x for n in nodes(program.body) if isinstance(n, (Load, Store)) for x in n.index]
-    why = ""
     if named_tiles(program):
-        why = "a loop or a buffer follows an outer tile"
-    elif instance.masks:
-        why = "a block mask skips tiles"
-    elif any(isinstance(x, (Number, Within, At)) for x in index):
-        why = "a tensor is indexed by a tile's number or by a position that is read"
-    if why:
+        return "a loop or a buffer follows an outer tile"
+    if instance.masks:
+        return "a block mask skips tiles"
+    if any(isinstance(x, (Number, Within, At)) for x in index):
+        return "a tensor is indexed by a tile's number or by a position that is read"
+    return ""
+
+
+def _fixed_loops(instance: Instance) -> None:
+    """Raise EmitError unless all items of a nest sweep the same."""
+    if why := _varies(instance):
         raise EmitError(
-            f"the models of DRAM reads don't know {program.name}, where {why}: use a schedule of "
-            "dense attention"
+            f"the models of DRAM reads don't know {instance.program.name}, where {why}: use a "
+            "schedule of dense attention"
         )
+
+
+def unlike_sweeps(job: Job) -> str:
+    """Why a job's launches are not what the models here are about, or "".
+
+    They are of launches in which every load is one that all items of a head do, or one that is an
+    item's own; each of them once.
+    """
+    instance = job.instance
+    if why := _varies(instance):
+        return why
+    for body in nests(instance):
+        grid, inside = chain(body)
+        tiles = {loop.tile for loop in grid if not loop.tile.point}
+        stored = touched(body, Store)
+        for load, outer in _loads(inside, ()):
+            index = set(unstacked(load.index))
+            if 0 < len(tiles & index) < len(tiles):
+                return f"a tile of {load.tensor} is read by some items of a launch"
+            if any(loop.tile not in unstacked(dims(load.index)) for loop in outer):
+                return f"an item reads tiles of {load.tensor} more than once"
+            if load.tensor in stored:
+                return f"an item reads of {load.tensor} what it stored"
+    return ""
 
 
 def footprint_bytes(instance: Instance, dtype: str) -> dict[Direction, int]:
@@ -153,31 +181,13 @@ def _distinct(pieces: NDArray[np.int64], resident: int) -> NDArray[np.int64]:
 
 
 def launched(job: Job) -> tuple[int, int]:
-    """Items of the largest launch, and how many positions the longest tile of a launch has.
-
-    Raises EmitError for a launch that these models don't know: loads are indexed by some of its
-    tiles, so that neither all items read the same nor each its own, or an item reads a tile again.
-    """
+    """Items of the largest launch, and how many positions the longest tile of a launch has."""
     instance = job.instance
-    _fixed_loops(instance)
     items, rows, where = 1, 0, Blocks(instance).where
     for body in nests(instance):
-        grid, inside = chain(body)
+        grid, _ = chain(body)
         items = max(items, math.prod(where.trips(loop) for loop in grid))
-        tiles = {loop.tile for loop in grid if not loop.tile.point}
         rows = max([rows, *(where.step(loop) for loop in grid if not loop.tile.point)])
-        for load, outer in _loads(inside, ()):
-            index = set(unstacked(load.index))
-            why = ""
-            if 0 < len(tiles & index) < len(tiles):
-                why = f"a tile of {load.tensor} is read by some items of a launch"
-            elif any(loop.tile not in unstacked(dims(load.index)) for loop in outer):
-                why = f"an item reads tiles of {load.tensor} more than once"
-            if why:
-                raise EmitError(
-                    f"the models of DRAM reads don't know {instance.program.name}, where {why}: "
-                    "use a schedule like flash2, whose items sweep the same or read their own"
-                )
     return items, rows
 
 
