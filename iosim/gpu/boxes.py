@@ -38,7 +38,7 @@ MOST_MOVES = 2**23
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
+class LaunchMoves:
     """The pieces that a launch moves, sorted by item and by when the item asks for them.
 
     Attributes:
@@ -96,7 +96,7 @@ class Launch:
         return Passes(self.piece[at], self.write[at], self.bytes)
 
 
-def launches(job: Job) -> list[Launch]:
+def launches(job: Job) -> list[LaunchMoves]:
     """The launches of a job, in turn.
 
     Raises EmitError where positions are read from data, and for more than `MOST_MOVES` loads and
@@ -139,7 +139,7 @@ class _Moved:
     item: Ints
 
 
-def _launch(job: Job, body: Body) -> Launch:
+def _launch(job: Job, body: Body) -> LaunchMoves:
     instance = job.instance
     grid, inside = chain(body)
     at = _Open(1, instance.env, {}, (), np.zeros(1, np.int64))
@@ -226,7 +226,7 @@ def _range(instance: Instance, x: Plain, at: _Open) -> tuple[Any, Any]:
             )
 
 
-def _pieces(job: Job, found: list[_Moved], items: int) -> Launch:
+def _pieces(job: Job, found: list[_Moved], items: int) -> LaunchMoves:
     """Boxes cut where they meet, numbered over all tensors, in the items' orders."""
     found = [one for one in found if one.item.size]
     when = _numbered([one.when for one in found], job)
@@ -254,7 +254,7 @@ def _pieces(job: Job, found: list[_Moved], items: int) -> Launch:
     new[1:] |= key[1:] != key[:-1]
     count = np.cumsum(new) - 1
     step = count - np.maximum.accumulate(np.where(fresh, count, 0))
-    return Launch(
+    return LaunchMoves(
         items=items, item=item, step=step, piece=piece[order],
         write=write[order].astype(bool), bytes=np.concatenate(sizes),
     )  # fmt: skip
