@@ -575,3 +575,16 @@ def test_an_instance_of_ones_own(name: str, open_file: Callable[..., Any], tmp_p
     for t in itertools.islice(transfers(instance), 3):
         expected[f"{t.direction} {t.tensor}"] += t.words
     assert counters(page) == expected
+
+
+@pytest.mark.parametrize("vs", ["small_cache", "flash1", "naive"])
+def test_a_projector_shows_two_schedules_without_scrolling(vs: str, open_view: Open) -> None:
+    """Pictures, counters, fast memory and the current line of both."""
+    page = open_view("watch", 1280, 720, hash=f"?algo={vs}&vs=flash2&N=512&d=64&M=1024&at=300000")
+    tiles(page)
+    for part in (".matrix", ".amounts", ".memory .blocks", ".listing li[aria-current]"):
+        for box in page.locator(part).all():
+            found = box.bounding_box()
+            assert found["y"] + found["height"] <= 720, (vs, part, found)
+    assert page.locator(".listing li[aria-current]").count() == 2
+    assert page.evaluate("scrollY") == 0

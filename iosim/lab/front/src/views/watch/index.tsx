@@ -45,6 +45,7 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
   const root = useRef<HTMLDivElement>(null);
   const theme = useTheme(root);
   const tall = useMedia("(min-height: 900px)");
+  const wide = useMedia("(min-width: 1100px)");
   const given = useMemo(() => read(world.data, params), [world, params]);
   const learned = useLearned(world, given);
   const { sides, wrongs, both } = useSides(world, given, learned.count);
@@ -133,8 +134,9 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
   const small = sides.find((x) => x.limit < x.timeline.steps);
   const tile = (k: 0 | 1) => (tiles: Record<string, number> | null) =>
     setParams({ [k ? "vtiles" : "tiles"]: tiles ? tilesText(tiles) : world.data.start.tiles && !k ? "best" : undefined });
+  const compact = both && wide && !tall; // a projector shows both without scrolling
   return (
-    <div class="watch" ref={root}>
+    <div class={compact ? "watch compact" : "watch"} ref={root}>
       {given.wrong.length > 0 && <p class="broken" role="alert">Not understood: {given.wrong.join("; ")}.</p>}
       <Fields
         world={world}
@@ -154,7 +156,7 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
         {sides.map((side, k) => (
           <Stage
             key={k} side={side} moment={moments[k]!} theme={theme} own={given.own[k as 0 | 1] !== null}
-            wrong={wrongs[k] ?? null} onTiles={tile(k as 0 | 1)} both={both} height={tall ? (both ? 200 : 300) : 132}
+            wrong={wrongs[k] ?? null} onTiles={tile(k as 0 | 1)} both={both} height={compact ? 62 : tall ? (both ? 200 : 300) : 132}
           />
         ))}
       </div>

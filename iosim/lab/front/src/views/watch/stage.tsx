@@ -24,7 +24,7 @@ export function Stage({ side, moment, theme, own, wrong, onTiles, height, both }
   return (
     <section class="stage" aria-label={`${side.schedule.name}, step by step`}>
       <div class="heading">
-        <h3>{side.schedule.name}</h3>
+        <h3 title={side.schedule.title}>{side.schedule.name}</h3>
         <span class="title">{side.schedule.title}</span>
         {both && (
           <strong>{say(moment.moved)} of {say(side.timeline.moved)} words</strong>
