@@ -80,21 +80,21 @@ export function Board(props: BoardProps) {
           )),
         )}
         {graph.vertices.map((v) => (
-          <g
-            key={v}
-            class={vertexClass(v, selected, culprits, marks)}
-            transform={`translate(${at2(v).x},${at2(v).y})`}
-            role="button"
-            data-vertex={v}
-            tabIndex={v === (selected || graph.vertices[0]) ? 0 : -1}
-            aria-label={said(inWords(graph, rules, at, v), v, marks)}
-            aria-pressed={v === selected}
-            onPointerDown={() => (before.current = selected)}
-            onFocus={() => onSelect(v)}
-            onClick={() => (before.current === v ? onAgain(v) : onSelect(v))}
-            onKeyDown={(event) => key(event, v)}
-          >
-            <Vertex graph={graph} rules={rules} at={at} v={v} r={box.r} marks={marks} />
+          <g key={v} class={vertexClass(v, selected, culprits, marks)} transform={`translate(${at2(v).x},${at2(v).y})`}>
+            <g
+              role="button"
+              data-vertex={v}
+              tabIndex={v === (selected || graph.vertices[0]) ? 0 : -1}
+              aria-label={said(inWords(graph, rules, at, v), v, marks)}
+              aria-pressed={v === selected}
+              onPointerDown={() => (before.current = selected)}
+              onFocus={() => onSelect(v)}
+              onClick={() => (before.current === v ? onAgain(v) : onSelect(v))}
+              onKeyDown={(event) => key(event, v)}
+            >
+              <Rim graph={graph} rules={rules} at={at} v={v} r={box.r} marks={marks} />
+            </g>
+            <Signs graph={graph} rules={rules} at={at} v={v} r={box.r} marks={marks} />
           </g>
         ))}
       </svg>
@@ -115,34 +115,41 @@ const vertexClass = (v: string, selected: string, culprits: readonly string[], m
     "vertex", v === selected && "selected", culprits.includes(v) && "culprit", marks?.part.has(v) && "in-part",
   ].filter(Boolean).join(" ");
 
-function Vertex({ graph, rules, at, v, r, marks }: { graph: Graph; rules: Rules; at: Position; v: string; r: number; marks: Marks | undefined }) {
+interface VertexProps { graph: Graph; rules: Rules; at: Position; v: string; r: number; marks: Marks | undefined }
+
+// What is pressed: the circle and its name.
+function Rim({ graph, rules, at, v, r, marks }: VertexProps) {
+  const ready = legal(graph, rules, at, v).some((m) => m.kind === "compute" || m.kind === "add");
+  return (
+    <>
+      <circle class="touch" r={Math.max(r + 4, 22)} />
+      {marks?.part.has(v) && <circle class="part" r={r + 6} />}
+      {ready && <circle class="ready" r={r + 3} />}
+      <circle class="rim" r={r} />
+      {graph.outputs.has(v) && <circle class="rim inner" r={r - 3.5} />}
+      <NameInSvg name={v} class="name" y={r + 14} style={{ fontSize: `${Math.max(11, Math.min(14, r * 0.62))}px` }} />
+    </>
+  );
+}
+
+// What is drawn upon it, which its label says in words: letters here are signs, no part of its name.
+function Signs({ graph, rules, at, v, r, marks }: VertexProps) {
   const [red, blue] = [at.red.has(v), at.blue.has(v)];
-  const moves = legal(graph, rules, at, v);
-  const ready = moves.some((m) => m.kind === "compute" || m.kind === "add");
   const inside = at.terms.get(v)?.size ?? 0;
   const operands = graph.preds.get(v)!.length;
   const number = marks?.segmentOf.get(v);
-  const letters = [...new Set(moves.map((m) => KEY[m.kind]))].join(" ");
+  const letters = [...new Set(legal(graph, rules, at, v).map((m) => KEY[m.kind]))].join(" ");
   return (
-    <>
-      {/* What is drawn is said in words by the vertex's label; its name is read as it stands. */}
-      <g aria-hidden="true">
-        <circle class="touch" r={Math.max(r + 4, 22)} />
-        {marks?.part.has(v) && <circle class="part" r={r + 6} />}
-        {ready && <circle class="ready" r={r + 3} />}
-        <circle class="rim" r={r} />
-        {graph.outputs.has(v) && <circle class="rim inner" r={r - 3.5} />}
-        {red && <Red x={blue ? -0.4 * r : 0} size={blue ? 0.5 * r : 0.68 * r} />}
-        {blue && <Blue x={red ? 0.44 * r : 0} size={red ? 0.46 * r : 0.6 * r} />}
-        {!red && !blue && operands > 0 && complete(graph, at, v) && <text class="gone" dy="0.34em">✓</text>}
-        {inside > 0 && inside < operands && <text class="terms" y={-r - 5}>{`${inside} of ${operands}`}</text>}
-        {marks?.dominator.has(v) && <Tag x={-r} y={-r + 2} text="D" />}
-        {marks?.minimum.has(v) && <Tag x={-r} y={r - 4} text="m" />}
-        {number !== undefined && <Tag x={r} y={-r + 2} text={String(number)} round={number} />}
-      </g>
-      <NameInSvg name={v} class="name" y={r + 14} style={{ fontSize: `${Math.max(11, Math.min(14, r * 0.62))}px` }} />
-      <text class="letters" aria-hidden="true" y={r + 28}>{letters}</text>
-    </>
+    <g class="signs" aria-hidden="true">
+      {red && <Red x={blue ? -0.4 * r : 0} size={blue ? 0.5 * r : 0.68 * r} />}
+      {blue && <Blue x={red ? 0.44 * r : 0} size={red ? 0.46 * r : 0.6 * r} />}
+      {!red && !blue && operands > 0 && complete(graph, at, v) && <text class="gone" dy="0.34em">✓</text>}
+      {inside > 0 && inside < operands && <text class="terms" y={-r - 5}>{`${inside} of ${operands}`}</text>}
+      {marks?.dominator.has(v) && <Tag x={-r} y={-r + 2} text="D" />}
+      {marks?.minimum.has(v) && <Tag x={-r} y={r - 4} text="m" />}
+      {number !== undefined && <Tag x={r} y={-r + 2} text={String(number)} round={number} />}
+      <text class="letters" y={r + 28}>{letters}</text>
+    </g>
   );
 }
 
