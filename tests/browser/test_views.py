@@ -41,6 +41,50 @@ def test_every_view_opens(
         assert violations(page) == []
 
 
+# States of views that differ much from their beginning.
+STATES = {
+    "two schedules": ("watch", "?algo=small_cache&vs=flash2&N=512&d=64&M=1024&at=2000000"),
+    "marked blocks": ("watch", "?algo=block_sparse"),
+    "too small": ("watch", "?M=98"),
+    "a window": ("slope", "?N=64&d=8&heads=2&kv_heads=1&mask=causal window&left=9&M=200"),
+    "a drawing": ("pebbles", "?graph=own&edges=a c;b c;c d"),
+    "a graph of one's own": ("pebbles", "?graph=own&edges=a c;b c;c d&M=3"),
+    "fused": ("wall", "?model=gpt2&phase=decode&batch=64&gpu=b200&kernels=best"),
+    "a gate": ("hardware", "?every=64&drift=100"),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_states_have_names_and_contrast(
+    state: str, axe: str, open_view: Callable[..., Any], shot: Callable[..., None]
+) -> None:
+    view, link = STATES[state]
+    for size, scheme in (("projector", "light"), ("phone", "dark")):
+        page = open_view(view, *SIZES[size], scheme, hash=link)
+        page.wait_for_timeout(500)
+        assert fits(page)
+        shot(page, f"{view}-{state.replace(' ', '-')}-{size}-{scheme}")
+        page.evaluate(axe)
+        assert violations(page) == []
+
+
+@pytest.mark.parametrize("view", DATA)
+def test_exercises_have_names_and_contrast(
+    view: str, axe: str, open_view: Callable[..., Any], shot: Callable[..., None]
+) -> None:
+    """On three screens, light and dark, with the first exercise open and a hint shown."""
+    for size, scheme in (("projector", "light"), ("phone", "dark"), ("large", "dark")):
+        page = open_view(view, *SIZES[size], scheme)
+        page.get_by_text("Predict, then reveal").click()
+        page.get_by_role("button", name="Hint").first.click()
+        page.wait_for_timeout(300)
+        assert fits(page)
+        shot(page, f"exercise-{view}-{size}-{scheme}")
+        if size != "large":
+            page.evaluate(axe)
+            assert violations(page) == []
+
+
 def violations(page: Any) -> list[str]:
     """What the checker finds: its rules for names, roles, contrast and keyboards."""
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]

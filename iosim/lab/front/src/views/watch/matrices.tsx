@@ -17,7 +17,7 @@ interface MatricesProps {
 export function Matrices({ side, moment, height, theme }: MatricesProps) {
   const all = useMemo(() => panels(side, height), [side, height]);
   return (
-    <section class="slow" aria-label="Slow memory">
+    <section class="slow" aria-label={`Slow memory of ${side.schedule.name}`}>
       <p class="head">
         <strong>Slow memory</strong>
         <span class="shade"><i class="visited" /> visited before, in the order of the line</span>

@@ -14,7 +14,7 @@ export function FastMemory({ side, moment }: { side: Side; moment: Moment }) {
   const part = (words: number) => `${(100 * words) / whole}%`;
   const blocks = moment.held.map((x) => ({ ...x, of: tensorOfBuffer(side.program, x) }));
   return (
-    <section class="memory" aria-label="Fast memory">
+    <section class="memory" aria-label={`Fast memory of ${side.schedule.name}`}>
       <p class="head">
         <strong>Fast memory</strong>{" "}
         <span class={over ? "wrong" : undefined}>
