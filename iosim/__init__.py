@@ -11,6 +11,8 @@ that needs them is called.
 >>> instance = iosim.bind(flash2.program, problem.sizes, best.tiles)
 >>> iosim.count(instance).total_words
 917504
+>>> sorted(iosim.ALGORITHMS)[:4]
+['block_sparse', 'copy', 'decode', 'flash1']
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import iosim
-from iosim.gpu.emitter.blocks import EmitError
 from iosim.gpu.emitter.kernels import emit
+from iosim.gpu.errors import EmitError
 from iosim.gpu.run.interpreter import interpret
 from iosim.program.ops import OPS
 

@@ -144,7 +144,7 @@ def modules(kernels: bool = False) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", modules())
+@pytest.mark.parametrize("name", modules(kernels=True))
 def test_docstrings_run(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
@@ -153,7 +153,7 @@ def test_docstrings_run(name: str) -> None:
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_documents_run(path: Path) -> None:
     """Every ``>>>`` in a document gives what it says."""
     result = doctest.testfile(
@@ -162,7 +162,7 @@ def test_documents_run(path: Path) -> None:
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_sessions_are_fenced(path: Path) -> None:
     """Outside a fence Markdown reads ``>>>`` as a quotation, and joins the lines."""
     assert not unfenced(path.read_text(encoding="utf-8"))
@@ -175,7 +175,7 @@ def test_a_session_without_a_fence_is_found() -> None:
     assert [x.want for x in parts] == ["2\n"]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
         if not target.startswith("http"):
@@ -280,7 +280,7 @@ def test_the_registries_of_the_page_on_adding_are_where_it_says() -> None:
         assert isinstance(getattr(module, name), dict | tuple), name
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_shell_sessions_in_documents_are_true(path: Path) -> None:
     """A ```console block shows a command after ``$`` and exactly what it prints."""
     for command, want in sessions(path):

@@ -1,6 +1,9 @@
 """Algorithms: one file each, one line each here.
 
 An entry is an import string, so that listing names imports nothing.
+
+>>> "flash2" in ALGORITHMS, len(ALGORITHMS) == len(all_algorithms())
+(True, True)
 """
 
 from __future__ import annotations
@@ -32,7 +35,15 @@ ALGORITHMS: dict[str, str] = {
 
 
 def algorithm(name: str) -> Algorithm:
-    """Return a registered algorithm, or raise InputError with the closest name."""
+    """Return a registered algorithm, or raise InputError with the closest name.
+
+    >>> algorithm("flash2").title
+    'FlashAttention-2: Q and O stay, K and V stream'
+    >>> algorithm("flash3")
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: unknown algorithm 'flash3': did you mean 'flash2'?
+    """
     if name not in ALGORITHMS:
         raise InputError(f"unknown algorithm {name!r}: {closest(name, ALGORITHMS)}")
     found = importlib.import_module(ALGORITHMS[name]).ALGORITHM
@@ -41,7 +52,11 @@ def algorithm(name: str) -> Algorithm:
 
 
 def all_algorithms(problem: str | Form | None = None) -> tuple[Algorithm, ...]:
-    """Return all algorithms, or those for one kind of problem, or for all problems of one form."""
+    """Return all algorithms, or those for one kind of problem, or for all problems of one form.
+
+    >>> [a.name for a in all_algorithms("matmul")]
+    ['matmul']
+    """
     found = (algorithm(name) for name in ALGORITHMS)
     if isinstance(problem, Form):
         return tuple(a for a in found if a.supports(problem))

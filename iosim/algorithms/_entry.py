@@ -52,6 +52,11 @@ class Algorithm(Displayed):
         exponent: of M in the words it moves, where the schedule is meant: −1 for M ≥ d², −1/2 for
             M < d²; 0 where none is claimed.
         regime: where it is meant to be used; sweeps over hardware leave other points out.
+
+    >>> from iosim import algorithm
+    >>> flash2 = algorithm("flash2")
+    >>> flash2.name, flash2.cost, flash2.lacks
+    ('flash2', '4N²d²/M', ())
     """
 
     name: str

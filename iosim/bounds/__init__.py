@@ -13,6 +13,9 @@ A bound says which options of a problem its theorem covers; where it doesn't, it
 >>> words, name = best_lower_bound(Attention(4096, 64, causal=True), 16384)
 >>> round(words), name
 (8390656, 'constant-tight-once')
+
+>>> sorted(BOUNDS)[:3], list(CLASSES)
+(['any-matmul', 'any-matmul-binary', 'attenio'], ['once', 'recompute', 'trees'])
 """
 
 from __future__ import annotations
@@ -107,7 +110,13 @@ BOUNDS: dict[str, Bound] = {
 
 @dataclass(frozen=True)
 class BoundRow:
-    """One bound at one point.  `words` is None, and `reason` says why, where it does not apply."""
+    """One bound at one point.  `words` is None, and `reason` says why, where it does not apply.
+
+    >>> from iosim import Attention
+    >>> row = bounds_for(Attention(4096, 64), 16384)[0]
+    >>> row.name, row.words, row.as_dict()["class"]
+    ('compulsory', 1048576.0, ['once', 'recompute', 'trees'])
+    """
 
     name: str
     kind: str
@@ -129,14 +138,24 @@ class BoundRow:
 
 
 class BestBound(NamedTuple):
-    """The largest exact lower bound that applies, and its name."""
+    """The largest exact lower bound that applies, and its name.
+
+    >>> from iosim import Attention
+    >>> best = best_lower_bound(Attention(4096, 64), 16384)
+    >>> best.name, best.words == bound(best.name).words(Attention(4096, 64), 16384)
+    ('constant-tight-once', True)
+    """
 
     words: float
     name: str
 
 
 def bound(name: str) -> Bound:
-    """Return the bound called `name`, or raise InputError with the nearest name."""
+    """Return the bound called `name`, or raise InputError with the nearest name.
+
+    >>> bound("matmul-tight").validity
+    'all sizes and every M; it says nothing (0) once M^{3/2} ≥ mnk'
+    """
     if name not in BOUNDS:
         raise InputError(f"unknown bound {name!r}: {closest(name, BOUNDS)}")
     return BOUNDS[name]
@@ -155,6 +174,10 @@ def bounds_for(problem: Problem, M: int) -> tuple[BoundRow, ...]:
 
     Rows come in catalogue order; words count loads plus stores.  Raises InputError for an M that
     is no size.
+
+    >>> from iosim import MatMul
+    >>> [(row.name, row.applies) for row in bounds_for(MatMul(64, 64, 64), 100)][:3]
+    [('matmul-compulsory', True), ('matmul-tight', True), ('matmul-cold', True)]
     """
     kind = _kind(problem)
     return tuple(_row(b, problem, M) for b in BOUNDS.values() if b.problem == kind)
@@ -193,6 +216,10 @@ def exact_lower_bounds(
     """The rows that a count may be held against: exact lower bounds that apply to a class.
 
     `klass` is a class or its name.  Raises InputError for an unknown class.
+
+    >>> from iosim import MatMul
+    >>> [(row.name, round(row.words or 0)) for row in exact_lower_bounds(MatMul(64, 64, 64), 100)]
+    [('matmul-compulsory', 12288), ('matmul-tight', 52229), ('matmul-cold', 52329)]
     """
     rows = (_row(b, problem, M) for b in _exact_lower(_kind(problem), klass))
     return tuple(row for row in rows if row.applies)
@@ -204,6 +231,11 @@ def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once")
     Each covers certain algorithms (`bound(name).covers`); those of the default class cover every
     schedule with one accumulator per sum that computes its scores once, as all registered ones
     do.  Raises InputError for an M that is no size, or an unknown class.
+
+    >>> from iosim import Attention
+    >>> best = best_lower_bound(Attention(4096, 64), 1000)
+    >>> best.name, round(best.words)
+    ('constant-tight-once', 118020916)
     """
     check_size("M", M)
     rows = exact_lower_bounds(problem, M, klass)

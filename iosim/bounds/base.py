@@ -33,6 +33,9 @@ class BoundClass:
     Attributes:
         name: what ``--class`` and the tables call it.
         says: what its algorithms may do, in one sentence.
+
+    >>> CLASSES["recompute"].says
+    'one accumulator per score and per output entry; scores may be computed again'
     """
 
     name: str
@@ -55,7 +58,15 @@ CLASSES: dict[str, BoundClass] = {
 
 
 def bound_class(klass: BoundClass | str) -> BoundClass:
-    """The class of that name (a record is returned as it is); InputError for an unknown one."""
+    """The class of that name (a record is returned as it is); InputError for an unknown one.
+
+    >>> bound_class("trees").name
+    'trees'
+    >>> bound_class("tree")
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: unknown class 'tree': did you mean 'trees'?
+    """
     if isinstance(klass, BoundClass):
         return klass
     if klass not in CLASSES:
@@ -67,6 +78,9 @@ def axis_names(kind: str) -> tuple[str, ...]:
     """Names of a problem's sizes, in the order in which people say them: N, d, heads.
 
     Raises InputError for an unknown kind of problem.
+
+    >>> axis_names("attention"), axis_names("matmul")
+    (('N', 'd', 'heads'), ('m', 'n', 'k'))
     """
     if kind not in PROBLEMS:
         raise InputError(f"unknown problem {kind!r}: {closest(kind, PROBLEMS)}")
@@ -127,6 +141,12 @@ class Bound:
     classes
         the classes that a lower bound covers: all of them for one in print, none for an upper
         bound, which is the count of a single algorithm.
+
+    >>> from iosim.bounds import bound
+    >>> from iosim.problem import Attention
+    >>> compulsory = bound("compulsory")
+    >>> compulsory.words(Attention(4096, 64), M=1000), compulsory.expression
+    (1048576.0, 4*N*d*heads)
     """
 
     name: str

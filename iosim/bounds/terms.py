@@ -28,6 +28,9 @@ def sym(name: str, positive: bool = True) -> Any:
 
     Substitute with symbol objects only: in `expr.subs({"N": 8})` the string becomes the function
     `sympy.N`, and symbols made from strings carry no assumptions.
+
+    >>> sym("N") * sym("d")
+    N*d
     """
     import sympy
 

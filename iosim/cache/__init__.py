@@ -2,6 +2,9 @@
 
 Independent of the machine, the formulas and the GPU: a stream is one more fold over a program, and
 a cache one more consumer of a stream.
+
+>>> sorted(POLICIES)
+['clock', 'fifo', 'lru', 'opt', 'plru', 'random', 'sieve']
 """
 
 from iosim.cache import closed, tiles

@@ -24,6 +24,13 @@ beyond a capacity are counted by dividing.
 
 This holds where every loop has fixed bounds, and neither masks nor positions that are read decide
 what is touched; `reuse` says what stands against it elsewhere.
+
+>>> import iosim
+>>> flash2 = iosim.algorithm("flash2").program
+>>> sizes = {"N": 64, "d": 8, "heads": 1}
+>>> rules = reuse(iosim.bind(flash2, sizes, {"B_r": 16, "B_c": 8}))
+>>> loads(rules, capacity=512)
+8192
 """
 
 from __future__ import annotations

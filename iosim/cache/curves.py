@@ -42,6 +42,11 @@ class Curve:
         loads: words read from behind.
         write_backs: words written when their line was dropped; None where the pass can't tell.
         flush: words that were written and still held at the end; None likewise.
+
+    >>> from iosim.cache import curve, of_arrays
+    >>> found = curve(of_arrays([0, 1, 0, 1, 2]))
+    >>> found.capacities.tolist(), found.loads.tolist()
+    ([1, 2], [5, 3])
     """
 
     policy: str

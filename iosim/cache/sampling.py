@@ -42,6 +42,11 @@ class SampledCurve:
         capacities: words.
         loads: words read from behind, estimated.
         error: the standard error of each estimate, in words.
+
+    >>> from iosim.cache import of_arrays, sampled
+    >>> found = sampled(of_arrays([*range(50), *range(50)]), [10, 50], rate=1.0)
+    >>> found.capacities.tolist(), found.loads.tolist()
+    ([10, 50], [100.0, 50.0])
     """
 
     line_words: int

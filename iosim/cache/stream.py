@@ -28,6 +28,11 @@ class Accesses(NamedTuple):
     Attributes:
         address: int64, which unit; at least 0 and less than the stream's `addresses`.
         write: bool, whether it is written; otherwise it is read.
+
+    >>> from iosim.cache import of_arrays
+    >>> chunk = next(of_arrays([5, 6, 5], [False, True, False]).chunks())
+    >>> chunk.address.tolist(), chunk.write.tolist()
+    ([5, 6, 5], [False, True, False])
     """
 
     address: NDArray[np.int64]
@@ -44,6 +49,13 @@ class Region:
         words: how many words it covers.
         scratch: whether it is a local array of the program, and no tensor.
         unit_words: how many words one address stands for.
+
+    >>> import iosim
+    >>> from iosim.cache import touches
+    >>> flash2 = iosim.algorithm("flash2").program
+    >>> instance = iosim.bind(flash2, {"N": 8, "d": 2, "heads": 1}, {"B_r": 4, "B_c": 2})
+    >>> touches(instance).regions[0]
+    Region(name='Q', start=0, words=16, scratch=False, unit_words=1)
     """
 
     name: str
@@ -115,6 +127,10 @@ def of_arrays(
         chunk: accesses in one chunk.
 
     Raises InputError for numbers that are no addresses, and marks of another length.
+
+    >>> stream = of_arrays([5, 6, 5], [False, True, False])
+    >>> stream.length, stream.addresses
+    (3, 7)
     """
     at = np.asarray(address)
     if at.ndim != 1 or (at.size and at.dtype.kind not in "iu"):

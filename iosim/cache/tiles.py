@@ -19,6 +19,13 @@ there are none for those after it.  So it then holds min(n, r + free + held of t
 A tile whose next pass writes it is dead until then, and its words are free.
 
 OPT without bypass has no such form here: the last word to miss is always in, and prefixes break.
+
+>>> import iosim
+>>> flash2 = iosim.algorithm("flash2").program
+>>> sizes = {"N": 64, "d": 8, "heads": 1}
+>>> found = passes(iosim.bind(flash2, sizes, {"B_r": 16, "B_c": 8}))
+>>> lru(found).loads_at(512), opt(found, 512)
+(8192, 4256)
 """
 
 from __future__ import annotations

@@ -41,6 +41,12 @@ def count(instance: Instance) -> Counts:
     """Words moved, exact, in time independent of the sizes.
 
     Raises ProgramError where the program has no closed form.
+
+    >>> from iosim import algorithm, bind
+    >>> sizes, tiles = {"N": 1024, "d": 64, "heads": 1}, {"B_r": 171, "B_c": 9}
+    >>> counts = count(bind(algorithm("flash2").program, sizes, tiles))
+    >>> counts.total_words, counts["load", "K"]
+    (917504, 393216)
     """
     if not isinstance(instance, Instance):
         raise InputError(f"count takes an instance, got {type(instance).__name__}: bind() it first")
@@ -50,7 +56,13 @@ def count(instance: Instance) -> Counts:
 
 
 def peak(instance: Instance) -> int:
-    """The largest number of words resident at once, exact."""
+    """The largest number of words resident at once, exact.
+
+    >>> from iosim import algorithm, bind
+    >>> sizes, tiles = {"N": 1024, "d": 64, "heads": 1}, {"B_r": 171, "B_c": 9}
+    >>> peak(bind(algorithm("flash2").program, sizes, tiles))
+    24345
+    """
     if not isinstance(instance, Instance):
         raise InputError(f"peak takes an instance, got {type(instance).__name__}: bind() it first")
     return int(highest(close(instance.program).peak, OnInts(instance.env)))
@@ -136,6 +148,11 @@ def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArr
     Raises:
         InputError: a column is missing, below its least value, or the words of a point exceed
             2**62.
+
+    >>> from iosim import algorithm
+    >>> columns = {"N": [512, 1024], "d": 64, "heads": 1, "B_r": 171, "B_c": 9}
+    >>> count_many(algorithm("flash2").program, columns)["load", "K"].tolist()
+    [98304, 393216]
     """
     clean, shape = _columns(program, columns)
     counts = close(program).counts
@@ -151,7 +168,13 @@ def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArr
 
 
 def peak_many(program: Program, columns: Mapping[str, Any]) -> IntArray:
-    """The exact peaks of many instances at once; arguments and errors as for `count_many`."""
+    """The exact peaks of many instances at once; arguments and errors as for `count_many`.
+
+    >>> from iosim import algorithm
+    >>> columns = {"N": [512, 1024], "d": 64, "heads": 1, "B_r": [100, 171], "B_c": 9}
+    >>> peak_many(algorithm("flash2").program, columns).tolist()
+    [14476, 24345]
+    """
     clean, shape = _columns(program, columns)
     levels = close(program).peak
 

@@ -24,6 +24,14 @@ def show(program: Program, instance: Instance | None = None) -> str:
     Beside every load and store stands what one execution moves (``|i|`` is the extent of tile i),
     then what all its executions move together.  Under a listing stands what its signs mean where
     they are not those of every schedule.  Raises InputError for what is no program.
+
+    >>> from iosim import algorithm
+    >>> print(show(algorithm("copy").program), end="")
+    copy(n; B)
+      grid i in n by B:
+        load  x ← X[i]  # |i| words, in all n
+        store Y[i] ← x  # |i| words, in all n
+        free  x
     """
     if not isinstance(program, Program):
         raise InputError(

@@ -21,6 +21,15 @@ class FusedKernel:
     Attributes:
         names: of the operators, in the graph's order.
         crossing: the words that cross the boundary, by tensor.
+
+    >>> from iosim.fusion import kernel
+    >>> from iosim.layers.graph import Graph
+    >>> from iosim.operators import operand, operator
+    >>> x, y, z = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XYZ")
+    >>> graph = Graph("two", (operator("a", "gelu", [x], [y]), operator("b", "gelu", [y], [z])))
+    >>> one = kernel(graph, ["a", "b"], M=100)
+    >>> one.names, one.words
+    (('a', 'b'), 24)
     """
 
     names: tuple[str, ...]

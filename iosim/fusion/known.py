@@ -50,6 +50,10 @@ class Fusion:
         says: what it is.
         of: the partition, from a graph, M, whether tiles between contractions may stay, and the
             words of a second boundary.
+
+    >>> from iosim.fusion import FUSIONS
+    >>> FUSIONS["none"].says
+    'each operator is a kernel'
     """
 
     name: str
@@ -89,7 +93,17 @@ def fused(
 
 
 class Absent(InputError):
-    """A fusion of another graph than the one that is given."""
+    """A fusion of another graph than the one that is given.
+
+    >>> from iosim.fusion import fused
+    >>> from iosim.layers.graph import Graph
+    >>> from iosim.operators import operand, operator
+    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
+    >>> fused(Graph("one", (operator("a", "gelu", [x], [y]),)), "paper", M=100)
+    Traceback (most recent call last):
+        ...
+    iosim.fusion.known.Absent: paper has kernels of BERT's layer: one has no 'attention norm'
+    """
 
 
 def _none(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:

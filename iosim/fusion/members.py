@@ -23,7 +23,20 @@ Axes = frozenset[Axis]
 
 
 class Illegal(InputError):
-    """Operators that are no kernel; the message says why."""
+    """Operators that are no kernel; the message says why.
+
+    >>> from iosim.fusion import kernel
+    >>> from iosim.layers.graph import Graph
+    >>> from iosim.operators import operand, operator
+    >>> sizes = {"t": 3, "u": 4, "v": 2}
+    >>> axes = {"X": "t u", "W": "u v", "Y": "t v", "Z": "v u", "R": "t u"}
+    >>> x, w, y, z, r = (operand(name, text, sizes) for name, text in axes.items())
+    >>> a, b = operator("a", "contraction", [x, w], [y]), operator("b", "contraction", [y, z], [r])
+    >>> kernel(Graph("two", (a, b)), ["a", "b"], M=5)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    iosim.fusion.members.Illegal: a + b: a is before another contraction: ...
+    """
 
 
 @dataclass(frozen=True)

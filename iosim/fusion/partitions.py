@@ -21,6 +21,15 @@ class Partition:
         how: the fusion's name, or its file.
         M: words of fast memory.
         groups: the kernels, in an order in which they can run.
+
+    >>> from iosim.fusion import fused
+    >>> from iosim.layers.graph import Graph
+    >>> from iosim.operators import operand, operator
+    >>> x, y, z = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XYZ")
+    >>> graph = Graph("two", (operator("a", "gelu", [x], [y]), operator("b", "gelu", [y], [z])))
+    >>> best = fused(graph, "best", M=100)
+    >>> best.words, [g.names for g in best.groups]
+    (24, [('a', 'b')])
     """
 
     graph: str

@@ -17,15 +17,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from iosim.gpu.emitter.blocks import EmitError
     from iosim.gpu.emitter.kernels import Emitted, InStep, Kernel, emit
-    from iosim.gpu.errors import GpuError
+    from iosim.gpu.errors import EmitError, GpuError
     from iosim.gpu.run.interpreter import interpret
 
 __all__ = ["EmitError", "Emitted", "GpuError", "InStep", "Kernel", "emit", "interpret"]
 
 _HOME = {
-    "EmitError": "iosim.gpu.emitter.blocks",
+    "EmitError": "iosim.gpu.errors",
     "Emitted": "iosim.gpu.emitter.kernels",
     "GpuError": "iosim.gpu.errors",
     "InStep": "iosim.gpu.emitter.kernels",

@@ -7,6 +7,9 @@ programs are kept in step they wait for each other at gates, as in the kernels t
 `iosim.gpu.emitter.kernels.InStep` makes.  The reads are then those of `l2.read_bytes`.
 
 All times are whole numbers, so that any other program can draw the same ones.
+
+>>> PACE, MOST_DRIFT
+(1000, 1000)
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ KiB and MiB are binary, GB and TFLOP/s decimal.  Each number has its own source.
 >>> h100 = machine("h100")
 >>> h100.sm_words("fp16"), round(h100.ridge_for("fp16"))
 (116736, 295)
+
+>>> sorted(MACHINES)[:3], NO_SOURCE
+(['a100', 'a100-80gb', 'b200'], 'no source')
 """
 
 from __future__ import annotations

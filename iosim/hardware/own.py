@@ -24,6 +24,15 @@ def described(path: str | Path) -> Hardware:
 
     Raises InputError where the file can't be read, lacks a number, or has an unknown key or a value
     that can't be.
+
+    >>> import tempfile
+    >>> words = "cores = 4", "sram_bytes = 512", "cache_bytes = 1024", "capacity_bytes = 1e9"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "small.toml")
+    ...     rest = ("dram_bytes_per_s = 1e9", "[peaks]", "fp32 = 1e9")
+    ...     _ = path.write_text(chr(10).join(words + rest))
+    ...     described(path).cores
+    4
     """
     told, where = read_toml(path), Path(path).name
     try:

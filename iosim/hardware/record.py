@@ -71,6 +71,11 @@ class Hardware:
 
     Raises InputError for a number that is none, is not positive, or is no whole number of bytes,
     for a dtype that doesn't exist, and for a source of what has no number.
+
+    >>> from iosim.hardware import machine
+    >>> h100 = machine("h100")
+    >>> h100.title, h100.cores, h100.dram_bytes_per_s
+    ('H100 SXM5 80 GB', 132, 3350000000000)
     """
 
     name: str

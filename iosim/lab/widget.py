@@ -34,10 +34,13 @@ def watch(instance: Instance, M: int | None = None) -> Any:
     Raises:
         InputError: it is no instance, or anywidget is not installed.
 
-    Example::
-
-        flash2 = iosim.algorithm("flash2").program
-        iosim.watch(iosim.bind(flash2, iosim.Attention(256, 32).sizes, {"B_r": 64, "B_c": 16}))
+    >>> from iosim import Attention, algorithm, bind
+    >>> flash2, sizes = algorithm("flash2").program, Attention(256, 32).sizes
+    >>> watch(bind(flash2, sizes, {"B_r": 64, "B_c": 16}))  # doctest: +SKIP
+    >>> watch("flash2")
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: watch takes an instance, got str: pass what iosim.bind returns
     """
     if not isinstance(instance, Instance):
         raise InputError(

@@ -35,6 +35,14 @@ class Written:
         graph: the graph.
         groups: names of operators by the name of the kernel that they are; those in no group are
             kernels of their own.
+
+    >>> from iosim.layers.graph import Graph
+    >>> from iosim.operators import operand, operator
+    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
+    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> written = parsed(to_json(graph))
+    >>> written.graph == graph, written.groups
+    (True, {})
     """
 
     graph: Graph
@@ -48,7 +56,18 @@ class Written:
 
 
 def read(path: str | Path) -> Graph:
-    """The graph of a file; see `load`."""
+    """The graph of a file; see `load`.
+
+    >>> import tempfile
+    >>> from iosim.layers.graph import Graph
+    >>> from iosim.operators import operand, operator
+    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
+    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "one.json").write_text(to_json(graph))
+    ...     read(f"{folder}/one.json") == graph
+    True
+    """
     return load(path).graph
 
 
@@ -56,6 +75,16 @@ def load(path: str | Path) -> Written:
     """The graph of a file, and its groups.
 
     Raises InputError, with the file's name and what to mend, where it can't be read or is no graph.
+
+    >>> import tempfile
+    >>> from iosim.layers.graph import Graph
+    >>> from iosim.operators import operand, operator
+    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
+    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "one.json").write_text(to_json(graph))
+    ...     load(f"{folder}/one.json").graph == graph
+    True
     """
     where = Path(path)
     try:
@@ -88,6 +117,13 @@ def parsed(text: str, name: str = "graph", language: str | None = None) -> Writt
         language: ``TOML`` or ``JSON``; by default JSON for what begins with a brace.
 
     Raises InputError where the text is no graph.
+
+    >>> from iosim.layers.graph import Graph
+    >>> from iosim.operators import operand, operator
+    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
+    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> parsed(to_json(graph)).graph == graph
+    True
     """
     language = language or ("JSON" if text.lstrip().startswith("{") else "TOML")
     try:

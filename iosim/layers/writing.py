@@ -41,7 +41,16 @@ Groups = Mapping[str, tuple[str, ...]]
 
 
 def to_json(graph: Graph, groups: Groups | None = None) -> str:
-    """A graph as JSON that `parsed` gives back, with a line for each tensor and operator."""
+    """A graph as JSON that `parsed` gives back, with a line for each tensor and operator.
+
+    >>> from iosim.layers.files import parsed
+    >>> from iosim.layers.graph import Graph
+    >>> from iosim.operators import operand, operator
+    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
+    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> parsed(to_json(graph)).graph == graph
+    True
+    """
     sizes: dict[str, int] = {}
     for op in graph.operators:
         for t in (*op.reads, *op.writes):

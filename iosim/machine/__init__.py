@@ -36,7 +36,11 @@ LANES = 2**18
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A fast memory of M words in front of an unlimited HBM; only transfers cost anything."""
+    """A fast memory of M words in front of an unlimited HBM; only transfers cost anything.
+
+    >>> Machine(24_576).M
+    24576
+    """
 
     M: int
 
@@ -52,6 +56,13 @@ class Run(Tabled):
         counts: words moved, by direction and tensor.
         peak_words: the largest number of words resident at once.
         outputs: every tensor that is not an input, float64, as it stands in HBM at the end.
+
+    >>> import iosim
+    >>> problem = iosim.Copy(n=6)
+    >>> instance = iosim.bind(iosim.algorithm("copy").program, problem.sizes, {"B": 4})
+    >>> run = simulate(instance, Machine(4), problem.random())
+    >>> run.counts.total_words, run.peak_words, run.outputs["Y"].shape
+    (12, 4, (6,))
     """
 
     counts: Counts
@@ -91,6 +102,17 @@ def simulate(
         ResidencyError: a buffer is used that was freed, or never loaded.
         LeakError: a buffer is still resident where its scope ends.
         ProgramError: a grid loop's iterations are not independent.
+
+    >>> import iosim
+    >>> problem = iosim.Attention(N=16, d=4)
+    >>> flash2 = iosim.algorithm("flash2").program
+    >>> instance = iosim.bind(flash2, problem.sizes, {"B_r": 4, "B_c": 4})
+    >>> hbm = problem.random()
+    >>> run = simulate(instance, Machine(100), hbm)
+    >>> run.counts.total_words, run.peak_words
+    (640, 72)
+    >>> iosim.max_error(run.outputs, problem.reference(hbm)) < 1e-12
+    True
     """
     if not isinstance(instance, Instance):
         raise InputError(

@@ -36,6 +36,10 @@ class Operand:
         axes: the name and the size of each axis, the slowest first.
         role: what it is for: one of `ROLES`.
         dtype: of a word, where it isn't the graph's own.
+
+    >>> x = Operand("X", (("t", 6), ("i", 2)))
+    >>> x.names, x.shape, x.words
+    (('t', 'i'), (6, 2), 12)
     """
 
     name: str
@@ -122,6 +126,11 @@ class Kind:
         apart: whether a word of an output depends on one word of each input only, although it works
             along axes: a mask knows positions, and needs no whole row.
         settings: the names of its settings, with their defaults; a default of None must be given.
+
+    >>> from iosim.operators import OPERATORS
+    >>> gelu = OPERATORS["gelu"]
+    >>> gelu.says, gelu.klass, gelu.reads, gelu.writes
+    ('x Φ(x), with the error function', 'elementwise', 1, 1)
     """
 
     name: str
@@ -153,6 +162,12 @@ class Operator:
         reads, writes: its tensors, in the order of its kind.
         over: the axes that it works along: those that a normalisation reduces.
         settings: values of its kind's settings, by name, sorted.
+
+    >>> from iosim.operators import operand, operator
+    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
+    >>> one = operator("a", "gelu", [x], [y])
+    >>> one.kind.name, one.flop, one.words_in, one.words_out
+    ('gelu', 60, 12, 12)
     """
 
     name: str
@@ -239,6 +254,12 @@ class Grads:
         of: the gradient of a tensor that an operator writes; None where nothing depends on it.
         to: a new tensor for a part of the gradient of one that it reads.
         wanted: whether the gradient of a tensor is asked for.
+
+    >>> from iosim.operators import operand
+    >>> x = operand("X", "t", {"t": 3})
+    >>> grads = Grads(of=lambda y: None, to=lambda y: y.called(f"d{y.name}"), wanted=lambda y: True)
+    >>> grads.to(x).name
+    'dX'
     """
 
     of: Callable[[Operand], Operand | None]

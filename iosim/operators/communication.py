@@ -14,6 +14,11 @@ def link_words(op: Operator) -> int:
 
     2 (p − 1)/p of the tensor, rounded up: a reduce-scatter and an all-gather (Patarasuk and Yuan,
     "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69, 2009).
+
+    >>> from iosim.operators import operand, operator
+    >>> x, y = (operand(name, "t", {"t": 800}) for name in "XY")
+    >>> link_words(operator("sum", "all_reduce", [x], [y], devices=8))
+    1400
     """
     devices = int(op.setting("devices"))
     return -(-2 * (devices - 1) * op.reads[0].words // devices)

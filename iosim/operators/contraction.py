@@ -17,7 +17,11 @@ from iosim.problem import MatMul
 
 @dataclass(frozen=True)
 class Product:
-    """A contraction as `batch` products of an m × k by a k × n matrix."""
+    """A contraction as `batch` products of an m × k by a k × n matrix.
+
+    >>> Product(batch=1, m=2, n=3, k=4)
+    Product(batch=1, m=2, n=3, k=4)
+    """
 
     batch: int
     m: int

@@ -22,6 +22,10 @@ class Dag(Displayed):
     order: the game with partial computations may take their terms one at a time.  Vertices are
     put in topological order, ties in the given order.  Raises InputError for a cyclic graph, an
     unknown vertex or an empty graph.
+
+    >>> dag = Dag("sum", {"a": (), "b": (), "c": ("a", "b")}, outputs=("c",))
+    >>> dag.inputs, dag.preds["c"]
+    (('a', 'b'), ('a', 'b'))
     """
 
     name: str
@@ -140,7 +144,11 @@ def from_edges(
     outputs: Iterable[Any] = (),
     sums: Iterable[Any] = (),
 ) -> Dag:
-    """A graph from edges (operand, result); vertices become strings."""
+    """A graph from edges (operand, result); vertices become strings.
+
+    >>> from_edges("sum", [("a", "c"), ("b", "c")]).preds
+    {'a': (), 'b': (), 'c': ('a', 'b')}
+    """
     preds: dict[str, list[str]] = {str(v): [] for v in vertices}
     for a, b in edges:
         preds.setdefault(str(a), [])
@@ -157,6 +165,10 @@ def from_networkx(graph: Any, name: str = "") -> Dag:
     """A graph from any networkx DiGraph.
 
     Vertex attributes: ``output=True`` marks outputs (default: the sinks), ``sum=True`` marks sums.
+
+    >>> import networkx as nx
+    >>> from_networkx(nx.DiGraph([("a", "c"), ("b", "c")])).preds["c"]
+    ('a', 'b')
     """
     return from_edges(
         name or str(graph.name) or "graph",
@@ -171,6 +183,13 @@ def from_file(path: Path) -> Dag:
     """A graph from a file: networkx node-link JSON, or one edge ``a b`` per line, # for comments.
 
     Raises InputError where the file can't be read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "twice.txt").write_text("a b")
+    ...     dag = from_file(Path(folder, "twice.txt"))
+    >>> dag.preds
+    {'a': (), 'b': ('a',)}
     """
     try:
         text = path.read_text(encoding="utf-8")

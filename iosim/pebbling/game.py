@@ -26,11 +26,26 @@ from iosim.pebbling.dag import Dag
 
 
 class IllegalMove(ProgramError):
-    """A move that the rules forbid."""
+    """A move that the rules forbid.
+
+    >>> from iosim.pebbling import chain
+    >>> first, second = chain(2).preds
+    >>> Game(chain(2), M=2).play(Move("load", second))
+    Traceback (most recent call last):
+        ...
+    iosim.pebbling.game.IllegalMove: load v1: it has no blue pebble: store it first
+    """
 
 
 class Unfinished(ProgramError):
-    """The game ends and an output has no blue pebble."""
+    """The game ends and an output has no blue pebble.
+
+    >>> from iosim.pebbling import chain
+    >>> Game(chain(2), M=2).finish()
+    Traceback (most recent call last):
+        ...
+    iosim.pebbling.game.Unfinished: output v1 has no blue pebble at the end: store it
+    """
 
 
 KINDS = ("load", "store", "compute", "add", "delete")
@@ -38,7 +53,11 @@ KINDS = ("load", "store", "compute", "add", "delete")
 
 @dataclass(frozen=True)
 class Move:
-    """One move; `term` is what "add" adds."""
+    """One move; `term` is what "add" adds.
+
+    >>> Move("load", "a")
+    Move(kind='load', vertex='a', term=None)
+    """
 
     kind: str
     vertex: str
@@ -54,6 +73,16 @@ class Game:
 
     `play` raises IllegalMove, ResidencyError (an operand is not red) or CapacityError (more than M
     red pebbles); `finish` raises Unfinished.
+
+    >>> from iosim.pebbling import chain
+    >>> game = Game(chain(2), M=2)
+    >>> vertices = list(chain(2).preds)
+    >>> game.play(Move("load", vertices[0]))
+    >>> game.play(Move("compute", vertices[1]))
+    >>> game.play(Move("store", vertices[1]))
+    >>> game.finish()
+    >>> game.loads, game.stores
+    (1, 1)
     """
 
     def __init__(self, dag: Dag, M: int, recompute: bool = False, partial: bool = False):
@@ -167,7 +196,14 @@ class Game:
 def replay(
     dag: Dag, M: int, moves: Iterable[Move], recompute: bool = False, partial: bool = False
 ) -> Game:
-    """Play a schedule to its end, checking each move; the game holds the counts."""
+    """Play a schedule to its end, checking each move; the game holds the counts.
+
+    >>> from iosim.pebbling import optimum, pyramid
+    >>> best = optimum(pyramid(2), M=4)
+    >>> game = replay(best.dag, 4, best.schedule)
+    >>> game.loads + game.stores == best.cost
+    True
+    """
     game = Game(dag, M, recompute, partial)
     for move in moves:
         game.play(move)

@@ -61,7 +61,11 @@ class _Maker:
 
 
 def matmul(m: int, n: int, k: int, sums: str = "chain") -> Dag:
-    """C = AB, A (m, k), B (k, n): mnk products, and mn sums of k terms each."""
+    """C = AB, A (m, k), B (k, n): mnk products, and mn sums of k terms each.
+
+    >>> len(matmul(2, 2, 2).preds)
+    20
+    """
     for name, size in (("m", m), ("n", n), ("k", k)):
         check_size(name, size)
     b = _Maker(sums)
@@ -175,7 +179,11 @@ def _least(problem: Attention) -> tuple[int, ...]:
 
 
 def chain(n: int) -> Dag:
-    """A path of n vertices; its first is the input.  Optimum 2, for every M ≥ 2."""
+    """A path of n vertices; its first is the input.  Optimum 2, for every M ≥ 2.
+
+    >>> list(chain(3).preds.values())
+    [(), ('v0',), ('v1',)]
+    """
     check_size("n", n)
     return Dag(f"chain n={n}", {f"v{i}": (f"v{i - 1}",) if i else () for i in range(n)})
 
@@ -185,6 +193,9 @@ def tree(depth: int, arity: int = 2) -> Dag:
 
     Every M ≥ (arity − 1)·depth + 2 moves the inputs once and stores the root (M = depth + 2 for a
     binary tree: its pebbling number).
+
+    >>> len(tree(3).preds), len(tree(3).inputs)
+    (15, 8)
     """
     check_size("depth", depth, 0)
     check_size("arity", arity)
@@ -199,6 +210,9 @@ def grid(rows: int, columns: int) -> Dag:
     """The diamond: vertex (i, j) needs (i−1, j) and (i, j−1); (0, 0) is the input.
 
     One input and one output: 2 I/Os once M > min(rows, columns).
+
+    >>> len(grid(2, 3).preds)
+    6
     """
     check_size("rows", rows)
     check_size("columns", columns)
@@ -216,6 +230,9 @@ def pyramid(height: int) -> Dag:
 
     Cook, *An observation on time–storage trade off*, 1974: height + 2 pebbles are needed to reach
     its one output without storing a value; with so many the inputs are loaded once.
+
+    >>> len(pyramid(3).preds), len(pyramid(3).inputs)
+    (10, 4)
     """
     check_size("height", height, 0)
     return Dag(
@@ -230,6 +247,9 @@ def butterfly(k: int) -> Dag:
 
     Hong & Kung, STOC 1981: Θ(n log n / log M) I/Os; with M ≥ n + 2, n loads and n stores are
     enough.
+
+    >>> len(butterfly(2).preds)
+    12
     """
     check_size("k", k, 0)
     n = 2**k

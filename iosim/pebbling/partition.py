@@ -34,6 +34,12 @@ class Segment:
         dominator: those that are red at its start or are loaded in it.
         last: those that are red at its end or are stored in it.
         minimum: the vertices of the part that no vertex of the part uses.
+
+    >>> from iosim.pebbling import optimum, pyramid
+    >>> best = optimum(pyramid(2), M=4)
+    >>> first = segments(best.dag, best.schedule, s=2)[0]
+    >>> first.loads + first.stores, len(first.dominator) <= 4 + 2
+    (2, True)
     """
 
     moves: int
@@ -50,6 +56,11 @@ def segments(dag: Dag, moves: Iterable[Move], s: int) -> list[Segment]:
 
     A cut is made before the transfer that would be one too many.  The moves are those of a legal
     game of whole vertices.  Raises InputError for a move "add", and where s is no size.
+
+    >>> from iosim.pebbling import optimum, pyramid
+    >>> best = optimum(pyramid(2), M=4)
+    >>> [x.loads + x.stores for x in segments(best.dag, best.schedule, s=2)]
+    [2, 2]
     """
     check_size("s", s)
     cuts: list[list[Move]] = [[]]
@@ -99,6 +110,10 @@ def fewest_parts(dag: Dag, S: int) -> int:
     Prefixes are searched: sets of vertices with all their operands.  A larger prefix is never
     worse, since what it has taken from the next part makes neither its dominator nor its minimum
     larger; so of those that k parts reach only the largest are kept.
+
+    >>> from iosim.pebbling import chain
+    >>> fewest_parts(chain(5), S=1)
+    1
     """
     check_size("S", S)
     graph = _Graph(dag)

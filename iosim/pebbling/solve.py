@@ -36,6 +36,11 @@ class Optimum(Tabled):
 
     `stopped` says why the search ended before the two met; it is empty where they did.  `cost` is
     None, and the schedule empty, only where the search was interrupted at its very start.
+
+    >>> from iosim.pebbling import pyramid
+    >>> best = optimum(pyramid(2), M=4)
+    >>> best.cost, best.loads, best.stores, best.optimal
+    (4, 3, 1, True)
     """
 
     dag: Dag
@@ -86,7 +91,14 @@ class Optimum(Tabled):
 
 @dataclass(frozen=True)
 class Known:
-    """What a running search knows: handed to `progress`."""
+    """What a running search knows: handed to `progress`.
+
+    >>> from iosim.pebbling import pyramid
+    >>> told = []
+    >>> best = optimum(pyramid(2), M=3, progress=told.append)
+    >>> all(isinstance(x, Known) and x.lower_bound <= best.cost for x in told)
+    True
+    """
 
     lower_bound: int
     cost: int | None
@@ -108,6 +120,11 @@ def optimum(
     interrupted; then the result is an interval.  Every schedule was replayed on `Game`.  Raises
     InputError where M allows no pebbling, where both variants are asked for, and for graphs beyond
     64 vertices.
+
+    >>> from iosim.pebbling import matmul
+    >>> best = optimum(matmul(2, 2, 1), M=4)
+    >>> best.cost, best.lower_bound
+    (8, 8)
     """
     check_size("M", M)
     if not seconds > 0:

@@ -2,6 +2,13 @@
 
 A problem knows nothing of schedules.  Its sizes bind the axes of any program written for it.  One
 file each, one line each in `PROBLEMS`.
+
+>>> LARGEST_SIZE == 2**40, LIMITS, "sinks" in LIMITS_SAY, WORD_BYTES["fp16"]
+(True, ('left', 'right'), True, 2)
+>>> sorted(PROBLEMS), "gpt2" in MODELS, WHOLE.most(3, 4)
+(['attention', 'block-sparse', 'copy', 'matmul', 'paged'], True, 4)
+>>> Array.__origin__.__name__
+'ndarray'
 """
 
 from __future__ import annotations
@@ -164,7 +171,11 @@ def model(name: str) -> Attention:
 
 
 def word_bytes(dtype: str, wide: bool = False) -> int:
-    """Bytes of one word of `dtype`; statistics (`wide`) never have fewer than 4."""
+    """Bytes of one word of `dtype`; statistics (`wide`) never have fewer than 4.
+
+    >>> word_bytes("fp16"), word_bytes("fp16", wide=True)
+    (2, 4)
+    """
     known = WORD_BYTES | OTHER_BYTES
     if dtype not in known:
         raise InputError(f"unknown dtype {dtype!r}: {closest(dtype, known)}")
@@ -175,6 +186,10 @@ def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
     """The largest ``|got − want| / max(1, max|want|)`` over all outputs.
 
     NaN counts as infinite, and so does a wrong shape.
+
+    >>> import numpy as np
+    >>> max_error({"Y": np.array([1.0, 2.5])}, {"Y": np.array([1.0, 2.0])})
+    0.25
     """
     worst = 0.0
     for name, ref in want.items():

@@ -31,7 +31,15 @@ LARGEST_SIZE = 2**40
 
 
 def check_size(name: str, value: object, least: int = 1) -> int:
-    """Return `value` as an int, or raise InputError unless it is an integer in [least, 2**40]."""
+    """Return `value` as an int, or raise InputError unless it is an integer in [least, 2**40].
+
+    >>> check_size("N", 1024)
+    1024
+    >>> check_size("N", -1)
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: N = -1 is outside 1..1099511627776 (2**40): choose a size inside
+    """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise InputError(f"{name} must be a whole number, got {value!r}: give an integer")
     if not least <= int(value) <= LARGEST_SIZE:
@@ -42,7 +50,15 @@ def check_size(name: str, value: object, least: int = 1) -> int:
 
 
 def as_array(name: str, value: object) -> NDArray[Any]:
-    """Return `value` as an array, or raise InputError where its rows have unequal lengths."""
+    """Return `value` as an array, or raise InputError where its rows have unequal lengths.
+
+    >>> as_array("X", [[1, 2], [3, 4]]).shape
+    (2, 2)
+    >>> as_array("X", [[1, 2], [3]])
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: X has rows of unequal lengths: give a whole array
+    """
     try:
         return np.asarray(value)
     except ValueError:
@@ -50,7 +66,11 @@ def as_array(name: str, value: object) -> NDArray[Any]:
 
 
 def joined_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape whose first two axes are one."""
+    """A shape whose first two axes are one.
+
+    >>> joined_shape((2, 3, 4, 5))
+    (6, 4, 5)
+    """
     return (shape[0] * shape[1], *shape[2:])
 
 
@@ -58,6 +78,10 @@ def in_shape(name: str, array: Any, shape: tuple[int, ...]) -> Array:
     """A copy in float64, of a tensor's shape; the first two of four axes may be given as one.
 
     Raises InputError for another shape, and for what would lose a part or holds no numbers.
+
+    >>> in_shape("X", [[1, 2], [3, 4]], (2, 2))
+    array([[1., 2.],
+           [3., 4.]])
     """
     given = as_array(name, array)
     if given.dtype.kind not in "biuf":
@@ -77,6 +101,9 @@ class Arithmetic(NamedTuple):
         least, most: the smaller and the larger of two.
         half: of an even number.
         real: a whole number, as it may be multiplied without an overflow.
+
+    >>> WHOLE.least(3, 4), WHOLE.half(6)
+    (3, 3)
     """
 
     least: Callable[[Any, Any], Any]
@@ -89,7 +116,13 @@ WHOLE = Arithmetic(min, max, lambda x: x // 2, lambda x: x)
 
 
 class Problem(Protocol):
-    """What a program computes: axes, sizes, tensors, inputs and a float64 reference."""
+    """What a program computes: axes, sizes, tensors, inputs and a float64 reference.
+
+    >>> from iosim import Attention
+    >>> problem: Problem = Attention(8, 4)
+    >>> problem.kind, problem.sizes
+    ('attention', {'N': 8, 'd': 4, 'heads': 1})
+    """
 
     kind: ClassVar[str]
     inputs: ClassVar[tuple[Tensor, ...]]
@@ -150,12 +183,22 @@ class Problem(Protocol):
 
 
 def size_names(problem: type[Problem] | type[BaseProblem]) -> tuple[str, ...]:
-    """Names of a problem's sizes, in the order in which people say them; options apart."""
+    """Names of a problem's sizes, in the order in which people say them; options apart.
+
+    >>> from iosim import Attention
+    >>> size_names(Attention)
+    ('N', 'd', 'heads')
+    """
     return tuple(axis.name for axis in problem.axes())
 
 
 class BaseProblem:
-    """What problems share: a frozen dataclass of axes and options, with sizes checked once."""
+    """What problems share: a frozen dataclass of axes and options, with sizes checked once.
+
+    >>> from iosim import MatMul
+    >>> issubclass(MatMul, BaseProblem), MatMul(2, 3, 4).sizes
+    (True, {'m': 2, 'n': 3, 'k': 4})
+    """
 
     kind: ClassVar[str]
     inputs: ClassVar[tuple[Tensor, ...]]

@@ -16,7 +16,12 @@ from iosim.problem.form import (
 
 @dataclass(frozen=True, repr=False)
 class Copy(BaseProblem):
-    """Y = X, vectors of n words: the smallest problem there is."""
+    """Y = X, vectors of n words: the smallest problem there is.
+
+    >>> problem = Copy(n=5)
+    >>> problem.sizes, problem.reference({"X": [1, 2, 3, 4, 5]})["Y"]
+    ({'n': 5}, array([1., 2., 3., 4., 5.]))
+    """
 
     n: int = axis("length of a vector", letters="ij")
 

@@ -22,6 +22,10 @@ class Tensor:
         wide: whether a word has 4 bytes at least: a statistic kept in fp32, or a position.
         positions: the axis on which the tensor's words are positions; "" where they are numbers
             to compute with.
+
+    >>> from iosim import MatMul
+    >>> MatMul.inputs[0]
+    Tensor(name='A', axes=('m', 'k'), wide=False, positions='')
     """
 
     name: str
@@ -31,7 +35,16 @@ class Tensor:
 
 
 def check_positions(tensor: Tensor, words: Array, extent: int) -> None:
-    """Raise InputError unless every word of a tensor is a position on an axis of this extent."""
+    """Raise InputError unless every word of a tensor is a position on an axis of this extent.
+
+    >>> import numpy as np
+    >>> table = Tensor("table", ("n",), positions="pages")
+    >>> check_positions(table, np.array([0.0, 3.0]), 4)
+    >>> check_positions(table, np.array([0.0, 4.0]), 4)
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: table[1] = 4 is no position on pages: give whole numbers in 0..3
+    """
     wrong = ~((words >= 0) & (words < extent) & (words == np.floor(words)))
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
@@ -46,6 +59,9 @@ class Derived:
     """An axis whose length follows from others: ⌈of/step⌉, the tiles of an axis.
 
     `step` is a tile parameter or a size.
+
+    >>> derive([Derived("splits", "N_k", "B_s")], {"N_k": 100, "B_s": 32})
+    {'N_k': 100, 'B_s': 32, 'splits': 4}
     """
 
     name: str
@@ -57,7 +73,11 @@ class Derived:
 
 
 def derive(derived: Iterable[Derived], sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes and the lengths of derived axes, where both that they follow from are there."""
+    """Sizes and the lengths of derived axes, where both that they follow from are there.
+
+    >>> derive([Derived("splits", "N_k", "B_s")], {"N_k": 64, "B_s": 32})["splits"]
+    2
+    """
     return dict(sizes) | {
         x.name: -(-sizes[x.of] // sizes[x.step]) for x in derived if {x.of, x.step} <= sizes.keys()
     }
@@ -73,6 +93,10 @@ class Axis:
         letters: what tiles along it are called, in this order.
         default: its size where none is given; None: one must be given.
         of: its size, of the sizes that people give, where it follows from them; numbers or arrays.
+
+    >>> from iosim import Attention
+    >>> [(a.name, a.default) for a in Attention.axes()]
+    [('N', None), ('d', None), ('heads', 1)]
     """
 
     name: str
@@ -83,7 +107,16 @@ class Axis:
 
 
 def axis(says: str, letters: str = "", default: int | None = None) -> Any:
-    """Declare a field of a problem as an axis; arguments as for `Axis`."""
+    """Declare a field of a problem as an axis; arguments as for `Axis`.
+
+    >>> from dataclasses import dataclass
+    >>> from iosim.problem import BaseProblem
+    >>> @dataclass(frozen=True)
+    ... class Vector(BaseProblem):
+    ...     n: int = axis("words")
+    >>> [(a.name, a.says) for a in Vector.axes()]
+    [('n', 'words')]
+    """
     told = {"says": says, "letters": letters}
     return field(metadata=told) if default is None else field(default=default, metadata=told)
 
@@ -115,6 +148,10 @@ class Option:
         choices: of a choice.
         divides: the size of which this one is a divisor; "" for none.
         follows: the size that it is where it is not given; "" for none.
+
+    >>> from iosim import Attention
+    >>> [o.name for o in Attention.options()]
+    ['N_k', 'd_v', 'kv_heads', 'causal', 'window', 'sinks', 'align']
     """
 
     name: str
@@ -146,7 +183,17 @@ def option(
     divides: str = "",
     follows: str = "",
 ) -> Any:
-    """Declare a field of a problem as an option; arguments as for `Option`."""
+    """Declare a field of a problem as an option; arguments as for `Option`.
+
+    >>> from dataclasses import dataclass
+    >>> from iosim.problem import BaseProblem
+    >>> @dataclass(frozen=True)
+    ... class Vector(BaseProblem):
+    ...     n: int = axis("words")
+    ...     twice: bool = option("each word counts twice", "flag", False)
+    >>> [(o.name, o.default) for o in Vector.options()]
+    [('twice', False)]
+    """
     told = {"says": says, "kind": kind, "choices": choices, "divides": divides, "follows": follows}
     return field(default=default, kw_only=True, metadata=told)
 
@@ -163,6 +210,10 @@ class Mask:
         right: ``limit``: the size ``right`` does; ``causal``: it is 0; None: nothing does.
         sinks: whether the first ``sinks`` columns stay in sight.
         shift: whether rows are aligned at the lower right: shift is N_k − N, otherwise 0.
+
+    >>> from iosim import Attention
+    >>> Attention(8, 4, window=(2, 0)).form.mask
+    Mask(left=True, right='limit', sinks=False, shift=False)
     """
 
     left: bool
@@ -183,6 +234,11 @@ class Form:
         limits: further sizes, which bounds of loops may name; they may be 0.
         mask: which scores are needed, or None for all.
         derived: axes of tensors whose lengths follow from those of others.
+
+    >>> from iosim import Attention
+    >>> form = Attention(8, 4, causal=True).form
+    >>> form.kind, form.options, form.mask
+    ('attention', ('causal',), Mask(left=False, right='causal', sinks=False, shift=False))
     """
 
     kind: str

@@ -16,7 +16,12 @@ from iosim.problem.form import (
 
 @dataclass(frozen=True, repr=False)
 class MatMul(BaseProblem):
-    """C = AB with A (m, k), B (k, n), C (m, n)."""
+    """C = AB with A (m, k), B (k, n), C (m, n).
+
+    >>> problem = MatMul(m=2, n=3, k=4)
+    >>> problem.sizes, {name: x.shape for name, x in problem.random().items()}
+    ({'m': 2, 'n': 3, 'k': 4}, {'A': (2, 4), 'B': (4, 3)})
+    """
 
     m: int = axis("rows of C", letters="i")
     n: int = axis("columns of C", letters="ij")

@@ -33,7 +33,17 @@ from iosim.program.ops import OPS
 
 
 class Builder:
-    """Records a schedule; every method appends one node (see `iosim.program.ir`)."""
+    """Records a schedule; every method appends one node (see `iosim.program.ir`).
+
+    >>> import iosim
+    >>> def rows(b):
+    ...     for i in b.grid("n", *b.tile_sizes("n", "B")):
+    ...         x = b.load("X", i)
+    ...         b.store(x, "Y", i)
+    ...         b.free(x)
+    >>> len(iosim.build("rows", iosim.Copy, rows).body)
+    1
+    """
 
     def __init__(self, form: Form) -> None:
         self.form = form
@@ -374,6 +384,16 @@ def build(name: str, problem: type[Problem] | Form, schedule: Callable[[Builder]
     """Trace `schedule` once, for a form of problems; a class stands for its plain form.
 
     Raises ProgramError for whatever is malformed.
+
+    >>> import iosim
+    >>> def rows(b):
+    ...     for i in b.grid("n", *b.tile_sizes("n", "B")):
+    ...         x = b.load("X", i)
+    ...         b.store(x, "Y", i)
+    ...         b.free(x)
+    >>> program = build("rows", iosim.Copy, rows)
+    >>> iosim.count(iosim.bind(program, {"n": 10}, {"B": 4})).total_words
+    20
     """
     builder = Builder(problem if isinstance(problem, Form) else problem.plain_form())
     schedule(builder)

@@ -135,6 +135,11 @@ class Program(Displayed):
     whose lengths follow when the others are bound.  `mask` is of the form that it was traced for.
 
     Its hash is taken once: tables of programs are asked at every `bind` and count.
+
+    >>> from iosim import algorithm
+    >>> flash2 = algorithm("flash2").program
+    >>> [p.name for p in flash2.params], [t.name for t in flash2.tensors]
+    (['B_r', 'B_c'], ['Q', 'K', 'V', 'O'])
     """
 
     name: str

@@ -33,6 +33,11 @@ class Instance(Displayed):
 
     `values` are sorted pairs, so that instances hash and compare; `masks` are pairs, too, of a
     name and a block mask, whose numbers are among the values.
+
+    >>> from iosim import algorithm
+    >>> instance = bind(algorithm("copy").program, {"n": 10}, {"B": 4})
+    >>> instance.values
+    (('B', 4), ('n', 10))
     """
 
     program: Program
@@ -92,6 +97,14 @@ def bind(
             one loop, a column for each of another.
 
     Raises InputError for unknown or missing names, values out of range, and masks of another shape.
+
+    >>> from iosim import algorithm, count
+    >>> flash2 = algorithm("flash2").program
+    >>> instance = bind(flash2, {"N": 100, "d": 8, "heads": 1}, {"B_r": 32, "B_c": 500})
+    >>> instance.values
+    (('B_c', 100), ('B_r', 32), ('N', 100), ('d', 8), ('heads', 1))
+    >>> count(instance).total_words
+    8000
     """
     if not isinstance(program, Program):
         raise InputError(f"bind takes a program, got {type(program).__name__}: pass its .program")
@@ -123,6 +136,10 @@ class Transfer:
     """One explicit load or store: the tensor and the box ``ranges`` of it that moves.
 
     A position that is read from a tensor is `UNKNOWN`: a range of one position, (−1, 0).
+
+    >>> from iosim import algorithm
+    >>> next(walk(bind(algorithm("copy").program, {"n": 10}, {"B": 4})))
+    Transfer(direction='load', tensor='X', ranges=((0, 4),))
     """
 
     direction: Direction

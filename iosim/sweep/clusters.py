@@ -27,6 +27,10 @@ def dask(address: str, workers: int = 0) -> Iterator[Pool]:
     """A Dask cluster: a scheduler's address, or ``local`` for one that is started here.
 
     Raises InputError where no scheduler answers.
+
+    >>> from iosim.sweep import Folder, collect
+    >>> with dask("tcp://scheduler:8786") as pool:  # doctest: +SKIP
+    ...     collect(Folder.open("rows"), pool)
     """
     start = time.perf_counter()
     width = width_of(workers)

@@ -43,6 +43,14 @@ class Collected:
         breaks: how often the executor broke and was made again.
         pool: who computed, in words.
         workers: how many at once.
+
+    >>> import tempfile
+    >>> from iosim.sweep import Folder, Sweep
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M="4Ki:16Ki:x2"))
+    ...     report = collect(made)
+    >>> report.points, report.done, report.broken
+    (3, 3, [])
     """
 
     points: int
@@ -84,6 +92,13 @@ def collect(
         InputError: the directory was made by another version or revision, or a count cannot be
             made.
         IosimError: the disk refuses, or workers died several times in a row.  Finished shards stay.
+
+    >>> import tempfile
+    >>> from iosim.sweep import Folder, Sweep
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M="4Ki:16Ki:x2"))
+    ...     collect(made).done, collect(made).done, made.count_rows()
+    (3, 0, 3)
     """
     start = time.perf_counter()
     sweep = folder.sweep

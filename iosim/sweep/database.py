@@ -57,6 +57,14 @@ def query(
 
     Nothing but these rows can be read, and nothing written.  Returns an Arrow table.  Raises as
     `answered` does, and tells `remark` the same.
+
+    >>> import tempfile
+    >>> from iosim.sweep import Folder, Sweep, collect
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M=4096))
+    ...     _ = collect(made)
+    ...     query("SELECT algorithm, N FROM rows", [folder]).to_pylist()
+    [{'algorithm': 'flash2', 'N': 1024}]
     """
     with answered(sql, paths, remark=remark) as answer:
         return pyarrow().Table.from_batches(answer.batches, schema=answer.schema)
@@ -76,6 +84,15 @@ def answered(
 
     Raises InputError with DuckDB's first line where it refuses, or where two columns have one name,
     and IosimError for a broken shard.  Ctrl-C ends a question.
+
+    >>> import tempfile
+    >>> from iosim.sweep import Folder, Sweep, collect
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M=4096))
+    ...     _ = collect(made)
+    ...     with answered("SELECT algorithm, N FROM rows", [folder]) as answer:
+    ...         sum(batch.num_rows for batch in answer.batches)
+    1
     """
     folders = [Folder.open(p) for p in paths]
     rows = dataset(folders)

@@ -37,6 +37,9 @@ class Pool:
         gone: why it will never compute again, in words, or None; asked while nothing comes back.
         start_s: seconds that its workers took to start before there was this pool.
         fewer: the same pool with that many workers, for a sweep of fewer shards.
+
+    >>> serial().name, serial().width
+    ('this process', 1)
     """
 
     name: str
@@ -67,7 +70,11 @@ class SerialExecutor(Executor):
 
 
 def serial() -> Pool:
-    """Everything in this process."""
+    """Everything in this process.
+
+    >>> serial().name
+    'this process'
+    """
     return Pool("this process", 1, SerialExecutor)
 
 
@@ -84,6 +91,9 @@ def processes(workers: int = 0) -> Pool:
     They are forked from this process while it has a single thread, which is quick.  Otherwise a
     clean server forks them, which first imports everything anew.  Raises
     InputError for more than `MOST_WORKERS`.
+
+    >>> processes(4).name, processes(4).width
+    ('4 processes', 4)
     """
     width = width_of(workers)
 

@@ -79,6 +79,13 @@ class Folder(Displayed):
     Attributes:
         path: the directory.
         manifest: what `sweep.json` says.
+
+    >>> import tempfile
+    >>> from iosim.sweep import Sweep
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M="4Ki:16Ki:x2"))
+    ...     made.sweep.points, made.shards()
+    (3, [])
     """
 
     path: Path

@@ -131,6 +131,10 @@ class Sweep:
         policy: who decides what stays in fast memory, one or more, as typed: ``explicit`` is the
             schedule itself; the keys of `iosim.cache.POLICIES` are fully associative caches of M
             words, through which its references go.
+
+    >>> sweep = Sweep.of(algo="flash2,naive", N="1Ki:4Ki:x2", d=64, M="4Ki:16Ki:x2")
+    >>> sweep.points, sweep.task(0).algorithm
+    (18, 'flash2')
     """
 
     algorithms: tuple[str, ...]

@@ -55,6 +55,15 @@ def combine(
 
     Raises InputError where two rows of one task disagree in a whole number, which only a fault can
     cause, and writes nothing then; and IosimError for a broken shard.
+
+    >>> import tempfile
+    >>> from iosim.sweep import Folder, Sweep, collect
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for M in (4096, 8192):
+    ...         sweep = Sweep.of(algo="flash2", N=1024, d=64, M=M)
+    ...         _ = collect(Folder.declare(f"{folder}/{M}", sweep))
+    ...     combine([f"{folder}/4096", f"{folder}/8192"], f"{folder}/both")
+    Combined(new=2, known=0, shards=1)
     """
     sources = [Folder.open(p) for p in paths]
     target = Folder.combined(out)
@@ -172,6 +181,14 @@ def export_csv(
 
     Shards are streamed in order.  Tells `remark` the same as `combine`.  Raises IosimError where a
     shard is broken or the file cannot be written; nothing is left half-written.
+
+    >>> import tempfile
+    >>> from iosim.sweep import Folder, Sweep, collect
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = Folder.declare(f"{folder}/rows", Sweep.of(algo="flash2", N=1024, d=64, M=4096))
+    ...     _ = collect(made)
+    ...     export_csv([made.path], f"{folder}/rows.csv")
+    1
     """
     folders = [Folder.open(p) for p in paths]
     for text in mixture(folders):

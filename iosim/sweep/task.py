@@ -36,6 +36,11 @@ class Task:
         policy: who decides what stays in fast memory: ``explicit`` is the schedule itself.
         version: of iosim.
         revision: of what counts, searches and bounds (`iosim.revision`).
+
+    >>> from iosim.sweep import Sweep
+    >>> task = Sweep.of(algo="flash2", N=1024, d=64, M=4096).task(0)
+    >>> task.algorithm, task.M, len(task.hash)
+    ('flash2', 4096, 32)
     """
 
     algorithm: str

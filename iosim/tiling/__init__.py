@@ -45,7 +45,12 @@ class Sized(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling(Displayed):
-    """Tile sizes, the words they move and the words they hold; ``eval(repr(t)) == t``."""
+    """Tile sizes, the words they move and the words they hold; ``eval(repr(t)) == t``.
+
+    >>> from iosim import Attention, algorithm
+    >>> optimal_tiles(algorithm("flash2").program, Attention(1024, 64), M=24_576)
+    Tiling(tiles={'B_r': 171, 'B_c': 9}, total_words=917504, peak_words=24345)
+    """
 
     tiles: dict[str, int]
     total_words: int
@@ -75,6 +80,18 @@ def optimal_tiles(
     Raises:
         CapacityError: no tiles fit; the message gives the smallest M that works.
         InputError: a fixed parameter is unknown or out of range, or no tiling is valid.
+
+    >>> from iosim import Attention, algorithm
+    >>> flash2, problem = algorithm("flash2").program, Attention(1024, 64)
+    >>> best = optimal_tiles(flash2, problem, M=24_576)
+    >>> best.tiles, best.total_words, best.peak_words
+    ({'B_r': 171, 'B_c': 9}, 917504, 24345)
+    >>> optimal_tiles(flash2, problem, M=24_576, lattice="pow2").tiles
+    {'B_r': 128, 'B_c': 32}
+    >>> optimal_tiles(flash2, problem, M=100)
+    Traceback (most recent call last):
+        ...
+    iosim.errors.CapacityError: flash2 needs at least 195 words and M is 100: use M >= 195
     """
     check_size("M", M)
     _check_given(program, problem)
@@ -111,6 +128,12 @@ def optimal_tiles_many(
 
     Raises:
         InputError: a column is missing, unknown or out of range.
+
+    >>> from iosim import algorithm
+    >>> columns = {"N": 1024, "d": 64, "heads": 1}
+    >>> tiles, fits = optimal_tiles_many(algorithm("flash2").program, columns, [100, 24_576])
+    >>> tiles["B_r"].tolist()[1], fits.tolist()
+    (171, [False, True])
     """
     full, M, choices = _prepare(program, columns, M, lattice)
     # What no count and no peak depends on stays at its least.
@@ -140,6 +163,10 @@ def smallest_capacity(
 
     Raises:
         InputError: a fixed parameter is unknown or out of range, or no tiling is valid.
+
+    >>> from iosim import Attention, algorithm
+    >>> smallest_capacity(algorithm("flash2").program, Attention(1024, 64))
+    195
     """
     asked = _one(program, problem, fixed)
     columns, M, choices = _prepare(program, asked, np.array([1]), lattice)

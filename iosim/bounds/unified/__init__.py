@@ -24,6 +24,9 @@ where d < d_v.
 16777216
 >>> round(pattern_bound(pairs=4096 * 4097 // 2, rows=4096, columns=4096, d=64, M=16384))
 8390656
+
+>>> list(CLASSES), EXACT_FROM["once"]
+(['once', 'recompute', 'trees'], 2.5)
 """
 
 from __future__ import annotations
@@ -67,6 +70,10 @@ class Certificate:
     charged work of any segment, scaled by d³; `weight` is the charged work of the whole problem,
     scaled by HN²d.  Then words = segment·weight·HN²d / (cap·d³) + M − segment (N·keys for N²,
     (d + d_v)/2 for d).
+
+    >>> found = certificate(N=4096, d=64, M=16384)
+    >>> found.klass.name, round(found.words)
+    ('once', 16777216)
     """
 
     klass: BoundClass
@@ -181,6 +188,11 @@ def lower_bound(
     number of columns of V and O, where it differs from d, that of Q and K.  Never below the
     compulsory heads·(N + keys)·(d + d_v).  Raises InputError for sizes that are not integers in
     1..2**40, or for an unknown class.
+
+    >>> round(lower_bound(N=4096, d=64, M=16384)), 4 * 4096**2 * 64**2 // 16384
+    (16777216, 16777216)
+    >>> round(lower_bound(N=4096, d=64, M=16384, klass="recompute"))
+    16764450
     """
     theorem = _THEOREMS[bound_class(klass).name]
     sizes = _sizes(N, d, M, heads, keys, d_v)
@@ -210,6 +222,9 @@ def lower_bound_many(
 
     Raises InputError for entries outside 1..2**40, for arrays that are not of integers or do not
     broadcast, or for an unknown class.
+
+    >>> lower_bound_many(4096, 64, np.array([16384, 32768])).round().tolist()
+    [16777216.0, 8388608.0]
     """
     theorem = _THEOREMS[bound_class(klass).name]
     sizes = _sizes(N, d, M, heads, keys, d_v)
@@ -268,6 +283,10 @@ def pattern_words(
     """`pattern_bound` of float64 arrays of one shape, by NumPy's functions alone.
 
     `ends` are rows and columns together.  Raises InputError for an unknown class.
+
+    >>> pairs, ends, d, M = (np.array([x]) for x in (4096.0**2, 8192.0, 64.0, 16384.0))
+    >>> pattern_words("once", pairs, ends, d, M, d).round().tolist()
+    [16777216.0]
     """
     return _best(_THEOREMS[bound_class(klass).name], pairs, ends, d, d_v, M)
 
@@ -286,6 +305,10 @@ def pattern_bound_many(
 
     The numbers may be floats, as pairs soon leave the range of 64 bits.  Raises InputError for
     arrays that do not broadcast, or an unknown class; whether a point can be is **not** checked.
+
+    >>> half = 4096 * 4097 // 2
+    >>> pattern_bound_many(half, 4096, 4096, 64, np.array([16384, 32768])).round().tolist()
+    [8390656.0, 4195328.0]
     """
     words = functools.partial(pattern_words, klass)
     ends = np.asarray(rows, np.float64) + np.asarray(columns, np.float64)
@@ -308,6 +331,9 @@ def certificate(
     `keys` and `d_v` as for `lower_bound`.  Raises InputError like it.  Beyond `EXACT_FROM` the
     words may fall short of those of `lower_bound` by the last digits only; below, `lower_bound`
     may take a wider class's bound.
+
+    >>> certificate(N=4096, d=64, M=16384).segment
+    16384
     """
     chosen = bound_class(klass)
     sizes = {name: check_size(name, v) for name, v in _sizes(N, d, M, heads, keys, d_v).items()}

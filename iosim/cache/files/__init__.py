@@ -2,6 +2,9 @@
 
 Streams are written and read chunk by chunk.  A file is written under another name and takes its own
 when it is whole, so that a run that is interrupted leaves none.
+
+>>> sorted(FORMATS)
+['csv', 'iosim', 'oracleGeneral']
 """
 
 from __future__ import annotations
@@ -27,7 +30,11 @@ FORMATS: dict[str, str] = {
 
 
 def trace_form(name: str) -> TraceForm:
-    """A registered format, or InputError with the closest name."""
+    """A registered format, or InputError with the closest name.
+
+    >>> trace_form("oracleGeneral").name
+    'oracleGeneral'
+    """
     if name not in FORMATS:
         raise InputError(f"unknown format of traces {name!r}: {closest(name, FORMATS)}")
     found = importlib.import_module(FORMATS[name]).FORM
@@ -44,6 +51,13 @@ def write_trace(stream: Stream, path: str | Path, *, form: str | None = None) ->
         form: the format's name, whatever the path ends in.
 
     Raises InputError for a path that tells no format, and one that can't be written.
+
+    >>> import tempfile
+    >>> from iosim.cache import of_arrays
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_trace(of_arrays([5, 6, 5]), f"{folder}/three.csv")
+    ...     print(Path(folder, "three.csv").read_text().splitlines()[:2])
+    ['address,write', '5,0']
     """
     path = Path(path)
     chosen = trace_form(form) if form else _of_path(path)
@@ -79,6 +93,13 @@ def read_trace(
 
     Raises InputError for a path that tells no format, and a file that is damaged, cut short or
     foreign, here or when the stream comes to the record: its line has the record's number.
+
+    >>> import tempfile
+    >>> from iosim.cache import of_arrays
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_trace(of_arrays([5, 6, 5]), f"{folder}/three.iosim")
+    ...     read_trace(f"{folder}/three.iosim").length
+    3
     """
     path = Path(path)
     check_size("line_words", line_words)

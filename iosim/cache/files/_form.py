@@ -24,6 +24,10 @@ class TraceForm:
         write: a stream to a path.
         read: the stream of a path, with so many addresses in a line and accesses in a chunk.
         magic: how such files begin, where they say so.
+
+    >>> from iosim.cache.files import trace_form
+    >>> trace_form("csv").ends
+    ('.csv',)
     """
 
     name: str

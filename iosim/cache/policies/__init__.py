@@ -1,4 +1,8 @@
-"""Replacement policies: one small file each, and one line in the registry."""
+"""Replacement policies: one small file each, and one line in the registry.
+
+>>> POLICIES["lru"].rule
+'the line not touched for longest'
+"""
 
 from __future__ import annotations
 

@@ -83,6 +83,10 @@ class Policy:
     unsigned numbers of 64 bits there; use them as places in arrays, store and compare them, and
     calculate with entries of `Shape.numbers`: numba makes floating point of a signed and an
     unsigned number.  Call other functions by their own names, imported from their modules.
+
+    >>> from iosim.cache import POLICIES
+    >>> POLICIES["fifo"].name, POLICIES["fifo"].rule
+    ('fifo', 'the line that came first')
     """
 
     name: str

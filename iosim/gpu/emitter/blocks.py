@@ -9,10 +9,10 @@ from typing import assert_never
 
 import numpy as np
 
-from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.places import Places
+from iosim.gpu.errors import EmitError
 from iosim.program.index import Dim, Index, Single, Span, Stack, Tile, dim_of, dims, unstacked
 from iosim.program.ir import Alloc, Load, Loop, Store, nodes
 from iosim.program.space import named_tiles
@@ -21,10 +21,6 @@ from iosim.program.walk import Instance
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
 LARGEST_BLOCK = 2**20  # elements: Triton's own limit
 VECTOR = 4  # words of fp32 that one thread moves at once
-
-
-class EmitError(IosimError):
-    """A program that has no GPU form as it stands."""
 
 
 def side(extent: int) -> int:

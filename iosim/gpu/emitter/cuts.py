@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from iosim.gpu.emitter.blocks import Blocks, EmitError
+from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.layout import ranges
+from iosim.gpu.errors import EmitError
 from iosim.program.index import Index, Span, Tile
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
 from iosim.program.ops import OpSpec

@@ -13,6 +13,13 @@ class InStep:
     """Keep `programs` resident programs within `every` column blocks of each other.
 
     Raises InputError unless both are integers from 1 on.
+
+    >>> import iosim
+    >>> from iosim.gpu import emit
+    >>> flash2 = iosim.algorithm("flash2").program
+    >>> instance = iosim.bind(flash2, {"N": 4096, "d": 64, "heads": 1}, {"B_r": 64, "B_c": 32})
+    >>> emit(instance, InStep(programs=8)).kernels[0].in_step
+    True
     """
 
     programs: int
@@ -39,6 +46,13 @@ class Kernel:
         block: elements of the largest block value.
         least: elements of the smallest tile that is loaded: more threads than this would load
             some of it twice.
+
+    >>> import iosim
+    >>> from iosim.gpu import emit
+    >>> copy = iosim.bind(iosim.algorithm("copy").program, {"n": 1000}, {"B": 128})
+    >>> (kernel,) = emit(copy).kernels
+    >>> kernel.grid, kernel.tensors
+    (8, ('X', 'Y'))
     """
 
     name: str

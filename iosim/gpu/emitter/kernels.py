@@ -20,12 +20,12 @@ import keyword
 import re
 from dataclasses import dataclass
 
-from iosim.gpu.emitter.blocks import EmitError
 from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nest import KernelText
 from iosim.gpu.emitter.nests import nests
 from iosim.gpu.emitter.prelude import GATE, HEADER, POSITIONS, TIMER, UNMASKED, WORD
+from iosim.gpu.errors import EmitError
 from iosim.program.index import dims
 from iosim.program.ir import Load, nodes
 from iosim.program.space import named_tiles
@@ -36,7 +36,14 @@ __all__ = ["EmitError", "Emitted", "InStep", "Kernel", "emit"]
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """The text of a module, and its kernels in launch order."""
+    """The text of a module, and its kernels in launch order.
+
+    >>> import iosim
+    >>> copy = iosim.bind(iosim.algorithm("copy").program, {"n": 1000}, {"B": 128})
+    >>> emitted = emit(copy)
+    >>> [k.name for k in emitted.kernels], "import triton" in emitted.source
+    (['copy'], True)
+    """
 
     instance: Instance
     source: str
@@ -48,6 +55,12 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
 
     Raises EmitError, naming the cause: an operation without a template, a buffer that is cut
     unevenly, a block that is too large, or a nest that cannot run in step.
+
+    >>> import iosim
+    >>> flash2 = iosim.algorithm("flash2").program
+    >>> instance = iosim.bind(flash2, {"N": 128, "d": 64, "heads": 2}, {"B_r": 64, "B_c": 32})
+    >>> emit(instance).kernels[0].grid
+    4
     """
     bodies = nests(instance)
     stem = Names(instance.program, ()).of("kernel", _stem(instance.program.name))

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from iosim.counts import Key
 from iosim.gpu.emitter import offset
-from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, EmitError, add
+from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
 from iosim.gpu.emitter.edges import Edges, Held, operand_names
 from iosim.gpu.emitter.gate import stretches
@@ -20,6 +20,7 @@ from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import NOTHING, Body, asked, chain, grows, touched, wide_tiles
 from iosim.gpu.emitter.order import Order
 from iosim.gpu.emitter.whole import Portion, portions
+from iosim.gpu.errors import EmitError
 from iosim.program.index import Dim, Span, Tile, dims, unstacked
 from iosim.program.ir import Alloc, Free, Load, Loop, Op, Ref, Store, nodes
 from iosim.program.ops import OPS

@@ -1,6 +1,9 @@
 """Reports of the GPU: one file each, one line each here.
 
 An entry is where the report is and its line of help, so that listing them imports nothing.
+
+>>> "bench" in REPORTS
+True
 """
 
 from __future__ import annotations
@@ -47,7 +50,11 @@ REPORTS: dict[str, tuple[str, str]] = {
 
 
 def gpu_report(name: str) -> GpuReport:
-    """A registered report, or InputError with the closest name."""
+    """A registered report, or InputError with the closest name.
+
+    >>> gpu_report("bench").name
+    'bench'
+    """
     if name not in REPORTS:
         raise InputError(f"unknown report {name!r}: {closest(name, REPORTS)}")
     found: GpuReport = importlib.import_module(REPORTS[name][0]).REPORT
@@ -56,7 +63,12 @@ def gpu_report(name: str) -> GpuReport:
 
 @dataclass(frozen=True)
 class SavedReport:
-    """A record in a folder, and its table with today's model."""
+    """A record in a folder, and its table with today's model.
+
+    >>> from dataclasses import fields
+    >>> [field.name for field in fields(SavedReport)]
+    ['folder', 'report', 'table']
+    """
 
     folder: Path
     report: GpuReport
@@ -67,6 +79,11 @@ def replay(folder: Path) -> list[SavedReport]:
     """The tables of every record in a folder, which are told by the name before a dash.
 
     Raises GpuError if there is none, or if one is damaged.
+
+    >>> replay(Path("nowhere"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    iosim.gpu.errors.GpuError: nowhere holds no record ...
     """
     named = {path: path.name.split("-")[0] for path in sorted(folder.glob("*")) if path.is_dir()}
     reports = {path: gpu_report(name) for path, name in named.items() if name in REPORTS}

@@ -105,6 +105,13 @@ def interpret(
     """Run emitted kernels on the CPU.
 
     Raises InterpreterError where Triton is missing or already imported in compiled mode.
+
+    >>> import iosim
+    >>> from iosim.gpu import emit
+    >>> problem = iosim.Copy(n=100)
+    >>> copy = iosim.bind(iosim.algorithm("copy").program, problem.sizes, {"B": 64})
+    >>> interpret(emit(copy), problem.random()).counts == iosim.count(copy)
+    True
     """
     switch_on()
     return run_once(emitted, inputs, dtype, Interpreter(), count=count)
