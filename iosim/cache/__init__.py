@@ -7,10 +7,10 @@ a cache one more consumer of a stream.
 ['clock', 'fifo', 'lru', 'opt', 'plru', 'random', 'sieve']
 """
 
-from iosim.cache import closed, tiles
+from iosim.cache import closed, halves, shared, tiles
 from iosim.cache.curves import Curve, curve
 from iosim.cache.layouts import Tiled
-from iosim.cache.of_program import touches, transfers
+from iosim.cache.of_program import items, touches, transfers
 from iosim.cache.policies import POLICIES, Policy
 from iosim.cache.record import Cache, Traffic
 from iosim.cache.replaying import replay, replay_many
@@ -30,10 +30,13 @@ __all__ = [
     "Traffic",
     "closed",
     "curve",
+    "halves",
+    "items",
     "of_arrays",
     "replay",
     "replay_many",
     "sampled",
+    "shared",
     "tiles",
     "touches",
     "transfers",

@@ -54,7 +54,14 @@ def sweeps(items: int, pieces: int, of: Ints | None = None) -> tuple[Stream, ...
 
 
 def in_step(resident: int) -> Order:
-    """`resident` items at a time, all at the same access; the next ones when all have ended."""
+    """`resident` items at a time, all at the same access; the next ones when all have ended.
+
+    Raises InputError for no residents.
+
+    >>> both = interleaved([of_arrays([k, k]) for k in range(3)], in_step(2)).stream
+    >>> [chunk.address.tolist() for chunk in both.chunks()]
+    [[0, 1, 0, 1, 2, 2]]
+    """
     check_size("resident", resident)
 
     def order(lengths: Ints) -> Clock:
@@ -67,7 +74,14 @@ def in_step(resident: int) -> Order:
 
 
 def round_robin(resident: int, accesses: int = 1) -> Order:
-    """`resident` items take turns with so many accesses each; where one ends, the next begins."""
+    """`resident` items take turns with so many accesses each; where one ends, the next begins.
+
+    Raises InputError for no residents or accesses.
+
+    >>> both = interleaved([of_arrays([k, k]) for k in range(3)], round_robin(2, 2)).stream
+    >>> [chunk.address.tolist() for chunk in both.chunks()]
+    [[0, 0, 1, 1, 2, 2]]
+    """
     check_size("resident", resident)
     check_size("accesses", accesses)
 
@@ -87,6 +101,13 @@ def drifting(resident: int, per_mille: int, seed: int = 0, every: int = 0) -> Or
         seed: of the draws, 0 to 2³² − 1.
         every: accesses between two gates, at which all that run wait for the slowest, and no item
             begins before all have ended; 0 without gates.
+
+    Raises InputError for numbers out of range.
+
+    >>> two = [of_arrays([0, 0, 0]), of_arrays([1, 1, 1])]
+    >>> both = interleaved(two, drifting(2, per_mille=1000, seed=3)).stream
+    >>> [chunk.address.tolist() for chunk in both.chunks()]
+    [[1, 0, 1, 0, 1, 0]]
     """
     check_size("resident", resident)
     ranges = {"drift": (per_mille, MOST_DRIFT), "seed": (seed, 2**32 - 1), "every": (every, 2**62)}
@@ -116,7 +137,18 @@ def drifting(resident: int, per_mille: int, seed: int = 0, every: int = 0) -> Or
 
 
 def by_clock(ticks: NDArray[Any]) -> Order:
-    """Items as they ran: (items, 2), when each started and ended; in between it moves evenly."""
+    """Items as they ran; in between an item moves evenly.
+
+    Args:
+        ticks: (items, 2), when each started and ended, in any unit.
+
+    The order raises InputError for ticks of another number of items.
+
+    >>> two = [of_arrays([0, 0]), of_arrays([1, 1])]
+    >>> both = interleaved(two, by_clock(np.array([[0, 8], [3, 5]]))).stream
+    >>> [chunk.address.tolist() for chunk in both.chunks()]
+    [[0, 1, 1, 0]]
+    """
     start = ticks[:, 0].astype(float)
     took = np.diff(ticks, axis=1)[:, 0].astype(float)
 
@@ -128,7 +160,18 @@ def by_clock(ticks: NDArray[Any]) -> Order:
 
 
 def by_times(when: Times) -> Order:
-    """Items at times that are given: (items, accesses), not falling along an item."""
+    """Items at times that are given.
+
+    Args:
+        when: (items, accesses), the time of each access, in any unit; not falling along an item.
+
+    The order raises InputError for times of another number of items, or of fewer accesses.
+
+    >>> two = [of_arrays([0, 0]), of_arrays([1, 1])]
+    >>> both = interleaved(two, by_times(np.array([[0, 4], [1, 2]]))).stream
+    >>> [chunk.address.tolist() for chunk in both.chunks()]
+    [[0, 1, 1, 0]]
+    """
 
     def order(lengths: Ints) -> Clock:
         _as_many(lengths, when, "rows of times")
@@ -142,7 +185,7 @@ def by_times(when: Times) -> Order:
 
 
 def paces(items: int, per_mille: int, seed: int) -> Ints:
-    """Ticks for half an access, of each item: `PACE`, and up to so much more of it."""
+    """(items,): ticks for half an access, of each item: `PACE`, and up to so much more of it."""
     return PACE + (per_mille * (_drawn(seed, items) >> 16) >> 16)
 
 

@@ -155,7 +155,7 @@ def reads(
     >>> job = Job("matmul", {"m": 8192, "n": 8192, "k": 4096}, {"B_m": 128, "B_n": 128, "B_k": 64})
     >>> found = reads(job, machine("a100"))
     >>> found.footprint, found.in_step, found.most
-    (134217728, 637534208, 8589934592)
+    (134217728, 2653945856, 8589934592)
     """
     machine.chip_words(job.dtype)  # raises where its size has no source
     at_once = resident(job, machine) if programs is None else programs
