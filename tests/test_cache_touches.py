@@ -20,7 +20,18 @@ from strategies import (
 from touch_oracle import Walker
 
 import iosim
-from iosim.cache import Stream, Tiled, copies, templates, touches, transfers, writing
+from iosim.cache import (
+    Stream,
+    Tiled,
+    boxes,
+    copies,
+    of_program,
+    templates,
+    touches,
+    transfers,
+    writing,
+)
+from iosim.cache.compiled import available
 from iosim.errors import InputError
 from iosim.problem import BlockSparse, PagedAttention
 from iosim.program.marks import masks
@@ -181,16 +192,24 @@ def asked_for(draw: st.DrawFn, instance: Instance) -> dict[str, Any]:
     return asked
 
 
-@pytest.fixture(autouse=True, params=["large", "small"])
+@pytest.fixture(autouse=True, params=["large", "small", "compiled"])
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small limits too: so that small programs meet templates that are too large, and pieces."""
-    if request.param == "small":
+    """Small limits too: so that small programs meet templates that are too large, and pieces.
+
+    And compiled loops, which short streams don't get, with as little room.
+    """
+    if request.param == "compiled":
+        if not available():
+            pytest.skip("numba is not installed")
+        monkeypatch.setattr(of_program, "worth", lambda accesses: True)
+        monkeypatch.setattr(boxes, "POOL", 64)
+        monkeypatch.setattr(boxes, "PHASES", 8)
+    if request.param != "large":
         monkeypatch.setattr(templates, "LIMIT", 40)
         monkeypatch.setattr(copies, "LIMIT", 40)
         monkeypatch.setattr(templates, "KEPT", 300)
         monkeypatch.setattr(copies, "TOGETHER", 3)
         monkeypatch.setattr(writing, "AT_ONCE", 100)
-        monkeypatch.setattr(writing, "KEPT", 300)
 
 
 @given(attention_programs(most=6), st.data())

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.boxes import Kind, Kinds
 from iosim.cache.layouts import Layout, Tiled, strides
 from iosim.cache.references import Piece, Touch
 from iosim.cache.stream import Region, Unit
@@ -59,9 +60,10 @@ class Placed:
 
     Attributes:
         region: the addresses that it takes, in the stream's unit.
-        start: its first word, or row.
+        start: its first word, or row; 0 of a tiled tensor.
         shape: of a tensor.
-        strides: of a tensor, in words; in rows those of rows, and 0 along them.
+        strides: of a tensor, in words; in rows those of rows, and 0 along them; of a tiled tensor
+            those of places (`iosim.cache.boxes`).
         how: its layout.
     """
 
@@ -82,6 +84,7 @@ class Ground:
         tensors, arrays: by name.
         late: whether words become units only when they have been numbered, because what an
             iteration adds to an address is no whole number of lines, or a layout is tiled.
+        kinds: of boxes, where that is so.
     """
 
     unit: Unit
@@ -89,19 +92,29 @@ class Ground:
     tensors: Mapping[str, Placed]
     arrays: Mapping[str, Placed]
     late: bool = False
+    kinds: Kinds = field(default_factory=Kinds)
 
     def place(self, part: Piece) -> Placed:
         """Where a part's tensor or array lies."""
         return self.tensors[part.name] if part.shape is None else self.arrays[part.name]
 
     @property
-    def tiled(self) -> tuple[str, ...]:
-        """The tensors whose layout is tiled."""
-        return tuple(name for name, x in self.tensors.items() if isinstance(x.how, Tiled))
+    def tiled(self) -> bool:
+        """Whether a tensor's layout is."""
+        return any(isinstance(x.how, Tiled) for x in self.tensors.values())
 
-    def is_tiled(self, part: Piece) -> bool:
-        """Whether a part is of such a tensor."""
-        return part.shape is None and part.name in self.tiled
+    def kind(
+        self, part: Piece, env: Mapping[Any, Any], extents: tuple[int, ...], low: int, high: int
+    ) -> Kind:
+        """What some words of a part, in row-major order, are as units."""
+        found = Kind(extents, self.strides(part, env), low, high, part.write, self.line)
+        here = self.place(part)
+        if not isinstance(here.how, Tiled):
+            return found
+        how, shape = here.how, here.shape
+        return replace(
+            found, how=how, wide=how.wide(shape), shift=how.shift(shape), start=here.region.start
+        )
 
     def strides(self, part: Piece, env: Mapping[Any, Any]) -> tuple[int, ...]:
         """How far apart neighbours on each axis of a part are: words, or rows."""

@@ -11,13 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from iosim.errors import InputError, closest
 from iosim.problem import check_size
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +25,6 @@ class Tiled:
 
     >>> Tiled(2, 3).words((3, 4))
     24
-    >>> Tiled(2, 3).place(np.arange(12), (3, 4)).tolist()
-    [0, 1, 2, 6, 3, 4, 5, 9, 12, 13, 14, 18]
     """
 
     a: int
@@ -46,17 +39,22 @@ class Tiled:
         *outer, rows, columns = shape
         return math.prod(outer) * -(-rows // self.a) * -(-columns // self.b) * self.a * self.b
 
-    def place(self, offset: Ints, shape: tuple[int, ...]) -> Ints:
-        """Where words lie, from their numbers in row-major order."""
-        rows, columns = shape[-2:]
-        row, column = np.divmod(offset, columns)
-        matrix, row = np.divmod(row, rows)
-        down, row = np.divmod(row, self.a)
-        across, column = np.divmod(column, self.b)
-        each, wide = -(-rows // self.a), -(-columns // self.b)
-        block = (matrix * each + down) * wide + across
-        found: Ints = (block * self.a + row) * self.b + column
-        return found
+    def strides(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Strides of *places*: the row, shifted to the left by `shift`, and the column.
+
+        Rows of matrix after matrix are counted with those beyond their edges.
+        """
+        *outer, rows, _ = shape
+        padded = (*outer, -(-rows // self.a) * self.a)
+        return *(math.prod(padded[k + 1 :]) << self.shift(shape) for k in range(len(padded))), 1
+
+    def shift(self, shape: tuple[int, ...]) -> int:
+        """How many bits of a place are the column."""
+        return shape[-1].bit_length()
+
+    def wide(self, shape: tuple[int, ...]) -> int:
+        """The words of a row of blocks."""
+        return -(-shape[-1] // self.b) * self.a * self.b
 
 
 Layout: TypeAlias = Literal["row-major", "column-major"] | Tiled
@@ -108,11 +106,13 @@ def checked(
 
 
 def strides(shape: tuple[int, ...], how: Layout) -> tuple[int, ...]:
-    """How far apart neighbours on each axis are, in words; of a tiled tensor, in row-major order.
+    """How far apart neighbours on each axis are, in words; of a tiled tensor, in its places.
 
     >>> strides((2, 3, 4), "row-major"), strides((2, 3, 4), "column-major")
     ((12, 4, 1), (12, 1, 3))
     """
+    if isinstance(how, Tiled):
+        return how.strides(shape)
     found = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
     if how == "column-major":
         found[-2:] = [1, shape[-2]]

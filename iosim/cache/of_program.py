@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.cache import layouts as layouts_
+from iosim.cache.compiled import worth
 from iosim.cache.copies import Item, Walk
 from iosim.cache.ground import Ground, Loops, Placed, row_strides
 from iosim.cache.layouts import Layout, Tiled, strides
@@ -113,15 +114,12 @@ def items(
     """
     known = _Known.of(instance, transferring, unit, line_words, layouts, positions)
     check_size("chunk", chunk)
-    late = known.ground.late and unit == "lines"
 
     def stream(item: Item) -> Stream:
         def made() -> Iterator[Accesses]:
-            return chunks(item(), known.ground, chunk)
+            return chunks(item(), known.ground, chunk, fast=known.fast)
 
-        if late:
-            return known.stream(made, length_of(item(), known.ground))
-        return known.stream(made, sum(x.times * x.template.size for x in item()))
+        return known.stream(made, length_of(item(), known.ground, fast=known.fast))
 
     walk = Walk(instance, known.ground, known.told)
     return tuple(tuple(map(stream, launch)) for launch in walk.items(known.body))
@@ -141,23 +139,28 @@ def _stream(
 
     def made() -> Iterator[Accesses]:
         walk = Walk(instance, known.ground, known.told)
-        return chunks(walk.all(known.body), known.ground, chunk)
+        return chunks(walk.all(known.body), known.ground, chunk, fast=known.fast)
 
     if unit == "lines" and known.ground.late:
         walk = Walk(instance, known.ground, known.told)
-        return known.stream(made, length_of(walk.all(known.body), known.ground))
+        return known.stream(made, length_of(walk.all(known.body), known.ground, fast=known.fast))
     return known.stream(made, known.length)
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a stream before it is made; `length` is not, of late lines."""
+    """What is known of a stream before it is made; `length` is not, of late lines.
+
+    Attributes:
+        fast: whether it is long enough for a compiled loop.
+    """
 
     body: tuple[Action, ...]
     told: dict[str, NDArray[np.int64]]
     ground: Ground
     length: int
     line_words: int
+    fast: bool
 
     @classmethod
     def of(
@@ -177,14 +180,15 @@ class _Known:
         length = words.length
         if unit == "rows":
             length = Measure(instance, _Rows(ground)).run(body).length
-        elif unit == "lines":
+        elif unit == "lines" and not ground.tiled:
             lines = _Lines(ground)
             length = Measure(instance, lines).run(body).length
             if not lines.aligned:
                 ground = replace(ground, late=True)
         if ground.tiled:
             ground = replace(ground, late=True)
-        found = cls(body, told, ground, length, 1 if unit == "rows" else line_words)
+        line = 1 if unit == "rows" else line_words
+        found = cls(body, told, ground, length, line, ground.late and worth(words.length))
         if max(length, *(place.region.stop for place in found.places)) > MOST:
             raise InputError(
                 f"{length} accesses to {found.places[-1].region.stop} addresses are more than "
@@ -268,7 +272,8 @@ def _ground(
         row = (shape[-2] if how == "column-major" else shape[-1]) if shape else 1
         own = row_strides(shape, how) if unit == "rows" else strides(shape, how)
         placed = region(name, size, False, math.prod(shape) // row, row)
-        tensors[name] = Placed(placed, placed.start * line, shape, own, how)
+        start = 0 if isinstance(how, Tiled) else placed.start * line
+        tensors[name] = Placed(placed, start, shape, own, how)
     for name, (size, rows, longest) in words.largest.items():
         placed = region(name, size, True, rows, max(1, longest))
         arrays[name] = Placed(placed, placed.start * line)

@@ -1,7 +1,8 @@
 """Templates: the addresses of one iteration, and what each open loop adds to them.
 
 A template is made for the extents of open tiles and spans, and holds wherever these are the same;
-where it starts is a sum over *variables* (`iosim.cache.ground`).
+where it starts is a sum over *variables* (`iosim.cache.ground`).  Where words become units late, it
+has an entry for each box (`iosim.cache.boxes`) and none for its words.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.boxes import offsets
 from iosim.cache.ground import Ground, Ints, Loops, Variable, extent, resolved, untouched
 from iosim.cache.references import Piece, Position, Repeat, Straight, Touch
 from iosim.program import space
@@ -32,25 +34,23 @@ class Template:
     """Accesses, up to where they start.
 
     Attributes:
-        address: of each access, where all variables are 0.
+        address: of each access, where all variables are 0; or the place of each box.
         piece: of each access, which part it belongs to; what follows has a number for each piece.
         slopes: what each variable adds to addresses.
         write: whether a piece is written.
-        place: of a piece, the number of its tensor among those that are tiled; −1 of others.
-        first: which accesses have no word of their part before them.
+        kind: of a piece, the number of its kind of boxes; −1 of accesses.
     """
 
     address: Ints
     piece: Ints
     slopes: Mapping[Variable, Ints]
     write: Marks
-    place: Ints
-    first: Marks
+    kind: Ints
     _wide: dict[Variable, Ints | None] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """How many accesses there are."""
+        """How many accesses there are, or boxes."""
         return self.address.size
 
     def slope(self, variable: Variable) -> Ints | None:
@@ -66,7 +66,6 @@ EMPTY = Template(
     {},
     np.zeros(0, bool),
     np.zeros(0, np.int64),
-    np.zeros(0, bool),
 )
 
 
@@ -153,7 +152,7 @@ class Templates:
 
     def _touch(self, touch: Touch, env: Mapping[Any, Any], loops: Loops) -> Template:
         words = longest(touch, env)
-        if words * len(touch.parts) > LIMIT:
+        if words * (1 if self.ground.late else len(touch.parts)) > LIMIT:
             raise TooLarge
         return self.some(touch, env, loops, 0, words)
 
@@ -171,46 +170,45 @@ class Templates:
         """Words of one part."""
         ground = self.ground
         base, slopes = ground.located(part, env, loops)
-        extents = [extent(x, env) for x in part.index]
+        extents = tuple(extent(x, env) for x in part.index)
         high = max(low, min(high, math.prod(extents)))
-        merged = ground.unit != "words" and not ground.late
-        before = 1 if merged and 0 < low < high else 0  # the word before tells what follows it
-        number = np.arange(low - before, high)
-        address = base + _box(extents, ground.strides(part, env), number)
-        first = number == 0
-        if merged:
-            address //= ground.line
+        if ground.late and low == high:
+            return EMPTY
+        if ground.late:
+            address, kind = np.array([base]), ground.kind(part, env, extents, low, high)
+        else:
+            address, kind = self._units(part, env, extents, low, high, base), None
+        if ground.unit == "lines" and not ground.late:
             slopes = {x: slope // ground.line for x, slope in slopes.items()}
-            keep = first.copy()
-            keep[1:] |= address[1:] != address[:-1]
-            address, first = address[keep], first[keep]
         return Template(
             address,
             np.zeros(address.size, np.int64),
             {x: np.array([slope]) for x, slope in slopes.items()},
             np.array([part.write]),
-            np.array([ground.tiled.index(part.name) if ground.is_tiled(part) else -1]),
-            first,
+            np.array([-1 if kind is None else ground.kinds.number(kind)]),
         )
+
+    def _units(
+        self, part: Piece, env: Mapping[Any, Any], extents: tuple[int, ...], low: int, high: int,
+        base: int,
+    ) -> Ints:  # fmt: skip
+        """The units of words of a part, neighbours in the same one as one."""
+        merged = self.ground.unit != "words"
+        before = 1 if merged and 0 < low < high else 0  # the word before tells what follows it
+        number = np.arange(low - before, high)
+        address = base + offsets(extents, self.ground.strides(part, env), number)
+        if not merged:
+            return address
+        address //= self.ground.line
+        keep = number == 0
+        keep[1:] |= address[1:] != address[:-1]
+        found: Ints = address[keep]
+        return found
 
 
 def longest(touch: Touch, env: Mapping[Any, Any]) -> int:
     """The words of the largest part of a node."""
     return max((math.prod(extent(x, env) for x in part.index) for part in touch.parts), default=0)
-
-
-def _box(extents: Sequence[int], strides: Sequence[int], number: Ints) -> Ints:
-    """How far words of a box are from its first, by their numbers in row-major order."""
-    if number.size == math.prod(extents):
-        found = np.zeros(1, np.int64)
-        for n, stride in zip(extents, strides, strict=True):
-            found = (found[:, None] + stride * np.arange(n)).reshape(-1)
-        return found
-    found = np.zeros(number.size, np.int64)
-    for n, stride in zip(reversed(extents), reversed(strides), strict=True):
-        number, at = np.divmod(number, n)
-        found += stride * at
-    return found
 
 
 def lines_of(base: int, extents: Sequence[int], strides: Sequence[int], line: int) -> int:
@@ -219,7 +217,7 @@ def lines_of(base: int, extents: Sequence[int], strides: Sequence[int], line: in
     found, last = 0, -1
     for low in range(0, words, 2**20):
         number = np.arange(low, min(low + 2**20, words))
-        at = (base + _box(extents, strides, number)) // line
+        at = (base + offsets(extents, strides, number)) // line
         found += int(at[0] != last) + int(np.count_nonzero(at[1:] != at[:-1]))
         last = int(at[-1])
     return found
@@ -240,8 +238,7 @@ def _joined(parts: Sequence[Template]) -> Template:
         np.concatenate([part.piece + at for at, part in zip(before, parts, strict=False)]),
         slopes,
         write=np.concatenate([part.write for part in parts]),
-        place=np.concatenate([part.place for part in parts]),
-        first=np.concatenate([part.first for part in parts]),
+        kind=np.concatenate([part.kind for part in parts]),
     )
 
 
@@ -253,5 +250,4 @@ def _closed(one: Template, tile: Tile, numbers: Ints) -> Template:
         address = np.tile(address, numbers.size)
     else:
         address = (address + numbers[:, None] * by).reshape(-1)
-    piece, first = np.tile(one.piece, numbers.size), np.tile(one.first, numbers.size)
-    return Template(address, piece, slopes, one.write, one.place, first)
+    return Template(address, np.tile(one.piece, numbers.size), slopes, one.write, one.kind)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.boxes import Expanding
 from iosim.cache.copies import Copies
 from iosim.cache.ground import Ground, Ints
-from iosim.cache.layouts import Tiled
-from iosim.cache.stream import Accesses
-from iosim.cache.templates import KEPT, Template
+from iosim.cache.stream import CHUNK, Accesses
 
 Marks = NDArray[np.bool_]
 
@@ -31,40 +29,49 @@ class Rows:
         marks: which of them are written.
         moves: pairs of what is added to each address, and how often in each row.
         times: how many rows.
-        piece: of each access, the piece of its template.
     """
 
     base: Ints
     marks: Marks
     moves: tuple[tuple[Ints, Ints], ...]
     times: int
-    piece: Ints
 
 
-def chunks(many: Iterable[Copies], ground: Ground, chunk: int) -> Iterator[Accesses]:
-    """All accesses, in chunks of `chunk`; the last one may be short."""
+def chunks(
+    many: Iterable[Copies], ground: Ground, chunk: int, *, fast: bool = False
+) -> Iterator[Accesses]:
+    """All accesses, in chunks of `chunk`; the last one may be short.
+
+    Args:
+        fast: whether boxes become units in a compiled loop.
+    """
     writer = _Writer(chunk)
-    for rows in _rows(many, ground):
-        yield from writer.add(rows)
+    late = _Late(ground, writer, fast)
+    for copies in many:
+        template = copies.template
+        if ground.late and template.size:
+            yield from late.add(copies)
+        elif template.size:
+            base = template.address + copies.start[template.piece]
+            marks = template.write[template.piece]
+            yield from writer.add(Rows(base, marks, copies.moves, copies.times))
     if writer.at:
         yield writer.full()
 
 
-def length(many: Iterable[Copies], ground: Ground) -> int:
-    """How many accesses there are; those of many rows are not made."""
-    return sum(rows.base.size * rows.times for rows in _rows(many, ground))
-
-
-def _rows(many: Iterable[Copies], ground: Ground) -> Iterator[Rows]:
-    late = _Late(ground)
+def length(many: Iterable[Copies], ground: Ground, *, fast: bool = False) -> int:
+    """How many accesses there are; lines of boxes are made to be counted."""
+    if ground.late and ground.line > 1:
+        return sum(part.address.size for part in chunks(many, ground, CHUNK, fast=fast))
+    found = 0
     for copies in many:
         template = copies.template
         if ground.late:
-            yield from late.rows(copies)
-        elif template.size:
-            base = template.address + copies.start[template.piece]
-            marks = template.write[template.piece]
-            yield Rows(base, marks, copies.moves, copies.times, template.piece)
+            words = np.array([x.words for x in ground.kinds.all], np.int64)
+            found += copies.times * int(words[template.kind[template.piece]].sum())
+        else:
+            found += copies.times * template.size
+    return found
 
 
 def _fill(out: NDArray[np.int64], rows: Rows, here: slice) -> None:
@@ -138,117 +145,61 @@ class _Writer:
 
 
 class _Late:
-    """Words that become units when they are numbered: of tiled tensors, and lines.
+    """Boxes that become units when they are written."""
 
-    Where iterations lie against lines comes again after as many as a line has words at most, so
-    that what is made of them is made once, and is as far from there as the words are.
-    """
+    def __init__(self, ground: Ground, writer: _Writer, fast: bool) -> None:
+        self.ground, self.writer = ground, writer
+        self.expanding = Expanding() if fast else None
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
-        self.before = np.full(1, -1, np.int64)  # the last unit so far
-        self.kept: dict[Any, tuple[Template, tuple[Rows, ...]]] = {}
-        self.size = 0
-
-    def rows(self, copies: Copies) -> Iterator[Rows]:
-        """An access to each unit, of all copies of a template."""
-        template, line = copies.template, self.ground.line
-        if not template.size:
-            return
-        again = self.ground.unit == "lines" and template.first[0] and (template.place < 0).all()
-        steps = _steps(copies) if again else None
-        by = 0 if steps is None else _period(copies, steps, line)
-        if not again or (not by and copies.times * template.size > AT_ONCE):
-            yield from self._direct(copies)
-            return
-        low = copies.start % line
-        key = (
-            id(template),
-            low.tobytes(),
-            copies.times,
-            tuple(
-                (id(slope), value.tobytes() if steps is None else int(value[1]))
-                for slope, value in copies.moves
-            ),
-        )
-        if key not in self.kept:
-            if self.size > KEPT:
-                self.kept, self.size = {}, 0
-            made = tuple(self._made(replace(copies, start=low), steps, by))
-            self.kept[key] = template, made
-            self.size += 64 + sum(rows.base.size for rows in made)
-        up = copies.start // line
-        for rows in self.kept[key][1]:
-            yield replace(rows, base=rows.base + up[rows.piece])
-        last = template.address[-1:] + copies.start[template.piece[-1:]]
-        last += sum(slope[-1] * value[-1] for slope, value in copies.moves)
-        self.before = last // line
-
-    def _made(self, copies: Copies, steps: Ints | None, by: int) -> Iterator[Rows]:
-        """A period, as often as it comes, and what is left; all copies at once where there is none.
-
-        Args:
-            steps: how far each piece moves from one copy to the next.
-            by: after how many copies that is whole lines.
-        """
-        if steps is None or not by:
-            yield from self._direct(copies)
-            return
-        (one,) = self._direct(replace(copies, times=by))
-        often, rest = divmod(copies.times, by)
-        far = steps * by // self.ground.line
-        yield replace(one, moves=((far[one.piece], np.arange(often)),), times=often)
-        if rest:
-            start = copies.start + steps * (copies.times - rest)
-            yield from self._direct(replace(copies, start=start, times=rest))
-
-    def _direct(self, copies: Copies) -> Iterator[Rows]:
-        """All copies one by one, some at once."""
+    def add(self, copies: Copies) -> Iterator[Accesses]:
+        """Write the units of all copies of a template, and give the chunks that are full."""
         template = copies.template
         base = template.address + copies.start[template.piece]
-        marks = template.write[template.piece]
-        words = Rows(base, marks, copies.moves, copies.times, template.piece)
-        rows = max(1, AT_ONCE // template.size)
-        for done in range(0, copies.times, rows):
-            here = slice(done, min(done + rows, copies.times))
-            found = np.empty((here.stop - here.start, template.size), np.int64)
-            _fill(found, words, here)
-            address, keep = self._units(template, found)
-            marked, piece = (np.tile(x, found.shape[0])[keep] for x in (marks, template.piece))
-            yield Rows(address[keep], marked, (), 1, piece)
+        kind = template.kind[template.piece]
+        if self.expanding is None:
+            yield from self._plain(copies, base, kind)
+            return
+        by, value = np.empty((0, base.size), np.int64), np.empty((0, copies.times), np.int64)
+        if copies.moves:
+            by, value = (np.array(x, np.int64) for x in zip(*copies.moves, strict=True))
+        state = np.zeros(3, np.int64)
+        while state[0] < copies.times:
+            writer = self.writer
+            done = self.expanding.run(
+                self.ground.kinds, base, kind, by, value, state,
+                writer.address[writer.at :], writer.write[writer.at :],
+            )  # fmt: skip
+            writer.at += done
+            if not writer.room:
+                yield writer.full()
 
-    def _units(self, template: Template, words: NDArray[np.int64]) -> tuple[Ints, Any]:
-        """The unit of each word, and which words are accesses."""
-        place = template.place[template.piece]
-        for k, name in enumerate(self.ground.tiled):
-            if (here := np.flatnonzero(place == k)).size:
-                tensor = self.ground.tensors[name]
-                assert isinstance(tensor.how, Tiled)
-                offset = words[:, here] - tensor.start
-                words[:, here] = tensor.start + tensor.how.place(offset, tensor.shape)
-        if self.ground.unit == "words":
-            return words.reshape(-1), slice(None)
-        unit = np.concatenate([self.before, (words // self.ground.line).reshape(-1)])
-        self.before = unit[-1:]
-        return unit[1:], np.tile(template.first, words.shape[0]) | (unit[1:] != unit[:-1])
+    def _plain(self, copies: Copies, base: Ints, kind: Ints) -> Iterator[Accesses]:
+        """Word by word, some boxes at once."""
+        words = np.array([x.words for x in self.ground.kinds.all])[kind]
+        rows = max(1, AT_ONCE // int(words.sum()))
+        part = np.cumsum(words) // AT_ONCE if rows == 1 else np.zeros(words.size, np.int64)
+        ends = np.flatnonzero(np.diff(part, prepend=-1, append=part[-1] + 1)).tolist()
+        for low in range(0, copies.times, rows):
+            here = slice(low, min(low + rows, copies.times))
+            for first, stop in itertools.pairwise(ends):
+                some = slice(first, stop)
+                moves = tuple((by[some], value) for by, value in copies.moves)
+                place = np.empty((here.stop - here.start, stop - first), np.int64)
+                _fill(place, Rows(base[some], base[:0] > 0, moves, copies.times), here)
+                yield from self.writer.put(*self._units(place, kind[some], words[some]))
 
-
-def _steps(copies: Copies) -> Ints | None:
-    """How far each piece moves from one copy to the next; None where that isn't always as far."""
-    template = copies.template
-    far = np.zeros(template.write.size, np.int64)
-    for slope, value in copies.moves:
-        if (np.diff(value) != value[1]).any():
-            return None
-        # A slope is the same in all of a piece.
-        moved = np.zeros_like(far)
-        moved[template.piece] = slope
-        far += moved * value[1]
-    return far
-
-
-def _period(copies: Copies, steps: Ints, line: int) -> int:
-    """After how many copies all pieces have moved by whole lines; 0 where that is too many."""
-    by = line // math.gcd(line, int(np.gcd.reduce(steps)))
-    few = copies.times < 3 * by or by * copies.template.size > AT_ONCE
-    return 0 if few else by
+    def _units(self, place: NDArray[np.int64], kind: Ints, words: Ints) -> tuple[Ints, Marks]:
+        """The accesses of boxes at some places, (times, boxes), and whether they are writes."""
+        ends = np.cumsum(words)
+        unit = np.empty((place.shape[0], int(ends[-1])), np.int64)
+        keep = np.empty(unit.shape, bool)
+        marks = np.empty(unit.shape, bool)
+        for k in np.unique(kind).tolist():
+            own = np.flatnonzero(kind == k)
+            what = self.ground.kinds.all[k]
+            at = (ends[own, None] - what.words + np.arange(what.words)).reshape(-1)
+            found, new = what.units(place[:, own].reshape(-1))
+            unit[:, at] = found.reshape(place.shape[0], -1)
+            keep[:, at] = new.reshape(place.shape[0], -1)
+            marks[:, at] = what.write
+        return unit[keep], marks[keep]
