@@ -287,6 +287,33 @@ def test_lengths_of_large_streams_are_known_without_them(name: str) -> None:
     assert touches(instance).length > iosim.count(instance).total_words
 
 
+@pytest.mark.parametrize("name", ["flash2", "split_kv", "matmul", "naive", "flash2_chunked"])
+def test_lengths_in_lines_are_counted_by_phase(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tiles that no line begins with: without the stream."""
+
+    def made(*_: Any, **__: Any) -> int:
+        raise AssertionError("the stream is made to be counted")
+
+    monkeypatch.setattr(of_program, "length_of", made)
+    algorithm = iosim.algorithm(name)
+    layouts: dict[str, Any] = {"B" if name == "matmul" else "K": Tiled(5, 7)}
+    if name == "matmul":
+        problems_: list[Any] = [iosim.MatMul(m=9, n=13, k=11), iosim.MatMul(m=5003, n=4001, k=303)]
+    else:
+        causal = {"causal": True} if name != "flash2_chunked" else {}
+        problems_ = [iosim.Attention(N=N, d=6, heads=2, N_k=N, **causal) for N in (13, 1_503)]
+    for problem in problems_:
+        program = algorithm.program_for(problem)
+        names = {p.name: p.least + 2 + k for k, p in enumerate(program.params)}
+        instance = iosim.bind(program, problem.sizes, names)
+        for how in ({}, layouts):
+            if problem is problems_[0]:
+                agree(instance, unit="lines", line_words=4, layouts=how)
+            else:
+                lines = touches(instance, unit="lines", line_words=4, layouts=how)
+                assert touches(instance).length / 4 < lines.length < touches(instance).length
+
+
 def test_what_is_no_stream_is_refused_in_one_line() -> None:
     program = iosim.algorithm("copy").program
     instance = iosim.bind(program, {"n": 3}, {"B": 2})

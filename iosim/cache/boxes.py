@@ -4,8 +4,8 @@ Where words become units only when they have been numbered (`Ground.late`), a te
 for each box and not one for each access.  A box lies at a *place*, one number: of tensors that lie
 in order the address of its first word, of tiled ones the row, shifted to the left, and the column.
 Both are affine in what is open, as every address is.  Which units a box covers depends on its place
-against blocks and lines alone: by `Kind.across` columns, or `Kind.down` rows, further on, its units
-are the same ones at a distance.  So they are listed once for each such *phase*, and copied.
+against blocks and lines alone: `BoxKind.across` columns, or `BoxKind.down` rows, further on, its
+units are the same ones at a distance.  So they are listed once for each such *phase*, and copied.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PHASES = 2**16
 
 
 @dataclass(frozen=True)
-class Kind:
+class BoxKind:
     """Boxes that cover the same units up to where they lie.
 
     Attributes:
@@ -137,12 +137,12 @@ def offsets(extents: Sequence[int], strides: Sequence[int], number: Ints) -> Int
 class Kinds:
     """A number for every kind."""
 
-    all: list[Kind] = field(default_factory=list)
-    numbers: dict[Kind, int] = field(default_factory=dict)
+    all: list[BoxKind] = field(default_factory=list)
+    numbers: dict[BoxKind, int] = field(default_factory=dict)
     _told: Ints = field(default_factory=lambda: np.zeros((0, _EXTENTS), np.int64))
     _rows: int = 0
 
-    def number(self, kind: Kind) -> int:
+    def number(self, kind: BoxKind) -> int:
         """The number of a kind, a new one if need be."""
         if kind not in self.numbers:
             self.numbers[kind] = len(self.all)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.boxes import Kind, Kinds
+from iosim.cache.boxes import BoxKind, Kinds
 from iosim.cache.layouts import Layout, Tiled, strides
 from iosim.cache.references import Piece, Touch
 from iosim.cache.stream import Region, Unit
@@ -105,16 +105,11 @@ class Ground:
 
     def kind(
         self, part: Piece, env: Mapping[Any, Any], extents: tuple[int, ...], low: int, high: int
-    ) -> Kind:
+    ) -> BoxKind:
         """What some words of a part, in row-major order, are as units."""
-        found = Kind(extents, self.strides(part, env), low, high, part.write, self.line)
-        here = self.place(part)
-        if not isinstance(here.how, Tiled):
-            return found
-        how, shape = here.how, here.shape
-        return replace(
-            found, how=how, wide=how.wide(shape), shift=how.shift(shape), start=here.region.start
-        )
+        found = placed(self.place(part), self.line)
+        by = self.strides(part, env)
+        return replace(found, extents=extents, strides=by, low=low, high=high, write=part.write)
 
     def strides(self, part: Piece, env: Mapping[Any, Any]) -> tuple[int, ...]:
         """How far apart neighbours on each axis of a part are: words, or rows."""
@@ -141,6 +136,17 @@ class Ground:
         if part.shape is not None:
             return part.index == part.shape
         return not any(s % self.line for s in self.located(part, env, loops)[1].values())
+
+
+def placed(here: Placed, line: int) -> BoxKind:
+    """A kind of boxes without words at a tensor's or a local array's place."""
+    found = BoxKind((), (), 0, 0, False, line)
+    if not isinstance(here.how, Tiled):
+        return found
+    how, shape = here.how, here.shape
+    return replace(
+        found, how=how, wide=how.wide(shape), shift=how.shift(shape), start=here.region.start
+    )
 
 
 def local_strides(shape: tuple[int, ...], unit: Unit) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from iosim.cache.references import Action, Piece, Position, Repeat, Straight, To
 from iosim.errors import InputError
 from iosim.program import space
 from iosim.program.index import Edge, Span, Tile
-from iosim.program.ir import Loop
+from iosim.program.ir import Loop, Program
 from iosim.program.marks import masks, numbered_tiles
 from iosim.program.walk import Instance
 
@@ -30,15 +30,16 @@ MOST = 2**62
 
 
 class Counter(Protocol):
-    """How many accesses a part is, by its extents: numbers, or arrays with one for each lane.
+    """How many accesses a part is, in all lanes, by its extents and how often each lane runs.
 
-    Lanes whose extents are the same are counted as one: where a part lies must not matter.
+    Extents and times are numbers, or arrays with one for each lane.
     """
 
     def __call__(
-        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops
-    ) -> Any:
-        """A number, or an array of them."""
+        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops,
+        times: Any,
+    ) -> int:  # fmt: skip
+        """The sum over lanes."""
         ...
 
 
@@ -48,6 +49,7 @@ class Measure:
 
     Attributes:
         count: how many accesses a part is.
+        again: a part so many positions, or iterations, further on counts alike.
         length: accesses.
         largest: of each local array, the words and the rows that it ever has, and its longest row.
 
@@ -56,12 +58,12 @@ class Measure:
 
     instance: Instance
     count: Counter
+    again: int = 1
     length: int = 0
     largest: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        program = self.instance.program
-        self.named = space.named_tiles(program) | numbered_tiles(program)
+        self.named = lanes(self.instance.program)
         self.marked = dict(self.instance.masks)
 
     def run(self, body: tuple[Action, ...]) -> Measure:
@@ -96,7 +98,7 @@ class Measure:
         for part in touch.parts:
             extents = tuple(extent(x, env) for x in part.index)
             if np.any(times):
-                self.length += total(times, self.count(part, extents, env, loops))
+                self.length += self.count(part, extents, env, loops, times)
             if part.shape is not None:
                 self._grow(part.name, tuple(extent(x, env) for x in part.shape), times)
 
@@ -140,8 +142,39 @@ class Measure:
             here = _inside(here, tile, first, np.minimum(first + step, stops[lane]))
             often = times[lane]
             if repeat.alike:
-                here, often = _distinct(here, [*loops], repeat.spans, often)
+                here, often = self._distinct(here, loops, repeat.spans, often)
             self._body(repeat.body, here, loops, often)
+
+    def _distinct(
+        self, env: dict[Any, Any], loops: Loops, spans: tuple[Span, ...], times: Ints
+    ) -> tuple[dict[Any, Any], Ints]:
+        """One lane in place of all that count alike, with the sum of their times."""
+        if float(times.sum(dtype=float)) >= 2**53:
+            return env, times  # sums of weights are floats
+        telling = [extent(x, env) for x in (*loops, *spans)]  # type: ignore[arg-type]
+        if self.again > 1:
+            starts = [env[Edge(x, "start")] for x in loops]
+            starts += [resolved(x, env)[0] for x in spans]
+            for x, loop in loops.items():
+                first = resolved(loop.span, env)[0]
+                starts.append((env[Edge(x, "start")] - first) // space.step(loop, env))
+            telling += [x % self.again for x in starts]
+        code = np.zeros(times.size, np.int64)
+        kinds = 1
+        for x in telling:
+            if np.ndim(x) and x.size:
+                low, high = int(x.min()), int(x.max())
+                kinds *= high - low + 1
+                if kinds > MOST:
+                    return env, times
+                code = code * (high - low + 1) + (x - low)
+        if kinds > 4 * times.size:
+            _, code = np.unique(code, return_inverse=True)
+        often = np.bincount(code, times).astype(np.int64)
+        one = np.zeros(often.size, np.int64)
+        one[code] = np.arange(times.size)
+        there = np.flatnonzero(often)
+        return {x: y[one[there]] if np.ndim(y) else y for x, y in env.items()}, often[there]
 
     def _marked(self, loop: Loop, env: dict[Any, Any], step: int) -> list[tuple[Any, int]]:
         """How often a marked loop has a full iteration, and a short one, with their words."""
@@ -152,6 +185,18 @@ class Measure:
         short = env[loop.span.axis] % step
         last = mask[row, -1] * 1 if short else 0
         return [(mask.sum(axis=1)[row] - last, step), (last, short)]
+
+
+def lanes(program: Program) -> frozenset[Tile]:
+    """The tiles whose iterations are counted one by one: spans and masks follow them."""
+    return space.named_tiles(program) | numbered_tiles(program)
+
+
+def words(
+    part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops, times: Any
+) -> int:
+    """A counter of words."""
+    return total(times, words_of(extents))
 
 
 def words_of(shape: tuple[Any, ...]) -> Any:
@@ -194,30 +239,6 @@ def total(times: Any, count: Any) -> int:
 
 def _inside(env: dict[Any, Any], tile: Tile, start: Any, stop: Any) -> dict[Any, Any]:
     return {**env, Edge(tile, "start"): start, Edge(tile, "stop"): stop}
-
-
-def _distinct(
-    env: dict[Any, Any], tiles: list[Tile], spans: tuple[Span, ...], times: Ints
-) -> tuple[dict[Any, Any], Ints]:
-    """One lane in place of all that have the same extents, with the sum of their times."""
-    if float(times.sum(dtype=float)) >= 2**53:
-        return env, times  # sums of weights are floats
-    code = np.zeros(times.size, np.int64)
-    kinds, few = 1, 4 * times.size
-    each: list[Tile | Span] = [*tiles, *spans]
-    for x in each:
-        long = extent(x, env)
-        if np.ndim(long) and long.size:
-            low, high = int(long.min()), int(long.max())
-            kinds *= high - low + 1
-            if kinds > few:
-                return env, times
-            code = code * (high - low + 1) + (long - low)
-    often = np.bincount(code, times).astype(np.int64)
-    one = np.zeros(often.size, np.int64)
-    one[code] = np.arange(times.size)
-    there = np.flatnonzero(often)
-    return {x: y[one[there]] if np.ndim(y) else y for x, y in env.items()}, often[there]
 
 
 def _each(trips: Ints) -> Iterator[tuple[Ints, Ints]]:

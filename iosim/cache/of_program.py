@@ -15,7 +15,8 @@ from iosim.cache.compiled import worth
 from iosim.cache.copies import Item, Walk
 from iosim.cache.ground import Ground, Loops, Placed, row_strides
 from iosim.cache.layouts import Layout, Tiled, strides
-from iosim.cache.measure import MOST, Measure, words_of
+from iosim.cache.measure import MOST, Measure, lanes, total, words, words_of
+from iosim.cache.phases import Phased, UnknownError
 from iosim.cache.references import Action, Piece, positions_in, touching, transferring
 from iosim.cache.stream import CHUNK, UNITS, Accesses, Region, Stream, Unit
 from iosim.cache.templates import lines_of
@@ -141,10 +142,15 @@ def _stream(
         walk = Walk(instance, known.ground, known.told)
         return chunks(walk.all(known.body), known.ground, chunk, fast=known.fast)
 
+    length = known.length
     if unit == "lines" and known.ground.late:
-        walk = Walk(instance, known.ground, known.told)
-        return known.stream(made, length_of(walk.all(known.body), known.ground, fast=known.fast))
-    return known.stream(made, known.length)
+        phased = Phased(known.ground, lanes(instance.program))
+        try:
+            length = Measure(instance, phased, phased.again).run(known.body).length
+        except UnknownError:
+            walk = Walk(instance, known.ground, known.told)
+            length = length_of(walk.all(known.body), known.ground, fast=known.fast)
+    return known.stream(made, length)
 
 
 @dataclass(frozen=True)
@@ -175,9 +181,9 @@ class _Known:
         check(instance.program)
         body = plan(instance.program)
         told = _positions(instance, body, positions)
-        words = Measure(instance, lambda part, extents, env, loops: words_of(extents)).run(body)
-        ground = _ground(instance, words, unit, line_words, layouts)
-        length = words.length
+        by_words = Measure(instance, words).run(body)
+        ground = _ground(instance, by_words, unit, line_words, layouts)
+        length = by_words.length
         if unit == "rows":
             length = Measure(instance, _Rows(ground)).run(body).length
         elif unit == "lines" and not ground.tiled:
@@ -188,7 +194,7 @@ class _Known:
         if ground.tiled:
             ground = replace(ground, late=True)
         line = 1 if unit == "rows" else line_words
-        found = cls(body, told, ground, length, line, ground.late and worth(words.length))
+        found = cls(body, told, ground, length, line, ground.late and worth(by_words.length))
         if max(length, *(place.region.stop for place in found.places)) > MOST:
             raise InputError(
                 f"{length} accesses to {found.places[-1].region.stop} addresses are more than "
@@ -287,8 +293,12 @@ class _Rows:
     ground: Ground
 
     def __call__(
-        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops
-    ) -> Any:
+        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops,
+        times: Any,
+    ) -> int:  # fmt: skip
+        return total(times, self._rows(part, extents))
+
+    def _rows(self, part: Piece, extents: tuple[Any, ...]) -> Any:
         if not extents:
             return 1
         along = len(extents) - 1
@@ -315,6 +325,12 @@ class _Lines:
     known: dict[Any, int] = field(default_factory=dict)
 
     def __call__(
+        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops,
+        times: Any,
+    ) -> int:  # fmt: skip
+        return total(times, self._each(part, extents, env, loops))
+
+    def _each(
         self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops
     ) -> Any:
         if not self.aligned or not self.ground.on_lines(part, env, loops):
