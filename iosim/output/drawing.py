@@ -27,14 +27,15 @@ class Drawing(Figure):
 
 
 def drawing(**attributes: Any) -> tuple[Any, Any]:
-    """A figure in the style in force, and its axes.
+    """A figure in iosim's style, and its axes.
 
     Args:
         attributes: of `matplotlib.figure.Figure`; `nrows` and `sharex` are those of its axes.
     """
     grid = {name: attributes.pop(name) for name in ("nrows", "sharex") if name in attributes}
-    figure = Drawing(**({"layout": "constrained"} | attributes))
-    return figure, figure.subplots(**grid)
+    with matplotlib.rc_context(STYLE):
+        figure = Drawing(**({"layout": "constrained"} | attributes))
+        return figure, figure.subplots(**grid)
 
 
 def styled(draw: Callable[[Any], Any]) -> Callable[[Any], Any]:
