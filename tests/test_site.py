@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import importlib.util
+import pkgutil
 import re
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+import iosim.bounds
 from iosim.bounds import BOUNDS
 
 ROOT = Path(__file__).parent.parent
@@ -52,6 +55,15 @@ def test_a_bound_links_to_the_theorem_that_it_uses(name: str, statements: Module
     assert not [x for x in links if leads_nowhere(x, statements)]
     # What has no proof here says why, or who proved it.
     assert links or re.search(r"^elementary|arXiv|Proposition", bound.source)
+
+
+def test_the_docstring_of_a_bound_names_its_theorem() -> None:
+    found = [importlib.import_module(m.name)
+             for m in pkgutil.iter_modules(iosim.bounds.__path__, "iosim.bounds.")]  # fmt: skip
+    for name, bound in BOUNDS.items():
+        (home,) = (m for m in found if any(x is bound for x in vars(m).values()))
+        for link in filter(None, (bound.theorem_link, bound.options_link)):
+            assert f"`{link}`" in (home.__doc__ or ""), name
 
 
 def test_a_bound_without_its_theorem_is_found(statements: ModuleType) -> None:
@@ -97,3 +109,12 @@ def test_the_glossary_has_one_line_a_word(terms: ModuleType) -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         linked = re.findall(r"glossary\.md#([\w-]+)", page.read_text(encoding="utf-8"))
         assert set(linked) <= {term.anchor for term in known}, page
+
+
+def test_a_dead_link_of_the_built_site_is_found(tmp_path: Path) -> None:
+    built = extension("built")
+    (tmp_path / "a.html").write_text('<p id="here"><a href="b.html#there">b</a><a href="#here">')
+    (tmp_path / "b.html").write_text('<a href="a.html#here"><img src="c.png"><a href="https://x">')
+    assert built.dead(tmp_path) == ["a.html: b.html#there", "b.html: c.png"]
+    (tmp_path / "b.html").write_text('<b id="there"><a href="a.html#here">')
+    assert not built.dead(tmp_path)

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import re
+from collections.abc import Iterator
+from types import ModuleType
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from iosim.bounds import BOUNDS, Bound
+import iosim.bounds
+from iosim.bounds import Bound
+
+
+def modules() -> Iterator[tuple[ModuleType, list[Bound]]]:
+    """The files of theorems, each with its bounds."""
+    for found in pkgutil.iter_modules(iosim.bounds.__path__, "iosim.bounds."):
+        module = importlib.import_module(found.name)
+        if own := [x for x in vars(module).values() if isinstance(x, Bound)]:
+            yield module, own
+
+
+def _section(module: ModuleType, bounds: list[Bound]) -> str:
+    title, _, text = inspect.cleandoc(module.__doc__ or "").partition("\n")
+    return "\n".join([f"## {title.rstrip('.')}", text, "", *map(_entry, bounds)])
 
 
 def _entry(bound: Bound) -> str:
-    classes = ", ".join(f"`{klass.name}`" for klass in bound.classes)
     rows = [
         ("covers", bound.covers),
         ("applies", bound.validity),
-        ("classes", classes if len(bound.classes) else "the count of one algorithm"),
+        ("classes", ", ".join(f"`{x.name}`" for x in bound.classes) or "one algorithm's count"),
         ("options", ", ".join(f"`{x}`" for x in bound.options) or "none"),
         ("source", _papers(bound.source)),
-        ("theorem", _link(bound.theorem_link) or "elementary, or the paper's own"),
+        ("theorem", _link(bound.theorem_link) or "none here: see the source"),
         ("with options", _link(bound.options_link)),
     ]
     table = [f"| {name} | {text.replace('|', '&#124;')} |" for name, text in rows if text]
-    head = f"## {bound.name}\n\n{bound.strength}, {bound.kind}, of {bound.problem}\n"
+    head = f"### {bound.name}\n\n{bound.strength}, {bound.kind}, of {bound.problem}\n"
     return "\n".join([head, "| | |", "|---|---|", *table, ""])
 
 
@@ -36,11 +54,11 @@ def _papers(text: str) -> str:
 
 
 class Bounds(SphinxDirective):
-    """One section for each bound."""
+    """One section for each file of theorems, one below it for each bound."""
 
     def run(self) -> list[nodes.Node]:
         """The sections, from the catalogue."""
-        text = "\n".join(_entry(bound) for bound in BOUNDS.values())
+        text = "\n".join(_section(*found) for found in modules())
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 

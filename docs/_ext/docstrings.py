@@ -46,8 +46,15 @@ def _sign(*given: Any) -> tuple[str | None, str | None] | None:
     return None
 
 
+def _without_returns(_app: Sphinx, page: str, _template: str, context: Any, _tree: Any) -> None:
+    """Pages of sources keep no links back: of names with two homes they lead to neither."""
+    if page.startswith("_modules/") and "body" in context:
+        context["body"] = re.sub(r'<a class="viewcode-back".*?</a>', "", context["body"])
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Before Napoleon, whose priority is 500."""
     app.connect("autodoc-process-docstring", _read, priority=400)
     app.connect("autodoc-process-signature", _sign)
+    app.connect("html-page-context", _without_returns)
     return {"parallel_read_safe": True}

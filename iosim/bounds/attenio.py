@@ -4,6 +4,8 @@ Algorithm 1 keeps a rows of Q and of O and streams K and V a row at a time (b = 
 2ad + d + 4a for Q, O, one row of K or V, the scores, m, the old m and ℓ; transfers
 2Nd + 2Nd⌈N/a⌉.  The closed form puts a = (M − d)/(2d + 4); it is exact where that is an integer
 which divides N, and else a little below the count.
+
+Proved in `proofs/upper_bounds.md#counts-of-the-catalogue`.
 """
 
 from typing import Any

@@ -10,6 +10,9 @@ max(4M²/d², 4M).
 
 The set of entries computed in an epoch must not depend on the inputs (an oblivious schedule).
 Heads share the message: min(d√B, B/2) is concave, hence subadditive.
+
+Proved in `proofs/compression.md#theorem`; with options
+`proofs/attention_options.md#7-the-other-exact-bounds`.
 """
 
 from typing import Any

@@ -4,6 +4,9 @@ proofs/constant_tight.md and proofs/attention_options.md; evaluated by `iosim.bo
 `expression` is Theorem 2's, 4HN²d²/M, for other sets of pairs pairs·(d + d_v)²/M.  It holds from
 M = 5d²/2 (`once`, `trees`) or, for d = d_v, 9d²/2 (`recompute`) on; elsewhere the words come from
 Theorem 1, which has no closed form.
+
+Proved in `proofs/constant_tight.md#theorem-1`; with options
+`proofs/attention_options.md#theorem-b`, `proofs/attention_options.md#theorem-c`.
 """
 
 from __future__ import annotations

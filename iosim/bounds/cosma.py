@@ -9,6 +9,8 @@ chained CDAG.  As such it can't be used at every shape: where k < 2√M, holding
 A and streaming B costs mk + mnk²/M + mn, which is less (for k = √M: half the leading term).
 proofs/matmul_tight.py executes such a schedule, pebble by pebble.  So this catalogue has it as the
 attained count only, and the tight *lower* bound is `matmul-tight`, which misses mn + 2M of it.
+
+Proved in `proofs/matmul_tight.md#remarks`.
 """
 
 from typing import Any

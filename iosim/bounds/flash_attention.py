@@ -4,6 +4,8 @@ Theorem 2: standard attention takes Θ(Nd + N²) accesses and FlashAttention Θ(
 d ≤ M ≤ Nd.  (That standard attention's two products are done in O(Nd + N²) takes M = Ω(d²); below,
 they alone need N²d/√M.)  Proposition 3: no algorithm computes exact attention with o(N²d²/M)
 accesses **for all** M in [d, Nd]: its proof looks at M = Θ(Nd) only, where that is Nd.
+
+Proved in `proofs/upper_bounds.md#theorem-2`.
 """
 
 from typing import Any

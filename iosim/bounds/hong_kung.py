@@ -3,6 +3,8 @@
 Cut a pebbling into segments of M transfers; each segment computes a part of the graph that 2M
 vertices dominate and that has at most 2M minimum vertices.  Hence Q ≥ M(P(2M) − 1), where P(S) is
 the least number of parts of an S-partition; for matrix products P(2M) = Ω(mnk/M^{3/2}).
+
+Proved in `proofs/hong_kung.md#theorem`.
 """
 
 from iosim.bounds.base import Bound

@@ -13,6 +13,8 @@ The summation order does not matter: where operands and results are distinct wor
 (only accumulation is in place), any summation trees can be replaced by one accumulator per entry
 without a further transfer or word of memory (proofs/matmul_tight.md, Lemma 4), and of recomputed
 values only those that lead to the stored result are counted.
+
+Proved in `proofs/matmul_tight.md#corollary`, `proofs/matmul_tight.md#theorem`.
 """
 
 from iosim.bounds.base import Bound

@@ -4,6 +4,9 @@ Lower bounds by the pebble game (M ≥ d²) and by a reduction to matrix product
 bounds by FlashAttention (M ≥ d²) and by square tiles with the scores spilled (M < d²).  These are
 the asymptotic statements; the constants that the proofs contain are in `saha_ye_large`,
 `saha_ye_small` and `compression`.
+
+Proved in `proofs/saha_ye_large.md#theorem`, `proofs/upper_bounds.md#statements`,
+`proofs/upper_bounds.md#counts-of-the-catalogue`.
 """
 
 from typing import Any

@@ -13,6 +13,9 @@ convex in t: at most max(M²/d², 2M) scores are completed while M words of Q, K
 scores are loaded.  Fast memory is empty at first, so the first segment may hold 2M loads: hence at
 least min(N²d²/M, N²/2) such loads.  The Nd loads of V and the Nd stores of O come on top.  Heads
 share the memory, so in the first form M is subtracted once.
+
+Proved in `proofs/saha_ye_large.md#theorem`; with options
+`proofs/attention_options.md#7-the-other-exact-bounds`.
 """
 
 from typing import Any
