@@ -4,12 +4,15 @@ import { Table, type Cell } from "../../ui";
 import type { Side } from "./setup";
 import type { Moment } from "./timeline";
 
+// A formula that may go on in a next line after any factor, and not within a name.
+const breakable = (text: string) => text.split(/(?<=·)/).map((x) => <>{x}<wbr /></>);
+
 export function Counters({ side, moment }: { side: Side; moment: Moment }) {
   const { timeline, form, instance, program } = side;
   const all = count(instance);
   const row = (key: string, k: number): Cell[] => {
     const now = BigInt(moment.words[k]!);
-    return [key, now, all[key]!, now === all[key] ? "✓" : "", <code>{form.totals[key] ?? ""}</code>];
+    return [key, now, all[key]!, now === all[key] ? "✓" : "", <code>{breakable(form.totals[key] ?? "")}</code>];
   };
   const total = Object.values(all).reduce((a, b) => a + b, 0n);
   const moved = BigInt(moment.moved);
