@@ -17,8 +17,7 @@ largest operation; the curves are drawn from there on.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +25,12 @@ from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound
 from iosim.cache import Cache, Stream, curve, replay_many, touches
 from iosim.cache.compiled import available
-from iosim.cache.ground import extent
+from iosim.checks.slope import allocated, cached, largest_operation
 from iosim.counting.numbers import count, peak
-from iosim.errors import CapacityError, IosimError, install
+from iosim.errors import IosimError, install
 from iosim.output.plot import STYLE, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention
-from iosim.program.index import Dim, Span, dims
-from iosim.program.ir import Alloc, Load, Loop, Node, Op, Ref
-from iosim.program.space import inside, tiles
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles
 
@@ -149,71 +145,15 @@ def slopes(loops: Mapping[str, Instance], fixed: Mapping[str, Instance]) -> Rows
     found: Rows = []
     fine = sorted({round(2 ** (k / 8)) for k in range(8 * FIRST, 8 * LAST + 1)})
     for name in NAMES:
-        program = algorithm(name).program
-        for M in fine:
-            words = digits(best_lower_bound(PROBLEM, M).words)
-            found.append(_point(name, "bound", M, "", words))
-            try:
-                best = optimal_tiles(program, PROBLEM, M)
-            except CapacityError:
-                continue
-            counts = count(bind(program, PROBLEM.sizes, best.tiles))
-            found.append(_point(name, "explicit", M, counts.load_words, counts.total_words))
+        made = [
+            row | {"words": digits(row["words"])} if row["series"] == "bound" else row
+            for row in allocated(algorithm(name), PROBLEM, fine)
+        ]
         for series, instance in (("lru tiled", fixed[name]), ("lru untiled", loops[name])):
-            steps, least = curve(touches(instance)), largest_operation(instance)
-            assert steps.write_backs is not None
-            assert steps.flush is not None
-            for c in (c for c in fine if c >= least):
-                at = steps.step(c)
-                loads = int(steps.loads[at])
-                words = loads + int(steps.write_backs[at]) + int(steps.flush[at])
-                found.append(_point(name, series, c, loads, words))
-        least = largest_operation(fixed[name])
-        some = [c for c in fine[::4] if c >= least]
-        for row in _replayed(touches(fixed[name]), some, 1, ("opt",)):
-            found.append(_point(name, "opt tiled", row["capacity"], row["loads"], row["words"]))
+            made += [row | {"series": series} for row in cached(instance, "lru", fine)]
+        made += [row | {"series": "opt tiled"} for row in cached(fixed[name], "opt", fine[::4])]
+        found += [{"algorithm": name} | row for row in made]
     return found
-
-
-def _point(name: str, series: str, capacity: int, loads: Any, words: Any) -> dict[str, Any]:
-    return {"algorithm": name, "series": series, "capacity": capacity, "loads": loads,
-            "words": words}  # fmt: skip
-
-
-def largest_operation(instance: Instance) -> int:
-    """The most words that one operation's operands are, each once.
-
-    >>> largest_operation(_instance("flash2"))  # q and k of d words, or o and v; s, m and l
-    67
-    """
-    return max(_operations(instance, instance.program.body, instance.env, {}))
-
-
-def _operations(
-    instance: Instance, body: Sequence[Node], env: Mapping[Any, Any],
-    held: Mapping[str, tuple[Dim, ...]],
-) -> Iterator[int]:  # fmt: skip
-    """The words of the operations in the first iteration of each loop, which is the largest."""
-    resident = dict(held)
-    for node in body:
-        match node:
-            case Loop():
-                first = next(iter(tiles(node, env)), None)
-                if first is not None:
-                    inner = inside(env, node.tile, first)
-                    yield from _operations(instance, node.body, inner, resident)
-            case Load() | Alloc():
-                resident[node.buffer] = dims(node.index)
-            case Op():
-                yield sum(_words(ref, resident, env) for ref in dict.fromkeys(node.operands))
-
-
-def _words(ref: Ref, held: Mapping[str, tuple[Dim, ...]], env: Mapping[Any, Any]) -> int:
-    of: list[Any] = list(held[ref.buffer])
-    if ref.part is not None:
-        axes = [isinstance(x, Span) and x.axis == ref.part.axis for x in of]
-        of[axes.index(True)] = ref.part
-    return math.prod(extent(x, env) for x in of)
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:

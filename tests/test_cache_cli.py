@@ -11,6 +11,7 @@ from test_cli import iosim_, ok
 
 import iosim
 from iosim.cache import Cache, replay_many, touches
+from iosim.output.table import read_csv
 
 SIZES = ("flash2", "--N", "9", "--d", "3", "--tiles", "B_r=4,B_c=2")
 
@@ -245,3 +246,42 @@ def test_sizes_beyond_64_bits_are_one_line() -> None:
     done = iosim_("cache", "flash2", "--N", str(2**40), "--d", str(2**20), "--M", "32Mi")
     assert done.returncode == 2
     assert "more than numbers of 64 bits can say" in done.stderr
+
+
+def test_the_slope_and_its_figure(tmp_path):
+    """Each series against what its own command says; the figure from the table again."""
+    sizes = ("--N", "32", "--d", "4")
+    done = iosim_("cache", "flash2", *sizes, "--M", "64", "--out", "there", cwd=tmp_path)
+    assert done.returncode == 0
+    assert sorted(x.name for x in (tmp_path / "there").iterdir()) == [
+        "slope.csv", "slope.png", "slope.svg"]  # fmt: skip
+    rows = read_csv(tmp_path / "there/slope.csv")
+    found = {(r["series"], r["capacity"]): (r["loads"], r["words"]) for r in rows}
+    counted = json.loads(iosim_("count", "flash2", *sizes, "--M", "64", "--json").stdout)
+    assert found["explicit", 64][1] == counted["total_words"]
+    for policy, extra in (("lru", ()), ("opt", ("--bypass",))):
+        said = json.loads(iosim_("cache", "flash2", *sizes, "--M", "64", "--capacity", "64",
+                                 "--policy", policy, *extra, "--json").stdout)  # fmt: skip
+        words = said["loads"][0] + said["write_backs"][0] + said["flush"][0]
+        assert found[policy, 64] == (said["loads"][0], words)
+        assert all(found["bound", c][1] <= w for (name, c), (_, w) in found.items()
+                   if name in (policy, "explicit"))  # fmt: skip
+    svg = (tmp_path / "there/slope.svg").read_text()
+    again = iosim_("plot", "there/slope.csv", "--out", "again", cwd=tmp_path)
+    assert again.returncode == 0
+    assert (tmp_path / "again.svg").read_text() == svg
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("flash2", "--N", "32", "--d", "4", "--M", "64", "--line", "2"), "of LRU and OPT with"),
+        (("--trace", "x.csv"), "the figure is of a schedule: give an algorithm"),
+        (("flash2", "--N", "8192", "--d", "64", "--M", "4Ki"), "more than 200,000,000: choose"),
+    ],
+)
+def test_a_figure_of_something_else_is_refused(tmp_path, words, said):
+    done = iosim_("cache", *words, "--out", "there", cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "there").exists()

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from strategies import attention_programs, bound_programs
 
 import iosim
-from experiments.e10_explicit_control import largest_operation
 from iosim.bounds import best_lower_bound
 from iosim.cache import POLICIES, Cache, replay_many, touches
 from iosim.cache.curves import curve
+from iosim.checks.slope import largest_operation
 from iosim.counting.numbers import count, peak
 from iosim.program.walk import Instance
 

@@ -16,9 +16,12 @@ from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.curves import STACKS, curve
 from iosim.cache.files import read_trace, write_trace
 from iosim.cache.sampling import sampled
+from iosim.checks.slope import FILES, slope
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError, closest
+from iosim.output.plot import plot_slope, with_table
+from iosim.output.table import out_dir, publish
 from iosim.program.walk import Instance, bind
 from iosim.tiling.rules import choose_tiles
 from iosim.units import parse_words
@@ -54,12 +57,14 @@ ENGINES = ("auto", "stream", "tiles", "formula")
 @click.option("--seed", default=0, help="of policy random, and of --sample")
 @opt.path("--trace", "replay this file in place of an algorithm: .iosim, .oracleGeneral or .csv")
 @opt.path("--save", "write the references to this file as well: .iosim, .oracleGeneral or .csv")
+@opt.path("--out", "write slope.csv and a figure here: words against capacity of the schedule at "
+          "its best tiles, of LRU and OPT, and the lower bound")  # fmt: skip
 @opt.as_json
 def cache(
     algo: str | None, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str | None,
     mask: str | None, capacity: str | None, line_words: str, policy: str, ways: str | None,
     write: str, bypass: bool, layout: str | None, engine: str, sample: float | None, seed: int,
-    trace: Path | None, save: Path | None, as_json: bool,
+    trace: Path | None, save: Path | None, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Put one schedule's references through a cache that manages itself.
 
@@ -71,6 +76,8 @@ def cache(
         raise InputError("give an algorithm, or --trace FILE: one of the two is replayed")
     if trace is not None and (sizes or model or tiles or mask or layout or engine != "auto"):
         raise InputError("a trace has its sizes, tiles and layout: leave out what chooses them")
+    if trace is not None and out is not None:
+        raise InputError("the figure is of a schedule: give an algorithm in place of --trace")
     asked = _Asked(
         policy, line, None if ways is None else parse_words("ways", ways), write, bypass, seed,
         sample, _capacities(capacity, words), layout,
@@ -89,6 +96,14 @@ def cache(
         named = {p.name: instance.env[p.name] for p in instance.program.params}
         head = f"{found.title}: {opt.said(problem)}"
         result |= {"problem": problem.told, "tiles": named}
+        if out is not None:
+            if mask is not None or not asked.plain:
+                raise InputError(
+                    "the figure is of LRU and OPT with lines of one word, fully associative, in "
+                    "row-major layout, writing back, and of no block mask: leave out the rest"
+                )
+            out_dir(out, keep=False, files=FILES)
+            rows = _slope(found, problem, instance)
         quick = asked.quick(engine)
         if engine not in ("formula", "tiles") or save is not None:
             stream = touches(instance, line_words=line, layouts=_layouts(layout))
@@ -105,12 +120,35 @@ def cache(
         with _shown(stream) as seen:
             write_trace(seen, save)
         opt.remark(f"wrote {save}")
+    made = [] if out is None else publish(
+        out, lambda part: with_table(part / FILES[0], rows, plot_slope)
+    )  # fmt: skip
     result |= {"accesses": answer["accesses"]} | answer
     if as_json:
         opt.print_json(result)
         return
     click.echo(head)
     _print(result)
+    if made:
+        click.echo(f"wrote {', '.join(map(str, made))}")
+
+
+def _slope(found: Algorithm, problem: Any, instance: Instance) -> list[dict[str, Any]]:
+    """The rows of the figure, with what it says of the schedule."""
+    stream = touches(instance)
+    if stream.length > LONG:
+        raise InputError(
+            f"the figure replays all {stream.length:,} accesses at many capacities, more than "
+            f"{LONG:,}: choose smaller sizes"
+        )
+    tiles = ", ".join(f"{p.name} = {instance.env[p.name]:,}" for p in instance.program.params)
+    told = {"program": found.title, "problem": opt.said(problem), "tiles": tiles}
+    with watching() as show:
+        made = slope(
+            found, problem, instance, stream=stream,
+            tick=lambda done, of: show(part_done(done, of, "curves")),
+        )  # fmt: skip
+    return [told | row for row in made]
 
 
 @dataclass(frozen=True)
@@ -143,17 +181,22 @@ class _Asked:
         if self.capacities is None:
             raise InputError("a sample needs capacities: give --capacity, like 4096,65536")
 
+    @property
+    def plain(self) -> bool:
+        """Whether lines are of one word, in any place, row-major, and written back."""
+        return (
+            self.line == 1 and self.ways is None and self.write == "back"
+            and self.layout is None and self.sample is None
+        )  # fmt: skip
+
     def quick(self, engine: str) -> str:
         """The engine that needs no stream for this, or ""; InputError for one that can't do it."""
         if engine not in ENGINES:
             raise InputError(f"unknown engine {engine!r}: {closest(engine, ENGINES)}")
-        plain = (
-            self.line == 1 and self.ways is None and self.write == "back"
-            and self.layout is None and self.sample is None
-        )  # fmt: skip
         can = {
-            "formula": plain and self.policy == "lru",
-            "tiles": plain and (self.policy == "lru" or (self.policy == "opt" and self.bypass)),
+            "formula": self.plain and self.policy == "lru",
+            "tiles": self.plain
+            and (self.policy == "lru" or (self.policy == "opt" and self.bypass)),
         }
         if not can.get(engine, True):
             also = " or OPT with bypass" if engine == "tiles" else ""

@@ -5,6 +5,7 @@ Imports matplotlib: `iosim.output.rows.Table.plot` and `iosim.output.plot` impor
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -78,6 +79,34 @@ def _xy(rows: Rows, kind: str, name: str) -> tuple[list[Any], list[Any]]:
         (r["M_words"], r["total_words"]) for r in rows if r["kind"] == kind and r["name"] == name
     )
     return [x for x, _ in found], [y for _, y in found]
+
+
+@styled
+def slope(rows: Rows) -> Any:
+    """Words against capacity: a schedule at its best tiles, a program in caches, the bound."""
+    figure, axes = drawing(figsize=(8.6, 4.6))
+    series = (
+        ("lru", "words", "cache, LRU", PALETTE[1], "-"),
+        ("opt", "words", "cache, OPT", PALETTE[2], "-"),
+        ("opt", "loads", "cache, OPT, loads alone", PALETTE[2], ":"),
+        ("explicit", "words", "schedule, its best tiles", PALETTE[0], "-"),
+        ("bound", "words", "proven lower bound", "black", "--"),
+    )
+    for name, column, label, colour, line in series:
+        some = [(r["capacity"], r[column]) for r in rows if r["series"] == name and r[column]]
+        if some:
+            # OPT is replayed at few capacities, which its marks show.
+            axes.plot(*zip(*some, strict=True), color=colour, linestyle=line, label=label,
+                      marker="." if name == "opt" else "")  # fmt: skip
+    axes.set_xscale("log", base=2)
+    held = textwrap.fill(f"tiles in the caches: {rows[0]['tiles']}", 70)
+    axes.set(
+        yscale="log", xlabel="capacity in words: fast memory, or the cache",
+        ylabel="words moved in the model, loads + stores",
+    )  # fmt: skip
+    axes.set_title(f"{rows[0]['program']}\n{rows[0]['problem']}\n{held}", fontsize=10)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
 
 
 @styled

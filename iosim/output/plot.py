@@ -68,6 +68,20 @@ def plot_gap(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> lis
     return _saved("gap", rows, stem)
 
 
+def plot_slope(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
+    """Words against capacity: a schedule, a program in caches, and the lower bound.
+
+    Args:
+        table: a CSV that `iosim cache --out` wrote.
+        stem: where to write, without a suffix; a PNG and an SVG are made.
+
+    Raises:
+        InputError: the table is unreadable or empty, or the figure cannot be written.
+    """
+    rows = read_csv(table, ("series", "program", "problem", "tiles"), ("capacity",))
+    return _saved("slope", rows, stem)
+
+
 def _saved(name: str, rows: Sequence[dict[str, Any]], stem: str | os.PathLike[str]) -> list[Path]:
     """Draw rows by a function of `iosim.output.figures`, and save the figure."""
     import matplotlib
@@ -85,11 +99,12 @@ def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
     Raises InputError where it is none.
     """
     columns = read_csv(table)[0]
-    draw = plot_words if "kind" in columns else plot_gap if "gap" in columns else None
+    draws = {"kind": plot_words, "gap": plot_gap, "series": plot_slope}
+    draw = next((draws[name] for name in draws if name in columns), None)
     if draw is None:
         raise InputError(
-            f"{str(table)!r} has no column kind or gap: give a table that iosim verify or "
-            "iosim tightness wrote"
+            f"{str(table)!r} has no column kind, gap or series: give a table that iosim verify, "
+            "iosim tightness or iosim cache wrote"
         )
     return draw(table, stem)
 
