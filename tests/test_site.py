@@ -66,6 +66,18 @@ def test_the_docstring_of_a_bound_names_its_theorem() -> None:
             assert f"`{link}`" in (home.__doc__ or ""), name
 
 
+def test_all_proofs_are_among_the_theorems(statements: ModuleType) -> None:
+    text = (ROOT / "docs/reference/theorems.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"```\{statements\}\n(.*?)```", text, re.S)
+    pages = {path.stem: path for path in (ROOT / "proofs").glob("*.md")}
+    assert set(listed.split()) == set(pages)
+    for page in pages.values():
+        found = statements.statements(page.read_text(encoding="utf-8"))
+        assert found, page.name
+        # Every one has a number, but for a corollary that stands alone.
+        assert not [x for x in found if not re.search(r" (\d|[A-Z]\b)|^Corollary", x.name)]
+
+
 def test_a_bound_without_its_theorem_is_found(statements: ModuleType) -> None:
     assert not leads_nowhere("proofs/constant_tight.md#theorem-2", statements)
     assert leads_nowhere("proofs/constant_tight.md#theorem-9", statements)
@@ -75,7 +87,7 @@ def test_a_bound_without_its_theorem_is_found(statements: ModuleType) -> None:
 def test_statements_of_a_proof_have_anchors_of_their_own(statements: ModuleType) -> None:
     for page in (ROOT / "proofs").glob("*.md"):
         found = statements.anchors(page.read_text(encoding="utf-8"))
-        assert any(re.match("theorem|statements", x) for x in found), page.name
+        assert any(re.match(r"theorem-[\da]", x) for x in found), page.name
         assert len(set(found)) == len(found), page.name
     assert not doctest.testmod(statements).failed
 

@@ -14,15 +14,17 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import iosim.bounds
-from iosim.bounds import Bound
+from iosim.bounds import BOUNDS, Bound
 
 
 def modules() -> Iterator[tuple[ModuleType, list[Bound]]]:
-    """The files of theorems, each with its bounds."""
-    for found in pkgutil.iter_modules(iosim.bounds.__path__, "iosim.bounds."):
-        module = importlib.import_module(found.name)
-        if own := [x for x in vars(module).values() if isinstance(x, Bound)]:
-            yield module, own
+    """The files of theorems, each with its bounds, in the catalogue's order."""
+    order = list(BOUNDS)
+    names = [m.name for m in pkgutil.iter_modules(iosim.bounds.__path__, "iosim.bounds.")]
+    found = [(module, [x for x in vars(module).values() if isinstance(x, Bound)])
+             for module in map(importlib.import_module, names)]  # fmt: skip
+    with_bounds = [(module, own) for module, own in found if own]
+    yield from sorted(with_bounds, key=lambda x: min(order.index(b.name) for b in x[1]))
 
 
 def _section(module: ModuleType, bounds: list[Bound]) -> str:

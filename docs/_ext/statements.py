@@ -9,8 +9,10 @@ _KINDS = "Theorem|Lemma|Proposition|Corollary"
 # What a statement begins with in bold, and how a text refers to it.
 NAMED = re.compile(rf"({_KINDS})(?:\s+(\d+|[A-Z])(′?))?")
 # How a text refers to one of these by its number.
-MENTION = re.compile(rf"\b({_KINDS})\s+(\d+|[A-Z])(′?)(?![\w′])")
-_BOLD = re.compile(rf"^\*\*((?:{_KINDS})\b[^*]*?)\.?\*\*", re.M)
+MENTION = re.compile(rf"\b({_KINDS})\s+(\d+|[A-Z])(′?)(?![\w′]|\.\d)")
+_STATED = re.compile(
+    rf"^\*\*((?:{_KINDS})\b[^*]*?)\.?\*\*|^#+ ((?:{_KINDS})(?: (?:\d+|[A-Z]))?)$", re.M
+)
 _HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.M)
 
 
@@ -44,15 +46,27 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
+def title(text: str) -> str:
+    """The first heading of a page.
+
+    >>> title("# A bound")
+    'A bound'
+    """
+    return str(_HEADING.findall(text)[0])
+
+
 def statements(text: str) -> list[Statement]:
-    """The statements of a page in Markdown, in their order.
+    """The statements of a page in Markdown, in their order: in bold, or as headings of their own.
 
     >>> statements("**Lemma 1.** a ≤ b.\\n\\n**Corollary (cold start).** ...")[1].anchor
     'corollary'
     """
-    return [Statement(name, anchor(name)) for name in _BOLD.findall(text)]
+    return [
+        Statement(name, anchor(name)) for pair in _STATED.findall(text) for name in pair if name
+    ]
 
 
 def anchors(text: str) -> list[str]:
     """Every anchor of a page in Markdown: of headings and of statements."""
-    return [slug(x) for x in _HEADING.findall(text)] + [x.anchor for x in statements(text)]
+    headings = [slug(x) for x in _HEADING.findall(text)]
+    return headings + [x.anchor for x in statements(text) if x.anchor not in headings]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import posixpath
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from statements import MENTION, NAMED, anchor
+from sphinx.util.docutils import SphinxDirective
+from statements import MENTION, NAMED, anchor, statements, title
 
 _PAGE = re.compile(r"^([\w./-]+)\.md(?:#([\w-]+))?$")
 _LINKED = (nodes.reference, nodes.literal_block, nodes.title)
@@ -100,6 +102,23 @@ class Mentions(SphinxPostTransform):
         return nodes.reference("", "", internal=True, refuri=f"{uri}#{where}" if where else uri)
 
 
+class Index(SphinxDirective):
+    """All statements of some proofs, which stand in the directive's text by their files' names."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """A section for each proof."""
+        lines = []
+        for name in self.content:
+            page = Path(self.env.srcdir, "proofs", f"{name}.md")
+            self.env.note_dependency(str(page))
+            text, link = page.read_text(encoding="utf-8"), f"../../proofs/{name}.md"
+            lines += [f"## {title(text)}", "", f"[The proof]({link})", ""]
+            lines += [f"- [{x.name}]({link}#{x.anchor})" for x in statements(text)] + [""]
+        return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
+
+
 def _within(node: nodes.Node, kinds: tuple[type, ...]) -> bool:
     up = node.parent
     while up is not None:
@@ -111,6 +130,7 @@ def _within(node: nodes.Node, kinds: tuple[type, ...]) -> bool:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register both transforms."""
+    app.add_directive("statements", Index)
     app.add_transform(Statements)
     app.add_post_transform(Mentions)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

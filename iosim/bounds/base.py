@@ -159,7 +159,7 @@ class Bound:
     source: str
     outside: Callable[[Any], str | None] = _always
     proof: str | None = None
-    theorem: str = "theorem"
+    theorem: str = "theorem-1"
     numeric: Callable[[Any], Floats] | None = None
     classes: tuple[BoundClass, ...] = tuple(CLASSES.values())
     options: tuple[str, ...] = ()

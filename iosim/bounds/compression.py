@@ -11,7 +11,7 @@ max(4M²/d², 4M).
 The set of entries computed in an epoch must not depend on the inputs (an oblivious schedule).
 Heads share the message: min(d√B, B/2) is concave, hence subadditive.
 
-Proved in `proofs/compression.md#theorem`; with options
+Proved in `proofs/compression.md#theorem-1`; with options
 `proofs/attention_options.md#7-the-other-exact-bounds`.
 """
 

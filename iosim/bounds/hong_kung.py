@@ -4,7 +4,7 @@ Cut a pebbling into segments of M transfers; each segment computes a part of the
 vertices dominate and that has at most 2M minimum vertices.  Hence Q ≥ M(P(2M) − 1), where P(S) is
 the least number of parts of an S-partition; for matrix products P(2M) = Ω(mnk/M^{3/2}).
 
-Proved in `proofs/hong_kung.md#theorem`.
+Proved in `proofs/hong_kung.md#theorem-1`.
 """
 
 from iosim.bounds.base import Bound

@@ -14,7 +14,7 @@ The summation order does not matter: where operands and results are distinct wor
 without a further transfer or word of memory (proofs/matmul_tight.md, Lemma 4), and of recomputed
 values only those that lead to the stored result are counted.
 
-Proved in `proofs/matmul_tight.md#corollary`, `proofs/matmul_tight.md#theorem`.
+Proved in `proofs/matmul_tight.md#corollary`, `proofs/matmul_tight.md#theorem-1`.
 """
 
 from iosim.bounds.base import Bound

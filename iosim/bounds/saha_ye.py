@@ -5,7 +5,7 @@ bounds by FlashAttention (M ≥ d²) and by square tiles with the scores spilled
 the asymptotic statements; the constants that the proofs contain are in `saha_ye_large`,
 `saha_ye_small` and `compression`.
 
-Proved in `proofs/saha_ye_large.md#theorem`, `proofs/upper_bounds.md#statements`,
+Proved in `proofs/saha_ye_large.md#theorem-1`, `proofs/upper_bounds.md#statements`,
 `proofs/upper_bounds.md#counts-of-the-catalogue`.
 """
 

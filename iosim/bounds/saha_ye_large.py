@@ -14,7 +14,7 @@ scores are loaded.  Fast memory is empty at first, so the first segment may hold
 least min(N²d²/M, N²/2) such loads.  The Nd loads of V and the Nd stores of O come on top.  Heads
 share the memory, so in the first form M is subtracted once.
 
-Proved in `proofs/saha_ye_large.md#theorem`; with options
+Proved in `proofs/saha_ye_large.md#theorem-1`; with options
 `proofs/attention_options.md#7-the-other-exact-bounds`.
 """
 

@@ -7,7 +7,7 @@ one, 2N²d/√M − 2M − N².  Since the tight bound's proof counts only loads
 of O are added; and since fast memory is empty at first, only M is lost instead of 2M.  Operands
 and results are distinct words of fast memory; only accumulation is in place.
 
-Proved in `proofs/saha_ye_small.md#theorem`; with options
+Proved in `proofs/saha_ye_small.md#theorem-1`; with options
 `proofs/attention_options.md#7-the-other-exact-bounds`.
 """
 
