@@ -199,6 +199,13 @@ def words(
     return total(times, words_of(extents))
 
 
+def parts(
+    part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops, times: Any
+) -> int:
+    """A counter of parts that have words."""
+    return total(times, np.minimum(words_of(extents), 1))
+
+
 def words_of(shape: tuple[Any, ...]) -> Any:
     """The words of a box.  Raises InputError where they are more than `MOST`."""
     if any(isinstance(x, np.ndarray) for x in shape):

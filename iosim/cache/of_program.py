@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.cache import layouts as layouts_
+from iosim.cache.boxes import BoxKind
 from iosim.cache.compiled import worth
 from iosim.cache.copies import Item, Walk
-from iosim.cache.ground import Ground, Loops, Placed, row_strides
+from iosim.cache.ground import Ground, Ints, Loops, Placed, row_strides
 from iosim.cache.layouts import Layout, Tiled, strides
-from iosim.cache.measure import MOST, Measure, lanes, total, words, words_of
+from iosim.cache.measure import MOST, Measure, lanes, parts, total, words, words_of
 from iosim.cache.phases import Phased, UnknownError
 from iosim.cache.references import Action, Piece, positions_in, touching, transferring
 from iosim.cache.stream import CHUNK, UNITS, Accesses, Region, Stream, Unit
 from iosim.cache.templates import lines_of
-from iosim.cache.writing import chunks
+from iosim.cache.writing import chunks, placed
 from iosim.cache.writing import length as length_of
 from iosim.errors import InputError, closest
 from iosim.problem import check_positions, check_size, in_shape
@@ -124,6 +125,38 @@ def items(
 
     walk = Walk(instance, known.ground, known.told)
     return tuple(tuple(map(stream, launch)) for launch in walk.items(known.body))
+
+
+def count(instance: Instance) -> int:
+    """How many boxes `touches` passes over.
+
+    >>> import iosim
+    >>> count(iosim.bind(iosim.algorithm("copy").program, {"n": 5}, {"B": 2}))
+    6
+    """
+    check(instance.program)
+    return Measure(instance, parts).run(touching(instance.program)).length
+
+
+def boxes(
+    instance: Instance, *, positions: Mapping[str, Any] | None = None
+) -> Iterator[tuple[Ints, list[BoxKind], int]]:
+    """The boxes that `touches` passes over, in place of their words.
+
+    Yields the addresses of their first words, (times · boxes) in order; what kinds of boxes, one
+    after the other, these are; and how many times.
+
+    >>> import iosim
+    >>> program = iosim.algorithm("copy").program
+    >>> [(at.tolist(), times) for at, _, times in boxes(iosim.bind(program, {"n": 5}, {"B": 2}))]
+    [([0, 5, 2, 7], 2), ([4, 9], 1)]
+    """
+    known = _Known.of(instance, touching, "words", 1, None, positions)
+    ground = replace(known.ground, late=True)
+    for copies in Walk(instance, ground, known.told).all(known.body):
+        if copies.template.size:
+            kinds = copies.template.kind[copies.template.piece].tolist()
+            yield placed(copies).reshape(-1), [ground.kinds.all[k] for k in kinds], copies.times
 
 
 def _stream(

@@ -133,7 +133,8 @@ def shapes(place: Place) -> list[tuple[Ranges, int]]:
 def irregular(instance: Instance, why: str) -> InputError:
     """What is raised, with the reason."""
     return InputError(
-        f"{instance.program.name} has no closed form of LRU's misses: {why}; replay its stream"
+        f"{instance.program.name} has no closed form of LRU's misses: {why}; replay its stream, or "
+        "whole tiles"
     )
 
 

@@ -1,14 +1,22 @@
 """Whole tiles in place of words: a pass over a tile is one access with a weight, exactly.
 
-What a schedule references is a sequence of passes over *tiles*: boxes of tensors, and pieces of
-local arrays, any two of which are equal or have no word in common (`iosim.cache.regular` says of
-which programs that is true).  Each pass covers its tile from the first word to the last.  Then
-some caches of words can be replayed by tiles.
+What a schedule references is a sequence of passes over boxes of tensors, and over local arrays,
+each row by row.  Cut at where they start and stop, they are passes over *tiles*
+(`iosim.cache.atoms`): any two tiles have no word in common, and each pass covers its tile from the
+first word to the last.  So it is of every program, under masks and with positions that are read,
+too; where boxes overlap, tiles are smaller, and there are more passes.  Then some caches of words
+can be replayed by tiles.
 
 **LRU.**  Between two passes over a tile lie whole passes over others.  A word of it was followed,
 in the earlier pass, by the rest of the tile, and is preceded in the later one by what comes before
 it: all of the tile's words, and all words of the tiles between.  So all its words have one stack
 distance, the weight of the distinct tiles since, the tile itself included.
+
+A pass that writes writes all of its tile.  So all its words are dirty in the same caches, those of
+at least so many words (Thompson and Smith 1989), and where the tile is found again they have been
+written back by the same ones.  At the end the words of the last tile are the first of the list, the
+last word first, and so on: a tile below S words of later ones has its words at depths S + 1 to
+S + n, and a cache of C holds C − S of them, and has written the others back.
 
 **OPT with bypass.**  The words of a tile are next used in one pass, in order, so that of two tiles
 the words of one are all used before those of the other, and of one tile the first words first.
@@ -16,31 +24,32 @@ OPT therefore drops the last words of the tile that is used last, and what it ho
 *prefix*.  A pass over a tile of n words finds r of them.  The others enter as long as there is
 room, or words of tiles that are next used later than this one; when there are none for one word
 there are none for those after it.  So it then holds min(n, r + free + held of those later) words.
-A tile whose next pass writes it is dead until then, and its words are free.
+A tile whose next pass writes it is dead until then, and its words go before all that are read
+again.  Before these go words that are in no later pass, of which only counts matter: clean ones
+first.  The dirty words of a tile are a prefix of those held: a pass that writes makes all of them
+dirty, one that reads appends clean ones, and the last ones go first.  A word that is written and
+does not enter is written back at once.
 
 OPT without bypass has no such form here: the last word to miss is always in, and prefixes break.
-
->>> import iosim
->>> flash2 = iosim.algorithm("flash2").program
->>> sizes = {"N": 64, "d": 8, "heads": 1}
->>> found = passes(iosim.bind(flash2, sizes, {"B_r": 16, "B_c": 8}))
->>> lru(found).loads_at(512), opt(found, 512)
-(8192, 4256)
 """
 
 from __future__ import annotations
 
+import functools
 import heapq
-import itertools
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.atoms import atoms, runs_of, spread
+from iosim.cache.boxes import BoxKind, offsets
 from iosim.cache.compiled import built
 from iosim.cache.curves import Curve
-from iosim.cache.regular import Cut, Place, cut, places, shapes
+from iosim.cache.of_program import boxes, count
+from iosim.cache.record import Traffic
 from iosim.errors import InputError
 from iosim.problem import check_size
 from iosim.program.walk import Instance
@@ -49,6 +58,8 @@ Ints = NDArray[np.int64]
 
 # Passes that are held at once, at most: about 60 bytes each.
 MOST_PASSES = 5 * 10**7
+
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -71,120 +82,64 @@ class Passes:
         return int(self.words[self.tile].sum())
 
 
-def passes(instance: Instance) -> Passes:
+def passes(instance: Instance, *, positions: Mapping[str, Any] | None = None) -> Passes:
     """The passes of an instance over whole tiles.
 
-    Raises InputError where passes don't cover whole tiles, with what stands against it, and where
-    there are more than `MOST_PASSES`.
+    Args:
+        instance: a program with its sizes, tiles and masks.
+        positions: as `touches` has it.
+
+    Raises InputError where there are more than `MOST_PASSES`, and where positions are needed.
 
     >>> import iosim
     >>> found = passes(iosim.bind(iosim.algorithm("copy").program, {"n": 5}, {"B": 2}))
     >>> found.tile.tolist(), found.words.tolist()
     ([0, 3, 1, 4, 2, 5], [2, 2, 1, 2, 2, 1])
     """
-    every = places(instance)
-    count = sum(math.prod(x.trips for x in place.loops) for place in every)
-    if count > MOST_PASSES:
+    _check(instance, count(instance))
+    place, shape, write = [_NONE], [_NONE], [_NONE > 0]
+    shapes: dict[Any, int] = {}
+    for at, kinds, times in boxes(instance, positions=positions):
+        numbers, marks = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), bool)
+        for k, kind in enumerate(kinds):
+            numbers[k] = shapes.setdefault(_runs(replace(kind, write=False)), len(shapes))
+            marks[k] = kind.write
+        place.append(at)
+        shape.append(np.tile(numbers, times))
+        write.append(np.tile(marks, times))
+    where, which = np.concatenate(place), np.concatenate(shape)
+    if not where.size:
+        return Passes(_NONE, _NONE > 0, _NONE)
+    code, box = np.unique(where * len(shapes) + which, return_inverse=True)
+    where, which = code // len(shapes), code % len(shapes)
+    runs = np.array([len(starts) for starts, _ in shapes])
+    first = np.concatenate([starts for starts, _ in shapes])
+    long = np.concatenate([lengths for _, lengths in shapes])
+    run = spread((np.cumsum(runs) - runs)[which], runs[which])
+    start = np.repeat(where, runs[which]) + first[run]
+    atom, each, words = atoms(start, start + long[run], runs[which])
+    _check(instance, int(each[box].sum()))
+    tile = atom[spread((np.cumsum(each) - each)[box], each[box])]
+    return Passes(tile, np.repeat(np.concatenate(write), each[box]), words)
+
+
+@functools.lru_cache(maxsize=2**12)
+def _runs(kind: BoxKind) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return runs_of(offsets(kind.extents, kind.strides, np.arange(kind.low, kind.high)))
+
+
+def _check(instance: Instance, many: int) -> None:
+    if many > MOST_PASSES:
         raise InputError(
-            f"{instance.program.name} makes {count:,} passes over tiles, more than "
+            f"{instance.program.name} makes {many:,} passes over tiles, more than "
             f"{MOST_PASSES:,}: choose larger tiles, or replay its stream"
         )
-    numbering = _Numbering(every)
-    radix = _radix(every)
-    parts = [numbering.of(place) for place in every]
-    when = [np.repeat(_when(place, radix), tiles.shape[1])
-            for place, (tiles, _) in zip(every, parts, strict=True)]  # fmt: skip
-    order = np.argsort(np.concatenate(when), kind="stable")
-    tile = np.concatenate([tiles.reshape(-1) for tiles, _ in parts])[order]
-    there = np.concatenate([here.reshape(-1) for _, here in parts])[order]
-    write = np.concatenate(
-        [np.full(tiles.size, place.write) for place, (tiles, _) in zip(every, parts, strict=True)]
-    )[order]
-    return Passes(tile[there], write[there], np.asarray(numbering.words, np.int64))
-
-
-class _Numbering:
-    """A number for every tile."""
-
-    def __init__(self, every: list[Place]) -> None:
-        self.words: list[int] = []
-        self.first: dict[str, int] = {}
-        self.cuts: dict[str, list[list[Cut]]] = {}  # of tensors: for each axis, its cuts
-        self.sizes: dict[str, list[int]] = {}  # of local arrays
-        for name in dict.fromkeys(place.name for place in every):
-            some = [place for place in every if place.name == name]
-            self.first[name] = len(self.words)
-            if some[0].local:
-                sizes = sorted({size for place in some for _, size in shapes(place)})
-                self.sizes[name] = sizes
-                self.words += [b - a for a, b in itertools.pairwise([0, *sizes])]
-                continue
-            each = zip(*(place.along for place in some), strict=True)
-            cuts = [sorted({cut(p, x) for p, x in zip(some, axis, strict=True)}) for axis in each]
-            self.cuts[name] = cuts
-            words = np.ones(1, np.int64)
-            for axis_cuts in cuts:
-                long = np.concatenate([
-                    np.minimum(np.arange(start, stop, step) + step, stop)
-                    - np.arange(start, stop, step)
-                    for start, stop, step in axis_cuts
-                ])  # fmt: skip
-                words = (words[:, None] * long).reshape(-1)
-            self.words += words.tolist()
-
-    def of(self, place: Place) -> tuple[Ints, NDArray[np.bool_]]:
-        """The tiles of each pass of a place, in order, and which of them it covers."""
-        trips = [x.trips for x in place.loops]
-        first = self.first[place.name]
-        if place.local:
-            size = np.zeros(trips, np.int64)
-            for box, n in shapes(place):
-                size[tuple(slice(*x) for x in box)] = n
-            sizes = np.asarray(self.sizes[place.name])
-            here = size.reshape(-1, 1) >= sizes
-            return np.broadcast_to(first + np.arange(len(sizes)), here.shape), here
-        found = np.zeros(trips, np.int64)
-        for axis_cuts, x in zip(self.cuts[place.name], place.along, strict=True):
-            own = cut(place, x)
-            counts = [len(range(*c)) for c in axis_cuts]
-            before = sum(counts[: axis_cuts.index(own)])
-            at: Ints = np.asarray(before)
-            if x.depth is not None:
-                at = before + np.arange(place.loops[x.depth].trips)
-                at = at.reshape([-1 if k == x.depth else 1 for k in range(len(trips))])
-            found = found * sum(counts) + at
-        found = first + found.reshape(-1, 1)
-        return found, np.ones(found.shape, bool)
-
-
-def _radix(every: list[Place]) -> list[int]:
-    """How many values each part of a pass's time takes: places and numbers, in turns."""
-    depth = max(len(place.path) for place in every)
-    found = [1] * (2 * depth)
-    for place in every:
-        for q, at in enumerate(place.path):
-            found[2 * q] = max(found[2 * q], at + 1)
-        for q, loop in enumerate(place.loops):
-            found[2 * q + 1] = max(found[2 * q + 1], loop.trips)
-    if math.prod(found) >= 2**62:
-        raise InputError("too many passes over tiles to number: choose larger tiles")
-    return found
-
-
-def _when(place: Place, radix: list[int]) -> Ints:
-    """When each pass of a place runs, as a number."""
-    when: Ints = np.zeros(1, np.int64)
-    for q in range(len(radix) // 2):
-        when = when * radix[2 * q] + (place.path[q] if q < len(place.path) else 0)
-        trips = place.loops[q].trips if q < len(place.loops) else 1
-        when = (when[:, None] * radix[2 * q + 1] + np.arange(trips)).reshape(-1)
-    return when
 
 
 def lru(found: Passes) -> Curve:
     """LRU at every capacity, from passes: what `curve` gives for the stream of words.
 
-    It tells nothing of write-backs.
+    Of write-backs, which change from word to word at the end, `lru_at` tells.
 
     >>> import iosim
     >>> sizes, tiles = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}
@@ -193,35 +148,109 @@ def lru(found: Passes) -> Curve:
     >>> whole.accesses, whole.loads_at(512), whole.loads_at(4096)
     (41664, 8192, 1536)
     """
-    distance = _distances(found.tile, found.words)
-    words = found.words[found.tile]
-    capacities = np.unique(np.concatenate([[1], distance[distance > 0]]))
-    missing = np.zeros((2, len(capacities)), np.int64)
-    for which, mine in ((0, ~found.write), (1, found.write)):
-        hits = np.zeros(len(capacities), np.int64)
-        near = mine & (distance > 0)
-        np.add.at(hits, np.searchsorted(capacities, distance[near]), words[near])
-        missing[which] = words[mine].sum() - np.cumsum(hits)
-    return Curve(
-        policy="lru", line_words=1, accesses=found.accesses, capacities=capacities,
-        misses=missing.sum(axis=0), loads=missing[0],
-    )  # fmt: skip
+    return _Distances.of(found).curve(found)
 
 
-def _distances(tile: Ints, words: Ints) -> Ints:
-    """The stack distance of each pass's words; 0 of the first over a tile."""
-    found = np.zeros(tile.size, np.int64)
-    tree = np.zeros(tile.size + 1, np.int64)
-    built(_measure)(tile, words, tree, np.full(words.size, -1, np.int64), found)
-    return found
+def lru_at(found: Passes, capacities: Sequence[int]) -> list[Traffic]:
+    """What LRU moves at some capacities, from passes: what `replay` gives for the stream of words.
+
+    Raises InputError for a capacity below one word.
+
+    >>> import iosim
+    >>> sizes, tiles = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}
+    >>> instance = iosim.bind(iosim.algorithm("flash2").program, sizes, tiles)
+    >>> lru_at(passes(instance), [512])
+    [Traffic(accesses=41664, misses=8992, loads=8192, write_backs=384, flush=416)]
+    """
+    distances = _Distances.of(found)
+    steps, words = distances.curve(found), found.words[found.tile]
+    back = distances.level > 0
+    at = np.unique(np.concatenate([distances.level[back], distances.stack[back]]))
+    change = np.zeros(at.size + 1, np.int64)
+    np.add.at(change, np.searchsorted(at, distances.level[back]) + 1, words[back])
+    np.add.at(change, np.searchsorted(at, distances.stack[back]) + 1, -words[back])
+    change = np.cumsum(change)
+    above, level, last = distances.end(found)
+    answer = []
+    for capacity in capacities:
+        step = steps.step(capacity)
+        kept = np.where(level <= capacity, np.clip(capacity - above, 0, last), 0)
+        gone = np.where(level <= capacity, last, 0) - kept
+        evicted = change[np.searchsorted(at, capacity, side="right")]
+        answer.append(
+            Traffic(
+                accesses=found.accesses,
+                misses=int(steps.misses[step]),
+                loads=int(steps.loads[step]),
+                write_backs=int(evicted + gone.sum()),
+                flush=int(kept.sum()),
+            )
+        )
+    return answer
 
 
-def _measure(tile: Ints, words: Ints, tree: Ints, last: Ints, found: Ints) -> None:
+@dataclass(frozen=True)
+class _Distances:
+    """What LRU finds.
+
+    Attributes:
+        stack: the stack distance of each pass's words; 0 of the first over a tile.
+        level: of each pass, from how many words on caches wrote its tile back before it; those of
+            `stack` or more words did not.  0: none did.
+        last: of each tile, its last pass; −1: none.
+        dirty: of each tile, from how many words on caches have it dirty at the end; 0: none.
+    """
+
+    stack: Ints
+    level: Ints
+    last: Ints
+    dirty: Ints
+
+    @classmethod
+    def of(cls, found: Passes) -> _Distances:
+        passes_, tiles_ = found.tile.size, found.words.size
+        stack, level = np.zeros(passes_, np.int64), np.zeros(passes_, np.int64)
+        last, dirty = np.full(tiles_, -1, np.int64), np.zeros(tiles_, np.int64)
+        tree = np.zeros(passes_ + 1, np.int64)
+        built(_measure)(found.tile, found.write, found.words, tree, last, dirty, stack, level)
+        return cls(stack, level, last, dirty)
+
+    def curve(self, found: Passes) -> Curve:
+        """Misses and loads at every capacity."""
+        words = found.words[found.tile]
+        capacities = np.unique(np.concatenate([[1], self.stack[self.stack > 0]]))
+        missing = np.zeros((2, len(capacities)), np.int64)
+        for which, mine in ((0, ~found.write), (1, found.write)):
+            hits = np.zeros(len(capacities), np.int64)
+            near = mine & (self.stack > 0)
+            np.add.at(hits, np.searchsorted(capacities, self.stack[near]), words[near])
+            missing[which] = words[mine].sum() - np.cumsum(hits)
+        return Curve(
+            policy="lru", line_words=1, accesses=found.accesses, capacities=capacities,
+            misses=missing.sum(axis=0), loads=missing[0],
+        )  # fmt: skip
+
+    def end(self, found: Passes) -> tuple[Ints, Ints, Ints]:
+        """Of each tile that some cache has dirty at the end: the words touched later, from how
+        large a cache on that is so, and its own words.
+        """
+        order = np.argsort(-self.last, kind="stable")
+        order = order[self.last[order] >= 0]
+        words = found.words[order]
+        above = np.cumsum(words) - words
+        some = self.dirty[order] > 0
+        return above[some], self.dirty[order][some], words[some]
+
+
+def _measure(
+    tile: Ints, write: NDArray[np.bool_], words: Ints, tree: Ints, last: Ints, dirty: Ints,
+    stack: Ints, level: Ints,
+) -> None:  # fmt: skip
     """Find distances.
 
     Args:
         tree: sums of the weights at tiles' last passes (Fenwick 1994).
-        last: of each tile, its last pass; −1: none.
+        last, dirty, stack, level: as `_Distances` has them.
     """
     n = tile.size
     total = 0
@@ -233,7 +262,10 @@ def _measure(tile: Ints, words: Ints, tree: Ints, last: Ints, found: Ints) -> No
             while k > 0:
                 before += tree[k]
                 k -= k & -k
-            found[now] = total - before
+            stack[now] = total - before
+            if 0 < dirty[x] < stack[now]:
+                level[now] = dirty[x]
+                dirty[x] = stack[now]
             k = last[x] + 1
             while k <= n:
                 tree[k] -= words[x]
@@ -245,51 +277,71 @@ def _measure(tile: Ints, words: Ints, tree: Ints, last: Ints, found: Ints) -> No
             k += k & -k
         total += words[x]
         last[x] = now
+        if write[now]:
+            dirty[x] = 1
 
 
-def opt(found: Passes, capacity: int) -> int:
-    """Words that OPT with bypass loads at a capacity, from passes.
+def opt(found: Passes, capacity: int) -> Traffic:
+    """What OPT with bypass moves at a capacity, from passes.
 
     >>> import iosim
     >>> sizes, tiles = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}
     >>> instance = iosim.bind(iosim.algorithm("flash2").program, sizes, tiles)
-    >>> opt(passes(instance), 512), opt(passes(instance), 4096)
+    >>> whole = passes(instance)
+    >>> opt(whole, 512).loads, opt(whole, 4096).loads
     (4256, 1536)
     """
     check_size("capacity", capacity)
     tile, write, words = found.tile.tolist(), found.write.tolist(), found.words.tolist()
-    never = len(tile)
+    never = 2 * len(tile)  # a pass that writes counts as later than all that read
     after, ahead = [never] * len(words), [never] * len(tile)
     for now in range(len(tile) - 1, -1, -1):
         ahead[now] = after[tile[now]]
-        after[tile[now]] = never if write[now] else now
-    held, use = [0] * len(words), [never] * len(words)
+        after[tile[now]] = now + len(tile) if write[now] else now
+    held, dirty, use = [0] * len(words), [0] * len(words), [never] * len(words)
     latest: list[tuple[int, int]] = []  # a heap: minus when it is next used, and the tile
-    free, loads = capacity, 0
+    room, clean, soiled = capacity, 0, 0  # the last two: words in no later pass
+    misses = loads = back = 0
     for now, x in enumerate(tile):
-        if not write[now]:
-            loads += words[x] - held[x]
-        use[x] = ahead[now]
-        if ahead[now] == never:
-            free += held[x]
-            held[x] = 0
-            continue
-        need = words[x] - held[x]
-        while need > free and latest:
-            when, other = latest[0]
-            if -when <= ahead[now]:
-                break
-            if use[other] != -when or not held[other]:
-                heapq.heappop(latest)  # it was touched since, or has gone
-                continue
-            gone = min(held[other], need - free)
-            held[other] -= gone
-            free += gone
-            if not held[other]:
-                heapq.heappop(latest)
-        taken = min(need, free)
+        need, use[x] = words[x] - held[x], ahead[now]
+        misses += need
+        if write[now]:
+            dirty[x] = held[x]
+        else:
+            loads += need
+        taken = min(need, room)
+        room -= taken
+        if ahead[now] != never:
+            gone = min(need - taken, clean)
+            clean -= gone
+            taken += gone
+            gone = min(need - taken, soiled)
+            soiled -= gone
+            back += gone
+            taken += gone
+            while taken < need and latest:
+                when, other = latest[0]
+                if use[other] != -when or not held[other]:
+                    heapq.heappop(latest)  # it was touched since, or has gone
+                    continue
+                if -when < ahead[now]:
+                    break
+                gone = min(held[other], need - taken)
+                held[other] -= gone
+                back += max(0, dirty[other] - held[other])
+                dirty[other] = min(dirty[other], held[other])
+                taken += gone
         held[x] += taken
-        free -= taken
-        if held[x]:
+        if write[now]:
+            dirty[x] = held[x]
+            back += words[x] - held[x]
+        if ahead[now] == never:
+            soiled += dirty[x]
+            clean += held[x] - dirty[x]
+            held[x] = dirty[x] = 0
+        elif held[x]:
             heapq.heappush(latest, (-ahead[now], x))
-    return loads
+    return Traffic(
+        accesses=found.accesses, misses=misses, loads=loads, write_backs=back,
+        flush=soiled + sum(dirty),
+    )  # fmt: skip

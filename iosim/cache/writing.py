@@ -74,6 +74,15 @@ def length(many: Iterable[Copies], ground: Ground, *, fast: bool = False) -> int
     return found
 
 
+def placed(copies: Copies) -> NDArray[np.int64]:
+    """The address of each access, or the place of each box, (times, accesses)."""
+    template = copies.template
+    found = np.empty((copies.times, template.size), np.int64)
+    base = template.address + copies.start[template.piece]
+    _fill(found, Rows(base, base > 0, copies.moves, copies.times), slice(None))
+    return found
+
+
 def _fill(out: NDArray[np.int64], rows: Rows, here: slice) -> None:
     """Some rows: the base, moved by each variable's value."""
     if not rows.moves:

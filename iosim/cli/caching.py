@@ -15,6 +15,7 @@ from iosim.cache import tiles as whole_tiles
 from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.curves import STACKS, curve
 from iosim.cache.files import read_trace, write_trace
+from iosim.cache.of_program import count
 from iosim.cache.sampling import sampled
 from iosim.checks.slope import FILES, slope
 from iosim.cli import options as opt
@@ -28,6 +29,9 @@ from iosim.units import parse_words
 
 # From so many accesses on LRU's formula is taken where there is one.
 LONG = 2 * 10**8
+# So many passes over tiles at most tell write-backs beside it.
+FEW = 2 * 10**6
+MOVED = ("loads", "write_backs", "flush", "misses")
 ENGINES = ("auto", "stream", "tiles", "formula")
 
 
@@ -50,7 +54,7 @@ ENGINES = ("auto", "stream", "tiles", "formula")
               help="row-major, column-major or tiled:AxB; else row-major")  # fmt: skip
 @click.option("--engine", default="auto",
               help="stream replays words, tiles whole tiles (LRU, and OPT with bypass), formula is "
-              "LRU's closed form; these two tell loads alone; auto takes one where it is quicker"
+              "LRU's closed form; auto takes one where it is quicker"
               )  # fmt: skip
 @click.option("--sample", metavar="RATE", type=float,
               help="follow this share of the lines, and estimate LRU's loads")  # fmt: skip
@@ -108,8 +112,7 @@ def cache(
         if engine not in ("formula", "tiles") or save is not None:
             stream = touches(instance, line_words=line, layouts=_layouts(layout))
             if engine == "auto":
-                long = bool(quick) and stream.length > LONG and _regular(instance)
-                engine = quick if long else "stream"
+                engine = _quickest(instance, quick) if stream.length > LONG else "stream"
         if engine == "formula":
             answer = _by_formula(instance, asked.capacities)
         elif engine == "tiles":
@@ -189,8 +192,8 @@ class _Asked:
             and self.layout is None and self.sample is None
         )  # fmt: skip
 
-    def quick(self, engine: str) -> str:
-        """The engine that needs no stream for this, or ""; InputError for one that can't do it."""
+    def quick(self, engine: str) -> list[str]:
+        """The engines that need no stream for this; InputError for one that can't do it."""
         if engine not in ENGINES:
             raise InputError(f"unknown engine {engine!r}: {closest(engine, ENGINES)}")
         can = {
@@ -204,7 +207,7 @@ class _Asked:
                 f"engine {engine} is of LRU{also} with lines of one word, fully associative, in "
                 "row-major layout, writing back: leave out the rest, or take --engine stream"
             )
-        return next((name for name, able in can.items() if able), "")
+        return [name for name, able in can.items() if able]
 
 
 def _replayed(stream: Stream, asked: _Asked) -> dict[str, Any]:
@@ -238,8 +241,7 @@ def _replayed(stream: Stream, asked: _Asked) -> dict[str, Any]:
         ]  # fmt: skip
         moved = replay_many(seen, caches)
     return answer | {"capacities": rooms} | {
-        name: [getattr(one, name) for one in moved]
-        for name in ("loads", "write_backs", "flush", "misses")
+        name: [getattr(one, name) for one in moved] for name in MOVED
     }  # fmt: skip
 
 
@@ -281,36 +283,48 @@ def _layouts(text: str | None) -> dict[str, str]:
     return found
 
 
-def _regular(instance: Instance) -> bool:
-    try:
-        reuse(instance)
-    except InputError as why:
-        opt.remark(f"{why}")
-        return False
-    return True
+def _quickest(instance: Instance, quick: list[str]) -> str:
+    """The first engine that can answer for an instance."""
+    for name in quick:
+        try:
+            if name == "formula":
+                reuse(instance)
+            elif count(instance) > whole_tiles.MOST_PASSES:
+                continue
+        except InputError as why:
+            opt.remark(f"{why}")
+            continue
+        return name
+    return "stream"
 
 
 def _by_formula(instance: Instance, asked: list[int] | None) -> dict[str, Any]:
     rules = reuse(instance)
     capacities = asked or [2**k for k in range(41)]
+    written: dict[str, Any] = {"write_backs": None, "flush": None}
+    if count(instance) <= FEW:
+        moved = whole_tiles.lru_at(whole_tiles.passes(instance), capacities)
+        written = {name: [getattr(one, name) for one in moved] for name in written}
     return {
         "engine": "formula", "accesses": sum(rule.accesses for rule in rules),
         "capacities": capacities, "loads": [loads(rules, c) for c in capacities],
-        "write_backs": None, "flush": None, "misses": [misses(rules, c) for c in capacities],
+        **written, "misses": [misses(rules, c) for c in capacities],
     }  # fmt: skip
 
 
 def _by_tiles(instance: Instance, policy: str, asked: list[int] | None) -> dict[str, Any]:
-    found = whole_tiles.passes(instance)
-    answer: dict[str, Any] = {"engine": "tiles", "accesses": found.accesses,
-                              "write_backs": None, "flush": None}  # fmt: skip
-    if policy == "lru":
-        steps = whole_tiles.lru(found)
-        some = steps.capacities.tolist() if asked is None else asked
-        return answer | {"capacities": some, "loads": [steps.loads_at(c) for c in some]}
-    if asked is None:
+    if asked is None and policy != "lru":
         raise InputError("OPT by tiles is replayed at chosen capacities: give --capacity, like 4Ki")
-    return answer | {"capacities": asked, "loads": [whole_tiles.opt(found, c) for c in asked]}
+    found = whole_tiles.passes(instance)
+    if policy == "lru":
+        some = whole_tiles.lru(found).capacities.tolist() if asked is None else asked
+        moved = whole_tiles.lru_at(found, some)
+    else:
+        assert asked is not None
+        some, moved = asked, [whole_tiles.opt(found, room) for room in asked]
+    return {"engine": "tiles", "accesses": found.accesses, "capacities": some} | {
+        name: [getattr(one, name) for one in moved] for name in MOVED
+    }
 
 
 def _every(stream: Stream, asked: _Asked) -> dict[str, Any]:
