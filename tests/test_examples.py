@@ -28,8 +28,8 @@ def packages() -> list[ModuleType]:
 def without_example(module: ModuleType) -> list[str]:
     """Public names of a module that no example uses.
 
-    A function or a class has it in its own docstring, a submodule in its own; a value, which has
-    none, in that of the module.
+    A function or a class has it in its own docstring; a submodule in its own, or in those of what
+    it defines; a value, which has none, in that of the module.
     """
     missing = []
     for name in module.__all__:
@@ -37,6 +37,8 @@ def without_example(module: ModuleType) -> list[str]:
         own = inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value)
         own = own or hasattr(value, "__wrapped__")
         text = (value.__doc__ if own else module.__doc__) or ""
+        if inspect.ismodule(value):
+            text = inspect.getsource(value)
         lines = [x for x in text.splitlines() if x.lstrip().startswith((">>>", "..."))]
         if not lines or (not own and not any(name in x for x in lines)):
             missing.append(name)

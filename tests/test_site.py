@@ -130,3 +130,22 @@ def test_a_dead_link_of_the_built_site_is_found(tmp_path: Path) -> None:
     assert built.dead(tmp_path) == ["a.html: b.html#there", "b.html: c.png"]
     (tmp_path / "b.html").write_text('<b id="there"><a href="a.html#here">')
     assert not built.dead(tmp_path)
+
+
+def written_anchors(page: Path, statements: ModuleType, terms: ModuleType) -> set[str]:
+    """What a link to a page may name: its headings, its statements, the glossary's words."""
+    text = page.read_text(encoding="utf-8")
+    words = {term.anchor for term in terms.terms(text)} if page == terms.GLOSSARY else set()
+    return words | set(statements.anchors(text))
+
+
+def test_links_lead_to_anchors_that_exist(statements: ModuleType, terms: ModuleType) -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "proofs").glob("*.md")]
+    dead = []
+    for page in pages:
+        links = re.findall(r"\]\(([\w./-]*\.md)#([^)]+)\)", page.read_text(encoding="utf-8"))
+        for path, where in links:
+            target = (page.parent / path).resolve()
+            if where not in written_anchors(target, statements, terms):
+                dead.append(f"{page.relative_to(ROOT)}: {path}#{where}")
+    assert not dead
