@@ -1,4 +1,5 @@
 // Every counter beside its closed form and what that comes to.
+import { useMemo } from "preact/hooks";
 import { count } from "../../engine";
 import { Table, type Cell } from "../../ui";
 import type { Side } from "./setup";
@@ -10,9 +11,11 @@ const breakable = (text: string) => text.split(/(?<=·)/).map((x) => <>{x}<wbr /
 export function Counters({ side, moment }: { side: Side; moment: Moment }) {
   const { timeline, form, instance, program } = side;
   const all = count(instance);
+  // Drawn once: a mask's closed forms are long, and every step draws the table.
+  const closed = useMemo(() => Object.fromEntries(timeline.keys.map((key) => [key, <code>{breakable(form.totals[key] ?? "")}</code>])), [timeline, form]);
   const row = (key: string, k: number): Cell[] => {
     const now = BigInt(moment.words[k]!);
-    return [key, now, all[key]!, now === all[key] ? "✓" : "", <code>{breakable(form.totals[key] ?? "")}</code>];
+    return [key, now, all[key]!, now === all[key] ? "✓" : "", closed[key]!];
   };
   const total = Object.values(all).reduce((a, b) => a + b, 0n);
   const moved = BigInt(moment.moved);

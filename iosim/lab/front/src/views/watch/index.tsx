@@ -155,7 +155,7 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
       <div class={both ? "stages two" : "stages"}>
         {sides.map((side, k) => (
           <Stage
-            key={k} side={side} moment={moments[k]!} theme={theme} own={given.own[k as 0 | 1] !== null}
+            key={k} side={side} moment={moments[k]!} theme={theme} own={given.own[k as 0 | 1] !== null} opened={(k ? "vtiles" : "tiles") in params}
             wrong={wrongs[k] ?? null} onTiles={tile(k as 0 | 1)} both={both} height={compact ? 62 : tall ? (both ? 200 : 300) : 132}
           />
         ))}

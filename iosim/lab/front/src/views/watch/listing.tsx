@@ -14,7 +14,10 @@ export function Listing({ side, moment }: { side: Side; moment: Moment }) {
     const [top, bottom] = [row.offsetTop, row.offsetTop + row.offsetHeight];
     const margin = 2 * row.offsetHeight;
     if (top - margin < list.scrollTop) list.scrollTop = Math.max(0, top - margin);
-    else if (bottom + margin > list.scrollTop + list.clientHeight) list.scrollTop = bottom + margin - list.clientHeight;
+    else if (bottom + margin > list.scrollTop + list.clientHeight) {
+      // In whole lines: none is cut at the top.
+      list.scrollTop = Math.ceil((bottom + margin - list.clientHeight) / row.offsetHeight) * row.offsetHeight;
+    }
   }, [line, side]);
   const open = new Map(moment.open.map((x) => [x.line, x]));
   return (

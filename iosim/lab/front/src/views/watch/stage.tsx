@@ -13,13 +13,14 @@ interface StageProps {
   moment: Moment;
   theme: string;
   own: boolean;
+  opened: boolean; // whether its tiles were typed: those that an instance came with take no room
   wrong: Wrong | null; // what is wrong with its tiles
   onTiles: (tiles: Record<string, number> | null) => void;
   height: number;
   both: boolean; // whether another one is beside it
 }
 
-export function Stage({ side, moment, theme, own, wrong, onTiles, height, both }: StageProps) {
+export function Stage({ side, moment, theme, own, opened, wrong, onTiles, height, both }: StageProps) {
   const stuck = side.limit < side.timeline.steps && moment.step >= side.limit;
   return (
     <section class="stage" aria-label={`${side.schedule.name}, step by step`}>
@@ -32,7 +33,7 @@ export function Stage({ side, moment, theme, own, wrong, onTiles, height, both }
         {side.more.length > 0 && (
           <span class="hint">This program has {side.more.join(" and ")} given, too; it moves the same words.</span>
         )}
-        <Tiles side={side} own={own} wrong={wrong} onChange={onTiles} open={own} />
+        <Tiles side={side} own={own} wrong={wrong} onChange={onTiles} open={opened} />
       </div>
       <div class="scene">
         <div class="pictures">
