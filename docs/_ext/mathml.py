@@ -11,6 +11,19 @@ from sphinx.application import Sphinx
 from sphinx.util.logging import getLogger
 
 
+def wrong(latex: str, made: str) -> str | None:
+    """Why MathML is not what the formula says, where the converter itself finds nothing to say.
+
+    >>> wrong(r"\\frac{1", ""), wrong(r"\\nosuch", r"<mi>\\nosuch</mi>")
+    ('a brace is open', 'unknown: \\\\nosuch')
+    """
+    bare = re.sub(r"\\[{}]", "", latex)
+    if bare.count("{") != bare.count("}"):
+        return "a brace is open"
+    unknown = re.search(r"\\[A-Za-z]+", made)
+    return f"unknown: {unknown[0]}" if unknown else None
+
+
 def markup(latex: str, display: str) -> str:
     """MathML for a formula; a formula that cannot be read is a warning, which fails the build.
 
@@ -19,10 +32,13 @@ def markup(latex: str, display: str) -> str:
     """
     text = re.sub(r"\\tag\{(.*?)\}", r"\\qquad(\1)", latex.strip())
     try:
-        return convert(text, display=display)
+        made = convert(text, display=display)
+        why = wrong(text, made)
     except Exception as error:
-        getLogger(__name__).warning("formula %r cannot be read: %s", latex, error)
-        return ""
+        made, why = "", type(error).__name__
+    if why:
+        getLogger(__name__).warning("formula %r cannot be read: %s", latex, why)
+    return made
 
 
 def _inline(self: Any, node: nodes.math) -> None:

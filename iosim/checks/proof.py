@@ -2,7 +2,7 @@
 
 A theorem is a pair in `proofs/`: `<theorem>.md`, which a person reads, and `<theorem>.py`, or a
 package of that name, whose steps a machine runs.  A step is a function with a `step` decorator; it
-returns one line that tells the scope of the check and raises AssertionError where it fails:
+returns one line that tells the scope of the check and raises AssertionError where it fails::
 
     @step("am-gm", how="proved", says="27abc ≤ (a+b+c)³ for a, b, c ≥ 0")
     def am_gm() -> str:
