@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iosim.cache import opt_stack
-from iosim.cache.compiled import available
+from iosim.cache.compiled import available, interruptible
 from iosim.cache.curves import curve
 from iosim.cache.sampling import sampled
 from iosim.cache.stream import of_arrays
@@ -161,6 +161,18 @@ def test_a_sample_of_all_lines_is_the_curve():
     found = sampled(of_arrays(at, writes), rooms, rate=1.0, line_words=4)
     assert found.loads.tolist() == [whole.loads_at(room) for room in rooms]
     assert found.lines == 100
+
+
+def test_choosing_lines_of_a_large_space_says_how_far_it_is(monkeypatch):
+    monkeypatch.setattr("iosim.cache.sampling.DRAWN", 400)
+    seen: list[tuple[int, int]] = []
+    sampled(of_arrays([*range(1000)]), [10], rate=0.5, watch=lambda *so: seen.append(so))
+    assert seen == [(400, 1000), (800, 1000), (1000, 1000)]
+
+
+def test_what_is_computed_beside_an_interrupt_raises_what_it_raised():
+    with pytest.raises(ZeroDivisionError):
+        interruptible(divmod, 1, 0)
 
 
 def test_the_truth_lies_within_a_few_errors_of_a_sample():

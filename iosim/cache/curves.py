@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.compiled import interruptible
 from iosim.cache.memory import check_room
 from iosim.cache.stream import Accesses, Stream
 from iosim.errors import InputError, closest
@@ -134,7 +135,7 @@ def _opt(bypass: bool) -> Callable[[Stream, int], Curve]:
         count = -(-stream.addresses // line_words)
         covers = line_words == 1
         ahead = opt_stack.follows(lines, write, covers, count)
-        depth = opt_stack.depths(ahead, bypass=bypass)
+        depth: Ints = interruptible(opt_stack.depths, ahead, bypass=bypass)
         costs = depth[~write] if covers else depth
         missing = _beyond(np.bincount(costs, minlength=count + 1).astype(np.int64))
         capacities, (misses, loads) = _steps(line_words, missing, missing * line_words)

@@ -11,7 +11,7 @@ sample of the same kind.  How much the groups' own estimates differ tells the st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,7 +104,9 @@ def _keep(
     return n
 
 
-def _sample(lines: int, below: int, seed: int) -> tuple[Ints, Ints]:
+def _sample(
+    lines: int, below: int, seed: int, watch: Callable[[int, int], None]
+) -> tuple[Ints, Ints]:
     """The lines that are followed, ascending, and the hash of each."""
     parts = [(np.empty(0, np.int64), np.empty(0, np.int64))]
     for first in range(0, lines, DRAWN):
@@ -112,6 +114,7 @@ def _sample(lines: int, below: int, seed: int) -> tuple[Ints, Ints]:
         found, hashes = np.empty(stop - first, np.int64), np.empty(stop - first, np.int64)
         n = built(_draw)(first, stop, below, seed, found, hashes)
         parts.append((found[:n].copy(), hashes[:n].copy()))
+        watch(stop, lines)
     return np.concatenate([x for x, _ in parts]), np.concatenate([x for _, x in parts])
 
 
@@ -136,6 +139,7 @@ def sampled(
     rate: float,
     line_words: int = 1,
     seed: int = 0,
+    watch: Callable[[int, int], None] = lambda done, lines: None,
 ) -> SampledCurve:
     """Estimate LRU's loads at many capacities from a share of the lines.
 
@@ -145,6 +149,8 @@ def sampled(
         rate: the share of lines to follow, above 0 and at most 1.
         line_words: words in a line.
         seed: of the hash that chooses them.
+        watch: called now and then while lines are chosen, which takes a second for some 10⁸ of
+            them, with how many have been looked at, and how many there are.
 
     Returns:
         A `SampledCurve`.  At rate 1 its loads are exact, and its errors too large.
@@ -168,7 +174,7 @@ def sampled(
             )
     below, seed = round(rate * 2**62), seed & 0xFFFFFFFF
     lines = -(-stream.addresses // line_words)
-    chosen, hashes = _sample(lines, below, seed)
+    chosen, hashes = _sample(lines, below, seed, watch)
     if len(chosen) < 2 * GROUPS:
         raise InputError(
             f"a rate of {rate} follows {len(chosen)} of {lines} lines, fewer than {2 * GROUPS}: "

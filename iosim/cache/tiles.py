@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from iosim.cache.atoms import atoms, runs_of, spread
 from iosim.cache.boxes import BoxKind, offsets
-from iosim.cache.compiled import built
+from iosim.cache.compiled import built, interruptible
 from iosim.cache.curves import Curve
 from iosim.cache.of_program import boxes, count
 from iosim.cache.record import Traffic
@@ -212,7 +212,9 @@ class _Distances:
         stack, level = np.zeros(passes_, np.int64), np.zeros(passes_, np.int64)
         last, dirty = np.full(tiles_, -1, np.int64), np.zeros(tiles_, np.int64)
         tree = np.zeros(passes_ + 1, np.int64)
-        built(_measure)(found.tile, found.write, found.words, tree, last, dirty, stack, level)
+        interruptible(
+            built(_measure), found.tile, found.write, found.words, tree, last, dirty, stack, level
+        )
         return cls(stack, level, last, dirty)
 
     def curve(self, found: Passes) -> Curve:

@@ -226,9 +226,12 @@ def _replayed(stream: Stream, asked: _Asked) -> dict[str, Any]:
         )
     if rooms is None:
         return answer | _every(stream, asked)
-    with _shown(stream) as seen:
+    with (shown := _shown(stream)) as seen:
         if asked.sample is not None:
-            some = sampled(seen, rooms, rate=asked.sample, line_words=line, seed=asked.seed)
+            some = sampled(
+                seen, rooms, rate=asked.sample, line_words=line, seed=asked.seed,
+                watch=lambda done, of: shown.show(part_done(done, of, "lines chosen from")),
+            )  # fmt: skip
             return answer | {
                 "engine": "sample", "capacities": rooms, "loads": [round(x) for x in some.loads],
                 "write_backs": None, "flush": None,
@@ -352,7 +355,7 @@ class _shown:
         self.stream, self.line = stream, watching()
 
     def __enter__(self) -> Stream:
-        show = self.line.__enter__()
+        self.show = show = self.line.__enter__()
 
         def chunks() -> Iterator[Accesses]:
             done = 0
