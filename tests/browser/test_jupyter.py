@@ -186,6 +186,7 @@ def test_python_is_asked_for_tiles(run_cells: Callable[..., Any]) -> None:
     field = view.get_by_label("M, words", exact=True)
     field.fill("900")
     field.press("Enter")
+    view.locator(".tiling summary").click()
     view.get_by_role("button", name="Choose for the fewest words").click()
     problem = iosim.Attention(64, 16, causal=True)
     program = iosim.algorithm("flash2").program_for(problem)
