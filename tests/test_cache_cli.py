@@ -281,3 +281,13 @@ def test_a_figure_of_something_else_is_refused(tmp_path, words, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("path", ["nowhere/x.iosim", "x.txt", "."])
+def test_a_trace_that_cannot_be_written_is_refused_before_the_run(tmp_path, path):
+    """These sizes would take minutes."""
+    sizes = ("--N", "16384", "--d", "64", "--M", "4Ki", "--policy", "fifo")
+    done = iosim_("cache", "flash2", *sizes, "--save", path, cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,12 +24,19 @@ from iosim.cache import (
     Stream,
     Traffic,
     belady,
+    closed,
     compiled,
+    curve,
+    halves,
     memory,
     of_arrays,
     replay,
     replay_many,
+    sampled,
+    shared,
+    tiles,
 )
+from iosim.cache.files import write_trace
 from iosim.cache.policies import ring
 from iosim.cache.policies.base import State
 from iosim.cache.policies.ring import drop
@@ -366,7 +374,7 @@ def test_opt_loads_the_fewest_words_that_can_be() -> None:
 )  # fmt: skip
 def test_caches_that_make_no_sense(given: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message) as error:
-        Cache(**given)  # type: ignore[arg-type]
+        Cache(**given)
     assert "\n" not in str(error.value)
 
 
@@ -536,3 +544,32 @@ def test_what_was_compiled_is_found_again_unless_its_text_changed(tmp_path: Path
         return done.stdout.strip()
 
     assert [run(policy) for policy in ("lru", "lru", "fifo")] == ["0 1", "1 0", "0 1"]
+
+
+SOME = of_arrays([0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda: replay([0, 1], Cache(capacity=4)), "list is no stream of accesses: make one"),
+        (lambda: replay(SOME, 512), "512 is no cache: give one like Cache(capacity=4096"),
+        (lambda: replay_many(SOME, [512]), "512 is no cache"),
+        (lambda: curve([0]), "list is no stream"),
+        (lambda: sampled("x", [4], rate=0.5), "str is no stream"),
+        (lambda: write_trace([0], "x.csv"), "list is no stream"),
+        (lambda: of_arrays([0, 1], ["r", "w"]), "marks like np.str_('r'): give True or 1"),
+        (lambda: of_arrays([0, 1], [0, 2]), "marks like"),
+        (lambda: of_arrays([2**63]), "address 9223372036854775808 is too large"),
+        (lambda: shared.interleaved(SOME, shared.in_step(1)), "one stream is nothing to"),
+        (lambda: shared.interleaved([3], shared.in_step(1)), "int is no stream"),
+        (lambda: halves.replay_parts(SOME, Cache(capacity=2)), "doesn't say whose"),
+        (lambda: tiles.passes("x"), "passes of str: bind() a program first"),
+        (lambda: closed.loads([], 0), "capacity = 0 is outside"),
+    ],
+)
+def test_what_is_no_stream_or_cache_is_refused_in_one_line(act: Any, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        act()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

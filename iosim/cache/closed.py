@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 
 from iosim.cache.regular import Place, Range, Ranges, Steps, places, shapes
 from iosim.errors import InputError, IosimError
+from iosim.problem import check_size
 from iosim.program.walk import Instance
 
 Ints = NDArray[np.int64]
@@ -343,6 +344,7 @@ def reuse(instance: Instance) -> tuple[Reuse, ...]:
 
 def misses(rules: Sequence[Reuse], capacity: int) -> int:
     """Accesses that miss in an LRU cache of this many words, with lines of one word."""
+    check_size("capacity", capacity)
     return sum(rule.beyond(capacity) for rule in rules)
 
 
@@ -355,4 +357,5 @@ def loads(rules: Sequence[Reuse], capacity: int) -> int:
     >>> loads(rules, 2**14), loads(rules, 2**16)
     (4031314995840, 1000128000000)
     """
+    check_size("capacity", capacity)
     return sum(rule.beyond(capacity) for rule in rules if not rule.write)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from iosim.cache.compiled import interruptible
 from iosim.cache.memory import check_room
-from iosim.cache.stream import Accesses, Stream
+from iosim.cache.stream import Accesses, Stream, check_stream
 from iosim.errors import InputError, closest
 from iosim.problem import check_size
 
@@ -178,6 +178,7 @@ def curve(stream: Stream, policy: str = "lru", *, line_words: int = 1) -> Curve:
     >>> found.capacities.tolist(), found.loads.tolist()
     ([1, 2, 3], [6, 4, 3])
     """
+    check_stream(stream)
     check_size("line_words", line_words)
     if policy not in STACKS:
         raise InputError(f"no curve of policy {policy!r} in one pass: {closest(policy, STACKS)}")

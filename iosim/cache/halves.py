@@ -31,7 +31,7 @@ from iosim.cache.online import (
 )
 from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Shape, State
-from iosim.cache.record import Cache, Traffic
+from iosim.cache.record import Cache, Traffic, check_cache
 from iosim.cache.shared import Interleaved, Ints
 from iosim.errors import InputError
 from iosim.problem import check_size
@@ -69,6 +69,12 @@ def replay_parts(
     >>> replay_parts(both, Cache(capacity=2)).loads, replay_parts(both, Cache(capacity=3)).loads
     (6, 3)
     """
+    if not isinstance(accesses, Interleaved):
+        raise InputError(
+            f"{type(accesses).__name__} doesn't say whose accesses are whose: give what "
+            "interleaved() makes"
+        )
+    check_cache(part)
     check_size("parts", parts)
     policy = POLICIES[part.policy]
     if part.sets > 1 or part.write != "back" or policy.foresees:

@@ -6,7 +6,7 @@ Numbers of this package are at the cache's two sides, in words of the model.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 from iosim.cache.policies import POLICIES, Policy
 from iosim.errors import InputError, closest
@@ -152,3 +152,9 @@ def _whole(name: str, value: object, least: int | None = 1) -> None:
         raise InputError(f"{name}={value!r} is no whole number: give one")
     if least is not None and value < least:
         raise InputError(f"{name}={value}: give {least} or more")
+
+
+def check_cache(given: Any) -> None:
+    """Raise InputError for what is no `Cache`."""
+    if not isinstance(given, Cache):
+        raise InputError(f"{given!r} is no cache: give one like Cache(capacity=4096, policy='lru')")

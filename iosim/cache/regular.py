@@ -109,6 +109,8 @@ def places(instance: Instance) -> list[Place]:
     Raises InputError where what is touched is not the same in every iteration, and where two
     passes cover parts of a box without being equal.
     """
+    if not isinstance(instance, Instance):
+        raise InputError(f"passes of {type(instance).__name__}: bind() a program first")
     found: list[Place] = []
     actions = touching(instance.program)
     parted = frozenset(x.name for x in _parts(actions) if x.shape not in (None, x.index))

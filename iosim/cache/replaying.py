@@ -11,8 +11,8 @@ from iosim.cache.belady import NextUses, opt
 from iosim.cache.compiled import COMPILED, PLAIN, worth
 from iosim.cache.online import Online
 from iosim.cache.policies import POLICIES
-from iosim.cache.record import Cache, Traffic
-from iosim.cache.stream import Accesses, Stream
+from iosim.cache.record import Cache, Traffic, check_cache
+from iosim.cache.stream import Accesses, Stream, check_stream
 from iosim.errors import InputError
 
 
@@ -47,7 +47,10 @@ def replay_many(
     >>> [t.loads for t in replay_many(of_arrays([0, 1, 0, 2, 1]), caches)]
     [5, 4, 3]
     """
-    many = list(caches)
+    check_stream(stream)
+    many = [caches] if isinstance(caches, Cache) else list(caches)
+    for cache in many:
+        check_cache(cache)
     if fast is None:
         fast = worth(stream.length * len(many))
     backend = COMPILED if fast else PLAIN

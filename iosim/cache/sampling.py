@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from iosim.cache.compiled import built
 from iosim.cache.curves import by_lines
 from iosim.cache.lru_stack import Timeline
-from iosim.cache.stream import Stream
+from iosim.cache.stream import Stream, check_stream
 from iosim.errors import InputError
 from iosim.problem import check_size
 
@@ -163,6 +163,7 @@ def sampled(
     >>> found.loads.tolist()
     [3000.0, 1000.0]
     """
+    check_stream(stream)
     check_size("line_words", line_words)
     if not 0 < rate <= 1:
         raise InputError(f"a rate of {rate}: give a share above 0 and at most 1")

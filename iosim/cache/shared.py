@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.stream import CHUNK, Accesses, Stream, of_arrays
+from iosim.cache.stream import CHUNK, Accesses, Stream, check_stream, of_arrays
 from iosim.errors import InputError
 from iosim.problem import check_size
 
@@ -241,6 +241,10 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
     [[0, 1, 7, 8, 2]]
     """
     check_size("chunk", chunk)
+    if isinstance(streams, Stream):
+        raise InputError("one stream is nothing to interleave: give a list, one for each item")
+    for stream in streams:
+        check_stream(stream)
     if not streams:
         raise InputError("no streams to interleave: give one or more")
     lengths = np.array([stream.length for stream in streams], np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,12 +137,20 @@ def of_arrays(
         raise InputError(
             f"addresses of dtype {at.dtype} and shape {at.shape}: give whole numbers in a row"
         )
+    if at.size and int(at.max()) >= 2**62:
+        raise InputError(f"address {at.max()} is too large: give addresses below 2**62")
     at = at.astype(np.int64)
-    marks = np.zeros(at.shape, bool) if write is None else np.asarray(write, bool)
+    marks = np.zeros(at.shape, bool) if write is None else np.asarray(write)
     if marks.shape != at.shape:
         raise InputError(
             f"{at.size} addresses and marks of shape {marks.shape}: give one mark for each"
         )
+    if marks.size and (marks.dtype.kind not in "biu" or not np.isin(marks, (0, 1)).all()):
+        raise InputError(
+            f"marks like {marks.reshape(-1)[0]!r}: give True or 1 for a write, False or 0 for a "
+            "read"
+        )
+    marks = marks.astype(bool)
     if at.size and at.min() < 0:
         raise InputError(f"address {at.min()} is below 0: give addresses from 0 on")
     most = int(at.max(initial=-1)) + 1
@@ -154,6 +162,15 @@ def of_arrays(
             yield Accesses(at[first : first + chunk], marks[first : first + chunk])
 
     return Stream(chunks, most if addresses is None else addresses, at.size)
+
+
+def check_stream(given: Any) -> None:
+    """Raise InputError for what is no stream."""
+    if not isinstance(given, Stream):
+        raise InputError(
+            f"{type(given).__name__} is no stream of accesses: make one with touches(), "
+            "transfers(), of_arrays() or read_trace()"
+        )
 
 
 def recut(accesses: Iterable[Accesses], chunk: int) -> Iterator[Accesses]:

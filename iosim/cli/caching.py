@@ -14,7 +14,7 @@ from iosim.cache import POLICIES, Accesses, Cache, Stream, replay_many, touches
 from iosim.cache import tiles as whole_tiles
 from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.curves import STACKS, curve
-from iosim.cache.files import read_trace, write_trace
+from iosim.cache.files import check_target, read_trace, write_trace
 from iosim.cache.of_program import count
 from iosim.cache.sampling import sampled
 from iosim.checks.slope import FILES, slope
@@ -82,6 +82,8 @@ def cache(
         raise InputError("a trace has its sizes, tiles and layout: leave out what chooses them")
     if trace is not None and out is not None:
         raise InputError("the figure is of a schedule: give an algorithm in place of --trace")
+    if save is not None:
+        check_target(save)
     asked = _Asked(
         policy, line, None if ways is None else parse_words("ways", ways), write, bypass, seed,
         sample, _capacities(capacity, words), layout,
@@ -100,6 +102,7 @@ def cache(
         named = {p.name: instance.env[p.name] for p in instance.program.params}
         head = f"{found.title}: {opt.said(problem)}"
         result |= {"problem": problem.told, "tiles": named}
+        quick = asked.quick(engine)
         if out is not None:
             if mask is not None or not asked.plain:
                 raise InputError(
@@ -108,7 +111,6 @@ def cache(
                 )
             out_dir(out, keep=False, files=FILES)
             rows = _slope(found, problem, instance)
-        quick = asked.quick(engine)
         if engine not in ("formula", "tiles") or save is not None:
             stream = touches(instance, line_words=line, layouts=_layouts(layout))
             if engine == "auto":

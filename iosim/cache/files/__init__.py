@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import importlib
 import os
+import tempfile
 import uuid
 from pathlib import Path
 
 from iosim.cache.files._form import TraceForm, cannot
-from iosim.cache.stream import CHUNK, Stream
+from iosim.cache.stream import CHUNK, Stream, check_stream
 from iosim.errors import InputError, closest
 from iosim.problem import check_size
 
-__all__ = ["FORMATS", "TraceForm", "read_trace", "trace_form", "write_trace"]
+__all__ = ["FORMATS", "TraceForm", "check_target", "read_trace", "trace_form", "write_trace"]
 
 # Name → module.  What a path ends in says which one it is, unless one is asked for by name.
 FORMATS: dict[str, str] = {
@@ -59,6 +60,7 @@ def write_trace(stream: Stream, path: str | Path, *, form: str | None = None) ->
     ...     print(Path(folder, "three.csv").read_text().splitlines()[:2])
     ['address,write', '5,0']
     """
+    check_stream(stream)
     path = Path(path)
     chosen = trace_form(form) if form else _of_path(path)
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.part")
@@ -73,6 +75,19 @@ def write_trace(stream: Stream, path: str | Path, *, form: str | None = None) ->
         raise cannot("write", path, error) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_target(path: str | Path) -> None:
+    """Raise InputError, before a long run, for a path that no trace can be written to."""
+    path = Path(path)
+    _of_path(path)
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder; name a file in it")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise cannot("write", path, error) from error
 
 
 def read_trace(
