@@ -142,7 +142,10 @@ def parse_words(name: str, text: str, dtype: str | None = None, least: int = 1) 
     number = _number(name, match[1]) * _PREFIX[match[2]]
     if match[3]:
         if dtype is None:
-            raise InputError(f"{name} = {_quoted(text)} is in bytes: add --dtype (fp16, fp32, …)")
+            raise InputError(
+                f"{name} = {_quoted(text)} is in bytes: give words, or where the command has it, "
+                "add --dtype (fp16, fp32, …)"
+            )
         number //= word_bytes(dtype)
     return check_size(name, number, least)
 

@@ -291,3 +291,9 @@ def test_a_trace_that_cannot_be_written_is_refused_before_the_run(tmp_path, path
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_capacities_in_bytes_are_asked_for_in_words():
+    done = iosim_("cache", *SIZES, "--capacity", "96KiB")
+    assert done.returncode == 2
+    assert "capacity = '96KiB' is in bytes: give words" in done.stderr
