@@ -49,6 +49,7 @@ def at(page: Any) -> int:
 
 def place(page: Any, M: int) -> tuple[float, float]:
     """Where an M is on the screen, from the first and the last tick of the axis."""
+    page.locator(".slope-plot").scroll_into_view_if_needed()
     texts = page.locator(".slope-plot .axis").first.locator("g text")
     left = {}
     for text in texts.all():

@@ -76,18 +76,18 @@ function Slope({ data, lab, params, setParams }: ViewProps<SlopeData>) {
             <Button key={mark.name} pressed={M === mark.M} label={`M = ${mark.name} = ${say(mark.M)}`} onClick={() => move(mark.M)}>{mark.name}</Button>
           ))}
         </div>
+        {family.schedules.length > 0 && (
+          <details class="slope-options" open={open || typed.options.size > 0} onToggle={(event) => setOpen(event.currentTarget.open)}>
+            <summary>Mask, keys and heads: {preset.own?.says || typed.mask}</summary>
+            <div class="controls">
+              <Options
+                family={family} given={typed} takes={takenBy(family)} params={params} set={set} number={number}
+                beside={(x) => belongs(family, x, typed.mask)}
+              />
+            </div>
+          </details>
+        )}
       </div>
-      {family.schedules.length > 0 && (
-        <details class="slope-options" open={open || typed.options.size > 0} onToggle={(event) => setOpen(event.currentTarget.open)}>
-          <summary>Mask, keys and heads: {preset.own?.says || typed.mask}</summary>
-          <div class="controls">
-            <Options
-              family={family} given={typed} takes={takenBy(family)} params={params} set={set} number={number}
-              beside={(x) => belongs(family, x, typed.mask)}
-            />
-          </div>
-        </details>
-      )}
       {wrong?.field === "options" && <p class="wrong" role="alert">{wrong.message}</p>}
       {link && link.wrong.length > 0 && <p class="broken" role="alert">Not understood: {link.wrong.join("; ")}.</p>}
       <div class="slope-split">

@@ -176,7 +176,7 @@ function Line({ name, k, preset, path, scales: { x, y } }: LineProps) {
   );
 }
 
-const [LONG, SHORT] = [170, 100]; // room that a sentence takes, and what is said in short
+const [LONG, SHORT] = [170, 80]; // room that a sentence takes, and what is said in short
 
 // Where schedules that store the scores win, and where those that don't.
 function Sides({ preset, scales: { x, box } }: { preset: Preset; scales: Scales }) {
