@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from iosim.checks.exponents import fit_exponent
-from iosim.output.plot import MARKERS, STYLE, pyplot, save
+from iosim.output.plot import MARKERS, STYLE, WORDS, pyplot, save
 from iosim.output.table import read_csv
 
 from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept, whole
@@ -90,10 +90,13 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         figure, panels = plt.subplots(1, 3, figsize=(12.5, 4.7), sharey=True)
         for axes, d in zip(panels, DS, strict=True):
             _panel(axes, [r for r in rows if r["d"] == d], d)
-        panels[0].set_ylabel("words moved in the model, loads + stores")
+        panels[0].set_ylabel(f"loads + stores,\n{WORDS}")
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=9)
-        figure.suptitle(f"One head of attention, N = {N:,}: exact counts with optimal tiles")
+        figure.suptitle(
+            f"One head, N = {N:,}: above M = d² one pass is best and falls as 1/M, below it "
+            "two passes, as 1/√M"
+        )
         figure.tight_layout(rect=(0, 0.06, 1, 1))
         return save(figure, stem)
 

@@ -15,7 +15,7 @@ import numpy as np
 from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound
 from iosim.counting.numbers import count, peak
-from iosim.output.plot import PALETTE, STYLE, pyplot, save
+from iosim.output.plot import PALETTE, STYLE, WORDS, beside, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention
 from iosim.program.walk import bind
@@ -79,17 +79,20 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     plane, points = read_csv(folder / "plane.csv"), read_csv(folder / "marks.csv")
     plt = pyplot()
     with plt.rc_context(STYLE | {"axes.grid": False}):
-        figure, panels = plt.subplots(1, 3, figsize=(14, 4.6), width_ratios=(1, 1.18, 1),
+        figure, panels = plt.subplots(1, 3, figsize=(14, 5.2), width_ratios=(1, 1.18, 1),
                                       layout="constrained")  # fmt: skip
         words = [r["total_words"] for r in plane]
         levels = np.geomspace(min(words) * 0.999, max(words) * 1.001, 25)
-        titles = {"flash1": "FlashAttention: K, V stay", "flash2": "FlashAttention-2: Q, O stay"}
+        titles = {"flash1": "FlashAttention: words depend on B_c alone",
+                  "flash2": "FlashAttention-2: words depend on B_r alone"}  # fmt: skip
         for axes, name in zip(panels[:2], titles, strict=True):
             shown = _plane(axes, [r for r in plane if r["algorithm"] == name], levels)
             _marks(axes, [r for r in points if r["algorithm"] == name])
             axes.set_title(titles[name])
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 3}
+        beside(panels[0], **below, columnspacing=1, handletextpad=0.3)
         panels[0].set_ylabel("B_c, rows of K and V in a block")
-        bar = figure.colorbar(shown, ax=panels[1], label="words moved in the model")
+        bar = figure.colorbar(shown, ax=panels[1], label=WORDS)
         ticks = [t for t in (1e6, 3e6, 1e7, 3e7, 1e8) if t < max(words)]
         bar.set_ticks(ticks, labels=[_power(t) for t in ticks])
         bar.ax.minorticks_off()
@@ -132,7 +135,6 @@ def _marks(axes: Any, rows: Rows) -> None:
                   markersize=13 if mark == "*" else 7, clip_on=False, zorder=5,
                   label=None if label in seen else label)  # fmt: skip
         seen.add(label)
-    axes.legend(loc="lower left", fontsize=8)
 
 
 def _rule(axes: Any, rows: Rows) -> None:
@@ -146,10 +148,11 @@ def _rule(axes: Any, rows: Rows) -> None:
     axes.axvline(4, color="grey", linestyle=":", linewidth=1.2)
     axes.annotate("M = 4d²", (4, 0.04), xycoords=("data", "axes fraction"), xytext=(4, 0),
                   textcoords="offset points", color="grey")  # fmt: skip
-    axes.set(xscale="log", xlabel="M / d²", ylabel="peak ÷ M", ylim=(0, 3),
-             title=f"What the rule holds, B_c = ⌈M/4d⌉, d = {rows[0]['d']}")  # fmt: skip
+    axes.set(xscale="log", xlabel="M / d²", ylabel="peak ÷ M, words in fast memory", ylim=(0, 3),
+             title="Without min(·, d) the rule needs more than M\n"
+                   f"(B_c = ⌈M/4d⌉, d = {rows[0]['d']})")  # fmt: skip
     axes.grid(True)
-    axes.legend(loc="upper left")
+    beside(axes, loc="upper center", bbox_to_anchor=(0.5, -0.16))
 
 
 EXPERIMENT = Experiment("e04_blocks", tables, draw)

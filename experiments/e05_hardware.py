@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.gpu.reports import gpu_report
-from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
+from iosim.output.plot import MARKERS, PALETTE, STYLE, beside, pyplot, save
 from iosim.output.table import read_csv
 
 from . import DATA, Experiment, Rows, digits, whole
@@ -49,14 +49,14 @@ def tables() -> dict[str, Rows]:
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:
-    """Both boundaries, measured points on the line of equality."""
+    """Both boundaries: what the counters show over what is predicted."""
     upper, lower = read_csv(folder / "sm_l2.csv"), read_csv(folder / "dram.csv")
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 5))
+        figure, (left, right) = plt.subplots(2, 1, figsize=(8.6, 7.6))
         _upper(left, upper)
         _lower(right, lower)
-        figure.suptitle("The model's bytes and the counters of an H200")
+        figure.suptitle("An H200's counters over what is predicted")
         figure.tight_layout()
         return save(figure, stem)
 
@@ -70,48 +70,58 @@ def _upper(axes: Any, rows: Rows) -> None:
         for way in ("load", "store"):
             axes.plot(
                 [r[f"model_{way}_bytes"] for r in mine],
-                [r[f"hardware_{way}_bytes"] for r in mine],
+                [_unexplained(r, way) for r in mine],
                 marks[k % len(marks)], color=colours[k % len(colours)],
                 markerfacecolor=colours[k % len(colours)] if way == "load" else "none",
                 label=name if way == "load" else None,
             )  # fmt: skip
     every = [r[f"model_{way}_bytes"] for r in rows for way in ("load", "store")]
-    _equal(axes, min(every), max(every))
+    _equal(axes, 0, every)
+    axes.set(ylim=(-1, 1), yticks=(-1, 0, 1))
     off = sum(r["unexplained_bytes"] for r in rows)
     axes.set(title=f"SM↔L2: {len(rows)} kernels, {off} unexplained bytes",
-             xlabel="the model's bytes (filled: loads; open: stores)",
-             ylabel="bytes counted by the hardware")  # fmt: skip
-    axes.legend(loc="upper left")
+             xlabel="the model's bytes at SM↔L2 (filled: loads; open: stores)",
+             ylabel="counted − predicted, bytes at SM↔L2")  # fmt: skip
+    beside(axes)
 
 
 def _lower(axes: Any, rows: Rows) -> None:
     kinds = ((True, "programs kept in step", "o", PALETTE[0]),
              (False, "plain launches", "s", PALETTE[1]))  # fmt: skip
+    drift = ("drift_least_bytes", "drift_most_bytes")
     for in_step, label, mark, colour in kinds:
         mine = [r for r in rows if r["in_step"] == in_step]
         axes.plot(
-            [r["predicted_read_bytes"] for r in mine], [r["hardware_read_bytes"] for r in mine],
+            [r["predicted_read_bytes"] for r in mine], [r["ratio"] for r in mine],
             mark, color=colour, markerfacecolor=colour if in_step else "none", markersize=6,
             label=label,
         )  # fmt: skip
         if not in_step:
             for r in mine:
                 axes.plot([r["predicted_read_bytes"]] * 2,
-                          [r["drift_least_bytes"], r["drift_most_bytes"]], color=colour,
+                          [r[x] / r["predicted_read_bytes"] for x in drift], color=colour,
                           linewidth=3, alpha=0.3, solid_capstyle="butt")  # fmt: skip
     axes.plot([], [], color=PALETTE[1], linewidth=3, alpha=0.3, label="explained by their drift")
     every = [r["predicted_read_bytes"] for r in rows]
-    _equal(axes, min(every), max(every))
+    _equal(axes, 1, every)
+    axes.set(yscale="log")
     worst = max(abs(r["ratio"] - 1) for r in rows if r["in_step"])
     axes.set(title=f"L2↔DRAM, reads: in step within {worst:.2%} of the model",
-             xlabel="the wave model's bytes", ylabel="bytes counted by the hardware")  # fmt: skip
-    axes.legend(loc="upper left")
+             xlabel="the wave model's bytes at L2↔DRAM",
+             ylabel="counted ÷ predicted, bytes at L2↔DRAM")  # fmt: skip
+    beside(axes)
 
 
-def _equal(axes: Any, low: float, high: float) -> None:
-    ends = [low / 1.5, high * 1.5]
-    axes.plot(ends, ends, color="black", linewidth=0.9, zorder=0, label="equal")
-    axes.set(xscale="log", yscale="log")
+def _unexplained(row: dict[str, Any], way: str) -> int:
+    """Bytes that the hardware counted and that neither the model nor its sectors explain."""
+    told = row[f"model_{way}_bytes"] + row[f"explained_{way}_bytes"]
+    return int(row[f"hardware_{way}_bytes"] - told)
+
+
+def _equal(axes: Any, at: float, over: list[Any]) -> None:
+    """The line on which nothing differs."""
+    axes.axhline(at, color="black", linewidth=0.9, zorder=0)
+    axes.set(xscale="log", xlim=(min(over) / 1.5, max(over) * 1.5))
 
 
 EXPERIMENT = Experiment("e05_hardware", tables, draw)

@@ -202,8 +202,9 @@ def draw(folder: Path, stem: Path) -> list[Path]:
                 axes.set_xlabel(f"FLOP per byte at {at}")
                 axes.tick_params(labelbottom=True)
             line[0].set_ylabel("TFLOP/s of matrix products, fp16")
-        figure.suptitle("One layer's attention, and a product: least times beside the roofs of "
-                        "both boundaries; runs that were measured on an H200")  # fmt: skip
+        figure.suptitle("One layer's attention: storing scores is bound at L2↔DRAM, "
+                        "FlashAttention-2 never is; least times, and runs measured on an "
+                        "H200")  # fmt: skip
         figure.tight_layout(rect=(0, 0.09, 1, 1))
         _legends(figure, grid[0][0])
         return save(figure, stem)

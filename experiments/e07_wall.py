@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.hardware import MACHINES, NO_SOURCE, Hardware
-from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
+from iosim.output.plot import MARKERS, PALETTE, STYLE, beside, pyplot, save
 from iosim.output.table import read_csv
 
 from . import Experiment, Rows, digits, whole
@@ -211,10 +211,11 @@ def _growth(axes: Any, rows: Rows) -> None:
     axes.set_xticks(range(len(rows)), [f"{NAMES[r['machine']]}\n{r['year']}" for r in rows])
     ticks = (1, 2, 5, 10, 20, 50, 100)
     axes.set(yscale="log", ylim=(0.8, 200), ylabel="times the P100 (log scale)",
-             title="Growth from the P100:\narithmetic, bandwidth, capacity")  # fmt: skip
+             title="Arithmetic grew ten times as much\n"
+                   "as bandwidth from the P100 to the H100")  # fmt: skip
     axes.set_yticks(ticks, [str(t) for t in ticks])
     axes.minorticks_off()
-    axes.legend(loc="upper left", fontsize=9)
+    beside(axes, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 def _ridges(axes: Any, machines: Rows, operators: Rows) -> None:
@@ -234,7 +235,7 @@ def _ridges(axes: Any, machines: Rows, operators: Rows) -> None:
                       textcoords="offset points", fontsize=9, color=PALETTE[1])  # fmt: skip
     axes.set_xticks(range(len(machines)), [NAMES[r["machine"]] for r in machines])
     ticks = (0.1, 1, 10, 100, 1000)
-    axes.set(yscale="log", ylim=(0.08, 1200), ylabel="FLOP per byte between L2 and DRAM",
+    axes.set(yscale="log", ylim=(0.08, 1200), ylabel="FLOP per byte at L2↔DRAM",
              title="Ridges of 16 bits (bars) and operators (lines):\n"
              "where a line is inside a bar, L2↔DRAM is the limit")  # fmt: skip
     axes.set_yticks(ticks, [f"{t:g}" for t in ticks])

@@ -16,7 +16,7 @@ from iosim.fusion import FUSIONS, Absent, fused
 from iosim.fusion.chain import chain
 from iosim.hardware import machine
 from iosim.layers.architectures import layer
-from iosim.output.plot import PALETTE, STYLE, pyplot, save
+from iosim.output.plot import PALETTE, STYLE, beside, pyplot, save
 from iosim.output.table import read_csv
 
 from . import Experiment, Rows, digits, whole
@@ -100,9 +100,10 @@ def _chains(axes: Any, rows: Rows) -> None:
         axes.plot(k, [r[f"words_{name}"] / 2**20 for r in rows], "o-", color=COLOURS[name],
                   label=label)  # fmt: skip
     axes.set(xlabel="element-wise operators k", ylabel="words at L2↔DRAM (Mi)",
-             ylim=(0, None), title=f"A chain on n = {rows[0]['n'] >> 20} Mi words")  # fmt: skip
+             ylim=(0, None), title="As one kernel k operators move 2n words\n"
+                                    f"(n = {rows[0]['n'] >> 20} Mi)")  # fmt: skip
     axes.set_xticks([1, 4, 8, 12, 16])
-    axes.legend()
+    beside(axes, loc="upper center", bbox_to_anchor=(0.5, -0.12))
 
 
 def _layers(axes: Any, rows: Rows) -> None:
@@ -118,7 +119,8 @@ def _layers(axes: Any, rows: Rows) -> None:
     axes.set_yticks(range(len(names)), [" ".join(x) for x in names])
     axes.invert_yaxis()
     axes.set(xlabel="words at L2↔DRAM, of those without fusion", xlim=(0, 1.02),
-             title="A layer, M = last cache of an H200")  # fmt: skip
+             title="A layer moves about half of its words, or fewer, except in decoding\n"
+             "(M = last cache of an H200)")  # fmt: skip
     axes.grid(axis="y", visible=False)
     figure = axes.get_figure()
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)

@@ -28,7 +28,7 @@ from iosim.cache.compiled import available
 from iosim.checks.slope import allocated, cached, largest_operation
 from iosim.counting.numbers import count, peak
 from iosim.errors import IosimError, install
-from iosim.output.plot import STYLE, pyplot, save
+from iosim.output.plot import MODEL, STYLE, WORDS, beside, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention
 from iosim.program.walk import Instance, bind
@@ -169,15 +169,13 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             _slopes(above, [r for r in slope if r["algorithm"] == name], marks[name])
             _untiled(below, [r for r in laid if r["algorithm"] == name])
             below.set_xlabel("capacity in words")
-        panels[0][0].set_ylabel("words moved in the model")
-        panels[1][0].set_ylabel("words loaded in the model")
+        panels[0][0].set_ylabel(WORDS)
+        panels[1][0].set_ylabel(f"loads, {MODEL}")
         for row, title in zip(panels, ("lines of 1 word", "untiled loops"), strict=True):
-            row[-1].legend(
-                loc="upper left", bbox_to_anchor=(1.02, 1), title=title, alignment="left"
-            )
+            beside(row[-1], title=title, alignment="left")
         figure.suptitle(
-            "LRU needs more words than explicit control for the same loads; "
-            "untiled loops load far more until K, V or both fit"
+            "One head, N = 256, d = 32: LRU needs more words than explicit control for the same "
+            "loads; untiled loops load far more until K, V or both fit"
         )
         return save(figure, stem)
 

@@ -303,7 +303,7 @@ def test_verify_on_own_arrays_and_plot(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     done = iosim_("plot", str(tmp_path / "bad.csv"))
     assert done.returncode == 2
-    assert "has no column kind, gap or series" in done.stderr
+    assert "has no column kind, class or series" in done.stderr
 
 
 def test_a_target_that_is_a_directory_loses_nothing(tmp_path: Path) -> None:

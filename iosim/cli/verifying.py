@@ -96,7 +96,7 @@ def verify(
 
 
 @click.command()
-@click.argument("table", type=opt.PATH, help="a CSV that iosim wrote")
+@click.argument("table", type=opt.PATH, help="a CSV that iosim wrote, or a sweep's Parquet file")
 @opt.path("--out", "stem of the figure")
 def plot(table: Path, out: Path | None) -> None:
     """Draw the figure of a table."""

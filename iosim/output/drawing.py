@@ -30,9 +30,11 @@ def drawing(**attributes: Any) -> tuple[Any, Any]:
     """A figure in iosim's style, and its axes.
 
     Args:
-        attributes: of `matplotlib.figure.Figure`; `nrows` and `sharex` are those of its axes.
+        attributes: of `matplotlib.figure.Figure`; `nrows`, `sharex` and `height_ratios` are
+            those of its axes.
     """
-    grid = {name: attributes.pop(name) for name in ("nrows", "sharex") if name in attributes}
+    names = ("nrows", "sharex", "height_ratios")
+    grid = {name: attributes.pop(name) for name in names if name in attributes}
     with matplotlib.rc_context(STYLE):
         figure = Drawing(**({"layout": "constrained"} | attributes))
         return figure, figure.subplots(**grid)

@@ -11,15 +11,19 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.output.drawing import drawing, styled
-from iosim.output.plot import LINES, MARKERS, PALETTE
+from iosim.output.plot import LINES, MARKERS, PALETTE, WORDS, beside
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 @styled
 def words(rows: Rows) -> Any:
-    """Words against M, log-log: runs on formula lines, bounds, the crossover; of `iosim verify`."""
-    figure, axes = drawing(figsize=(8.6, 4.6))
+    """Words against M, log-log: runs on formula lines, bounds, the crossover; of `iosim verify`.
+
+    Beneath them, how far each run is from its formula.
+    """
+    figure, (axes, below) = drawing(nrows=2, sharex=True, height_ratios=(5, 1), figsize=(8.6, 5.6))
+    differ: list[float] = []
     names = list(dict.fromkeys(r["name"] for r in rows if r["kind"] in ("run", "formula")))
     for k, name in enumerate(names):
         # Colours that come again have another marker and another line.
@@ -29,6 +33,11 @@ def words(rows: Rows) -> Any:
         axes.plot(*_xy(rows, "formula", name), color=colour, linestyle=line)
         axes.plot(*_xy(rows, "run", name), marker, color=colour)
         axes.plot([], [], color=colour, marker=marker, linestyle=line, label=name)
+        formula = dict(zip(*_xy(rows, "formula", name), strict=True))
+        off = [(m, y - formula[m]) for m, y in zip(*_xy(rows, "run", name), strict=True)
+               if m in formula]  # fmt: skip
+        below.plot([m for m, _ in off], [y for _, y in off], marker, color=colour)
+        differ += [abs(y) for _, y in off]
     for k, name in enumerate(dict.fromkeys(r["name"] for r in rows if r["kind"] == "upper")):
         label = "published upper bounds" if k == 0 else None
         axes.plot(*_xy(rows, "upper", name), color="grey", linewidth=0.9, linestyle="-.",
@@ -43,6 +52,8 @@ def words(rows: Rows) -> Any:
         x, y = sorted(best), [best[m] for m in sorted(best)]
         axes.plot(x, y, color="black", linestyle="--", label="largest proven lower bound")
         axes.fill_between(x, [min(*moved, *y) / 2] * len(x), y, color="black", alpha=0.06)
+    runs = [r for r in rows if r["kind"] == "run"]
+    above = bool(best) and all(r["total_words"] >= best.get(r["M_words"], 0) for r in runs)
     d2 = rows[0]["d"] ** 2
     spread = [r["M_words"] for r in rows]
     if min(spread) < d2 < max(spread):
@@ -50,16 +61,27 @@ def words(rows: Rows) -> Any:
         axes.annotate("M = d²", (d2, 0.02), xycoords=("data", "axes fraction"),
                       xytext=(4, 0), textcoords="offset points", color="grey")  # fmt: skip
     axes.set(
-        xscale="log", yscale="log", xlabel="fast memory M (words)",
-        ylabel="words moved in the model, loads + stores",
-        title=f"{_problem(rows[0])}: words moved against M",
+        xscale="log", yscale="log", ylabel=f"loads + stores,\n{WORDS}",
+        title=f"{_problem(rows[0])}:\n{_found(differ, above)}",
     )  # fmt: skip
+    below.set(xlabel="fast memory M (words)", ylabel="run − formula\n(words)")
+    if not any(differ):
+        below.set(ylim=(-1, 1), yticks=(-1, 0, 1))
     low = min([*best.values(), *moved])
     axes.set_ylim(bottom=low / 1.6)
     # Beside the axes, where it hides no line.
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0),
-                title="lines: formulas; points: runs")  # fmt: skip
+    beside(axes, title="lines: formulas; points: runs")
     return figure
+
+
+def _found(differ: Sequence[float], above: bool) -> str:
+    """What the figure shows, in a sentence: how far runs are from their formulas."""
+    if not differ:
+        return "words moved against M"
+    most = max(differ)
+    equal = "every run moves the words of its formula" if not most else (
+        f"runs are up to {most:,.0f} words from their formulas")  # fmt: skip
+    return equal + (", above the proven lower bound" if above and not most else "")
 
 
 def _problem(row: Mapping[str, Any]) -> str:
@@ -68,9 +90,9 @@ def _problem(row: Mapping[str, Any]) -> str:
     given = {x: row[x] for x in columns[: columns.index("M_words")]}
     options = {x: given[x] for x in given.keys() - {"kind", "name", "N", "d", "heads"}}
     told = [x if options[x] is True else f"{x} = {options[x]}" for x in given if x in options]
+    heads = f", heads = {row['heads']}" if row.get("heads", 1) != 1 else ""
     if not told:
-        return f"Attention, N = {row['N']:,}, d = {row['d']}"
-    heads = f", heads = {row['heads']}" if "heads" in row else ""
+        return f"Attention, N = {row['N']:,}, d = {row['d']}{heads}"
     return f"Attention, N = {row['N']:,}, d = {row['d']}{heads},\n{', '.join(told)}"
 
 
@@ -102,17 +124,17 @@ def slope(rows: Rows) -> Any:
     held = textwrap.fill(f"tiles in the caches: {rows[0]['tiles']}", 70)
     axes.set(
         yscale="log", xlabel="capacity in words: fast memory, or the cache",
-        ylabel="words moved in the model, loads + stores",
+        ylabel=f"loads + stores,\n{WORDS}",
     )  # fmt: skip
     axes.set_title(f"{rows[0]['program']}\n{rows[0]['problem']}\n{held}", fontsize=10)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    beside(axes)
     return figure
 
 
 @styled
 def gap(rows: Rows) -> Any:
     """Best schedule over lower bound against M/d², a line for each d and class."""
-    figure, axes = drawing(layout=None)
+    figure, axes = drawing(figsize=(8.6, 4.6))
     lines = list(dict.fromkeys((r["class"], r["d"]) for r in rows))
     for k, (klass, d) in enumerate(lines):
         mine = sorted((r["M_words"] / d**2, r["gap"]) for r in rows
@@ -125,11 +147,26 @@ def gap(rows: Rows) -> Any:
                   textcoords="offset points", color="grey")  # fmt: skip
     axes.axhline(1, color="black", linewidth=1)
     axes.set(
-        xscale="log", xlabel="M / d²", ylabel="best schedule ÷ proven lower bound",
-        ylim=(0.97, None), title=f"How far from optimal: N = {rows[0]['N']:,}",
+        xscale="log", xlabel="fast memory M / d²",
+        ylabel=f"best schedule ÷ lower bound,\n{WORDS}", ylim=(0.97, None),
+        title=f"N = {rows[0]['N']:,}{_several(rows)}: the best schedule moves at most\n"
+              f"{max(r['gap'] for r in rows):.2f} times what is proven necessary",
     )  # fmt: skip
-    axes.legend()
+    beside(axes)
     return figure
+
+
+def _several(rows: Rows) -> str:
+    """The heads, where there are several."""
+    heads = rows[0].get("heads", 1)
+    return f", heads = {heads}" if heads != 1 else ""
+
+
+def _same(rows: Rows, names: Sequence[str]) -> str:
+    """The sizes that all rows have in common."""
+    fixed = [x for x in names if x != "algorithm" and len({row.get(x) for row in rows}) == 1]
+    told = [f"{x} = {rows[0][x]}" for x in fixed if rows[0].get(x) is not None]
+    return f": {', '.join(told)}" if told else ""
 
 
 @styled
@@ -149,10 +186,10 @@ def counts(rows: Rows) -> Any:
         axes.annotate(f" {total:,}", (total, name), va="center")
     axes.invert_yaxis()
     axes.set_xlim(0, 1.25 * max(before, default=1))
-    axes.set(xlabel="words moved in the model", title="Words moved, by tensor")
+    axes.set(xlabel=WORDS, title="Words moved, by tensor")
     axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    beside(axes)
     return figure
 
 
@@ -168,7 +205,7 @@ def bounds(rows: Rows) -> Any:
         axes.annotate(f"   {row['words']:,.0f}", (row["words"], row["name"]), va="center")
     axes.invert_yaxis()
     axes.margins(x=0.3)
-    axes.set(xscale="log", xlabel="words moved in the model",
+    axes.set(xscale="log", xlabel=WORDS,
              title="The best schedule (diamond), and lower bounds")  # fmt: skip
     axes.grid(visible=False, axis="y")
     return figure
@@ -182,12 +219,12 @@ def pebbles(rows: Rows) -> Any:
     above.step(moves, [row["red_words"] for row in rows], where="post", color=PALETTE[1])
     above.axhline(rows[0]["M_words"], color="black", linewidth=1, linestyle="--", label="M")
     above.set(ylabel="red pebbles", ylim=(0, None), title="A schedule, move by move")
-    above.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    beside(above)
     loads, stores = ([row[x] for row in rows] for x in ("loads", "stores"))
     below.stackplot(moves, loads, stores, labels=["loads", "stores"], step="post",
                     colors=[PALETTE[0], PALETTE[4]])  # fmt: skip
     below.set(xlabel="move", ylabel="I/Os so far", ylim=(0, None))
-    below.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    beside(below)
     return figure
 
 
@@ -222,8 +259,8 @@ def sweep(rows: Rows) -> Any:
         xscale="log",
         yscale="log",
         xlabel="fast memory M (words)",
-        ylabel="words moved in the model, loads + stores",
-        title="Words moved against M",
+        ylabel=f"loads + stores,\n{WORDS}",
+        title=f"Words moved against M{_same(rows, keys)}",
     )
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    beside(axes)
     return figure

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from iosim.errors import InputError
+from iosim.errors import InputError, pip
 from iosim.output.table import Row, read_csv, replacing, target, write_csv
 
 # Okabe and Ito's palette, which people with any colour vision can tell apart.
@@ -34,6 +35,16 @@ STYLE: Any = {
     "lines.markersize": 4.5,
     "svg.hashsalt": "iosim",
 }
+
+
+# The boundary of every axis on which the model's words are.
+MODEL = "slow ↔ fast memory (model)"
+WORDS = f"words, {MODEL}"
+
+
+def beside(axes: Any, **said: Any) -> Any:
+    """The legend of axes to their right, where it hides nothing; `said` goes to matplotlib."""
+    return axes.legend(**{"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)} | said)
 
 
 # Both kinds of file, without a date: the same table gives the same file.
@@ -98,15 +109,56 @@ def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
 
     Raises InputError where it is none.
     """
-    columns = read_csv(table)[0]
-    draws = {"kind": plot_words, "gap": plot_gap, "series": plot_slope}
-    draw = next((draws[name] for name in draws if name in columns), None)
+    rows = _parquet(table) if str(table).endswith(".parquet") else read_csv(table)
+    if rows[0].keys() >= _SWEPT:
+        return _saved("sweep", _swept(table, rows), stem)
+    draws = {"kind": plot_words, "class": plot_gap, "series": plot_slope}
+    draw = next((draws[name] for name in draws if name in rows[0]), None)
     if draw is None:
         raise InputError(
-            f"{str(table)!r} has no column kind, gap or series: give a table that iosim verify, "
-            "iosim tightness or iosim cache wrote"
+            f"{str(table)!r} has no column kind, class or series, and not those of a sweep "
+            f"({', '.join(sorted(_SWEPT))}): give a table that iosim verify, iosim tightness, "
+            "iosim cache or a sweep's --csv wrote"
         )
     return draw(table, stem)
+
+
+_SWEPT = frozenset({"algorithm", "M_words", "total_words", "lower_bound_words"})
+# What a sweep's rows have beside their sizes; `iosim query` may write the columns in any order.
+_OTHER = re.compile(
+    r"hash|task|program.*|engine|policy|version|revision|seconds|time_s|feasible|gap|lower_bound|tiles"
+    r"|.*_words|tile_.*|asked_.*"
+)
+
+
+def _swept(table: str | os.PathLike[str], rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The columns that a sweep's figure is drawn from, of the rows that were counted."""
+    sizes = [x for x in rows[0] if x not in _SWEPT and not _OTHER.fullmatch(x)]
+    names = ["algorithm", *sizes, "M_words", "total_words", "lower_bound_words"]
+    counted = [{x: row[x] for x in names} for row in rows if row["total_words"] is not None]
+    for row in counted:
+        if any(not isinstance(row[x], int | float) or row[x] < 0 for x in names[-3:]):
+            raise InputError(f"{str(table)!r} has the row {row}: its words are no numbers")
+    return counted
+
+
+def _parquet(table: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The rows of a Parquet file, as a sweep's shards are."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{str(table)!r} needs {error.name}: install it with {pip('pyarrow')}"
+        ) from None
+    try:
+        rows: list[dict[str, Any]] = parquet.ParquetFile(os.fspath(table)).read().to_pylist()
+    except (OSError, ArrowException) as error:
+        raise InputError(
+            f"cannot read {str(table)!r} as Parquet ({str(error)[:120]}): give a shard of a sweep"
+        ) from error
+    if not rows:
+        raise InputError(f"{str(table)!r} has no rows: nothing to plot")
+    return rows
 
 
 def with_table(

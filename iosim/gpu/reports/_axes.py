@@ -12,6 +12,12 @@ COLOURS = (
 MARKS = "osD^vPX*h<>pd8"  # more than there are colours, so that no pair comes twice
 
 
+def level(axes: Any, at: float) -> None:
+    """The horizontal line on which nothing differs, on a logarithmic axis of predictions."""
+    axes.axhline(at, color="#888888", linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+
+
 def diagonal(axes: Any, values: Sequence[float]) -> None:
     """The line of equality over the range of `values`, on logarithmic axes."""
     ends = [min(values), max(values)]

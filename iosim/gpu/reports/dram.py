@@ -15,6 +15,7 @@ from iosim.gpu.reports import _axes
 from iosim.gpu.reports._entry import JOB_TASKS, GpuReport, ReportTable, job_runs
 from iosim.gpu.reports.validate import validate_rows
 from iosim.gpu.run.job import Job
+from iosim.output.plot import beside
 from iosim.units import bytes_of
 
 ALGORITHM = "flash2"  # its items sweep K and V, which the two models are about
@@ -168,21 +169,23 @@ def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     for in_step, label, colour in kinds:
         mine = [r for r in rows if r["in_step"] == in_step]
         axes.plot(
-            [r["predicted"] for r in mine], [r["measured"] for r in mine],
+            [r["predicted"] for r in mine], [r["measured"] / r["predicted"] for r in mine],
             "o" if in_step else "s", color=colour, label=label, markersize=6,
             markerfacecolor=colour if in_step else "none",
         )  # fmt: skip
         if not in_step:
             for r in mine:
-                axes.plot([r["predicted"]] * 2, [r["drift_least"], r["drift_most"]],
+                axes.plot([r["predicted"]] * 2,
+                          [r[x] / r["predicted"] for x in ("drift_least", "drift_most")],
                           color=colour, linewidth=2.4, alpha=0.35)  # fmt: skip
     axes.plot([], [], color=_axes.COLOURS[1], linewidth=2.4, alpha=0.35, label="explained by drift")
-    _axes.diagonal(axes, [r["predicted"] for r in rows])
+    _axes.level(axes, 1)
+    axes.set_yscale("log")
     worst = max((abs(r["off"]) for r in rows if r["in_step"]), default=0.0)
     axes.set_title(f"L2↔DRAM, reads: in step within {worst:.2%} of the model", fontsize=9.5)
-    axes.set_xlabel("predicted bytes (waves of resident programs)")
-    axes.set_ylabel("bytes counted by the hardware")
-    axes.legend(fontsize=7.5)
+    axes.set_xlabel("predicted bytes at L2↔DRAM (waves of programs)")
+    axes.set_ylabel("counted ÷ predicted, bytes at L2↔DRAM")
+    beside(axes)
 
 
 def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -203,10 +206,10 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
                           label=f"B_r = {B_r}")  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_title("N²d²/M at L2↔DRAM, M the rows on the chip", fontsize=9.5)
+    axes.set_title("Reads fall as N²d²/M, M the rows on the chip", fontsize=9.5)
     axes.set_xlabel("rows of Q and O resident at once")
-    axes.set_ylabel("DRAM bytes read, in step")
-    axes.legend(fontsize=7.5, loc="lower left")
+    axes.set_ylabel("bytes read at L2↔DRAM, in step")
+    beside(axes)
     if kept:
         axes.set_ylim(bottom=0.35 * min(r["measured"] for r in kept))
 

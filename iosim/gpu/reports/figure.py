@@ -8,7 +8,7 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.gpu.reports import REPORTS, SavedReport, gpu_report
-from iosim.output.plot import pyplot, save
+from iosim.output.plot import STYLE, pyplot, save
 
 
 def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
@@ -34,18 +34,11 @@ def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
     except OSError as error:
         raise InputError(f"cannot write {stem} ({error.strerror}): choose another") from error
     plt = pyplot()
-    style: Any = {
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "legend.frameon": False,
-        "font.size": 9,
-        "savefig.dpi": 150,
-        "svg.hashsalt": "iosim",
-    }
+    style = STYLE | {"font.size": 9, "legend.fontsize": 7.5}
     with plt.rc_context(style):
         written = []
         if panels := [(panel, rows[r.name]) for r in reports for panel in r.panels]:
-            figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 4.4))
+            figure, axes = plt.subplots(len(panels), 1, figsize=(7.6, 3.3 * len(panels)))
             for at, (panel, own) in zip(axes, panels, strict=True):
                 panel(at, own)
             figure.tight_layout()

@@ -32,6 +32,7 @@ from iosim.gpu.layers.rows import (
 from iosim.gpu.records import record as names
 from iosim.gpu.reports import _axes
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
+from iosim.output.plot import beside
 from iosim.units import parse_int
 
 # Share of the seconds that times may take; counters have the rest.
@@ -210,7 +211,7 @@ def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set_title("Measured time beside the roofline's least, same kernels")
     axes.set_xlabel("least time by the roofline, µs")
     axes.set_ylabel("µs of a pass (filled), of its kernels (open)")
-    axes.legend(fontsize=7)
+    beside(axes)
 
 
 def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -226,10 +227,10 @@ def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
     if own:
         _axes.diagonal(axes, [r["dram_model_bytes"] for r in own])
         axes.xaxis.set_minor_formatter("")  # they would overlap over a single decade
-        axes.legend(fontsize=7)
+        beside(axes)
     axes.set_title("Bytes at L2↔DRAM, caches flushed before each kernel")
-    axes.set_xlabel("the model's bytes, same kernels")
-    axes.set_ylabel("bytes read and written, counted")
+    axes.set_xlabel("predicted bytes at L2↔DRAM, same kernels")
+    axes.set_ylabel("counted bytes at L2↔DRAM, read and written")
 
 
 def _speedups(axes: Any, rows: list[dict[str, Any]]) -> None:

@@ -35,6 +35,7 @@ from iosim.gpu.reports._entry import (
 )
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import check_dtype
+from iosim.output.plot import beside
 from iosim.problem import word_bytes
 from iosim.program.marks import masks
 from iosim.tiling import smallest_capacity
@@ -281,17 +282,20 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
         colour = _axes.COLOURS[k % len(_axes.COLOURS)]
         for way, filled in (("load", True), ("store", False)):
             axes.plot(
-                [r[f"model_{way}"] for r in mine], [r[f"sram_{way}"] for r in mine], mark,
+                [r[f"model_{way}"] for r in mine],
+                [r[f"sram_{way}"] - r[f"model_{way}"] - r[f"explained_{way}"] for r in mine], mark,
                 color=colour, markersize=5, markeredgewidth=0.9,
                 markerfacecolor=colour if filled else "none",
                 label=name if filled else None,
             )  # fmt: skip
-    _axes.diagonal(axes, [r[f"model_{way}"] for r in rows for way in ("load", "store")])
+    _axes.level(axes, 0)
     off = sum(r["unexplained"] for r in rows)
+    if not off:
+        axes.set(ylim=(-1, 1), yticks=(-1, 0, 1))
     axes.set_title(f"SM↔L2: {len(rows)} programs, {off} unexplained bytes", fontsize=9.5)
-    axes.set_xlabel("the model's bytes (filled: loads, open: stores)")
-    axes.set_ylabel("bytes counted by the hardware")
-    axes.legend(fontsize=7.5)
+    axes.set_xlabel("predicted bytes at SM↔L2 (filled: loads, open: stores)")
+    axes.set_ylabel("counted − predicted, bytes at SM↔L2")
+    beside(axes)
 
 
 def _names(text: str) -> tuple[str, ...]:
