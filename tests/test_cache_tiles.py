@@ -12,7 +12,7 @@ from strategies import attention_programs, dependent_schedules, random_schedules
 from test_cache_closed import ALWAYS, drawn
 
 import iosim
-from iosim.cache import Cache, replay_many, tiles, touches
+from iosim.cache import Cache, memory, replay_many, tiles, touches
 from iosim.cache.curves import curve
 from iosim.cache.of_program import count
 from iosim.cache.tiles import Passes, lru, lru_at, opt, passes
@@ -101,4 +101,8 @@ def test_passes_that_are_too_many_once_cut_are_refused(monkeypatch):
     instance = iosim.bind(program, of.sizes, {"B_r": 2, "B_c": 3})
     monkeypatch.setattr(tiles, "MOST_PASSES", count(instance))
     with pytest.raises(InputError, match="passes over tiles, more than"):
+        passes(instance)
+    monkeypatch.undo()
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
+    with pytest.raises(InputError, match=r"held at once, 0\.0 GB, and 0\.0 GB"):
         passes(instance)

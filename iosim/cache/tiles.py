@@ -48,6 +48,7 @@ from iosim.cache.atoms import atoms, runs_of, spread
 from iosim.cache.boxes import BoxKind, offsets
 from iosim.cache.compiled import built, interruptible
 from iosim.cache.curves import Curve
+from iosim.cache.memory import check_room
 from iosim.cache.of_program import boxes, count
 from iosim.cache.record import Traffic
 from iosim.errors import InputError
@@ -56,8 +57,9 @@ from iosim.program.walk import Instance
 
 Ints = NDArray[np.int64]
 
-# Passes that are held at once, at most: about 60 bytes each.
+# Passes that are held at once, at most, and about how many bytes of each.
 MOST_PASSES = 5 * 10**7
+OF_PASS = 60
 
 _NONE = np.zeros(0, np.int64)
 
@@ -134,6 +136,10 @@ def _check(instance: Instance, many: int) -> None:
             f"{instance.program.name} makes {many:,} passes over tiles, more than "
             f"{MOST_PASSES:,}: choose larger tiles, or replay its stream"
         )
+    check_room(
+        many * OF_PASS, f"{instance.program.name} makes {many:,} passes over tiles, held at once",
+        "choose larger tiles, or replay its stream",
+    )  # fmt: skip
 
 
 def lru(found: Passes) -> Curve:
