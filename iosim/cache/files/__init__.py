@@ -78,7 +78,13 @@ def write_trace(stream: Stream, path: str | Path, *, form: str | None = None) ->
 
 
 def check_target(path: str | Path) -> None:
-    """Raise InputError, before a long run, for a path that no trace can be written to."""
+    """Raise InputError, before a long run, for a path that no trace can be written to.
+
+    >>> check_target("stream.trace")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: 'stream.trace' tells no format of traces: ...
+    """
     path = Path(path)
     _of_path(path)
     if path.is_dir():
