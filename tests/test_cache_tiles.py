@@ -17,6 +17,7 @@ from iosim.cache.curves import curve
 from iosim.cache.of_program import count
 from iosim.cache.tiles import Passes, lru, lru_at, opt, passes
 from iosim.errors import InputError
+from iosim.program import space
 
 
 def held_to_words(instance: iosim.Instance, data: Any, **positions: Any) -> Passes:
@@ -106,3 +107,19 @@ def test_passes_that_are_too_many_once_cut_are_refused(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"held at once, 0\.0 GB, and 0\.0 GB"):
         passes(instance)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_seeded_instances(seed: int):
+    """The same without shrinking, so that what breaks is seen in seconds."""
+    draw = np.random.default_rng(seed)
+    name = ("flash1", "flash2", "decode", "matmul", "naive", "flash2_chunked")[seed % 6]
+    program = iosim.algorithm(name).program
+    sizes = {axis: int(draw.integers(1, 7)) for axis in space.axes(program)}
+    names = {p.name: int(draw.integers(p.least, 6)) for p in program.params}
+    instance = iosim.bind(program, sizes, names)
+    stream, found = touches(instance), passes(instance)
+    some = sorted({1, 2, 5, *draw.integers(1, stream.addresses + 3, 6).tolist()})
+    best = [Cache(capacity=c, policy="opt", bypass=True) for c in some]
+    assert lru_at(found, some) == replay_many(stream, [Cache(capacity=c) for c in some], fast=False)
+    assert [opt(found, c) for c in some] == replay_many(stream, best, fast=False)
