@@ -1,0 +1,33 @@
+"""Slides as one HTML file: ``python docs/lecture/build.py slides.html`` (``iosim[docs]``)."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+STYLE = """body{font:22px sans-serif;margin:0;color-scheme:light dark}
+section{min-height:100vh;box-sizing:border-box;padding:4vh 6vw;break-after:page}
+img{max-width:100%;max-height:78vh;background:white}pre{overflow:auto;font-size:.8em}"""
+
+
+def _embedded(match: re.Match[str]) -> str:
+    data = base64.b64encode((HERE / match[1]).read_bytes()).decode()
+    return f'src="data:image/png;base64,{data}"'
+
+
+def slides() -> str:
+    """All slides, figures included."""
+    from markdown_it import MarkdownIt
+
+    parts = re.split(r"^(?=## )", (HERE / "slides.md").read_text(encoding="utf-8"), flags=re.M)
+    body = "".join(f"<section>{MarkdownIt().render(part)}</section>\n" for part in parts)
+    body = re.sub(r'src="([^"]+\.png)"', _embedded, body)
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Attention, counted</title>'
+    return f'{head}<meta name="viewport" content="width=device-width"><style>{STYLE}</style>{body}'
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(slides(), encoding="utf-8")
