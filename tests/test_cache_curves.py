@@ -131,6 +131,16 @@ def test_long_distances_are_counted_over_all_levels():
     assert back.loads_at(n // 2 + 7) == 2 * n - (n // 2 + 7)
 
 
+@pytest.mark.skipif(not available(), reason="a million accesses in plain Python")
+def test_marks_taken_away_are_taken_from_every_level():
+    """Lines found again in between leave their old slots, over more than one block of those."""
+    lines = 900_000
+    stream = of_arrays(np.concatenate([np.arange(lines), np.arange(300_000, 600_000), [0]]))
+    found = curve(stream)
+    assert found.loads_at(lines) == lines
+    assert found.loads_at(lines - 1) == lines + 1
+
+
 def test_what_cannot_be_drawn_is_refused_in_one_line():
     stream = of_arrays([0, 1, 2])
     with pytest.raises(InputError, match="no curve of policy 'fifo' in one pass"):
