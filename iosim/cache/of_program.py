@@ -264,8 +264,8 @@ def _positions(
         tensor = instance.program.tensor(name)
         if given is None or name not in given:
             raise InputError(
-                f"{instance.program.name} reads where {name} says, which is data: give "
-                f"positions={{{name!r}: array}}"
+                f"{instance.program.name} reads where {name} says, which is data: in "
+                f"Python, give positions={{{name!r}: array}}"
             )
         shape = tuple(instance.env[axis] for axis in tensor.axes)
         words = in_shape(name, given[name], shape)
