@@ -267,7 +267,7 @@ def test_paged(data: st.DataObject) -> None:
 def test_paged_asks_for_its_table() -> None:
     problem = PagedAttention(N=1, d=3, heads=1, kv_heads=1, batch=1, N_k=4, page=2)
     instance = iosim.bind(iosim.algorithm("paged").program_for(problem), problem.sizes, {"B_r": 1})
-    with pytest.raises(InputError, match="reads where table says, which is data: give"):
+    with pytest.raises(InputError, match="reads where table says, which is data: in Python, give"):
         touches(instance)
     with pytest.raises(InputError, match=r"table\[0, 1\] = 9 is no position on pages"):
         touches(instance, positions={"table": [[0, 9]]})
