@@ -29,6 +29,7 @@ extensions = [
     "glossary",
     "bounds_page",
     "lab_page",
+    "slides_page",
     "tutorials",
 ]
 # The source folder is the repository, so that a link between files is the same here and there.

@@ -24,17 +24,23 @@ def loaded(name: str) -> ModuleType:
 def test_answers_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check = loaded("check")
     names = check.problems()
-    assert list(names) == ["1a", "1b", "2a", "2b"]
-    right = {x: one["answer"] if one["ask"] == "formula" else check.solution(one)
-             for x, one in names.items()}  # fmt: skip
+    assert list(names) == [f"{n}{letter}" for n in (1, 2) for letter in "abcdef"]
+    right = {x: check.solution(one) for x, one in names.items()}
     file = tmp_path / "answers.toml"
     file.write_text("".join(f"{x} = {v!r}\n" for x, v in right.items()))
     assert check.main(str(file)) == 0
-    file.write_text('1a = "N*d"\n1b = 7\n')
+    wrong = {x: f"2*({v})" if one["ask"] == "formula" else "naive" if isinstance(v, str) else 3 * v
+             for (x, one), v in zip(names.items(), right.values(), strict=True)}  # fmt: skip
+    capsys.readouterr()
+    for x, v in wrong.items():
+        file.write_text("".join(f"{k} = {(v if k == x else y)!r}\n" for k, y in right.items()))
+        assert check.main(str(file)) == 1
+        said = capsys.readouterr().out.splitlines()
+        assert [line[:2] for line in said if "right" not in line] == [x]
+    file.write_text("1b = 7\n")
     assert check.main(str(file)) == 1
-    said = capsys.readouterr().out.splitlines()[4:]
-    assert all("not yet" in x for x in said[:2])
-    assert all("no answer" in x for x in said[2:])
+    said = capsys.readouterr().out.splitlines()
+    assert all("no answer" in line for line in said if not line.startswith("1b"))
 
 
 def test_there_are_twenty_slides_in_one_file() -> None:

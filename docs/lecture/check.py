@@ -1,6 +1,6 @@
 """Check answers to the problem sets: ``python docs/lecture/check.py answers.toml``.
 
-The file has an answer for each problem, as ``1a = "N*d"`` or ``1b = 4096``.
+The file has an answer for each problem, as ``1a = "N*d"``, ``1e = 4096`` or ``2c = "flash2"``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ def problems() -> dict[str, dict[str, Any]]:
     return dict(sorted((m[1] + m[2], one) for m, one in heads if m))
 
 
-def solution(one: dict[str, Any]) -> float:
-    """The right number."""
+def solution(one: dict[str, Any]) -> float | str:
+    """The right number or choice; of a formula the formula."""
+    if one["ask"] != "number":
+        return str(one["answer"])
     return float(evaluate(one["answer"], {x: Fraction(v) for x, v in one["values"].items()}))
 
 
@@ -39,7 +41,8 @@ def verdict(one: dict[str, Any], answer: Any) -> str:
     if one["ask"] == "formula":
         # A problem has one head; the program is counted at several.
         every = None if answer is None else f"heads*({answer})"
-        return judge_formula(every, algorithm("flash2").program, "load V")
+        counted = one["count"]
+        return judge_formula(every, algorithm(counted["program"]).program, counted["key"])
     return judge(answer, solution(one), one.get("tolerance", 0.0))
 
 

@@ -98,6 +98,8 @@ def passes(instance: Instance, *, positions: Mapping[str, Any] | None = None) ->
     >>> found.tile.tolist(), found.words.tolist()
     ([0, 3, 1, 4, 2, 5], [2, 2, 1, 2, 2, 1])
     """
+    if not isinstance(instance, Instance):
+        raise InputError(f"passes of {type(instance).__name__}: bind() a program first")
     _check(instance, count(instance))
     place, shape, write = [_NONE], [_NONE], [_NONE > 0]
     shapes: dict[Any, int] = {}
