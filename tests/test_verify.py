@@ -328,11 +328,10 @@ def test_the_figure_says_the_options_and_tells_every_schedule_apart(
         rows = verify.table(verify.verify(shown, sizes=[300], workers=1))
         plot.with_table(tmp_path / "verify.csv", rows, plot.plot_words)
     masked, plain = (figure.axes[0] for figure in figures)
-    assert plain.get_title() == "Attention, N = 48, d = 8: words moved against M"
-    assert masked.get_title() == (
-        "Attention, N = 12, d = 5, heads = 4,\nN_k = 17, kv_heads = 2, causal: "
-        "words moved against M"
-    )
+    message = "every run moves the words of its formula, above the proven lower bound"
+    assert plain.get_title() == f"Attention, N = 48, d = 8:\n{message}"
+    told = "Attention, N = 12, d = 5, heads = 4,\nN_k = 17, kv_heads = 2, causal:"
+    assert masked.get_title() == f"{told}\n{message}"
     lines = masked.get_legend().get_lines()
     looks = {(x.get_color(), x.get_marker(), x.get_linestyle()) for x in lines}
     assert len(looks) == len(lines) > 8
