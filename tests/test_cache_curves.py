@@ -131,7 +131,6 @@ def test_long_distances_are_counted_over_all_levels():
     assert back.loads_at(n // 2 + 7) == 2 * n - (n // 2 + 7)
 
 
-@pytest.mark.skipif(not available(), reason="a million accesses in plain Python")
 def test_marks_taken_away_are_taken_from_every_level():
     """Lines found again in between leave their old slots, over more than one block of those."""
     lines = 900_000

@@ -199,8 +199,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     And compiled loops, which short streams don't get, with as little room.
     """
     if request.param == "compiled":
-        if not available():
-            pytest.skip("numba is not installed")
+        assert available(), "numba is in the extra test: pip install 'iosim[test]'"
         monkeypatch.setattr(of_program, "worth", lambda accesses: True)
         monkeypatch.setattr(boxes, "POOL", 64)
         monkeypatch.setattr(boxes, "PHASES", 8)

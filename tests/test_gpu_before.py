@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from iosim.cache import Cache, replay
 from iosim.cache.halves import replay_parts
 from iosim.cache.of_program import items
 from iosim.cache.shared import by_clock, in_step, interleaved, sweeps
+from iosim.cli.sharing import sentence
 from iosim.gpu import l2
 from iosim.gpu.before import reads, resident
 from iosim.gpu.records.record import read_record
@@ -245,3 +247,19 @@ def test_bad_input_is_a_line(words, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_programs_that_drift_may_be_at_more_heads_than_a_wave():
+    """Waves that begin and end with a head: in step two heads are never swept at once."""
+    job = Job("flash2", {"N": 98304, "d": 64, "heads": 4}, {"B_r": 256, "B_c": 64})
+    unknown, drifted = (reads(job, machine("h200"), programs=128, drift=x) for x in (None, 1000))
+    assert unknown.together < unknown.half < unknown.swept == 4 * unknown.together
+    assert drifted.most > unknown.in_step
+    assert unknown.most >= drifted.most
+    assert not unknown.safe
+    assert unknown.safe_programs is None
+    assert "may do harm" in sentence(unknown, "L2")
+    large = replace(machine("h200"), cache_bytes=unknown.safe_l2)
+    fits = reads(job, large, programs=128, drift=1000)
+    assert (fits.most, fits.halves) == (fits.in_step, fits.in_step)
+    assert "no harm, however large" in sentence(fits, "L2")

@@ -5,7 +5,8 @@ the footprint where what is swept at once fits in half of L2.  Programs that *dr
 least what they read where all of L2 is one cache, and at most what each loads for itself, the bytes
 at SM↔L2.  Two things are known of the rest:
 
-- What all sweep fits in half of L2: then all find it there, however far they drift.
+- What all items of a launch sweep, of all heads, fits in half of L2: then all find it there,
+  however far they drift.
 - Items differ in speed by up to δ per mille.  When a program has swept P times, no other has swept
   less than P (1 − δ/(1000 + δ)) times; all together sweep as often as there are items, so P is at
   most (1 + δ/1000) items / resident, and the distance at most δ/1000 · items / resident sweeps.
@@ -55,8 +56,9 @@ class Reads:
         programs: of these, so many are resident at once.
         rows: of the outer tile, in each program; 0 where no tile of the launch has rows.
         sweeps: whether all items of a launch sweep the same.
-        swept: what the resident programs sweep, all of them the same of each head; of other
-            launches the most that one touches.
+        swept: what the items of a launch sweep, all heads together; of other launches the most
+            that one touches.
+        together: of this what programs that are resident at once sweep in step; 0 for others.
         l2: its capacity.
         sm_l2: loads at SM↔L2.
         footprint: reads if L2 caught all that is read again.
@@ -73,6 +75,7 @@ class Reads:
     rows: int
     sweeps: bool
     swept: int
+    together: int
     l2: int
     sm_l2: int
     footprint: int
@@ -96,7 +99,7 @@ class Reads:
     @property
     def safe(self) -> bool:
         """Whether the drift that was asked for reads no more than in step, but for one sweep."""
-        return self.most <= self.in_step + (self.swept if self.sweeps else 0)
+        return self.most <= self.in_step + self.together
 
     @property
     def safe_l2(self) -> int:
@@ -177,7 +180,8 @@ def _of_sweeps(job: Job, size: int, programs: int, drift: int | None, order: Ord
     moved = bytes_of(count(job.instance), job.instance.program.tensors, job.dtype)
     sm_l2 = sum(n for (way, _), n in moved.items() if way == "load")
     in_step = l2.predicted_bytes(job, at_once, size)
-    swept = l2.live_bytes(job, at_once)
+    # Programs that drift may be at any of the heads, not only at those of one wave.
+    swept, together = (l2.live_bytes(job, n) for n in (items, at_once))
     least = l2.predicted_bytes(job, at_once, round(size / l2.L2_SHARE))
     most, halves = max(in_step, sm_l2), None
     if swept <= size * l2.L2_SHARE:
@@ -186,7 +190,8 @@ def _of_sweeps(job: Job, size: int, programs: int, drift: int | None, order: Ord
         whole, halves, half = _drifted(job, order, size)
         least, most = min(least, whole), max(in_step, half)
     return Reads(
-        items=items, programs=at_once, rows=rows, sweeps=True, swept=swept, l2=size, sm_l2=sm_l2,
+        items=items, programs=at_once, rows=rows, sweeps=True, swept=swept,
+        together=together, l2=size, sm_l2=sm_l2,
         footprint=both["load"], in_step=in_step, least=least, most=most, halves=halves,
         stores=both["store"], drift=drift,
     )  # fmt: skip
@@ -212,7 +217,7 @@ def _of_boxes(job: Job, size: int, programs: int, drift: int | None, order: Orde
     items = max((launch.items for launch in every), default=1)
     return Reads(
         items=items, programs=min(programs, items), rows=0, sweeps=False,
-        swept=max((launch.touched for launch in every), default=0), l2=size,
+        swept=max((launch.touched for launch in every), default=0), together=0, l2=size,
         sm_l2=sum(launch.loads for launch in every),
         footprint=sum(launch.footprint for launch in every), in_step=step, least=least, most=most,
         halves=None, stores=sum(launch.stored for launch in every), drift=drift,
