@@ -22,7 +22,7 @@ from iosim.counting.numbers import count
 from iosim.errors import CapacityError
 from iosim.program.index import Dim, Span, dims
 from iosim.program.ir import Alloc, Load, Loop, Node, Op, Ref
-from iosim.program.space import inside, tiles
+from iosim.program.space import inside, resolved, step
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles
 
@@ -116,6 +116,9 @@ def _row(series: str, capacity: int, loads: Any, words: Any) -> dict[str, Any]:
 def largest_operation(instance: Instance) -> int:
     """The most words that one operation's operands are, each once; 0 without operations.
 
+    Of each loop the first, the middle and the last iteration are looked at: a mask or a window cuts
+    tiles short at either end.
+
     >>> from iosim import Attention, algorithm
     >>> flash2 = algorithm("flash2").program  # q and k of d words, or o and v; s, m and l
     >>> largest_operation(bind(flash2, Attention(256, 32).sizes, {"B_r": 1, "B_c": 1}))
@@ -128,14 +131,15 @@ def _operations(
     instance: Instance, body: Sequence[Node], env: Mapping[Any, Any],
     held: Mapping[str, tuple[Dim, ...]],
 ) -> Iterator[int]:  # fmt: skip
-    """The words of the operations in the first iteration of each loop, which is the largest."""
+    """The words of the operations in three iterations of each loop."""
     resident = dict(held)
     for node in body:
         match node:
             case Loop():
-                first = next(iter(tiles(node, env)), None)
-                if first is not None:
-                    inner = inside(env, node.tile, first)
+                start, stop = resolved(node.span, env)
+                at = range(start, stop, step(node, env))
+                for k in {0, len(at) // 2, len(at) - 1} if at else ():
+                    inner = inside(env, node.tile, (at[k], min(at[k] + at.step, stop)))
                     yield from _operations(instance, node.body, inner, resident)
             case Load() | Alloc():
                 resident[node.buffer] = dims(node.index)
