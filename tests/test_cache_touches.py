@@ -145,6 +145,30 @@ def test_the_tally_of_transfers_is_the_count() -> None:
     assert {key: words for key, words in found.items() if words} == counted
 
 
+@pytest.mark.parametrize("size", [21, 41, 61])
+@pytest.mark.parametrize("line", [1, 3])
+def test_the_rest_of_a_box_that_is_cut_may_be_one_word(size: int, line: int) -> None:
+    """Boxes are cut after 20 words where they are large (`limits`)."""
+    program = iosim.algorithm("flash2").program
+    instance = iosim.bind(program, iosim.Attention(N=2 * size, d=1).sizes, {"B_r": size, "B_c": 2})
+    agree(instance, unit="lines", line_words=line, layouts={"K": Tiled(2, 1)})
+    agree(instance, moves=True, unit="lines", line_words=line, layouts={"K": Tiled(2, 1)})
+
+
+def test_tiles_of_one_word_more_than_boxes_are_cut_at() -> None:
+    """Of a stream that is compiled because it is long."""
+    size, line = 2**16 + 1, 3
+    program = iosim.algorithm("copy").program
+    instance = iosim.bind(program, {"n": 2 * size}, {"B": size})
+    lines = touches(instance, unit="lines", line_words=line)
+    expected: list[int] = []
+    for tile in (range(size), range(size, 2 * size)):
+        for region in lines.regions:
+            expected += dict.fromkeys(region.start + k // line for k in tile)
+    assert joined(lines)[0] == expected
+    assert lines.length == len(expected)
+
+
 @given(st.data())
 @settings(max_examples=40)
 def test_parts_of_local_arrays_that_do_not_start_at_0(data: st.DataObject) -> None:

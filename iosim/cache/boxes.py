@@ -235,7 +235,7 @@ def _expand(
             else:
                 up += column * told[k, 5]
                 column = 0
-            if told[k, 0] == IN_ORDER and told[k, 12] - told[k, 11] == 1:
+            if told[k, 0] == IN_ORDER and told[k, 11] == 0 and told[k, 12] == 1:
                 if at == room:
                     state[0], state[1], state[2] = t, e, 0
                     return at
