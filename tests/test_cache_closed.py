@@ -139,9 +139,9 @@ def test_accesses_beyond_a_capacity_are_counted(terms):
 ])  # fmt: skip
 def test_a_distance_that_follows_no_rule_is_an_error_of_its_own(wrong, monkeypatch):
     """Each of these distances is of a matrix product with 8 × 8 × 8 tiles."""
-    right = closed._Nests.distance
+    right = closed.Nests.distance
     monkeypatch.setattr(
-        closed._Nests, "distance",
+        closed.Nests, "distance",
         lambda nests, place, at, piece=0: wrong(right(nests, place, at, piece), place, at[:2]),
     )  # fmt: skip
     sizes, tiles = dict.fromkeys("mnk", 16), dict.fromkeys(("B_m", "B_n", "B_k"), 2)

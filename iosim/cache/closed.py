@@ -38,12 +38,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.regular import Place, Range, Ranges, Steps, places, shapes
+from iosim.cache.nests import Nests
+from iosim.cache.regular import Place, Range, Steps
 from iosim.errors import InputError, IosimError
 from iosim.problem import check_size
 from iosim.program.walk import Instance
@@ -52,8 +53,6 @@ Ints = NDArray[np.int64]
 
 # Terms that a distance which is affine in two loops or more is counted by, at most.
 MOST_TERMS = 10**7
-
-Numbers = tuple[int, ...]
 
 
 class ClosedFormError(IosimError):
@@ -131,131 +130,6 @@ def _above(constant: Ints, slope: Ints, trips: int, capacity: int) -> int:
     return int(found.sum())
 
 
-def _key(place: Place, numbers: Numbers) -> tuple[int, ...]:
-    """When a pass runs, as what is compared from left to right."""
-    pairs = itertools.zip_longest(place.path, numbers, fillvalue=0)
-    return tuple(x for pair in pairs for x in pair)
-
-
-def _latest(place: Place, within: Ranges, before: Place, at: Numbers) -> Numbers | None:
-    """The last pass at a place, of those whose numbers lie in ranges, before another pass."""
-    last = tuple(stop - 1 for _, stop in within)
-    found = None
-    for q in range(min(len(place.path), len(before.path))):
-        if place.path[q] != before.path[q]:
-            return (*at[:q], *last[q:]) if place.path[q] < before.path[q] else found
-        if q == len(place.loops) or q == len(before.loops):
-            break
-        low, high = within[q]
-        if (down := min(at[q], high) - 1) >= low:
-            found = (*at[:q], down, *last[q + 1 :])
-        if not low <= at[q] < high:
-            break
-    return found
-
-
-def _between(
-    place: Place, one: Place, first: Numbers, other: Place, last: Numbers
-) -> Iterator[Ranges]:
-    """The passes at a place that run after one pass and before another, as ranges of numbers."""
-    late = list(_side(place, one, first, after=True))
-    early = list(_side(place, other, last, after=False))
-    for a, b in itertools.product(late, early):
-        both = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b, strict=True))
-        if all(low < high for low, high in both):
-            yield both
-
-
-def _side(place: Place, pivot: Place, at: Numbers, *, after: bool) -> Iterator[Ranges]:
-    """The passes at a place on one side of a pass."""
-    full = tuple((0, x.trips) for x in place.loops)
-    equal: Ranges = ()
-    for q in range(min(len(place.path), len(pivot.path))):
-        if place.path[q] != pivot.path[q]:
-            if (place.path[q] > pivot.path[q]) == after:
-                yield (*equal, *full[q:])
-            return
-        if q == len(place.loops) or q == len(pivot.loops):
-            return
-        trips = place.loops[q].trips
-        yield (*equal, (at[q] + 1, trips) if after else (0, at[q]), *full[q + 1 :])
-        equal = (*equal, (at[q], at[q] + 1))
-
-
-def _union(boxes: Sequence[Ranges]) -> int:
-    """The words of a union of boxes."""
-    distinct = list(dict.fromkeys(boxes))
-    if len(distinct) == 1:
-        return math.prod(high - low for low, high in distinct[0])
-    if not distinct[0]:
-        return 1
-    cuts = sorted({x for box in distinct for x in box[0]})
-    words = 0
-    for low, high in itertools.pairwise(cuts):
-        rest = [box[1:] for box in distinct if box[0][0] <= low and high <= box[0][1]]
-        if rest:
-            words += (high - low) * _union(rest)
-    return words
-
-
-class _Nests:
-    """The passes of an instance."""
-
-    def __init__(self, instance: Instance) -> None:
-        self.places = places(instance)
-        self.by_name: dict[str, list[Place]] = {}
-        for place in self.places:
-            self.by_name.setdefault(place.name, []).append(place)
-        self.sizes = {
-            name: sorted({size for place in some for _, size in shapes(place)})
-            for name, some in self.by_name.items() if some[0].local
-        }  # fmt: skip
-
-    def distance(self, place: Place, at: Numbers, piece: int = 0) -> int:
-        """The stack distance of a pass's words, or of a piece's of a local array; 0: none."""
-        now = tuple((x, x + 1) for x in at)
-        before: tuple[tuple[int, ...], Place, Numbers] | None = None
-        for other in self.by_name[place.name]:
-            for within in self._same(place, now, other, piece):
-                found = _latest(other, within, place, at)
-                if found is not None and (before is None or _key(other, found) > before[0]):
-                    before = _key(other, found), other, found
-        if before is None:
-            return 0
-        _, one, first = before
-        words = 0
-        for name, some in self.by_name.items():
-            windows = [(x, r) for x in some for r in _between(x, one, first, place, at)]
-            if name == place.name:
-                windows.append((one, tuple((x, x + 1) for x in first)))
-            if not windows:
-                continue
-            if some[0].local:
-                words += max(x.size(r) for x, r in windows)
-            else:
-                words += _union([x.box(r) for x, r in windows])
-        return words
-
-    def _same(self, place: Place, now: Ranges, other: Place, piece: int) -> Iterator[Ranges]:
-        """The numbers with which another place touches the same box, or piece."""
-        full = [(0, x.trips) for x in other.loops]
-        if place.local:
-            yield from (shape for shape, size in shapes(other) if size >= piece)
-            return
-        for x, (low, high) in zip(other.along, place.box(now), strict=True):
-            if x.depth is None:
-                if x.fixed != (low, high):
-                    return
-                continue
-            loop = other.loops[x.depth]
-            start, step = (0, 1) if x.unit else (loop.start, loop.step)
-            number, off = divmod(low - start, step)
-            if off or not 0 <= number < loop.trips:
-                return
-            full[x.depth] = (number, number + 1)
-        yield tuple(full)
-
-
 def _classes(loop: Steps) -> list[Range]:
     """Numbers of iterations among which distances are affine."""
     trips, last = loop.trips, 1 if loop.even else 2
@@ -264,7 +138,7 @@ def _classes(loop: Steps) -> list[Range]:
     return [(0, 1), (1, trips - last), *((k, k + 1) for k in range(trips - last, trips))]
 
 
-def _rules(nests: _Nests, place: Place) -> Iterator[Reuse]:
+def _rules(nests: Nests, place: Place) -> Iterator[Reuse]:
     for box in itertools.product(*(_classes(x) for x in place.loops)):
         first = tuple(low for low, _ in box)
         wide = [k for k, (low, high) in enumerate(box) if high - low > 1]
@@ -338,8 +212,12 @@ def reuse(instance: Instance) -> tuple[Reuse, ...]:
     >>> sum(rule.accesses for rule in reuse(instance))
     2000000
     """
-    nests = _Nests(instance)
-    return tuple(rule for place in nests.places for rule in _rules(nests, place))
+    nests = Nests(instance)
+    words: dict[Reuse, int] = {}
+    for rule in (rule for place in nests.places for rule in _rules(nests, place)):
+        alike = replace(rule, words=0)
+        words[alike] = words.get(alike, 0) + rule.words
+    return tuple(replace(alike, words=many) for alike, many in words.items())
 
 
 def misses(rules: Sequence[Reuse], capacity: int) -> int:

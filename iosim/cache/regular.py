@@ -31,7 +31,7 @@ class Steps:
     stop: int
     step: int
 
-    @property
+    @functools.cached_property
     def trips(self) -> int:
         """How many iterations there are."""
         return -(-(self.stop - self.start) // self.step)
@@ -119,7 +119,6 @@ def places(instance: Instance) -> list[Place]:
     return found
 
 
-@functools.cache
 def shapes(place: Place) -> list[tuple[Ranges, int]]:
     """The numbers with which a local array has each of its shapes, and the words of that."""
     uneven = {x.depth for x in place.along if x.depth is not None}
