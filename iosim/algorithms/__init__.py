@@ -29,6 +29,8 @@ ALGORITHMS: dict[str, str] = {
     "split_kv": "iosim.algorithms.split_kv",
     "paged": "iosim.algorithms.paged",
     "block_sparse": "iosim.algorithms.block_sparse",
+    "flash2_backward": "iosim.algorithms.flash2_backward",
+    "two_kernels": "iosim.algorithms.two_kernels",
     "matmul": "iosim.algorithms.matmul",
     "copy": "iosim.algorithms.copy",
 }

@@ -92,6 +92,21 @@ def groups(b: Builder) -> Iterator[Head]:
         yield Group((g,), (g,), b.span("group"))
 
 
+def key_heads(b: Builder) -> Iterator[tuple[Tile, ...]]:
+    """All heads of K and V."""
+    for g in b.grid("kv_heads" if "group" in of_heads(b) else "heads"):
+        yield (g,)
+
+
+def sharing(b: Builder, k: tuple[Tile, ...]) -> Iterator[Head]:
+    """The heads of Q that share an open head of K and V, one after the other."""
+    if "group" not in of_heads(b):
+        yield Head(k, k)
+        return
+    for u in b.points("group"):
+        yield Head((*k, u), k)
+
+
 # -- the part of the score matrix that is seen ------------------------------------------------
 
 
@@ -145,31 +160,44 @@ def columns(
         yield Keys(j)
 
 
-def key_tiles(b: Builder, B_c: str) -> Iterator[Keys]:
-    """Tiles of all keys that some row sees, in order."""
+def key_tiles(b: Builder, B_c: str, *, parallel: bool = False) -> Iterator[Keys]:
+    """Tiles of all keys that some row sees, in order or as a grid."""
+    loop = b.grid if parallel else b.tiles
     mask, axis = b.form.mask, keys(b)
     start, stop = Affine(), Affine.of(axis)
     if mask is not None and mask.sinks:
         start = Affine.of("sinks")
-        for j in b.tiles(axis, B_c, 0, start):
+        for j in loop(axis, B_c, 0, start):
             yield Keys(j, sink=True)
     if mask is not None and "unseen" in b.form.limits:
         # Rows that are aligned at the lower right don't see some of the first keys.
         start, stop = (start + "unseen", stop) if mask.shift else (start, stop - "unseen")
-    for j in b.tiles(axis, B_c, start, stop):
+    for j in loop(axis, B_c, start, stop):
         yield Keys(j)
 
 
-def rows(b: Builder, j: Keys, B_r: str) -> Iterator[Tile]:
-    """Tiles of the rows that see one of the keys j, as a grid."""
+def unseen_keys(b: Builder) -> tuple[Bound, Bound] | None:
+    """The keys that no row sees, as bounds; None where there can be none."""
+    mask, axis = b.form.mask, keys(b)
+    if mask is None or "unseen" not in b.form.limits:
+        return None
+    if not mask.shift:
+        return Affine.of(axis) - "unseen", axis
+    first = Affine.of("sinks") if mask.sinks else Affine()
+    return first, first + "unseen"
+
+
+def rows(b: Builder, j: Keys, B_r: str, *, parallel: bool = True) -> Iterator[Tile]:
+    """Tiles of the rows that see one of the keys j, as a grid or in order."""
+    loop = b.grid if parallel else b.tiles
     mask = b.form.mask
     if mask is None:
-        yield from b.grid("N", B_r)
+        yield from loop("N", B_r)
         return
     own = shift(mask)
     start: Bound = j.tile.start - own - reach(mask) if mask.right else 0
     limited = mask.left and not j.sink
-    yield from b.grid("N", B_r, start, j.tile.stop - own + "left" if limited else None)
+    yield from loop("N", B_r, start, j.tile.stop - own + "left" if limited else None)
 
 
 def hide(b: Builder, s: Buffer, i: Tile, j: Keys, *, by: str = "mask") -> None:

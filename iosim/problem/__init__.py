@@ -22,6 +22,7 @@ import numpy as np
 
 from iosim.errors import InputError, closest
 from iosim.problem.attention import Attention
+from iosim.problem.backward import AttentionBackward
 from iosim.problem.base import (
     LARGEST_SIZE,
     WHOLE,
@@ -66,6 +67,7 @@ __all__ = [
     "Arithmetic",
     "Array",
     "Attention",
+    "AttentionBackward",
     "Axis",
     "BaseProblem",
     "BlockSparse",
@@ -96,7 +98,7 @@ __all__ = [
 ]
 
 PROBLEMS: dict[str, type[Any]] = {
-    p.kind: p for p in (Attention, MatMul, Copy, PagedAttention, BlockSparse)
+    p.kind: p for p in (Attention, AttentionBackward, MatMul, Copy, PagedAttention, BlockSparse)
 }
 
 # The attention of one layer, one sequence.  Sources: the models' published configurations.

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.errors import InputError
-from iosim.problem.attention import form_of
 from iosim.problem.base import WHOLE, Arithmetic, BaseProblem, as_array, check_size
 from iosim.problem.form import (
     Array,
@@ -21,6 +20,7 @@ from iosim.problem.form import (
     option,
 )
 from iosim.problem.heads import SharedHeads
+from iosim.problem.scores import form_of
 
 CAUSAL = Mask(left=False, right="causal", sinks=False, shift=True)
 

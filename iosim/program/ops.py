@@ -174,6 +174,12 @@ OPS: dict[str, OpSpec] = {
         numpy=lambda o, p, v: (o + _dot(p, v),),
         triton='{o} = tl.dot({p}.to({v}.dtype), {v}, {o}, input_precision="ieee")',
     ),
+    "matmul_tn": OpSpec(
+        says="v += pᵀ o",
+        dims=("jx", "ij", "ix"), reads=(0, 1, 2), writes=(0,), over="i",
+        numpy=lambda v, p, o: (v + _dot(_t(p), o),),
+        triton='{v} = tl.dot(tl.trans({p}).to({o}.dtype), {o}, {v}, input_precision="ieee")',
+    ),
     "online_softmax": OpSpec(
         says="m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; "
         "o = o exp(m − m') + s v",
@@ -259,6 +265,25 @@ OPS: dict[str, OpSpec] = {
         dims=("ix", "i"), reads=(0, 1), writes=(0,),
         numpy=lambda o, l: (o / l[..., None],),
         triton="{o} = {o} / {l}[:, None]",
+    ),
+    # The backward pass.
+    "row_dots": OpSpec(
+        says="t += Σ a ∘ b, row by row",
+        dims=("i", "ix", "ix"), reads=(0, 1, 2), writes=(0,), over="x",
+        numpy=lambda t, a, b: (t + (a * b).sum(axis=-1),),
+        triton="{t} = {t} + tl.sum({a}.to(tl.float32) * {b}.to(tl.float32), 1)",
+    ),
+    "weights": OpSpec(
+        says="s = exp(s − L)",
+        dims=("ij", "i"), reads=(0, 1), writes=(0,),
+        numpy=lambda s, L: (np.exp(s - L[..., None]),),
+        triton="{s} = tl.exp2(({s} - {L}[:, None]) * LOG2E)",
+    ),
+    "softmax_gradient": OpSpec(
+        says="s = p ∘ (s − t)",
+        dims=("ij", "ij", "i"), reads=(0, 1, 2), writes=(0,),
+        numpy=lambda s, p, t: (p * (s - t[..., None]),),
+        triton="{s} = {p} * ({s} - {t}[:, None])",
     ),
     # Under a mask a row may have seen nothing, yet or at all.
     "low": OpSpec(

@@ -15,8 +15,8 @@ import numpy as np
 from iosim.bounds import Bound
 from iosim.bounds.terms import Terms
 from iosim.problem import PROBLEMS, Arithmetic, Attention, Form
-from iosim.problem.attention import LOWER_RIGHT, UPPER_LEFT
 from iosim.problem.form import LIMITS
+from iosim.problem.scores import LOWER_RIGHT, UPPER_LEFT
 
 # The names of sizes that people may give, in any problem.
 NAMES = ("N", "d", "heads", "N_k", "d_v", "kv_heads", "left", "right", "sinks", "m", "n", "k",
