@@ -29,8 +29,11 @@ ALGORITHMS: dict[str, str] = {
     "split_kv": "iosim.algorithms.split_kv",
     "paged": "iosim.algorithms.paged",
     "block_sparse": "iosim.algorithms.block_sparse",
+    "naive_backward": "iosim.algorithms.naive_backward",
+    "flash1_backward": "iosim.algorithms.flash1_backward",
     "flash2_backward": "iosim.algorithms.flash2_backward",
     "two_kernels": "iosim.algorithms.two_kernels",
+    "small_backward": "iosim.algorithms.small_backward",
     "matmul": "iosim.algorithms.matmul",
     "copy": "iosim.algorithms.copy",
 }

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from iosim.algorithms._passes import tile_products
 from iosim.algorithms._shape import (
     Head,
     Keys,
     heads,
     hide,
     key_heads,
+    key_tiles,
+    keys,
     of_heads,
+    rows,
+    sharing,
+    tile_sizes,
     unseen_keys,
     values,
 )
@@ -53,21 +59,57 @@ def differentiate(
     return ds
 
 
-def add_to_columns(
-    b: Builder, h: Head, i: Tile, j: Keys, k: Buffer, v: Buffer, dk: Buffer, dv: Buffer
-) -> tuple[Buffer, Buffer]:
-    """Add what rows i give to dK and dV of the keys j; returns the rows' tile of dS, and Q."""
-    q = b.load("Q", *h.q, i, "d")
-    l = b.load("L", *h.q, i)
-    p = weigh(b, i, j, q, k, l)
-    b.free(l)
-    do = b.load("dO", *h.q, i, values(b))
-    b.op("matmul_tn", dv, p, do)
-    sums = b.load("D", *h.q, i, name="sums")
-    ds = differentiate(b, i, j, p, do, v, sums)
-    b.free(p, do, sums)
-    b.op("matmul_tn", dk, ds, q)
-    return ds, q
+def column_blocks(b: Builder, *, sums: str = "D", rows_too: bool = True, n: str = "") -> None:
+    """Blocks of columns outside: K, V, dK and dV stay, rows stream past.
+
+    Args:
+        sums: ``D``: the row sums of dO ∘ O come from HBM; ``here``: O streams past, and they are
+            made for each tile.
+        rows_too: dQ is loaded, added to and stored for each tile; otherwise it is left out.
+        n: what the names of tile sizes end with.
+    """
+    B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
+    for g in key_heads(b):
+        for j in key_tiles(b, B_c, parallel=not rows_too):
+            k = b.load("K", *g, j.tile, "d")
+            v = b.load("V", *g, j.tile, values(b))
+            dk, dv = b.zeros("dk", j.tile, "d"), b.zeros("dv", j.tile, values(b))
+            for h in sharing(b, g):
+                for i in rows(b, j, B_r, parallel=False):
+                    q = b.load("Q", *h.q, i, "d")
+                    l = b.load("L", *h.q, i)
+                    p = weigh(b, i, j, q, k, l)
+                    b.free(l)
+                    do = b.load("dO", *h.q, i, values(b))
+                    b.op("matmul_tn", dv, p, do)
+                    d = row_sums_of(b, h, i, do) if sums == "here" else stored_sums(b, h, i)
+                    ds = differentiate(b, i, j, p, do, v, d)
+                    b.free(p, do, d)
+                    b.op("matmul_tn", dk, ds, q)
+                    b.free(q)
+                    if rows_too:
+                        dq = b.load("dQ", *h.q, i, "d")
+                        b.op("matmul_nn", dq, ds, k)
+                        b.store(dq, "dQ", *h.q, i, "d")
+                        b.free(dq)
+                    b.free(ds)
+            b.store(dk, "dK", *g, j.tile, "d")
+            b.store(dv, "dV", *g, j.tile, values(b))
+            b.free(k, v, dk, dv)
+
+
+def stored_sums(b: Builder, h: Head, i: Tile) -> Buffer:
+    """D of rows i, from HBM."""
+    return b.load("D", *h.q, i, name="sums")
+
+
+def row_sums_of(b: Builder, h: Head, i: Tile, do: Buffer) -> Buffer:
+    """D of rows i, from their O and dO."""
+    sums = b.zeros("sums", i)
+    o = b.load("O", *h.q, i, values(b))
+    b.op("row_dots", sums, o, do)
+    b.free(o)
+    return sums
 
 
 def clear(b: Builder, tensor: str, part: tuple[Bound, Bound] | None = None) -> None:
@@ -90,3 +132,23 @@ def clear_unseen(b: Builder) -> None:
     if part is not None:
         clear(b, "dK", part)
         clear(b, "dV", part)
+
+
+def weights(b: Builder, n: str) -> None:
+    """P = exp(QKᵀ − L) to HBM."""
+
+    def finish(h: Head, i: Tile, j: Keys, s: Buffer) -> None:
+        hide(b, s, i, j)
+        l = b.load("L", *h.q, i)
+        b.op("weights", s, l)
+        b.free(l)
+
+    b.scratch("P", *of_heads(b), "N", keys(b))
+    tile_products(b, "P", "Q", "K", n, finish)
+
+
+def stored_weights(b: Builder, h: Head, i: Tile, j: Keys) -> tuple[Buffer, Buffer]:
+    """A tile of P from HBM, 0 where rows see nothing, and the rows' D."""
+    p = b.load("P", *h.q, i, j.tile)
+    hide(b, p, i, j, by="drop")
+    return p, stored_sums(b, h, i)

@@ -10,7 +10,11 @@ from iosim.algorithms._shape import (
     columns,
     heads,
     hide,
+    key_heads,
+    key_tiles,
+    rows,
     safe,
+    sharing,
     tile_sizes,
     unseen,
     values,
@@ -26,35 +30,101 @@ def statistics(b: Builder, i: Index, x: Index | str) -> tuple[Buffer, Buffer, Bu
 
 
 def scores(b: Builder) -> None:
-    """S = QKᵀ to HBM, a matrix product with rectangular tiles.
+    """S = QKᵀ to HBM."""
+    tile_products(b, "S", "Q", "K", "1")
 
-    For each B_r1 × B_c1 tile of S the first W1 columns of the rows of Q stay resident over the
-    whole row of tiles; the other d − W1 are streamed with K, B_d1 columns at a time.  W1 = 0 is
-    the usual blocked product (2N²d/√M loads with square tiles); W1 = d holds whole rows of Q
+
+def tile_products(
+    b: Builder,
+    to: str,
+    left: str,
+    right: str,
+    n: str,
+    finish: Callable[[Head, Tile, Keys, Buffer], None] | None = None,
+) -> None:
+    """A product of rows by keys to HBM, like S = QKᵀ, with rectangular tiles.
+
+    For each B_r × B_c tile of S the first W columns of the rows of Q stay resident over the
+    whole row of tiles; the other d − W are streamed with K, B_d columns at a time.  W = 0 is
+    the usual blocked product (2N²d/√M loads with square tiles); W = d holds whole rows of Q
     (N²d²/M loads), which is better for M > d²/4.
 
     Under a mask, scores that no row of a block sees are neither computed nor stored.
+
+    Args:
+        to: scratch of rows by keys.
+        left, right: a tensor of rows and one of keys, with the same columns.
+        n: what the names of tile sizes end with.
+        finish: what happens to a tile before it is stored.
     """
-    B_r, B_c = tile_sizes(b, "B_r1", "B_c1")
-    (B_d,) = b.tile_sizes("d", "B_d1")
-    W = b.hold("d", "W1")
+    B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
+    across = b.form.tensor(right).axes[-1]
+    (B_d,) = b.tile_sizes(across, f"B_d{n}")
+    W = b.hold(across, f"W{n}")
     for h in heads(b):
         for i in b.grid("N", B_r):
-            held = b.load("Q", *h.q, i, b.span("d", 0, W), name="held")
+            held = b.load(left, *h.q, i, b.span(across, 0, W), name="held")
             for j in columns(b, i, B_c, parallel=True):
                 s = b.zeros("s", i, j.tile)
-                for x in b.tiles("d", B_d, 0, W):
-                    k = b.load("K", *h.k, j.tile, x)
+                for x in b.tiles(across, B_d, 0, W):
+                    k = b.load(right, *h.k, j.tile, x)
                     b.op("matmul_nt", s, held[x], k)
                     b.free(k)
-                for x in b.tiles("d", B_d, W):
-                    q = b.load("Q", *h.q, i, x)
-                    k = b.load("K", *h.k, j.tile, x)
+                for x in b.tiles(across, B_d, W):
+                    q = b.load(left, *h.q, i, x)
+                    k = b.load(right, *h.k, j.tile, x)
                     b.op("matmul_nt", s, q, k)
                     b.free(q, k)
-                b.store(s, "S", *h.q, i, j.tile)
+                if finish is not None:
+                    finish(h, i, j, s)
+                b.store(s, to, *h.q, i, j.tile)
                 b.free(s)
             b.free(held)
+
+
+def row_products(b: Builder, to: str, left: str, right: str, n: str) -> None:
+    """A product of rows × keys by keys × columns, like O = PV, in B_r × B_d tiles.
+
+    A row of the left factor is read once for each of the tiles beside it.
+    """
+    B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
+    across = b.form.tensor(right).axes[-1]
+    (B_d,) = b.tile_sizes(across, f"B_d{n}")
+    for h in heads(b):
+        for i in b.grid("N", B_r):
+            for x in b.grid(across, B_d):
+                o = b.zeros(to.lower(), i, x)
+                for j in columns(b, i, B_c):
+                    p = b.load(left, *h.q, i, j.tile)
+                    hide(b, p, i, j, by="drop")
+                    v = b.load(right, *h.k, j.tile, x)
+                    b.op("matmul_nn", o, p, v)
+                    b.free(p, v)
+                b.store(o, to, *h.q, i, x)
+                b.free(o)
+
+
+def key_products(b: Builder, to: str, left: str, right: str, n: str) -> None:
+    """A product of (rows × keys)ᵀ by rows × columns, like dV = Pᵀ dO, in B_c × B_d tiles.
+
+    Heads that share keys and values add to the same tiles.
+    """
+    B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
+    across = b.form.tensor(right).axes[-1]
+    (B_d,) = b.tile_sizes(across, f"B_d{n}")
+    for g in key_heads(b):
+        for j in key_tiles(b, B_c, parallel=True):
+            for x in b.grid(across, B_d):
+                o = b.zeros(to.lower(), j.tile, x)
+                for h in sharing(b, g):
+                    for i in rows(b, j, B_r, parallel=False):
+                        p = b.load(left, *h.q, i, j.tile)
+                        hide(b, p, i, j, by="drop")
+                        v = b.load(right, *h.q, i, x)
+                        b.op("matmul_tn", o, p, v)
+                        b.free(p, v)
+                b.store(o, to, *g, j.tile, x)
+                b.free(o)
 
 
 def attend(

@@ -8,15 +8,7 @@ published kernel adds by atomic operations, in any order of columns; here they c
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._gradients import add_to_columns, clear, clear_unseen, row_sums
-from iosim.algorithms._shape import (
-    key_heads,
-    key_tiles,
-    rows,
-    sharing,
-    tile_sizes,
-    values,
-)
+from iosim.algorithms._gradients import clear, clear_unseen, column_blocks, row_sums
 from iosim.problem import AttentionBackward
 from iosim.program.build import Builder
 
@@ -26,23 +18,7 @@ def schedule(b: Builder) -> None:
     row_sums(b)
     clear(b, "dQ")
     clear_unseen(b)
-    B_r, B_c = tile_sizes(b, "B_r", "B_c")
-    for g in key_heads(b):
-        for j in key_tiles(b, B_c):
-            k = b.load("K", *g, j.tile, "d")
-            v = b.load("V", *g, j.tile, values(b))
-            dk, dv = b.zeros("dk", j.tile, "d"), b.zeros("dv", j.tile, values(b))
-            for h in sharing(b, g):
-                for i in rows(b, j, B_r, parallel=False):
-                    ds, q = add_to_columns(b, h, i, j, k, v, dk, dv)
-                    b.free(q)
-                    dq = b.load("dQ", *h.q, i, "d")
-                    b.op("matmul_nn", dq, ds, k)
-                    b.store(dq, "dQ", *h.q, i, "d")
-                    b.free(ds, dq)
-            b.store(dk, "dK", *g, j.tile, "d")
-            b.store(dv, "dV", *g, j.tile, values(b))
-            b.free(k, v, dk, dv)
+    column_blocks(b)
 
 
 ALGORITHM = Algorithm(

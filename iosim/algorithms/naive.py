@@ -14,7 +14,7 @@ Moves 4N² words of S and P (5N² where rows don't fit) and the loads of Q, K an
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._passes import scores
+from iosim.algorithms._passes import row_products, scores
 from iosim.algorithms._shape import (
     columns,
     heads,
@@ -26,7 +26,6 @@ from iosim.algorithms._shape import (
     seen,
     tile_sizes,
     unseen,
-    values,
 )
 from iosim.problem import Attention
 from iosim.program.build import Builder
@@ -38,7 +37,7 @@ def schedule(b: Builder) -> None:
     b.scratch("P", *of_heads(b), "N", keys(b))
     scores(b)
     softmax(b)
-    weighted_sum(b)
+    row_products(b, "O", "P", "V", "3")
 
 
 def softmax(b: Builder) -> None:
@@ -74,24 +73,6 @@ def softmax(b: Builder) -> None:
                 b.store(s, "P", *h.q, i, j.tile)
                 b.free(s)
             b.free(m, l)
-
-
-def weighted_sum(b: Builder) -> None:
-    """O = PV."""
-    B_r, B_c = tile_sizes(b, "B_r3", "B_c3")
-    (B_d,) = b.tile_sizes(values(b), "B_d3")
-    for h in heads(b):
-        for i in b.grid("N", B_r):
-            for x in b.grid(values(b), B_d):
-                o = b.zeros("o", i, x)
-                for j in columns(b, i, B_c):
-                    p = b.load("P", *h.q, i, j.tile)
-                    hide(b, p, i, j, by="drop")
-                    v = b.load("V", *h.k, j.tile, x)
-                    b.op("matmul_nn", o, p, v)
-                    b.free(p, v)
-                b.store(o, "O", *h.q, i, x)
-                b.free(o)
 
 
 ALGORITHM = Algorithm(

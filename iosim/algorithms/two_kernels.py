@@ -8,17 +8,15 @@ leading order 8N²d²/M and 6N²d²/M words per head.
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._gradients import add_to_columns, clear_unseen, differentiate, row_sums, weigh
-from iosim.algorithms._shape import (
-    columns,
-    heads,
-    key_heads,
-    key_tiles,
-    rows,
-    sharing,
-    tile_sizes,
-    values,
+from iosim.algorithms._gradients import (
+    clear_unseen,
+    column_blocks,
+    differentiate,
+    row_sums,
+    stored_sums,
+    weigh,
 )
+from iosim.algorithms._shape import columns, heads, tile_sizes, values
 from iosim.problem import AttentionBackward
 from iosim.program.build import Builder
 
@@ -27,24 +25,8 @@ def schedule(b: Builder) -> None:
     """D, then dK and dV, then dQ, each a nest of its own."""
     row_sums(b)
     clear_unseen(b)
-    of_columns(b)
+    column_blocks(b, rows_too=False, n="1")
     of_rows(b)
-
-
-def of_columns(b: Builder) -> None:
-    """dK and dV: blocks of columns stay."""
-    B_r, B_c = tile_sizes(b, "B_r1", "B_c1")
-    for g in key_heads(b):
-        for j in key_tiles(b, B_c, parallel=True):
-            k = b.load("K", *g, j.tile, "d")
-            v = b.load("V", *g, j.tile, values(b))
-            dk, dv = b.zeros("dk", j.tile, "d"), b.zeros("dv", j.tile, values(b))
-            for h in sharing(b, g):
-                for i in rows(b, j, B_r, parallel=False):
-                    b.free(*add_to_columns(b, h, i, j, k, v, dk, dv))
-            b.store(dk, "dK", *g, j.tile, "d")
-            b.store(dv, "dV", *g, j.tile, values(b))
-            b.free(k, v, dk, dv)
 
 
 def of_rows(b: Builder) -> None:
@@ -55,7 +37,7 @@ def of_rows(b: Builder) -> None:
             q = b.load("Q", *h.q, i, "d")
             do = b.load("dO", *h.q, i, values(b))
             l = b.load("L", *h.q, i)
-            sums = b.load("D", *h.q, i, name="sums")
+            sums = stored_sums(b, h, i)
             dq = b.zeros("dq", i, "d")
             for j in columns(b, i, B_c):
                 k = b.load("K", *h.k, j.tile, "d")

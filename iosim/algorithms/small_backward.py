@@ -1,0 +1,47 @@
+"""The backward pass for M < d²: five products with tight tiles, P and dS in HBM.
+
+Li et al. 2024 (arXiv 2410.09397) prove O((N²d + Nd²)/√M) for M < d²; their algorithm is five
+blocked matrix products.  With square tiles 10N²d/√M + 3N² words per head: P is stored and read
+once more beside dO Vᵀ, dS is stored.
+"""
+
+from __future__ import annotations
+
+from iosim.algorithms._entry import Algorithm, Regime
+from iosim.algorithms._gradients import clear_unseen, row_sums, stored_weights, weights
+from iosim.algorithms._passes import key_products, row_products, tile_products
+from iosim.algorithms._shape import Head, Keys, keys, of_heads
+from iosim.problem import AttentionBackward
+from iosim.program.build import Builder
+from iosim.program.handles import Buffer
+from iosim.program.index import Tile
+
+
+def schedule(b: Builder) -> None:
+    """Row sums and five products, each a nest of its own."""
+
+    def finish(h: Head, i: Tile, j: Keys, s: Buffer) -> None:
+        p, sums = stored_weights(b, h, i, j)
+        b.op("softmax_gradient", s, p, sums)
+        b.free(p, sums)
+
+    b.scratch("dS", *of_heads(b), "N", keys(b))
+    row_sums(b)
+    clear_unseen(b)
+    weights(b, "1")
+    key_products(b, "dV", "P", "dO", "2")
+    tile_products(b, "dS", "dO", "V", "3", finish)
+    row_products(b, "dQ", "dS", "K", "4")
+    key_products(b, "dK", "dS", "Q", "5")
+
+
+ALGORITHM = Algorithm(
+    name="small_backward",
+    title="small cache, backward: P and dS spilled between five products",
+    problem=AttentionBackward,
+    schedule=schedule,
+    cost="10N²d/√M + 3N²",
+    source="Li et al. 2024, arXiv 2410.09397",
+    exponent=-0.5,
+    regime=Regime("M < d²", lambda problem, M: problem.d**2 > M),
+)
