@@ -136,6 +136,9 @@ class Cuda:
                 view = self.window(found[t.name], t.name)
                 view.copy_(torch.randn(view.shape, generator=generator, device="cuda"))
                 view.mul_(self.check.scale(t.name, self.job.sizes))
+        windows = {name: self.window(found[name], name) for name in inputs}
+        for name, words in self.check.follow(torch, self.job.problem, windows).items():
+            windows[name].copy_(words.reshape(windows[name].shape))
         return found
 
     def window(self, flat: Any, name: str) -> Any:
@@ -159,7 +162,7 @@ class Cuda:
         for t in form.outputs:
             got = self.window(memory[t.name], t.name)
             if on_gpu:
-                got, want = on_gpu(self.torch, problem, x, got)
+                got, want = on_gpu(self.torch, problem, x, got, t.name)
             else:
                 want = self.torch.from_numpy(elsewhere[t.name]).to(got.device)
             scale = max(1.0, float(want.abs().max()))
@@ -220,20 +223,43 @@ def _hidden(torch: Any, problem: Attention, rows: Any) -> Any:
     return hidden
 
 
-def _attention(torch: Any, problem: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
-    N, heads, groups = problem.N, problem.heads, problem.groups
+def _attention(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
+    N, heads = problem.N, problem.heads
     rows = torch.arange(0, N, max(1, N // 256) if N > 8192 else 1, device=got.device)
-    Q = x["Q"].reshape(heads, N, -1)[:, rows]
+    O, _ = _forward(torch, problem, x, rows)
+    return got.reshape(heads, N, -1)[:, rows], O
+
+
+def _forward(torch: Any, problem: Any, x: dict[str, Any], rows: Any) -> tuple[Any, Any]:
+    """Some rows of O, and log Σ exp of their scores, 0 where they see nothing."""
+    heads, groups = problem.heads, problem.groups
+    Q = x["Q"].reshape(heads, problem.N, -1)[:, rows]
     hidden = _hidden(torch, problem, rows)
-    found = []
+    out, sums = [], []
     for h in range(heads):
         S = (Q[h] @ x["K"][h * groups // heads].T).masked_fill(hidden, -torch.inf)
         P = torch.softmax(S, dim=-1).nan_to_num(0.0)  # rows that see nothing
-        found.append(P @ x["V"][h * groups // heads])
-    return got.reshape(heads, N, -1)[:, rows], torch.stack(found)
+        out.append(P @ x["V"][h * groups // heads])
+        sums.append(torch.logsumexp(S, dim=-1).nan_to_num(neginf=0.0))
+    return torch.stack(out), torch.stack(sums)
 
 
-def _product(torch: Any, problem: Any, x: dict[str, Any], got: Any) -> tuple[Any, Any]:
+def _statistics(torch: Any, problem: Any, x: dict[str, Any]) -> dict[str, Any]:
+    """O and L of the forward pass."""
+    wide = {name: x[name].double() for name in "QKV"}
+    O, L = _forward(torch, problem, wide, torch.arange(problem.N, device=x["Q"].device))
+    return {"O": O, "L": L}
+
+
+def _gradient(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
+    """What PyTorch's autograd makes of the textbook formula, in float64."""
+    leaves = {n: x[n].detach().requires_grad_(f"d{n}" == name) for n in "QKV"}
+    O, _ = _forward(torch, problem, leaves, torch.arange(problem.N, device=got.device))
+    (want,) = torch.autograd.grad(O, [leaves[name[1:]]], x["dO"].reshape(O.shape))
+    return got, want
+
+
+def _product(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
     return got, x["A"] @ x["B"]
 
 
@@ -243,17 +269,24 @@ class _Check:
 
     Attributes:
         scale: an input's name and the sizes → the factor on its random numbers.
-        want: torch, the problem, its inputs in float64 and an output → the part of it that is
-            compared, and the textbook formula for that part; None takes the problem's own
+        want: torch, the problem, its inputs in float64, an output and its name → the part of it
+            that is compared, and the textbook formula for that part; None takes the problem's own
             reference, in NumPy.
+        follow: torch, the problem and its inputs → those that follow from others.
     """
 
     scale: Callable[[str, dict[str, int]], float] = lambda name, sizes: 1.0
-    want: Callable[[Any, Any, dict[str, Any], Any], tuple[Any, Any]] | None = None
+    want: Callable[[Any, Any, dict[str, Any], Any, str], tuple[Any, Any]] | None = None
+    follow: Callable[[Any, Any, dict[str, Any]], dict[str, Any]] = lambda torch, problem, x: {}
+
+
+def _usual(name: str, sizes: dict[str, int]) -> float:
+    """Q over √d gives scores of the usual size; it moves no words."""
+    return sizes["d"] ** -0.5 if name == "Q" else 1.0
 
 
 _CHECKS = {
-    # Q over √d gives scores of the usual size; it moves no words.
-    "attention": _Check(lambda name, sizes: sizes["d"] ** -0.5 if name == "Q" else 1.0, _attention),
+    "attention": _Check(_usual, _attention),
+    "attention-backward": _Check(_usual, _gradient, _statistics),
     "matmul": _Check(want=_product),
 }
