@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.errors import InputError, closest
-from iosim.problem import Attention
+from iosim.problem.scores import MaskedScores
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Case:
             options["N_k"] = N
         if not options:
             return of.beside_attention(N, d, heads)
-        if not issubclass(of, Attention):
+        if not issubclass(of, MaskedScores):
             return None
         return of(self.rows or N, d, heads * self.grouped, **options)
 
