@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from iosim.program.ir import Alloc, Load, Loop, Op, nodes
+from iosim.program.ir import Alloc, Load, Loop, Node, Op, nodes
 from iosim.program.ops import OPS, OpSpec
 
 LOWEST, ZERO = 'float("-inf")', "0.0"
@@ -36,6 +36,17 @@ class Held:
 def operand_names(spec: OpSpec, operands: int) -> list[str]:
     """The names of an operation's operands, which its template and its NumPy form share."""
     return list(inspect.signature(spec.numpy).parameters)[:operands]
+
+
+def summed(body: tuple[Node, ...]) -> set[str]:
+    """Buffers that a matrix product adds to: fp32, whatever they were loaded from."""
+    return {
+        node.operands[k].buffer
+        for node in nodes(body)
+        if isinstance(node, Op)
+        for k, name in enumerate(operand_names(OPS[node.name], len(node.operands)))
+        if f", {{{name}}}, input_precision=" in (OPS[node.name].triton or "")
+    }
 
 
 class Edges:

@@ -12,7 +12,7 @@ from iosim.counts import Key
 from iosim.gpu.emitter import offset
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
-from iosim.gpu.emitter.edges import Edges, Held, operand_names
+from iosim.gpu.emitter.edges import Edges, Held, operand_names, summed
 from iosim.gpu.emitter.gate import stretches
 from iosim.gpu.emitter.kernel import InStep, Kernel
 from iosim.gpu.emitter.layout import ranges
@@ -38,8 +38,7 @@ class KernelText:
         self.tiles = Blocks(instance, self.names, wide_tiles(instance, body))
         self.where = self.tiles.where
         self.idle: frozenset[Op] = frozenset()  # masks that change nothing here
-        self.lines: list[str] = []
-        self.depth = 1
+        self.lines, self.depth, self.summed = list[str](), 1, summed(body)
         self.buffers: dict[str, tuple[Dim, ...]] = {}
         self.cuts = parts(instance, body)
         self.tiles.by_word = offset.shapes(body, self.cuts, self.tiles)
@@ -266,6 +265,8 @@ class KernelText:
                 block = self._made(node, own, k)
                 self.tiles.say_masks(own, self._say)
                 self._load(node, own, block)
+                if node.buffer in self.summed:
+                    self._say(f"{block} = {block}.to(tl.float32)")
             case Alloc():
                 self._made(node, own, k)
             case Store():
