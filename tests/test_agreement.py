@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import backward_oracle
 import numpy as np
+import oracle
 import pytest
 from hypothesis import example, given, settings
-from oracle import SCHEDULES, Memory, attention
+from oracle import Memory, attention
 from strategies import bound_programs, plain_algorithms, random_schedules
 
 import iosim
@@ -20,6 +22,11 @@ from iosim.machine import places
 from iosim.problem import size_names
 from iosim.trace import tally
 
+SCHEDULES = oracle.SCHEDULES | {
+    name: getattr(backward_oracle, name)
+    for name in ("naive_backward", "flash1_backward", "flash2_backward", "two_kernels",
+                 "small_backward")
+}  # fmt: skip
 FORMULAS = {a.name: symbols.count(a.program) for a in plain_algorithms()}
 
 

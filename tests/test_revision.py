@@ -20,12 +20,14 @@ GOLDEN = Path(__file__).parent / "golden" / "revision.json"
 # Sizes with and without ragged tiles; memory from too small to everything.
 GRIDS: dict[str, dict[str, Any]] = {
     "attention": {"N": "1,7,64,100,1000", "d": "1,8,13,64", "heads": "1,3"},
+    "attention-backward": {"N": "1,7,64,100", "d": "1,8,13,64", "heads": "1,3"},
     "matmul": {"m": "1,7,64,100", "n": "1,8,13", "k": "2,5,64"},
     "copy": {"n": "1,7,64,1000"},
 }
 MEMORY = "1:64Ki:x1.6"
 LARGE: dict[str, dict[str, Any]] = {
     "attention": {"N": "65537,1Mi", "d": "64,200", "heads": "16", "M": "64Ki:16Mi:x9"},
+    "attention-backward": {"N": "65537,1Mi", "d": "64,200", "heads": "16", "M": "64Ki:16Mi:x9"},
     "matmul": {"m": "65537", "n": "1Mi", "k": "4099", "M": "64Ki:16Mi:x9"},
     "copy": {"n": "65537,1Mi", "M": "64Ki:16Mi:x9"},
 }

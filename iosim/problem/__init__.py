@@ -6,7 +6,7 @@ file each, one line each in `PROBLEMS`.
 >>> LARGEST_SIZE == 2**40, LIMITS, "sinks" in LIMITS_SAY, WORD_BYTES["fp16"]
 (True, ('left', 'right'), True, 2)
 >>> sorted(PROBLEMS), "gpt2" in MODELS, WHOLE.most(3, 4)
-(['attention', 'block-sparse', 'copy', 'matmul', 'paged'], True, 4)
+(['attention', 'attention-backward', 'block-sparse', 'copy', 'matmul', 'paged'], True, 4)
 >>> "float64" in str(Array)
 True
 """

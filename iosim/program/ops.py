@@ -268,7 +268,8 @@ OPS: dict[str, OpSpec] = {
     ),
     # The backward pass.
     "row_dots": OpSpec(
-        says="t += Σ a ∘ b, row by row",
+        says="t += Σ a ∘ b, a sum for each row",
+        brief="t += Σ a ∘ b",
         dims=("i", "ix", "ix"), reads=(0, 1, 2), writes=(0,), over="x",
         numpy=lambda t, a, b: (t + (a * b).sum(axis=-1),),
         triton="{t} = {t} + tl.sum({a}.to(tl.float32) * {b}.to(tl.float32), 1)",
@@ -280,7 +281,8 @@ OPS: dict[str, OpSpec] = {
         triton="{s} = tl.exp2(({s} - {L}[:, None]) * LOG2E)",
     ),
     "softmax_gradient": OpSpec(
-        says="s = p ∘ (s − t)",
+        says="s = p ∘ (s − t), t for each row",
+        brief="s = p ∘ (s − t)",
         dims=("ij", "ij", "i"), reads=(0, 1, 2), writes=(0,),
         numpy=lambda s, p, t: (p * (s - t[..., None]),),
         triton="{s} = {p} * ({s} - {t}[:, None])",
