@@ -28,6 +28,7 @@ import numpy as np
 
 from iosim.bounds import (
     attenio,
+    backward,
     blocks,
     compression,
     compulsory,
@@ -96,6 +97,10 @@ BOUNDS: dict[str, Bound] = {
         attenio.COUNTED,
         paged.COMPULSORY,
         blocks.COMPULSORY,
+        backward.COMPULSORY,
+        *backward.AS_FORWARD,
+        backward.SEGMENTS,
+        backward.SHORT,
         compulsory.MATMUL,
         matmul_tight.LOWER,
         matmul_tight.COLD,

@@ -91,7 +91,7 @@ def best_schedule(problem: Attention, M: int) -> BestSchedule:
     if best is None:
         least = min(
             smallest_capacity(entry.program_for(problem), problem)
-            for entry in all_algorithms("attention")
+            for entry in all_algorithms(problem.kind)
             if entry.supports(problem.form)
         )
         raise CapacityError(f"no schedule runs in M = {M} words: use M >= {least}")
@@ -107,7 +107,7 @@ def _best_schedules(points: Sequence[tuple[Attention, int]]) -> list[BestSchedul
         forms.setdefault(problem.form, []).append(k)
     for form, here in forms.items():
         sizes = {x: np.array([points[k][0].sizes[x] for k in here], np.int64) for x in form.sizes}
-        for entry in all_algorithms("attention"):
+        for entry in all_algorithms(form.kind):
             if not entry.supports(form):
                 continue
             program = entry.program_for(form)
