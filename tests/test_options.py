@@ -121,7 +121,7 @@ def test_listings_say_what_their_signs_mean(name: str) -> None:
             assert there == bool(re.search(sign, body)), (sign, text)
         if not form.options and name not in ("paged", "block_sparse", "split_kv"):
             assert not legend or name == "grouped_rows"
-        for op in re.findall(r"^ +(\w+)\(.*\)$", body, re.M):
+        for op in re.findall(r"^ +(\w+)\([^▷\n]*\)$", body, re.M):
             assert op in LONG, op
 
 

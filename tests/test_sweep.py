@@ -117,7 +117,7 @@ def test_a_row_is_what_counting_that_point_alone_gives(
     sweep = Sweep.of(algo=name, M=M, tiles=how, **sizes)
     (row,) = compute(sweep, 0).table.to_pylist()
     problem = entry.problem(**sizes)
-    best = best_lower_bound(problem, M)
+    best = best_lower_bound(problem, M, entry.classes[0])
     assert row["lower_bound_words"] == pytest.approx(best.words, rel=1e-12)
     assert row["lower_bound"] == best.name
     try:

@@ -52,6 +52,8 @@ class Algorithm(Displayed):
         exponent: of M in the words it moves, where the schedule is meant: −1 for M ≥ d², −1/2 for
             M < d²; 0 where none is claimed.
         regime: where it is meant to be used; sweeps over hardware leave other points out.
+        classes: names of the classes of algorithms that it is in (`iosim.bounds.CLASSES`), whose
+            lower bounds hold for it; the first has the largest.
 
     >>> from iosim import algorithm
     >>> flash2 = algorithm("flash2")
@@ -71,6 +73,7 @@ class Algorithm(Displayed):
     needs: tuple[str, ...] = ()
     exponent: float = 0.0
     regime: Regime = ANYWHERE
+    classes: tuple[str, ...] = ("once", "recompute", "trees")
     html_by = "iosim.output.views:algorithm"
 
     def __repr__(self) -> str:

@@ -98,7 +98,9 @@ BOUNDS: dict[str, Bound] = {
         paged.COMPULSORY,
         blocks.COMPULSORY,
         backward.COMPULSORY,
-        *backward.AS_FORWARD,
+        backward.AS_FORWARD_ONCE,
+        backward.AS_FORWARD_RECOMPUTE,
+        backward.AS_FORWARD_TREES,
         backward.SEGMENTS,
         backward.SHORT,
         compulsory.MATMUL,
@@ -234,8 +236,10 @@ def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once")
     """The largest exact lower bound that applies at M words, and its name.
 
     Each covers certain algorithms (`bound(name).covers`); those of the default class cover every
-    schedule with one accumulator per sum that computes its scores once, as all registered ones
-    do.  Raises InputError for an M that is no size, or an unknown class.
+    schedule with one accumulator per sum that computes its scores once.  A registered schedule
+    names its classes (`iosim.algorithms.Algorithm.classes`).
+
+    Raises InputError for an M that is no size, or an unknown class.
 
     >>> from iosim import Attention
     >>> best = best_lower_bound(Attention(4096, 64), 1000)

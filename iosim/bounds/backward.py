@@ -1,8 +1,9 @@
 """Lower bounds for the backward pass of attention.
 
 A backward pass computes QKᵀ and PᵀdO, which is what a forward pass of K, Q and dO does, so that the
-forward pass's bound holds for it.  In the class `once` all five products of a pair of a row and a
-column share their operands, which gives more: proofs/attention_backward.md.
+forward pass's bound holds for it (`proofs/attention_backward.md#theorem-1`).  In the class `once`
+all five products of a pair of a row and a column share their operands, which gives more
+(`proofs/attention_backward.md#theorem-2`).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _forward(klass: BoundClass) -> Bound:
     )
 
 
-AS_FORWARD = tuple(map(_forward, CLASSES.values()))
+AS_FORWARD_ONCE, AS_FORWARD_RECOMPUTE, AS_FORWARD_TREES = map(_forward, CLASSES.values())
 
 
 def _lines(t: Any) -> Any:

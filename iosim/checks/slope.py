@@ -80,7 +80,8 @@ def allocated(found: Algorithm, problem: Any, capacities: Sequence[int]) -> Rows
     """The largest proven lower bound, and the schedule at its best tiles where any fit."""
     made: Rows = []
     for M in capacities:
-        words = max((row.words or 0.0 for row in exact_lower_bounds(problem, M)), default=0.0)
+        rows = exact_lower_bounds(problem, M, found.classes[0])
+        words = max((row.words or 0.0 for row in rows), default=0.0)
         made.append(_row("bound", M, "", words))
         try:
             best = optimal_tiles(found.program_for(problem), problem, M)

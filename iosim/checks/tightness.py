@@ -1,32 +1,36 @@
 """How far from optimal: the best schedule over the largest proven lower bound, for every N, d, M.
 
-The numerator is the exact count of the best registered schedule with its optimal tiles; the
-denominator the largest lower bound with explicit constants that covers the chosen class of
-algorithms, one of `iosim.bounds.CLASSES`.
+The numerator is the exact count of the best registered schedule of the chosen class of algorithms,
+one of `iosim.bounds.CLASSES`, with its optimal tiles; the denominator the largest lower bound with
+explicit constants that covers the class.
 
-Every registered schedule is in all three classes, so at a gap of 1 both the schedule and the
-bound would be optimal.  Of a problem with options (masks, keys of their own, grouped heads) the
-bounds are those that cover them, and the schedules those that support them.
+So at a gap of 1 both the schedule and the bound would be optimal.  All schedules of attention are
+in all three classes; of its backward pass those that compute scores twice are in `recompute` only.
+Of a problem with options (masks, keys of their own, grouped heads) the bounds are those that cover
+them, and the schedules those that support them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from iosim.algorithms import all_algorithms
+from iosim.algorithms import Algorithm, all_algorithms
 from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds
 from iosim.counting.numbers import count
 from iosim.errors import CapacityError
 from iosim.output.rows import Table
-from iosim.problem import Attention, Form, check_size
+from iosim.problem import Attention, AttentionBackward, Form, check_size
 from iosim.program.walk import bind
 from iosim.shown import Tabled
 from iosim.tiling import optimal_tiles_many, smallest_capacity
 from iosim.units import shown
+
+# Problems with the sizes and options of attention.
+_Attentions: TypeAlias = Attention | AttentionBackward
 
 # What ``iosim tightness --out`` writes.
 FILES = ("tightness.csv", "tightness.png", "tightness.svg")
@@ -47,7 +51,7 @@ class BestSchedule:
 class Tightness(Tabled):
     """The best schedule and the binding lower bound at one point."""
 
-    problem: Attention
+    problem: _Attentions
     M: int
     klass: BoundClass
     best: BestSchedule
@@ -82,23 +86,35 @@ class Tightness(Tabled):
         }  # fmt: skip
 
 
-def best_schedule(problem: Attention, M: int) -> BestSchedule:
+def best_schedule(
+    problem: _Attentions, M: int, klass: BoundClass | str | None = None
+) -> BestSchedule:
     """The registered schedule that moves the fewest words in M, of those that take its options.
 
-    Raises CapacityError where none runs, with the smallest M in which one does.
+    With `klass`, of those in that class of algorithms.
+
+    Raises InputError for an unknown class, CapacityError where no schedule runs in M, with the
+    smallest M in which one does.
     """
-    (best,) = _best_schedules([(problem, M)])
+    (best,) = _best_schedules([(problem, M)], klass)
     if best is None:
         least = min(
             smallest_capacity(entry.program_for(problem), problem)
-            for entry in all_algorithms(problem.kind)
-            if entry.supports(problem.form)
+            for entry in _schedules(problem.form, klass)
         )
         raise CapacityError(f"no schedule runs in M = {M} words: use M >= {least}")
     return best
 
 
-def _best_schedules(points: Sequence[tuple[Attention, int]]) -> list[BestSchedule | None]:
+def _schedules(form: Form, klass: BoundClass | str | None) -> tuple[Algorithm, ...]:
+    """The schedules that support a form's options, and are in the class if one is given."""
+    name = None if klass is None else bound_class(klass).name
+    return tuple(a for a in all_algorithms(form) if name is None or name in a.classes)
+
+
+def _best_schedules(
+    points: Sequence[tuple[_Attentions, int]], klass: BoundClass | str | None
+) -> list[BestSchedule | None]:
     """The best schedule at each point, all points of a form searched together; None: none runs."""
     M = np.array([check_size("M", M) for _, M in points], np.int64)
     best: list[BestSchedule | None] = [None] * len(points)
@@ -107,9 +123,7 @@ def _best_schedules(points: Sequence[tuple[Attention, int]]) -> list[BestSchedul
         forms.setdefault(problem.form, []).append(k)
     for form, here in forms.items():
         sizes = {x: np.array([points[k][0].sizes[x] for k in here], np.int64) for x in form.sizes}
-        for entry in all_algorithms(form.kind):
-            if not entry.supports(form):
-                continue
+        for entry in _schedules(form, klass):
             program = entry.program_for(form)
             tiles, found = optimal_tiles_many(program, sizes, M[here])
             for at in np.flatnonzero(found):
@@ -122,14 +136,14 @@ def _best_schedules(points: Sequence[tuple[Attention, int]]) -> list[BestSchedul
     return best
 
 
-def tightness(problem: Attention, M: int, klass: BoundClass | str = "once") -> Tightness:
-    """Hold the best schedule against the largest lower bound of a class.
+def tightness(problem: _Attentions, M: int, klass: BoundClass | str = "once") -> Tightness:
+    """Hold the best schedule of a class against its largest lower bound.
 
     Raises InputError for an unknown class, CapacityError where no schedule runs in M.
     """
     chosen = bound_class(klass)
     rows = exact_lower_bounds(problem, M, chosen)
-    best = best_schedule(problem, M)
+    best = best_schedule(problem, M, chosen)
     return Tightness(problem=problem, M=M, klass=chosen, best=best, bounds=rows)
 
 
@@ -140,20 +154,22 @@ def sweep(
     klass: BoundClass | str = "once",
     heads: int = 1,
     tick: Callable[[int, int], object] = lambda done, of: None,
+    kind: type[_Attentions] = Attention,
     **options: Any,
 ) -> list[Tightness]:
     """`tightness` for several d and M, M running fastest; points where none runs are left out.
 
-    `tick` is called as ``tick(done, of)`` while points finish; `options` are those of `Attention`.
+    `tick` is called as ``tick(done, of)`` while points finish; `kind` is the class of problems,
+    and `options` are theirs.
     """
     chosen = bound_class(klass)
     Ms = list(Ms)
-    points = [(Attention(N, d, heads, **options), M) for d in ds for M in Ms]
+    points = [(kind(N, d, heads, **options), M) for d in ds for M in Ms]
     found: list[Tightness] = []
     for first in range(0, len(points), TOGETHER):
         some = points[first : first + TOGETHER]
         for done, ((problem, M), best) in enumerate(
-            zip(some, _best_schedules(some), strict=True), start=first + 1
+            zip(some, _best_schedules(some, chosen), strict=True), start=first + 1
         ):
             if best is not None:
                 rows = exact_lower_bounds(problem, M, chosen)

@@ -129,7 +129,8 @@ def check_point(
     """
     from iosim.bounds import bounds_for
 
-    program = algorithm(name).program_for(problem)
+    found = algorithm(name)
+    program = found.program_for(problem)
     tiles = optimal_tiles(program, problem, M).tiles
     instance = bind(program, problem.sizes, tiles)
     run = simulate(instance, Machine(M), hbm)
@@ -148,7 +149,12 @@ def check_point(
         failed.append(
             f"peak {run.peak_words}, formula {top}, symbolic {symbolic_peak}, M {M}"
         )  # fmt: skip
-    lower = [b for b in bounds_for(problem, M) if b.kind == "lower" and b.strength == "exact"]
+    lower = [
+        row
+        for row in bounds_for(problem, M)
+        if (row.kind, row.strength) == ("lower", "exact")
+        and {klass.name for klass in row.classes} & set(found.classes)
+    ]
     words = run.counts.total_words
     for bound in lower:
         if bound.words is not None and words < bound.words:

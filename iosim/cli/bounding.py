@@ -10,22 +10,26 @@ from iosim.bounds import CLASSES
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
+from iosim.problem import PROBLEMS
 from iosim.units import parse_int, parse_range
 
 
 @click.command()
+@opt.problem(*PROBLEMS)
 @opt.memory()
 @opt.sizes()
 @opt.model
 @opt.dtype
 @opt.as_json
 def bounds(
-    M: str | None, sizes: opt.Sizes, model: str | None, dtype: str | None, as_json: bool
-) -> None:
+    kind: str | None, M: str | None, sizes: opt.Sizes, model: str | None, dtype: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """List upper and lower bounds on the words that any schedule moves."""
     from iosim.bounds import bounds_for
 
-    problem = opt.problem_from(opt.kind_of(sizes), sizes, model)
+    chosen = opt.kind_of(sizes) if kind is None else opt.known_kind(kind, PROBLEMS)
+    problem = opt.problem_from(chosen, sizes, model)
     found = bounds_for(problem, opt.words_from(M, dtype))
     if as_json:
         opt.print_json([b.as_dict() for b in found])
@@ -41,6 +45,7 @@ def bounds(
 
 
 @click.command()
+@opt.problem(*opt.ATTENTIONS, default="attention")
 @opt.sizes("N", "heads")
 @opt.sizes("d", metavar="LIST", d="one, or 32,64,128")
 @opt.problem_options("attention")
@@ -57,7 +62,7 @@ def bounds(
 @opt.dtype
 @opt.as_json
 def tightness(
-    sizes: opt.Sizes, model: str | None, M: str | None, klass: str, out: Path | None,
+    kind: str, sizes: opt.Sizes, model: str | None, M: str | None, klass: str, out: Path | None,
     dtype: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Hold the best schedule against the largest proven lower bound: how far from optimal?
@@ -67,28 +72,28 @@ def tightness(
     """
     from iosim.checks import tightness as best
     from iosim.output import plot, table
-    from iosim.problem import Attention
 
-    sizes = {**opt.of_model(model), **sizes}
+    problem_of = PROBLEMS[opt.known_kind(kind, opt.ATTENTIONS)]
+    sizes = {**opt.of_model(model, kind), **sizes}
     N, d = sizes.get("N"), sizes.get("d")
     if N is None or d is None or M is None:
         raise InputError("tightness needs --N, --d and --M: give all three")
     if "," in N:
         raise InputError(f"tightness takes one N, got {N!r}: write thousands as 4096 or 4_096")
     ds = parse_range("d", d)
-    told = opt.parsed("attention", {x: v for x, v in sizes.items() if x not in ("N", "d")})
-    opt.noted(Attention(parse_int("N", N), ds[0], **told))
+    told = opt.parsed(kind, {x: v for x, v in sizes.items() if x not in ("N", "d")})
+    opt.noted(problem_of(parse_int("N", N), ds[0], **told))
     if out is not None:
         table.out_dir(out, keep=False, files=best.FILES)
     with watching() as show:
         points = best.sweep(
             parse_int("N", N), ds, parse_range("M", M, dtype), klass,
-            **told, tick=lambda done, of: show(part_done(done, of, "points")),
+            kind=problem_of, **told, tick=lambda done, of: show(part_done(done, of, "points")),
         )  # fmt: skip
     if not points:
         # Say why as a single point does: with the smallest M that works.
-        problem = Attention(parse_int("N", N), ds[0], **told)
-        best.best_schedule(problem, parse_range("M", M, dtype)[-1])
+        problem = problem_of(parse_int("N", N), ds[0], **told)
+        best.best_schedule(problem, parse_range("M", M, dtype)[-1], klass)
     made: list[Path] = []
     if out is not None:
         made = table.publish(out, lambda part: plot.with_table(

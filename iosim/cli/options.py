@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral
 from pathlib import Path
@@ -17,10 +17,11 @@ from typing import Any, TypeVar, assert_never
 import click
 
 from iosim.cli.layout import layout
-from iosim.errors import InputError
+from iosim.errors import InputError, closest
 from iosim.output.cells import cell
 from iosim.problem import MODELS, PROBLEMS, Option, every_axis, every_option, size_names
 from iosim.problem import model as find_model
+from iosim.problem.scores import MaskedScores
 from iosim.units import parse_int, parse_option, parse_words, typed_option
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,6 +32,8 @@ MOST_WORKERS = 1024
 # The width of a table where the output is no terminal.
 WIDTH = 140
 
+# Problems with the sizes and options of attention.
+ATTENTIONS = tuple(kind for kind, cls in PROBLEMS.items() if issubclass(cls, MaskedScores))
 # The sizes of all problems: name → help.  Sizes are text, so that iosim itself refuses bad ones.
 SIZES = {name: axis.says for name, axis in every_axis().items()}
 # What may be varied and left out, by name; where a problem has an axis of that name, it is a size.
@@ -104,6 +107,22 @@ def _gathering(chosen: Mapping[str, Callable[[Any], Any]]) -> Callable[[F], F]:
         return decorated  # type: ignore[no-any-return]
 
     return decorate
+
+
+def problem(*kinds: str, default: str | None = None) -> Callable[[F], F]:
+    """``--problem``, one of these kinds; checked by `known_kind`."""
+    said = "" if default else "; left out: what the sizes say"
+    return click.option(
+        "--problem", "kind", default=default, metavar="KIND", show_default=bool(default),
+        help=f"{', '.join(kinds)}{said}",
+    )  # fmt: skip
+
+
+def known_kind(kind: str, kinds: Collection[str]) -> str:
+    """A kind of problem as typed.  Raises InputError for one that is none of these."""
+    if kind not in kinds:
+        raise InputError(f"problem {kind!r} can't be chosen here: {closest(kind, kinds)}")
+    return kind
 
 
 model = click.option("--model", help=f"sizes and options of a known model: {', '.join(MODELS)}")
@@ -254,12 +273,12 @@ def noted(problem: Any) -> Any:
 def of_model(model: str | None, kind: str = "attention") -> Sizes:
     """A model's sizes and options as people type them, said on stderr; none without a model.
 
-    Raises InputError for an unknown model, and for one of another kind of problem.
+    Raises InputError for an unknown model, and for a kind of problem with other sizes or options.
     """
     if model is None:
         return {}
     found = find_model(model)
-    if found.kind != kind:
+    if _names_of(type(found)) != _names_of(PROBLEMS[kind]):
         raise InputError(f"{model} is a model of {found.kind}, not of {kind}: leave it out")
     remark(f"{model} is {said(found)} ({MODELS[model][1]})")
     options = {one.name: one for one in found.options()}

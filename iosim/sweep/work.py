@@ -26,7 +26,6 @@ from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound_many
 from iosim.counting.numbers import peak_many
 from iosim.counts import Key
-from iosim.problem import Family
 from iosim.sweep.caches import EXPLICIT, moved
 from iosim.sweep.engines import count_columns
 from iosim.sweep.grid import Block, Shard, Sweep, asked
@@ -127,7 +126,7 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
         full[rows] = values
         return pa.array(full[keep], mask=~there[keep])
 
-    bound_words, bound_names = _bounds(block.family, sizes, M)
+    bound_words, bound_names = _bounds(block, sizes, M)
     total = load + store
     gap = np.zeros(len(M))
     gap[rows] = total / bound_words[rows]
@@ -175,12 +174,16 @@ def _peaks(block: Block, columns: Columns) -> Ints:
     return peak_many(block.program, {**block.family.extents(columns), **tiles})
 
 
-def _bounds(family: Family, sizes: Mapping[str, Ints], M: Ints) -> Lower:
-    """The largest exact lower bound at each row; rows that differ in tiles only share it."""
+def _bounds(block: Block, sizes: Mapping[str, Ints], M: Ints) -> Lower:
+    """The largest exact lower bound at each row, of the schedule's class.
+
+    Rows that differ in tiles only share it.
+    """
     table = np.stack([*sizes.values(), M], axis=1)
     fresh = np.ones(len(M), bool)
     fresh[1:] = np.any(table[1:] != table[:-1], axis=1)
     at = np.cumsum(fresh) - 1
-    few = family.extents({x: v[fresh] for x, v in sizes.items()})
-    words, names = best_lower_bound_many(family.form, few, M[fresh])
+    few = block.family.extents({x: v[fresh] for x, v in sizes.items()})
+    klass = algorithm(block.name).classes[0]
+    words, names = best_lower_bound_many(block.family.form, few, M[fresh], klass)
     return words[at], [names[k] for k in at]
