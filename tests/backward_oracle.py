@@ -272,3 +272,9 @@ def small_backward(mem: Memory, size: Sizes, t: Sizes) -> None:
     by_pairs(mem, size, t, "3", "dS", "dO", "V", lambda h, I, J: scale(mem, h, I, J))
     by_outputs(mem, size, t, "4", "dQ", "dS", "K", keys=False)
     by_outputs(mem, size, t, "5", "dK", "dS", "Q", keys=True)
+
+
+SCHEDULES = {
+    one.__name__: one
+    for one in (naive_backward, flash1_backward, flash2_backward, two_kernels, small_backward)
+}

@@ -22,11 +22,7 @@ from iosim.machine import places
 from iosim.problem import size_names
 from iosim.trace import tally
 
-SCHEDULES = oracle.SCHEDULES | {
-    name: getattr(backward_oracle, name)
-    for name in ("naive_backward", "flash1_backward", "flash2_backward", "two_kernels",
-                 "small_backward")
-}  # fmt: skip
+SCHEDULES = oracle.SCHEDULES | backward_oracle.SCHEDULES
 FORMULAS = {a.name: symbols.count(a.program) for a in plain_algorithms()}
 
 
