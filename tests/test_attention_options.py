@@ -56,6 +56,7 @@ def check_what_is_seen(problem: Any) -> None:
     assert problem.sizes.get("unseen", 0) == c.N_k - problem.columns_used
 
 
+@pytest.mark.numbers
 def test_pairs_rows_and_columns_are_those_that_are_seen() -> None:
     for problem in small(4, (None, 0, 1, 3, 6)):
         check_what_is_seen(problem)
@@ -147,12 +148,14 @@ def check_agreement(
     np.testing.assert_allclose(run.outputs["O"], by_hand(problem, hbm), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.numbers
 @settings(max_examples=150, deadline=None)
 @given(attention_programs())
 def test_every_count_agrees(drawn: Any) -> None:
     check_agreement(*drawn)
 
 
+@pytest.mark.numbers
 @settings(max_examples=15, deadline=None)
 @given(attention_programs(most=5))
 def test_the_formula_agrees_too(drawn: Any) -> None:

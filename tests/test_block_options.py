@@ -68,6 +68,7 @@ def outputs(p: BlockSparse, tiles: dict[str, int], mask: Any, hbm: Any) -> Any:
     return O
 
 
+@pytest.mark.numbers
 @settings(max_examples=120, deadline=None)
 @given(cases())
 def test_every_count_and_output_agrees_with_any_options(case: Any) -> None:

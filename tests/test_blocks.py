@@ -134,6 +134,7 @@ def only(name: str, tiles: Any, masks: Any) -> tuple[dict[str, int], dict[str, A
     return {k: v for k, v in tiles.items() if k in params}, {k: masks[k] for k in used}
 
 
+@pytest.mark.numbers
 @settings(max_examples=250, deadline=None)
 @given(cases())
 def test_every_count_agrees_at_any_pattern(case: Any) -> None:

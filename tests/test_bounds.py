@@ -129,6 +129,7 @@ def test_expressions_use_the_shared_symbols(b: Bound) -> None:
 # ---------------------------------------------------------------- order
 
 
+@pytest.mark.numbers
 @settings(max_examples=300, deadline=None)
 @given(any_problem(), st.integers(1, 30_000))
 def test_exact_lower_bounds_stay_below_exact_upper_bounds(problem: Problem, M: int) -> None:
@@ -148,6 +149,7 @@ def test_a_lower_bound_that_is_too_large_would_be_caught() -> None:
     assert 1.1 * bound("compulsory").words(problem, M) > bound("attenio").words(problem, M)
 
 
+@pytest.mark.numbers
 @settings(max_examples=200, deadline=None)
 @given(any_problem(), st.integers(1, 30_000), st.integers(1, 30_000))
 def test_words_never_grow_with_memory(problem: Problem, M: int, more: int) -> None:
@@ -228,6 +230,7 @@ def test_constant_tight_is_its_expression_where_that_is_stated(klass: str) -> No
     assert b.words(problem, first // 2) < 4 * 2 * 2**32 * 64**2 / (first // 2)
 
 
+@pytest.mark.numbers
 @settings(max_examples=100, deadline=None)
 @given(problems("attention"), st.integers(1, 30_000))
 def test_a_smaller_class_has_a_larger_bound(problem: Attention, M: int) -> None:

@@ -38,6 +38,7 @@ def held_to_the_stream(instance):
         assert mine == (word_by_word.misses[step], word_by_word.loads[step]), capacity
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("name", ALWAYS)
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
@@ -46,6 +47,7 @@ def test_the_closed_form_is_what_the_stream_gives(name, data):
     held_to_the_stream(iosim.bind(program, sizes, tiles))
 
 
+@pytest.mark.numbers
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_passes_that_cut_their_tensors_alike(data):
@@ -102,6 +104,7 @@ def test_a_million_rows():
     )
 
 
+@pytest.mark.numbers
 def test_the_last_but_one_iteration_before_a_short_one():
     """Flash1 over two sweeps: after its fourth tile of Q comes one row, and a smaller S."""
     program = iosim.algorithm("flash1").program

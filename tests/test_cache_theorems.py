@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from strategies import attention_programs, bound_programs
 
@@ -22,6 +23,7 @@ def loads_no_more(instance: Instance) -> None:
     assert curve(stream, "opt").loads_at(M + 1) <= explicit
 
 
+@pytest.mark.numbers
 @given(attention_programs())
 @settings(max_examples=60, deadline=None)
 def test_opt_loads_no_more_than_the_schedule_does(case: Any) -> None:

@@ -154,6 +154,7 @@ def test_docstrings_run(name: str) -> None:
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_documents_run(path: Path) -> None:
     """Every ``>>>`` in a document gives what it says."""
@@ -230,6 +231,7 @@ def dead_names(text: str) -> list[str]:
     return sorted(dead)
 
 
+@pytest.mark.numbers
 def test_names_of_modules_and_files_lead_somewhere() -> None:
     """In documents, docstrings, comments and messages.  The changelog has names of old versions."""
     pages = [*DOCUMENTS, ROOT / "experiments/README.md", *sorted((ROOT / "proofs").glob("*.md"))]
@@ -281,6 +283,7 @@ def test_the_registries_of_the_page_on_adding_are_where_it_says() -> None:
         assert isinstance(getattr(module, name), dict | tuple), name
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_shell_sessions_in_documents_are_true(path: Path, tmp_path: Path) -> None:
     """A ```console block shows a command after ``$`` and exactly what it prints.
