@@ -188,9 +188,9 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
     def schedule(b: Any) -> None:
         for axis in axes:
             b.tile_sizes(axis, *steps[axis])
-            b.hold(axis, holds[axis])
+            b.stationary(axis, holds[axis])
         if mixed:
-            b.hold("m", "Vm")
+            b.stationary("m", "Vm")
         for axis in axes[: seed.randint(0, 2)]:
             for tile in b.tiles(axis, seed.choice(steps[axis])):
                 block(b, [tile], 1, [0])
@@ -310,7 +310,7 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9, lanes: bool = False) -> 
     def schedule(b: Any) -> None:
         b.tile_sizes("n", "Bn0", "Bn1", "Bn2")
         b.tile_sizes("m", "Bm0", "Bm1", "Bm2")
-        b.hold("n", "W")
+        b.stationary("n", "W")
         if not lanes:
             block(b, [], [], [], [], 0, [0])
             return

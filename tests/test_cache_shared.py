@@ -13,8 +13,8 @@ from iosim.cache.shared import (
     by_clock,
     by_times,
     drifting,
-    in_step,
     interleaved,
+    lockstep,
     one_after_another,
     round_robin,
     sweeps,
@@ -62,7 +62,7 @@ def test_in_step_and_in_turn_against_items_that_are_walked():
         lengths = rng.integers(1, 25, rng.integers(1, 12)).tolist()
         resident, burst = int(rng.integers(1, 6)), int(rng.integers(1, 5))
         chunk = int(rng.choice([1, 2, 7, 1000]))
-        both = interleaved(_numbered(lengths), in_step(resident), chunk)
+        both = interleaved(_numbered(lengths), lockstep(resident), chunk)
         assert _seen(both) == _walked(lengths, resident, 1, True)
         both = interleaved(_numbered(lengths), round_robin(resident, burst), chunk)
         assert _seen(both) == _walked(lengths, resident, burst, False)
@@ -105,7 +105,7 @@ def test_items_one_after_the_other_are_the_transfers(name, unit):
     whole = transfers(instance, unit=unit, line_words=3)
     launches = items(instance, unit=unit, line_words=3)
     assert [len(launch) for launch in launches] == LAUNCHES[name]
-    got = one_after_another([interleaved(launch, in_step(1)) for launch in launches]).stream
+    got = one_after_another([interleaved(launch, lockstep(1)) for launch in launches]).stream
     for x in ("address", "write"):
         both = [np.concatenate([getattr(c, x) for c in s.chunks()]) for s in (got, whole)]
         assert (both[0] == both[1]).all()
@@ -163,7 +163,7 @@ def test_parts_of_a_cache_against_lists(fast):
 def test_what_cannot_be_shared():
     two = sweeps(2, 4)
     with pytest.raises(InputError, match="no streams to interleave: give one or more"):
-        interleaved([], in_step(1))
+        interleaved([], lockstep(1))
     with pytest.raises(InputError, match="1 pairs of clock readings for 2 items"):
         interleaved(two, by_clock(np.array([[0, 1]])))
     with pytest.raises(InputError, match="3 times for an item of 4 accesses"):
@@ -171,8 +171,8 @@ def test_what_cannot_be_shared():
     with pytest.raises(InputError, match="drift = 1001 is out of range: give 0 to 1000"):
         drifting(1, 1001)
     with pytest.raises(InputError, match="resident"):
-        in_step(0)
-    both = interleaved(two, in_step(2))
+        lockstep(0)
+    both = interleaved(two, lockstep(2))
     with pytest.raises(InputError, match=r"fully associative, writes back, .* not Cache"):
         replay_parts(both, Cache(capacity=4, ways=2))
     with pytest.raises(InputError, match="item on side 1 of a cache of 1 parts: give 0 to 0"):

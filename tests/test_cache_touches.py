@@ -176,7 +176,7 @@ def test_parts_of_local_arrays_that_do_not_start_at_0(data: st.DataObject) -> No
     def schedule(b: Any) -> None:
         B, C = b.tile_sizes("n", "B", "C")
         (D,) = b.tile_sizes("m", "D")
-        W = b.hold("n", "W")
+        W = b.stationary("n", "W")
         for x in b.tiles("m", D):
             o = b.zeros("o", b.span("n", W), x)
             for i in b.tiles("n", B, W):

@@ -175,7 +175,7 @@ def parts(low: str | int, high: str | int | None, start: str | int, stop: str | 
 
     def schedule(b: Builder) -> None:
         b.scratch("S", "heads", "N", "N")
-        b.hold("d", "W")
+        b.stationary("d", "W")
         (B,) = b.tile_sizes("d", "B")
         for h in b.grid("heads"):
             q = b.load("Q", h, "N", b.span("d", low, high))
@@ -333,7 +333,7 @@ def shared_keys(b: Builder) -> None:
 def peak_between_loops(b: Builder) -> None:
     """The peak is between two loops, one of which may not run at all."""
     B, C = b.tile_sizes("n", "B", "C")
-    W = b.hold("n", "W")
+    W = b.stationary("n", "W")
     for i in b.tiles("n", B, 0, W):
         x = b.load("X", i)
         b.store(x, "Y", i)
@@ -350,7 +350,7 @@ def peak_between_loops(b: Builder) -> None:
 def empty_outside(b: Builder) -> None:
     """A loop that would hold most, inside a loop that may not run at all."""
     (B,) = b.tile_sizes("n", "B")
-    W = b.hold("n", "W")
+    W = b.stationary("n", "W")
     x = b.load("X", "n")
     b.store(x, "Y", "n")
     b.free(x)
@@ -365,7 +365,7 @@ def one_step_twice(b: Builder) -> None:
     """Two nested loops with one tile size: their extents are equal where both tiles are full."""
     b.scratch("T", "n", "n")
     (B,) = b.tile_sizes("n", "B")
-    W = b.hold("n", "W")
+    W = b.stationary("n", "W")
     for i in b.grid("n", B):
         rest = b.zeros("rest", i, b.span("n", W))
         x = b.load("X", i)

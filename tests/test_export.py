@@ -130,7 +130,7 @@ def test_moments_of_masks_and_tables(name: str) -> None:
 
 def held_only(b: Any) -> None:
     """Copies the first W words, W times for no reason."""
-    W = b.hold("n", "W")
+    W = b.stationary("n", "W")
     for _ in b.tiles("n", b.tile_sizes("n", "B")[0]):
         x = b.load("X", b.span("n", 0, W))
         b.store(x, "Y", b.span("n", 0, W))

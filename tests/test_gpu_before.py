@@ -15,7 +15,7 @@ from test_gpu_records import GPUS
 from iosim.cache import Cache, replay
 from iosim.cache.halves import replay_parts
 from iosim.cache.of_program import items
-from iosim.cache.shared import by_clock, in_step, interleaved, sweeps
+from iosim.cache.shared import by_clock, interleaved, lockstep, sweeps
 from iosim.cli.sharing import sentence
 from iosim.gpu import l2
 from iosim.gpu.before import reads, resident
@@ -103,13 +103,13 @@ def test_every_recorded_run_is_within_what_was_said_before_it(gpu, capsys):
         job = record.jobs[at]
         found = reads(job, chip, programs=row.programs)
         print(
-            gpu, row.N, row.B_r, row.stages, row.programs, found.in_step, found.most, row.measured
+            gpu, row.N, row.B_r, row.stages, row.programs, found.lockstep, found.most, row.measured
         )
         if row.in_step or row.spread <= 0.0003:
-            assert abs(row.measured / found.in_step - 1) <= 0.02
+            assert abs(row.measured / found.lockstep - 1) <= 0.02
         assert 0.98 * found.least <= row.measured <= 1.02 * found.most
         assert found.sm_l2 == row.sram_load
-        assert found.in_step == row.predicted
+        assert found.lockstep == row.predicted
         if not row.in_step:  # what the compiler and the driver made of it
             assert resident(job, chip) == row.programs
     assert len(capsys.readouterr().out.splitlines()) == 22
@@ -122,10 +122,10 @@ def _flash2(N, B_r, heads=1, d=64, B_c=64):
 @pytest.mark.parametrize("heads", [1, 2, 3])
 @pytest.mark.parametrize("programs", [3, 4, 7, 16])
 def test_the_models_cases_come_out_of_interleaved_streams(heads, programs):
-    """Rows of Q, K and V in step through an LRU: the footprint where they fit, else waves."""
+    """Rows of Q, K and V in lockstep through an LRU: the footprint where they fit, else waves."""
     job = _flash2(64, 4, heads, d=8, B_c=4)
     (launch,) = items(job.instance, unit="lines", line_words=8)
-    both = interleaved(launch, in_step(programs)).stream
+    both = interleaved(launch, lockstep(programs)).stream
 
     def read(rows):
         return 2 * replay(both, Cache(capacity=rows * 8, line_words=8)).loads
@@ -142,7 +142,7 @@ def test_heads_that_share_waves_against_every_access_in_step(heads, programs):
     job, pieces = _flash2(1024, 64, heads), l2.PIECES
     swept = 2 * 2 * 1024 * 64
     which = np.repeat(np.arange(heads), 16)
-    both = interleaved(sweeps(len(which), pieces, which), in_step(programs)).stream
+    both = interleaved(sweeps(len(which), pieces, which), lockstep(programs)).stream
     own = heads * swept // 2
     for share in (0.4, 1, 1.3, 1.7, 2, 2.2, 3, 9):
         room = int(share * pieces)
@@ -160,13 +160,13 @@ def test_a_known_drift_and_the_rows_from_which_it_is_harmless():
     asked = reads(job, chip, programs=16, drift=40, seed=1)
     assert asked.swept == 4 * asked.half
     assert not asked.safe
-    assert asked.in_step < asked.halves < asked.most <= asked.sm_l2
+    assert asked.lockstep < asked.halves < asked.most <= asked.sm_l2
     least = asked.safe_programs
     assert least == -(-2 * 4 * asked.items * 40 // 1000)
     for seed in range(5):
         there = reads(job, chip, programs=least, drift=40, seed=seed)
         assert there.safe
-        assert there.most <= there.in_step + there.swept
+        assert there.most <= there.lockstep + there.swept
         assert there.safe_programs == least
         assert there.safe_drift >= 40
     # With no bound on the drift, only an L2 that holds it all.
@@ -180,7 +180,7 @@ def test_where_all_fits_or_nothing_is_shared_any_drift_is_harmless():
     fits = reads(_flash2(4096, 64, 8), machine("h200"), drift=1000)
     assert fits.safe
     assert fits.safe_programs == 1
-    assert fits.least == fits.halves == fits.most == fits.in_step == fits.footprint
+    assert fits.least == fits.halves == fits.most == fits.lockstep == fits.footprint
     alone = reads(
         Job.of("decode", Attention(N=1, N_k=2**16, d=64, heads=16), {"B_c": 64}),
         machine("h200"), drift=1000,
@@ -200,7 +200,7 @@ def test_the_command():
     assert (found["safe"], found["safe_programs"], found["safe_rows"]) == (True, 350, 22400)
     text = iosim_("l2", *SIZES, "--gpu", "h200").stdout
     for said in (
-        "SM↔L2     loads", "1,099,578,736,640", "L2↔DRAM   reads in step",
+        "SM↔L2     loads", "1,099,578,736,640", "L2↔DRAM   reads in lockstep",
         "differ in speed by up to 7 ‰", "with L2 of 268,435,456 bytes or more no drift does harm",
     ):  # fmt: skip
         assert said in text
@@ -250,16 +250,16 @@ def test_bad_input_is_a_line(words, said):
 
 
 def test_programs_that_drift_may_be_at_more_heads_than_a_wave():
-    """Waves that begin and end with a head: in step two heads are never swept at once."""
+    """Waves that begin and end with a head: in lockstep two heads are never swept at once."""
     job = Job("flash2", {"N": 98304, "d": 64, "heads": 4}, {"B_r": 256, "B_c": 64})
     unknown, drifted = (reads(job, machine("h200"), programs=128, drift=x) for x in (None, 1000))
     assert unknown.together < unknown.half < unknown.swept == 4 * unknown.together
-    assert drifted.most > unknown.in_step
+    assert drifted.most > unknown.lockstep
     assert unknown.most >= drifted.most
     assert not unknown.safe
     assert unknown.safe_programs is None
     assert "may do harm" in sentence(unknown, "L2")
     large = replace(machine("h200"), cache_bytes=unknown.safe_l2)
     fits = reads(job, large, programs=128, drift=1000)
-    assert (fits.most, fits.halves) == (fits.in_step, fits.in_step)
+    assert (fits.most, fits.halves) == (fits.lockstep, fits.lockstep)
     assert "no harm, however large" in sentence(fits, "L2")

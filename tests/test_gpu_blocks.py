@@ -11,7 +11,7 @@ import walking
 from test_blocks import scores_times_v, stream_rows
 
 import iosim
-from iosim.gpu import EmitError, InStep, emit, interpret
+from iosim.gpu import EmitError, Lockstep, emit, interpret
 from iosim.gpu.emitter import layout
 from iosim.problem import BlockSparse
 from iosim.program.marks import BlockMask, masks
@@ -176,15 +176,15 @@ def test_what_the_text_asks_of_a_mask():
 def test_a_marked_loop_is_not_kept_in_step():
     _, instance = bound("block_sparse", "ragged", 0.5)
     with pytest.raises(EmitError, match="loop j runs where the block mask blocks marks: emit it"):
-        emit(instance, InStep(1))
+        emit(instance, Lockstep(1))
     with pytest.raises(EmitError, match="no sequential loop right below its grid"):
-        emit(bound("stream_keys", "ragged", 0.5)[1], InStep(1))
+        emit(bound("stream_keys", "ragged", 0.5)[1], Lockstep(1))
 
 
 def test_a_sweep_around_a_marked_loop_is_kept_in_step():
     problem, instance = bound("stream_rows", "ragged", 0.6)
     hbm = problem.random(seed=1)
     run = iosim.simulate(instance, iosim.Machine(iosim.peak(instance)), hbm)
-    outcome = interpret(emit(instance, InStep(1, every=2)), hbm)
+    outcome = interpret(emit(instance, Lockstep(1, every=2)), hbm)
     np.testing.assert_allclose(outcome.outputs["O"], run.outputs["O"], rtol=2e-3, atol=2e-3)
     assert outcome.counts == run.counts

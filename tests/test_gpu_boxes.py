@@ -11,7 +11,7 @@ from test_gpu_records import GPUS
 
 from iosim.cache import tiles
 from iosim.cache.of_program import items
-from iosim.cache.shared import drifting, in_step
+from iosim.cache.shared import drifting, lockstep
 from iosim.counting.numbers import count
 from iosim.gpu import boxes, l2
 from iosim.gpu.before import reads
@@ -100,7 +100,7 @@ def test_a_product_in_step_by_hand(programs):
                 )  # fmt: skip
     job = Job.of("matmul", MatMul(m * B, n * B, k * B), {"B_m": B, "B_n": B, "B_k": B})
     (launch,) = boxes.launches(job)
-    curve = tiles.lru(launch.passes(in_step(programs)))
+    curve = tiles.lru(launch.passes(lockstep(programs)))
     for room in (1, 2, 5, 9, 14, 30, 60, 100):
         assert curve.loads_at(room * B * B * 2) == lru(accesses, room) * B * B * 2
 
@@ -123,7 +123,7 @@ def test_a_causal_mask_in_step_by_hand(programs):
                     accesses.append((("O", i), True))
     job = Job.of("flash2", Attention(rows * B, 8, causal=True), {"B_r": B, "B_c": B})
     (launch,) = boxes.launches(job)
-    curve = tiles.lru(launch.passes(in_step(programs)))
+    curve = tiles.lru(launch.passes(lockstep(programs)))
     for room in (1, 2, 3, 5, 8, 13, 30):
         assert curve.loads_at(room * B * 8 * 2) == lru(accesses, room) * B * 8 * 2
 
@@ -135,14 +135,14 @@ def test_sweeps_are_waves(heads):
     (launch,) = boxes.launches(job)
     assert l2.unlike_sweeps(job) == ""
     for programs in (1, 4, 7, 16):
-        curve = tiles.lru(launch.passes(in_step(programs)))
+        curve = tiles.lru(launch.passes(lockstep(programs)))
         own = 3 * programs * 8 * 8 * 2  # a step of K and V, and Q, of each program
         assert curve.loads_at(own) == l2.wave_bytes(job, programs)
         assert curve.loads_at(launch.touched) == launch.footprint
         assert launch.footprint == l2.footprint_bytes(job.instance, job.dtype)["load"]
         # Without a drift the next items begin when the last ones end.
         same = launch.passes(drifting(programs, 0))
-        assert (same.tile == launch.passes(in_step(programs)).tile).all()
+        assert (same.tile == launch.passes(lockstep(programs)).tile).all()
 
 
 DENSE = ("validate", "validate-dtypes")
@@ -163,7 +163,7 @@ def beyond(gpu, folder, some):
         for kernel, launch in zip(record.measured[at].kernels, boxes.launches(job), strict=True):
             low = high = step = launch.footprint
             if launch.touched > size * l2.L2_SHARE:
-                order = in_step(kernel.per_sm * sms)
+                order = lockstep(kernel.per_sm * sms)
                 step = tiles.lru(launch.passes(order)).loads_at(int(size * l2.L2_SHARE))
                 high = launch.loads
             said, least, most = said + step, least + low, most + high
@@ -202,7 +202,7 @@ def test_every_machine_whose_cache_has_a_size(name):
     chip = machine(name)
     problem = {"m": 4096, "n": 4096, "k": 1024}
     found = reads(Job("matmul", problem, {"B_m": 128, "B_n": 128, "B_k": 128}), chip)
-    assert found.footprint <= found.least <= found.in_step <= found.most <= found.sm_l2
+    assert found.footprint <= found.least <= found.lockstep <= found.most <= found.sm_l2
     assert found.footprint == 2 * 2 * 4096 * 1024
     assert found.safe == (found.swept <= found.half)
     whole = reads(
@@ -220,7 +220,8 @@ def test_a_launch_that_reads_nothing_twice_cannot_drift():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("naive", "--N", "4096", "--d", "64"), "reads in step                      102,236,160"),
+        (("naive", "--N", "4096", "--d", "64"),
+         "reads in lockstep                  102,236,160"),
         (("matmul", "--m", "8192", "--n", "8192", "--k", "4096"),
          "with L2 of 536,870,912 bytes or more no drift does harm"),
         (("flash2", "--N", "4096", "--d", "64", "--causal"),

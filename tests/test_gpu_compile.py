@@ -66,7 +66,7 @@ for line in sys.stdin:
         signature = {f"{t}_ptr": types[dtype_of(program.tensor(t), job.dtype)]
                      for t in kernel.tensors}
         signature |= {f"{name}_ptr": "*i32" for name in kernel.masks}
-        signature |= {"gate_ptr": "*i32"} if kernel.in_step else {}
+        signature |= {"gate_ptr": "*i32"} if kernel.lockstep else {}
         signature |= {"clock_ptr": "*i64"} if kernel.clock else {}
         signature["words_ptr"] = "*i64"
         aligned = {(k,): [["tt.divisibility", 16]] for k in range(len(signature))}

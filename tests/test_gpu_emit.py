@@ -12,7 +12,7 @@ from strategies import plain_algorithms
 
 import iosim
 from iosim.gpu.emitter import layout
-from iosim.gpu.emitter.kernels import EmitError, InStep, emit
+from iosim.gpu.emitter.kernels import EmitError, Lockstep, emit
 from iosim.program.ops import OPS
 from iosim.tiling.gpu import gpu_tiles
 from iosim.units import bytes_of
@@ -22,7 +22,7 @@ GOLDEN = [
     ("matmul", iosim.MatMul(100, 96, 80), {"B_m": 64, "B_n": 32, "B_k": 16}, None),
     ("flash1", iosim.Attention(1001, 80, 2), {"B_r": 64, "B_c": 32}, None),
     ("flash2", iosim.Attention(1024, 64, 4), {"B_r": 64, "B_c": 32}, None),
-    ("flash2_in_step", iosim.Attention(1024, 64), {"B_r": 64, "B_c": 32}, InStep(5, 8)),
+    ("flash2_in_step", iosim.Attention(1024, 64), {"B_r": 64, "B_c": 32}, Lockstep(5, 8)),
     ("small_cache", iosim.Attention(1000, 128),
      {"B_r1": 64, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 32, "B_c2": 32, "B_d2": 64}, None),
     ("flash2_chunked", iosim.Attention(1000, 80), {"B_d": 32, "B_r": 64, "B_c": 32}, None),
@@ -41,10 +41,10 @@ def _bind(name, problem, tiles):
     return iosim.bind(iosim.algorithm(name).program_for(problem), problem.sizes, tiles)
 
 
-@pytest.mark.parametrize(("name", "problem", "tiles", "in_step"), GOLDEN, ids=lambda x: str(x)[:9])
-def test_golden(golden, name, problem, tiles, in_step):
+@pytest.mark.parametrize(("name", "problem", "tiles", "lockstep"), GOLDEN, ids=lambda x: str(x)[:9])
+def test_golden(golden, name, problem, tiles, lockstep):
     instance = _bind(name.removesuffix("_in_step"), problem, tiles)
-    golden(f"gpu/{name}.txt", emit(instance, in_step).source)
+    golden(f"gpu/{name}.txt", emit(instance, lockstep).source)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_grid_loops_become_the_launch_grid():
     (kernel,) = emit(_bind("flash1", iosim.Attention(1000, 64, 3), {"B_r": 64, "B_c": 64})).kernels
     assert kernel.grid == 3  # its grid over rows lies below a sequential loop
     text = emit(
-        _bind("flash2", iosim.Attention(1024, 64), {"B_r": 64, "B_c": 64}), InStep(5)
+        _bind("flash2", iosim.Attention(1024, 64), {"B_r": 64, "B_c": 64}), Lockstep(5)
     ).kernels
     assert (text[0].grid, text[0].items) == (5, 16)
 
@@ -101,7 +101,7 @@ def test_a_cut_buffer_becomes_blocks_and_its_loop_is_unrolled():
 
 def test_cuts_that_do_not_fit_are_refused():
     def uneven(b):
-        (B,), W = b.tile_sizes("d", "B"), b.hold("d", "W")
+        (B,), W = b.tile_sizes("d", "B"), b.stationary("d", "W")
         (R,) = b.tile_sizes("N", "R")
         for h in b.grid("heads"):
             for i in b.grid("N", R):
@@ -138,8 +138,8 @@ def test_cuts_that_do_not_fit_are_refused():
 def test_too_large_a_block_and_a_nest_that_cannot_run_in_step():
     with pytest.raises(EmitError, match="choose smaller tiles"):
         emit(_bind("flash2", iosim.Attention(2**16, 64), {"B_r": 2**15, "B_c": 64}))
-    with pytest.raises(EmitError, match="without in_step"):
-        emit(_bind("copy", iosim.Copy(64), {"B": 16}), InStep(4))
+    with pytest.raises(EmitError, match="without lockstep"):
+        emit(_bind("copy", iosim.Copy(64), {"B": 16}), Lockstep(4))
 
 
 @pytest.mark.parametrize(("name", "problem", "tiles"), [g[:3] for g in GOLDEN if not g[3]])

@@ -41,7 +41,7 @@ ONLINE = {"online_softmax": _softmax, "online_mean": _mean, "online_weights": _w
 def _columns(b, online):
     """O's columns in two parts at W: the second takes the statistics of the first."""
     B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
-    W = b.hold("d", "W")
+    W = b.stationary("d", "W")
     for h in b.grid("heads"):
         for i in b.grid("N", B_r):
             q = b.load("Q", h, i, "d")
@@ -69,7 +69,7 @@ def _columns(b, online):
 def _rows(b, online):
     """W rows of K and V at once, then the others: a sum over no rows leaves all as it was."""
     B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
-    W = b.hold("N", "W")
+    W = b.stationary("N", "W")
     for h in b.grid("heads"):
         kept = b.span("N", 0, W)
         held_k, held_v = b.load("K", h, kept, "d", name="k0"), b.load("V", h, kept, "d", name="v0")
@@ -95,7 +95,7 @@ def _rows(b, online):
 def _contracted(b, online):
     """Scores from W columns of Q and K, then from the others."""
     B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
-    W = b.hold("d", "W")
+    W = b.stationary("d", "W")
     for h in b.grid("heads"):
         for i in b.grid("N", B_r):
             o, m, l = b.zeros("o", i, "d"), b.lowest("m", i), b.zeros("l", i)
@@ -157,7 +157,7 @@ def test_a_name_that_comes_back_with_words():
     """The same buffer's name, empty first and whole then: only the second is in the kernel."""
 
     def twice(b):
-        (B,), W = b.tile_sizes("n", "B"), b.hold("n", "W")
+        (B,), W = b.tile_sizes("n", "B"), b.stationary("n", "W")
         part = b.load("X", b.span("n", 0, W), name="x")
         b.store(part, "Y", b.span("n", 0, W))
         b.free(part)
@@ -183,7 +183,7 @@ def test_a_line_that_needs_an_empty_operand_is_refused(monkeypatch, line):
         OPS["online_softmax"], triton=OPS["online_softmax"].triton + "\n" + line
     )
     monkeypatch.setitem(OPS, "online_softmax", spec)
-    with pytest.raises(EmitError, match="is empty: choose a larger hold"):
+    with pytest.raises(EmitError, match="is empty: choose a larger stationary part"):
         emit(_bound(_columns, "online_softmax", 0)[1])
     emit(_bound(_columns, "online_softmax", 5)[1])
 
@@ -232,7 +232,7 @@ def test_a_buffer_may_be_cut_in_two_places():
 
     def schedule(b):
         (B_r, B_c), (B_d,) = b.tile_sizes("N", "B_r", "B_c"), b.tile_sizes("d", "B_d")
-        W = b.hold("N", "W")
+        W = b.stationary("N", "W")
 
         def take(h, i, j, o, m, l):
             q, k, s = b.load("Q", h, i, "d"), b.load("K", h, j, "d"), b.zeros("s", i, j)

@@ -10,7 +10,7 @@ import pytest
 from strategies import plain_algorithms
 
 import iosim
-from iosim.gpu.emitter.kernels import InStep, emit
+from iosim.gpu.emitter.kernels import Lockstep, emit
 from iosim.gpu.run.interpreter import InterpreterError, from_bf16, interpret, to_bf16
 from iosim.program.ops import OPS
 from iosim.tiling.gpu import gpu_tiles
@@ -51,11 +51,11 @@ CASES = [
 ]  # fmt: skip
 
 
-def _check(name, problem, tiles, dtype, in_step=None):
+def _check(name, problem, tiles, dtype, lockstep=None):
     program = iosim.algorithm(name).program
     instance = iosim.bind(program, problem.sizes, tiles)
     inputs = problem.random(seed=3)
-    outcome = interpret(emit(instance, in_step), inputs, dtype)
+    outcome = interpret(emit(instance, lockstep), inputs, dtype)
     got = {t.name: outcome.outputs[t.name] for t in problem.outputs}
     assert iosim.max_error(got, problem.reference(inputs)) < TOLERANCE[dtype]
     assert outcome.counts == iosim.count(instance)
@@ -121,7 +121,7 @@ def test_every_operation_means_the_same_in_triton_and_numpy(name):
 
 
 def test_in_step_with_one_program_computes_the_same():
-    _check("flash2", iosim.Attention(72, 32, 2), {"B_r": 16, "B_c": 16}, "fp16", InStep(1, 2))
+    _check("flash2", iosim.Attention(72, 32, 2), {"B_r": 16, "B_c": 16}, "fp16", Lockstep(1, 2))
 
 
 def test_in_step_with_two_programs_would_hang_and_says_so():
@@ -129,7 +129,7 @@ def test_in_step_with_two_programs_would_hang_and_says_so():
         iosim.algorithm("flash2").program, {"N": 64, "d": 16, "heads": 1}, {"B_r": 16, "B_c": 16}
     )
     with pytest.raises(InterpreterError, match="programs=1"):
-        interpret(emit(instance, InStep(2)), iosim.Attention(64, 16).random())
+        interpret(emit(instance, Lockstep(2)), iosim.Attention(64, 16).random())
 
 
 def test_counters_are_off_when_not_asked_for():

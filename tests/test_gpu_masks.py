@@ -229,7 +229,7 @@ def softmax_over(parts, loop=iosim.Builder.grid, holds=()):
 
     def schedule(b):
         (B_r,) = b.tile_sizes("N", "B_r")
-        held = [b.hold("N", name) for name in holds]
+        held = [b.stationary("N", name) for name in holds]
         for h in b.grid("heads"):
             for i in loop(b, "N", B_r):
                 m, l, o = b.lowest("m", i), b.zeros("l", i), b.zeros("o", i, "d")
@@ -373,7 +373,7 @@ def test_a_held_buffer_may_be_cut_by_a_loop_that_follows_a_tile(N, W, B_c):
     """Rows beyond the loop's end are held, and not added."""
 
     def schedule(b):
-        held = b.hold("N", "W")
+        held = b.stationary("N", "W")
         B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
         for h in b.grid("heads"):
             k = b.load("K", h, b.span("N", 0, held), "d")

@@ -18,7 +18,7 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import Moved, anonymous, moved_at, read_report
 from iosim.gpu.records.record import read_record
 from iosim.gpu.reports import REPORTS, gpu_report, replay, runner, validate
-from iosim.gpu.reports.dram import IN_STEP_TOLERANCE
+from iosim.gpu.reports.dram import LOCKSTEP_TOLERANCE
 from iosim.gpu.run import profiler
 from iosim.output import provenance
 from iosim.output.table import write_csv
@@ -96,7 +96,7 @@ def _in_step_within_one_percent(found):
     assert len(rows) >= 12
     assert {r["B_r"] for r in rows} == {32, 64, 128}
     assert len({r["programs"] for r in rows}) >= 4
-    assert max(abs(r["off"]) for r in rows) < IN_STEP_TOLERANCE
+    assert max(abs(r["off"]) for r in rows) < LOCKSTEP_TOLERANCE
 
 
 def _spread_decides(found):

@@ -224,7 +224,7 @@ def test_buffers_of_one_word(lanes: int) -> None:
 
 def split_columns(b: iosim.Builder) -> None:
     """FlashAttention-2 whose O is two buffers: its first W columns, and the others."""
-    W = b.hold("d", "W")
+    W = b.stationary("d", "W")
     B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
     left, right = b.span("d", 0, W), b.span("d", W)
     for h in b.grid("heads"):

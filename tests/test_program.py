@@ -137,7 +137,7 @@ def broken_sum(b: Builder) -> None:
 
 
 def broken_hold(b: Builder) -> None:
-    W = b.hold("n", "W")
+    W = b.stationary("n", "W")
     for i in b.grid("n", W):
         b.free(b.load("X", i))
 
@@ -258,7 +258,7 @@ def broken_buffer(b: Builder) -> None:
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
-        (broken_hold, "W is a hold, which may be 0, and no loop advances by 0"),
+        (broken_hold, "W is a stationary part, which may be 0, and no loop advances by 0"),
         (broken_steps, "tiles over n need a step"),
         (broken_part_after, "x[i] is used after loop i has ended: move the use inside"),
         (broken_part_of_a_tile, "x[j]: i is a tile already"),
@@ -345,7 +345,7 @@ def looped(tile: Tile, step: str | None, *body: Any, span: Span = WHOLE) -> Loop
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ((looped(I, "W"),), "W is a hold, which may be 0, and loop i advances by it"),
+        ((looped(I, "W"),), "W is a stationary part, which may be 0, and loop i advances"),
         ((looped(I, "B"), Load("x", "X", (I,))), "tile i is used outside its loop"),
         ((looped(I, "B", Load("x", "X", (J,))),), "tile j is used outside its loop"),
         ((looped(I, "B"), Op("zero", (Ref("x", I),))), "tile i is used outside its loop"),
@@ -371,7 +371,7 @@ def test_trees_written_by_hand_are_checked_too(body: Any, message: str) -> None:
 def test_the_closing_rule_on_a_part_of_an_axis(n: int, B: int, C: int, W: int) -> None:
     def schedule(b: Builder) -> None:
         (B_,) = b.tile_sizes("n", "B")
-        W_ = b.hold("n", "W")
+        W_ = b.stationary("n", "W")
         for i in b.tiles("n", B_, W_):
             x = b.load("X", i)
             whole = b.load("Y", "n")
@@ -392,7 +392,7 @@ def test_a_loop_over_positions_of_an_empty_part_holds_nothing(n: int, W: int, al
     """A level of the peak counts where its loop runs, whether or not the loop has a step."""
 
     def schedule(b: Builder) -> None:
-        W_ = b.hold("n", "W")
+        W_ = b.stationary("n", "W")
         for i in b.grid("n", None, W_):
             x = b.load("X", "n" if all_ else i)
             b.free(x)
@@ -477,7 +477,7 @@ def test_spans_lie_in_their_axis(start: Any, stop: Any, n: int) -> None:
     """An inverted or overlong span has no words to count: bind() refuses it, for all engines."""
 
     def schedule(b: Builder) -> None:
-        W, V = b.hold("n", "W"), b.tile_sizes("n", "V")[0]
+        W, V = b.stationary("n", "W"), b.tile_sizes("n", "V")[0]
         del W, V
         b.free(b.load("X", b.span("n", start, stop)))
 

@@ -260,7 +260,7 @@ def test_a_stack_is_listed_and_told() -> None:
 def test_a_stack_over_nothing_leaves_no_trace() -> None:
     def schedule(b: iosim.Builder) -> None:
         (B_r,) = b.tile_sizes("m", "B_r")
-        W = b.hold("n", "W")
+        W = b.stationary("n", "W")
         for i in b.grid("m", B_r):
             for first, past in ((0, W), (W, "n")):
                 rows = b.stack(b.span("n", first, past), i)

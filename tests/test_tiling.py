@@ -312,7 +312,7 @@ def shared_tile(b: Builder) -> None:
 
 def rest_is_loaded(b: Builder) -> None:
     """What is loaded shrinks with the hold: the occupancy has a negative term."""
-    W = b.hold("d", "W")
+    W = b.stationary("d", "W")
     B = b.tile_sizes("N", "B")[0]
     for h in b.grid("heads"):
         for i in b.grid("N", B):
@@ -391,7 +391,7 @@ def a_tile_ends_a_loop(b: Builder) -> None:
 
 def loops_over_a_part(b: Builder) -> None:
     """A tile that steps over a part of an axis: candidates of the whole axis are not enough."""
-    W = b.hold("N", "W")
+    W = b.stationary("N", "W")
     B = b.tile_sizes("N", "B")[0]
     for h in b.grid("heads"):
         for _ in b.tiles("N", B, W):
@@ -405,7 +405,7 @@ def loops_over_a_part(b: Builder) -> None:
 
 def two_parts(b: Builder) -> None:
     """One tile over two parts: a short part bounds it only up to its own length."""
-    W = b.hold("N", "W")
+    W = b.stationary("N", "W")
     B = b.tile_sizes("N", "B")[0]
     for h in b.grid("heads"):
         for x in b.tiles("N", B, 0, W):
@@ -422,7 +422,7 @@ def two_parts(b: Builder) -> None:
 
 def costly_hold(b: Builder) -> None:
     """A hold that costs traffic: more of it moves more words, and takes fewer."""
-    W = b.hold("d", "W")
+    W = b.stationary("d", "W")
     B = b.tile_sizes("N", "B")[0]
     for h in b.grid("heads"):
         for i in b.grid("N", B):

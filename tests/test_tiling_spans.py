@@ -137,9 +137,9 @@ def test_random_spans_get_their_optimum(case: Any, few: int, long: bool, data: A
 def rows_and_rest(b: Builder, start: Any, stop: Any) -> None:
     """Rows start … stop of K stay, those from stop on are streamed."""
     B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
-    b.hold("N", "W1")
-    b.hold("N", "W2")
-    b.hold("d", "X")
+    b.stationary("N", "W1")
+    b.stationary("N", "W2")
+    b.stationary("d", "X")
     for h in b.grid("heads"):
         k = b.load("K", h, b.span("N", start, stop), "d")
         for i in b.grid("N", B_r):

@@ -53,7 +53,7 @@ def window(b: iosim.Builder, limit: bool = False) -> None:
     """Rows i see columns around the diagonal at the lower right, and the first ones always."""
     (B_r,), (B_c,) = b.tile_sizes("N", "B_r"), b.tile_sizes("N_k", "B_c")
     left, right, sinks = (
-        name if limit else b.hold("N_k", name) for name in ("left", "right", "sinks")
+        name if limit else b.stationary("N_k", name) for name in ("left", "right", "sinks")
     )
     for i in b.grid("N", B_r):
         q = b.load("Q", i, "d")
@@ -67,7 +67,7 @@ def window(b: iosim.Builder, limit: bool = False) -> None:
 def stationary(b: iosim.Builder) -> None:
     """The same window with columns outside: which rows see columns j."""
     (B_r,), (B_c,) = b.tile_sizes("N", "B_r"), b.tile_sizes("N_k", "B_c")
-    left, right = (b.hold("N_k", name) for name in ("left", "right"))
+    left, right = (b.stationary("N_k", name) for name in ("left", "right"))
     for j in b.tiles("N_k", B_c):
         k = b.load("K", j, "d")
         seen = j.start - "N_k" + "N" - right, j.stop - "N_k" + "N" + left
@@ -81,7 +81,7 @@ def stationary(b: iosim.Builder) -> None:
 def held(b: iosim.Builder) -> None:
     """The first W columns of K that rows see stay resident, the others are streamed."""
     (B_r,), (B_c,) = b.tile_sizes("N", "B_r"), b.tile_sizes("N_k", "B_c")
-    W = b.hold("N_k", "W")
+    W = b.stationary("N_k", "W")
     for i in b.tiles("N", B_r):
         kept = b.load("K", b.span("N_k", 0, i.stop, within=(0, W)), "d", name="kept")
         columns(b, b.span("N_k", 0, i.stop, within=(0, W)), B_c)
@@ -151,7 +151,7 @@ def test_nothing_is_proved_of_a_limit_but_that_it_is_not_negative(size: int, M: 
     """Where a loop may not run, a hold may only cost; a part of size − 1 + W may not be."""
 
     def schedule(b: iosim.Builder) -> None:
-        (B,), W = b.tile_sizes("N_k", "B"), b.hold("d", "W")
+        (B,), W = b.tile_sizes("N_k", "B"), b.stationary("d", "W")
         kept = b.load("K", "N_k", b.span("d", 0, W), name="kept")
         for j in b.tiles("N_k", B, 0, "size"):
             b.free(b.load("K", "N_k", b.span("d", W, "d")))
@@ -245,7 +245,7 @@ def test_it_is_told_and_shown_where_it_is_used() -> None:
 def test_a_kernel_cuts_it_too() -> None:
     def schedule(b: iosim.Builder) -> None:
         B, C = b.tile_sizes("N", "B", "C")
-        W = b.hold("N", "W")
+        W = b.stationary("N", "W")
         for h in b.grid("heads"):
             for i in b.grid("N", B):
                 q, o = b.load("Q", h, i, "d"), b.zeros("o", i, "d")

@@ -43,7 +43,7 @@ def algorithm(name: str) -> Algorithm:
     """Return a registered algorithm, or raise InputError with the closest name.
 
     >>> algorithm("flash2").title
-    'FlashAttention-2: Q and O stay, K and V stream'
+    'FlashAttention-2: Q and O stationary, K and V streamed'
     >>> algorithm("flash3")
     Traceback (most recent call last):
         ...

@@ -60,7 +60,7 @@ def tile_products(
     B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
     across = b.form.tensor(right).axes[-1]
     (B_d,) = b.tile_sizes(across, f"B_d{n}")
-    W = b.hold(across, f"W{n}")
+    W = b.stationary(across, f"W{n}")
     for h in heads(b):
         for i in b.grid("N", B_r):
             held = b.load(left, *h.q, i, b.span(across, 0, W), name="held")

@@ -68,7 +68,7 @@ def paper_tiles(problem: Attention, M: int) -> dict[str, int]:
 
 ALGORITHM = Algorithm(
     name="flash1",
-    title="FlashAttention: K and V stay, O is re-read",
+    title="FlashAttention: K and V stationary, O re-read",
     problem=Attention,
     schedule=schedule,
     cost="6N²d²/M (12 with the paper's tiles)",

@@ -12,7 +12,7 @@ from iosim.problem import Attention
 
 ALGORITHM = Algorithm(
     name="flash2",
-    title="FlashAttention-2: Q and O stay, K and V stream",
+    title="FlashAttention-2: Q and O stationary, K and V streamed",
     problem=Attention,
     schedule=fused_rows,
     cost="4N²d²/M",

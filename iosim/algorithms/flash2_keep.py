@@ -16,7 +16,7 @@ from iosim.program.build import Builder
 
 def schedule(b: Builder) -> None:
     """Rows of Q outside; of K and V, W rows stay and the others stream."""
-    W = b.hold(keys(b), "W", "unseen" if "unseen" in b.form.limits else "")
+    W = b.stationary(keys(b), "W", "unseen" if "unseen" in b.form.limits else "")
     B_r, B_c = tile_sizes(b, "B_r", "B_c")
     for h in heads(b):
         kept_k = b.load("K", *h.k, b.span(keys(b), 0, W), "d", name="kept_k")

@@ -32,7 +32,7 @@ def schedule(b: Builder) -> None:
 
 ALGORITHM = Algorithm(
     name="matmul",
-    title="blocked matrix product, C stays",
+    title="blocked matrix product, C stationary",
     problem=MatMul,
     schedule=schedule,
     cost="2mnk/√M + mn",

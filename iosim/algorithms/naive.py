@@ -45,7 +45,7 @@ def softmax(b: Builder) -> None:
     B_r, B_c = tile_sizes(b, "B_r2", "B_c2")
     mask = b.form.mask
     # A window moves on from the first columns, so that holding them would not help.
-    W = 0 if mask is not None and mask.left else b.hold(keys(b), "W2")
+    W = 0 if mask is not None and mask.left else b.stationary(keys(b), "W2")
     rest = (W, keys(b)) if W else None
     for h in heads(b):
         for i in b.grid("N", B_r):

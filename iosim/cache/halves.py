@@ -64,8 +64,8 @@ def replay_parts(
 
     Raises InputError for a part of another kind, and items on a side that is not there.
 
-    >>> from iosim.cache.shared import in_step, interleaved, sweeps
-    >>> both = interleaved(sweeps(4, 3), in_step(2))
+    >>> from iosim.cache.shared import lockstep, interleaved, sweeps
+    >>> both = interleaved(sweeps(4, 3), lockstep(2))
     >>> replay_parts(both, Cache(capacity=2)).loads, replay_parts(both, Cache(capacity=3)).loads
     (6, 3)
     """

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from iosim.cache.stream import CHUNK, Accesses, Stream, check_stream, of_arrays
 from iosim.errors import InputError
 from iosim.problem import check_size
+from iosim.renamed import old_names
 
 Ints = NDArray[np.int64]
 Times: TypeAlias = "NDArray[np.int64] | NDArray[np.float64]"
@@ -41,7 +42,7 @@ def sweeps(items: int, pieces: int, of: Ints | None = None) -> tuple[Stream, ...
         pieces: of what an item sweeps.
         of: (items,), the number of what each sweeps; none: all sweep the same.
 
-    >>> both = interleaved(sweeps(2, 2), in_step(2)).stream
+    >>> both = interleaved(sweeps(2, 2), lockstep(2)).stream
     >>> [chunk.address.tolist() for chunk in both.chunks()]
     [[0, 0, 1, 1]]
     """
@@ -53,12 +54,15 @@ def sweeps(items: int, pieces: int, of: Ints | None = None) -> tuple[Stream, ...
     return tuple(each[k] for k in which.tolist())
 
 
-def in_step(resident: int) -> Order:
+__getattr__ = old_names(__name__, {"in_step": "lockstep"})
+
+
+def lockstep(resident: int) -> Order:
     """`resident` items at a time, all at the same access; the next ones when all have ended.
 
     Raises InputError for no residents.
 
-    >>> both = interleaved([of_arrays([k, k]) for k in range(3)], in_step(2)).stream
+    >>> both = interleaved([of_arrays([k, k]) for k in range(3)], lockstep(2)).stream
     >>> [chunk.address.tolist() for chunk in both.chunks()]
     [[0, 1, 0, 1, 2, 2]]
     """
@@ -230,7 +234,7 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
 
     Args:
         streams: one for each item, in the order in which they begin, over one address space.
-        order: `in_step`, `round_robin`, `drifting`, `by_clock` or `by_times`.
+        order: `lockstep`, `round_robin`, `drifting`, `by_clock` or `by_times`.
         chunk: about so many accesses are made at once.
 
     Raises InputError for no streams, and an order of another number of items.

@@ -198,4 +198,4 @@ def tiles(
         return
     click.echo(f"{found.name}: {opt.said(problem)}, M = {words:,} words")
     click.echo("tiles  " + ",".join(f"{name}={value}" for name, value in best.tiles.items()))
-    click.echo(f"moves {best.total_words:,} words, holds {best.peak_words:,} of {words:,}")
+    click.echo(f"moves {best.total_words:,} words, peak {best.peak_words:,} of {words:,} words")

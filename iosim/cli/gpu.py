@@ -33,15 +33,15 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 @capacity
 @click.option("--tiles", default="auto", help="auto, or B_r=64,B_c=32")
 @opt.mask
-@click.option("--programs", help="keep this many programs in step; without, none waits")
-@click.option("--every", default="64", help="in step: column blocks between two gates")
+@click.option("--programs", help="keep this many programs in lockstep; without, none waits")
+@click.option("--every", default="64", help="in lockstep: column blocks between two gates")
 def emit(
     algo: str, sizes: opt.Sizes, model: str | None, M: str, tiles: str, mask: str | None,
     programs: str | None, every: str,
 ) -> None:  # fmt: skip
     """Print the Triton source of a program."""
     from iosim.algorithms import algorithm as find
-    from iosim.gpu.emitter.kernels import InStep
+    from iosim.gpu.emitter.kernels import Lockstep
     from iosim.gpu.emitter.kernels import emit as source_of
     from iosim.program.walk import bind
     from iosim.tiling.gpu import gpu_tiles
@@ -54,11 +54,11 @@ def emit(
         chosen = gpu_tiles(program, problem, parse_words("M", M)).tiles
     else:
         chosen = parse_tiles(tiles)
-    in_step = None
+    lockstep = None
     if programs is not None:
-        in_step = InStep(parse_int("programs", programs), parse_int("every", every))
+        lockstep = Lockstep(parse_int("programs", programs), parse_int("every", every))
     instance = bind(program, problem.sizes, chosen, opt.masks(mask))
-    click.echo(source_of(instance, in_step).source, nl=False)
+    click.echo(source_of(instance, lockstep).source, nl=False)
 
 
 def _beside(problem: type[Any], typed: opt.Sizes) -> Any:

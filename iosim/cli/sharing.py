@@ -41,9 +41,9 @@ def l2(
 ) -> None:  # fmt: skip
     """What DRAM has to deliver behind an L2 that many programs share, before a run.
 
-    In step, and the range if programs drift apart, with the least rows or L2 at which a drift does
-    no harm.  Bytes at L2↔DRAM, and beside them at SM↔L2.  For all schedules but those that read
-    where to read, or ask a block mask.
+    In lockstep, and the range if programs drift apart, with the least rows or L2 at which a drift
+    does no harm.  Bytes at L2↔DRAM, and beside them at SM↔L2.  For all schedules but those that
+    read where to read, or ask a block mask.
     """
     if gpu is None:
         raise InputError("l2 needs a machine: give --gpu, like --gpu h200")
@@ -90,7 +90,7 @@ def l2(
         told = f"if programs drift by {answer.drift} ‰, seed {seed}"
     rows: list[tuple[str, str, int]] = [
         ("SM↔L2", "loads", answer.sm_l2),
-        ("L2↔DRAM", "reads in step", answer.in_step),
+        ("L2↔DRAM", "reads in lockstep", answer.lockstep),
         ("L2↔DRAM", f"reads {told}, at least", answer.least),
         ("L2↔DRAM", f"reads {told}, at most", answer.most),
     ]
@@ -111,7 +111,7 @@ def _told(answer: Reads) -> dict[str, Any]:
         "rows": answer.programs * rows or None, "l2_bytes": answer.l2,
         "swept_bytes": answer.swept, "drift_per_mille": answer.drift,
         "sm_l2_load_bytes": answer.sm_l2, "dram_footprint_bytes": answer.footprint,
-        "dram_read_bytes": answer.in_step, "dram_read_least_bytes": answer.least,
+        "dram_read_bytes": answer.lockstep, "dram_read_least_bytes": answer.least,
         "dram_read_halves_bytes": answer.halves, "dram_read_most_bytes": answer.most,
         "dram_write_bytes": answer.stores, "safe": answer.safe,
         "safe_programs": safe, "safe_rows": safe * rows if safe and rows else None,

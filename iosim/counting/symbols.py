@@ -29,7 +29,7 @@ from iosim.shown import Displayed
 def sym(name: str, least: int = 1) -> sympy.Symbol:
     """The one symbol of a size or tile: a positive integer, the same as `iosim.bounds.sym`.
 
-    A hold may be 0, and `least=0` makes its symbol non-negative.
+    A stationary part may be 0, and `least=0` makes its symbol non-negative.
 
     Substitute these, never strings: ``expr.subs({"N": 8})`` would mean the function `sympy.N`.
     """

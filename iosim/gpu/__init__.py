@@ -16,18 +16,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from iosim.renamed import renamed
+
 if TYPE_CHECKING:
-    from iosim.gpu.emitter.kernels import Emitted, InStep, Kernel, emit
+    from iosim.gpu.emitter.kernels import Emitted, Kernel, Lockstep, emit
     from iosim.gpu.errors import EmitError, GpuError
     from iosim.gpu.run.interpreter import interpret
 
-__all__ = ["EmitError", "Emitted", "GpuError", "InStep", "Kernel", "emit", "interpret"]
+__all__ = ["EmitError", "Emitted", "GpuError", "Kernel", "Lockstep", "emit", "interpret"]
 
 _HOME = {
     "EmitError": "iosim.gpu.errors",
     "Emitted": "iosim.gpu.emitter.kernels",
     "GpuError": "iosim.gpu.errors",
-    "InStep": "iosim.gpu.emitter.kernels",
+    "Lockstep": "iosim.gpu.emitter.kernels",
     "Kernel": "iosim.gpu.emitter.kernels",
     "emit": "iosim.gpu.emitter.kernels",
     "interpret": "iosim.gpu.run.interpreter",
@@ -36,6 +38,9 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Names are imported when they are used: the list of reports needs none of them."""
+    if name == "InStep":
+        renamed(f"{__name__}.InStep", "Lockstep")
+        name = "Lockstep"
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

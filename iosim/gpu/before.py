@@ -1,9 +1,9 @@
-"""What DRAM will have to deliver, asked before a run: in step, and the range if programs drift.
+"""What DRAM will have to deliver, asked before a run: in lockstep, or if programs drift.
 
-Where all items of a launch *sweep* the same data, *in step* is the wave model of `iosim.gpu.l2`, or
-the footprint where what is swept at once fits in half of L2.  Programs that *drift* apart read at
-least what they read where all of L2 is one cache, and at most what each loads for itself, the bytes
-at SM↔L2.  Two things are known of the rest:
+Where all items of a launch *sweep* the same data, *in lockstep* is the wave model of
+`iosim.gpu.l2`, or the footprint where what is swept at once fits in half of L2.  Programs that
+*drift* apart read at least what they read where all of L2 is one cache, and at most what each loads
+for itself, the bytes at SM↔L2.  Two things are known of the rest:
 
 - What all items of a launch sweep, of all heads, fits in half of L2: then all find it there,
   however far they drift.
@@ -12,18 +12,18 @@ at SM↔L2.  Two things are known of the rest:
   most (1 + δ/1000) items / resident, and the distance at most δ/1000 · items / resident sweeps.
   Between two programs at one piece all others are within that distance on either side of it.  So
   least recently used pieces are kept long enough where half of L2 holds twice the distance, and
-  DRAM delivers each piece once for each pass over it: at most one sweep more than in step.
+  DRAM delivers each piece once for each pass over it: at most one sweep more than in lockstep.
 
 For what lies beyond, drifts from a seed are replayed: through a cache of all of L2, through one of
 half of it, and through two halves that each keep what their side reads, items on the two sides in
 turn.
 
-In all other launches the items' loads and stores are followed box by box (`iosim.gpu.boxes`).
-Where half of L2 holds all that a launch touches, each box comes from DRAM once, and not at all if
-it was stored before.  Elsewhere the boxes, asked for in step, are replayed through a least recently
+In all other launches the items' loads and stores are followed box by box (`iosim.gpu.boxes`). Where
+half of L2 holds all that a launch touches, each box comes from DRAM once, and not at all if it was
+stored before.  Elsewhere the boxes, asked for in lockstep, are replayed through a least recently
 used cache of half of L2.  Whatever the programs do, a launch reads at least what is read before it
-is stored, once, and at most what each program loads for itself.  L2 is taken to be empty of what
-an earlier launch left in it.
+is stored, once, and at most what each program loads for itself.  L2 is taken to be empty of what an
+earlier launch left in it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ import numpy as np
 
 from iosim.cache import Cache, replay_many, tiles
 from iosim.cache.halves import replay_parts
-from iosim.cache.shared import MOST_DRIFT, Order, drifting, in_step, interleaved, sweeps
+from iosim.cache.shared import MOST_DRIFT, Order, drifting, interleaved, lockstep, sweeps
 from iosim.counting.numbers import count, peak
 from iosim.errors import InputError
 from iosim.gpu import boxes, l2
 from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
 from iosim.problem import check_size, word_bytes
+from iosim.renamed import renamed
 from iosim.units import bytes_of
 
 # A sweep is cut into fewer pieces where there would be more accesses.
@@ -58,11 +59,11 @@ class Reads:
         sweeps: whether all items of a launch sweep the same.
         swept: what the items of a launch sweep, all heads together; of other launches the most
             that one touches.
-        together: of this what programs that are resident at once sweep in step; 0 for others.
+        together: of this what programs that are resident at once sweep in lockstep; 0 for others.
         l2: its capacity.
         sm_l2: loads at SM↔L2.
         footprint: reads if L2 caught all that is read again.
-        in_step: reads if programs stay in step.
+        lockstep: reads if programs stay in lockstep.
         least, most: the range if they drift.
         halves: reads of the drift from the seed, through two halves of L2; None without a drift,
             and where programs don't sweep the same.
@@ -79,12 +80,18 @@ class Reads:
     l2: int
     sm_l2: int
     footprint: int
-    in_step: int
+    lockstep: int
     least: int
     most: int
     halves: int | None
     stores: int
     drift: int | None
+
+    @property
+    def in_step(self) -> int:
+        """The old name of `lockstep`."""
+        renamed("Reads.in_step", "lockstep")
+        return self.lockstep
 
     @property
     def waves(self) -> int:
@@ -98,8 +105,8 @@ class Reads:
 
     @property
     def safe(self) -> bool:
-        """Whether the drift that was asked for reads no more than in step, but for one sweep."""
-        return self.most <= self.in_step + self.together
+        """Whether the drift that was asked for reads at most one sweep more than in lockstep."""
+        return self.most <= self.lockstep + self.together
 
     @property
     def safe_l2(self) -> int:
@@ -153,11 +160,11 @@ def reads(
     >>> from iosim.hardware import machine
     >>> job = Job("flash2", {"N": 524288, "d": 64, "heads": 1}, {"B_r": 64, "B_c": 64})
     >>> found = reads(job, machine("h200"))
-    >>> found.programs, found.waves, found.in_step
+    >>> found.programs, found.waves, found.lockstep
     (528, 16, 2214592512)
     >>> job = Job("matmul", {"m": 8192, "n": 8192, "k": 4096}, {"B_m": 128, "B_n": 128, "B_k": 64})
     >>> found = reads(job, machine("a100"))
-    >>> found.footprint, found.in_step, found.most
+    >>> found.footprint, found.lockstep, found.most
     (134217728, 2653945856, 8589934592)
     """
     machine.chip_words(job.dtype)  # raises where its size has no source
@@ -179,20 +186,20 @@ def _of_sweeps(job: Job, size: int, programs: int, drift: int | None, order: Ord
     both = l2.footprint_bytes(job.instance, job.dtype)
     moved = bytes_of(count(job.instance), job.instance.program.tensors, job.dtype)
     sm_l2 = sum(n for (way, _), n in moved.items() if way == "load")
-    in_step = l2.predicted_bytes(job, at_once, size)
+    lockstep = l2.predicted_bytes(job, at_once, size)
     # Programs that drift may be at any of the heads, not only at those of one wave.
     swept, together = (l2.live_bytes(job, n) for n in (items, at_once))
     least = l2.predicted_bytes(job, at_once, round(size / l2.L2_SHARE))
-    most, halves = max(in_step, sm_l2), None
+    most, halves = max(lockstep, sm_l2), None
     if swept <= size * l2.L2_SHARE:
-        most = in_step
+        most = lockstep
     if order is not None and swept:
         whole, halves, half = _drifted(job, order, size)
-        least, most = min(least, whole), max(in_step, half)
+        least, most = min(least, whole), max(lockstep, half)
     return Reads(
         items=items, programs=at_once, rows=rows, sweeps=True, swept=swept,
         together=together, l2=size, sm_l2=sm_l2,
-        footprint=both["load"], in_step=in_step, least=least, most=most, halves=halves,
+        footprint=both["load"], lockstep=lockstep, least=least, most=most, halves=halves,
         stores=both["store"], drift=drift,
     )  # fmt: skip
 
@@ -201,7 +208,7 @@ def _of_boxes(job: Job, size: int, programs: int, drift: int | None, order: Orde
     """Of any launches, each from an empty L2."""
     every = boxes.launches(job)
     half = int(size * l2.L2_SHARE)
-    stepped = in_step(programs)
+    stepped = lockstep(programs)
     step = least = most = 0
     for launch in every:
         if launch.touched <= half:
@@ -219,7 +226,7 @@ def _of_boxes(job: Job, size: int, programs: int, drift: int | None, order: Orde
         items=items, programs=min(programs, items), rows=0, sweeps=False,
         swept=max((launch.touched for launch in every), default=0), together=0, l2=size,
         sm_l2=sum(launch.loads for launch in every),
-        footprint=sum(launch.footprint for launch in every), in_step=step, least=least, most=most,
+        footprint=sum(launch.footprint for launch in every), lockstep=step, least=least, most=most,
         halves=None, stores=sum(launch.stored for launch in every), drift=drift,
     )  # fmt: skip
 

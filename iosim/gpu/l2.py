@@ -3,10 +3,10 @@
 *Footprint*: L2 catches every re-read, so each kernel reads what it touches once.  It holds while
 the data that is swept again and again fits in L2.
 
-*Wave*: programs that are resident at once (a wave) sweep the same tiles in step, so a tile comes
-from DRAM once per wave however many of them want it, and nothing survives until the next wave.
-This is the N²d²/M law with M the rows that are resident on the whole chip.  It fails when programs
-drift apart by more than L2 holds; a schedule does not determine by how much they will.
+*Wave*: programs that are resident at once (a wave) sweep the same tiles in lockstep, so a tile
+comes from DRAM once per wave however many of them want it, and nothing survives until the next
+wave. This is the N²d²/M law with M the rows that are resident on the whole chip.  It fails when
+programs drift apart by more than L2 holds; a schedule does not determine by how much they will.
 
 *Drift*: the sweeps as they ran.  Every item notes when it started and ended; between the
 two it is taken to move evenly, and an L2 that evicts the least recently used piece is run over
@@ -41,8 +41,8 @@ from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 from iosim.units import bytes_of
 
-# Programs in step all want the same piece, so it is kept in both halves of L2 (measured:
-# experiments/data/gpu, where 33.6 MB swept in step by all SMs do not fit in 60 MiB).
+# Programs in lockstep all want the same piece, so it is kept in both halves of L2 (measured:
+# experiments/data/gpu, where 33.6 MB swept in lockstep by all SMs do not fit in 60 MiB).
 L2_SHARE = 0.5
 
 # What is swept is cut into as many pieces.
@@ -121,7 +121,7 @@ def _touched_bytes(instance: Instance, body: Body, dtype: str) -> dict[Direction
 
 
 def wave_bytes(job: Job, resident: int) -> int:
-    """DRAM reads if `resident` programs at a time sweep in step and waves share nothing.
+    """DRAM reads if `resident` programs at a time sweep in lockstep and waves share nothing.
 
     In every wave each load moves, once, what is distinct among the wave's items.
     """

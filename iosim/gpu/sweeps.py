@@ -3,8 +3,8 @@
 How far programs drift apart on a chip is no property of the schedule, and `iosim.gpu.l2` needs the
 clock readings of a run to say what it costs.  Here the drift is chosen instead: every item takes
 longer than the fastest possible one by a share that is drawn at random, up to a given most.  Where
-programs are kept in step they wait for each other at gates, as in the kernels that
-`iosim.gpu.emitter.kernels.InStep` makes.  The reads are then those of `l2.read_bytes`.
+programs are kept in lockstep they wait for each other at gates, as in the kernels that
+`iosim.gpu.emitter.kernels.Lockstep` makes.  The reads are then those of `l2.read_bytes`.
 
 All times are whole numbers, so that any other program can draw the same ones.
 
@@ -68,7 +68,7 @@ class Sweeps:
 
     @classmethod
     def of(cls, job: Job, resident: int, drift: int, seed: int = 0) -> Sweeps:
-        """Those of a schedule's launch: in step if the job is, else with `resident` at once.
+        """Those of a schedule's launch: in lockstep if the job is, else with `resident` at once.
 
         Raises EmitError where items sweep different data.
         """

@@ -362,7 +362,7 @@ def _apply(s: State, node: Op) -> None:
     values = [s.arrays[r.buffer][c] for r, c in zip(node.operands, cuts, strict=True)]
     extents = _extents(node, values, len(s.batch))
     if any(extents[letter] == 0 for letter in spec.over):
-        return  # an empty hold: nothing to take in
+        return  # an empty stationary part: nothing to take in
     for position, new in zip(spec.writes, _meant(s, node, values), strict=True):
         ref, cut = node.operands[position], cuts[position]
         if ref.part is None:

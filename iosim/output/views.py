@@ -38,7 +38,7 @@ def _at(values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> str:
 
 def program(value: Program) -> str:
     """A schedule: its listing, what its tiles are of, and its tensors."""
-    tiles = [[p.name, p.axis, "hold" if p.least == 0 else "tile"] for p in value.params]
+    tiles = [[p.name, p.axis, "stationary part" if p.least == 0 else "tile"] for p in value.params]
     tensors = [[t.name, ", ".join(t.axes)] for t in value.tensors]
     return html.section(
         f"{value.name}: a schedule of {value.problem}",
@@ -128,7 +128,7 @@ def tiling(value: Tiling) -> str:
     return html.section(
         "tiles",
         html.table(["parameter", "size"], [[name, size] for name, size in value.tiles.items()]),
-        html.line("moves ", value.total_words, " words, holds ", value.peak_words, " words"),
+        html.line("moves ", value.total_words, " words, peak ", value.peak_words, " words"),
     )
 
 

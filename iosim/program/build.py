@@ -30,6 +30,7 @@ from iosim.program.index import (
 )
 from iosim.program.ir import Alloc, Free, Load, Loop, Marks, Node, Op, Param, Program, Ref, Store
 from iosim.program.ops import OPS
+from iosim.renamed import renamed
 
 
 class Builder:
@@ -61,15 +62,20 @@ class Builder:
         """Declare tile sizes along an axis; returns their names."""
         return tuple(self._declared.declare(Param(name, self._axis(axis))) for name in names)
 
-    def hold(self, axis: str, name: str, less: str = "") -> str:
-        """Declare how much of an axis stays resident: 0 up to the whole axis.
+    def stationary(self, axis: str, name: str, less: str = "") -> str:
+        """Declare a stationary part of an axis: its first positions stay resident, 0 up to all.
 
         Args:
             less: a limit of the problem, if the axis's last so many positions are never used.
 
-        A larger hold should never move more words; the tile search is fast where it doesn't.
+        A larger part should never move more words; the tile search is fast where it doesn't.
         """
         return self._declared.declare(Param(name, self._axis(axis), 0, less))
+
+    def hold(self, axis: str, name: str, less: str = "") -> str:
+        """The old name of `stationary`."""
+        renamed("Builder.hold", "stationary")
+        return self.stationary(axis, name, less)
 
     def scratch(self, name: str, *axes: str, wide: bool = False) -> None:
         """Declare an intermediate tensor in HBM; `wide` marks a statistic kept in fp32."""

@@ -194,8 +194,8 @@ def _check_step(program: Program, loop: Loop, open_: Collection[Tile]) -> None:
         return
     if any(p.name == loop.step and p.axis == loop.tile.axis for p in program.params):
         raise ProgramError(
-            f"{loop.step} is a hold, which may be 0, and loop {loop.tile} advances by it: give "
-            "it a tile size"
+            f"{loop.step} is a stationary part, which may be 0, and loop {loop.tile} advances by "
+            "it: give it a tile size"
         )
     raise ProgramError(f"{loop.step!r} is not a tile size along {loop.tile.axis}: declare it")
 

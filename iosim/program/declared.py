@@ -91,8 +91,8 @@ class Declared:
             )
         if param.least == 0:
             raise ProgramError(
-                f"{step} is a hold, which may be 0, and no loop advances by 0: declare its "
-                "step with tile_sizes()"
+                f"{step} is a stationary part, which may be 0, and no loop advances by 0: declare "
+                "its step with tile_sizes()"
             )
 
     def letters_of(self, axis: str, step: str | None, spare: int) -> Iterator[str]:

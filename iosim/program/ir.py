@@ -112,9 +112,9 @@ Node: TypeAlias = Loop | Load | Store | Alloc | Free | Op
 class Param:
     """A tile size along `axis`, at least `least`, clipped to the axis when it is bound.
 
-    ``least = 0`` marks a *hold*: how much of the axis stays resident.  A larger hold, like a
-    larger tile, never moves more words and never takes fewer (`iosim.tiling` relies on it).
-    `less` is a limit by which a hold ends before the axis does: what lies beyond is never used.
+    ``least = 0`` marks a *stationary part*: how much of the axis stays resident.  A larger one,
+    like a larger tile, never moves more words and never takes fewer (`iosim.tiling` relies on it).
+    `less` is a limit by which it ends before the axis does: what lies beyond is never used.
     """
 
     name: str

@@ -69,8 +69,8 @@ def optimal_tiles(
     """The tiles that move the fewest words in a fast memory of M words.
 
     Only valid tilings count, those that `bind` takes: every span lies inside its axis.  Of those
-    that move equally many, the one with the smallest holds and first tiles is taken.  Words that
-    it leaves over go to the tiles on which the count doesn't depend.
+    that move equally many, the one with the smallest stationary parts and first tiles is taken.
+    Words that it leaves over go to the tiles on which the count doesn't depend.
 
     Args:
         lattice: ``"pow2"`` admits only powers of two of at least 16 (tiles) and all or nothing

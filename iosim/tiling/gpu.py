@@ -14,9 +14,9 @@ from iosim.tiling import Tiling, optimal_tiles
 def gpu_tiles(program: Program, problem: Any, M: int) -> Tiling:
     """The tiles of powers of two (16 or more) that move the fewest words within M words.
 
-    A hold whose parts are known only when the kernel runs stays empty.
-    A buffer that is used part by part becomes that many blocks, in an unrolled loop; of the
-    tilings that move the fewest words, one that takes every hold in a single part is preferred.
+    A stationary part whose blocks are known only when the kernel runs stays empty.
+    A buffer that is used block by block becomes that many blocks, in an unrolled loop; of the
+    tilings that move the fewest words, one whose stationary parts are single blocks is preferred.
 
     Raises CapacityError, with the smallest M that works, if nothing fits.
     """

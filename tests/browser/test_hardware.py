@@ -251,12 +251,12 @@ def test_the_gate_brings_the_reads_to_those_in_step(open_view: Any) -> None:
     before = settled(page)
     assert before == model(1048576, 64, 528, 60, 15, 0, 0)
     assert before["most"] > 2 * before["step"]
-    page.get_by_role("button", name="Gate: keep in step").click()
+    page.get_by_role("button", name="Gate: keep in lockstep").click()
     after = settled(page)
     assert after == model(1048576, 64, 528, 60, 15, 64, 0)
     assert after["most"] == after["step"] == before["step"]
     # Sliders by keys: more L2 without a gate.
-    page.get_by_role("button", name="Gate: keep in step").click()
+    page.get_by_role("button", name="Gate: keep in lockstep").click()
     page.get_by_label("L2, MiB, slider").focus()
     page.keyboard.press("End")
     field = page.get_by_label("L2, MiB", exact=True)
@@ -271,7 +271,7 @@ def test_recorded_runs_stand_beside_the_model(open_view: Any) -> None:
     for run in data["drift"]["runs"][::5]:
         row = rows(data["records"][run["record"]])[run["row"]]
         device = data["machines"][run["machine"]]["device"].split()[1]
-        how = f", in step, k {run['every']}" if run["every"] else ""
+        how = f", in lockstep, k {run['every']}" if run["every"] else ""
         page.get_by_label("Shape of a record").select_option(
             label=f"{device}: N {row['N']:,}, d {row['d']}, B_r {row['B_r']}, "
             f"{row['programs']} programs{how}"

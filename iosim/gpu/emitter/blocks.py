@@ -159,7 +159,8 @@ class Blocks:
         if len(own) > 2 or size > LARGEST_BLOCK:
             raise EmitError(
                 f"buffer {buffer} is a block of {size} words in {len(own)} dimensions, and a "
-                f"kernel takes at most {LARGEST_BLOCK} in 2: choose smaller tiles or holds"
+                f"kernel takes at most {LARGEST_BLOCK} in 2: choose smaller tiles or "
+                "stationary parts"
             )
         return size
 

@@ -124,7 +124,7 @@ def lines(spec: OpSpec, cut: set[str], empty: set[str]) -> Iterator[tuple[str, s
             if not goal.startswith("_"):
                 raise EmitError(
                     f"{spec.says!r} computes {target} from {', '.join(sorted(missing))}, and "
-                    f"{', '.join(sorted(empty))} is empty: choose a larger hold"
+                    f"{', '.join(sorted(empty))} is empty: choose a larger stationary part"
                 )
             lost.add(target)
             continue

@@ -1,9 +1,9 @@
-"""A sweep in stretches with a gate before each, for programs that are kept in step."""
+"""A sweep in stretches with a gate before each, for programs that are kept in lockstep."""
 
 from __future__ import annotations
 
 from iosim.gpu.emitter.blocks import add
-from iosim.gpu.emitter.kernel import InStep
+from iosim.gpu.emitter.kernel import Lockstep
 from iosim.gpu.emitter.places import Places
 from iosim.gpu.emitter.whole import Portion
 from iosim.gpu.errors import EmitError
@@ -11,7 +11,7 @@ from iosim.program.ir import Loop
 
 
 def stretches(
-    loop: Loop, in_step: InStep, items: int, programs: int, where: Places
+    loop: Loop, lockstep: Lockstep, items: int, programs: int, where: Places
 ) -> tuple[list[str], list[Portion]]:
     """The lines of the loop over stretches, and the iterations of one.
 
@@ -21,9 +21,9 @@ def stretches(
     if loop.marks is not None:
         why = f"runs where the block mask {loop.marks.name} marks"
     if why:
-        raise EmitError(f"loop {loop.tile} {why}: emit it without in_step")
+        raise EmitError(f"loop {loop.tile} {why}: emit it without lockstep")
     (start, stop), step = where.instance.span(loop.span), where.step(loop)
-    stretch = in_step.every * step
+    stretch = lockstep.every * step
     gates = -(-(stop - start) // stretch)
     first = add(str(start), f"sweep * {stretch}")
     last = f"{first} + {stretch}"

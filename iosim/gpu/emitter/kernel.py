@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from iosim.counts import Key
 from iosim.problem import check_size
+from iosim.renamed import renamed
 
 
 @dataclass(frozen=True, slots=True)
-class InStep:
+class Lockstep:
     """Keep `programs` resident programs within `every` column blocks of each other.
 
     Raises InputError unless both are integers from 1 on.
@@ -18,7 +19,7 @@ class InStep:
     >>> from iosim.gpu import emit
     >>> flash2 = iosim.algorithm("flash2").program
     >>> instance = iosim.bind(flash2, {"N": 4096, "d": 64, "heads": 1}, {"B_r": 64, "B_c": 32})
-    >>> emit(instance, InStep(programs=8)).kernels[0].in_step
+    >>> emit(instance, Lockstep(programs=8)).kernels[0].lockstep
     True
     """
 
@@ -37,11 +38,11 @@ class Kernel:
     Attributes:
         name: of the function in the emitted text.
         grid: program instances to launch.
-        items: independent pieces of work; equal to `grid` unless in step.
+        items: independent pieces of work; equal to `grid` unless in lockstep.
         tensors: the order of the pointer arguments.
         masks: block masks, whose pointers (int32, row by row) follow those of the tensors.
         keys: the columns of ``words_ptr``, in order.
-        in_step: whether a ``gate_ptr`` (int32, zeroed before every launch) follows the pointers.
+        lockstep: whether a ``gate_ptr`` (int32, zeroed before every launch) follows the pointers.
         clock: whether a ``clock_ptr`` (int64, two per item) follows: start and end of each item.
         block: elements of the largest block value.
         least: elements of the smallest tile that is loaded: more threads than this would load
@@ -61,7 +62,13 @@ class Kernel:
     tensors: tuple[str, ...]
     masks: tuple[str, ...]
     keys: tuple[Key, ...]
-    in_step: bool
+    lockstep: bool
     clock: bool
     block: int
     least: int
+
+    @property
+    def in_step(self) -> bool:
+        """The old name of `lockstep`."""
+        renamed("Kernel.in_step", "lockstep")
+        return self.lockstep

@@ -9,8 +9,8 @@ Every transfer also knows how to count itself: with ``COUNT`` a program instance
 unmasked words that its own loads and stores move and leaves the sums in ``words_ptr``, one row
 per instance.  Without it that code is not compiled at all.
 
-A nest that sweeps columns in order can be emitted *in step* (`InStep`): as many programs as are
-resident at once walk all items wave by wave, and none passes a gate before all have read the
+A nest that sweeps columns in order can be emitted *in lockstep* (`Lockstep`): as many programs as
+are resident at once walk all items wave by wave, and none passes a gate before all have read the
 same column blocks.
 """
 
@@ -20,7 +20,7 @@ import keyword
 import re
 from dataclasses import dataclass
 
-from iosim.gpu.emitter.kernel import InStep, Kernel
+from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nest import KernelText
 from iosim.gpu.emitter.nests import nests
@@ -30,8 +30,9 @@ from iosim.program.index import dims
 from iosim.program.ir import Load, nodes
 from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
+from iosim.renamed import renamed
 
-__all__ = ["EmitError", "Emitted", "InStep", "Kernel", "emit"]
+__all__ = ["EmitError", "Emitted", "Kernel", "Lockstep", "emit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,17 @@ class Emitted:
     kernels: tuple[Kernel, ...]
 
 
-def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = False) -> Emitted:
+def emit(
+    instance: Instance,
+    lockstep: Lockstep | None = None,
+    *,
+    clock: bool = False,
+    in_step: Lockstep | None = None,
+) -> Emitted:
     """Compile a bound program to Triton source; with `clock`, items note when they start and end.
 
     Raises EmitError, naming the cause: an operation without a template, a buffer that is cut
-    unevenly, a block that is too large, or a nest that cannot run in step.
+    unevenly, a block that is too large, or a nest that cannot run in lockstep.
 
     >>> import iosim
     >>> flash2 = iosim.algorithm("flash2").program
@@ -62,10 +69,15 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     >>> emit(instance).kernels[0].grid
     4
     """
+    if in_step is not None:
+        renamed("emit(in_step=…)", "lockstep")
+        lockstep = in_step
     bodies = nests(instance)
     stem = Names(instance.program, ()).of("kernel", _stem(instance.program.name))
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]
-    found = [KernelText(instance, n, b, in_step, clock) for n, b in zip(names, bodies, strict=True)]
+    found = [
+        KernelText(instance, n, b, lockstep, clock) for n, b in zip(names, bodies, strict=True)
+    ]
     sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
     title = instance.program.name.replace("\\", "/").replace('"', "'")
     head = HEADER.format(
@@ -76,7 +88,7 @@ def emit(instance: Instance, in_step: InStep | None = None, *, clock: bool = Fal
     )
     loads = [n for body in bodies for n in nodes(body) if isinstance(n, Load)]
     word = any(not dims(n.index) for n in loads)
-    shared = [text for text, used in ((WORD, word), (GATE, in_step)) if used]
+    shared = [text for text, used in ((WORD, word), (GATE, lockstep)) if used]
     texts = [head, *shared, *(nest.text for nest in found)]
     return Emitted(instance, "\n\n".join(texts), tuple(nest.kernel for nest in found))
 

@@ -14,7 +14,7 @@ from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
 from iosim.gpu.emitter.edges import Edges, Held, operand_names, summed
 from iosim.gpu.emitter.gate import stretches
-from iosim.gpu.emitter.kernel import InStep, Kernel
+from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import NOTHING, Body, asked, chain, grows, touched, wide_tiles
@@ -31,9 +31,9 @@ class KernelText:
     """Emits one kernel.  State: the lines so far, the open tiles, and the buffers."""
 
     def __init__(
-        self, instance: Instance, name: str, body: Body, in_step: InStep | None, clock: bool
+        self, instance: Instance, name: str, body: Body, lockstep: Lockstep | None, clock: bool
     ) -> None:
-        self.instance, self.in_step, self.clock = instance, in_step, clock
+        self.instance, self.lockstep, self.clock = instance, lockstep, clock
         self.names = Names(instance.program, body)
         self.tiles = Blocks(instance, self.names, wide_tiles(instance, body))
         self.where = self.tiles.where
@@ -57,7 +57,7 @@ class KernelText:
         self.items = 1
         for loop in grid:
             self.items *= self.where.trips(loop)
-        self.programs = min(in_step.programs, self.items) if in_step else self.items
+        self.programs = min(lockstep.programs, self.items) if lockstep else self.items
         self._launch(grid, inside)
         self.kernel = Kernel(
             name=name,
@@ -66,7 +66,7 @@ class KernelText:
             tensors=self.tensors,
             masks=self.masks,
             keys=self.keys,
-            in_step=in_step is not None,
+            lockstep=lockstep is not None,
             clock=clock,
             block=self.block,
             least=self.least,
@@ -78,7 +78,7 @@ class KernelText:
     def _function(self, name: str) -> str:
         pointers = [self.names.ptr(t) for t in self.tensors]
         pointers += [self.names.marks(name) for name in self.masks]
-        pointers += ["gate_ptr"] * (self.in_step is not None) + ["clock_ptr"] * self.clock
+        pointers += ["gate_ptr"] * (self.lockstep is not None) + ["clock_ptr"] * self.clock
         row = f"words_ptr + tl.program_id(0) * {len(self.keys)}"
         return "\n".join([
             "@triton.jit",
@@ -99,7 +99,7 @@ class KernelText:
         Where items of a loop's last tiles take longest, these start first, of all heads: that loop
         runs slowest, and backwards.
         """
-        if self.in_step is None:
+        if self.lockstep is None:
             self._say("item = tl.program_id(0)")
         else:
             self._say(f"for wave in range(0, {-(-self.items // self.programs)}):")
@@ -122,13 +122,13 @@ class KernelText:
             text += f" * {step}" if step > 1 else ""
             self._enter(loop, add(str(start), text))
         gated = next((n for n in inside if isinstance(n, Loop) and not n.parallel), None)
-        if self.in_step and (gated is None or gated.step is None):
+        if self.lockstep and (gated is None or gated.step is None):
             raise EmitError(
                 f"{self.instance.program.name} has a nest with no sequential loop right below its "
-                "grid, so nothing to keep in step: emit it without in_step"
+                "grid, so nothing to keep in lockstep: emit it without lockstep"
             )
         self._tick(0)
-        self._body(inside, gated if self.in_step else None)
+        self._body(inside, gated if self.lockstep else None)
         self._tick(1)
 
     def _enter(self, loop: Loop, at: str) -> None:
@@ -175,8 +175,8 @@ class KernelText:
             self._unrolled(loop)
             return
         depth, last = self.depth, None
-        if gated and self.in_step:
-            lines, found = stretches(loop, self.in_step, self.items, self.programs, self.where)
+        if gated and self.lockstep:
+            lines, found = stretches(loop, self.lockstep, self.items, self.programs, self.where)
         else:
             first, last = self.where.bounds(loop, self._say)
             lines, found = portions(loop, first, last, self.buffers, self.tiles)

@@ -1,7 +1,8 @@
 """What is left of a bound program once everything empty is gone, and how its nests split.
 
-A hold of W = 0 makes an empty buffer, and a loop over the rest of an axis that is wholly held
-runs zero times: neither leaves a trace in a kernel.  An operation with an empty operand stays, with
+A stationary part of W = 0 makes an empty buffer, and a loop over the rest of an axis that is wholly
+stationary runs zero times: neither leaves a trace in a kernel.  An operation with an empty operand
+stays, with
 `NOTHING` in the operand's place, unless it sums over an empty extent or all that it writes is
 empty.
 """

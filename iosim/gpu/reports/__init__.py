@@ -36,7 +36,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     ),
     "dram": (
         "iosim.gpu.reports.dram",
-        "DRAM reads of flash2 beside the wave and drift models, plain and in step.",
+        "DRAM reads of flash2 beside the wave and drift models, plain and in lockstep.",
     ),
     "paper": (
         "iosim.gpu.reports.paper",

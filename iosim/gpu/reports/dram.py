@@ -19,13 +19,13 @@ from iosim.output.plot import beside
 from iosim.units import bytes_of
 
 ALGORITHM = "flash2"  # its items sweep K and V, which the two models are about
-IN_STEP_TOLERANCE = 0.01  # the bar for programs that are kept in step
+LOCKSTEP_TOLERANCE = 0.01  # the bar for programs that are kept in lockstep
 DRIFT_TOLERANCE = 0.02  # of the bracket that the recorded drift gives for the others
 BOUNDARIES = ("sram", "dram")
 
 
 def dram_jobs() -> list[Job]:
-    """flash2 where K and V outgrow L2: plain launches, then in step, over B_r and programs."""
+    """flash2 where K and V outgrow L2: plain launches, then in lockstep, over B_r and programs."""
     plain: list[tuple[int, int, int, int, int]] = [  # N, d, B_r, programs, stages
         (131072, 64, 128, 0, 2), (262144, 128, 128, 0, 2), (524288, 64, 128, 0, 2),
         (524288, 64, 64, 0, 2), (524288, 64, 32, 0, 2), (1048576, 64, 128, 0, 2),
@@ -74,11 +74,11 @@ class DramRow:
 
     @property
     def good(self) -> bool:
-        """The boundary above is exact; in step, the wave model is; else drift explains the rest."""
+        """The boundary above is exact; in lockstep the wave model is, else drift explains it."""
         if self.failed or not self.sram_exact:
             return False
         if self.in_step:
-            return abs(self.off) <= IN_STEP_TOLERANCE
+            return abs(self.off) <= LOCKSTEP_TOLERANCE
         low, high = 1 - DRIFT_TOLERANCE, 1 + DRIFT_TOLERANCE
         return low * self.drift_least <= self.measured <= high * self.drift_most
 
@@ -113,7 +113,7 @@ def _row(record: Record, at: int) -> DramRow:
     reads = moved_at("dram", launches)
     ticks = record.ticks(at)
     least = most = 0
-    if ticks is not None and not job.programs:  # in step there is nothing to explain
+    if ticks is not None and not job.programs:  # in lockstep there is nothing to explain
         least, most = l2.drift_bytes(ticks, job, (l2_bytes, l2_bytes * l2.L2_SHARE))
     return DramRow(
         N=job.sizes["N"],
@@ -142,11 +142,11 @@ def _row(record: Record, at: int) -> DramRow:
 def _summary(rows: list[DramRow]) -> str:
     kept = [abs(r.off) for r in rows if r.in_step]
     plain = [r for r in rows if not r.in_step]
-    together = [r for r in plain if abs(r.off) <= IN_STEP_TOLERANCE]
+    together = [r for r in plain if abs(r.off) <= LOCKSTEP_TOLERANCE]
     apart = [r for r in plain if r not in together]
     return (
-        f"in step: {len(kept)} runs, at most {max(kept, default=0):.2%} off the wave model; plain: "
-        f"{len(together)} stayed together and are at most "
+        f"in lockstep: {len(kept)} runs, at most {max(kept, default=0):.2%} off the wave model; "
+        f"plain: {len(together)} stayed together and are at most "
         f"{max((abs(r.off) for r in together), default=0):.2%} off it, "
         f"{len(apart)} drifted apart and read "
         f"{min((r.off + 1 for r in apart), default=1):.2f} to "
@@ -165,7 +165,7 @@ def _table(folder: Path) -> ReportTable:
 
 def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     """DRAM reads against the wave model; a bar is the drift bracket."""
-    kinds = ((True, "in step", _axes.COLOURS[0]), (False, "plain", _axes.COLOURS[1]))
+    kinds = ((True, "in lockstep", _axes.COLOURS[0]), (False, "plain", _axes.COLOURS[1]))
     for in_step, label, colour in kinds:
         mine = [r for r in rows if r["in_step"] == in_step]
         axes.plot(
@@ -182,7 +182,7 @@ def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     _axes.level(axes, 1)
     axes.set_yscale("log")
     worst = max((abs(r["off"]) for r in rows if r["in_step"]), default=0.0)
-    axes.set_title(f"L2↔DRAM, reads: in step within {worst:.2%} of the model", fontsize=9.5)
+    axes.set_title(f"L2↔DRAM, reads: in lockstep within {worst:.2%} of the model", fontsize=9.5)
     axes.set_xlabel("predicted bytes at L2↔DRAM (waves of programs)")
     axes.set_ylabel("counted ÷ predicted, bytes at L2↔DRAM")
     beside(axes)
@@ -208,7 +208,7 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set_yscale("log")
     axes.set_title("Reads fall as N²d²/M, M the rows on the chip", fontsize=9.5)
     axes.set_xlabel("rows of Q and O resident at once")
-    axes.set_ylabel("bytes read at L2↔DRAM, in step")
+    axes.set_ylabel("bytes read at L2↔DRAM, in lockstep")
     beside(axes)
     if kept:
         axes.set_ylim(bottom=0.35 * min(r["measured"] for r in kept))

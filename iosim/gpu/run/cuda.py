@@ -87,7 +87,7 @@ class Cuda:
         for depth in [seen.stages] if seen else range(stages, 0, -1):
             options = {"COUNT": count, "num_warps": warps, "num_stages": depth}
             try:
-                if kernel.in_step:
+                if kernel.lockstep:
                     pointers[len(kernel.tensors) + len(kernel.masks)].zero_()
                     self._check_resident(kernel, function, pointers, options)
                 done = function[(kernel.grid,)](*pointers, **options)
@@ -113,7 +113,7 @@ class Cuda:
         sms = self.torch.cuda.get_device_properties(0).multi_processor_count
         if kernel.grid > per_sm * sms:
             raise GpuError(
-                f"{kernel.grid} programs in step and {per_sm} x {sms} = {per_sm * sms} are "
+                f"{kernel.grid} programs in lockstep and {per_sm} x {sms} = {per_sm * sms} are "
                 "resident at once: ask for no more than that"
             )
 

@@ -90,10 +90,10 @@ class Interpreter:
 
     def launch(self, kernel: Kernel, function: Any, pointers: list[Any], count: bool) -> None:
         """Run one program instance after another."""
-        if kernel.in_step and kernel.grid > 1:
+        if kernel.lockstep and kernel.grid > 1:
             raise InterpreterError(
                 f"{kernel.name} waits for {kernel.grid} programs at a gate and the interpreter "
-                "runs one after another: emit it in step with programs=1"
+                "runs one after another: emit it in lockstep with programs=1"
             )
         with np.errstate(all="ignore"):  # rows beyond a ragged edge may divide by zero
             function[(kernel.grid,)](*pointers, COUNT=count)

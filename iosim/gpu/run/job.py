@@ -7,7 +7,7 @@ from typing import Any
 
 from iosim.algorithms import algorithm
 from iosim.errors import InputError, closest
-from iosim.gpu.emitter.kernels import Emitted, InStep, Kernel, emit
+from iosim.gpu.emitter.kernels import Emitted, Kernel, Lockstep, emit
 from iosim.problem import size_names
 from iosim.program.walk import Instance, bind
 
@@ -20,7 +20,7 @@ class Job:
         sizes: of the problem, as people say them.
         variant: its options that are given, as JSON data.
         M: the fast memory that the tiles were chosen for, in words; 0 if they were given.
-        programs, every: in step (`iosim.gpu.emitter.kernels.InStep`) if `programs` is not 0.
+        programs, every: in lockstep (`iosim.gpu.emitter.kernels.Lockstep`) if `programs` is not 0.
         warps, stages: of the compiler; 0 means the defaults below.
         clock: let items note when they start and end.
         extra: for the worker: ``time_only`` leaves out counts and the check of outputs, ``least``
@@ -78,8 +78,8 @@ class Job:
 
     def emitted(self) -> Emitted:
         """Its kernels."""
-        in_step = InStep(self.programs, self.every) if self.programs else None
-        return emit(self.instance, in_step, clock=self.clock)
+        lockstep = Lockstep(self.programs, self.every) if self.programs else None
+        return emit(self.instance, lockstep, clock=self.clock)
 
     def options(self, kernel: Kernel) -> tuple[int, int]:
         """Warps and pipeline stages for a kernel.

@@ -69,7 +69,7 @@ def prepare(
     found = []
     for kernel in emitted.kernels:
         words = device.zeros(kernel.grid * len(kernel.keys) if count else 1, "int64")
-        gate = [device.zeros(1, "int32")] if kernel.in_step else []
+        gate = [device.zeros(1, "int32")] if kernel.lockstep else []
         clock = [device.zeros(2 * kernel.items, "int64")] if kernel.clock else []
         given = [*(memory[t] for t in kernel.tensors), *(masks[name] for name in kernel.masks)]
         pointers = [*given, *gate, *clock, words]
@@ -80,7 +80,7 @@ def prepare(
 
 def counted(emitted: Emitted, prepared: list[Prepared], device: Device) -> Counts:
     """Add up what the kernels' own counters say, in words."""
-    # A tensor that no kernel touches (an empty hold's) still has its row.
+    # A tensor that no kernel touches (an empty stationary part's) still has its row.
     keys = emitted.instance.program.keys()
     total: dict[Key, int] = dict.fromkeys(keys, 0)
     for p in prepared:

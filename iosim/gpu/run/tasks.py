@@ -134,7 +134,7 @@ def _compile(task: tuple[dict[str, Any], int]) -> None:
     program = job.instance.program
     args = [dtypes[dtype_of(program.tensor(t), job.dtype)] for t in kernel.tensors]
     args += [torch.int32] * len(kernel.masks)
-    args += [torch.int32] * kernel.in_step + [torch.int64] * kernel.clock + [torch.int64]
+    args += [torch.int32] * kernel.lockstep + [torch.int64] * kernel.clock + [torch.int64]
     warps, stages = job.options(kernel)
     for count in (False,) if job.extra.get("time_only") else (False, True):
         try:

@@ -103,7 +103,7 @@ SHOWN: dict[str, Shown] = {
                 "DRAM reads beside the wave model", f"wave model, {L2_DRAM}",
                 f"hardware counters, {L2_DRAM}", "bytes",
                 (
-                    Series("predicted", "measured", "in step", ("in_step", True)),
+                    Series("predicted", "measured", "in lockstep", ("in_step", True)),
                     Series(
                         "predicted", "measured", "plain; bar: what the recorded drift explains",
                         ("in_step", False), ("drift_least", "drift_most"),
@@ -210,7 +210,7 @@ COLUMNS: dict[str, Column] = {
     "failed": Column("why it failed"),
     "good": Column("all bars met"),
     "stages": Column("pipeline stages of the compiler"),
-    "in_step": Column("kept in step by a gate"),
+    "in_step": Column("kept in lockstep by a gate"),
     "programs": Column("programs resident at once"),
     "waves": Column("waves of programs"),
     "predicted": Column("DRAM reads, wave model", "bytes", L2_DRAM),

@@ -1,4 +1,4 @@
-// Programs that drift apart: what it costs at L2↔DRAM, and the gate that keeps them in step.
+// Programs that drift apart: what it costs at L2↔DRAM, and the gate that keeps them in lockstep.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Params } from "../../types";
 import { Button, NumberField, Player, Select, Size, Slider, Table, TextField, say, useClock, useStill } from "../../ui";
@@ -141,7 +141,7 @@ export function Drift({ data, params, setParams }: DriftProps) {
             </dd>
           </dl>
           <dl class="counter step">
-            <dt>In step: the wave model</dt>
+            <dt>In lockstep: the wave model</dt>
             <dd class="big">{gb(inStep)}</dd>
             <dd class="exact" data-count="step">{say(inStep)} bytes</dd>
             <dd>{end ? `the drift reads ${times(spent(end.misses, items) / inStep)} as much` : ""}</dd>
@@ -200,7 +200,7 @@ const stages = ({ told }: RecordedRun) => `${told.stages} stage${told.stages ===
 
 function runName(run: RecordedRun, data: HardwareData): string {
   const { told, every } = run;
-  const how = every ? `, in step, k ${every}` : "";
+  const how = every ? `, in lockstep, k ${every}` : "";
   return `${brief(run, data)}: N ${say(Number(told.N))}, d ${told.d}, B_r ${told.B_r}, ${told.programs} programs${how}`;
 }
 
@@ -212,7 +212,7 @@ function Seen({ seen, data }: { seen: readonly RecordedRun[]; data: HardwareData
       rows={seen.map(({ told, machine, record, every }) => [
         data.machines[machine]!.device, told.stages as number, every ? `every ${say(every)} blocks` : "none",
         told.measured as number, told.predicted as number,
-        every ? "in step" : (told.drift_least as number), every ? "in step" : (told.drift_most as number),
+        every ? "in lockstep" : (told.drift_least as number), every ? "in lockstep" : (told.drift_most as number),
         String(told.spread), data.records[record]!.provenance.date ?? "",
       ])}
     />
@@ -266,7 +266,7 @@ function Gate({ set, blocks, onChange }: { set: Settings; blocks: number; onChan
   return (
     <>
       <Button pressed={set.every > 0} onClick={() => onChange(set.every ? NO_GATE : last.current)}>
-        Gate: keep in step
+        Gate: keep in lockstep
       </Button>
       {set.every > 0 && (
         <Size label="k, blocks between gates" value={set.every} min={1} max={blocks} stops={stops} onChange={onChange} />

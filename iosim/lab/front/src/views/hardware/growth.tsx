@@ -1,4 +1,4 @@
-// DRAM bytes as they grow, with the line of programs in step and what runs of this shape read.
+// DRAM bytes as they grow, with the line of programs in lockstep and what runs of this shape read.
 import { scaleLinear } from "d3-scale";
 import { AxisX, AxisY, Figure } from "../../ui";
 import type { Play } from "./reads";
@@ -55,7 +55,7 @@ export function Growth({ play, frame, bytes, inStep, seen, name }: GrowthProps) 
     <ul class="drift-keys" aria-label="What the lines mean">
       <li><b aria-hidden="true" style={{ color: "var(--t-K)" }}>━</b> model, half of L2</li>
       <li><b aria-hidden="true" style={{ color: "var(--t-K)" }}>┄</b> model, all of L2</li>
-      <li><b aria-hidden="true" style={{ color: "var(--t-Q)" }}>╍</b> in step</li>
+      <li><b aria-hidden="true" style={{ color: "var(--t-Q)" }}>╍</b> in lockstep</li>
       {seen.length > 0 && <li><b aria-hidden="true" style={{ color: "var(--t-V)" }}>◀</b> recorded, in all</li>}
     </ul>
     </>

@@ -51,7 +51,7 @@ export function bytes(shape: Shape, pieces: number, misses: number, started: num
   return Math.floor((misses * shape.swept) / pieces) + Math.floor((shape.own * started) / items);
 }
 
-// What is read in step: `iosim.gpu.l2.predicted_bytes`, held equal to it by a test.
+// What is read in lockstep: `iosim.gpu.l2.predicted_bytes`, held equal to it by a test.
 export function inStep(shape: Shape, items: number, programs: number, l2: number, share: number): number {
   if (shape.swept <= l2 * share) return shape.swept + shape.own;
   return Math.ceil(items / programs) * shape.swept + shape.own;

@@ -1,0 +1,37 @@
+"""Names that were replaced by the field's: the old ones work for one version, and warn once."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+
+@cache
+def renamed(old: str, new: str) -> None:
+    """Warn, the first time, that an old name was used: a DeprecationWarning at the caller's caller.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     renamed("hue", "colour")
+    ...     renamed("hue", "colour")
+    >>> [str(x.message) for x in seen]
+    ['hue is now called colour; the old name goes with the next version']
+    """
+    text = f"{old} is now called {new}; the old name goes with the next version"
+    warnings.warn(text, DeprecationWarning, stacklevel=3)
+
+
+def old_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module with names that were replaced, by their old names."""
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        renamed(f"{module}.{name}", names[name])
+        return getattr(sys.modules[module], names[name])
+
+    return find
