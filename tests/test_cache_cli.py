@@ -231,6 +231,60 @@ def test_a_long_replay_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1,314 accesses are taken one by one, which takes long" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--causal",), "13 days, one by one at 100,000,000 a second (flash2 has no closed form"),
+        (("--causal",), "; 35,348,381,056 passes over whole tiles are more than 50,000,000): "),
+        (("--policy", "opt"), " accesses take about 26 days, one by one "),
+        (("--line", "32", "--capacity", "32Ki,64Ki"), " accesses in 2 caches take about "),
+        (("--policy", "fifo", "--save", "x.iosim"), " accesses take about 26 days, one by one "),
+        (("--save", "x.iosim"), " accesses take about 26 days, one by one "),
+        (("--policy", "opt", "--engine", "stream"), "opt needs the next use of each of 2215"),
+    ],
+)
+def test_what_would_take_days_is_refused_at_once_in_one_line(tmp_path, words, why) -> None:
+    """Unless it is asked for by name; then only memory may stand against it."""
+    long = "cache", "flash2", "--N", "1Mi", "--d", "64", "--M", "32Ki"
+    done = iosim_(*long, *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert done.stderr.count("\n") == 1
+    if "--engine" not in words:
+        assert "or take --engine stream to wait that long" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_patience_is_a_number_of_seconds(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,314 accesses at 10⁸ a second."""
+    from click.testing import CliRunner
+
+    from iosim.cli import cache_engines, caching
+
+    trace = str(tmp_path / "x.iosim")
+    ok("cache", *SIZES, "--capacity", "8", "--save", trace)
+    for seconds, times, code in ((1.4e-5, 1, 0), (1.3e-5, 1, 2), (1.4e-5, 2, 2), (2.7e-5, 2, 0)):
+        monkeypatch.setattr(cache_engines, "PATIENCE", seconds)
+        at = "--capacity", ",".join(["8", "9"][:times])
+        for words in ((*SIZES, "--policy", "fifo"), ("--trace", trace)):
+            done = CliRunner().invoke(caching.cache, [*words, *at])
+            assert (done.exit_code == 0) == (code == 0), (seconds, words)
+            named = CliRunner().invoke(caching.cache, [*words, *at, "--engine", "stream"])
+            assert named.exit_code == 0
+
+
+@pytest.mark.parametrize(("seconds", "said"), [
+    (700, "12 minutes"), (7199, "120 minutes"), (7200, "2 hours"), (172_799, "48 hours"),
+    (172_800, "2 days"), (2 * 365 * 86_400, "2 years"),
+])  # fmt: skip
+def test_long_times_as_people_say_them(seconds: int, said: str) -> None:
+    from iosim.cli import cache_engines
+    from iosim.errors import InputError
+
+    with pytest.raises(InputError, match=f"take about {said}, one by one"):
+        cache_engines.check_time(seconds * cache_engines.COMPILED, 1)
+
+
 def test_more_addresses_than_memory_are_refused_before_they_are_followed() -> None:
     done = iosim_("cache", "naive", "--N", "1Mi", "--d", "64", "--M", "32Ki", "--capacity", "all",
                   "--engine", "stream")  # fmt: skip

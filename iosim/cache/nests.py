@@ -18,27 +18,30 @@ from iosim.program.walk import Instance
 Numbers = tuple[int, ...]
 
 
-def _key(place: Place, numbers: Numbers) -> tuple[int, ...]:
+def _key(place: Place, numbers: Numbers) -> tuple[Range, ...]:
     """When a pass runs, as what is compared from left to right."""
-    pairs = itertools.zip_longest(place.path, numbers, fillvalue=0)
-    return tuple(x for pair in pairs for x in pair)
+    return tuple(itertools.zip_longest(place.path, numbers, fillvalue=0))
 
 
 def _latest(place: Place, within: Ranges, before: Place, at: Numbers) -> Numbers | None:
     """The last pass at a place, of those whose numbers lie in ranges, before another pass."""
-    last = tuple(stop - 1 for _, stop in within)
     found = None
     for q in range(min(len(place.path), len(before.path))):
         if place.path[q] != before.path[q]:
-            return (*at[:q], *last[q:]) if place.path[q] < before.path[q] else found
+            if place.path[q] < before.path[q]:
+                return (*at[:q], *[stop - 1 for _, stop in within[q:]])
+            break
         if q == len(place.loops) or q == len(before.loops):
             break
         low, high = within[q]
-        if (down := min(at[q], high) - 1) >= low:
-            found = (*at[:q], down, *last[q + 1 :])
+        if at[q] > low:
+            found = q
         if not low <= at[q] < high:
             break
-    return found
+    if found is None:
+        return None
+    down = min(at[found], within[found][1]) - 1
+    return (*at[:found], down, *[stop - 1 for _, stop in within[found + 1 :]])
 
 
 def _union(boxes: Sequence[Ranges]) -> int:
@@ -101,7 +104,7 @@ class Nests:
         """
         place = self.places[self.below[path][0]]
         now = tuple((x, x + 1) for x in at)
-        found: list[tuple[Numbers, int, Numbers, Numbers]] = []
+        found: list[tuple[tuple[Range, ...], int, Numbers, Numbers]] = []
         for other in self.by_name[place.name]:
             for within, size in self._same(place, now, other):
                 if (numbers := _latest(other, within, place, at)) is not None:

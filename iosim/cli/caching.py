@@ -11,14 +11,12 @@ import click
 
 from iosim.algorithms import Algorithm, algorithm
 from iosim.cache import POLICIES, Accesses, Cache, Stream, replay_many, touches
-from iosim.cache import tiles as whole_tiles
-from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.curves import STACKS, curve
 from iosim.cache.files import check_target, read_trace, write_trace
-from iosim.cache.of_program import count
 from iosim.cache.sampling import sampled
 from iosim.checks.slope import FILES, slope
 from iosim.cli import options as opt
+from iosim.cli.cache_engines import MOVED, by_formula, by_tiles, check_time, quickest
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError, closest
 from iosim.output.plot import plot_slope, with_table
@@ -29,9 +27,6 @@ from iosim.units import parse_words
 
 # From so many accesses on LRU's formula is taken where there is one.
 LONG = 2 * 10**8
-# So many passes over tiles at most tell write-backs beside it.
-FEW = 2 * 10**6
-MOVED = ("loads", "write_backs", "flush", "misses")
 ENGINES = ("auto", "stream", "tiles", "formula")
 
 
@@ -78,7 +73,9 @@ def cache(
     line, words = parse_words("line", line_words), None if M is None else opt.words_from(M, None)
     if (algo is None) == (trace is None):
         raise InputError("give an algorithm, or --trace FILE: one of the two is replayed")
-    if trace is not None and (sizes or model or tiles or mask or layout or engine != "auto"):
+    if trace is not None and (
+        sizes or model or tiles or mask or layout or engine not in ("auto", "stream")
+    ):
         raise InputError("a trace has its sizes, tiles and layout: leave out what chooses them")
     if trace is not None and out is not None:
         raise InputError("the figure is of a schedule: give an algorithm in place of --trace")
@@ -93,6 +90,8 @@ def cache(
     if trace is not None:
         head, result["trace"] = f"trace {trace}", str(trace)
         stream = read_trace(trace, line_words=line)
+        if engine == "auto":
+            check_time(stream.length, asked.times)
         answer = _replayed(stream, asked)
     else:
         assert algo is not None
@@ -113,12 +112,19 @@ def cache(
             rows = _slope(found, problem, instance)
         if engine not in ("formula", "tiles") or save is not None:
             stream = touches(instance, line_words=line, layouts=_layouts(layout))
+            if save is not None and engine != "stream":
+                check_time(stream.length, 1)
             if engine == "auto":
-                engine = _quickest(instance, quick) if stream.length > LONG else "stream"
+                engine, why = "stream", ""
+                if stream.length > LONG:
+                    engine, why = quickest(instance, quick)
+                if engine == "stream":
+                    check_time(stream.length, asked.times, why)
+                opt.remark(why)
         if engine == "formula":
-            answer = _by_formula(instance, asked.capacities)
+            answer = by_formula(instance, asked.capacities)
         elif engine == "tiles":
-            answer = _by_tiles(instance, policy, asked.capacities)
+            answer = by_tiles(instance, policy, asked.capacities)
         else:
             answer = _replayed(stream, asked)
     if save is not None:
@@ -187,6 +193,11 @@ class _Asked:
             raise InputError("a sample needs capacities: give --capacity, like 4096,65536")
 
     @property
+    def times(self) -> int:
+        """How many caches the accesses go through."""
+        return 1 if self.capacities is None or self.sample is not None else len(self.capacities)
+
+    @property
     def plain(self) -> bool:
         """Whether lines are of one word, in any place, row-major, and written back."""
         return (
@@ -220,11 +231,6 @@ def _replayed(stream: Stream, asked: _Asked) -> dict[str, Any]:
         raise InputError(
             "a trace whose addresses are lines is replayed at chosen capacities: give --capacity, "
             "like 4096,65536, and no --sample"
-        )
-    if stream.length > LONG:
-        opt.remark(
-            f"{stream.length:,} accesses are taken one by one, which takes long: larger tiles or "
-            "smaller sizes make fewer"
         )
     if rooms is None:
         return answer | _every(stream, asked)
@@ -288,50 +294,6 @@ def _layouts(text: str | None) -> dict[str, str]:
     return found
 
 
-def _quickest(instance: Instance, quick: list[str]) -> str:
-    """The first engine that can answer for an instance."""
-    for name in quick:
-        try:
-            if name == "formula":
-                reuse(instance)
-            elif count(instance) > whole_tiles.MOST_PASSES:
-                continue
-        except InputError as why:
-            opt.remark(f"{why}")
-            continue
-        return name
-    return "stream"
-
-
-def _by_formula(instance: Instance, asked: list[int] | None) -> dict[str, Any]:
-    rules = reuse(instance)
-    capacities = asked or [2**k for k in range(41)]
-    written: dict[str, Any] = {"write_backs": None, "flush": None}
-    if count(instance) <= FEW:
-        moved = whole_tiles.lru_at(whole_tiles.passes(instance), capacities)
-        written = {name: [getattr(one, name) for one in moved] for name in written}
-    return {
-        "engine": "formula", "accesses": sum(rule.accesses for rule in rules),
-        "capacities": capacities, "loads": [loads(rules, c) for c in capacities],
-        **written, "misses": [misses(rules, c) for c in capacities],
-    }  # fmt: skip
-
-
-def _by_tiles(instance: Instance, policy: str, asked: list[int] | None) -> dict[str, Any]:
-    if asked is None and policy != "lru":
-        raise InputError("OPT by tiles is replayed at chosen capacities: give --capacity, like 4Ki")
-    found = whole_tiles.passes(instance)
-    if policy == "lru":
-        some = whole_tiles.lru(found).capacities.tolist() if asked is None else asked
-        moved = whole_tiles.lru_at(found, some)
-    else:
-        assert asked is not None
-        some, moved = asked, [whole_tiles.opt(found, room) for room in asked]
-    return {"engine": "tiles", "accesses": found.accesses, "capacities": some} | {
-        name: [getattr(one, name) for one in moved] for name in MOVED
-    }
-
-
 def _every(stream: Stream, asked: _Asked) -> dict[str, Any]:
     """Every capacity in one pass."""
     name = f"{asked.policy}-bypass" if asked.bypass else asked.policy
@@ -361,6 +323,12 @@ class _shown:
 
         def chunks() -> Iterator[Accesses]:
             done = 0
+            if self.stream.length > LONG:
+                # Here what would not fit into memory has been refused.
+                opt.remark(
+                    f"{self.stream.length:,} accesses are taken one by one, which takes long: "
+                    "larger tiles or smaller sizes make fewer"
+                )
             for chunk in self.stream.chunks():
                 yield chunk
                 done += chunk.address.size

@@ -1,0 +1,109 @@
+"""The engines of `iosim cache`: which one answers, and those that need no stream."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from iosim.cache import tiles
+from iosim.cache.closed import loads, misses, reuse
+from iosim.cache.compiled import available
+from iosim.cache.of_program import count
+from iosim.errors import InputError
+from iosim.program.walk import Instance
+
+MOVED = ("loads", "write_backs", "flush", "misses")
+# So many passes over tiles at most tell write-backs beside the formula.
+FEW = 2 * 10**6
+# Accesses that a replay takes in a second, of the order of, and the seconds that it may take where
+# nobody asks for it by name.
+COMPILED, PLAIN = 10**8, 3 * 10**5
+PATIENCE = 600
+
+_rules = functools.lru_cache(maxsize=1)(reuse)
+
+
+def quickest(instance: Instance, quick: list[str]) -> tuple[str, str]:
+    """The first engine that can answer for an instance, or else the stream; and why no other one.
+
+    Args:
+        quick: the engines that need no stream for what is asked for.
+    """
+    why = []
+    for name in quick:
+        try:
+            if name == "formula":
+                _rules(instance)
+            elif (many := count(instance)) > tiles.MOST_PASSES:
+                why.append(f"{many:,} passes over whole tiles are more than {tiles.MOST_PASSES:,}")
+                continue
+        except InputError as error:
+            why.append(str(error).partition(";")[0])
+            continue
+        return name, "; ".join(why)
+    return "stream", "; ".join(why)
+
+
+def check_time(accesses: int, times: int, why: str = "") -> None:
+    """InputError where a replay would take longer than `PATIENCE`.
+
+    Args:
+        accesses: of the stream.
+        times: how many caches they go through.
+        why: why nothing quicker answers.
+    """
+    speed = COMPILED if available() else PLAIN
+    seconds = accesses * times / speed
+    if seconds > PATIENCE:
+        once = f"{accesses:,} accesses" + (f" in {times} caches" if times > 1 else "")
+        raise InputError(
+            f"{once} take about {_long(seconds)}, one by one at {speed:,} a second"
+            + (f" ({why})" if why else "")
+            + ": choose smaller sizes or larger tiles, or take --engine stream to wait that long"
+        )
+
+
+def _long(seconds: float) -> str:
+    """A time of many minutes, roughly.
+
+    >>> _long(5400), _long(86_400 * 13)
+    ('90 minutes', '13 days')
+    """
+    for name, unit in (("years", 365 * 86_400), ("days", 86_400), ("hours", 3600)):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:,.0f} {name}"
+    return f"{seconds / 60:.0f} minutes"
+
+
+def by_formula(instance: Instance, asked: list[int] | None) -> dict[str, Any]:
+    """What LRU's closed form tells at some capacities, or at powers of two."""
+    rules = _rules(instance)
+    capacities = asked or [2**k for k in range(41)]
+    written: dict[str, Any] = {"write_backs": None, "flush": None}
+    if count(instance) <= FEW:
+        moved = tiles.lru_at(tiles.passes(instance), capacities)
+        written = {name: [getattr(one, name) for one in moved] for name in written}
+    return {
+        "engine": "formula", "accesses": sum(rule.accesses for rule in rules),
+        "capacities": capacities, "loads": [loads(rules, c) for c in capacities],
+        **written, "misses": [misses(rules, c) for c in capacities],
+    }  # fmt: skip
+
+
+def by_tiles(instance: Instance, policy: str, asked: list[int] | None) -> dict[str, Any]:
+    """What passes over whole tiles tell at some capacities, or of LRU wherever something changes.
+
+    Raises InputError for OPT at no capacity.
+    """
+    if asked is None and policy != "lru":
+        raise InputError("OPT by tiles is replayed at chosen capacities: give --capacity, like 4Ki")
+    found = tiles.passes(instance)
+    if policy == "lru":
+        some = tiles.lru(found).capacities.tolist() if asked is None else asked
+        moved = tiles.lru_at(found, some)
+    else:
+        assert asked is not None
+        some, moved = asked, [tiles.opt(found, room) for room in asked]
+    return {"engine": "tiles", "accesses": found.accesses, "capacities": some} | {
+        name: [getattr(one, name) for one in moved] for name in MOVED
+    }
