@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from iosim.checks.exponents import fit_exponent
-from iosim.output.plot import MARKERS, STYLE, WORDS, pyplot, save
+from iosim.output.plot import MARKERS, STYLE, WIDTH, WORDS, pyplot, save
 from iosim.output.table import read_csv
 
 from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept, whole
@@ -87,18 +87,25 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     rows = read_csv(folder / "words.csv")
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, panels = plt.subplots(1, 3, figsize=(12.5, 4.7), sharey=True)
+        figure, panels = plt.subplots(1, 3, figsize=(WIDTH, 4.9), sharey=True, layout="constrained")
         for axes, d in zip(panels, DS, strict=True):
             _panel(axes, [r for r in rows if r["d"] == d], d)
         panels[0].set_ylabel(f"loads + stores,\n{WORDS}")
         handles, labels = panels[-1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=9)
-        figure.suptitle(
-            f"One head, N = {N:,}: above M = d² one pass is best and falls as 1/M, below it "
-            "two passes, as 1/√M"
-        )
-        figure.tight_layout(rect=(0, 0.06, 1, 1))
+        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        figure.suptitle(_found(read_csv(folder / "crossover.csv"), read_csv(folder / "slopes.csv")))
         return save(figure, stem)
+
+
+def _found(crossings: Rows, fits: Rows) -> str:
+    """What the figure shows: where one pass becomes best, and the fitted exponents."""
+    low = min(r["ratio_to_d2_from"] for r in crossings)
+    high = max(r["ratio_to_d2_to"] for r in crossings)
+    one, two = (sorted(r["fitted"] for r in fits if r["expected"] == law) for law in (-1.0, -0.5))
+    return (
+        f"One head, N = {N:,}: from M = {low} to {high} d² on one pass moves the fewest words,\n"
+        f"with slope {one[0]:.2f} to {one[-1]:.2f}; below it two passes, with slope {two[0]:.2f}"
+    ).replace("-", "−")
 
 
 def _panel(axes: Any, rows: Rows, d: int) -> None:
@@ -122,8 +129,7 @@ def _panel(axes: Any, rows: Rows, d: int) -> None:
 def _guide(axes: Any, M: Sequence[float], power: float, scale: float, text: str) -> None:
     """A straight line under the bound, with its exponent."""
     axes.plot(M, [scale * m**power for m in M], color="dimgrey", linewidth=1)
-    middle = (M[0] * M[1]) ** 0.5
-    axes.annotate(text, (middle, scale * middle**power), xytext=(-2, -6), ha="right", va="top",
+    axes.annotate(text, (M[1], scale * M[1] ** power), xytext=(0, -3), ha="right", va="top",
                   textcoords="offset points", color="dimgrey", fontsize=9)  # fmt: skip
 
 

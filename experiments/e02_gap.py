@@ -9,12 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from iosim.output.plot import MARKERS, PALETTE, STYLE, WORDS, beside, pyplot, save
+from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, beside, pyplot, save
 from iosim.output.table import read_csv
 
 from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept, whole
 
 N, DS, SHOWN = 2**18, (32, 64, 128), 64
+FROM = 2.5  # times d²; from there on the gap is small
 COLUMNS = ("algorithm", "d", "M_words", "total_words", "lower_bound_words", "gap")
 
 
@@ -43,13 +44,13 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     rows, best = read_csv(folder / "gap.csv"), read_csv(folder / "best.csv")
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(2, 1, figsize=(8.6, 8.4))
+        figure, (left, right) = plt.subplots(2, 1, figsize=(WIDTH, 8.4))
         for k, name in enumerate(SCHEDULES):
             points = [(r["M_words"] / r["d"] ** 2, r["gap"]) for r in rows
                       if (r["algorithm"], r["d"]) == (name, SHOWN)]  # fmt: skip
             left.plot(*zip(*points, strict=True), color=COLOURS[k], marker=MARKERS[k], label=name,
                       markevery=(k, len(SCHEDULES)))  # fmt: skip
-        left.set(yscale="log", ylim=(0.75, 80), title=f"every schedule, d = {SHOWN}",
+        left.set(yscale="log", ylim=(0.75, 80), title=f"Every schedule, d = {SHOWN}",
                  ylabel=f"schedule ÷ lower bound,\n{WORDS}")  # fmt: skip
         left.set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
         beside(left)
@@ -59,14 +60,16 @@ def draw(folder: Path, stem: Path) -> list[Path]:
                        label=f"d = {d}", markevery=(2 * k, 6))  # fmt: skip
         right.set(
             ylim=(0.97, None),
-            title="the best schedule",
+            title=f"The best schedule, at most {max(r['gap'] for r in best):.2f} at any M",
             ylabel=f"best schedule ÷ lower bound,\n{WORDS}",
         )
         beside(right)
         for axes in (left, right):
             _frame(axes)
+        near = max(r["gap"] for r in best if r["M_over_d2"] >= FROM)
         figure.suptitle(
-            f"One head, N = {N:,}: the best schedule is near the lower bound from M = 2.5 d² on"
+            f"One head, N = {N:,}: from M = {FROM} d² on\n"
+            f"the best schedule moves at most {near:.2f} times the lower bound"
         )
         figure.tight_layout()
         return save(figure, stem)

@@ -20,7 +20,7 @@ from iosim.counting.numbers import count
 from iosim.gpu.reports import gpu_report
 from iosim.gpu.reports.paper import PASSES
 from iosim.hardware import machine
-from iosim.output.plot import PALETTE, STYLE, beside, pyplot, save
+from iosim.output.plot import PALETTE, STYLE, WIDTH, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, word_bytes
 from iosim.tiling.rules import choose_tiles
@@ -108,7 +108,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     rows = read_csv(folder / "hbm.csv")
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(11, 5.6))
+        figure, axes = plt.subplots(figsize=(WIDTH, 6.4))
         for y, (group, passes, _) in enumerate(LINES):
             mine = [r for r in rows if (r["attention"], r["passes"]) == (group, passes)]
             for r in sorted(mine, key=lambda r: list(MARKS).index(r["source"])):
@@ -120,15 +120,35 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         axes.set(
             xscale="log", ylim=(-len(LINES) + 0.4, 0.7), xlim=(0.3, 80),
             xlabel="bytes read + written (GB = 10⁹, fp16) at L2↔DRAM; formulas at SM↔L2",
-            title="Counted passes agree with counters; "
-                  "the published 40.3 GB fit a filled padding mask\n"
-                  "GPT-2 medium's attention: N = 1,024, d = 64, 16 heads, batch 64",
         )  # fmt: skip
+        figure.suptitle(
+            f"{_found(rows)}\nGPT-2 medium's attention: N = 1,024, d = 64, 16 heads, batch 64"
+        )
         ticks = (0.5, 1, 2, 5, 10, 20, 50)
         axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
-        beside(axes, labelspacing=0.9)
-        figure.tight_layout()
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="lower center", ncols=3, labelspacing=0.9)
+        figure.tight_layout(rect=(0, 0.09, 1, 1))
         return save(figure, stem)
+
+
+def _found(rows: Rows) -> str:
+    """What the figure shows: counted passes beside counters, and beside what is published."""
+    counted = {(r["attention"], r["note"]): r["hbm_gb"] for r in rows
+               if r["source"] == "passes counted"}  # fmt: skip
+    off = [
+        abs(counted[r["attention"], "no re-reads"] / r["hbm_gb"] - 1) for r in rows
+        if r["source"] == "measured, H200" and r["passes"] == BOTH and r["attention"] != "fused"
+    ]  # fmt: skip
+    (said,) = (r["hbm_gb"] for r in rows
+               if (r["attention"], r["source"]) == ("standard", "published, A100"))  # fmt: skip
+    (_, mask), gb = min(counted.items(), key=lambda x: abs(x[1] - said))
+    how = mask.removesuffix(", no re-reads").replace("mask ", "mask is ")
+    return (
+        f"Standard attention: passes counted by hand are within {max(off):.1%} of the counters;\n"
+        f"{gb:.1f} GB counted where the {how}, "
+        f"{said:.1f} GB published"
+    )
 
 
 def _look(source: str) -> dict[str, Any]:
@@ -164,8 +184,9 @@ def _label(axes: Any, rows: Rows, y: float) -> None:
             textcoords="offset points",
         )  # fmt: skip
         if names:
-            axes.annotate("\n".join(names[0].split(", ")), (at, y), xytext=(0, -11), ha="center",
-                          va="top", textcoords="offset points", fontsize=7.5, color="dimgrey",
+            own = names[0].replace(", auto tiles", "").replace(", ", ",\n")
+            axes.annotate(own, (at, y), xytext=(0, -11), ha="center",
+                          va="top", textcoords="offset points", fontsize=8, color="dimgrey",
                           linespacing=0.95)  # fmt: skip
 
 

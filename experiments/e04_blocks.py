@@ -15,7 +15,7 @@ import numpy as np
 from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound
 from iosim.counting.numbers import count, peak
-from iosim.output.plot import PALETTE, STYLE, WORDS, beside, pyplot, save
+from iosim.output.plot import MODEL, PALETTE, STYLE, WIDTH, WORDS, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention
 from iosim.program.walk import bind
@@ -79,26 +79,38 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     plane, points = read_csv(folder / "plane.csv"), read_csv(folder / "marks.csv")
     plt = pyplot()
     with plt.rc_context(STYLE | {"axes.grid": False}):
-        figure, panels = plt.subplots(1, 3, figsize=(14, 5.2), width_ratios=(1, 1.18, 1),
-                                      layout="constrained")  # fmt: skip
+        figure, named = plt.subplot_mosaic(
+            [["flash1", "flash2"], ["rule", "rule"]], figsize=(WIDTH, 7.8), layout="constrained",
+            height_ratios=(1.2, 1),
+        )  # fmt: skip
         words = [r["total_words"] for r in plane]
         levels = np.geomspace(min(words) * 0.999, max(words) * 1.001, 25)
-        titles = {"flash1": "FlashAttention: words depend on B_c alone",
-                  "flash2": "FlashAttention-2: words depend on B_r alone"}  # fmt: skip
-        for axes, name in zip(panels[:2], titles, strict=True):
-            shown = _plane(axes, [r for r in plane if r["algorithm"] == name], levels)
-            _marks(axes, [r for r in points if r["algorithm"] == name])
-            axes.set_title(titles[name])
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 3}
-        beside(panels[0], **below, columnspacing=1, handletextpad=0.3)
-        panels[0].set_ylabel("B_c, rows of K and V in a block")
-        bar = figure.colorbar(shown, ax=panels[1], label=WORDS)
+        for name, title in (("flash1", "FlashAttention"), ("flash2", "FlashAttention-2")):
+            mine = [r for r in plane if r["algorithm"] == name]
+            shown = _plane(named[name], mine, levels)
+            _marks(named[name], [r for r in points if r["algorithm"] == name])
+            named[name].set_title(f"{title}:\nwords depend on {_decides(mine)}")
+        named["flash1"].set_ylabel("B_c, rows of K and V in a block")
+        bar = figure.colorbar(shown, ax=named["flash2"], label=WORDS)
         ticks = [t for t in (1e6, 3e6, 1e7, 3e7, 1e8) if t < max(words)]
         bar.set_ticks(ticks, labels=[_power(t) for t in ticks])
         bar.ax.minorticks_off()
-        _rule(panels[2], read_csv(folder / "rule.csv"))
+        _rule(named["rule"], read_csv(folder / "rule.csv"))
+        shown = [named[x].get_legend_handles_labels() for x in ("flash1", "rule")]
+        handles, labels = ([*a, *b] for a, b in zip(*shown, strict=True))
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
         figure.suptitle(f"Tiles of one head, N = {PROBLEM.N:,}, d = {PROBLEM.d}, M = {M:,} words")
         return save(figure, stem)
+
+
+def _decides(rows: Rows) -> str:
+    """The tile sizes that words depend on."""
+    words: dict[str, dict[Any, set[int]]] = {}
+    for r in rows:
+        for one in ("B_r", "B_c"):
+            words.setdefault(one, {}).setdefault(r[f"tile_{one}"], set()).add(r["total_words"])
+    alone = [one for one, at in words.items() if all(len(some) == 1 for some in at.values())]
+    return f"{alone[0]} alone" if len(alone) == 1 else "B_r and B_c"
 
 
 def _power(value: float) -> str:
@@ -120,7 +132,6 @@ def _plane(axes: Any, rows: Rows, levels: Any) -> Any:
     axes.contour(axis, axis, held, levels=[M], colors="white", linewidths=1.8)
     axes.text(330, 420, "does not fit", color="black", ha="center", fontsize=9)
     axes.set(xscale="log", yscale="log", xlabel="B_r, rows of Q and O in a block")
-    axes.set_aspect("equal")
     return shown
 
 
@@ -148,11 +159,15 @@ def _rule(axes: Any, rows: Rows) -> None:
     axes.axvline(4, color="grey", linestyle=":", linewidth=1.2)
     axes.annotate("M = 4d²", (4, 0.04), xycoords=("data", "axes fraction"), xytext=(4, 0),
                   textcoords="offset points", color="grey")  # fmt: skip
-    axes.set(xscale="log", xlabel="M / d²", ylabel="peak ÷ M, words in fast memory", ylim=(0, 3),
-             title="Without min(·, d) the rule needs more than M\n"
-                   f"(B_c = ⌈M/4d⌉, d = {rows[0]['d']})")  # fmt: skip
+    least, most = (
+        max(r[f"peak_{column}_words"] / r["M_words"] for r in rows)
+        for column in ("with_min", "without_min")
+    )
+    axes.set(xscale="log", xlabel=f"M / d², {MODEL}", ylabel="peak ÷ M, words in fast memory",
+             ylim=(0, None),
+             title=f"Without min(·, d) the rule needs up to {most:.1f} times M, with it "
+                   f"{least:.2f}\n(B_c = ⌈M/4d⌉, d = {rows[0]['d']})")  # fmt: skip
     axes.grid(True)
-    beside(axes, loc="upper center", bbox_to_anchor=(0.5, -0.16))
 
 
 EXPERIMENT = Experiment("e04_blocks", tables, draw)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.gpu.reports import gpu_report
-from iosim.output.plot import MARKERS, PALETTE, STYLE, beside, pyplot, save
+from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, beside, pyplot, save
 from iosim.output.table import read_csv
 
 from . import DATA, Experiment, Rows, digits, whole
@@ -53,10 +53,13 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     upper, lower = read_csv(folder / "sm_l2.csv"), read_csv(folder / "dram.csv")
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(2, 1, figsize=(8.6, 7.6))
+        figure, (left, right) = plt.subplots(2, 1, figsize=(WIDTH, 7.8))
         _upper(left, upper)
         _lower(right, lower)
-        figure.suptitle("An H200's counters over what is predicted")
+        figure.suptitle(
+            f"{len(upper) + len(lower)} kernels and runs on an H200: "
+            "what its counters show, less or over what is predicted"
+        )
         figure.tight_layout()
         return save(figure, stem)
 

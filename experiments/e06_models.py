@@ -23,7 +23,7 @@ from iosim.counting.numbers import count
 from iosim.gpu.reports import gpu_report
 from iosim.hardware import MACHINES, Hardware
 from iosim.layers.graph import Graph
-from iosim.output.plot import MARKERS, PALETTE, STYLE, pyplot, save
+from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, model, word_bytes
 from iosim.program.walk import bind
@@ -188,26 +188,38 @@ def _run(
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:
-    """A row of rooflines for each boundary, a column for each machine; the legend beneath."""
+    """A row of rooflines for each machine, a column for each boundary; the legend beneath."""
     rows, runs = read_csv(folder / "roofline.csv"), read_csv(folder / "measured.csv")
     machines = {m["gpu"]: m for m in read_csv(folder / "machines.csv")}
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(2, 3, figsize=(13, 9), sharex=True, sharey=True)
-        for (at, column), line in zip(COLUMN.items(), grid, strict=True):
-            for gpu, axes in zip(DRAWN, line, strict=True):
+        figure, grid = plt.subplots(3, 2, figsize=(WIDTH, 12.5), sharex=True, sharey=True)
+        for gpu, line in zip(DRAWN, grid, strict=True):
+            for (at, column), axes in zip(COLUMN.items(), line, strict=True):
                 _roofline(axes, at, column, machines[gpu], [r for r in rows if r["gpu"] == gpu])
                 if gpu == MEASURED:
                     _points(axes, column, runs)
                 axes.set_xlabel(f"FLOP per byte at {at}")
                 axes.tick_params(labelbottom=True)
             line[0].set_ylabel("TFLOP/s of matrix products, fp16")
-        figure.suptitle("One layer's attention: storing scores is bound at L2↔DRAM, "
-                        "FlashAttention-2 never is; least times, and runs measured on an "
-                        "H200")  # fmt: skip
-        figure.tight_layout(rect=(0, 0.09, 1, 1))
+        figure.suptitle(f"One layer's attention with each model's heads:\n{_found(rows)}")
+        figure.tight_layout(rect=(0, 0.085, 1, 1))
         _legends(figure, grid[0][0])
         return save(figure, stem)
+
+
+def _found(rows: Rows) -> str:
+    """What the figure shows: which schedules are always limited at L2↔DRAM, and which never."""
+    limits: dict[str, set[str]] = {}
+    for r in rows:
+        if r["gpu"] in DRAWN and r["model"] in NAMES:
+            limits.setdefault(r["schedule"], set()).add(r["limit"])
+    always = [name for name, found in limits.items() if found == {L2_DRAM}]
+    never = [name for name, found in limits.items() if L2_DRAM not in found]
+    return (
+        f"{' and '.join(always) or 'none'} are always limited at {L2_DRAM}, "
+        f"{' and '.join(never) or 'none'} never"
+    )
 
 
 _COLOURS = dict(zip((*SCHEDULES, "matmul"), PALETTE, strict=False))
@@ -254,11 +266,11 @@ def _legends(figure: Any, axes: Any) -> None:
         for x, (m, c) in _RUNS.items()
     ]
     for handles, title, place, columns in (
-        (schedules, "colour: schedule", 0.17, 3), (models, "shape: model", 0.49, 3),
-        (runs, "measured on an H200", 0.83, 3),
+        (schedules, "colour: schedule", 0.155, 2), (models, "shape: model", 0.465, 2),
+        (runs, "measured on an H200", 0.81, 2),
     ):  # fmt: skip
         figure.legend(handles=handles, title=title, loc="lower center", ncols=columns,
-                      bbox_to_anchor=(place, 0), fontsize=9)  # fmt: skip
+                      bbox_to_anchor=(place, 0), columnspacing=1)  # fmt: skip
 
 
 EXPERIMENT = Experiment("e06_models", tables, draw)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.hardware import MACHINES, NO_SOURCE, Hardware
-from iosim.output.plot import MARKERS, PALETTE, STYLE, beside, pyplot, save
+from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, beside, pyplot, save
 from iosim.output.table import read_csv
 
 from . import Experiment, Rows, digits, whole
@@ -181,17 +181,16 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     operators = read_csv(folder / "operators.csv")
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(
-            1, 2, figsize=(14, 5.6), gridspec_kw={"width_ratios": (1, 1.25)}
+        figure, (above, below) = plt.subplots(
+            2, 1, figsize=(WIDTH, 7.8), height_ratios=(1, 1.2), layout="constrained"
         )
-        _growth(left, [machines[name] for name in GENERATIONS])
-        _ridges(right, list(machines.values()), operators)
-        figure.tight_layout()
+        _growth(above, [machines[name] for name in GENERATIONS])
+        _ridges(below, list(machines.values()), operators)
         return save(figure, stem)
 
 
 GROWTH = {
-    "peak_over_p100": "fp16 FLOP/s (tensor cores from V100 on)",
+    "peak_over_p100": "fp16 FLOP/s\n(tensor cores from V100 on)",
     "fp32_over_p100": "fp32 FLOP/s, no tensor cores",
     "capacity_over_p100": "DRAM capacity",
     "bandwidth_over_p100": "bandwidth of L2↔DRAM",
@@ -203,6 +202,7 @@ def _growth(axes: Any, rows: Rows) -> None:
         axes.plot([r[column] for r in rows], marker=MARKERS[k], color=PALETTE[k], markersize=6,
                   label=label)  # fmt: skip
     at = [r["machine"] for r in rows].index("h100")
+    times = rows[at]["peak_over_p100"] / rows[at]["bandwidth_over_p100"]
     for column, high in (("peak_over_p100", True), ("bandwidth_over_p100", False)):
         axes.annotate(
             f"{rows[at][column]:.1f}×", (at, rows[at][column]), textcoords="offset points",
@@ -211,11 +211,11 @@ def _growth(axes: Any, rows: Rows) -> None:
     axes.set_xticks(range(len(rows)), [f"{NAMES[r['machine']]}\n{r['year']}" for r in rows])
     ticks = (1, 2, 5, 10, 20, 50, 100)
     axes.set(yscale="log", ylim=(0.8, 200), ylabel="times the P100 (log scale)",
-             title="Arithmetic grew ten times as much\n"
-                   "as bandwidth from the P100 to the H100")  # fmt: skip
+             title=f"From the P100 to the H100 arithmetic grew\n"
+                   f"{times:.0f} times as much as the bandwidth of L2↔DRAM")  # fmt: skip
     axes.set_yticks(ticks, [str(t) for t in ticks])
     axes.minorticks_off()
-    beside(axes, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+    beside(axes)
 
 
 def _ridges(axes: Any, machines: Rows, operators: Rows) -> None:
@@ -235,9 +235,12 @@ def _ridges(axes: Any, machines: Rows, operators: Rows) -> None:
                       textcoords="offset points", fontsize=9, color=PALETTE[1])  # fmt: skip
     axes.set_xticks(range(len(machines)), [NAMES[r["machine"]] for r in machines])
     ticks = (0.1, 1, 10, 100, 1000)
+    every = {r["operator"] for r in operators}
+    free = {r["operator"] for r in operators if r["limit"] != "L2↔DRAM"}
     axes.set(yscale="log", ylim=(0.08, 1200), ylabel="FLOP per byte at L2↔DRAM",
-             title="Ridges of 16 bits (bars) and operators (lines):\n"
-             "where a line is inside a bar, L2↔DRAM is the limit")  # fmt: skip
+             title=f"L2↔DRAM limits {len(every - free)} of {len(every)} operators "
+             "on every machine\n"
+             "(bars: ridges of 16 bits; lines: operators, limited where inside a bar)")  # fmt: skip
     axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
     axes.grid(visible=False, axis="x")
 

@@ -16,7 +16,7 @@ from iosim.fusion import FUSIONS, Absent, fused
 from iosim.fusion.chain import chain
 from iosim.hardware import machine
 from iosim.layers.architectures import layer
-from iosim.output.plot import PALETTE, STYLE, beside, pyplot, save
+from iosim.output.plot import PALETTE, STYLE, WIDTH, beside, pyplot, save
 from iosim.output.table import read_csv
 
 from . import Experiment, Rows, digits, whole
@@ -86,11 +86,11 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     chains, rows = read_csv(folder / "chains.csv"), read_csv(folder / "layers.csv")
     plt = pyplot()
     with plt.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(
-            1, 2, figsize=(13, 5.2), width_ratios=(1, 2.2), layout="constrained"
+        figure, (above, below) = plt.subplots(
+            2, 1, figsize=(WIDTH, 8.4), height_ratios=(1, 2.2), layout="constrained"
         )
-        _chains(left, chains)
-        _layers(right, rows)
+        _chains(above, chains)
+        _layers(below, rows)
         return save(figure, stem)
 
 
@@ -100,10 +100,12 @@ def _chains(axes: Any, rows: Rows) -> None:
         axes.plot(k, [r[f"words_{name}"] / 2**20 for r in rows], "o-", color=COLOURS[name],
                   label=label)  # fmt: skip
     axes.set(xlabel="element-wise operators k", ylabel="words at L2↔DRAM (Mi)",
-             ylim=(0, None), title="As one kernel k operators move 2n words\n"
-                                    f"(n = {rows[0]['n'] >> 20} Mi)")  # fmt: skip
+             ylim=(0, None),
+             title=f"One by one, {rows[-1]['k']} operators on n = {rows[0]['n'] >> 20} Mi words "
+                   f"move\n{rows[-1]['words_none'] / rows[-1]['words_best']:g} times the words "
+                   "of one kernel")  # fmt: skip
     axes.set_xticks([1, 4, 8, 12, 16])
-    beside(axes, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    beside(axes)
 
 
 def _layers(axes: Any, rows: Rows) -> None:
@@ -118,12 +120,24 @@ def _layers(axes: Any, rows: Rows) -> None:
                           label=SAID[how] if at == 0 else None)  # fmt: skip
     axes.set_yticks(range(len(names)), [" ".join(x) for x in names])
     axes.invert_yaxis()
-    axes.set(xlabel="words at L2↔DRAM, of those without fusion", xlim=(0, 1.02),
-             title="A layer moves about half of its words, or fewer, except in decoding\n"
-             "(M = last cache of an H200)")  # fmt: skip
+    axes.set(xlabel="words at L2↔DRAM, of those without fusion", xlim=(0, 1.02), title=_found(rows))
     axes.grid(axis="y", visible=False)
     figure = axes.get_figure()
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+
+
+def _found(rows: Rows) -> str:
+    """What the figure shows: which share of its words a layer moves by the best fusion."""
+    best = [r for r in rows if r["fusion"] == "best"]
+    some, rest = (
+        [r["of_none"] for r in best if (r["phase"] == "decode") is decoding]
+        for decoding in (False, True)
+    )
+    return (
+        f"By the best fusion a layer moves {min(some):.0%} to {max(some):.0%} of its words, "
+        f"in decoding {min(rest):.0%} to {max(rest):.0%}\n"
+        "(M = last cache of an H200)"
+    )
 
 
 EXPERIMENT = Experiment("e08_fusion", tables, draw)

@@ -17,7 +17,7 @@ largest operation; the curves are drawn from there on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from iosim.cache.compiled import available
 from iosim.checks.slope import allocated, cached, largest_operation
 from iosim.counting.numbers import count, peak
 from iosim.errors import IosimError, install
-from iosim.output.plot import MODEL, STYLE, WORDS, beside, pyplot, save
+from iosim.output.plot import MODEL, STYLE, WIDTH, WORDS, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention
 from iosim.program.walk import Instance, bind
@@ -157,27 +157,44 @@ def slopes(loops: Mapping[str, Instance], fixed: Mapping[str, Instance]) -> Rows
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:
-    """Above, words against capacity; below, loads of the untiled loops by line and layout."""
+    """Words against capacity, and loads of the untiled loops by line and layout, side by side."""
     plt = pyplot()
     slope, laid = read_csv(folder / "slopes.csv"), read_csv(folder / "untiled.csv")
     marks = {r["algorithm"]: r for r in read_csv(folder / "needs.csv") if r["M_words"] == FIXED}
     with plt.rc_context(STYLE | {"axes.titlesize": 10.5}):
         figure, panels = plt.subplots(
-            2, 3, figsize=(15, 8.4), sharex=True, sharey="row", layout="constrained"
+            3, 2, figsize=(WIDTH, 11), sharex=True, sharey="col", layout="constrained"
         )
-        for above, below, name in zip(*panels, NAMES, strict=True):
-            _slopes(above, [r for r in slope if r["algorithm"] == name], marks[name])
-            _untiled(below, [r for r in laid if r["algorithm"] == name])
-            below.set_xlabel("capacity in words")
-        panels[0][0].set_ylabel(WORDS)
-        panels[1][0].set_ylabel(f"loads, {MODEL}")
-        for row, title in zip(panels, ("lines of 1 word", "untiled loops"), strict=True):
-            beside(row[-1], title=title, alignment="left")
-        figure.suptitle(
-            "One head, N = 256, d = 32: LRU needs more words than explicit control for the same "
-            "loads; untiled loops load far more until K, V or both fit"
-        )
+        for (left, right), name in zip(panels, NAMES, strict=True):
+            _slopes(left, [r for r in slope if r["algorithm"] == name], marks[name])
+            _untiled(right, [r for r in laid if r["algorithm"] == name])
+            left.set_ylabel(WORDS)
+            right.set_ylabel(f"loads, {MODEL}")
+        for axes in panels[-1]:
+            axes.set_xlabel("capacity in words: fast memory, or the cache")
+        for axes, title, side in zip(
+            panels[0], ("left: lines of 1 word", "right: untiled loops"), ("left", "right"),
+            strict=True,
+        ):  # fmt: skip
+            handles, labels = axes.get_legend_handles_labels()
+            figure.legend(handles, labels, loc=f"outside lower {side}", title=title,
+                          alignment="left")  # fmt: skip
+        figure.suptitle(_found(marks.values(), laid))
         return save(figure, stem)
+
+
+def _found(needs: Iterable[dict[str, Any]], laid: Rows) -> str:
+    """What the figure shows: what LRU needs, and how much more untiled loops load."""
+    needs = list(needs)
+    least = [r["lru_capacity_over_M"] for r in needs]
+    untiled = {r["algorithm"]: r["loads"] for r in laid
+               if (r["line_words"], r["policy"], r["capacity"]) == (1, "lru", FIXED)}  # fmt: skip
+    more = [untiled[r["algorithm"]] / r["explicit_loads"] for r in needs]
+    return (
+        f"One head, N = {PROBLEM.N}, d = {PROBLEM.d}: for the loads of explicit control in "
+        f"{FIXED:,} words\nLRU needs {min(least):.2f} to {max(least):.2f} times the words; "
+        f"untiled loops load {min(more):.0f} to {max(more):.0f} times as much"
+    )
 
 
 def _slopes(axes: Any, rows: Rows, mark: dict[str, Any]) -> None:
@@ -199,7 +216,9 @@ def _slopes(axes: Any, rows: Rows, mark: dict[str, Any]) -> None:
               label=f"explicit, tiles for {FIXED:,} words")  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.set_title(f"{mark['algorithm']}: LRU loads as little from {mark['lru_capacity']:,} words")
+    axes.set_title(
+        f"{mark['algorithm']}: LRU loads as little\nfrom {mark['lru_capacity']:,} words on"
+    )
 
 
 def _untiled(axes: Any, rows: Rows) -> None:
@@ -216,7 +235,9 @@ def _untiled(axes: Any, rows: Rows) -> None:
                 at[layout] = loads[capacities.index(FIXED)]
     axes.set_yscale("log")
     times = at["column-major"] / at["row-major"]
-    axes.set_title(f"{rows[0]['algorithm']}: K column-major, {times:.1f} × the loads at {FIXED:,}")
+    axes.set_title(
+        f"{rows[0]['algorithm']}: K column-major,\n{times:.1f} × the loads at {FIXED:,} words"
+    )
 
 
 EXPERIMENT = Experiment("e10_explicit_control", tables, draw)

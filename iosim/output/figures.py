@@ -11,7 +11,7 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.output.drawing import drawing, styled
-from iosim.output.plot import LINES, MARKERS, PALETTE, WORDS, beside
+from iosim.output.plot import LINES, MARKERS, PALETTE, WIDTH, WORDS, beside
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -22,7 +22,9 @@ def words(rows: Rows) -> Any:
 
     Beneath them, how far each run is from its formula.
     """
-    figure, (axes, below) = drawing(nrows=2, sharex=True, height_ratios=(5, 1), figsize=(8.6, 5.6))
+    figure, (axes, below) = drawing(
+        nrows=2, sharex=True, height_ratios=(5, 1), figsize=(WIDTH, 5.6)
+    )
     differ: list[float] = []
     names = list(dict.fromkeys(r["name"] for r in rows if r["kind"] in ("run", "formula")))
     for k, name in enumerate(names):
@@ -106,7 +108,7 @@ def _xy(rows: Rows, kind: str, name: str) -> tuple[list[Any], list[Any]]:
 @styled
 def slope(rows: Rows) -> Any:
     """Words against capacity: a schedule at its best tiles, a program in caches, the bound."""
-    figure, axes = drawing(figsize=(8.6, 4.6))
+    figure, axes = drawing(figsize=(WIDTH, 4.6))
     series = (
         ("lru", "words", "cache, LRU", PALETTE[1], "-"),
         ("opt", "words", "cache, OPT", PALETTE[2], "-"),
@@ -126,15 +128,25 @@ def slope(rows: Rows) -> Any:
         yscale="log", xlabel="capacity in words: fast memory, or the cache",
         ylabel=f"loads + stores,\n{WORDS}",
     )  # fmt: skip
-    axes.set_title(f"{rows[0]['program']}\n{rows[0]['problem']}\n{held}", fontsize=10)
+    axes.set_title(
+        f"{rows[0]['program']}\n{rows[0]['problem']}\n{held}{_in_a_cache(rows)}", fontsize=10
+    )
     beside(axes)
     return figure
+
+
+def _in_a_cache(rows: Rows) -> str:
+    """How many times the words of the schedule LRU moves, at most, in a line of its own."""
+    words = {series: {r["capacity"]: r["words"] for r in rows if r["series"] == series}
+             for series in ("explicit", "lru")}  # fmt: skip
+    times = [w / words["explicit"][c] for c, w in words["lru"].items() if words["explicit"].get(c)]
+    return f"\nLRU moves up to {max(times):.1f} times the words of the schedule" if times else ""
 
 
 @styled
 def gap(rows: Rows) -> Any:
     """Best schedule over lower bound against M/d², a line for each d and class."""
-    figure, axes = drawing(figsize=(8.6, 4.6))
+    figure, axes = drawing(figsize=(WIDTH, 4.6))
     lines = list(dict.fromkeys((r["class"], r["d"]) for r in rows))
     for k, (klass, d) in enumerate(lines):
         mine = sorted((r["M_words"] / d**2, r["gap"]) for r in rows
@@ -162,6 +174,14 @@ def _several(rows: Rows) -> str:
     return f", heads = {heads}" if heads != 1 else ""
 
 
+def _near(rows: Rows) -> str:
+    """How far the schedules stay from their bounds: the least times one of them, the most."""
+    times = [r["total_words"] / r["lower_bound_words"] for r in rows if r["lower_bound_words"]]
+    if not times:
+        return "Words moved against M"
+    return f"{min(times):.2f} to {max(times):.2f} times the largest lower bound"
+
+
 def _same(rows: Rows, names: Sequence[str]) -> str:
     """The sizes that all rows have in common."""
     fixed = [x for x in names if x != "algorithm" and len({row.get(x) for row in rows}) == 1]
@@ -186,9 +206,15 @@ def counts(rows: Rows) -> Any:
         axes.annotate(f" {total:,}", (total, name), va="center")
     axes.invert_yaxis()
     axes.set_xlim(0, 1.25 * max(before, default=1))
-    axes.set(xlabel=WORDS, title="Words moved, by tensor")
+    title = "No words moved"
+    if total := sum(before):
+        first = names[before.index(max(before))]
+        title = f"{total:,} words moved: {first} has {max(before) / total:.0%} of them"
+    axes.set(xlabel=WORDS, title=title)
     axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    # Few enough that long numbers stay apart.
+    axes.locator_params(axis="x", nbins=4)
     beside(axes)
     return figure
 
@@ -205,8 +231,14 @@ def bounds(rows: Rows) -> Any:
         axes.annotate(f"   {row['words']:,.0f}", (row["words"], row["name"]), va="center")
     axes.invert_yaxis()
     axes.margins(x=0.3)
-    axes.set(xscale="log", xlabel=WORDS,
-             title="The best schedule (diamond), and lower bounds")  # fmt: skip
+    title = "Schedules (diamonds), and lower bounds"
+    best, proven = (
+        [r["words"] for r in shown if (r["kind"] == "schedule") is own] for own in (True, False)
+    )
+    if best and proven:
+        title = (f"The best schedule (diamond) moves {min(best) / max(proven):.2f} times\n"
+                 "the largest lower bound")  # fmt: skip
+    axes.set(xscale="log", xlabel=WORDS, title=title)
     axes.grid(visible=False, axis="y")
     return figure
 
@@ -218,7 +250,7 @@ def pebbles(rows: Rows) -> Any:
     moves = [row["move"] for row in rows]
     above.step(moves, [row["red_words"] for row in rows], where="post", color=PALETTE[1])
     above.axhline(rows[0]["M_words"], color="black", linewidth=1, linestyle="--", label="M")
-    above.set(ylabel="red pebbles", ylim=(0, None), title="A schedule, move by move")
+    above.set(ylabel="red pebbles", ylim=(0, None), title=_pebbled(rows))
     beside(above)
     loads, stores = ([row[x] for row in rows] for x in ("loads", "stores"))
     below.stackplot(moves, loads, stores, labels=["loads", "stores"], step="post",
@@ -228,12 +260,18 @@ def pebbles(rows: Rows) -> Any:
     return figure
 
 
+def _pebbled(rows: Rows) -> str:
+    most, last = max(row["red_words"] for row in rows), rows[-1]
+    return (f"{last['loads']:,} loads and {last['stores']:,} stores, "
+            f"with {most:,} of {last['M_words']:,} red pebbles")  # fmt: skip
+
+
 @styled
 def sweep(rows: Rows) -> Any:
     """Words against M, log-log: a line for each schedule and each set of sizes, and the bound."""
     if not rows:
         raise InputError("the sweep has no rows that were counted: nothing to plot")
-    figure, axes = drawing(figsize=(8.6, 4.6))
+    figure, axes = drawing(figsize=(WIDTH, 4.6))
     keys = [x for x in rows[0] if x not in ("M_words", "total_words", "lower_bound_words")]
     vary = [x for x in keys if x == "algorithm" or len({row.get(x) for row in rows}) > 1]
     lines: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
@@ -260,7 +298,7 @@ def sweep(rows: Rows) -> Any:
         yscale="log",
         xlabel="fast memory M (words)",
         ylabel=f"loads + stores,\n{WORDS}",
-        title=f"Words moved against M{_same(rows, keys)}",
+        title=f"{_near(rows)}{_same(rows, keys)}",
     )
     beside(axes)
     return figure

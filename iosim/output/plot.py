@@ -16,8 +16,11 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "osD^vPX"
 LINES = ("-", ":", (0, (3, 1, 1, 1)))
 
+# Inches.  A page shows a figure 800 pixels wide, and text of 8.5 points is then 11 pixels high.
+WIDTH = 8.6
+
 STYLE: Any = {
-    "figure.figsize": (7.2, 4.8),
+    "figure.figsize": (WIDTH, 4.8),
     "figure.dpi": 100,
     "savefig.dpi": 160,
     "savefig.bbox": "tight",

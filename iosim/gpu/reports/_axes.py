@@ -18,9 +18,8 @@ def level(axes: Any, at: float) -> None:
     axes.set_xscale("log")
 
 
-def diagonal(axes: Any, values: Sequence[float]) -> None:
-    """The line of equality over the range of `values`, on logarithmic axes."""
-    ends = [min(values), max(values)]
-    axes.plot(ends, ends, color="#888888", linewidth=0.8, zorder=0)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+def span(values: Sequence[float], form: str) -> str:
+    """The least and the largest of `values` in words, each by a format."""
+    if not values:
+        return "none measured"
+    return f"{min(values):{form}} to {max(values):{form}}"

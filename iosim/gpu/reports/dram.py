@@ -182,7 +182,7 @@ def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     _axes.level(axes, 1)
     axes.set_yscale("log")
     worst = max((abs(r["off"]) for r in rows if r["in_step"]), default=0.0)
-    axes.set_title(f"L2↔DRAM, reads: in lockstep within {worst:.2%} of the model", fontsize=9.5)
+    axes.set_title(f"L2↔DRAM, reads: in lockstep within {worst:.2%} of the model")
     axes.set_xlabel("predicted bytes at L2↔DRAM (waves of programs)")
     axes.set_ylabel("counted ÷ predicted, bytes at L2↔DRAM")
     beside(axes)
@@ -197,7 +197,7 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
         span = [min(held) * 0.8, max(held) * 1.25]
         axes.plot(
             span, [2 * 2 * N * N * 64 / x for x in span], color=_axes.COLOURS[k], linewidth=0.9,
-            label=f"2N²d / rows, in words of 2 bytes, N = {N:,}",
+            label=f"2N²d / rows (fp16),\nN = {N:,}",
         )  # fmt: skip
         for B_r, mark in zip((32, 64, 128), "^os", strict=True):
             points = [(r["programs"] * r["B_r"], r["measured"]) for r in mine if r["B_r"] == B_r]
@@ -206,7 +206,10 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
                           label=f"B_r = {B_r}")  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_title("Reads fall as N²d²/M, M the rows on the chip", fontsize=9.5)
+    off = [abs(r["measured"] * r["programs"] * r["B_r"] / (4 * r["N"] ** 2 * 64) - 1) for r in kept]
+    axes.set_title(
+        f"Reads fall as N²d²/M, M the rows on the chip: within {max(off, default=0.0):.1%}"
+    )
     axes.set_xlabel("rows of Q and O resident at once")
     axes.set_ylabel("bytes read at L2↔DRAM, in lockstep")
     beside(axes)

@@ -8,7 +8,9 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.gpu.reports import REPORTS, SavedReport, gpu_report
-from iosim.output.plot import STYLE, pyplot, save
+from iosim.output.plot import STYLE, WIDTH, pyplot, save
+
+_TALL = 3.5  # inches of a panel
 
 
 def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
@@ -34,23 +36,21 @@ def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
     except OSError as error:
         raise InputError(f"cannot write {stem} ({error.strerror}): choose another") from error
     plt = pyplot()
-    style = STYLE | {"font.size": 9, "legend.fontsize": 7.5}
-    with plt.rc_context(style):
+    with plt.rc_context(STYLE):
         written = []
         if panels := [(panel, rows[r.name]) for r in reports for panel in r.panels]:
-            figure, axes = plt.subplots(len(panels), 1, figsize=(7.6, 3.3 * len(panels)))
+            figure, axes = plt.subplots(len(panels), 1, figsize=(WIDTH, _TALL * len(panels)))
             for at, (panel, own) in zip(axes, panels, strict=True):
                 panel(at, own)
             figure.tight_layout()
             written += save(figure, stem)
         for report in alone:
-            wide = (len(report.panels) + 1) // 2
-            figure, axes = plt.subplots(2, wide, squeeze=False)
-            for at, draw_in in zip(axes.flat, report.panels, strict=False):
+            figure, grid = plt.subplots(len(report.panels), 1, squeeze=False, layout="constrained")
+            for at, draw_in in zip(grid.flat, report.panels, strict=True):
                 draw_in(at, rows[report.name])
             # A bar of each row is legible.
-            tall = 3 + 0.12 * max(len(at.get_yticks()) for at in axes.flat)
-            figure.set_size_inches(7.5 * wide, 2 * tall)
-            figure.tight_layout()
+            tall = [max(_TALL, 1.2 + 0.17 * len(at.get_yticks())) for at in grid.flat]
+            grid[0, 0].get_gridspec().set_height_ratios(tall)
+            figure.set_size_inches(WIDTH, sum(tall))
             written += save(figure, stem.with_name(f"{stem.name}-{report.name}"))
         return written

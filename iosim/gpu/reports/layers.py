@@ -187,50 +187,69 @@ def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
                       label=c if y == 0 else None)  # fmt: skip
             left += share.get(c, 0.0)
     for y, r in enumerate(own, start=len(bars) - len(own)):
-        axes.text(1.01, y, f"{r['overhead_share']:.0%} no kernel", fontsize=6, va="center")
-    axes.set_yticks(range(len(bars)), [name for name, _ in bars], fontsize=6.5)
+        axes.text(1.01, y, f"{r['overhead_share']:.0%} no kernel", fontsize=8.5, va="center")
+    axes.set_yticks(range(len(bars)), [name for name, _ in bars], fontsize=8.5)
     axes.invert_yaxis()
     axes.set_xlabel(
         "share of the time of kernels; beside it, the share of a pass in which none runs"
     )
-    axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=6, columnspacing=1)
+    axes.set_title(
+        f"Contractions: {_axes.span([r['time_contraction'] for r in own], '.0%')} "
+        "of the time of kernels", pad=32,
+    )  # fmt: skip
+    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=6, columnspacing=1)
 
 
 def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """Measured time of a pass against the least, and how much of it no kernel runs."""
+    """Measured time of a pass, and of its kernels, over the least."""
     own = _once(rows)
     for k, variant in enumerate(dict.fromkeys(r["variant"] for r in own)):
         mine = [r for r in own if r["variant"] == variant]
         for what, filled in (("wall_us", True), ("busy_us", False)):
             axes.plot(
-                [r["least_us"] for r in mine], [r[what] for r in mine], _axes.MARKS[k],
+                [r["least_us"] for r in mine], [r[what] / r["least_us"] for r in mine],
+                _axes.MARKS[k],
                 color=_axes.COLOURS[k], markerfacecolor=_axes.COLOURS[k] if filled else "none",
                 markersize=5, label=variant if filled else None,
             )  # fmt: skip
-    _axes.diagonal(axes, [r[x] for r in own for x in ("least_us", "wall_us", "busy_us")])
-    axes.set_title("Measured time beside the roofline's least, same kernels")
-    axes.set_xlabel("least time by the roofline, µs")
-    axes.set_ylabel("µs of a pass (filled), of its kernels (open)")
+    _axes.level(axes, 1)
+    axes.set_yscale("log")
+    times = _axes.span([r["busy_us"] / r["least_us"] for r in own], ".1f")
+    axes.set_title(f"Time of kernels: {times} times the roofline's least")
+    axes.set_xlabel("least time by the roofline, µs (bytes at SM↔L2 and at L2↔DRAM)")
+    axes.set_ylabel("measured ÷ least time:\na pass (filled), its kernels (open)")
     beside(axes)
 
 
 def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """Bytes at L2↔DRAM of all records, measured against the model's for the same fusion."""
+    """Bytes at L2↔DRAM of all records, measured over the model's for the same fusion."""
     own = [r for r in _measured_rows(rows) if not math.isnan(r["dram_load_bytes"])]
     for k, variant in enumerate(dict.fromkeys(r["variant"] for r in own)):
         mine = [r for r in own if r["variant"] == variant]
         axes.plot(
             [r["dram_model_bytes"] for r in mine],
-            [r["dram_load_bytes"] + r["dram_store_bytes"] for r in mine], _axes.MARKS[k],
+            [_over_model(r) for r in mine], _axes.MARKS[k],
             color=_axes.COLOURS[k], markersize=5, label=variant,
         )  # fmt: skip
     if own:
-        _axes.diagonal(axes, [r["dram_model_bytes"] for r in own])
+        _axes.level(axes, 1)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
         axes.xaxis.set_minor_formatter("")  # they would overlap over a single decade
         beside(axes)
-    axes.set_title("Bytes at L2↔DRAM, caches flushed before each kernel")
+    times = _axes.span([_over_model(r) for r in own], ".2f")
+    axes.set_title(
+        f"Bytes at L2↔DRAM, caches flushed before each kernel:\n{times} times the model's"
+    )
     axes.set_xlabel("predicted bytes at L2↔DRAM, same kernels")
-    axes.set_ylabel("counted bytes at L2↔DRAM, read and written")
+    axes.set_ylabel("counted ÷ predicted,\nbytes at L2↔DRAM, read and written")
+
+
+def _over_model(row: Mapping[str, Any]) -> float:
+    """Bytes at L2↔DRAM that were counted over those of the model."""
+    moved: float = row["dram_load_bytes"] + row["dram_store_bytes"]
+    return moved / float(row["dram_model_bytes"])
 
 
 def _speedups(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -242,11 +261,13 @@ def _speedups(axes: Any, rows: list[dict[str, Any]]) -> None:
         axes.barh(y + 0.2, r["model_speedup"], 0.4, color="#E69F00",
                   label=None if y else "the model, same fusion")  # fmt: skip
     axes.axvline(1, color="#888888", linewidth=0.8)
-    axes.set_yticks(range(len(own)), [_label(r) for r in own], fontsize=6.5)
+    axes.set_yticks(range(len(own)), [_label(r) for r in own], fontsize=8.5)
     axes.invert_yaxis()
-    axes.set_xlabel("speed beside eager")
+    axes.set_xlabel("times the speed of eager")
+    measured, model = (_axes.span([r[x] for r in own], ".1f") for x in ("speedup", "model_speedup"))
+    axes.set_title(f"Times the speed of eager: {measured} measured, {model} by the model")
     if own:
-        axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+        beside(axes)
 
 
 def _seconds(text: str) -> int:

@@ -292,7 +292,7 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     off = sum(r["unexplained"] for r in rows)
     if not off:
         axes.set(ylim=(-1, 1), yticks=(-1, 0, 1))
-    axes.set_title(f"SM↔L2: {len(rows)} programs, {off} unexplained bytes", fontsize=9.5)
+    axes.set_title(f"SM↔L2: {len(rows)} programs, {off} unexplained bytes")
     axes.set_xlabel("predicted bytes at SM↔L2 (filled: loads, open: stores)")
     axes.set_ylabel("counted − predicted, bytes at SM↔L2")
     beside(axes)
