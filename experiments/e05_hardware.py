@@ -89,7 +89,7 @@ def _upper(axes: Any, rows: Rows) -> None:
 
 
 def _lower(axes: Any, rows: Rows) -> None:
-    kinds = ((True, "programs kept in step", "o", PALETTE[0]),
+    kinds = ((True, "programs in lockstep", "o", PALETTE[0]),
              (False, "plain launches", "s", PALETTE[1]))  # fmt: skip
     drift = ("drift_least_bytes", "drift_most_bytes")
     for in_step, label, mark, colour in kinds:
@@ -109,7 +109,7 @@ def _lower(axes: Any, rows: Rows) -> None:
     _equal(axes, 1, every)
     axes.set(yscale="log")
     worst = max(abs(r["ratio"] - 1) for r in rows if r["in_step"])
-    axes.set(title=f"L2↔DRAM, reads: in step within {worst:.2%} of the model",
+    axes.set(title=f"L2↔DRAM, reads: in lockstep within {worst:.2%} of the model",
              xlabel="the wave model's bytes at L2↔DRAM",
              ylabel="counted ÷ predicted, bytes at L2↔DRAM")  # fmt: skip
     beside(axes)

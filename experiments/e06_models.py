@@ -262,9 +262,10 @@ def _legends(figure: Any, axes: Any) -> None:
         for x, m in _MARKS.items()
     ]
     runs = [
-        axes.plot([], [], m, color=c, markerfacecolor="none", label=x)[0]
+        axes.plot([], [], m, color=c, markerfacecolor="none",
+                  label=x.replace("in step", "in lockstep"))[0]
         for x, (m, c) in _RUNS.items()
-    ]
+    ]  # fmt: skip
     for handles, title, place, columns in (
         (schedules, "colour: schedule", 0.155, 2), (models, "shape: model", 0.465, 2),
         (runs, "measured on an H200", 0.81, 2),
