@@ -4,7 +4,7 @@
 are copyleft: an extra of this benchmark, and no dependency of anything else.
 
 Times are CPU seconds of one thread.  Machines are shared and noisy, so the sides take turns and
-each one's best counts; nothing here is a test of time.
+each one's best counts.  At the end stands which bars hold (`bars.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import bars
 import numpy as np
 import pytest
 
@@ -143,15 +144,21 @@ def timed(run: Callable[[], int]) -> Callable[[], Timed]:
 
 
 def race(
-    benchmark: Any, what: str, count: int, sides: dict[str, Callable[[], Timed]], found: int
-) -> None:
-    """Two sides in turns, each one's least seconds for so many accesses; all find the same."""
+    benchmark: Any, what: str, count: int, sides: dict[str, Callable[[], Timed]], found: int,
+    bar: float | None = None,
+) -> None:  # fmt: skip
+    """Two sides in turns, each one's least seconds for so many accesses; all find the same.
+
+    The first should be `bar` times as fast.
+    """
     runs = [[side() for side in sides.values()] for _ in range(1 + TURNS)]
     assert {each for turn in runs for _, each in turn} == {found}
     # The first turn compiles, and reads the file for the first time.
     best = [min(seconds for seconds, _ in column) for column in zip(*runs[1:], strict=True)]
     speeds = {side: count / 1e6 / taken for side, taken in zip(sides, best, strict=True)}
     ours, peer = speeds.values()
+    if bar is not None:
+        bars.at_least(f"{what}: {' / '.join(sides)}", ours / peer, bar, "times")
     benchmark.pedantic(lambda: None, rounds=1)
     benchmark.extra_info |= {f"{side}, M accesses/s": speed for side, speed in speeds.items()}
     told = ", ".join(f"{side} {speed:.1f}" for side, speed in speeds.items())
@@ -174,7 +181,7 @@ class TestSpeed:
         race(benchmark, "LRU", matmul.length, {
             "iosim": timed(lambda: replay(matmul, Cache(capacity=CAPACITY)).misses),
             "libcachesim": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
-        }, LRU_MISSES)  # fmt: skip
+        }, LRU_MISSES, bar=5)  # fmt: skip
 
     def test_belady_target_5_times(self, benchmark: Any, matmul: Stream, traced: Path) -> None:
         """The next use is at hand on both sides."""
@@ -188,7 +195,7 @@ class TestSpeed:
         race(benchmark, "Belady", matmul.length, {
             "iosim": timed(lambda: opt(cache, lines, uses).misses),
             "libcachesim": lambda: theirs(traced, "opt", CAPACITY, matmul.length),
-        }, OPT_MISSES)  # fmt: skip
+        }, OPT_MISSES, bar=5)  # fmt: skip
 
     def test_eight_capacities_in_one_pass(self, benchmark: Any, matmul: Stream) -> None:
         caches = [Cache(capacity=2**k) for k in range(8, 16)]
@@ -209,7 +216,7 @@ class TestSpeed:
         race(benchmark, "LRU", matmul.length, {
             "iosim, all capacities": timed(every),
             "libcachesim, one": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
-        }, LRU_MISSES)  # fmt: skip
+        }, LRU_MISSES, bar=1)  # fmt: skip
 
     def test_opt_at_all_capacities(self, benchmark: Any, part: Stream) -> None:
         """Beside OPT at one capacity, next uses included."""

@@ -1,7 +1,8 @@
 """Speed, overhead and memory of sweeps: ``pytest benchmarks/test_sweep.py``.
 
-Nothing here is a test of time: machines are shared and noisy.  The targets that the project set
-itself stand in the names; what is measured is printed with the table (``extra_info``).
+Machines are shared and noisy: no single test fails for its time.  The bars that the project set
+itself stand in the names, and at the end which of them hold (`bars.py`); what is measured is
+printed with the table (``extra_info``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import bars
 import numpy as np
 import pytest
 
@@ -69,8 +71,14 @@ WHERE = {
 }
 
 
-def run(benchmark: Any, folder: Path, pool: Pool, options: dict[str, Any]) -> None:
-    """Sweep once; note points per second, and the share of the workers' time not on shards."""
+def run(
+    benchmark: Any, folder: Path, pool: Pool, options: dict[str, Any], what: str,
+    seconds: float | None = None,
+) -> None:  # fmt: skip
+    """Sweep once; note points per second, and the share of the workers' time not on shards.
+
+    The bar is `seconds`, or without it an overhead of 5%.
+    """
     sweep = Sweep.of(**options)
     report = benchmark.pedantic(
         lambda: collect(Folder.declare(folder / "s", sweep), pool), rounds=1, iterations=1
@@ -79,20 +87,24 @@ def run(benchmark: Any, folder: Path, pool: Pool, options: dict[str, Any]) -> No
     benchmark.extra_info["points"] = report.points
     benchmark.extra_info["points_per_s"] = round(report.points / report.wall_s)
     benchmark.extra_info["overhead"] = f"{report.overhead:.1%}"
+    if seconds is None:
+        bars.at_most(f"{what}: overhead", 100 * report.overhead, 5, "%")
+    else:
+        bars.at_most(what, report.wall_s, seconds, "s")
     speed = f"{benchmark.extra_info['points_per_s']:,} per s, overhead {report.overhead:.1%}"
     print(f"\n{report.points:,} points in {report.wall_s:.1f} s on {report.pool}: {speed}")
 
 
 def test_a_million_given_tiles_on_two_cores_target_30s(benchmark: Any, tmp_path: Path) -> None:
     assert Sweep.of(**MILLION).points > 10**6
-    run(benchmark, tmp_path, processes(2), MILLION)
+    run(benchmark, tmp_path, processes(2), MILLION, "a million given tiles", 30)
 
 
 def test_a_million_by_the_papers_rule_on_two_cores_target_30s(
     benchmark: Any, tmp_path: Path
 ) -> None:
     assert Sweep.of(**RULE).points > 10**6
-    run(benchmark, tmp_path, processes(2), RULE)
+    run(benchmark, tmp_path, processes(2), RULE, "a million by the paper's rule", 30)
 
 
 @pytest.mark.parametrize("sizes", OPTIMAL)
@@ -103,7 +115,7 @@ def test_a_million_optimal_tiles_on_two_cores_target_20s(
     options = OPTIMAL[sizes] | {"algo": name}
     assert Sweep.of(**options).points > 10**6
     print(f"\n{name}, {sizes}:", end="")
-    run(benchmark, tmp_path, processes(2), options)
+    run(benchmark, tmp_path, processes(2), options, f"{name}: a million tilings, {sizes}", 20)
 
 
 def with_options(name: str) -> Any:
@@ -132,6 +144,7 @@ def test_optimal_tiles_under_masks_target_1ms(benchmark: Any, name: str) -> None
         what = ", ".join(f"{k} {v}" for k, v in one.told.items() if k not in ("N", "d", "heads"))
         print(f"\n{name}, {what or 'dense'}: {said}", end="", flush=True)
         benchmark.extra_info[what or "dense"] = said
+        bars.at_most(f"{name}, {what or 'dense'}: tiles of a point among many", many * 1e3, 1, "ms")
 
 
 def quickest(run: Any, times: int) -> float:
@@ -147,7 +160,7 @@ def quickest(run: Any, times: int) -> float:
 @pytest.mark.parametrize("tiles", ["given", "searched"])
 def test_overhead_of_serial_target_5_percent(benchmark: Any, tmp_path: Path, tiles: str) -> None:
     options = MILLION if tiles == "given" else SEARCHED
-    run(benchmark, tmp_path, serial(), options)
+    run(benchmark, tmp_path, serial(), options, f"serial, tiles {tiles}")
 
 
 @pytest.mark.parametrize("kind", ["processes", "dask"])
@@ -157,7 +170,7 @@ def test_overhead_of_two_workers_target_5_percent(
     """Long enough that the workers' start doesn't hide the rest."""
     options = SEARCHED | {"M": "256:1Mi:x1.0002"}
     with dask("local", 2) if kind == "dask" else contextlib.nullcontext(processes(2)) as pool:
-        run(benchmark, tmp_path, pool, options)
+        run(benchmark, tmp_path, pool, options, f"two workers, {kind}")
 
 
 @pytest.mark.parametrize("kind", WHERE)
@@ -179,6 +192,7 @@ def test_overhead_of_short_sweeps_target_5_percent(
     wall = statistics.median(x["wall_s"] for x in found)
     least, *_, most = overheads = sorted(x["overhead"] for x in found)
     middle = benchmark.extra_info["overhead"] = f"{statistics.median(overheads):.1%}"
+    bars.at_most(f"{name}, {kind}: overhead", 100 * statistics.median(overheads), 5, "%")
     points = f"{found[0]['done_points']:,} points in {wall:.2f} s"
     print(f"\n{name}, {kind}: {points}, overhead {middle} ({least:.1%} … {most:.1%})")
 

@@ -1,5 +1,7 @@
 """How many accesses a second are made as arrays: `python benchmarks/touches.py`.
 
+The bar is 50 million for each stream.
+
 Each stream is made as it would be for a cache, chunk after chunk, until it ends or a second or two
 have passed; nothing is done with the chunks.  Times are seconds of the processor, since machines
 are shared, and the best of three runs counts.
@@ -7,14 +9,19 @@ are shared, and the best of three runs counts.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
+
+import bars
 
 import iosim
 from iosim.cache import Stream, Tiled, touches, transfers
 
 MOST = 300_000_000
+BAR = 50  # million accesses a second
 
 
 def instance(name: str, problem: Any, **tiles: int) -> iosim.Instance:
@@ -84,7 +91,8 @@ def rate(stream: Stream) -> tuple[int, float]:
 
 
 def main() -> None:
-    """Print a table."""
+    """Print a table, and which bars hold."""
+    only_print, loaded = bars.asked(__doc__), os.getloadavg()[0]
     print(f"{'stream':36} {'length':>16} {'s to know it':>12} {'M accesses/s':>12}")
     for name, made in cases().items():
         start = time.perf_counter()
@@ -92,6 +100,10 @@ def main() -> None:
         known = time.perf_counter() - start
         best = max(rate(stream)[1] for _ in range(3))
         print(f"{name:36} {stream.length:16,} {known:12.3f} {best / 1e6:12.0f}", flush=True)
+        bars.at_least(name, best / 1e6, BAR, "M accesses/s")
+    text, status = bars.report(loaded, only_print)
+    print(text)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+"""Bars: what a benchmark is meant to reach, and which of them hold at the end of a run.
+
+``pytest benchmarks`` and the scripts here end with one line for each bar, and with status 1 where
+one doesn't hold; with ``--only-print`` the status says nothing of bars.  Times depend on what else
+a machine does, so the load is told, too: a bar that fails on a busy machine is measured again on a
+quiet one.
+
+>>> speed, wait = Bar("reads", 49.0, 50.0, "M/s", True), Bar("start", 0.2, 0.25, "s", False)
+>>> speed.holds, wait.holds
+(False, True)
+>>> print(told([speed, wait], 0.5, 2))
+fails  reads: 49 M/s, at least 50 M/s
+holds  start: 0.2 s, at most 0.25 s
+1 of 2 bars holds, at a load of 0.5 on 2 processors
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ONLY_PRINT = "--only-print"
+HELP = "the status doesn't say whether the bars hold"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What was measured, and the bar: the least it may be where `least`, or the most."""
+
+    what: str
+    measured: float
+    bar: float
+    unit: str
+    least: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the measurement reaches the bar."""
+        return self.measured >= self.bar if self.least else self.measured <= self.bar
+
+    def __str__(self) -> str:
+        side = "at least" if self.least else "at most"
+        verdict = "holds" if self.holds else "fails"
+        measured = f"{self.measured:.4g} {self.unit}".strip()
+        return f"{verdict}  {self.what}: {measured}, {side} {self.bar:g} {self.unit}".rstrip()
+
+
+MEASURED: list[Bar] = []
+
+
+def at_least(what: str, measured: float, bar: float, unit: str = "") -> None:
+    """Note a measurement that should be no less than its bar."""
+    MEASURED.append(Bar(what, measured, bar, unit, True))
+
+
+def at_most(what: str, measured: float, bar: float, unit: str = "") -> None:
+    """Note a measurement that should be no more than its bar."""
+    MEASURED.append(Bar(what, measured, bar, unit, False))
+
+
+def told(bars: Sequence[Bar], load: float, processors: int) -> str:
+    """A line for each bar, and how many hold at which load."""
+    good = sum(bar.holds for bar in bars)
+    where = f"at a load of {load:.1f} on {processors} processors"
+    counted = f"{good} of {len(bars)} bars {'holds' if good == 1 else 'hold'}, {where}"
+    return "\n".join([*map(str, bars), counted])
+
+
+def report(loaded: float, only_print: bool = False) -> tuple[str, int]:
+    """What to print at the end, nothing where no bar was measured, and the status.
+
+    Args:
+        loaded: the load when the run began, of which a benchmark's own is no part.
+        only_print: whether the status is 0 in any case.
+    """
+    if not MEASURED:
+        return "", 0
+    missed = not all(bar.holds for bar in MEASURED)
+    return told(MEASURED, loaded, os.cpu_count() or 1), int(missed and not only_print)
+
+
+def asked(what: str | None) -> bool:
+    """Whether a script's command line has ``--only-print``, which is all that it may have."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument(ONLY_PRINT, action="store_true", help=HELP)
+    return bool(parser.parse_args().only_print)
