@@ -1,14 +1,18 @@
 """Lower bounds for the backward pass of attention.
 
 A backward pass computes QKᵀ and PᵀdO, which is what a forward pass of K, Q and dO does, so that the
-forward pass's bound holds for it (`proofs/attention_backward.md#theorem-1`).  In the class `once`
-all five products of a pair of a row and a column share their operands, which gives more
-(`proofs/attention_backward.md#theorem-2`).
+forward pass's bound holds for it.  Its five products share rows and columns, which gives more: see
+proofs/attention_backward.md.
+
+Proved in `proofs/attention_backward.md#theorem-1`, `proofs/attention_backward.md#theorem-2`,
+`proofs/attention_backward.md#theorem-3` and `proofs/attention_backward.md#theorem-4`.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, BoundClass, Floats
@@ -66,51 +70,155 @@ def _forward(klass: BoundClass) -> Bound:
     )
 
 
-AS_FORWARD_ONCE, AS_FORWARD_RECOMPUTE, AS_FORWARD_TREES = map(_forward, CLASSES.values())
+FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES = map(_forward, CLASSES.values())
 
 
-def _lines(t: Any) -> Any:
-    """Words of a row of Q, dO and dQ times those of a column of K, V, dK and dV."""
-    return (2 * t.d + t.d_v) * (2 * t.d + 2 * t.d_v)
+@dataclass(frozen=True)
+class _Cut:
+    """Segments of a theorem: `length` events each, of which one does at most `cap` of `work`."""
+
+    length: Any
+    work: Any
+    cap: Any
+
+    def words(self, M: Any) -> Any:
+        return self.length * (self.work / self.cap - 1) + M
+
+    @property
+    def holds(self) -> bool:
+        """Whether there are two segments at least, so that something is said."""
+        return bool(self.length >= 1 and self.work >= 2 * self.cap)
 
 
-def _segments(name: str, validity: str, formula: Any, outside: Any) -> Bound:
+_FEW = "one segment could hold half of all pairs"
+
+
+def _theorem(
+    number: int, name: str, classes: tuple[str, ...], validity: str, formula: Any, outside: Any
+) -> Bound:
     return Bound(
-        name=name,
+        name=f"backward-{name}",
         kind="lower",
         strength="exact",
         problem="attention-backward",
-        covers=CLASSES["once"].says,
+        covers="; or ".join(CLASSES[x].says for x in classes),
         formula=formula,
         validity=validity,
-        source="iosim, proofs/attention_backward.md, Theorem 2",
+        source=f"iosim, proofs/attention_backward.md, Theorem {number}",
         outside=outside,
         proof="attention_backward",
-        theorem="theorem-2",
-        classes=(CLASSES["once"],),
+        theorem=f"theorem-{number}",
+        classes=tuple(CLASSES[x] for x in classes),
         options=EVERY_OPTION,
         options_proof="attention_backward",
-        options_theorem="theorem-2",
+        options_theorem=f"theorem-{number}",
     )
 
 
-SEGMENTS = _segments(
-    "backward-segments",
-    "24d² ≤ M < √(12·heads)·N·d (with d_v: 12d² is (2d + d_v)(2d + 2d_v))",
-    lambda t: t.pairs * _lines(t) / t.M,
-    lambda t: (
-        None
-        if 2 * _lines(t) <= t.M and t.pairs * _lines(t) > t.M**2
-        else "M is below 2(2d + d_v)(2d + 2d_v), or one segment could hold all pairs"
-    ),
+def _segments(
+    number: int,
+    name: str,
+    classes: tuple[str, ...],
+    least: tuple[str, Callable[[Any], Any]],
+    lines: Callable[[Any], Any],
+) -> tuple[Bound, Bound]:
+    """Two bounds: segments of M events where M + M is at least T, and of T − M below.
+
+    T is `least`: a segment of so many events and words, or more, does T²/(4·`lines`) pairs at most.
+    """
+    says, words = least
+
+    def long(t: Any) -> _Cut:
+        return _Cut(t.M, t.pairs, t.M**2 / lines(t))
+
+    def short(t: Any) -> _Cut:
+        return _Cut(words(t) - t.M, t.pairs, words(t) ** 2 / (4 * lines(t)))
+
+    def outside(t: Any) -> str | None:
+        if words(t) > 2 * t.M:
+            return f"M is below {says}"
+        return None if long(t).holds else _FEW
+
+    def outside_short(t: Any) -> str | None:
+        if words(t) <= 2 * t.M:
+            return f"M is not below {says}"
+        return None if short(t).holds else _FEW
+
+    return (
+        # −M and +M cancel.
+        _theorem(number, name, classes, f"M ≥ {says}, two segments at least",
+                 lambda t: t.pairs * lines(t) / t.M, outside),
+        _theorem(number, f"{name}-short", classes, f"M < {says}, two segments at least",
+                 lambda t: short(t).words(t.M), outside_short),
+    )  # fmt: skip
+
+
+SEGMENTS, SHORT = _segments(
+    2,
+    "segments",
+    ("once", "recompute"),
+    ("12d² (with d_v: 3(d + min(d, d_v))²)", lambda t: 6 * (t.d + t.min(t.d, t.d_v)) ** 2),
+    lambda t: 2 * (t.d + t.min(t.d, t.d_v)) * (2 * t.d + t.d_v),
 )
-SHORT = _segments(
-    "backward-segments-short",
-    "M < 48d² < heads·N² (with d_v: 12d² is (2d + d_v)(2d + 2d_v))",
-    lambda t: t.pairs * (1 - t.M / (4 * _lines(t))) - 4 * _lines(t) + 2 * t.M,
-    lambda t: (
-        None
-        if t.M < 4 * _lines(t) < t.pairs
-        else "M is at least 4(2d + d_v)(2d + 2d_v), or one segment could hold all pairs"
-    ),
+
+
+def _kinds(t: Any) -> Any:
+    """The T from which Theorem 3 holds, rounded up."""
+    both = t.d + t.d_v
+    share = (t.d + both) / (2 * t.d + both)
+    more = -t.min(-1, -((1 + share) ** 2) * (2 + share) / (2 * (2 + 3 * share)))
+    square = 1 / (4 - share**2)
+    words = more**2 * (t.sqrt(1 + 32 * square / more) - 1) / (16 * square)
+    unit = both * (2 * t.d + both) / (t.d + both)
+    # A factor for rounding.
+    return t.ceil(unit**2 * (2 * more - words) * (1 + 1e-12))
+
+
+KINDS, KINDS_SHORT = _segments(
+    3,
+    "kinds",
+    ("once", "trees"),
+    ("5.43d² (for d_v ≠ d: see the proof)", _kinds),
+    # Words of a row of Q, dO and dQ times those of a column of K, V, dK and dV.
+    lambda t: 2 * (t.d + t.d_v) * (2 * t.d + t.d_v),
 )
+
+
+def _products(t: Any, again: bool) -> _Cut:
+    """Segments of Theorem 4, as long as its bound is best with; `again`: scores may be made again.
+
+    The charge of a pair is the one at which both parts of the cap are equal, or the largest one
+    that recomputing allows.
+    """
+    root = t.sqrt(3)
+    weight = 2 * t.d_v + 3 * root / 2 * t.d
+    w = 8 * root / 9 * weight / t.sqrt(t.M)
+    T = ((t.sqrt(1 + 3 * w**2) - 1) / w) ** 2 * t.M
+    if not again:
+        S = t.floor(T - t.M)
+        T = t.M + S
+        charge = 3 * root / 16 * t.sqrt(T)
+        return _Cut(S, t.pairs * (weight - 2 * charge), T * t.sqrt(T) / (3 * root))
+    most = t.min(root / 2 * t.d, t.d_v)
+    S = t.floor(t.min(T, -t.min(-256 * most**2 / 27, -2 * t.M)) - t.M)
+    T = t.M + S
+    charge = t.min(most, 3 * root / 16 * t.sqrt(T))
+    return _Cut(S, t.pairs * (weight - 2 * charge), T**2 / (16 * charge))
+
+
+def _loomis_whitney(name: str, classes: tuple[str, ...], again: bool) -> Bound:
+    return _theorem(
+        4, name, classes, "two segments at least",
+        # A factor for rounding.
+        lambda t: (1 - 1e-9) * _products(t, again).words(t.M),
+        lambda t: None if _products(t, again).holds else _FEW,
+    )  # fmt: skip
+
+
+PRODUCTS = _loomis_whitney("products", ("once", "trees"), again=False)
+PRODUCTS_AGAIN = _loomis_whitney("products-recompute", ("recompute",), again=True)
+
+THEOREMS = (
+    FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES,
+    SEGMENTS, SHORT, KINDS, KINDS_SHORT, PRODUCTS, PRODUCTS_AGAIN,
+)  # fmt: skip

@@ -1,0 +1,22 @@
+"""The constants that attention_backward.md states; each step reads them here when it runs."""
+
+from __future__ import annotations
+
+# Theorem 2: 4d·w ≤ INNER·αβ for an inner pair, and w ≤ αβ/4d + EXCESS·d for another.
+INNER = 1
+EXCESS = 1
+# Theorem 2 holds without lower-order terms from WHOLE·d² words on.
+WHOLE = 12
+# Theorem 3: a crossing kind of a pair does LOSS·r²L/4 more than its words account for; of two
+# each BOTH·E·r²L/2 where that is more.
+LOSS = 1
+BOTH = 1
+# Theorem 3: its T begins where ν²/2 + υ = FROM·μ.
+FROM = 1
+# Lemma 1: the weight of S is STEEP·s.
+STEEP = 1
+# Theorem 4: a segment's charged work is at most ROOT·T√T/3√3 where it is most without charges.
+ROOT = 1
+
+# How many random executions the sampled steps draw.
+EXECUTIONS = 300
