@@ -115,7 +115,7 @@ def test_tightness_of_the_backward_pass() -> None:
         ok("tightness", "--problem", "attention-backward", *sizes, "--class", "recompute")
     )
     assert list(point) == list(forward)
-    assert [list(row) for row in point["bounds"]] == [list(forward["bounds"][0])] * 2
+    assert {tuple(row) for row in point["bounds"]} == {tuple(forward["bounds"][0])}
     assert (point["class"], point["best_algorithm"]) == ("recompute", "two_kernels")
     assert point["gap"] == point["best_words"] / point["lower_bound_words"]
     many = json.loads(ok("tightness", "--problem", "attention-backward", "--causal", "--kv-heads",
