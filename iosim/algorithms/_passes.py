@@ -29,6 +29,25 @@ def statistics(b: Builder, i: Index, x: Index | str) -> tuple[Buffer, Buffer, Bu
     return b.zeros("o", i, x), unseen(b, i), b.zeros("l", i)
 
 
+def finish(
+    b: Builder, h: Head, i: Tile, o: Buffer, m: Buffer, l: Buffer, x: Index | str = ""
+) -> None:
+    """Columns x of O, or all, to HBM; and L where it is asked for."""
+    b.op(safe(b, "finish"), o, l)
+    b.store(o, "O", *h.q, h.rows(i), x or values(b))
+    store_statistic(b, h, i, m, l)
+
+
+def store_statistic(b: Builder, h: Head, i: Tile, m: Buffer, l: Buffer) -> None:
+    """L = log Σ exp of the scores of rows i to HBM, in place of their sums, where it is asked for.
+
+    It is what the backward pass needs of the row statistics.
+    """
+    if "statistics" in b.form.options:
+        b.op(safe(b, "log_sums"), l, m)
+        b.store(l, "L", *h.q, h.rows(i))
+
+
 def scores(b: Builder) -> None:
     """S = QKᵀ to HBM."""
     tile_products(b, "S", "Q", "K", "1")
@@ -192,21 +211,22 @@ def fused_rows(
                     b.free(k, *own)
                 hide(b, s, i, j)
                 weigh_in_chunks(b, h, j, B_v, o, m, l, s)
-            b.op(safe(b, "finish"), o, l)
-            b.store(o, "O", *h.q, rows, values(b))
+            finish(b, h, i, o, m, l)
             b.free(*held, o, m, l)
 
 
 def softmax_tiles(b: Builder) -> None:
     """O = softmax(S)V in B_r2 × B_d2 tiles of O, with online row statistics.
 
-    A row of scores is read once for each of the ⌈d/B_d2⌉ tiles beside it.
+    A row of scores is read once for each of the ⌈d/B_d2⌉ tiles beside it.  Each tile finds the same
+    row statistics: where they are asked for they are stored as often, and tiles come in order.
     """
+    along = b.tiles if "statistics" in b.form.options else b.grid
     B_r, B_c = tile_sizes(b, "B_r2", "B_c2")
     (B_d,) = b.tile_sizes(values(b), "B_d2")
     for h in heads(b):
         for i in b.grid("N", B_r):
-            for x in b.grid(values(b), B_d):
+            for x in along(values(b), B_d):
                 o, m, l = statistics(b, i, x)
                 for j in columns(b, i, B_c):
                     s = b.load("S", *h.q, i, j.tile)
@@ -214,8 +234,7 @@ def softmax_tiles(b: Builder) -> None:
                     v = b.load("V", *h.k, j.tile, x)
                     b.op("online_softmax", o, m, l, s, v)
                     b.free(s, v)
-                b.op(safe(b, "finish"), o, l)
-                b.store(o, "O", *h.q, i, x)
+                finish(b, h, i, o, m, l, x)
                 b.free(o, m, l)
 
 
@@ -230,6 +249,5 @@ def softmax_rows(b: Builder) -> None:
                 s = b.load("S", *h.q, i, j.tile)
                 hide(b, s, i, j)
                 weigh_in_chunks(b, h, j, B_d, o, m, l, s)
-            b.op(safe(b, "finish"), o, l)
-            b.store(o, "O", *h.q, i, values(b))
+            finish(b, h, i, o, m, l)
             b.free(o, m, l)

@@ -5,13 +5,15 @@ Dao et al. 2022 (arXiv 2205.14135), Algorithm 1 and Theorem 2.  Per head:
 sweeps reads Q, O, m, l and writes O, m, l.  With all of M given to K and V (B_c ≈ M/2d) that is
 6N²d²/M, and with the paper's B_c = ⌈M/4d⌉ it is 12N²d²/M.
 
+Where L is asked for, a last pass makes it from m and l: 3N words.
+
 Q is freed before O is loaded, which moves nothing more and takes B_r·d words less.
 """
 
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._passes import statistics
+from iosim.algorithms._passes import statistics, store_statistic
 from iosim.algorithms._shape import (
     heads,
     hide,
@@ -58,6 +60,11 @@ def schedule(b: Builder) -> None:
                 b.store(l, "l", *h.q, i)
                 b.free(o, m, l)
             b.free(k, v)
+        if "statistics" in b.form.options:
+            for i in b.grid("N", B_r):
+                m, l = b.load("m", *h.q, i), b.load("l", *h.q, i)
+                store_statistic(b, h, i, m, l)
+                b.free(m, l)
 
 
 def paper_tiles(problem: Attention, M: int) -> dict[str, int]:

@@ -8,8 +8,8 @@ that the next smaller number of sweeps cannot use keep rows of K and V instead. 
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._passes import attend, statistics
-from iosim.algorithms._shape import columns, heads, hide, keys, safe, tile_sizes, values
+from iosim.algorithms._passes import attend, finish, statistics
+from iosim.algorithms._shape import columns, heads, hide, keys, tile_sizes, values
 from iosim.problem import Attention
 from iosim.program.build import Builder
 
@@ -32,8 +32,7 @@ def schedule(b: Builder) -> None:
                 b.free(s)
             for j in columns(b, i, B_c, (W, keys(b))):
                 attend(b, h, i, j, q, o, m, l)
-            b.op(safe(b, "finish"), o, l)
-            b.store(o, "O", *h.q, i, values(b))
+            finish(b, h, i, o, m, l)
             b.free(q, o, m, l)
         b.free(kept_k, kept_v)
 

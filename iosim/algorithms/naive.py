@@ -14,7 +14,7 @@ Moves 4N² words of S and P (5N² where rows don't fit) and the loads of Q, K an
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._passes import row_products, scores
+from iosim.algorithms._passes import row_products, scores, store_statistic
 from iosim.algorithms._shape import (
     columns,
     heads,
@@ -41,7 +41,7 @@ def schedule(b: Builder) -> None:
 
 
 def softmax(b: Builder) -> None:
-    """P = softmax(S), row by row."""
+    """P = softmax(S), row by row; and L where it is asked for."""
     B_r, B_c = tile_sizes(b, "B_r2", "B_c2")
     mask = b.form.mask
     # A window moves on from the first columns, so that holding them would not help.
@@ -72,6 +72,7 @@ def softmax(b: Builder) -> None:
                 b.op(safe(b, "normalise"), s, m, l)
                 b.store(s, "P", *h.q, i, j.tile)
                 b.free(s)
+            store_statistic(b, h, i, m, l)
             b.free(m, l)
 
 

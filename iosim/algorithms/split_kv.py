@@ -14,14 +14,13 @@ rows has as many splits as its own keys make.
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._passes import attend, statistics
+from iosim.algorithms._passes import attend, finish, statistics
 from iosim.algorithms._shape import (
     Keys,
     columns,
     groups,
     keys,
     of_heads,
-    safe,
     tile_sizes,
     values,
 )
@@ -62,8 +61,7 @@ def schedule(b: Builder) -> None:
                 b.op("merge", *found, *more)
                 b.free(*more)
             o, m, l = found
-            b.op(safe(b, "finish"), o, l)
-            b.store(o, "O", *h.q, h.rows(i), values(b))
+            finish(b, h, i, o, m, l)
             b.free(o, m, l)
 
 

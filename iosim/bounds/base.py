@@ -88,7 +88,7 @@ def axis_names(kind: str) -> tuple[str, ...]:
 
 
 # What the theorems about any set of pairs cover.
-EVERY_OPTION = ("N_k", "align", "causal", "d_v", "kv_heads", "sinks", "window")
+EVERY_OPTION = ("N_k", "align", "causal", "d_v", "kv_heads", "sinks", "statistics", "window")
 
 
 def values_and_outputs(t: Any) -> Any:

@@ -19,6 +19,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "Print a schedule as pseudo-code with the words that each load and store moves.",
     ),
     "count": ("iosim.cli.counting:count", "Count the words that one schedule moves."),
+    "step": (
+        "iosim.cli.counting:step",
+        "Count the words of a training step: a forward pass that stores L, then the backward pass.",
+    ),
     "tiles": (
         "iosim.cli.counting:tiles",
         "Find the tile sizes that move the fewest words in M.",

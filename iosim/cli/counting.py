@@ -1,4 +1,4 @@
-"""algorithms, show, count, tiles."""
+"""algorithms, show, count, step, tiles."""
 
 from __future__ import annotations
 
@@ -168,6 +168,50 @@ def _at(where: PeakAt) -> str:
 
     at = ", ".join(one(name, *covered) for name, covered in where.tiles.items())
     return f"at {at}, with {', '.join(where.buffers)}"
+
+
+@click.command()
+@opt.memory()
+@opt.problem_options("attention")
+@opt.sizes("N", "d", "heads")
+@opt.model
+@click.option("--forward", help="a schedule of attention (default: fewest words)")
+@click.option("--backward", help="one of attention-backward (default: fewest words)")
+@click.option("--forward-tiles", default="auto", help="as --tiles of iosim count")
+@click.option("--backward-tiles", default="auto", help="as --tiles of iosim count")
+@opt.dtype
+@opt.as_json
+def step(
+    M: str | None, sizes: opt.Sizes, model: str | None, forward: str | None,
+    backward: str | None, forward_tiles: str, backward_tiles: str, dtype: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Count the words of a training step: a forward pass that stores L, then the backward pass."""
+    from iosim.checks.step import training_step
+
+    problem = opt.problem_from("attention", sizes, model)
+    words = opt.words_from(M, dtype)
+    found = training_step(
+        problem, words, forward or "", backward or "", forward_tiles, backward_tiles
+    )
+    for one in found.passes.values():
+        opt.remark(one.remark)
+    moved = {} if dtype is None else {x: y.moved_bytes(dtype) for x, y in found.passes.items()}
+    if as_json:
+        told = {"dtype": dtype, "total_bytes": sum(moved.values())} if dtype else {}
+        passes = {x: one.as_dict() for x, one in found.passes.items()}
+        opt.print_json({
+            "problem": problem.told, "M": words, **passes, "total_words": found.words, **told,
+        })  # fmt: skip
+        return
+    click.echo(f"{opt.said(problem)}, M = {words:,} words")
+    for which, one in found.passes.items():
+        tiles = ", ".join(f"{name} = {value}" for name, value in one.tiles.items())
+        click.echo(f"{which:<8}  {one.algorithm.title}")
+        click.echo(f"          {one.algorithm.name}, {tiles}; peak {one.peak:,}")
+    opt.print_rows(found.rows())
+    click.echo(f"total  {found.words:,} words" + (
+        f", {sum(moved.values()):,} bytes ({dtype})" if moved else ""))  # fmt: skip
 
 
 @click.command()

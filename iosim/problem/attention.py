@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from iosim.problem.form import Array, Tensor
+from iosim.problem.form import Array, Form, Tensor, option
 from iosim.problem.scores import MaskedScores
 
 
@@ -27,6 +27,9 @@ class Attention(MaskedScores):
     `sinks` columns are seen however far to the left they are, but not beyond the right limit.
     A row that sees nothing has an output of 0.
 
+    With `statistics` L is an output, too: (heads, N), the log Σ exp of each row's scores, in fp32
+    at least, and 0 for a row that sees nothing.  `AttentionBackward` reads it.
+
     With `kv_heads` given, heads come in groups of heads/kv_heads neighbours, which share one head
     of K and V; a program's Q and O are then (kv_heads, group, N, …), the same words in the same
     order.
@@ -38,9 +41,22 @@ class Attention(MaskedScores):
     {'N': 4096, 'd': 128, 'kv_heads': 8, 'group': 4}
     """
 
+    statistics: bool = option(
+        "L = log Σ exp of each row's scores is stored, for the backward pass", "flag", False
+    )
+
     kind: ClassVar[str] = "attention"
     inputs: ClassVar[tuple[Tensor, ...]] = tuple(Tensor(x, ("heads", "N", "d")) for x in "QKV")
     outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("O", ("heads", "N", "d")),)
+
+    @property
+    def form(self) -> Form:
+        """What a program for this problem is traced for."""
+        form = super().form
+        if not self.statistics:
+            return form
+        (O,) = form.outputs
+        return replace(form, outputs=(O, Tensor("L", O.axes[:-1], wide=True)))
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Attention:
@@ -56,7 +72,8 @@ class Attention(MaskedScores):
         Q, K, V = self.given(hbm).values()
         given = np.shape(hbm["Q"])
         Q = Q.reshape(self.heads, self.N, self.d)
-        O = np.empty((self.heads, self.N, self.values))
-        for h, g, rows, P, _ in self.blocks(Q, K):
-            O[h, rows] = P @ V[g]
-        return {"O": O.reshape(*given[:-1], self.values)}
+        O, L = np.empty((self.heads, self.N, self.values)), np.empty((self.heads, self.N))
+        for h, g, rows, P, total in self.blocks(Q, K):
+            O[h, rows], L[h, rows] = P @ V[g], total
+        found = {"O": O.reshape(*given[:-1], self.values), "L": L.reshape(given[:-1])}
+        return {x.name: found[x.name] for x in self.form.outputs}

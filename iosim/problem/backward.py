@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from iosim.problem.attention import Attention
 from iosim.problem.form import Array, Form, Tensor
 from iosim.problem.scores import MaskedScores
 
@@ -47,6 +48,15 @@ class AttentionBackward(MaskedScores):
     def beside_attention(cls, N: int, d: int, heads: int) -> AttentionBackward:
         """The backward pass of attention of these sizes."""
         return cls(N, d, heads)
+
+    @classmethod
+    def after(cls, forward: Attention) -> AttentionBackward:
+        """The backward pass of a forward pass, with its sizes and options.
+
+        >>> AttentionBackward.after(Attention(64, 8, causal=True, statistics=True))
+        AttentionBackward(N=64, d=8, heads=1, causal=True)
+        """
+        return cls(**{name: x for name, x in forward.told.items() if name != "statistics"})
 
     @property
     def form(self) -> Form:

@@ -151,7 +151,7 @@ class Option:
 
     >>> from iosim import Attention
     >>> [o.name for o in Attention.options()]
-    ['N_k', 'd_v', 'kv_heads', 'causal', 'window', 'sinks', 'align']
+    ['N_k', 'd_v', 'kv_heads', 'causal', 'window', 'sinks', 'align', 'statistics']
     """
 
     name: str

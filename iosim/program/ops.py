@@ -266,6 +266,12 @@ OPS: dict[str, OpSpec] = {
         numpy=lambda o, l: (o / l[..., None],),
         triton="{o} = {o} / {l}[:, None]",
     ),
+    "log_sums": OpSpec(
+        says="l = m + log l",
+        dims=("i", "i"), reads=(0, 1), writes=(0,),
+        numpy=lambda l, m: (m + np.log(l),),
+        triton="{l} = {m} + tl.log2({l}) / LOG2E",
+    ),
     # The backward pass.
     "row_dots": OpSpec(
         says="t += Σ a ∘ b, a sum for each row",
@@ -318,5 +324,11 @@ OPS: dict[str, OpSpec] = {
         dims=("ix", "i"), reads=(0, 1), writes=(0,),
         numpy=lambda o, l: (o / _seen(l)[..., None],),
         triton="{o} = {o} / " + _SEEN,
+    ),
+    "log_sums_seen": OpSpec(
+        says="l = m + log l; 0 where l = 0",
+        dims=("i", "i"), reads=(0, 1), writes=(0,),
+        numpy=lambda l, m: (np.where(l == 0.0, 0.0, m + np.log(_seen(l))),),
+        triton="{l} = tl.where({l} == 0.0, 0.0, {m} + tl.log2({l}) / LOG2E)",
     ),
 }  # fmt: skip

@@ -226,8 +226,9 @@ def _hidden(torch: Any, problem: Attention, rows: Any) -> Any:
 def _attention(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
     N, heads = problem.N, problem.heads
     rows = torch.arange(0, N, max(1, N // 256) if N > 8192 else 1, device=got.device)
-    O, _ = _forward(torch, problem, x, rows)
-    return got.reshape(heads, N, -1)[:, rows], O
+    O, L = _forward(torch, problem, x, rows)
+    want = L[..., None] if name == "L" else O
+    return got.reshape(heads, N, -1)[:, rows], want
 
 
 def _forward(torch: Any, problem: Any, x: dict[str, Any], rows: Any) -> tuple[Any, Any]:
