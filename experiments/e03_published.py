@@ -6,23 +6,29 @@ there), of "GPT-2 medium"; 35.3 GB and 35.1 ms in the proceedings (NeurIPS 35, 2
 16344-16359), with a key-padding mask and without dropout.  FlashAttention: 4.4 GB in both, 7.3 and
 11.7 ms.  Both were read in transcriptions; arXiv's v1 (27 May 2022) was not seen.
 
-The model counts the forward pass; recorded counters of an H200 (`iosim gpu paper`) fill in what it
-does not cover, and passes counted by hand the padding mask.
+Formulas are those of schedules, forward and backward: registered ones, and of `iosim.gpu.libraries`
+those that stand for PyTorch's kernels, cuDNN's, and FlashAttention's code of June 2022.  Each is
+counted at SM↔L2, and at L2↔DRAM as if every kernel read and wrote once what it touches.  Recorded
+counters are of an H200 (`iosim gpu paper`).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
+from iosim.gpu.libraries import FIRST_TILES, StandardStep, first_step, once_bytes, standard_bytes
 from iosim.gpu.reports import gpu_report
-from iosim.gpu.reports.paper import PASSES
 from iosim.hardware import machine
 from iosim.output.plot import PALETTE, STYLE, WIDTH, pyplot, save
 from iosim.output.table import read_csv
-from iosim.problem import Attention, word_bytes
+from iosim.problem import Attention, AttentionBackward, word_bytes
+from iosim.program.walk import Instance, bind
 from iosim.tiling.rules import choose_tiles
 from iosim.units import bytes_of
 
@@ -36,11 +42,17 @@ FORWARD, BOTH = "forward", "forward + backward"
 PUBLISHED = (
     ("standard", 40.3, "arXiv v2, 41.7 ms"),
     ("standard_padded", 35.3, "NeurIPS proceedings, 35.1 ms"),
-    ("fused", 4.4, "arXiv v2, 7.3 ms; NeurIPS proceedings, 11.7 ms"),
+    ("fused_2022", 4.4, "arXiv v2, 7.3 ms; NeurIPS proceedings, 11.7 ms"),
 )
-# Passes over N² words that a key-padding mask adds without dropout: S in and out; where it is
-# filled in, not added, the gradient as well.
-PADDED = (("mask added", 2), ("mask filled in", 4))
+# What a key-padding mask without dropout adds: a kernel over S; where it is filled in, not added,
+# one over the gradient as well.
+PADDED = (("mask added", {"masked": True}), ("mask filled in", {"masked": True, "filled": True}))
+ONCE = "formula, kernels once"
+# Of the code of 2022, how many heads an SM of an A100 can have at once, forward and backward.  Its
+# shared memory, 164 KiB, has room for one block of the backward pass: K and V, 32 KiB each, four
+# bytes of dQ for each of 8 warps, 32 KiB, and two tiles of scores, 8 KiB each.  A block of the
+# forward pass takes 32 KiB for K and V in turn, 16 KiB for O and 2 KiB or more for Q.
+RESIDENT = ((1, 1), (3, 1))
 # Schedule, how its tiles are chosen, and the line of the figure it belongs to.
 MODEL = (("naive", "auto", "standard"), ("flash1", "paper", "fused"), ("flash1", "auto", "fused"),
          ("flash2", "auto", "fused"))  # fmt: skip
@@ -51,17 +63,17 @@ def tables() -> dict[str, Rows]:
     rows: Rows = [_row(group, BOTH, "published, A100", gb, note) for group, gb, note in PUBLISHED]
     for name, how, group in MODEL:
         choice = choose_tiles(algorithm(name), PROBLEM, M, how)
-        tiles = " ".join(f"{k}={v}" for k, v in choice.tiles.items())
-        note = f"{name}, {how} tiles: {tiles}"
-        rows.append(_row(group, FORWARD, "iosim's formula", model_bytes(choice) / GB, note))
+        note = f"{name}, {how} tiles: {_said(choice.tiles)}"
+        rows.append(
+            _row(group, FORWARD, "iosim's formula", model_bytes(choice.instance) / GB, note)
+        )
     compulsory = 4 * PROBLEM.heads * PROBLEM.N * PROBLEM.d * word_bytes(DTYPE) / GB
     rows.append(_row("fused", FORWARD, "compulsory", compulsory, "Q, K, V once in, O once out"))
-    squares, tensors = PASSES["standard", True]
-    N, d, heads = PROBLEM.N, PROBLEM.d, PROBLEM.heads
+    sizes = {"N": PROBLEM.N, "d": PROBLEM.d, "heads": PROBLEM.heads}
     for how, more in PADDED:
-        words = heads * ((squares + more) * N**2 + tensors * N * d)
-        gb = words * word_bytes(DTYPE) / GB
-        rows.append(_row("standard_padded", BOTH, "passes counted", gb, f"{how}, no re-reads"))
+        gb = sum(standard_bytes(StandardStep(**sizes, **more), DTYPE).values()) / GB
+        rows.append(_row("standard_padded", BOTH, ONCE, gb, f"PyTorch's kernels, {how}"))
+    rows += _of_2022()
     for r in gpu_report("paper").table(RECORD).rows:
         name = r["implementation"].removeprefix("PyTorch ")
         if name.startswith("emitted"):
@@ -71,14 +83,72 @@ def tables() -> dict[str, Rows]:
             group, who = name, f"PyTorch, {r['kernels']} kernels"
         rows.append(_row(group, r["passes"], "measured, H200", r["dram_gb"], who))
         if r["passes"] == BOTH:
-            rows.append(_row(group, BOTH, "passes counted", r["predicted_gb"], "no re-reads"))
+            how = "cuDNN's kernels" if group == "fused" else "PyTorch's kernels"
+            rows.append(_row(group, BOTH, ONCE, r["predicted_gb"], how))
     return {"hbm.csv": rows}
 
 
-def model_bytes(choice: Any) -> int:
+def _of_2022() -> Rows:
+    """FlashAttention forward and backward: as printed, and as its code was."""
+    # Algorithm 1, line 1, which Algorithm 4 repeats.
+    tiles = algorithm("flash1").rules["paper"](PROBLEM, M)
+    stored = replace(PROBLEM, statistics=True)
+    after = AttentionBackward.after(stored)
+    forward, backward = (algorithm(x).program_for(p)
+                         for x, p in (("flash1", stored), ("flash1_backward", after)))  # fmt: skip
+    printed = [
+        bind(forward, stored.sizes, tiles),
+        bind(backward, after.sizes, {**tiles, "B_dQ": 1, "B_dQd": 1}),
+    ]
+    gb = sum(map(model_bytes, printed)) / GB
+    note = f"flash1 and flash1_backward, paper tiles: {_said(tiles)}"
+    code = first_step(PROBLEM)
+    every = [model_bytes(one) / GB for one in code]
+    once = [sum(once_bytes(one, DTYPE).values()) / GB for one in code]
+    rows = [
+        _row("fused_2022", BOTH, "iosim's formula", gb, note),
+        _row(
+            "fused_2022",
+            BOTH,
+            "iosim's formula",
+            sum(every),
+            f"code of 2022, its tiles: {_said(FIRST_TILES)}",
+        ),
+        _row("fused_2022", BOTH, ONCE, sum(once), "code of 2022"),
+    ]
+    for resident in RESIDENT:
+        kept = list(map(_kept, code, resident))
+        gb = sum(x + (1 - f) * (y - x) for x, y, f in zip(once, every, kept, strict=True))
+        note = f"code of 2022 behind an A100's L2, {resident[0]} and {resident[1]} heads an SM"
+        rows.append(_row("fused_2022", BOTH, "behind L2, at best", gb, note))
+    return rows
+
+
+def _said(tiles: Mapping[str, int]) -> str:
+    return " ".join(f"{k}={v}" for k, v in tiles.items())
+
+
+def _kept(instance: Instance, resident: int) -> float:
+    """The share of what a head sweeps that stays in its share of L2, if no choice is better.
+
+    A sweep reads, and some of it writes, all rows of what is swept; a policy that knows what comes
+    keeps the same words all the time.  One that evicts the least recently used keeps none, unless
+    all fit.
+    """
+    a100 = machine("a100")
+    assert a100.cache_bytes is not None
+    swept = {"first": ("Q", "O32", "L"), "first_back": ("Q", "dO", "dQ32", "L", "D")}
+    program, env = instance.program, instance.env
+    head = sum(
+        math.prod(env[x] for x in t.axes[1:]) * word_bytes(DTYPE, t.wide)
+        for t in map(program.tensor, swept[program.name])
+    )
+    return min(1.0, a100.cache_bytes / a100.cores / resident / head)
+
+
+def model_bytes(instance: Instance) -> int:
     """Bytes of a bound schedule in fp16; row statistics are fp32."""
-    moved = bytes_of(count(choice.instance), choice.instance.program.tensors, DTYPE)
-    return sum(moved.values())
+    return sum(bytes_of(count(instance), instance.program.tensors, DTYPE).values())
 
 
 def _row(group: str, passes: str, source: str, gb: float, note: str) -> dict[str, Any]:
@@ -92,15 +162,19 @@ LINES = (
     ("standard_padded", BOTH, "the same with a padding mask,\nforward + backward"),
     ("standard_masked", BOTH, "the same with mask and dropout,\nforward + backward"),
     ("fused", FORWARD, "FlashAttention,\nforward"),
-    ("fused", BOTH, "FlashAttention,\nforward + backward"),
+    ("fused_2022", BOTH, "FlashAttention of 2022,\nforward + backward"),
+    ("fused", BOTH, "cuDNN's on an H200,\nforward + backward"),
 )
 MARKS = {
-    "passes counted": ("s", PALETTE[2], 11), "published, A100": ("D", PALETTE[1], 8),
+    ONCE: ("s", PALETTE[2], 11), "published, A100": ("D", PALETTE[1], 8),
     "iosim's formula": ("o", PALETTE[0], 8), "measured, H200": ("X", PALETTE[3], 7.5),
-    "compulsory": ("|", PALETTE[6], 18),
+    "behind L2, at best": ("^", PALETTE[4], 8), "compulsory": ("|", PALETTE[6], 18),
 }  # fmt: skip
 # What the legend says where it is not the source alone.
-BOUNDARY = {"iosim's formula": "iosim's formula, SM↔L2"}
+BOUNDARY = {
+    "iosim's formula": "formula, SM↔L2", ONCE: "formula, L2↔DRAM:\nkernels touch once",
+    "behind L2, at best": "the code of 2022 behind\nan A100's L2, at best",
+}  # fmt: skip
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:
@@ -133,21 +207,20 @@ def draw(folder: Path, stem: Path) -> list[Path]:
 
 
 def _found(rows: Rows) -> str:
-    """What the figure shows: counted passes beside counters, and beside what is published."""
-    counted = {(r["attention"], r["note"]): r["hbm_gb"] for r in rows
-               if r["source"] == "passes counted"}  # fmt: skip
+    """What the figure shows: libraries' kernels beside counters, and beside what is published."""
+    once = [r for r in rows if r["source"] == ONCE]
+    counted = {r["attention"]: r["hbm_gb"] for r in once}
     off = [
-        abs(counted[r["attention"], "no re-reads"] / r["hbm_gb"] - 1) for r in rows
-        if r["source"] == "measured, H200" and r["passes"] == BOTH and r["attention"] != "fused"
+        abs(counted[r["attention"]] / r["hbm_gb"] - 1) for r in rows
+        if r["source"] == "measured, H200" and r["passes"] == BOTH
     ]  # fmt: skip
     (said,) = (r["hbm_gb"] for r in rows
                if (r["attention"], r["source"]) == ("standard", "published, A100"))  # fmt: skip
-    (_, mask), gb = min(counted.items(), key=lambda x: abs(x[1] - said))
-    how = mask.removesuffix(", no re-reads").replace("mask ", "mask is ")
+    near = min(once, key=lambda r: abs(r["hbm_gb"] - said))
+    _, how = near["note"].split(", mask ")
     return (
-        f"Standard attention: passes counted by hand are within {max(off):.1%} of the counters;\n"
-        f"{gb:.1f} GB counted where the {how}, "
-        f"{said:.1f} GB published"
+        f"The libraries' kernels, counted, are within {max(off):.1%} of the counters;\n"
+        f"{near['hbm_gb']:.1f} GB counted where the mask is {how}, {said:.1f} GB published"
     )
 
 
@@ -176,7 +249,8 @@ def _label(axes: Any, rows: Rows, y: float) -> None:
         # Away from the neighbour that is nearer.
         to = "right" if after < 1.6 <= before else "left" if before < 1.6 <= after else "center"
         low, high = f"{first:.3g}", f"{last:.3g}"
-        names = [r["note"].partition(":")[0] for r in group if r["source"] == "iosim's formula"]
+        formulas = [r for r in group if (r["source"], r["passes"]) == ("iosim's formula", FORWARD)]
+        names = [r["note"].partition(":")[0] for r in formulas]
         at = (first * last) ** 0.5
         axes.annotate(
             low if low == high else f"{low}–{high}", (at, y), ha=to, fontsize=8,

@@ -59,7 +59,9 @@ def differentiate(
     return ds
 
 
-def column_blocks(b: Builder, *, sums: str = "D", rows_too: bool = True, n: str = "") -> None:
+def column_blocks(
+    b: Builder, *, sums: str = "D", rows_too: bool = True, n: str = "", to: str = "dQ"
+) -> None:
     """Blocks of columns outside: K, V, dK and dV stay, rows stream past.
 
     Args:
@@ -67,6 +69,7 @@ def column_blocks(b: Builder, *, sums: str = "D", rows_too: bool = True, n: str 
             made for each tile.
         rows_too: dQ is loaded, added to and stored for each tile; otherwise it is left out.
         n: what the names of tile sizes end with.
+        to: the tensor in which dQ is added up.
     """
     B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
     for g in key_heads(b):
@@ -88,9 +91,9 @@ def column_blocks(b: Builder, *, sums: str = "D", rows_too: bool = True, n: str 
                     b.op("matmul_tn", dk, ds, q)
                     b.free(q)
                     if rows_too:
-                        dq = b.load("dQ", *h.q, i, "d")
+                        dq = b.load(to, *h.q, i, "d", name="dq")
                         b.op("matmul_nn", dq, ds, k)
-                        b.store(dq, "dQ", *h.q, i, "d")
+                        b.store(dq, to, *h.q, i, "d")
                         b.free(dq)
                     b.free(ds)
             b.store(dk, "dK", *g, j.tile, "d")

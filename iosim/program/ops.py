@@ -156,6 +156,12 @@ OPS: dict[str, OpSpec] = {
         numpy=lambda x: (np.zeros_like(x),),
         triton="{x} = tl.zeros({x.shape}, tl.float32)",
     ),
+    "one": OpSpec(
+        says="x = 1",
+        dims=("*",), reads=(), writes=(0,),
+        numpy=lambda x: (np.ones_like(x),),
+        triton="{x} = tl.full({x.shape}, 1.0, tl.float32)",
+    ),
     "lowest": OpSpec(
         says="x = -inf",
         dims=("*",), reads=(), writes=(0,),
@@ -292,6 +298,19 @@ OPS: dict[str, OpSpec] = {
         dims=("ij", "ij", "i"), reads=(0, 1, 2), writes=(0,),
         numpy=lambda s, p, t: (p * (s - t[..., None]),),
         triton="{s} = {p} * ({s} - {t}[:, None])",
+    ),
+    "multiply": OpSpec(
+        says="s = s ∘ r",
+        dims=("ij", "ij"), reads=(0, 1), writes=(0,),
+        numpy=lambda s, r: (s * r,),
+        triton="{s} = {s} * {r}",
+    ),
+    "centre": OpSpec(
+        says="t = t − p Σ t, a sum for each row: the gradient of a softmax from t = p ∘ dp",
+        brief="t = t − p Σ t",
+        dims=("ij", "ij"), reads=(0, 1), writes=(0,), over="j",
+        numpy=lambda t, p: (t - p * t.sum(axis=-1, keepdims=True),),
+        triton="{t} = {t} - {p} * tl.sum({t}, 1)[:, None]",
     ),
     # Under a mask a row may have seen nothing, yet or at all.
     "low": OpSpec(

@@ -2,8 +2,8 @@
 
 Dao et al. 2022, Figure 2 (table): GPT-2 medium's attention, N 1024, d 64, 16 heads, batch 64,
 forward and backward on an A100: 40.3 GB for standard attention (arXiv v2; 35.3 in the NeurIPS
-proceedings, with a key-padding mask) against 4.4 GB for FlashAttention.  The model covers the
-forward pass; what PyTorch adds is measured.
+proceedings, with a key-padding mask) against 4.4 GB for FlashAttention.  What is predicted is that
+each kernel reads and writes once what it touches, of the schedules in `iosim.gpu.libraries`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from iosim.algorithms import algorithm
 from iosim.gpu.errors import GpuError
 from iosim.gpu.l2 import footprint_bytes
+from iosim.gpu.libraries import StandardStep, fused_bytes, standard_bytes
 from iosim.gpu.records.counters import BOUNDARIES, KernelTraffic, moved_at, read_report
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import Record, read_record
@@ -23,7 +24,7 @@ from iosim.gpu.reports._entry import JOB_TASKS, GpuReport, ReportTable, WorkerRu
 from iosim.gpu.reports.validate import validate_rows
 from iosim.gpu.run.baselines import profile_variants
 from iosim.gpu.run.job import Job
-from iosim.problem import Attention, word_bytes
+from iosim.problem import Attention
 from iosim.tiling.gpu import gpu_tiles
 
 SIZES = {"N": 1024, "d": 64, "heads": 16 * 64}
@@ -38,20 +39,25 @@ RUNS: tuple[tuple[str, bool], ...] = (
 FORWARD, BOTH = "forward", "forward + backward"
 PUBLISHED = {"standard": "40.3 or 35.3 (A100)", "fused": "4.4 (A100)"}
 
-# What must move per head, in passes over N² words and in tensors of Nd words.  Standard attention,
-# forward: S out and in, P out and in.  Backward: P in for dV; dP out; dP, P in and their product
-# out (PyTorch does this in a pass of its own); P and the product in, dS out; dS in for dQ and for
-# dK.  The masked version adds S in and out for the mask, P in and out and a byte of mask out for
-# dropout, and as much again backward.  Fused: inputs and outputs; backward, all of them and three
-# gradients.  What is beyond that, PyTorch adds (docs/gpu.md).
-PASSES: dict[tuple[str, bool], tuple[float, int]] = {
-    ("standard", False): (4, 4),
-    ("standard", True): (14, 4 + 8),
-    ("standard_masked", False): (8.5, 4),
-    ("standard_masked", True): (23, 4 + 8),
-    ("fused", False): (0, 4),
-    ("fused", True): (0, 4 + 8),
-}
+# What PyTorch's variants add to standard attention; a mask is filled in, not added.
+STANDARD: dict[str, dict[str, bool]] = {
+    "standard": {}, "standard_masked": {"masked": True, "filled": True, "dropout": True},
+}  # fmt: skip
+
+
+def predicted_bytes(variant: str, backward: bool) -> int:
+    """Bytes in fp16 that must cross L2↔DRAM, of one of `RUNS`.
+
+    >>> predicted_bytes("standard", backward=False)
+    9126805504
+    """
+    sizes = SIZES["N"], SIZES["d"], SIZES["heads"]
+    if variant == "fused":
+        found = fused_bytes(Attention(*sizes), "fp16", backward=backward)
+    else:
+        problem = StandardStep(*sizes, **STANDARD[variant])
+        found = standard_bytes(problem, "fp16", backward=backward)
+    return sum(found.values())
 
 
 def paper_jobs(M: int = 65536) -> list[Job]:
@@ -109,13 +115,11 @@ def paper_rows(record: Record) -> list[PaperRow]:
             "they are of different runs"
         )
     for run, group in zip(spec.runs, groups, strict=True):
-        if run not in PASSES:
+        if run not in RUNS:
             raise GpuError(f"{path} has the unknown run {run}: is it of a newer iosim?")
         variant, backward = run
         published = PUBLISHED.get(variant, "") if backward else ""
-        squares, tensors = PASSES[run]
-        words = spec.heads * (squares * spec.N**2 + tensors * spec.N * spec.d)
-        predicted = words * word_bytes("fp16")
+        predicted = predicted_bytes(variant, backward)
         found.append(_row(f"PyTorch {variant}", backward, predicted, group, published))
     return found
 
