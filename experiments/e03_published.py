@@ -1,7 +1,7 @@
 """FlashAttention's published HBM traffic (L2↔DRAM) beside the model and an H200's counters.
 
 Dao et al. 2022, Figure 2, left, p. 6: N = 1024, d = 64, 16 heads, batch 64, forward and backward on
-an A100.  Standard attention: 40.3 GB and 41.7 ms in arXiv:2205.14135v2 (23 June 2022, the last
+an A100.  Standard attention: 40.3 GB and 41.7 ms in arXiv 2205.14135v2 (23 June 2022, the last
 there), of "GPT-2 medium"; 35.3 GB and 35.1 ms in the proceedings (NeurIPS 35, 2022, pp.
 16344-16359), with a key-padding mask and without dropout.  FlashAttention: 4.4 GB in both, 7.3 and
 11.7 ms.  Both were read in transcriptions; arXiv's v1 (27 May 2022) was not seen.

@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from terms import GLOSSARY, Term, pattern, terms
+from terms import GLOSSARY, Term, marked, pattern, terms
 
 PAGE = "docs/glossary"
 # Pages that list names rather than use words.
@@ -45,6 +45,7 @@ class FirstUses(SphinxPostTransform):
             return
         known = terms(GLOSSARY.read_text(encoding="utf-8"))
         self.finder, self.where = pattern(known)
+        self.loose, self.loosely = pattern(marked(known))
         self.code = {word.strip("`"): t for t in known for word in t.spellings if word[0] == "`"}
         self.uri = self.app.builder.get_relative_uri(self.env.docname, PAGE)
         self.seen: set[str] = set()
@@ -68,14 +69,21 @@ class FirstUses(SphinxPostTransform):
         if literal is not None and str(text) in self.code:
             self._code(literal, self.code[str(text)])
         elif not any(isinstance(x, _LEAVE) for x in above):
-            self._prose(text)
+            strong = isinstance(above[0], (nodes.strong, nodes.emphasis))
+            if strong and self.loose.fullmatch(str(text)):
+                self._whole(text, self.loosely[str(text)])
+            else:
+                self._prose(text)
 
     def _code(self, literal: nodes.literal, term: Term) -> None:
+        self._whole(literal, term)
+
+    def _whole(self, node: nodes.Node, term: Term) -> None:
         if term.anchor not in self.seen:
             self.seen.add(term.anchor)
             link = self._link(term)
-            literal.replace_self(link)
-            link += literal
+            node.parent.replace(node, link)
+            link += node
 
     def _prose(self, text: nodes.Text) -> None:
         parts: list[nodes.Node] = []

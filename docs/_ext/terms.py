@@ -22,7 +22,8 @@ MARK = "<!-- introductory -->"
 class Term:
     """A word of the glossary, in all its spellings.
 
-    Those in backticks are looked for in code; those in parentheses are not looked for.
+    Those in backticks are looked for in code; those in parentheses are ordinary words, too, and
+    are looked for where a page prints them bold or in italics (`marked`).
     """
 
     name: str
@@ -66,6 +67,16 @@ def pattern(known: Iterable[Term]) -> tuple[re.Pattern[str], Mapping[str, Term]]
                 where |= dict.fromkeys(forms, term) | {x[0].upper() + x[1:]: term for x in forms}
     words = "|".join(re.escape(x) for x in sorted(where, key=len, reverse=True))
     return re.compile(rf"(?<![\w-])(?:{words})(?![A-Za-z0-9_])"), where
+
+
+def marked(known: Iterable[Term]) -> list[Term]:
+    """The spellings in parentheses, without them.
+
+    >>> marked([Term("cache line", ("cache line", "(line)")), Term("M", ("M",))])
+    [Term(name='cache line', spellings=('line',))]
+    """
+    found = [Term(t.name, tuple(w[1:-1] for w in t.spellings if w[0] == "(")) for t in known]
+    return [t for t in found if t.spellings]
 
 
 # What is no prose: fences, code, images, comments, targets of links, formulas.
