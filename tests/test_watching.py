@@ -1,0 +1,103 @@
+"""The line that shows progress: on a terminal alone, written over, and gone at the end."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iosim.cli import watching
+
+
+class Terminal(io.StringIO):
+    """What is printed to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Stderr as a terminal of 30 columns, and a clock that goes on by an eighth of a second."""
+    made = Terminal()
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(sys, "stderr", made)
+    monkeypatch.setattr(watching.time, "monotonic", lambda: next(ticks) / 8)
+    monkeypatch.setattr(watching.shutil, "get_terminal_size", lambda: os.terminal_size((30, 9)))
+    return made
+
+
+def test_a_line_is_written_over_and_removed(screen: Terminal) -> None:
+    with watching.watching() as show:
+        for text in ("a long line", "short", "x" * 99):
+            show(lambda _: "too early")
+            show(lambda _, text=text: text)
+    assert "too early" not in screen.getvalue()
+    lines = screen.getvalue().split("\r")
+    assert lines == ["", "a long line", "short".ljust(11), "x" * 29, " " * 29, ""]
+
+
+def test_what_is_quick_shows_nothing(screen: Terminal) -> None:
+    with watching.watching() as show:
+        show(lambda _: "too early")
+    assert screen.getvalue() == ""
+
+
+def test_the_line_is_removed_where_the_work_fails(screen: Terminal) -> None:
+    with pytest.raises(KeyboardInterrupt), watching.watching() as show:
+        show(lambda _: "")
+        show(lambda seconds: f"after {seconds} s")
+        raise KeyboardInterrupt
+    assert screen.getvalue() == "\rafter 0.25 s\r" + " " * 12 + "\r"
+
+
+def test_no_terminal_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", plain)
+    monkeypatch.setattr(watching, "PAUSE", -1)
+    with watching.watching() as show:
+        show(lambda _: "a line")
+    assert plain.getvalue() == ""
+
+
+@pytest.mark.parametrize(("done", "said"), [
+    (3, "3 of 7 points, 12 s, about 16 s left"), (0, "0 of 7 points, 12 s"),
+    (7, "7 of 7 points, 12 s, about 0 s left"),
+])  # fmt: skip
+def test_how_much_is_done_and_left(done: int, said: str) -> None:
+    assert watching.part_done(done, 7, "points")(12.0) == said
+
+
+@pytest.mark.parametrize(("size", "words", "line"), [
+    ("1024", (), r"\r[\d,]+ of 10,832,896 accesses, \d+ s, about \d+ s left"),
+    ("512", ("--out", "slope"), r"\r\d of 4 curves, \d+ s, about \d+ s left"),
+])  # fmt: skip
+def test_iosim_cache_shows_how_far_it_is(
+    size: str, words: tuple[str, ...], line: str, tmp_path: Path
+) -> None:
+    """A terminal sees a line that is gone at the end; stdout has none of it."""
+    here, there = pty.openpty()
+    run = [sys.executable, "-m", "iosim", "cache", "flash2", "--N", size, "--d", "16", "--tiles",
+           "B_r=16,B_c=16", "--capacity", "512", "--policy", "fifo", *words]  # fmt: skip
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=there, cwd=tmp_path) as done:
+        os.close(there)
+        seen = b""
+        while True:
+            try:
+                seen += os.read(here, 4096)
+            except OSError:  # nobody writes to it any more
+                break
+        assert done.stdout is not None
+        out = done.stdout.read()
+    os.close(here)
+    assert done.returncode == 0
+    assert re.match(line, seen.decode())
+    assert re.search(r"\r +\r$", seen.decode())
+    assert b"\r" not in out
+    assert b" left" not in out
