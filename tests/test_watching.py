@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,9 +28,11 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Stderr as a terminal of 30 columns, and a clock that goes on by an eighth of a second."""
     made = Terminal()
     ticks = iter(range(10**6))
-    monkeypatch.setattr(sys, "stderr", made)
-    monkeypatch.setattr(watching.time, "monotonic", lambda: next(ticks) / 8)
-    monkeypatch.setattr(watching.shutil, "get_terminal_size", lambda: os.terminal_size((30, 9)))
+    monkeypatch.setattr(watching, "sys", SimpleNamespace(stderr=made))
+    clock = SimpleNamespace(monotonic=lambda: next(ticks) / 8)
+    monkeypatch.setattr(watching, "time", clock)
+    size = SimpleNamespace(get_terminal_size=lambda: os.terminal_size((30, 9)))
+    monkeypatch.setattr(watching, "shutil", size)
     return made
 
 
@@ -50,16 +53,20 @@ def test_what_is_quick_shows_nothing(screen: Terminal) -> None:
 
 
 def test_the_line_is_removed_where_the_work_fails(screen: Terminal) -> None:
-    with pytest.raises(KeyboardInterrupt), watching.watching() as show:
-        show(lambda _: "")
-        show(lambda seconds: f"after {seconds} s")
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with watching.watching() as show:
+            show(lambda _: "")
+            show(lambda seconds: f"after {seconds} s")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert screen.getvalue() == "\rafter 0.25 s\r" + " " * 12 + "\r"
 
 
 def test_no_terminal_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", plain)
+    monkeypatch.setattr(watching, "sys", SimpleNamespace(stderr=plain))
     monkeypatch.setattr(watching, "PAUSE", -1)
     with watching.watching() as show:
         show(lambda _: "a line")
