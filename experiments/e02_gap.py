@@ -80,7 +80,7 @@ def _frame(axes: Any) -> None:
     axes.axvline(1, color="grey", linestyle=":", linewidth=1.2)
     axes.annotate("M = d²", (1, 0.02), xycoords=("data", "axes fraction"), xytext=(4, 0),
                   textcoords="offset points", color="grey")  # fmt: skip
-    axes.set(xscale="log", xlabel="M / d²")
+    axes.set(xscale="log", xlabel="fast memory M / d²")
 
 
 EXPERIMENT = Experiment("e02_gap", tables, draw)

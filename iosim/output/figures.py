@@ -66,7 +66,7 @@ def words(rows: Rows) -> Any:
         xscale="log", yscale="log", ylabel=f"loads + stores,\n{WORDS}",
         title=f"{_problem(rows[0])}:\n{_found(differ, above)}",
     )  # fmt: skip
-    below.set(xlabel="fast memory M (words)", ylabel="run − formula\n(words)")
+    below.set(xlabel="fast memory M (words)", ylabel="run − formula,\nslow ↔ fast\n(words)")
     if not any(differ):
         below.set(ylim=(-1, 1), yticks=(-1, 0, 1))
     low = min([*best.values(), *moved])
