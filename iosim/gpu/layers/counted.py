@@ -49,7 +49,7 @@ _FLOP = {"add_fp32": 1, "mul_fp32": 1, "fma_fp32": 2, "add_fp16": 2, "mul_fp16":
 ORDINARY = tuple(_FLOP)  # these are counted by patching kernels, which takes a while
 # Columns that are sums of several counters, each of those that the machine has.
 _SUMS = {"reduced": ("reduced", "bulk_reduced"), "tensor_flop": ("warp_flop", "group_flop")}
-_BYTES = tuple(x for x in COUNTERS if x not in (*_FLOP, *_SUMS["tensor_flop"]))
+BYTES = tuple(x for x in COUNTERS if x not in (*_FLOP, *_SUMS["tensor_flop"]))
 
 # What runs before all else: x + 1 of so many words of 2 bytes, a product of n × n by n × n.
 STREAM_WORDS, PRODUCT_N = 2**26, 4096
@@ -96,7 +96,7 @@ def read_counted(path: Path) -> list[tuple[Counted, ...]]:
     there = {
         what: next((x for x in names if x in units), "") for what, names in COUNTERS.items()
     }  # fmt: skip
-    for what in _BYTES:
+    for what in BYTES:
         if there[what] and units[there[what]] != "byte":
             raise GpuError(f"{path} has {there[what]} in {units[there[what]]!r}: save the report "
                            "with --print-units base")  # fmt: skip

@@ -255,11 +255,16 @@ def watched(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     return {"rows": [asdict(row) for row in rows]}
 
 
-def _gates(torch: Any) -> None:
+def stream(torch: Any) -> Callable[[], Any]:
+    """x + 1, whose bytes are known: a gate for counters."""
     source = torch.randn(STREAM_WORDS, device="cuda").half()
     target = torch.empty_like(source)
+    return lambda: torch.add(source, 1, out=target)
+
+
+def _gates(torch: Any) -> None:
     a, b = (torch.randn(PRODUCT_N, PRODUCT_N, device="cuda").half() for _ in range(2))
-    passes: list[Callable[[], Any]] = [lambda: torch.add(source, 1, out=target), lambda: a @ b]
+    passes: list[Callable[[], Any]] = [stream(torch), lambda: a @ b]
     for go in passes:
         go()
         torch.cuda.synchronize()

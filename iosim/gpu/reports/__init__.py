@@ -30,6 +30,10 @@ REPORTS: dict[str, tuple[str, str]] = {
         "iosim.gpu.reports.bench",
         "The emitted flash2 beside PyTorch's fused and standard attention.",
     ),
+    "backward": (
+        "iosim.gpu.reports.backward",
+        "Backward passes beside PyTorch's, and what its kernels move at SM↔L2.",
+    ),
     "decode": (
         "iosim.gpu.reports.decode",
         "One row against a cache, beside PyTorch's kernel and the bandwidth of HBM (L2↔DRAM).",

@@ -37,13 +37,17 @@ TUNED_AT = (4096, 32768)
 TOKENS = 16384  # batch × N, as in the FlashAttention papers; heads × d is 2048
 
 
-def _heads(N: int, d: int) -> int:
-    """Batch × heads: 16,384 tokens of 2,048 numbers, and one sequence where N is longer."""
+def heads_of(N: int, d: int) -> int:
+    """Batch × heads: 16,384 tokens of 2,048 numbers, and one sequence where N is longer.
+
+    >>> heads_of(4096, 64), heads_of(65536, 64)
+    (128, 32)
+    """
     return max(1, TOKENS // N) * (2048 // d)
 
 
 def _problem(case: str, N: int, d: int) -> Any:
-    return CASES[case].problem(Attention, N, d, _heads(N, d))
+    return CASES[case].problem(Attention, N, d, heads_of(N, d))
 
 
 def _tuned_at(N: int) -> int:
@@ -237,7 +241,8 @@ def _table(folder: Path) -> ReportTable:
     return ReportTable(told, text, good, "" if rows else "nothing ran")
 
 
-def _case(text: str) -> str:
+def mask_named(text: str) -> str:
+    """Reads the name of a case that is timed; raises InputError for another."""
     if text not in MASKS:
         raise InputError(f"case {text!r} is not timed: give {' or '.join(MASKS)}")
     return text
@@ -253,7 +258,7 @@ REPORT = GpuReport(
         ReportOption("M", "64Ki", "fast memory", lambda text: parse_words("M", text, "fp16")),
         ReportOption("N", _joined(LENGTHS), "sequence lengths", integers("N")),
         ReportOption("d", _joined(HEAD_SIZES), "head dimensions", integers("d")),
-        ReportOption("case", "dense", " or ".join(MASKS), _case),
+        ReportOption("case", "dense", " or ".join(MASKS), mask_named),
     ),
     plan=_plan,
     tasks={"compare": _compare},
