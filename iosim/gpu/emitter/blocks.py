@@ -40,7 +40,8 @@ class Blocks:
         header: name → line, the index vectors and masks that all of the kernel shares.
         wide: whether the kernel loads tiles of a tensor that is fp32 in any case.
         where: where the tiles lie that are open.
-        by_word: shapes of blocks that move word by word (`iosim.gpu.emitter.offset`).
+        by_word, vectors: shapes of blocks of which some move word by word, or as whole vectors
+            (`iosim.gpu.emitter.offset`).
     """
 
     def __init__(self, instance: Instance, names: Names | None = None, wide: bool = False) -> None:
@@ -51,6 +52,7 @@ class Blocks:
         self.names = names or Names(instance.program, ())
         self.where = Places(instance, self.names)
         self.by_word: frozenset[str] = frozenset()
+        self.vectors: frozenset[str] = frozenset()
 
     def place(self, own: tuple[Dim, ...], say: Callable[[str], None]) -> None:
         """Find where the spans of a new buffer lie, of those that follow a tile."""
@@ -186,16 +188,18 @@ class Blocks:
         return " & ".join(found)
 
     def near(self, own: tuple[Dim, ...]) -> str:
-        """A mask of a load that follows a tile along its last axis, up to the end of a sector.
+        """A mask of a load up to the end of a sector, where it follows a tile along its last axis
+        or is beside blocks of its shape that move as whole vectors.
 
         A mask that may end anywhere makes Triton move single words, and the hardware counts a
         sector for each; up to a multiple of `layout.PAD` it moves vectors.  Rows are padded, so
         that this stays inside; what lies beyond must be cleared.  Empty where `mask` will do.
         """
         x = own[-1] if len(own) == 2 else None
-        if not self.follows or not isinstance(x, Tile) or not self._masked(x):
+        if not isinstance(x, Tile) or not self._masked(x):
             return ""
-        if self._by_word(own):
+        beside = self.shape(own) in self.vectors and self.where.at_multiples(x, layout.PAD)
+        if not (self.follows or (beside and self.odd(x))) or self._by_word(own):
             return ""
         last = self.where.last[x]
         if last.isdigit():
@@ -362,14 +366,14 @@ class Blocks:
         """
         own = dims(node.index)
         vector = isinstance(node, Load) and len(own) == 1 and not isinstance(x, Stack)
-        if (vector and self.follows) or self._odd(x) or self._by_word(own):
+        if (vector and self.follows) or self.odd(x) or self._by_word(own):
             return 1  # whole vectors move as masked ones do
         beside = self.wide and len(own) == 2
         return VECTOR if beside and not self.instance.program.tensor(node.tensor).wide else 0
 
-    def _odd(self, x: Dim) -> bool:
-        """Whether a masked edge cuts a 16-byte vector of the narrowest type, or may do so for all
-        that the compiler knows: it cannot see where an edge lies that follows a tile.
+    def odd(self, x: Dim) -> bool:
+        """Whether a masked edge of a dimension cuts a 16-byte vector of the narrowest type, or may
+        do so for all that the compiler knows: it cannot see where an edge lies that follows a tile.
         """
         last = x.parts[-1] if isinstance(x, Stack) else x
         of = last if isinstance(last, Span) else self.where.loops[last]

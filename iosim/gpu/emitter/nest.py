@@ -41,7 +41,7 @@ class KernelText:
         self.lines, self.depth, self.summed = list[str](), 1, summed(body)
         self.buffers: dict[str, tuple[Dim, ...]] = {}
         self.cuts = parts(instance, body)
-        self.tiles.by_word = offset.shapes(body, self.cuts, self.tiles)
+        self.tiles.by_word, self.tiles.vectors = offset.shapes(body, self.cuts, self.tiles)
         self.part: dict[Tile, int] = {}  # which part an unrolled loop is at
         self.edges = Edges()
         self.loaded = {n.buffer for n in nodes(body) if isinstance(n, Load)}
