@@ -13,6 +13,7 @@ from strategies import plain_algorithms
 import iosim
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import EmitError, Lockstep, emit
+from iosim.gpu.run.job import Job
 from iosim.program.ops import OPS
 from iosim.tiling.gpu import gpu_tiles
 from iosim.units import bytes_of
@@ -170,3 +171,17 @@ def test_importing_iosim_and_emitting_need_neither_triton_nor_torch():
         "emit(i); assert not {'torch', 'triton'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_ragged_load_beside_whole_vectors_ends_with_a_sector():
+    """The compiler gives both one layout; masked at the edge, the load would ask for its sectors
+    again and again."""
+    sizes = {"N": 1001, "d": 48, "heads": 1}
+    tiles = {"B_r1": 64, "B_c1": 64, "B_d1": 48, "W1": 48, "B_r2": 16, "B_c2": 1024, "W2": 1001,
+             "B_r3": 64, "B_c3": 64, "B_d3": 48}  # fmt: skip
+    beside = Job("naive", sizes, tiles).emitted().source
+    assert "mask=(j + to_64 < 1008)[None, :] & i_in[:, None]" in beside
+    assert "p = tl.where(i_in[:, None] & j_in[None, :], p, 0.0)" in beside
+    apart = Job("naive", sizes, tiles | {"B_c3": 32}).emitted().source
+    assert "mask=i_in[:, None] & j_in[None, :], other=0.0" in apart
+    assert "p = tl.where" not in apart
