@@ -251,8 +251,32 @@ def test_what_would_take_days_is_refused_at_once_in_one_line(tmp_path, words, wh
     assert why in done.stderr
     assert done.stderr.count("\n") == 1
     if "--engine" not in words:
-        assert "or take --engine stream to wait that long" in done.stderr
+        # OPT needs all of the stream in memory: to wait is no way out.
+        way = "or LRU" if "opt" in words else "or take --engine stream to wait that long"
+        assert way in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--N", "1Mi", "--d", "64", "--M", "32Ki"), "the closed form counts loads"),
+        (
+            (*SIZES[1:], "--M", "64", "--capacity", "all", "--policy", "opt"),
+            "OPT at every capacity",
+        ),
+        ((*SIZES[1:], "--M", "64", "--sample", "0.9"), "a sample estimates loads"),
+        ((*SIZES[1:], "--M", "64"), None),
+    ],
+)
+def test_columns_that_are_left_out_are_named(words: tuple[str, ...], says: str | None) -> None:
+    text = ok("cache", "flash2", *words)
+    if says is None:
+        assert "write_backs" in text.split("\n")[3]
+        assert "left out" not in text
+    else:
+        assert f"left out: write_backs, flush; {says}" in text
+        assert "null" not in text
 
 
 def test_patience_is_a_number_of_seconds(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

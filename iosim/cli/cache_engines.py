@@ -20,6 +20,13 @@ FEW = 2 * 10**6
 COMPILED, PLAIN = 10**8, 3 * 10**5
 PATIENCE = 600
 
+# What tells the numbers that an engine leaves out.
+ELSEWHERE = {
+    "formula": "the closed form counts loads; smaller sizes with --engine tiles tell the rest",
+    "sample": "a sample estimates loads; without --sample the rest is told",
+    "stream": "OPT at every capacity counts loads; chosen ones, --capacity 4Ki,64Ki, tell the rest",
+}
+
 _rules = functools.lru_cache(maxsize=1)(reuse)
 
 
@@ -44,13 +51,14 @@ def quickest(instance: Instance, quick: list[str]) -> tuple[str, str]:
     return "stream", "; ".join(why)
 
 
-def check_time(accesses: int, times: int, why: str = "") -> None:
+def check_time(accesses: int, times: int, why: str = "", whole: bool = False) -> None:
     """InputError where a replay would take longer than `PATIENCE`.
 
     Args:
         accesses: of the stream.
         times: how many caches they go through.
         why: why nothing quicker answers.
+        whole: whether all of the stream has to be in memory, so that waiting is no way out.
     """
     speed = COMPILED if available() else PLAIN
     seconds = accesses * times / speed
@@ -59,7 +67,8 @@ def check_time(accesses: int, times: int, why: str = "") -> None:
         raise InputError(
             f"{once} take about {_long(seconds)}, one by one at {speed:,} a second"
             + (f" ({why})" if why else "")
-            + ": choose smaller sizes or larger tiles, or take --engine stream to wait that long"
+            + ": choose smaller sizes or larger tiles, or "
+            + ("LRU" if whole else "take --engine stream to wait that long")
         )
 
 

@@ -16,7 +16,14 @@ from iosim.cache.files import check_target, read_trace, write_trace
 from iosim.cache.sampling import sampled
 from iosim.checks.slope import FILES, slope
 from iosim.cli import options as opt
-from iosim.cli.cache_engines import MOVED, by_formula, by_tiles, check_time, quickest
+from iosim.cli.cache_engines import (
+    ELSEWHERE,
+    MOVED,
+    by_formula,
+    by_tiles,
+    check_time,
+    quickest,
+)
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError, closest
 from iosim.output.plot import plot_slope, with_table
@@ -91,7 +98,7 @@ def cache(
         head, result["trace"] = f"trace {trace}", str(trace)
         stream = read_trace(trace, line_words=line)
         if engine == "auto":
-            check_time(stream.length, asked.times)
+            check_time(stream.length, asked.times, whole=POLICIES[policy].foresees)
         answer = _replayed(stream, asked)
     else:
         assert algo is not None
@@ -119,7 +126,7 @@ def cache(
                 if stream.length > LONG:
                     engine, why = quickest(instance, quick)
                 if engine == "stream":
-                    check_time(stream.length, asked.times, why)
+                    check_time(stream.length, asked.times, why, whole=POLICIES[policy].foresees)
                 opt.remark(why)
         if engine == "formula":
             answer = by_formula(instance, asked.capacities)
@@ -363,5 +370,7 @@ def _print(result: dict[str, Any]) -> None:
     else:
         rows = [[capacities[k], *(result[x][k] for x in names)] for k in at]
     opt.print_table(["capacity", *names], rows)
+    if missing := [x for x in ("write_backs", "flush") if result.get(x) is None]:
+        click.echo(f"left out: {', '.join(missing)}; {ELSEWHERE[result['engine']]}")
     if len(capacities) > 64:
         click.echo(f"{len(capacities):,} steps in all: --json has every one")
