@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from same_figure import same_figure
 from test_site import extension
 
 import iosim
@@ -32,17 +33,6 @@ def test_a_page_shows_the_figures_that_its_code_draws(page: Path, tmp_path: Path
         assert same_figure(kept.read_text("utf-8"), figure.read_text("utf-8")), (
             f"{kept} is not what {page} draws: run python docs/_ext/tutorials.py figures"
         )
-
-
-def same_figure(a: str, b: str) -> bool:
-    """Whether two SVGs say the same, and have their lines in the same places."""
-    said = [re.findall(r"<!-- (.*?) -->", x) for x in (a, b)]
-    by = [re.findall(r"Matplotlib v[\d.]+", x) for x in (a, b)]
-    if said[0] != said[1] or by[0] != by[1]:
-        return said[0] == said[1]  # another version places its lines otherwise
-    lines = [" ".join(re.findall(r' d="([^"]*)"', x)) for x in (a, b)]
-    first, second = ([float(n) for n in re.findall(r"-?\d+\.?\d*", x)] for x in lines)
-    return first == pytest.approx(second, abs=0.05)
 
 
 def test_another_figure_is_found() -> None:

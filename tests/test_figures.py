@@ -1,0 +1,186 @@
+"""Committed figures: drawn again, they are the same; their style; their titles follow their data.
+
+The pages' own pictures are in test_pictures.py, those of the tutorials in test_tutorials.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+from same_figure import same_figure
+from test_pictures import HERE as IMG
+
+from iosim.checks import reproduce
+from iosim.gpu.reports import replay
+from iosim.gpu.reports.figure import draw as draw_records
+from iosim.output.plot import plot_table
+from iosim.output.table import read_csv, write_csv
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "experiments" / "data"
+PAGE = 800  # pixels that a page gives to a figure
+LEAST = 10  # pixels of its smallest text
+MODULES = {path.stem: path for path in reproduce.find([])}
+TABLES = ("verify", "tightness", "slope")
+NAMES = (*MODULES, *TABLES, "gpu")
+# What an axis of words or bytes names: the boundary that they cross, or the memory that holds them.
+PLACES = ("slow ↔ fast", "SM↔L2", "L2↔DRAM", "fast memory")
+
+
+def drawn_again(name: str, folder: Path) -> dict[Path, Path]:
+    """Draw figures by what draws the committed ones; committed stem → new stem."""
+    if name == "gpu":
+        draw_records(replay(DATA / "gpu" / "h200"), folder / "figure")
+        return {DATA / "gpu" / x: folder / x for x in ("figure", "figure-layers")}
+    if name in TABLES:
+        plot_table(IMG / f"{name}.csv", folder / name)
+        return {IMG / name: folder / name}
+    reproduce.load(MODULES[name]).EXPERIMENT.draw(DATA / name, folder / name)
+    return {DATA / name / name: folder / name}
+
+
+@pytest.fixture(name="saved")
+def _saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """Figures that are saved while a test runs, by the file's name."""
+    found: dict[str, Figure] = {}
+    save = Figure.savefig
+
+    def noted(self: Figure, path: Any, **given: Any) -> None:
+        save(self, path, **given)
+        found[Path(path).name] = self
+
+    monkeypatch.setattr(Figure, "savefig", noted)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_committed_figure_is_drawn_again(
+    name: str, tmp_path: Path, saved: dict[str, Figure]
+) -> None:
+    """Lines and words of the SVG, pixels of the PNG; and the style of each figure."""
+    drawn = drawn_again(name, tmp_path)
+    figures = set(saved.values())
+    assert len(figures) == (2 if name == "gpu" else 1)
+    for figure in figures:
+        assert not list(faults(figure))
+    for kept, made in drawn.items():
+        svg = [p.with_name(f"{p.name}.svg").read_text("utf-8") for p in (kept, made)]
+        assert same_figure(*svg), f"{kept}.svg is not what is drawn now: draw it anew"
+        if len({re.findall(r"Matplotlib v[\d.]+", x)[0] for x in svg}) == 1:
+            assert same_pixels(*(p.with_name(f"{p.name}.png") for p in (kept, made))), kept
+
+
+def same_pixels(a: Path, b: Path) -> bool:
+    first, second = imread(a), imread(b)
+    return first.shape == second.shape and bool(np.abs(first - second).mean() < 0.002)
+
+
+def faults(figure: Figure) -> Iterator[str]:
+    """What is wrong with the style of a figure."""
+    figure.draw_without_rendering()
+    wide = figure.get_tightbbox().width * 72
+    for text in figure.findobj(Text):
+        if text.get_text().strip() and text.get_visible():
+            high = text.get_fontsize() * PAGE / wide
+            if high < LEAST:
+                yield f"{text.get_text()!r} is {high:.1f} pixels high"
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    for axes in panels:
+        alone = len(panels) == 1 and figure.get_suptitle()
+        # Residuals stand below what they are of.
+        below = axes is not panels[0] and axes.get_shared_x_axes().joined(axes, panels[0])
+        if not (axes.get_title() or alone or below):
+            yield f"{axes} has no title"
+        for label in (axes.get_xlabel(), axes.get_ylabel()):
+            if re.search("words|bytes?", label) and not any(x in label for x in PLACES):
+                yield f"{label!r} names no boundary"
+    for legend in figure.findobj(Legend):
+        box = legend.get_window_extent()
+        for axes in panels:
+            if box.shrunk(0.98, 0.98).overlaps(axes.get_window_extent()):
+                yield f"the legend {[x.get_text() for x in legend.get_texts()]} is on the data"
+
+
+def test_faults_are_found() -> None:
+    """Small text, a legend on the data, no title, an axis without a boundary."""
+    figure = Figure(figsize=(20, 5))
+    axes, other = figure.subplots(1, 2)
+    axes.plot([1, 2], label="a")
+    axes.legend()
+    axes.set(title="It", xlabel="words")
+    told = " ".join(faults(figure))
+    for fault in ("pixels high", "on the data", "has no title", "'words' names no boundary"):
+        assert fault in told
+    assert other.get_title() == ""
+
+
+def test_another_png_is_found(tmp_path: Path) -> None:
+    from matplotlib.image import imsave
+
+    kept = IMG / "slope.png"
+    pixels = imread(kept)
+    assert same_pixels(kept, kept)
+    pixels[100:140, 100:400] = 0
+    imsave(tmp_path / "other.png", pixels)
+    assert not same_pixels(kept, tmp_path / "other.png")
+
+
+def test_every_figure_is_drawn_by_a_test() -> None:
+    """No figure lies in docs or experiments that no test draws."""
+    known = {IMG / x for x in (*TABLES, "protocol", "two-memories")}
+    known |= {DATA / "gpu" / x for x in ("figure", "figure-layers")}
+    known |= {DATA / name / name for name in MODULES}
+    found = {
+        path.with_suffix("")
+        for folder in ("docs", "experiments")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".png", ".svg") and path.parent != ROOT / "docs" / "tutorials" / "img"
+    }
+    assert found == known
+
+
+# Experiment → a table, a column, and another value of it: the title has to say something else.
+CHANGED: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "e01_words": ("slopes", "fitted", lambda x: x / 2),
+    "e02_gap": ("best", "gap", lambda x: x + 1),
+    "e03_published": ("hbm", "hbm_gb", lambda x: x + 1),
+    "e04_blocks": ("rule", "peak_without_min_words", lambda x: 2 * x),
+    "e05_hardware": ("sm_l2", "unexplained_bytes", lambda x: x + 1),
+    "e06_models": ("roofline", "limit", lambda x: "matrix units"),
+    "e07_wall": ("machines", "bandwidth_over_p100", lambda x: 2 * x),
+    "e08_fusion": ("layers", "of_none", lambda x: x / 2),
+    "e09_data_movement": ("fused", "saved_percent", lambda x: x / 2),
+    "e10_explicit_control": ("needs", "lru_capacity_over_M", lambda x: 2 * x),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_titles_say_what_the_tables_say(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = reproduce.load(MODULES[name])
+    titles: list[list[str]] = []
+
+    def noted(figure: Figure, stem: Path) -> list[Path]:
+        titles.append([figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)])
+        return []
+
+    monkeypatch.setattr(module, "save", noted)
+    for table in (DATA / name).glob("*.csv"):
+        shutil.copy(table, tmp_path)
+    module.EXPERIMENT.draw(tmp_path, tmp_path / name)
+    table, column, change = CHANGED[name]
+    rows = read_csv(tmp_path / f"{table}.csv")
+    write_csv(tmp_path / f"{table}.csv", [row | {column: change(row[column])} for row in rows])
+    module.EXPERIMENT.draw(tmp_path, tmp_path / name)
+    assert titles[0] != titles[1]
