@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 ONLY_PRINT = "--only-print"
 HELP = "the status doesn't say whether the bars hold"
@@ -81,8 +83,19 @@ def report(loaded: float, only_print: bool = False) -> tuple[str, int]:
     return told(MEASURED, loaded, os.cpu_count() or 1), int(missed and not only_print)
 
 
-def asked(what: str | None) -> bool:
-    """Whether a script's command line has ``--only-print``, which is all that it may have."""
-    parser = argparse.ArgumentParser(description=what)
+def script(what: str | None, run: Callable[[], None]) -> NoReturn:
+    """Run a script that notes bars, print which hold, and exit with the status.
+
+    Args:
+        what: says what the script does; ``--only-print`` is all that its command line may have.
+        run: the script.
+    """
+    parser = argparse.ArgumentParser(
+        description=what, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(ONLY_PRINT, action="store_true", help=HELP)
-    return bool(parser.parse_args().only_print)
+    only_print, loaded = bool(parser.parse_args().only_print), os.getloadavg()[0]
+    run()
+    text, status = report(loaded, only_print)
+    print(text)
+    sys.exit(status)

@@ -11,10 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import bars
+
 import iosim
 from iosim.cache import closed
 
 SIZE = 10**6
+# Bars, in milliseconds: for what is known once of an instance, and for each capacity then.
+RULES, CAPACITY = 500, 2
 CAPACITIES = [2**k for k in range(8, 24)]
 
 
@@ -62,8 +66,10 @@ def main() -> None:
         accesses = sum(rule.accesses for rule in rules)
         once = best(partial(closed.reuse, instance))
         each = best(partial(loads, rules)) / len(CAPACITIES)
+        bars.at_most(f"{name}: rules", once, RULES, "ms")
+        bars.at_most(f"{name}: a capacity", each, CAPACITY, "ms")
         print(f"{name:36} {accesses:24,} {len(rules):6} {once:10.1f} {each:13.3f}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    bars.script(__doc__, main)

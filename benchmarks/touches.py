@@ -9,8 +9,6 @@ are shared, and the best of three runs counts.
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -91,8 +89,7 @@ def rate(stream: Stream) -> tuple[int, float]:
 
 
 def main() -> None:
-    """Print a table, and which bars hold."""
-    only_print, loaded = bars.asked(__doc__), os.getloadavg()[0]
+    """Print a table."""
     print(f"{'stream':36} {'length':>16} {'s to know it':>12} {'M accesses/s':>12}")
     for name, made in cases().items():
         start = time.perf_counter()
@@ -101,10 +98,7 @@ def main() -> None:
         best = max(rate(stream)[1] for _ in range(3))
         print(f"{name:36} {stream.length:16,} {known:12.3f} {best / 1e6:12.0f}", flush=True)
         bars.at_least(name, best / 1e6, BAR, "M accesses/s")
-    text, status = bars.report(loaded, only_print)
-    print(text)
-    sys.exit(status)
 
 
 if __name__ == "__main__":
-    main()
+    bars.script(__doc__, main)
