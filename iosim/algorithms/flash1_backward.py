@@ -22,7 +22,7 @@ def schedule(b: Builder) -> None:
 
 ALGORITHM = Algorithm(
     name="flash1_backward",
-    title="FlashAttention, backward: K, V, dK and dV stay, O is read and dQ added to in HBM",
+    title="FlashAttention, backward: K, V, dK, dV stationary, O read, dQ added to in HBM",
     problem=AttentionBackward,
     schedule=schedule,
     cost="20N²d²/M",

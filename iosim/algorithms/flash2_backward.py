@@ -23,7 +23,7 @@ def schedule(b: Builder) -> None:
 
 ALGORITHM = Algorithm(
     name="flash2_backward",
-    title="FlashAttention-2, backward: K, V, dK and dV stay, dQ is added to in HBM",
+    title="FlashAttention-2, backward: K, V, dK, dV stationary, dQ added to in HBM",
     problem=AttentionBackward,
     schedule=schedule,
     cost="16N²d²/M",

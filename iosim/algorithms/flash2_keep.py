@@ -39,7 +39,7 @@ def schedule(b: Builder) -> None:
 
 ALGORITHM = Algorithm(
     name="flash2_keep",
-    title="FlashAttention-2 that keeps some rows of K and V",
+    title="FlashAttention-2, some rows of K and V stationary, too",
     problem=Attention,
     schedule=schedule,
     cost="4N²d²/M, without steps near M = Nd",
