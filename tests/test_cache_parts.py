@@ -12,8 +12,9 @@ from strategies import Square
 from touch_oracle import Walker
 
 import iosim
-from iosim.cache import Tiled, atoms, boxes, measure, of_program, opt_stack, phases, touches
+from iosim.cache import Tiled, atoms, boxes, ground, measure, of_program, opt_stack, phases, touches
 from iosim.cache.of_program import count
+from iosim.errors import InputError
 
 SEEDS = range(30)
 
@@ -243,3 +244,33 @@ def test_phases_that_are_too_many_are_not_counted(monkeypatch: pytest.MonkeyPatc
         calls.clear()
         assert touches(instance, **asked).length == length
         assert len(calls) == expected
+
+
+def test_weights_beyond_what_floats_hold_are_summed_exactly() -> None:
+    big = np.array([2**53, 1, 2**60 + 1])
+    assert measure.total(big, 1) == 2**53 + 2**60 + 2
+    assert measure.total(big, np.array([1, 3, 4])) == 2**53 + 2**62 + 7
+    assert measure.total(2**70, 3) == 3 * 2**70
+    counted = phases.Phased(nothing(), frozenset())
+    for times in (big, big.astype(object) * 2**20, np.array([3, 4, 5])):
+        found = counted._starts(np.array([1, 1, 2]), times, (1, 4))
+        assert found.tolist() == [[0, int(times[0]) + int(times[1]), int(times[2]), 0]]
+
+
+def nothing() -> Any:
+    """A ground on which nothing lies."""
+    return ground.Ground("lines", 3, {}, {})
+
+
+def test_words_and_times_beyond_64_bits_are_refused() -> None:
+    """Of numbers and of arrays; up to 2⁶² they are taken."""
+    lanes = np.array([1, 2**31])
+    assert measure.words_of((2**31, 2**31)) == 2**62
+    assert measure.words_of((lanes, 2**31)).tolist() == [2**31, 2**62]
+    for shape in ((2**31, 2**31 + 1), (lanes, 2**31 + 1)):
+        with pytest.raises(InputError, match="words at once are more than addresses have room"):
+            measure.words_of(shape)
+    assert measure._multiplied(lanes, np.array([2**31, 2**31])).tolist() == [2**31, 2**62]
+    assert measure._multiplied(2**40, 2**40) == 2**80
+    with pytest.raises(InputError, match="more iterations than numbers of 64 bits can say"):
+        measure._multiplied(lanes, 2**31 + 1)
