@@ -72,8 +72,9 @@ def make_ds(mem: Memory, h: int, I: range, J: range, d: int) -> None:
 
 
 def by_columns(
-    mem: Memory, size: Sizes, rows: int, columns: int, *, rows_too: bool, sums_here: bool
-) -> None:
+    mem: Memory, size: Sizes, rows: int, columns: int, *, rows_too: bool, sums_here: bool,
+    spill: bool = False,
+) -> None:  # fmt: skip
     N, d = size["N"], size["d"]
     X = range(d)
     for h in range(size["heads"]):
@@ -113,6 +114,8 @@ def by_columns(
                     every(mem.load, "dQ", h, I, X)
                     add_rows(mem, h, I, J, X)
                     out(mem, "dQ", h, I, X)
+                if spill:
+                    every(mem.store, "dS", h, I, J)
                 every(mem.drop, "dS", h, I, J)
             for name in ("dK", "dV"):
                 out(mem, name, h, J, X)
@@ -274,7 +277,53 @@ def small_backward(mem: Memory, size: Sizes, t: Sizes) -> None:
     by_outputs(mem, size, t, "5", "dK", "dS", "Q", keys=True)
 
 
+# -- with P or dS in slow memory for some of the passes -----------------------------------------
+
+
+def spill_gradient(mem: Memory, size: Sizes, t: Sizes) -> None:
+    row_sums(mem, size, t)
+    by_columns(
+        mem, size, t["B_r1"], t["B_c1"], rows_too=False, sums_here=False, spill=True
+    )  # fmt: skip
+    by_outputs(mem, size, t, "2", "dQ", "dS", "K", keys=False)
+
+
+def spill_weights(mem: Memory, size: Sizes, t: Sizes) -> None:
+    N, d = size["N"], size["d"]
+    row_sums(mem, size, t)
+    make_weights(mem, size, t)
+    for h in range(size["heads"]):
+        for J in blocks(N, t["B_c2"]):
+            every(mem.load, "V", h, J, range(d))
+            zeros(mem, "dV", h, J, range(d))
+            for I in blocks(N, t["B_r2"]):
+                every(mem.load, "P", h, I, J)
+                zeros(mem, "dP", h, I, J)
+                for X in blocks(d, t["B_d2"]):
+                    every(mem.load, "dO", h, I, X)
+                    for i in I:
+                        for j in J:
+                            for x in X:
+                                do, v = mem.get("dO", h, i, x), mem.get("V", h, j, x)
+                                add(mem, do * v, "dP", h, i, j)
+                                add(mem, mem.get("P", h, i, j) * do, "dV", h, j, x)
+                    every(mem.drop, "dO", h, I, X)
+                every(mem.load, "D", h, I)
+                for i in I:
+                    for j in J:
+                        dp = mem.fast.pop(("dP", h, i, j)) - mem.get("D", h, i)
+                        mem.put(mem.get("P", h, i, j) * dp, "dS", h, i, j)
+                every(mem.drop, "P", h, I, J)
+                every(mem.drop, "D", h, I)
+                out(mem, "dS", h, I, J)
+            out(mem, "dV", h, J, range(d))
+            every(mem.drop, "V", h, J, range(d))
+    by_outputs(mem, size, t, "3", "dQ", "dS", "K", keys=False)
+    by_outputs(mem, size, t, "4", "dK", "dS", "Q", keys=True)
+
+
 SCHEDULES = {
     one.__name__: one
-    for one in (naive_backward, flash1_backward, flash2_backward, two_kernels, small_backward)
-}
+    for one in (naive_backward, flash1_backward, flash2_backward, two_kernels, small_backward,
+                spill_gradient, spill_weights)
+}  # fmt: skip

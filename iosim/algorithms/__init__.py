@@ -33,6 +33,8 @@ ALGORITHMS: dict[str, str] = {
     "flash1_backward": "iosim.algorithms.flash1_backward",
     "flash2_backward": "iosim.algorithms.flash2_backward",
     "two_kernels": "iosim.algorithms.two_kernels",
+    "spill_gradient": "iosim.algorithms.spill_gradient",
+    "spill_weights": "iosim.algorithms.spill_weights",
     "small_backward": "iosim.algorithms.small_backward",
     "matmul": "iosim.algorithms.matmul",
     "copy": "iosim.algorithms.copy",

@@ -60,7 +60,13 @@ def differentiate(
 
 
 def column_blocks(
-    b: Builder, *, sums: str = "D", rows_too: bool = True, n: str = "", to: str = "dQ"
+    b: Builder,
+    *,
+    sums: str = "D",
+    rows_too: bool = True,
+    spill: bool = False,
+    n: str = "",
+    to: str = "dQ",
 ) -> None:
     """Blocks of columns outside: K, V, dK and dV stay, rows stream past.
 
@@ -68,6 +74,7 @@ def column_blocks(
         sums: ``D``: the row sums of dO ∘ O come from HBM; ``here``: O streams past, and they are
             made for each tile.
         rows_too: dQ is loaded, added to and stored for each tile; otherwise it is left out.
+        spill: dS is stored.
         n: what the names of tile sizes end with.
         to: the tensor in which dQ is added up.
     """
@@ -95,6 +102,8 @@ def column_blocks(
                         b.op("matmul_nn", dq, ds, k)
                         b.store(dq, to, *h.q, i, "d")
                         b.free(dq)
+                    if spill:
+                        b.store(ds, "dS", *h.q, i, j.tile)
                     b.free(ds)
             b.store(dk, "dK", *g, j.tile, "d")
             b.store(dv, "dV", *g, j.tile, values(b))
