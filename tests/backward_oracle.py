@@ -174,13 +174,16 @@ def two_kernels(mem: Memory, size: Sizes, t: Sizes) -> None:
 
 
 def by_pairs(
-    mem: Memory, size: Sizes, t: Sizes, n: str, to: str, left: str, right: str, finish: Finish
-) -> None:
+    mem: Memory, size: Sizes, t: Sizes, n: str, to: str, left: str, right: str, finish: Finish,
+    beside: str = "",
+) -> None:  # fmt: skip
     """to[i, j] = Σ left[i, x] · right[j, x]; of the rows of `left` the first W columns stay."""
     N, d, W = size["N"], size["d"], min(t[f"W{n}"], size["d"])
     for h in range(size["heads"]):
         for I in blocks(N, t[f"B_r{n}"]):
             every(mem.load, left, h, I, range(W))
+            if beside:
+                every(mem.load, beside, h, I)
             for J in blocks(N, t[f"B_c{n}"]):
                 zeros(mem, to, h, I, J)
                 for X in [*blocks(W, t[f"B_d{n}"]), *blocks(d, t[f"B_d{n}"], W)]:
@@ -198,6 +201,8 @@ def by_pairs(
                 finish(h, I, J)
                 out(mem, to, h, I, J)
             every(mem.drop, left, h, I, range(W))
+            if beside:
+                every(mem.drop, beside, h, I)
 
 
 def by_outputs(
@@ -228,26 +233,22 @@ def by_outputs(
 
 def make_weights(mem: Memory, size: Sizes, t: Sizes) -> None:
     def finish(h: int, I: range, J: range) -> None:
-        every(mem.load, "L", h, I)
         for i in I:
             for j in J:
                 p = math.exp(mem.get("P", h, i, j) - mem.get("L", h, i))
                 mem.put(p, "P", h, i, j)
-        every(mem.drop, "L", h, I)
 
-    by_pairs(mem, size, t, "1", "P", "Q", "K", finish)
+    by_pairs(mem, size, t, "1", "P", "Q", "K", finish, "L")
 
 
 def scale(mem: Memory, h: int, I: range, J: range) -> None:
-    """dS = P ∘ (dS − D), P and D loaded for it."""
+    """dS = P ∘ (dS − D), P loaded for it."""
     every(mem.load, "P", h, I, J)
-    every(mem.load, "D", h, I)
     for i in I:
         for j in J:
             dp = mem.get("dS", h, i, j) - mem.get("D", h, i)
             mem.put(mem.get("P", h, i, j) * dp, "dS", h, i, j)
     every(mem.drop, "P", h, I, J)
-    every(mem.drop, "D", h, I)
 
 
 def naive_backward(mem: Memory, size: Sizes, t: Sizes) -> None:
@@ -262,7 +263,9 @@ def naive_backward(mem: Memory, size: Sizes, t: Sizes) -> None:
                 for i in I:
                     for j in J:
                         mem.put(mem.fast.pop(("dP", h, i, j)), "dS", h, i, j)
+                every(mem.load, "D", h, I)
                 scale(mem, h, I, J)
+                every(mem.drop, "D", h, I)
                 out(mem, "dS", h, I, J)
     by_outputs(mem, size, t, "5", "dQ", "dS", "K", keys=False)
     by_outputs(mem, size, t, "6", "dK", "dS", "Q", keys=True)
@@ -272,7 +275,7 @@ def small_backward(mem: Memory, size: Sizes, t: Sizes) -> None:
     row_sums(mem, size, t)
     make_weights(mem, size, t)
     by_outputs(mem, size, t, "2", "dV", "P", "dO", keys=True)
-    by_pairs(mem, size, t, "3", "dS", "dO", "V", lambda h, I, J: scale(mem, h, I, J))
+    by_pairs(mem, size, t, "3", "dS", "dO", "V", lambda h, I, J: scale(mem, h, I, J), "D")
     by_outputs(mem, size, t, "4", "dQ", "dS", "K", keys=False)
     by_outputs(mem, size, t, "5", "dK", "dS", "Q", keys=True)
 

@@ -23,6 +23,12 @@ from iosim.program.handles import Bound, Buffer
 from iosim.program.index import Tile
 
 
+def spilled(b: Builder, *names: str) -> None:
+    """Declare scratch with a word for each score."""
+    for name in names:
+        b.scratch(name, *of_heads(b), "N", keys(b))
+
+
 def row_sums(b: Builder) -> None:
     """D = rowsum(dO ∘ O) to HBM, B_dD columns at a time (Dao 2023, Algorithm 2, line 4)."""
     b.scratch("D", *of_heads(b), "N", wide=True)
@@ -149,18 +155,26 @@ def clear_unseen(b: Builder) -> None:
 def weights(b: Builder, n: str) -> None:
     """P = exp(QKᵀ − L) to HBM."""
 
-    def finish(h: Head, i: Tile, j: Keys, s: Buffer) -> None:
+    def finish(h: Head, i: Tile, j: Keys, s: Buffer, l: Buffer) -> None:
         hide(b, s, i, j)
-        l = b.load("L", *h.q, i)
         b.op("weights", s, l)
-        b.free(l)
 
-    b.scratch("P", *of_heads(b), "N", keys(b))
-    tile_products(b, "P", "Q", "K", n, finish)
+    tile_products(b, "P", "Q", "K", n, finish, {"l": "L"})
 
 
-def stored_weights(b: Builder, h: Head, i: Tile, j: Keys) -> tuple[Buffer, Buffer]:
-    """A tile of P from HBM, 0 where rows see nothing, and the rows' D."""
+def gradients(b: Builder, n: str) -> None:
+    """dS = P ∘ (dO Vᵀ − D) to HBM, P read."""
+
+    def finish(h: Head, i: Tile, j: Keys, s: Buffer, sums: Buffer) -> None:
+        p = stored_weights(b, h, i, j)
+        b.op("softmax_gradient", s, p, sums)
+        b.free(p)
+
+    tile_products(b, "dS", "dO", "V", n, finish, {"sums": "D"})
+
+
+def stored_weights(b: Builder, h: Head, i: Tile, j: Keys) -> Buffer:
+    """A tile of P from HBM, 0 where rows see nothing."""
     p = b.load("P", *h.q, i, j.tile)
     hide(b, p, i, j, by="drop")
-    return p, stored_sums(b, h, i)
+    return p

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from iosim.algorithms._shape import (
     Head,
@@ -59,7 +59,8 @@ def tile_products(
     left: str,
     right: str,
     n: str,
-    finish: Callable[[Head, Tile, Keys, Buffer], None] | None = None,
+    finish: Callable[..., None] | None = None,
+    beside: Mapping[str, str] | None = None,
 ) -> None:
     """A product of rows by keys to HBM, like S = QKᵀ, with rectangular tiles.
 
@@ -74,7 +75,9 @@ def tile_products(
         to: scratch of rows by keys.
         left, right: a tensor of rows and one of keys, with the same columns.
         n: what the names of tile sizes end with.
-        finish: what happens to a tile before it is stored.
+        finish: what happens to a tile before it is stored: ``finish(h, i, j, s, *beside)``.
+        beside: what it takes beside the tile and stays with the rows, name → tensor with a word a
+            row.
     """
     B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
     across = b.form.tensor(right).axes[-1]
@@ -83,6 +86,7 @@ def tile_products(
     for h in heads(b):
         for i in b.grid("N", B_r):
             held = b.load(left, *h.q, i, b.span(across, 0, W), name="held")
+            lines = [b.load(x, *h.q, i, name=name) for name, x in (beside or {}).items()]
             for j in columns(b, i, B_c, parallel=True):
                 s = b.zeros("s", i, j.tile)
                 for x in b.tiles(across, B_d, 0, W):
@@ -95,10 +99,10 @@ def tile_products(
                     b.op("matmul_nt", s, q, k)
                     b.free(q, k)
                 if finish is not None:
-                    finish(h, i, j, s)
+                    finish(h, i, j, s, *lines)
                 b.store(s, to, *h.q, i, j.tile)
                 b.free(s)
-            b.free(held)
+            b.free(held, *lines)
 
 
 def row_products(b: Builder, to: str, left: str, right: str, n: str) -> None:

@@ -7,19 +7,26 @@ matrix products.  P is made from Q, K and L; a forward pass that keeps it saves 
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._gradients import clear_unseen, row_sums, stored_weights, weights
+from iosim.algorithms._gradients import (
+    clear_unseen,
+    row_sums,
+    spilled,
+    stored_sums,
+    stored_weights,
+    weights,
+)
 from iosim.algorithms._passes import key_products, row_products, tile_products
-from iosim.algorithms._shape import columns, heads, hide, keys, of_heads, tile_sizes
+from iosim.algorithms._shape import columns, heads, hide, tile_sizes
 from iosim.problem import AttentionBackward
 from iosim.program.build import Builder
 
 
 def schedule(b: Builder) -> None:
     """Five products and an element-wise pass, each a nest of its own."""
-    b.scratch("dP", *of_heads(b), "N", keys(b))
-    b.scratch("dS", *of_heads(b), "N", keys(b))
+    spilled(b, "dP", "dS")
     row_sums(b)
     clear_unseen(b)
+    spilled(b, "P")
     weights(b, "1")
     key_products(b, "dV", "P", "dO", "2")
     tile_products(b, "dP", "dO", "V", "3")
@@ -34,7 +41,7 @@ def of_scores(b: Builder) -> None:
     for h in heads(b):
         for i in b.grid("N", B_r):
             for j in columns(b, i, B_c, parallel=True):
-                p, sums = stored_weights(b, h, i, j)
+                p, sums = stored_weights(b, h, i, j), stored_sums(b, h, i)
                 s = b.load("dP", *h.q, i, j.tile, name="s")
                 hide(b, s, i, j, by="drop")
                 b.op("softmax_gradient", s, p, sums)

@@ -8,29 +8,21 @@ once more beside dO Vᵀ, dS is stored.
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm, Regime
-from iosim.algorithms._gradients import clear_unseen, row_sums, stored_weights, weights
-from iosim.algorithms._passes import key_products, row_products, tile_products
-from iosim.algorithms._shape import Head, Keys, keys, of_heads
+from iosim.algorithms._gradients import clear_unseen, gradients, row_sums, spilled, weights
+from iosim.algorithms._passes import key_products, row_products
 from iosim.problem import AttentionBackward
 from iosim.program.build import Builder
-from iosim.program.handles import Buffer
-from iosim.program.index import Tile
 
 
 def schedule(b: Builder) -> None:
     """Row sums and five products, each a nest of its own."""
-
-    def finish(h: Head, i: Tile, j: Keys, s: Buffer) -> None:
-        p, sums = stored_weights(b, h, i, j)
-        b.op("softmax_gradient", s, p, sums)
-        b.free(p, sums)
-
-    b.scratch("dS", *of_heads(b), "N", keys(b))
+    spilled(b, "dS")
     row_sums(b)
     clear_unseen(b)
+    spilled(b, "P")
     weights(b, "1")
     key_products(b, "dV", "P", "dO", "2")
-    tile_products(b, "dS", "dO", "V", "3", finish)
+    gradients(b, "3")
     row_products(b, "dQ", "dS", "K", "4")
     key_products(b, "dK", "dS", "Q", "5")
 

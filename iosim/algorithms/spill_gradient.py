@@ -8,16 +8,15 @@ words, less than two kernels' 14N²d²/M for M < 5d²/2.  Scores are computed on
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._gradients import clear_unseen, column_blocks, row_sums
+from iosim.algorithms._gradients import clear_unseen, column_blocks, row_sums, spilled
 from iosim.algorithms._passes import row_products
-from iosim.algorithms._shape import keys, of_heads
 from iosim.problem import AttentionBackward
 from iosim.program.build import Builder
 
 
 def schedule(b: Builder) -> None:
     """D, then dK, dV and dS, then dQ, each a nest of its own."""
-    b.scratch("dS", *of_heads(b), "N", keys(b))
+    spilled(b, "dS")
     row_sums(b)
     clear_unseen(b)
     column_blocks(b, rows_too=False, spill=True, n="1")

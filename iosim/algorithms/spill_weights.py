@@ -8,14 +8,18 @@ M = d²/2 on; below that dQ and dK in halves of their columns, 4N²d²/M + 7N².
 from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._gradients import clear_unseen, row_sums, stored_sums, weights
+from iosim.algorithms._gradients import (
+    clear_unseen,
+    row_sums,
+    spilled,
+    stored_sums,
+    stored_weights,
+    weights,
+)
 from iosim.algorithms._passes import key_products, row_products
 from iosim.algorithms._shape import (
-    hide,
     key_heads,
     key_tiles,
-    keys,
-    of_heads,
     rows,
     sharing,
     tile_sizes,
@@ -27,9 +31,10 @@ from iosim.program.build import Builder
 
 def schedule(b: Builder) -> None:
     """Row sums, P, then dV and dS, then dQ and dK, each a nest of its own."""
-    b.scratch("dS", *of_heads(b), "N", keys(b))
+    spilled(b, "dS")
     row_sums(b)
     clear_unseen(b)
+    spilled(b, "P")
     weights(b, "1")
     of_weights(b)
     row_products(b, "dQ", "dS", "K", "3")
@@ -45,8 +50,7 @@ def of_weights(b: Builder) -> None:
             v, dv = b.load("V", *g, j.tile, values(b)), b.zeros("dv", j.tile, values(b))
             for h in sharing(b, g):
                 for i in rows(b, j, B_r, parallel=False):
-                    p, ds = b.load("P", *h.q, i, j.tile), b.zeros("ds", i, j.tile)
-                    hide(b, p, i, j, by="drop")
+                    p, ds = stored_weights(b, h, i, j), b.zeros("ds", i, j.tile)
                     for x in b.tiles(values(b), B_d):
                         do = b.load("dO", *h.q, i, x)
                         b.op("matmul_nt", ds, do, v[x])
