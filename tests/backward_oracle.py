@@ -275,7 +275,12 @@ def small_backward(mem: Memory, size: Sizes, t: Sizes) -> None:
     row_sums(mem, size, t)
     make_weights(mem, size, t)
     by_outputs(mem, size, t, "2", "dV", "P", "dO", keys=True)
-    by_pairs(mem, size, t, "3", "dS", "dO", "V", lambda h, I, J: scale(mem, h, I, J), "D")
+
+    def finish(h: int, I: range, J: range) -> None:
+        for own in blocks(I.stop, t["B_p3"], I.start):
+            scale(mem, h, own, J)
+
+    by_pairs(mem, size, t, "3", "dS", "dO", "V", finish, "D")
     by_outputs(mem, size, t, "4", "dQ", "dS", "K", keys=False)
     by_outputs(mem, size, t, "5", "dK", "dS", "Q", keys=True)
 

@@ -163,12 +163,14 @@ def weights(b: Builder, n: str) -> None:
 
 
 def gradients(b: Builder, n: str) -> None:
-    """dS = P ∘ (dO Vᵀ − D) to HBM, P read."""
+    """dS = P ∘ (dO Vᵀ − D) to HBM; of P, which is read, B_p rows are beside a tile of it."""
+    (B_p,) = b.tile_sizes("N", f"B_p{n}")
 
     def finish(h: Head, i: Tile, j: Keys, s: Buffer, sums: Buffer) -> None:
-        p = stored_weights(b, h, i, j)
-        b.op("softmax_gradient", s, p, sums)
-        b.free(p)
+        for y in b.tiles("N", B_p, i.start, i.stop):
+            p = stored_weights(b, h, y, j)
+            b.op("softmax_gradient", s[y], p, sums[y])
+            b.free(p)
 
     tile_products(b, "dS", "dO", "V", n, finish, {"sums": "D"})
 

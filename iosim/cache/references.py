@@ -17,9 +17,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar, assert_never
+from typing import TypeAlias, assert_never
 
-from iosim.program.index import At, Dim, Plain, Single, Span, Tile, dims, unstacked
+from iosim.program.index import At, Dim, Plain, Single, Span, cut, dims, unstacked
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Ref, Store, nodes
 from iosim.program.ops import OPS
 
@@ -90,8 +90,6 @@ class Repeat:
 
 
 Action: TypeAlias = Straight | Position | Repeat
-
-_AnyIndex = TypeVar("_AnyIndex")
 
 
 @functools.lru_cache(maxsize=64)
@@ -228,20 +226,12 @@ def _until(body: tuple[Node, ...], last: Callable[[Node], bool]) -> Iterator[Nod
         yield node
 
 
-def _cut(index: tuple[_AnyIndex, ...], part: Tile | None) -> tuple[_AnyIndex | Tile, ...]:
-    """An index with a part in the place of the span that it is cut from."""
-    if part is None:
-        return index
-    at = next(k for k, x in enumerate(index) if isinstance(x, Span) and x.axis == part.axis)
-    return (*index[:at], part, *index[at + 1 :])
-
-
 def _part(ref: Ref, held: _Held, write: bool) -> Piece:
     here = held[ref.buffer]
     if here.tensor is not None:
-        return Piece(here.tensor, _cut(here.index, ref.part), None, write)
+        return Piece(here.tensor, cut(here.index, ref.part), None, write)
     shape = unstacked(here.dims)
-    return Piece(ref.buffer, _cut(shape, ref.part), shape, write)
+    return Piece(ref.buffer, cut(shape, ref.part), shape, write)
 
 
 def _op(node: Op, held: _Held) -> Touch:
@@ -251,7 +241,7 @@ def _op(node: Op, held: _Held) -> Touch:
     over: dict[str, tuple[Single, ...]] = {}
     for letters, ref in zip(spec.dims, node.operands, strict=True):
         if set(letters) & set(spec.over):
-            own = _cut(held[ref.buffer].dims, ref.part)
+            own = cut(held[ref.buffer].dims, ref.part)
             over |= {x: unstacked((y,)) for x, y in zip(letters, own, strict=True)}
     return Touch((*reads, *writes), over=tuple(over[x] for x in spec.over))
 

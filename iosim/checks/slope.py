@@ -20,7 +20,7 @@ from iosim.cache import Cache, Stream, curve, replay_many, touches
 from iosim.cache.ground import extent
 from iosim.counting.numbers import count
 from iosim.errors import CapacityError
-from iosim.program.index import Dim, Span, dims
+from iosim.program.index import Dim, cut, dims
 from iosim.program.ir import Alloc, Load, Loop, Node, Op, Ref
 from iosim.program.space import inside, resolved, step
 from iosim.program.walk import Instance, bind
@@ -149,8 +149,5 @@ def _operations(
 
 
 def _words(ref: Ref, held: Mapping[str, tuple[Dim, ...]], env: Mapping[Any, Any]) -> int:
-    of: list[Any] = list(held[ref.buffer])
-    if ref.part is not None:
-        axes = [isinstance(x, Span) and x.axis == ref.part.axis for x in of]
-        of[axes.index(True)] = ref.part
+    of: tuple[Any, ...] = cut(held[ref.buffer], ref.part)
     return math.prod(extent(x, env) for x in of)

@@ -23,7 +23,7 @@ from iosim.machine.places import Array, Lanes, Start, State
 from iosim.problem import check_positions, check_size, in_shape, joined_shape
 from iosim.program import space
 from iosim.program.check import check
-from iosim.program.index import Index, Span, dims
+from iosim.program.index import Index, Span, Tile, cut, cut_from, dims
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
 from iosim.program.marks import numbered_tiles
 from iosim.program.ops import OPS
@@ -282,13 +282,12 @@ def _store(s: State, node: Store) -> None:
 
 def _offset(s: State, ref: Ref) -> tuple[int, Start]:
     """The dimension along which a `Ref` is a part of its buffer, and where in it that starts."""
-    index = s.index[ref.buffer]
-    at = next(k for k, x in enumerate(index) if ref.part and x.axis == ref.part.axis)
     assert ref.part is not None
+    index = s.index[ref.buffer]
+    at = cut_from(index, ref.part)
     base = index[at]
-    if not isinstance(base, Span):
-        raise ProgramError(f"{ref}: a part must be cut from a fixed span")
-    return at, places.starts(s, ref.part) - places.resolved(s, base)[0]
+    assert isinstance(base, (Span, Tile))
+    return at, places.starts(s, ref.part) - places.located(s, base)[0]
 
 
 def _cut(s: State, ref: Ref) -> tuple[Any, ...]:
@@ -319,10 +318,7 @@ def _meant(s: State, node: Op, values: Sequence[Array]) -> tuple[Array, ...]:
     scalars = (places.value(s, x) for x in node.scalars)
     if not spec.placed:
         return spec.numpy(*values, *scalars)
-    own = [
-        tuple(ref.part if ref.part and x.axis == ref.part.axis else x for x in s.index[ref.buffer])
-        for ref in node.operands
-    ]
+    own = [cut(s.index[ref.buffer], ref.part) for ref in node.operands]
     placed = [places.by_place(s, x, value) for x, value in zip(own, values, strict=True)]
     found = zip(spec.writes, spec.numpy(*placed, *scalars), strict=True)
     return tuple(places.as_before(s, own[k], new) for k, new in found)

@@ -214,7 +214,7 @@ class Builder:
         marks = None if where is None else self._marks(where)
         taken = {t.var for t in self._open}
         free = (v for v in self._declared.letters_of(axis, step, len(taken)) if v not in taken)
-        tile = Tile(next(free), axis, point=step is None)
+        tile = Tile(next(free), axis, point=step is None, of=span.tile)
         self._open.append(tile)
         self._steps[tile] = step
         self._blocks.append([])

@@ -16,7 +16,7 @@ from typing import Any
 from iosim.program.ir import Program
 
 # Fields that the language got later; at their default, they say nothing.
-_LATER = ("limits", "within", "derived", "positions", "marks", "mask", "less")
+_LATER = ("limits", "within", "derived", "positions", "marks", "mask", "less", "of")
 
 
 def canonical(program: Program) -> str:

@@ -190,6 +190,10 @@ def _check_step(program: Program, loop: Loop, open_: Collection[Tile]) -> None:
         raise ProgramError(f"loop {loop.tile} is inside a loop of the same tile: name another")
     if loop.tile.point != (loop.step is None) or loop.tile.axis != loop.span.axis:
         raise ProgramError(f"loop {loop.tile} does not run over its tile: build it anew")
+    if loop.tile.of is not None and loop.span.tile != loop.tile.of:
+        raise ProgramError(
+            f"loop {loop.tile} does not run over all of tile {loop.tile.of}: build it anew"
+        )
     if loop.step is None or _advances(program, loop.tile.axis, loop.step):
         return
     if any(p.name == loop.step and p.axis == loop.tile.axis for p in program.params):

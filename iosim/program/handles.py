@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from iosim.errors import ProgramError
-from iosim.program.index import Affine, Dim, Span, Tile
+from iosim.program.index import Affine, Dim, Span, Tile, cut
 from iosim.program.ops import OPS
 
 Bound: TypeAlias = Affine | str | int
@@ -32,19 +32,19 @@ class Buffer:
             raise ProgramError(
                 f"{self.name}[{part}]: {part} is a single position; cut a part by a loop with steps"
             )
-        found = [x for x in self.index if x.axis == part.axis]
+        own: list[Dim] = [x for x in self.index if x == part.of]
+        found = own or [x for x in self.index if x.axis == part.axis]
         if len(found) != 1:
             raise ProgramError(
                 f"{self.name}[{part}] is ambiguous or empty: {self.name} must have exactly one "
                 f"dimension along {part.axis}"
             )
-        if self.part is not None or not isinstance(found[0], Span):
+        if self.part is not None or not (own or isinstance(found[0], Span)):
             raise ProgramError(
                 f"{self.name}[{part}]: {found[0] if self.part is None else self.part} is a tile "
-                "already, and a part must be cut from a fixed span"
+                "already, and a part is cut from a fixed span, or by a loop over all of a tile"
             )
-        index = tuple(part if x.axis == part.axis else x for x in self.index)
-        return replace(self, index=index, part=part)
+        return replace(self, index=cut(self.index, part), part=part)
 
 
 def check_shapes(name: str, operands: tuple[Buffer, ...]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, assert_never, overload
+from typing import Any, Literal, TypeAlias, TypeVar, assert_never, overload
 
 from iosim.errors import ProgramError
 
@@ -170,6 +170,16 @@ class Span:
         return self.start.edges | self.stop.edges
 
     @property
+    def tile(self) -> Tile | None:
+        """The open tile of which it is all; None for any other span."""
+        for edge in self.start.edges if self.within is None else ():
+            if (self.start, self.stop, self.axis) == (
+                edge.tile.start, edge.tile.stop, edge.tile.axis
+            ):  # fmt: skip
+                return edge.tile
+        return None
+
+    @property
     def length(self) -> Affine:
         """``stop - start``, of a fixed span."""
         return self.stop - self.start
@@ -185,11 +195,16 @@ class Tile:
     """The part of an axis that one iteration of the loop `var` covers.
 
     A point (the loop had no step) is a single position and adds no dimension to a buffer.
+
+    Attributes:
+        of: the open tile that its loop runs over from end to end, where that is what it does: of a
+            buffer with that tile as a dimension it is a part.
     """
 
     var: str
     axis: str
     point: bool = False
+    of: Tile | None = None
 
     @property
     def start(self) -> Affine:
@@ -286,6 +301,7 @@ Dim: TypeAlias = Single | Stack
 
 
 Index: TypeAlias = Plain | Stack
+_Index = TypeVar("_Index", bound=Index)
 
 
 def dim_of(x: Index) -> Dim | None:
@@ -323,6 +339,30 @@ def tiles_of(x: Index) -> tuple[Tile, ...]:
             return ()
         case _:
             assert_never(x)
+
+
+def cut_from(index: tuple[Index, ...], part: Tile) -> int:
+    """Which index a part is cut from: the tile that its loop runs over, or else a span.
+
+    Raises ProgramError where there is neither.
+    """
+    if part.of is not None and part.of in index:
+        return index.index(part.of)
+    for k, x in enumerate(index):
+        if isinstance(x, Span) and x.axis == part.axis:
+            return k
+    raise ProgramError(
+        f"part {part} of [{', '.join(map(str, index))}]: a part is cut from a fixed span, or by a "
+        "loop over all of a tile"
+    )
+
+
+def cut(index: tuple[_Index, ...], part: Tile | None) -> tuple[_Index | Tile, ...]:
+    """Indices, with a part in place of what it is cut from."""
+    if part is None:
+        return index
+    at = cut_from(index, part)
+    return (*index[:at], part, *index[at + 1 :])
 
 
 @overload

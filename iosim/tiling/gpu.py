@@ -15,12 +15,14 @@ def gpu_tiles(program: Program, problem: Any, M: int) -> Tiling:
     """The tiles of powers of two (16 or more) that move the fewest words within M words.
 
     A stationary part whose blocks are known only when the kernel runs stays empty.
+    A tile that is an operand is never taken in blocks.
     A buffer that is used block by block becomes that many blocks, in an unrolled loop; of the
     tilings that move the fewest words, one whose stationary parts are single blocks is preferred.
 
     Raises CapacityError, with the smallest M that works, if nothing fits.
     """
     empty = dict.fromkeys(_never_held(program), 0)
+    empty |= {x: problem.sizes[axis] for x, axis in _over_tiles(program)}
     try:
         best = optimal_tiles(program, problem, M, lattice="pow2", fixed=empty)
     except CapacityError as error:
@@ -49,6 +51,12 @@ def _never_held(program: Program) -> set[str]:
         for name, _ in loop.span.within[1].terms
     }
     return {p.name for p in program.params if p.least == 0 and p.name in found}
+
+
+def _over_tiles(program: Program) -> set[tuple[str, str]]:
+    """The steps of loops over an outer tile, and their axes: a block value cannot be cut."""
+    loops = (n for n in nodes(program.body) if isinstance(n, Loop))
+    return {(x.step, x.tile.axis) for x in loops if x.tile.of is not None and x.step is not None}
 
 
 def _over(program: Program, hold: Param) -> list[str]:

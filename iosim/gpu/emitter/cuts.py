@@ -14,7 +14,7 @@ from typing import assert_never
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.errors import EmitError
-from iosim.program.index import Index, Span, Tile
+from iosim.program.index import Index, Span, Tile, cut_from
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
 from iosim.program.ops import OpSpec
 from iosim.program.space import cases
@@ -37,7 +37,7 @@ def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
         for ref in op.operands:
             if ref.part is None:
                 continue
-            base = next(x for x in spans[ref.buffer] if x.axis == ref.part.axis)
+            base = spans[ref.buffer][cut_from(spans[ref.buffer], ref.part)]
             loop = _fixed(instance, ref, loops, base)
             if (trips := Blocks(instance).where.trips(loop)) > MOST_PARTS:
                 raise EmitError(

@@ -10,10 +10,11 @@ empty.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import assert_never
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, assert_never
 
-from iosim.program.index import Dim, Edge, Span, Stack, Tile, dims
+from iosim.gpu.errors import EmitError
+from iosim.program.index import Affine, Dim, Edge, Span, Stack, Tile, cut, dims
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
 from iosim.program.ops import OPS
 from iosim.program.space import allowed
@@ -30,11 +31,60 @@ def nests(instance: Instance) -> tuple[Body, ...]:
 
     A buffer at the top level spans nests: then the whole program is one kernel.
     """
-    body = prune(instance, instance.program.body)
+    body = prune(instance, undivided(instance, instance.program.body, {}))
     if any(isinstance(n, (Load, Alloc)) for n in body):
         return (body,)
     moving = (Load, Store)
     return tuple((node,) for node in body if any(isinstance(n, moving) for n in nodes((node,))))
+
+
+def undivided(instance: Instance, body: Body, steps: Mapping[Tile, str | None]) -> Body:
+    """The body without loops that take all of an outer tile in one step.
+
+    Args:
+        steps: those of the loops around it.
+
+    Raises EmitError where a buffer is cut by a loop over a tile that takes several: a block value
+    cannot be cut.
+    """
+    found: list[Node] = []
+    for node in body:
+        if not isinstance(node, Loop):
+            found.append(node)
+            continue
+        inside = undivided(instance, node.body, {**steps, node.tile: node.step})
+        if (outer := node.tile.of) is None or node.marks is not None:
+            found.append(replace(node, body=inside))
+            continue
+        own, all_ = (instance.env[x] if x else 1 for x in (node.step, steps[outer]))
+        if own >= all_:
+            found.extend(put(x, node.tile, outer) for x in inside)
+            continue
+        found.append(replace(node, body=inside))
+        if any(r.part == node.tile for n in nodes(inside) if isinstance(n, Op) for r in n.operands):
+            raise EmitError(
+                f"{node.step} = {own} cuts tiles of {steps[outer]} = {all_}, and on a GPU no block "
+                f"is cut: give {node.step} = {all_} or more"
+            )
+    return tuple(found)
+
+
+def put(value: Any, old: Tile, new: Tile) -> Any:
+    """A node or an index of a program with one tile in the place of another that equals it."""
+    match value:
+        case Tile():
+            return new if value == old else value
+        case Ref(buffer, part):
+            return Ref(buffer) if part == old else value
+        case Affine():
+            terms = (Affine.of(put(name, old, new)) * c for name, c in value.terms)
+            return sum(terms, Affine(value.const))
+        case tuple():
+            return tuple(put(x, old, new) for x in value)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{f.name: put(getattr(value, f.name), old, new)
+                                     for f in fields(value)})  # fmt: skip
+    return value
 
 
 def prune(instance: Instance, body: Body, shapes: Shapes | None = None) -> Body:
@@ -85,9 +135,7 @@ def _pruned_op(instance: Instance, node: Op, shapes: Shapes) -> Op | None:
 
 def shape_of(ref: Ref, shapes: Shapes) -> tuple[Dim, ...]:
     """An operand's indices: where a tile cuts the buffer, the tile."""
-    if ref.part is None:
-        return shapes[ref.buffer]
-    return tuple(ref.part if x.axis == ref.part.axis else x for x in shapes[ref.buffer])
+    return cut(shapes[ref.buffer], ref.part)
 
 
 def _has_no_words(instance: Instance, own: tuple[Dim, ...]) -> bool:
