@@ -5,19 +5,22 @@ TODO
 
 from __future__ import annotations
 
+import contextlib
 import heapq
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from iosim.algorithms import algorithm, all_algorithms
 from iosim.bounds import bound_class
-from iosim.errors import CapacityError, InputError
+from iosim.errors import CapacityError
 from iosim.problem import Attention, AttentionBackward
 from iosim.program.ir import Program
 from iosim.tiling import Tiling, optimal_tiles
 
-from . import whole
-from ._backward_passes import PRODUCTS, ROWS, SUMS, Does, Pass, alone, before, passes, program
+from . import Rows, whole
+from ._backward_passes import PRODUCTS, ROWS, SUMS, Does, Pass, alone, before, passes
 
 # What is stored, what is summed, and which scores were made by products.
 State = tuple[frozenset[str], frozenset[str], frozenset[str]]
@@ -184,15 +187,62 @@ def _whole(
     return Found(passes=path, tiles=tiles, words=words, evaluated=evaluated)
 
 
+SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 1, 4 / 3, 1.6, 2, 2.5, 3, 3.5, 4, 8, 64)
+FORWARD = ("flash2", "flash2_chunked", "flash2_keep", "spill_rows", "small_cache")
+LEAVING = FORWARD[3:]  # of these, those that store S
+
+
+def rows(N: int, d: int, shares: Sequence[float] = SHARES) -> Rows:
+    """The table: words a pair of the best sequence and of the best registered schedule."""
+    made: Rows = []
+    for share, klass in itertools.product(shares, ("once", "recompute")):
+        problem, M = AttentionBackward(N, d), round(share * d * d)
+        found = search(problem, M, klass)
+        again = klass == "recompute"
+        names = [a.name for a in all_algorithms(problem.kind) if again or a.name != "two_kernels"]
+        words, name = min(_registered(names, problem, M))
+        made.append({
+            "d": d, "M_words": M, "M/d²": round(share, 3), "class": klass,
+            "words_a_pair": round(found.words / problem.pairs, 3),
+            "registered": name, "registered_words_a_pair": round(words / problem.pairs, 3),
+            "passes": found.label,
+        })  # fmt: skip
+    return made
+
+
+def steps(N: int, d: int, shares: Sequence[float] = SHARES) -> Rows:
+    """Words a pair of forward and backward pass together, each alone, and with S left between.
+
+    Either way the forward pass stores L, a word a row.
+    """
+    made: Rows = []
+    for share in shares:
+        problem, M = AttentionBackward(N, d), round(share * d * d)
+        totals = {}
+        for left, names in ((False, FORWARD), (True, LEAVING)):
+            words, name = min(_registered(names, Attention(N, d), M))
+            found = search(problem, M, left=left)
+            totals[left] = (N + words + found.words) / problem.pairs, name, found.label
+        made.append({
+            "d": d, "M_words": M, "M/d²": round(share, 3), "alone": round(totals[False][0], 3),
+            "S left": round(totals[True][0], 3), "forward": totals[True][1],
+            "backward": totals[True][2],
+        })  # fmt: skip
+    return made
+
+
+def _registered(
+    names: Sequence[str], problem: Attention | AttentionBackward, M: int
+) -> Iterator[tuple[int, str]]:
+    for name in names:
+        with contextlib.suppress(CapacityError):
+            yield optimal_tiles(algorithm(name).program, problem, M).total_words, name
+
+
 def main() -> None:
-    """Print which passes are best at each M, in both classes, and what the forward pass can leave."""
-    for d in (64, 128):
-        for x in (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 4 / 3, 1.75, 2, 2.5, 3, 3.5, 4, 8, 64):
-            problem, M = AttentionBackward(2**18, d), round(x * d * d)
-            for klass in ("once", "recompute"):
-                found = search(problem, M, klass)
-                words = f"{found.words / problem.pairs:.3f}"
-                print(f"d {d:3} M/d² {x:5.2f} {klass:9} {words:>7} words a pair: {found.label}")
+    """Print which passes are best at each M, and what S is worth that the forward pass left."""
+    for row in itertools.chain(rows(2**18, 64), steps(2**18, 64)):
+        print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
 
 
 if __name__ == "__main__":

@@ -120,5 +120,5 @@ def test_kernels_take_a_tile_whole_or_say_that_they_must():
         got = {t.name: outcome.outputs[t.name] for t in problem.outputs}
         assert iosim.max_error(got, problem.reference(inputs)) < 3e-6
     small = iosim.bind(program, problem.sizes, tiles | {"B_r3": 32, "B_p3": 16})
-    with pytest.raises(EmitError, match="B_p3 = 16 cuts tiles of B_r3 = 32.*give B_p3 = 32"):
+    with pytest.raises(EmitError, match=r"B_p3 = 16 cuts tiles of B_r3 = 32.*give B_p3 = 32"):
         emit(small)
