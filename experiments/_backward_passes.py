@@ -197,7 +197,7 @@ class _Sweep:
     def trace(self) -> None:
         b, one = self.b, self.one
         for x in self.moving:
-            clear(b, x)
+            clear(b, x, n=self.n)
         B_r, B_c = tile_sizes(b, f"B_r{self.n}", f"B_c{self.n}")
         self.chunks = {
             k: b.tile_sizes(self._axis(k), f"B_d{self.n}{k}")[0]

@@ -130,11 +130,11 @@ def row_sums_of(b: Builder, h: Head, i: Tile, do: Buffer) -> Buffer:
     return sums
 
 
-def clear(b: Builder, tensor: str, part: tuple[Bound, Bound] | None = None) -> None:
-    """Zeros to a gradient, or to a part of its rows."""
+def clear(b: Builder, tensor: str, part: tuple[Bound, Bound] | None = None, *, n: str = "") -> None:
+    """Zeros to a gradient, or to a part of its rows; names of tile sizes end with `n`."""
     axis, across = b.form.tensor(tensor).axes[-2:]
-    (B_r,) = b.tile_sizes(axis, f"B_{tensor}")
-    (B_d,) = b.tile_sizes(across, f"B_{tensor}d")
+    (B_r,) = b.tile_sizes(axis, f"B_{tensor}{n}")
+    (B_d,) = b.tile_sizes(across, f"B_{tensor}d{n}")
     for h in heads(b) if tensor == "dQ" else key_heads(b):
         of = h.q if isinstance(h, Head) else h
         for i in b.grid(axis, B_r, *(part or ())):
