@@ -1,6 +1,23 @@
 """Backward passes of attention as sequences of passes, and the search for the best of them.
 
-TODO
+A pass makes or reads tiles of P, dP and dS, stores some of them, and adds to some of dV, dQ and dK:
+124 combinations make sense.  It has rows or columns outside; of the tensors of that side any stay,
+and the others come in chunks of columns for every tile; lines that two products of a tile use are
+whole, or are loaded twice.  Single products may have tiles and chunks of columns of their own.
+A schedule is any sequence of passes, and the best is a shortest path whose edges are exact counts
+at the best tiles (`search`).
+
+Not covered: rows or columns of the other side that stay as well (as in `flash2_keep`); tiles of P
+or dS that stay from one pass to the next; spilling for a part of the pairs; chunks of the columns
+of several sums in one pass; partial sums of scores in slow memory.
+
+Found, with d = 64 and N = 2¹⁸ (``python -m experiments.backward_search`` prints it): nothing that
+is better than the registered schedules by more than lower-order terms.  `small_backward` is best up
+to M = d²/4, `spill_weights` to 4d²/3, `spill_gradient` to 5d²/2; then `two_kernels`, and among
+those that compute scores once `spill_gradient` to 7d²/2 and `flash2_backward` beyond.  If the
+forward pass leaves S in slow memory, where `small_cache` and `spill_rows` put it anyway, forward
+and backward pass together move less up to about M = 7d²/4: 12N²d/√M + 3N² words for small M, then
+6N²d²/M + 6N².
 """
 
 from __future__ import annotations
@@ -198,8 +215,7 @@ def rows(N: int, d: int, shares: Sequence[float] = SHARES) -> Rows:
     for share, klass in itertools.product(shares, ("once", "recompute")):
         problem, M = AttentionBackward(N, d), round(share * d * d)
         found = search(problem, M, klass)
-        again = klass == "recompute"
-        names = [a.name for a in all_algorithms(problem.kind) if again or a.name != "two_kernels"]
+        names = [a.name for a in all_algorithms(problem.kind) if klass in a.classes]
         words, name = min(_registered(names, problem, M))
         made.append({
             "d": d, "M_words": M, "M/d²": round(share, 3), "class": klass,

@@ -150,7 +150,7 @@ def test_a_model_has_a_backward_pass() -> None:
          "problem 'attention-backwards' can't be chosen here: did you mean 'attention-backward'?"),
         ("tightness --problem matmul --N 8 --d 4 --M 99", "known: attention, attention-backward"),
         ("tightness --problem attention-backward --N 8 --d 4 --M 2",
-         "no schedule runs in M = 2 words: use M >= 3"),
+         "no schedule runs in M = 2 words: use M >= 4"),
         ("tightness --problem attention-backward --N 8 --d 4 --M 99 --sinks x", "sinks"),
         ("bounds --problem backward --N 8 --d 4 --M 99", "attention-backward"),
         ("bounds --problem attention-backward --m 8 --M 99", "attention-backward has no size m"),
