@@ -5,7 +5,8 @@ forward pass's bound holds for it.  Its five products share rows and columns, wh
 proofs/attention_backward.md.
 
 Proved in `proofs/attention_backward.md#theorem-1`, `proofs/attention_backward.md#theorem-2`,
-`proofs/attention_backward.md#theorem-3` and `proofs/attention_backward.md#theorem-4`.
+`proofs/attention_backward.md#theorem-3`, `proofs/attention_backward.md#theorem-4` and
+`proofs/attention_backward.md#theorem-5`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, BoundClass, Floats
+from iosim.bounds.charges import AGAIN, ONCE, Charges
 from iosim.bounds.unified import pattern_words
 
 
@@ -153,12 +155,17 @@ def _segments(
     )  # fmt: skip
 
 
+def _lines(t: Any) -> Any:
+    """Words of a row times words of a column, of an inner pair in Theorem 2."""
+    return 2 * (t.d + t.min(t.d, t.d_v)) * (2 * t.d + t.d_v)
+
+
 SEGMENTS, SHORT = _segments(
     2,
     "segments",
     ("once", "recompute"),
     ("12d² (with d_v: 3(d + min(d, d_v))²)", lambda t: 6 * (t.d + t.min(t.d, t.d_v)) ** 2),
-    lambda t: 2 * (t.d + t.min(t.d, t.d_v)) * (2 * t.d + t.d_v),
+    _lines,
 )
 
 
@@ -218,7 +225,53 @@ def _loomis_whitney(name: str, classes: tuple[str, ...], again: bool) -> Bound:
 PRODUCTS = _loomis_whitney("products", ("once", "trees"), again=False)
 PRODUCTS_AGAIN = _loomis_whitney("products-recompute", ("recompute",), again=True)
 
+_WIDTHS = "its charges are for d_v = d"
+
+
+def _charged(name: str, classes: tuple[str, ...], records: tuple[Charges, ...]) -> Bound:
+    """Theorem 5 with the record that gives most of those whose segments are longer than M."""
+    longest = records[-1]
+
+    def words(t: Any) -> Any:
+        best = 0
+        for one in records:
+            S = t.floor(one.T.numerator * t.d**2 / one.T.denominator) - t.M
+            S = -t.min(-S, 0)
+            rate = one.work / one.c
+            pairs = rate.numerator * t.pairs / (rate.denominator * t.d**2)
+            best = -t.min(-best, -(S * (pairs - 1) + t.M * t.min(S, 1)))
+        return best
+
+    def outside(t: Any) -> str | None:
+        if t.d != t.d_v:
+            return _WIDTHS
+        if longest.T * t.d**2 < t.M + 1:
+            return f"M is not below {float(longest.T):g}d²"
+        few = longest.work * t.pairs < 2 * longest.c * t.d**2
+        return _FEW if few else None
+
+    return _theorem(5, name, classes, f"M < {float(longest.T):g}d², d_v = d, two segments at least",
+                    words, outside)  # fmt: skip
+
+
+CHARGED = _charged("charges", ("once", "trees"), (*AGAIN[:2], *ONCE))
+CHARGED_AGAIN = _charged("charges-recompute", ("recompute",), AGAIN)
+
+
+def _outside_long(t: Any) -> str | None:
+    if t.d != t.d_v:
+        return _WIDTHS
+    if 29 * t.d**2 > 4 * t.M:
+        return "M is below 7.25d²"
+    return None if t.pairs * _lines(t) >= 2 * t.M**2 else _FEW
+
+
+CHARGED_LONG = _theorem(
+    5, "charges-long", ("recompute",), "M ≥ 7.25d², d_v = d, two segments at least",
+    lambda t: t.pairs * _lines(t) / t.M, _outside_long,
+)  # fmt: skip
+
 THEOREMS = (
-    FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES,
-    SEGMENTS, SHORT, KINDS, KINDS_SHORT, PRODUCTS, PRODUCTS_AGAIN,
+    FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES, SEGMENTS, SHORT, KINDS, KINDS_SHORT,
+    PRODUCTS, PRODUCTS_AGAIN, CHARGED, CHARGED_AGAIN, CHARGED_LONG,
 )  # fmt: skip

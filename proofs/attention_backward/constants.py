@@ -18,5 +18,8 @@ STEEP = 1
 # Theorem 4: a segment's charged work is at most ROOT·T√T/3√3 where it is most without charges.
 ROOT = 1
 
+# Theorem 5: CHARGED times what a crossing pair and kind may do beyond their words.
+CHARGED = 1
+
 # How many random executions the sampled steps draw.
 EXECUTIONS = 300

@@ -1,0 +1,67 @@
+"""Numbers with which Theorem 5 of the backward pass is used.
+
+Each record is valid by itself: the step `charges` of proofs/attention_backward.md decides the
+inequalities that it has to fulfil.  Sizes are those for d = d_v = 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True)
+class Charges:
+    """Weights of products, the charge of a pair, and what they give: see Theorem 5.
+
+    Attributes:
+        again: whether sums of a pair may be computed again (class `recompute`).
+        s, v, p, r: weights of the products S, V, P, and of Q and K.
+        m: charge of a pair and kind that is inner, or begins for nothing.
+        kappa: an inner pair's charged work, divided by words of its row times words of its column.
+        e: what a crossing pair and kind do beyond that.
+        h: the norm of the weights in Lemma 1.
+        T: events and words of a segment, divided by d².
+        c: the most charged work of a segment, divided by d³.
+
+    >>> AGAIN[0].work > 0
+    True
+    """
+
+    again: bool
+    s: Fraction
+    v: Fraction
+    p: Fraction
+    r: Fraction
+    m: Fraction
+    kappa: Fraction
+    e: Fraction
+    h: Fraction
+    T: Fraction
+    c: Fraction
+
+    @property
+    def work(self) -> Fraction:
+        """The charged work of the whole problem, divided by its pairs and d."""
+        return self.s + self.v + self.p + 2 * self.r - 2 * self.m
+
+
+def _charges(again: bool, numbers: str) -> Charges:
+    return Charges(again, *map(Fraction, numbers.split()))
+
+
+# One accumulator a sum, or trees; those of `AGAIN` hold there, too.
+ONCE = (
+    _charges(False, "0.947 1.039 1.035 0.98 0.382 0.40101 0.6586 1.11933 6.86 4.7188"),
+    _charges(False, "0.861 1.068 1.036 1.036 0.398 0.38276 0.7024 1.139 7.77 5.7773"),
+    _charges(False, "0.861 1.073 1.033 1.033 0.567 0.34176 0.7815 1.13639 8.49 6.1588"),
+    _charges(False, "0.732 1.135 1.066 1.066 0.536 0.33276 0.8538 1.13501 10.26 8.7602"),
+)
+# The last one's work is 12·kappa, and from its T on its c is kappa·T²/4.
+AGAIN = (
+    _charges(True, "1.015 1.015 1.045 0.925 0.716 0.35973 0.716 1.1064 5.62 2.8406"),
+    _charges(True, "1.01 1.01 1.052 0.928 0.798 0.31959 0.8008 1.10613 7.11 4.0392"),
+    _charges(True, "1.014 1.002 1.056 0.928 0.878 0.28985 0.878 1.10798 8.58 5.3346"),
+    _charges(True, "0.929 1.054 1.035 0.981 0.929 0.26764 1.0105 1.11377 11.58 8.9727"),
+    _charges(True, "1.002 0.97 1.03 1.02 0.993 191/750 1.1397 1.17099 14.5 160631/12000"),
+)
