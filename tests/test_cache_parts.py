@@ -15,6 +15,8 @@ import iosim
 from iosim.cache import Tiled, atoms, boxes, ground, measure, of_program, opt_stack, phases, touches
 from iosim.cache.of_program import count
 from iosim.errors import InputError
+from iosim.problem import BlockSparse
+from iosim.program.marks import masks
 
 SEEDS = range(30)
 
@@ -182,11 +184,14 @@ def nest(seed: int) -> iosim.Instance:
     """Loops in one another, some of which follow outer ones, around copies and local arrays."""
     rng = random.Random(seed)
 
+    def around(x: Any) -> list[Any]:
+        return [(0, None), (0, x.stop), (x.start, "n"), (x.start, x.stop), (x.start - 1, x.stop)]
+
     def schedule(b: Any) -> None:
         b.tile_sizes("n", "B", "C")
         b.tile_sizes("m", "D", "E")
         for i in b.tiles("n", "B"):
-            for j in b.tiles("n", "C", *rng.choice([(0, None), (0, i.stop), (i.start, "n")])):
+            for j in b.tiles("n", "C", *rng.choice(around(i))):
                 for x in b.tiles("m", "D"):
                     a = b.load("A", j, rng.choice([x, "m"]))
                     if rng.random() < 0.5:
@@ -195,13 +200,16 @@ def nest(seed: int) -> iosim.Instance:
                     if rng.random() < 0.5:
                         b.op("mask_after", a, a=i.start)
                     b.free(a)
+                for z in b.tiles("n", "B", *rng.choice([*around(j), (0, 0)])):
+                    d = b.load("A", z, "m")
+                    b.free(d)
             for y in b.tiles("m", "E"):
                 c = b.load("A", i, y)
                 b.store(c, "B", i, y)
                 b.free(c)
 
     program = iosim.build("nest", Square, schedule)
-    sizes = {axis: rng.randint(3, 11) for axis in "nm"}
+    sizes = {axis: rng.randint(3, 15) for axis in "nm"}
     return iosim.bind(program, sizes, {p.name: rng.randint(1, 4) for p in program.params})
 
 
@@ -219,14 +227,33 @@ def test_nests_are_measured_as_they_are_walked(
     monkeypatch.setattr(of_program, "length_of", made)
     if fast:
         monkeypatch.setattr(measure, "LANES", 3)
-    line, layouts = 1 + seed % 5, [{}, {"A": Tiled(2, 3)}, {"A": "column-major"}][seed % 3]
-    stream = touches(instance, unit="lines", line_words=line, layouts=layouts)
-    assert stream.length == len(Walker(instance, False, layouts, "lines", line).found)
+    layouts: dict[str, Any] = [{}, {"A": Tiled(2, 3)}, {"A": "column-major"}][seed % 3]
+    for line in (2, 3 + seed % 3):
+        stream = touches(instance, unit="lines", line_words=line, layouts=layouts)
+        assert stream.length == len(Walker(instance, False, layouts, "lines", line).found)
     words = touches(instance)
     walked = Walker(instance)
     assert words.length == len(walked.found)
     assert {r.name: r.words for r in words.regions if r.scratch} == walked.largest
     assert count(instance) > 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_marked_iterations_are_measured_as_they_are_walked(seed: int) -> None:
+    """Of a block mask, whose last blocks are short or whole."""
+    rng = random.Random(seed)
+    problem = BlockSparse(N=rng.randint(3, 9), d=2, heads=1, N_k=rng.randint(3, 9))
+    program = iosim.algorithm("block_sparse").program_for(problem)
+    tiles = {p.name: rng.randint(1, 4) for p in program.params}
+    env = problem.sizes | {p.name: min(tiles[p.name], problem.sizes[p.axis])
+                           for p in program.params}  # fmt: skip
+    (shape,) = (tuple(side.count(env) for side in sides) for sides in masks(program).values())
+    mask = np.random.default_rng(seed).random(shape) < 0.6
+    instance = iosim.bind(program, problem.sizes, tiles, {"blocks": mask})
+    for unit, line in (("words", 1), ("lines", 3), ("rows", 1)):
+        stream = touches(instance, unit=unit, line_words=line)  # type: ignore[arg-type]
+        assert stream.length == len(Walker(instance, False, {}, unit, line).found)
+    assert count(instance) == sum(at.size for at, _, _ in of_program.boxes(instance))
 
 
 def test_phases_that_are_too_many_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
