@@ -26,6 +26,7 @@ MODULES = reproduce.find([])
 SHORT = ("e04_blocks", "e07_wall")
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     "path",
     [pytest.param(p, marks=[] if p.stem in SHORT else [pytest.mark.slow]) for p in MODULES],
@@ -97,6 +98,7 @@ def test_a_changed_number_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "is missing" in str(reproduce.difference(folder / "marks.csv", tmp_path / "no.csv"))
 
 
+@pytest.mark.numbers
 def test_reproduce_from_the_command_line(tmp_path: Path) -> None:
     done = iosim_("reproduce", "e03", "e06_models", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
