@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from commands import told
+from speed import ARROW, ONWARD, answers_in
 
 from iosim.bounds import best_lower_bound, bounds_for
 from iosim.problem import Attention
@@ -310,21 +311,7 @@ def test_a_bad_size_is_said_beside_its_field(
 @pytest.mark.timed
 def test_the_cursor_is_answered_while_curves_fill_in(open_view: Open) -> None:
     page = open_view("slope", hash="?N=4096&d=128&heads=8")
-    took = page.evaluate(
-        """async () => {
-          const slider = document.querySelector('.slope .size input[type=range]'), took = [];
-          const frame = () => new Promise(requestAnimationFrame);
-          for (let k = 0; k < 9; k++) {
-            await frame();
-            const start = performance.now();
-            slider.value = String(Number(slider.value) + 3);
-            slider.dispatchEvent(new Event('input', {bubbles: true}));
-            await frame(); await new Promise((go) => setTimeout(go));
-            took.push(performance.now() - start);
-          }
-          return took.sort((a, b) => a - b)[4];
-        }"""
-    )
+    took = answers_in(page.locator(".slope .size input[type=range]").first, ONWARD)
     print(f"slope: N is answered in {took:.0f} ms")
     assert took < 100
     whole(page)
@@ -342,18 +329,5 @@ def test_a_broken_link_opens_what_there_is(open_view: Open) -> None:
 def test_a_move_is_answered_at_once(open_view: Open) -> None:
     page = open_view("slope", hash="?preset=4096x128")
     cursor(page).focus()
-    took = page.evaluate(
-        """async () => {
-          const slider = document.querySelector('.slope-cursor'), took = [];
-          const frame = () => new Promise(requestAnimationFrame);
-          for (let k = 0; k < 20; k++) {
-            await frame();
-            const start = performance.now();
-            slider.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}));
-            await frame(); await new Promise((go) => setTimeout(go));
-            took.push(performance.now() - start);
-          }
-          return took.sort((a, b) => a - b)[10];
-        }"""
-    )
+    took = answers_in(cursor(page), ARROW, often=20)
     assert took < 100

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from commands import told
 from engine import asker
+from speed import ONWARD, answers_in
 
 import iosim
 from iosim.bounds import bounds_for
@@ -206,20 +207,6 @@ def test_a_link_that_is_not_understood_says_so(open_view: Open) -> None:
 def test_a_slider_is_answered_under_a_mask(open_view: Open) -> None:
     page = open_view("slope", hash="?N=4096&d=128&mask=causal&M=16384")
     table(page)
-    took = page.evaluate(
-        """async () => {
-          const slider = document.querySelector('.slope .size input[type=range]'), took = [];
-          const frame = () => new Promise(requestAnimationFrame);
-          for (let k = 0; k < 9; k++) {
-            await frame();
-            const start = performance.now();
-            slider.value = String(Number(slider.value) + 3);
-            slider.dispatchEvent(new Event('input', {bubbles: true}));
-            await frame(); await new Promise((go) => setTimeout(go));
-            took.push(performance.now() - start);
-          }
-          return took.sort((a, b) => a - b)[4];
-        }"""
-    )
+    took = answers_in(page.locator(".slope .size input[type=range]").first, ONWARD)
     print(f"slope, causal: N is answered in {took:.0f} ms")
     assert took < 100

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from speed import TO_AND_FRO, answers_in
 
 from iosim.lab.data import DATA
 
@@ -18,25 +19,6 @@ pytestmark = pytest.mark.timed
 SLIDER_MS, FRAME_MS = 100, 33
 # Where a view has no field N, it is opened as it is.
 OPENED = {"watch": "?N=4096&d=64&M=24576", "slope": "?preset=4096x128"}
-
-# Moves a slider a little to and fro; milliseconds from the event until the next picture is out.
-ANSWER = """async (slider) => {
-    const times = [], first = slider.value;
-    for (let k = 0; k < 7; k++) {
-        const began = performance.now();
-        slider.value = String(Number(first) + (k % 2 ? 0 : 1) * Number(slider.step || 1));
-        if (slider.value === first && k === 0)
-            slider.value = String(Number(first) - Number(slider.step || 1));
-        slider.dispatchEvent(new Event("input", { bubbles: true }));
-        await new Promise((done) => requestAnimationFrame(() => {
-            const after = new MessageChannel();
-            after.port1.onmessage = done;
-            after.port2.postMessage(0);
-        }));
-        times.push(performance.now() - began);
-    }
-    return times;
-}"""
 
 FRAMES = """() => new Promise((done) => {
     const times = [];
@@ -56,10 +38,10 @@ def test_sliders_answer(view: str, open_view: Callable[..., Any]) -> None:
     slow = {}
     for slider in shown.locator("main input[type=range]:visible").all():
         name = slider.evaluate("x => x.labels[0]?.innerText || x.ariaLabel || x.name")
-        times = slider.evaluate(ANSWER)
-        print(f"{view}: {name!r} answers in {median(times):.0f} ms")
-        if median(times) > SLIDER_MS:
-            slow[name] = times
+        took = answers_in(slider, TO_AND_FRO)
+        print(f"{view}: {name!r} answers in {took:.0f} ms")
+        if took > SLIDER_MS:
+            slow[name] = took
     assert slow == {}
 
 

@@ -116,6 +116,9 @@ function Plot({ box, items, machine, machines, of, range, time, marked, mark }: 
   const narrow = box.width < NARROW;
   // What the labels of points keep clear of: those of the units.
   const taken = (vector && !narrow ? [y(vector) - 6] : []).map((at) => ({ left: box.right - 190, right: box.right, y: at }));
+  const points = marks(together(items), of, time, (i) => [x(i.cost.intensity), y(i.cost.flop / i.cost.seconds)], box, taken);
+  const bandwidth = `L2↔DRAM ${short(speed(machine, L2_DRAM)!, "B/s")}`;
+  const start: [number, number] = [box.left + 14, y(x.invert(box.left + 14) * speed(machine, L2_DRAM)!)];
   return (
     <>
       <defs><clipPath id={clip}><rect x={box.left} y={box.top} width={box.right - box.left} height={box.bottom - box.top} /></clipPath></defs>
@@ -139,12 +142,12 @@ function Plot({ box, items, machine, machines, of, range, time, marked, mark }: 
         <text class="wall-label" x={box.right - 4} y={y(vector) - 6} text-anchor="end">vector units {short(vector, "FLOP/s")}</text>
       )}
       <text
-        class="wall-label"
-        transform={`translate(${box.left + 14},${y(x.invert(box.left + 14) * speed(machine, L2_DRAM)!) - 8}) rotate(${slope(x, y)})`}
+        class="wall-label" id="wall-bandwidth"
+        transform={`translate(${start[0]},${start[1] - above(points, start, slope(x, y), 7 * bandwidth.length)}) rotate(${slope(x, y)})`}
       >
-        L2↔DRAM {short(speed(machine, L2_DRAM)!, "B/s")}
+        {bandwidth}
       </text>
-      {marks(together(items), of, time, (i) => [x(i.cost.intensity), y(i.cost.flop / i.cost.seconds)], box, taken).map((m) => (
+      {points.map((m) => (
         <Point key={m.names[0]} {...m} marked={m.names.includes(marked ?? "")} mark={(on) => mark(on ? m.names[0] : undefined)} />
       ))}
     </>
@@ -154,6 +157,18 @@ function Plot({ box, items, machine, machines, of, range, time, marked, mark }: 
 // Degrees by which a line of slope one leans in a plot with two logarithmic axes.
 function slope(x: (v: number) => number, y: (v: number) => number): number {
   return (Math.atan2(y(10) - y(1), x(10) - x(1)) * 180) / Math.PI;
+}
+
+// How far above its start a text of a width, along a line that leans by so many degrees, is clear of the points.
+function above(points: Mark[], start: [number, number], degrees: number, wide: number): number {
+  const [c, s] = [Math.cos((degrees * Math.PI) / 180), Math.sin((degrees * Math.PI) / 180)];
+  const needed = points.map(({ at, size }) => {
+    const [dx, dy] = [at[0] - start[0], at[1] - start[1]];
+    const [along, over] = [dx * c + dy * s, dx * s - dy * c];
+    // Lifted, the text is further along by about as much.
+    return along > -size && along < wide + 2.5 * size ? over + 1.2 * size + 5 : 0;
+  });
+  return Math.max(8, ...needed.map((n) => n / c));
 }
 
 // Of the least time: what takes as much has a label.
