@@ -273,12 +273,14 @@ def noted(problem: Any) -> Any:
 def of_model(model: str | None, kind: str = "attention") -> Sizes:
     """A model's sizes and options as people type them, said on stderr; none without a model.
 
-    Raises InputError for an unknown model, and for a kind of problem with other sizes or options.
+    Raises InputError for an unknown model, and for a kind of problem with other sizes, or without
+    an option that the model sets.
     """
     if model is None:
         return {}
     found = find_model(model)
-    if _names_of(type(found)) != _names_of(PROBLEMS[kind]):
+    cls = PROBLEMS[kind]
+    if size_names(type(found)) != size_names(cls) or not found.told.keys() <= _names_of(cls):
         raise InputError(f"{model} is a model of {found.kind}, not of {kind}: leave it out")
     remark(f"{model} is {said(found)} ({MODELS[model][1]})")
     options = {one.name: one for one in found.options()}
