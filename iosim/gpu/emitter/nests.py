@@ -41,6 +41,8 @@ def nests(instance: Instance) -> tuple[Body, ...]:
 def undivided(instance: Instance, body: Body, steps: Mapping[Tile, str | None]) -> Body:
     """The body without loops that take all of an outer tile in one step.
 
+    A loop stays that cuts a buffer by its place in a span, as the outer tile does not.
+
     Args:
         steps: those of the loops around it.
 
@@ -57,11 +59,21 @@ def undivided(instance: Instance, body: Body, steps: Mapping[Tile, str | None]) 
             found.append(replace(node, body=inside))
             continue
         own, all_ = (instance.env[x] if x else 1 for x in (node.step, steps[outer]))
-        if own >= all_:
+        cut_by = {
+            ref.buffer
+            for n in nodes(inside) if isinstance(n, Op)
+            for ref in n.operands if ref.part == node.tile
+        }  # fmt: skip
+        whole = {
+            n.buffer
+            for n in nodes(instance.program.body)
+            if isinstance(n, (Load, Alloc)) and outer in n.index
+        }
+        if own >= all_ and cut_by <= whole:
             found.extend(put(x, node.tile, outer) for x in inside)
             continue
         found.append(replace(node, body=inside))
-        if any(r.part == node.tile for n in nodes(inside) if isinstance(n, Op) for r in n.operands):
+        if own < all_ and cut_by & whole:
             raise EmitError(
                 f"{node.step} = {own} cuts tiles of {steps[outer]} = {all_}, and on a GPU no block "
                 f"is cut: give {node.step} = {all_} or more"
