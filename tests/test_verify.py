@@ -326,7 +326,7 @@ def test_the_figure_says_the_options_and_tells_every_schedule_apart(
     problem = Attention(12, 5, 4, N_k=17, kv_heads=2, causal=True)
     for shown in (problem, SMALL):
         rows = verify.table(verify.verify(shown, sizes=[300], workers=1))
-        plot.with_table(tmp_path / "verify.csv", rows, plot.plot_words)
+        plot.with_table(tmp_path / "verify.csv", rows)
     masked, plain = (figure.axes[0] for figure in figures)
     message = "every run moves the words of its formula, above the proven lower bound"
     assert plain.get_title() == f"Attention, N = 48, d = 8:\n{message}"

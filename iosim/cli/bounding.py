@@ -97,7 +97,7 @@ def tightness(
     made: list[Path] = []
     if out is not None:
         made = table.publish(out, lambda part: plot.with_table(
-            part / best.FILES[0], best.table(points), plot.plot_gap))  # fmt: skip
+            part / best.FILES[0], best.table(points)))  # fmt: skip
     if as_json:
         rows = [p.as_dict() for p in points]
         opt.print_json(rows[0] if len(rows) == 1 else rows)

@@ -26,7 +26,7 @@ from iosim.cli.cache_engines import (
 )
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError, closest
-from iosim.output.plot import plot_slope, with_table
+from iosim.output.plot import with_table
 from iosim.output.table import out_dir, publish
 from iosim.program.walk import Instance, bind
 from iosim.tiling.rules import choose_tiles
@@ -139,7 +139,7 @@ def cache(
             write_trace(seen, save)
         opt.remark(f"wrote {save}")
     made = [] if out is None else publish(
-        out, lambda part: with_table(part / FILES[0], rows, plot_slope)
+        out, lambda part: with_table(part / FILES[0], rows)
     )  # fmt: skip
     result |= {"accesses": answer["accesses"]} | answer
     if as_json:

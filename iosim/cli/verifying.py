@@ -66,7 +66,7 @@ def verify(
         )  # fmt: skip
         show(lambda seconds: "drawing")
         made = table.publish(where, lambda part: plot.with_table(
-            part / main_job.FILES[0], main_job.table(report), plot.plot_words))  # fmt: skip
+            part / main_job.FILES[0], main_job.table(report)))  # fmt: skip
     if as_json:
         opt.print_json(main_job.as_dict(report) | {"wrote": [str(x) for x in made]})
         raise click.exceptions.Exit(not report.ok)

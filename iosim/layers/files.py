@@ -36,10 +36,8 @@ class Written:
         groups: names of operators by the name of the kernel that they are; those in no group are
             kernels of their own.
 
-    >>> from iosim.layers.graph import Graph
-    >>> from iosim.operators import operand, operator
-    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
-    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> from iosim.layers.architectures import layer
+    >>> graph = layer("gpt2", "prefill", batch=1, N=8)
     >>> written = parsed(to_json(graph))
     >>> written.graph == graph, written.groups
     (True, {})
@@ -59,10 +57,8 @@ def read(path: str | Path) -> Graph:
     """The graph of a file; see `load`.
 
     >>> import tempfile
-    >>> from iosim.layers.graph import Graph
-    >>> from iosim.operators import operand, operator
-    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
-    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> from iosim.layers.architectures import layer
+    >>> graph = layer("gpt2", "prefill", batch=1, N=8)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "one.json").write_text(to_json(graph))
     ...     read(f"{folder}/one.json") == graph
@@ -77,10 +73,8 @@ def load(path: str | Path) -> Written:
     Raises InputError, with the file's name and what to mend, where it can't be read or is no graph.
 
     >>> import tempfile
-    >>> from iosim.layers.graph import Graph
-    >>> from iosim.operators import operand, operator
-    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
-    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> from iosim.layers.architectures import layer
+    >>> graph = layer("gpt2", "prefill", batch=1, N=8)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "one.json").write_text(to_json(graph))
     ...     load(f"{folder}/one.json").graph == graph
@@ -118,10 +112,8 @@ def parsed(text: str, name: str = "graph", language: str | None = None) -> Writt
 
     Raises InputError where the text is no graph.
 
-    >>> from iosim.layers.graph import Graph
-    >>> from iosim.operators import operand, operator
-    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
-    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> from iosim.layers.architectures import layer
+    >>> graph = layer("gpt2", "prefill", batch=1, N=8)
     >>> parsed(to_json(graph)).graph == graph
     True
     """

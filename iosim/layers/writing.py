@@ -43,11 +43,9 @@ Groups = Mapping[str, tuple[str, ...]]
 def to_json(graph: Graph, groups: Groups | None = None) -> str:
     """A graph as JSON that `parsed` gives back, with a line for each tensor and operator.
 
+    >>> from iosim.layers.architectures import layer
     >>> from iosim.layers.files import parsed
-    >>> from iosim.layers.graph import Graph
-    >>> from iosim.operators import operand, operator
-    >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
-    >>> graph = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> graph = layer("gpt2", "prefill", batch=1, N=8)
     >>> parsed(to_json(graph)).graph == graph
     True
     """

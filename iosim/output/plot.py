@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,48 +54,6 @@ def beside(axes: Any, **said: Any) -> Any:
 META: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}}
 
 
-def plot_words(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
-    """Words against M, log-log: measured points on formula lines, bounds, the crossover.
-
-    Args:
-        table: a CSV that `iosim verify` wrote.
-        stem: where to write, without a suffix; a PNG and an SVG are made.
-
-    Raises:
-        InputError: the table is unreadable or empty, or the figure cannot be written.
-    """
-    rows = read_csv(table, ("kind", "name"), ("N", "d", "M_words", "total_words"))
-    return _saved("words", rows, stem)
-
-
-def plot_gap(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
-    """Best schedule over lower bound against M/d², a line for each d and class.
-
-    Args:
-        table: a CSV that `iosim tightness --out` wrote.
-        stem: where to write, without a suffix; a PNG and an SVG are made.
-
-    Raises:
-        InputError: the table is unreadable or empty, or the figure cannot be written.
-    """
-    rows = read_csv(table, ("class",), ("N", "d", "M_words", "gap"))
-    return _saved("gap", rows, stem)
-
-
-def plot_slope(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
-    """Words against capacity: a schedule, a program in caches, and the lower bound.
-
-    Args:
-        table: a CSV that `iosim cache --out` wrote.
-        stem: where to write, without a suffix; a PNG and an SVG are made.
-
-    Raises:
-        InputError: the table is unreadable or empty, or the figure cannot be written.
-    """
-    rows = read_csv(table, ("series", "program", "problem", "tiles"), ("capacity",))
-    return _saved("slope", rows, stem)
-
-
 def _saved(name: str, rows: Sequence[dict[str, Any]], stem: str | os.PathLike[str]) -> list[Path]:
     """Draw rows by a function of `iosim.output.figures`, and save the figure."""
     import matplotlib
@@ -107,23 +65,38 @@ def _saved(name: str, rows: Sequence[dict[str, Any]], stem: str | os.PathLike[st
         return save(figure, stem)
 
 
+# The column by which a table is known → its figure, and its columns of text and of numbers.
+_DRAWN: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "kind": ("words", ("kind", "name"), ("N", "d", "M_words", "total_words")),
+    "class": ("gap", ("class",), ("N", "d", "M_words", "gap")),
+    "series": ("slope", ("series", "program", "problem", "tiles"), ("capacity",)),
+}
+
+
 def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> list[Path]:
     """Draw the figure that belongs to a table that iosim wrote.
 
-    Raises InputError where it is none.
+    Args:
+        table: a CSV that `iosim verify`, `iosim tightness` or `iosim cache` wrote, or what a sweep
+            exports, as CSV or as Parquet.
+        stem: where to write, without a suffix; a PNG and an SVG are made.
+
+    Raises:
+        InputError: the table is unreadable or empty or has no figure, or the figure cannot be
+            written.
     """
     rows = _parquet(table) if str(table).endswith(".parquet") else read_csv(table)
     if rows[0].keys() >= _SWEPT:
         return _saved("sweep", _swept(table, rows), stem)
-    draws = {"kind": plot_words, "class": plot_gap, "series": plot_slope}
-    draw = next((draws[name] for name in draws if name in rows[0]), None)
-    if draw is None:
+    known = next((_DRAWN[name] for name in _DRAWN if name in rows[0]), None)
+    if known is None:
         raise InputError(
             f"{str(table)!r} has no column kind, class or series, and not those of a sweep "
             f"({', '.join(sorted(_SWEPT))}): give a table that iosim verify, iosim tightness, "
             "iosim cache or a sweep's --csv wrote"
         )
-    return draw(table, stem)
+    name, texts, numbers = known
+    return _saved(name, read_csv(table, texts, numbers), stem)
 
 
 _SWEPT = frozenset({"algorithm", "M_words", "total_words", "lower_bound_words"})
@@ -164,11 +137,9 @@ def _parquet(table: str | os.PathLike[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def with_table(
-    path: Path, rows: Sequence[Row], draw: Callable[[Path, Path], list[Path]]
-) -> list[Path]:
+def with_table(path: Path, rows: Sequence[Row]) -> list[Path]:
     """Write rows as CSV and draw their figure beside it; returns all the paths."""
-    return [write_csv(path, rows), *draw(path, path.with_suffix(""))]
+    return [write_csv(path, rows), *plot_table(path, path.with_suffix(""))]
 
 
 def pyplot() -> Any:
