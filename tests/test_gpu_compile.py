@@ -111,7 +111,8 @@ def _compile(
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
     jobs = validate_jobs(head_sizes=(64,), capacities=(16384,), lengths=(1024,), dtypes=(dtype,))
-    jobs += validate_jobs(("small_cache",), (256,), (16384,), (1024,), (dtype,))
+    small = ("small_cache", "small_backward")
+    jobs += validate_jobs(small, (256,), (16384,), (1024,), (dtype,))
     assert {job.algorithm for job in jobs} == {a.name for a in plain_algorithms()} | {"paged"}
     for name, shared, moves, _ in _compile(jobs):
         assert shared <= 227 * 1024, name
