@@ -13,7 +13,15 @@ from typing import Any, assert_never
 
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
-from iosim.problem import LARGEST_SIZE, LIMITS, Option, Problem, Tensor, check_size, word_bytes
+from iosim.problem import (
+    LARGEST_SIZE,
+    LIMITS,
+    Attentions,
+    Option,
+    Tensor,
+    check_size,
+    word_bytes,
+)
 
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 # The most values that one axis may have, and that a range may take to make.
@@ -112,10 +120,14 @@ def typed_option(one: Option, value: Any) -> str:
             assert_never(one.kind)
 
 
-def shown(problem: Problem) -> dict[str, Any]:
+def shown(problem: Attentions) -> dict[str, Any]:
     """Sizes, and options that are given, as cells of a table: numbers, yes or no, and text.
 
-    >>> from iosim.problem import Attention
+    What else tells a kind of problem from attention is the last column.
+
+    >>> from iosim.problem import Attention, AttentionBackward
+    >>> shown(AttentionBackward(64, 8))
+    {'N': 64, 'd': 8, 'heads': 1, 'pass': 'backward'}
     >>> shown(Attention(64, 8, causal=True, window=(16, None)))
     {'N': 64, 'd': 8, 'heads': 1, 'causal': True, 'window': '16,'}
     """
@@ -123,7 +135,7 @@ def shown(problem: Problem) -> dict[str, Any]:
     return {
         name: value if isinstance(value, (bool, int)) else typed_option(options[name], value)
         for name, value in problem.told.items()
-    }
+    } | dict(problem.in_tables)
 
 
 def parse_words(name: str, text: str, dtype: str | None = None, least: int = 1) -> int:

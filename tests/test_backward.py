@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +14,10 @@ from test_cli import iosim_, ok
 import iosim
 from iosim.algorithms import ALGORITHMS, all_algorithms
 from iosim.bounds import BOUNDS, CLASSES, best_lower_bound
-from iosim.checks import tightness
-from iosim.checks.verify import check_point
+from iosim.checks import inputs, tightness, verify
 from iosim.counting.numbers import count_many
-from iosim.problem import Array, Attention, AttentionBackward
+from iosim.errors import InputError
+from iosim.problem import Array, Attention, AttentionBackward, max_error
 from iosim.program.ops import OPS, OpSpec
 from iosim.tiling import optimal_tiles_many
 
@@ -87,7 +89,7 @@ def test_a_run_is_held_against_bounds_of_its_class(monkeypatch: pytest.MonkeyPat
                 BOUNDS, name, replace(BOUNDS[name], numeric=lambda t: np.full(np.shape(t.M), 1e9))
             )
             for schedule, expected in (("two_kernels", failures), ("flash2_backward", 1)):
-                assert len(check_point(schedule, problem, M, hbm, want).failures) == expected
+                assert len(verify.check_point(schedule, problem, M, hbm, want).failures) == expected
 
 
 def test_leading_terms() -> None:
@@ -169,3 +171,125 @@ def test_bad_input_is_one_line(words: str, message: str) -> None:
     assert done.returncode == 2, done.stdout
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+VARIANTS = [
+    AttentionBackward(20, 4, causal=True),
+    AttentionBackward(12, 5, 4, N_k=17, d_v=3, kv_heads=2, window=(4, 1), sinks=2),
+]
+
+
+@pytest.mark.parametrize("problem", VARIANTS, ids=str)
+def test_verify_checks_every_schedule(problem: AttentionBackward) -> None:
+    sizes = verify.memory_sizes(problem)
+    report = verify.verify(problem, sizes=[sizes[0], 60, sizes[-1]], workers=1)
+    assert report.ok, report.failures
+    assert {p.algorithm for p in report.points} == set(SCHEDULES)
+
+
+def test_a_table_says_which_pass_it_is_of() -> None:
+    point = tightness.tightness(AttentionBackward(9, 4), 99)
+    (row,) = tightness.table([point])
+    assert row["pass"] == "backward"
+    assert "pass" not in tightness.table([tightness.tightness(Attention(9, 4), 99)])[0]
+
+
+@pytest.mark.parametrize(("N", "d"), [(512, 32), (256, 16), (1000, 24), (128, 40), (64, 4)])
+def test_coarse_tiles_are_no_wrong_exponent(N: int, d: int) -> None:
+    """−1 above d² and −1/2 below, where tiles are fine enough to show either."""
+    problem, fitted = AttentionBackward(N, d), {}
+    for name in SCHEDULES:
+        program, points = iosim.algorithm(name).program, []
+        columns, runs = optimal_tiles_many(
+            program, problem.sizes, sizes := verify.memory_sizes(problem)
+        )
+        for k in np.flatnonzero(runs):
+            tiles = {x: int(values[k]) for x, values in columns.items()}
+            counts = iosim.count(iosim.bind(program, problem.sizes, tiles))
+            points.append(verify.Point(name, sizes[k], tiles, counts, 0, 0, 0.0, "", 1.0, ()))
+        if iosim.algorithm(name).exponent:
+            slope = verify.fit_slope(name, problem, points)
+            assert slope.ok, slope
+            fitted[name] = slope.fitted
+    assert (N, d) != (512, 32) or fitted["two_kernels"] == pytest.approx(-1, abs=0.1)
+
+
+def arrays(problem: AttentionBackward) -> dict[str, Array]:
+    """Inputs as people have them: all heads of Q in one axis."""
+    return {
+        x: a.reshape(problem.heads, problem.N, *a.shape[-1:] * (x != "L"))
+        if x in ("Q", "O", "dO", "L") else a
+        for x, a in problem.random().items()
+    }  # fmt: skip
+
+
+def test_own_arrays_are_verified(tmp_path: Path) -> None:
+    problem = VARIANTS[1]
+    given = arrays(problem)
+    assert given["L"].shape == (4, 12)
+    np.savez(tmp_path / "in.npz", **given)
+    read, hbm = inputs.read_inputs(tmp_path / "in.npz", AttentionBackward)
+    assert read == AttentionBackward(12, 5, 4, N_k=17, d_v=3, kv_heads=2)
+    assert all((hbm[x] == given[x]).all() for x in given)
+    typed = ("--window", "4,1", "--sinks", "2", "--M", "200", "--workers", "1", "--json")
+    report = json.loads(
+        ok("verify", "--problem", "attention-backward", "--input", str(tmp_path / "in.npz"),
+           "--out", str(tmp_path / "out"), *typed)
+    )  # fmt: skip
+    assert report["ok"]
+    assert [p["algorithm"] for p in report["points"]] == SCHEDULES
+    # Of one head, without an axis for it; and L in half precision is that of the forward pass.
+    one = AttentionBackward(9, 4).random()
+    one["L"] = one["L"].astype(np.float16)
+    np.savez(tmp_path / "one.npz", **{x: a[0] for x, a in one.items()})
+    assert inputs.read_inputs(tmp_path / "one.npz", AttentionBackward)[0].N == 9
+    ok("verify", "--problem", "attention-backward", "--input", str(tmp_path / "one.npz"), "--M",
+       "99", "--workers", "1", "--out", str(tmp_path / "out"))  # fmt: skip
+
+
+def test_bad_arrays_are_one_line(tmp_path: Path) -> None:
+    good = {x: a[0] for x, a in AttentionBackward(9, 4).random().items()}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({x: a for x, a in good.items() if x != "L"}, "has no array L (it has Q, K, V, O, dO)"),
+        ({x: a for x, a in good.items() if x in "QKV"}, "has no array O, dO, L"),
+        (good | {"L": good["L"][:5]}, "L has shape (5,), and with Q of (9, 4)"),
+        (good | {"L": good["L"][:, None]}, "it has (9,): give a number for each row of Q"),
+        (good | {"O": good["O"][:, :3]}, "O has shape (9, 3)"),
+        (good | {"dO": good["dO"].T}, "dO has shape (4, 9)"),
+        (good | {"V": good["V"][:7]}, "V has shape (7, 4) and K (9, 4)"),
+        (good | {"L": good["L"].astype("U4")}, "L is of dtype <U4: give real numbers"),
+        (good | {"L": good["L"] + np.nan}, "L holds 9 values that are NaN or infinite"),
+        (good | {"L": good["L"] + 1}, "L differs by "),
+        (good | {"O": good["V"]}, "O differs by "),
+    ]
+    for k, (found, message) in enumerate(cases):
+        np.savez(tmp_path / f"{k}.npz", **found)
+        done = iosim_("verify", "--problem", "attention-backward", "--input",
+                      str(tmp_path / f"{k}.npz"), "--out", str(tmp_path / "out"))  # fmt: skip
+        assert done.returncode == 2, done.stdout
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+    with pytest.raises(
+        InputError, match="L is missing among the arrays: give Q, K, V, O, dO and L"
+    ):
+        verify.verify(
+            AttentionBackward(9, 4), hbm={x: a[None] for x, a in good.items() if x != "L"}
+        )
+
+
+def test_statistics_may_have_one_axis_of_heads() -> None:
+    """Of grouped heads, as Q and O; outputs are as inputs were given."""
+    problem = VARIANTS[1]
+    program = iosim.algorithm("two_kernels").program_for(problem)
+    tiles = dict.fromkeys((p.name for p in program.params), 3)
+    instance = iosim.bind(program, problem.sizes, tiles)
+    split, joined = problem.random(), arrays(problem)
+    want = iosim.simulate(instance, iosim.Machine(999), split).outputs["dQ"]
+    found = iosim.simulate(instance, iosim.Machine(999), joined).outputs["dQ"]
+    assert (want.shape, found.shape) == ((2, 2, 12, 5), (4, 12, 5))
+    np.testing.assert_array_equal(found, want.reshape(found.shape))
+    assert max_error({"dQ": found}, {"dQ": problem.reference(joined)["dQ"]}) < 1e-12
+    with pytest.raises(InputError, match=r"L has shape \(4, 11\), the problem needs \(2, 2, 12\)"):
+        iosim.simulate(instance, iosim.Machine(999), joined | {"L": joined["L"][:, 1:]})
+    with pytest.raises(InputError, match="two_kernels needs L in HBM"):
+        iosim.simulate(instance, iosim.Machine(999), {x: joined[x] for x in joined if x != "L"})

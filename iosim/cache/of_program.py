@@ -268,7 +268,7 @@ def _positions(
                 f"Python, give positions={{{name!r}: array}}"
             )
         shape = tuple(instance.env[axis] for axis in tensor.axes)
-        words = in_shape(name, given[name], shape)
+        words = in_shape(tensor, given[name], shape)
         check_positions(tensor, words, instance.env[tensor.positions])
         found[name] = words.astype(np.int64)
     return found

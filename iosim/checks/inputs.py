@@ -1,40 +1,46 @@
-"""Q, K and V from a file, checked before they are unpacked."""
+"""Inputs of attention, or of its backward pass, from a file, checked before they are unpacked."""
 
 from __future__ import annotations
 
 import math
 import os
 import zipfile
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from iosim.errors import InputError
-from iosim.problem import Array, Attention
+from iosim.problem import Array, Attention, Attentions
 
-# The most bytes of Q, K and V as float64 that are read from a file: 4 GiB.
+# The most bytes of the arrays as float64 that are read from a file: 4 GiB.
 LARGEST_INPUT = 2**32
 
 
-def read_inputs(path: str | os.PathLike[str]) -> tuple[Attention, dict[str, Array]]:
+def read_inputs(
+    path: str | os.PathLike[str], kind: type[Attentions] = Attention
+) -> tuple[Attentions, dict[str, Array]]:
     """Read Q, K and V from an .npz file: (N, d), (N_k, d) and (N_k, d_v), or all with heads before.
+
+    For `AttentionBackward` also O and dO, (N, d_v), and L, (N,), with the heads of Q before.
 
     What differs between their shapes becomes options of the problem.  Shapes and dtypes are read
     first, and checked before anything is unpacked.  Raises InputError where the file is unreadable,
     an array is missing, of a shape that doesn't fit the others, too large, not real numbers, or
     holds NaN or infinity.
     """
-    advice = "save it with numpy.savez(path, Q=Q, K=K, V=V)"
+    names = [t.name for t in kind.inputs]
+    call = f"numpy.savez(path, {', '.join(f'{x}={x}' for x in names)})"
+    advice = f"save it with {call}"
     try:
         with open(path, "rb") as file:
             if file.read(6) == b"\x93NUMPY":
                 raise InputError(
-                    f"{str(path)!r} is a single array: save all three with "
-                    "numpy.savez(path, Q=Q, K=K, V=V)"
+                    f"{str(path)!r} is a single array: save all {_COUNTED[len(names)]} with {call}"
                 )
         with zipfile.ZipFile(path) as archive:
-            _check_headers(path, archive, advice)
+            _check_headers(path, archive, names, advice)
         with np.load(path, allow_pickle=False) as arrays:
-            hbm = {x: np.asarray(arrays[x], np.float64) for x in "QKV"}
+            hbm = {x: np.asarray(arrays[x], np.float64) for x in names}
     except InputError:
         raise
     except OSError as error:
@@ -50,25 +56,31 @@ def read_inputs(path: str | os.PathLike[str]) -> tuple[Attention, dict[str, Arra
     for x, full in hbm.items():
         if bad := int(np.size(full) - np.count_nonzero(np.isfinite(full))):
             raise InputError(f"{x} holds {bad} values that are NaN or infinite: clean it first")
-    hbm = {x: full if full.ndim == 3 else full[None] for x, full in hbm.items()}
+    if hbm["Q"].ndim == 2:
+        hbm = {x: full[None] for x, full in hbm.items()}
     heads, N, d = hbm["Q"].shape
     kv_heads, N_k, d_v = hbm["V"].shape
-    return Attention(
+    return kind(
         N, d, heads, N_k=None if N_k == N else N_k, d_v=None if d_v == d else d_v,
         kv_heads=None if kv_heads == heads else kv_heads,
     ), hbm  # fmt: skip
 
 
-def _check_headers(path: str | os.PathLike[str], archive: zipfile.ZipFile, advice: str) -> None:
-    """Raise InputError for arrays that cannot be Q, K and V; reads a few bytes of each."""
+_COUNTED = {3: "three", 6: "six"}
+
+
+def _check_headers(
+    path: str | os.PathLike[str], archive: zipfile.ZipFile, names: Sequence[str], advice: str
+) -> None:
+    """Raise InputError for arrays that cannot be the inputs; reads a few bytes of each."""
     there = [name.removesuffix(".npy") for name in archive.namelist()]
-    if missing := [x for x in "QKV" if x not in there]:
+    if missing := [x for x in names if x not in there]:
         raise InputError(
             f"{str(path)!r} has no array {', '.join(missing)} (it has "
             f"{', '.join(there) or 'none'}): {advice}"
         )
     shapes: dict[str, tuple[int, ...]] = {}
-    for x in "QKV":
+    for x in names:
         with archive.open(f"{x}.npy") as file:
             version = np.lib.format.read_magic(file)
             read = {(1, 0): np.lib.format.read_array_header_1_0,
@@ -78,6 +90,9 @@ def _check_headers(path: str | os.PathLike[str], archive: zipfile.ZipFile, advic
             shapes[x], _, dtype = read(file)
         if dtype.kind not in "iuf":
             raise InputError(f"{x} is of dtype {dtype}: give real numbers")
+        if x not in "QKV":
+            _check_beside(x, shapes)
+            continue
         if len(shapes[x]) not in (2, 3) or 0 in shapes[x]:
             raise InputError(f"{x} has shape {shapes[x]}: give (N, d) or (heads, N, d)")
         # K is (N_k, d) and V (N_k, d_v), both with as many heads.
@@ -91,7 +106,19 @@ def _check_headers(path: str | os.PathLike[str], archive: zipfile.ZipFile, advic
             )
     need = 8 * sum(map(math.prod, shapes.values()))
     if need > LARGEST_INPUT:
+        every = f"{', '.join(names[:-1])} and {names[-1]} with Q of shape {shapes['Q']}"
         raise InputError(
-            f"{str(path)!r} is too large: Q, K and V with Q of shape {shapes['Q']} take "
-            f"{need / 2**30:,.1f} GiB, more than {LARGEST_INPUT / 2**30:g} GiB; choose a smaller N"
+            f"{str(path)!r} is too large: {every} take {need / 2**30:,.1f} GiB, more than "
+            f"{LARGEST_INPUT / 2**30:g} GiB; choose a smaller N"
+        )
+
+
+def _check_beside(name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise InputError where O, dO or L has not as many rows as Q, or other columns than V."""
+    want = shapes["Q"][:-1] if name == "L" else (*shapes["Q"][:-1], shapes["V"][-1])
+    if shapes[name] != want:
+        each = "a number for each row of Q" if name == "L" else "rows as many as Q's"
+        raise InputError(
+            f"{name} has shape {shapes[name]}, and with Q of {shapes['Q']} and V of {shapes['V']} "
+            f"it has {want}: give {each}"
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +23,11 @@ from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds
 from iosim.counting.numbers import count
 from iosim.errors import CapacityError
 from iosim.output.rows import Table
-from iosim.problem import Attention, AttentionBackward, Form, check_size
+from iosim.problem import Attention, Attentions, Form, check_size
 from iosim.program.walk import bind
 from iosim.shown import Tabled
 from iosim.tiling import optimal_tiles_many, smallest_capacity
 from iosim.units import shown
-
-# Problems with the sizes and options of attention.
-_Attentions: TypeAlias = Attention | AttentionBackward
 
 # What ``iosim tightness --out`` writes.
 FILES = ("tightness.csv", "tightness.png", "tightness.svg")
@@ -51,7 +48,7 @@ class BestSchedule:
 class Tightness(Tabled):
     """The best schedule and the binding lower bound at one point."""
 
-    problem: _Attentions
+    problem: Attentions
     M: int
     klass: BoundClass
     best: BestSchedule
@@ -87,7 +84,7 @@ class Tightness(Tabled):
 
 
 def best_schedule(
-    problem: _Attentions, M: int, klass: BoundClass | str | None = None
+    problem: Attentions, M: int, klass: BoundClass | str | None = None
 ) -> BestSchedule:
     """The registered schedule that moves the fewest words in M, of those that take its options.
 
@@ -113,7 +110,7 @@ def _schedules(form: Form, klass: BoundClass | str | None) -> tuple[Algorithm, .
 
 
 def _best_schedules(
-    points: Sequence[tuple[_Attentions, int]], klass: BoundClass | str | None
+    points: Sequence[tuple[Attentions, int]], klass: BoundClass | str | None
 ) -> list[BestSchedule | None]:
     """The best schedule at each point, all points of a form searched together; None: none runs."""
     M = np.array([check_size("M", M) for _, M in points], np.int64)
@@ -136,7 +133,7 @@ def _best_schedules(
     return best
 
 
-def tightness(problem: _Attentions, M: int, klass: BoundClass | str = "once") -> Tightness:
+def tightness(problem: Attentions, M: int, klass: BoundClass | str = "once") -> Tightness:
     """Hold the best schedule of a class against its largest lower bound.
 
     Raises InputError for an unknown class, CapacityError where no schedule runs in M.
@@ -154,7 +151,7 @@ def sweep(
     klass: BoundClass | str = "once",
     heads: int = 1,
     tick: Callable[[int, int], object] = lambda done, of: None,
-    kind: type[_Attentions] = Attention,
+    kind: type[Attentions] = Attention,
     **options: Any,
 ) -> list[Tightness]:
     """`tightness` for several d and M, M running fastest; points where none runs are left out.

@@ -27,7 +27,7 @@ from iosim.counts import Counts
 from iosim.errors import InputError
 from iosim.machine import Machine, simulate
 from iosim.output.rows import Table
-from iosim.problem import Array, Attention, in_shape, max_error
+from iosim.problem import Array, Attentions, in_shape, max_error
 from iosim.program.ir import Program
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles, smallest_capacity
@@ -94,7 +94,7 @@ class Slope:
 class Report:
     """The results of one verification."""
 
-    problem: Attention
+    problem: Attentions
     points: tuple[Point, ...]
     slopes: tuple[Slope, ...]
     failures: tuple[str, ...]
@@ -112,7 +112,7 @@ def _formula(program: Program) -> Any:
     return symbols.count(program)
 
 
-def _least(problem: Attention) -> dict[str, int]:
+def _least(problem: Attentions) -> dict[str, int]:
     """The smallest M of every schedule that supports the problem's options, by name."""
     return {
         a.name: smallest_capacity(a.program_for(problem), problem)
@@ -121,7 +121,7 @@ def _least(problem: Attention) -> dict[str, int]:
 
 
 def check_point(
-    name: str, problem: Attention, M: int, hbm: Mapping[str, Array], want: Mapping[str, Array]
+    name: str, problem: Attentions, M: int, hbm: Mapping[str, Array], want: Mapping[str, Array]
 ) -> Point:
     """Run one algorithm with its optimal tiles at M and check all that one point can show.
 
@@ -168,7 +168,7 @@ def check_point(
     )  # fmt: skip
 
 
-def memory_sizes(problem: Attention) -> list[int]:
+def memory_sizes(problem: Attentions) -> list[int]:
     """The default sweep: from the smallest M that any algorithm runs in past N·d, by √2.
 
     Where keys or values have sizes of their own, N and d are the larger ones.  It also holds every
@@ -183,21 +183,21 @@ def memory_sizes(problem: Attention) -> list[int]:
 
 
 def verify(
-    problem: Attention,
+    problem: Attentions,
     *,
     sizes: Sequence[int] | None = None,
     hbm: Mapping[str, Array] | None = None,
     workers: int | None = None,
     tick: Callable[[int, int], None] = lambda done, of: None,
 ) -> Report:
-    """Check all attention algorithms over a sweep of M.
+    """Check all algorithms of attention, or of its backward pass, over a sweep of M.
 
     Args:
         problem: sizes; `hbm` must match them.
         sizes: values of M, in words; by default `memory_sizes(problem)`.  An algorithm is run
             where M is at least its own minimum.
-        hbm: Q, K, V, float64, of shapes (heads, N, d), (kv_heads, N_k, d) and (kv_heads, N_k, d_v);
-            random if not given.
+        hbm: Q, K, V, float64, of shapes (heads, N, d), (kv_heads, N_k, d) and (kv_heads, N_k, d_v),
+            and what else is an input of the problem; random if not given.
         workers: processes; 1 runs everything in this one.
         tick: called as ``tick(done, of)`` while points finish.
 
@@ -221,15 +221,19 @@ def verify(
         )
     data = dict(problem.random() if hbm is None else hbm)
     extents = problem.sizes
+    *names, last = (t.name for t in problem.form.inputs)
     for tensor in problem.form.inputs:
         if tensor.name not in data:
-            raise InputError(f"{tensor.name} is missing among the arrays: give Q, K and V")
+            raise InputError(
+                f"{tensor.name} is missing among the arrays: give {', '.join(names)} and {last}"
+            )
         shape = tuple(extents[x] for x in tensor.axes)
-        data[tensor.name] = in_shape(tensor.name, data[tensor.name], shape)
+        data[tensor.name] = in_shape(tensor, data[tensor.name], shape)
     with np.errstate(all="ignore"):
+        data = problem.settled(data)
         want = problem.reference(data)
     if not all(np.isfinite(x).all() for x in want.values()):
-        raise InputError("softmax(QKᵀ)V overflows float64 on these inputs: scale them down")
+        raise InputError("the reference overflows float64 on these inputs: scale them down")
     points: list[Point] = []
     processes = workers or min(os.cpu_count() or 1, 8)
     if processes == 1:
@@ -271,7 +275,7 @@ def verify(
 _shared: list[Any] = []
 
 
-def _adopt(problem: Attention, hbm: Mapping[str, Array], want: Mapping[str, Array]) -> None:
+def _adopt(problem: Attentions, hbm: Mapping[str, Array], want: Mapping[str, Array]) -> None:
     """Give a worker the inputs once instead of with every job; interrupts are its parent's."""
     if multiprocessing.parent_process() is not None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -283,7 +287,7 @@ def _work(job: tuple[str, int]) -> Point:
     return check_point(job[0], problem, job[1], hbm, want)
 
 
-def fit_slope(name: str, problem: Attention, points: Iterable[Point]) -> Slope:
+def fit_slope(name: str, problem: Attentions, points: Iterable[Point]) -> Slope:
     """Fit the exponent of M in the traffic that depends on M, on the schedule's side of d².
 
     Only tensors whose counts change over the range are summed: what is moved once whatever M is
@@ -292,17 +296,19 @@ def fit_slope(name: str, problem: Attention, points: Iterable[Point]) -> Slope:
     square tiles), and since the edges of a tile and the row statistics take O(√M) of its M words,
     the fit has that first finite-size term: log words = a + b·log M + c/√M.
 
-    Nothing is fitted where whole tiles are too coarse for a power law: above, for d < 16 or a
-    range shorter than 3×; below, for N < 4d or a range shorter than 10×.
+    Nothing is fitted where whole tiles are too coarse for a power law: above, for d < 16, where the
+    smallest tiles take more than d²/5, or for a range shorter than 3×; below, for N < 4d or a
+    range shorter than 10×.
     """
     expected = algorithm(name).exponent
     small = expected == -0.5
     low, high = (16, problem.d**2 // 4) if small else (problem.d**2, problem.N * problem.d // 4)
+    least = smallest_capacity(algorithm(name).program_for(problem), problem)
     chosen = [p for p in points if p.algorithm == name and low <= p.M <= high]
     M = np.array(sorted({p.M for p in chosen}), np.float64)
     keys = {key for p in chosen for key, _ in p.counts}
     moving = {k for k in keys if len({p.counts[k] for p in chosen}) > 1}
-    fine = 4 * problem.d <= problem.N if small else problem.d >= 16
+    fine = 4 * problem.d <= problem.N if small else problem.d >= 16 and 5 * least <= low
     points_, span = (6, 10) if small else (4, 3)
     if not (fine and moving and len(M) >= points_ and M[-1] >= span * M[0]):
         return Slope(name, BELOW if small else ABOVE, expected, None, len(M))
@@ -312,7 +318,7 @@ def fit_slope(name: str, problem: Attention, points: Iterable[Point]) -> Slope:
     return Slope(name, BELOW if small else ABOVE, expected, fit.value, len(M), fit.error)
 
 
-def _check_upper(problem: Attention, points: Sequence[Point]) -> list[str]:
+def _check_upper(problem: Attentions, points: Sequence[Point]) -> list[str]:
     """With its optimal tiles a schedule moves no more than was published for it."""
     from iosim.bounds import bound
 

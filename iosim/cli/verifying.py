@@ -12,38 +12,40 @@ import click
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
-from iosim.problem import Attention
+from iosim.problem import PROBLEMS
 from iosim.units import parse_range
 
 
 @click.command()
+@opt.problem(*opt.ATTENTIONS, default="attention")
 @opt.sizes("N", "d", "heads")
 @opt.memory("values of M, like 1024,4096,96KiB; by default a sweep", metavar="LIST")
 @opt.problem_options("attention")
 @opt.model
-@opt.path("--input", ".npz with Q, K, V")
+@opt.path("--input", ".npz with Q, K, V; of the backward pass also O, dO, L")
 @opt.path("--out", "where the CSV and the figure go", default="iosim-out")
 @opt.dtype
 @opt.workers("processes, 0 for all cores")
 @opt.as_json
 def verify(
-    sizes: opt.Sizes, M: str | None, model: str | None, input: Path | None, out: Path,
+    kind: str, sizes: opt.Sizes, M: str | None, model: str | None, input: Path | None, out: Path,
     dtype: str | None, workers: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Run every attention schedule over a sweep of M, and check every number against every other.
 
-    By default one head of GPT-2's size, N 1024 and d 64, without a mask.  Exit code 1 if a check
-    fails.
+    With --problem attention-backward, every schedule of its gradients.  By default one head of
+    GPT-2's size, N 1024 and d 64, without a mask.  Exit code 1 if a check fails.
     """
     from iosim.checks import verify as main_job
     from iosim.checks.inputs import read_inputs
     from iosim.output import plot, table
 
+    problem_of = PROBLEMS[opt.known_kind(kind, opt.ATTENTIONS)]
     hbm: Mapping[str, Any] | None = None
     if input is not None:
         if model is not None:
             raise InputError(f"{input} has sizes of its own: leave --model out")
-        problem, hbm = read_inputs(input)
+        problem, hbm = read_inputs(input, problem_of)
         shapes = {**problem.told, "N_k": problem.keys, "d_v": problem.values,
                   "kv_heads": problem.groups}  # fmt: skip
         options = opt.parsed(problem.kind, sizes)
@@ -53,10 +55,10 @@ def verify(
                 raise InputError(
                     f"{flag} is {value} and {input} has {shapes[name]}: leave {flag} out"
                 )
-        problem = opt.noted(Attention(**problem.told, **options))
+        problem = opt.noted(problem_of(**problem.told, **options))
     else:
         usual = {} if model else {"N": "1024", "d": "64"}
-        problem = opt.problem_from("attention", {**usual, **sizes}, model)
+        problem = opt.problem_from(kind, {**usual, **sizes}, model)
     memories = None if M is None else parse_range("M", M, dtype)
     where = table.out_dir(out, keep=False, files=main_job.FILES)
     with watching() as show:

@@ -136,7 +136,7 @@ def simulate(
         if tensor.name not in hbm:
             memory[tensor.name] = np.full(shape, np.nan)
             continue
-        memory[tensor.name] = in_shape(tensor.name, hbm[tensor.name], shape)
+        memory[tensor.name] = in_shape(tensor, hbm[tensor.name], shape)
         joined = joined or np.ndim(hbm[tensor.name]) < len(shape)
     for tensor in program.tensors:
         if tensor.positions:
@@ -157,7 +157,7 @@ def simulate(
     )
     _body(state, program.body, "program")
     outputs = {
-        x: a.reshape(joined_shape(a.shape)) if joined and a.ndim > 3 else a
+        x: a.reshape(joined_shape(a.shape)) if joined and program.tensor(x).joins else a
         for x, a in memory.items()
         if x in stored or x not in hbm
     }

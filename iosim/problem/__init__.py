@@ -7,8 +7,8 @@ file each, one line each in `PROBLEMS`.
 (True, ('left', 'right'), True, 2)
 >>> sorted(PROBLEMS), "gpt2" in MODELS, WHOLE.most(3, 4)
 (['attention', 'attention-backward', 'block-sparse', 'copy', 'matmul', 'paged'], True, 4)
->>> "float64" in str(Array)
-True
+>>> "float64" in str(Array), Attentions == Attention | AttentionBackward
+(True, True)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -68,6 +68,7 @@ __all__ = [
     "Array",
     "Attention",
     "AttentionBackward",
+    "Attentions",
     "Axis",
     "BaseProblem",
     "BlockSparse",
@@ -96,6 +97,9 @@ __all__ = [
     "size_names",
     "word_bytes",
 ]
+
+# Problems with the sizes and options of attention.
+Attentions: TypeAlias = Attention | AttentionBackward
 
 PROBLEMS: dict[str, type[Any]] = {
     p.kind: p for p in (Attention, AttentionBackward, MatMul, Copy, PagedAttention, BlockSparse)

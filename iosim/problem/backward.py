@@ -8,9 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from iosim.errors import InputError
 from iosim.problem.attention import Attention
 from iosim.problem.form import Array, Form, Tensor
 from iosim.problem.scores import MaskedScores
+
+# What L and O may be off by: fp16 and bf16 have 11 and 8 bits.
+_ROUNDED = 2**-6
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +40,7 @@ class AttentionBackward(MaskedScores):
     """
 
     kind: ClassVar[str] = "attention-backward"
+    in_tables: ClassVar[Mapping[str, str]] = {"pass": "backward"}
     inputs: ClassVar[tuple[Tensor, ...]] = (
         *(Tensor(x, ("heads", "N", "d")) for x in ("Q", "K", "V", "O", "dO")),
         Tensor("L", ("heads", "N"), wide=True),
@@ -83,6 +88,22 @@ class AttentionBackward(MaskedScores):
         for h, g, rows, P, total in self.blocks(Q.reshape(self.heads, self.N, self.d), K):
             O[h, rows], L[h, rows] = P @ V[g], total
         return {"O": O.reshape(shapes["O"]), "L": L.reshape(shapes["L"])}
+
+    def settled(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+        """The inputs, with O and L as Q, K and V make them.
+
+        Raises InputError where O or L differs from that by more than rounding to fp16 does.
+        """
+        made = self.forward(hbm)
+        for name, words in made.items():
+            off = np.abs(np.asarray(hbm[name], float).reshape(words.shape) - words)
+            # NaN is for who looks at the gradients.
+            if (worst := np.max(off / np.maximum(1, np.abs(words)))) > _ROUNDED:
+                raise InputError(
+                    f"{name} differs by {worst:.2g} from that of the forward pass of Q, K and V: "
+                    "give what it leaves with these options (scores are QKᵀ, not divided by √d)"
+                )
+        return dict(hbm) | made
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """The textbook formula in float64, from Q, K, V and dO alone.

@@ -74,22 +74,22 @@ def joined_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (shape[0] * shape[1], *shape[2:])
 
 
-def in_shape(name: str, array: Any, shape: tuple[int, ...]) -> Array:
-    """A copy in float64, of a tensor's shape; the first two of four axes may be given as one.
+def in_shape(tensor: Tensor, array: Any, shape: tuple[int, ...]) -> Array:
+    """A copy in float64, of a tensor's shape; axes that it joins may be given as one.
 
     Raises InputError for another shape, and for what would lose a part or holds no numbers.
 
-    >>> in_shape("X", [[1, 2], [3, 4]], (2, 2))
+    >>> in_shape(Tensor("X", ("m", "n")), [[1, 2], [3, 4]], (2, 2))
     array([[1., 2.],
            [3., 4.]])
     """
-    given = as_array(name, array)
+    given = as_array(tensor.name, array)
     if given.dtype.kind not in "biuf":
-        raise InputError(f"{name} is of dtype {given.dtype}: give real numbers")
-    if given.shape != shape and not (len(shape) > 3 and given.shape == joined_shape(shape)):
+        raise InputError(f"{tensor.name} is of dtype {given.dtype}: give real numbers")
+    if given.shape != shape and not (tensor.joins and given.shape == joined_shape(shape)):
         raise InputError(
-            f"{name} has shape {given.shape}, the problem needs {shape}: reshape it or change the "
-            "sizes"
+            f"{tensor.name} has shape {given.shape}, the problem needs {shape}: reshape it or "
+            "change the sizes"
         )
     return given.astype(np.float64).reshape(shape)
 
@@ -300,7 +300,7 @@ class BaseProblem:
         if missing:
             raise InputError(f"{self!r} needs {', '.join(missing)}: give the arrays")
         found = {
-            t.name: in_shape(t.name, hbm[t.name], tuple(sizes[a] for a in t.axes))
+            t.name: in_shape(t, hbm[t.name], tuple(sizes[a] for a in t.axes))
             for t in self.form.inputs
         }
         for t in self.form.inputs:

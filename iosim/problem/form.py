@@ -33,6 +33,15 @@ class Tensor:
     wide: bool = False
     positions: str = ""
 
+    @property
+    def joins(self) -> bool:
+        """Whether the first two axes may be given as one: heads of K and V, and those sharing one.
+
+        >>> Tensor("L", ("kv_heads", "group", "N")).joins, Tensor("K", ("heads", "N", "d")).joins
+        (True, False)
+        """
+        return self.axes[1:2] == ("group",) or len(self.axes) > 3
+
 
 def check_positions(tensor: Tensor, words: Array, extent: int) -> None:
     """Raise InputError unless every word of a tensor is a position on an axis of this extent.

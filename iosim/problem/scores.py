@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -25,6 +25,9 @@ class MaskedScores(SharedHeads, BaseProblem):
     right to 0.  The first `sinks` columns are seen however far to the left they are, but not
     beyond the right limit.
     """
+
+    # Columns of tables of rows of such problems, beside sizes and options.
+    in_tables: ClassVar[Mapping[str, str]] = {}
 
     N: int = axis("sequence length", letters="ij")
     d: int = axis("head dimension", letters="xy")
@@ -146,6 +149,13 @@ class MaskedScores(SharedHeads, BaseProblem):
             "pairs": heads * scores if form.mask else heads * by.real(N) * by.real(keys),
             "scores": scores, "rows": one.rows, "columns": one.columns,
         }  # fmt: skip
+
+    def settled(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+        """The inputs, with those that follow from others made anew in float64.
+
+        Raises InputError where such a one is given and differs from that.
+        """
+        return dict(hbm)
 
     # -- which scores are needed ----------------------------------------------------------
 
