@@ -8,6 +8,7 @@ import click
 
 from iosim.bounds import CLASSES
 from iosim.cli import options as opt
+from iosim.cli.kinds import known_kind, problem_kind
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.problem import PROBLEMS
@@ -15,7 +16,7 @@ from iosim.units import parse_int, parse_range
 
 
 @click.command()
-@opt.problem(*PROBLEMS)
+@problem_kind(*PROBLEMS)
 @opt.memory()
 @opt.sizes()
 @opt.model
@@ -28,7 +29,7 @@ def bounds(
     """List upper and lower bounds on the words that any schedule moves."""
     from iosim.bounds import bounds_for
 
-    chosen = opt.kind_of(sizes) if kind is None else opt.known_kind(kind, PROBLEMS)
+    chosen = opt.kind_of(sizes) if kind is None else known_kind(kind, PROBLEMS)
     problem = opt.problem_from(chosen, sizes, model)
     found = bounds_for(problem, opt.words_from(M, dtype))
     if as_json:
@@ -45,7 +46,7 @@ def bounds(
 
 
 @click.command()
-@opt.problem(*opt.ATTENTIONS, default="attention")
+@problem_kind(*opt.ATTENTIONS, default="attention")
 @opt.sizes("N", "heads")
 @opt.sizes("d", metavar="LIST", d="one, or 32,64,128")
 @opt.problem_options("attention")
@@ -73,7 +74,7 @@ def tightness(
     from iosim.checks import tightness as best
     from iosim.output import plot, table
 
-    problem_of = PROBLEMS[opt.known_kind(kind, opt.ATTENTIONS)]
+    problem_of = PROBLEMS[known_kind(kind, opt.ATTENTIONS)]
     sizes = {**opt.of_model(model, kind), **sizes}
     N, d = sizes.get("N"), sizes.get("d")
     if N is None or d is None or M is None:

@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, TypeVar, assert_never
 import click
 
 from iosim.cli.layout import layout
-from iosim.errors import InputError, closest
+from iosim.errors import InputError
 from iosim.output.cells import cell
 from iosim.problem import MODELS, PROBLEMS, Option, every_axis, every_option, size_names
 from iosim.problem import model as find_model
@@ -107,22 +107,6 @@ def _gathering(chosen: Mapping[str, Callable[[Any], Any]]) -> Callable[[F], F]:
         return decorated  # type: ignore[no-any-return]
 
     return decorate
-
-
-def problem(*kinds: str, default: str | None = None) -> Callable[[F], F]:
-    """``--problem``, one of these kinds; checked by `known_kind`."""
-    said = "" if default else "; left out: what the sizes say"
-    return click.option(
-        "--problem", "kind", default=default, metavar="KIND", show_default=bool(default),
-        help=f"{', '.join(kinds)}{said}",
-    )  # fmt: skip
-
-
-def known_kind(kind: str, kinds: Collection[str]) -> str:
-    """A kind of problem as typed.  Raises InputError for one that is none of these."""
-    if kind not in kinds:
-        raise InputError(f"problem {kind!r} can't be chosen here: {closest(kind, kinds)}")
-    return kind
 
 
 model = click.option("--model", help=f"sizes and options of a known model: {', '.join(MODELS)}")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from iosim.cli import options as opt
+from iosim.cli.kinds import known_kind, problem_kind
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.problem import PROBLEMS
@@ -17,7 +18,7 @@ from iosim.units import parse_range
 
 
 @click.command()
-@opt.problem(*opt.ATTENTIONS, default="attention")
+@problem_kind(*opt.ATTENTIONS, default="attention")
 @opt.sizes("N", "d", "heads")
 @opt.memory("values of M, like 1024,4096,96KiB; by default a sweep", metavar="LIST")
 @opt.problem_options("attention")
@@ -40,7 +41,7 @@ def verify(
     from iosim.checks.inputs import read_inputs
     from iosim.output import plot, table
 
-    problem_of = PROBLEMS[opt.known_kind(kind, opt.ATTENTIONS)]
+    problem_of = PROBLEMS[known_kind(kind, opt.ATTENTIONS)]
     hbm: Mapping[str, Any] | None = None
     if input is not None:
         if model is not None:
