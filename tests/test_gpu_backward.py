@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from test_cli import iosim_
+from test_gpu_records import RECORDED
 
-from iosim.gpu.reports.backward import WATCHED, modelled
+from iosim.gpu.errors import GpuError
+from iosim.gpu.layers.counted import STREAM_WORDS
+from iosim.gpu.records.record import COUNTERS, PROFILED
+from iosim.gpu.reports import backward, gpu_report
+from iosim.gpu.reports.backward import WATCHED, modelled, moved_rows
 
+RECORD = RECORDED / "backward"
 BLOCK = 128  # columns of PyTorch's kernels
 
 
@@ -19,6 +28,79 @@ def test_the_model_by_hand(N, d, heads):
     assert found.statistics == heads * 2 * blocks * N * 4
     assert found.reduced == heads * blocks * N * d * 4
     assert found.stored == heads * 2 * N * d * 2
+
+
+def test_fused_passes_move_what_the_model_says():
+    rows = moved_rows(RECORD)
+    assert [(r.N, r.d, r.heads, r.implementation) for r in rows] == [
+        (*sizes, name) for sizes in WATCHED for name in backward.BACKENDS
+    ]
+    for row in rows:
+        assert row.reduced == row.model_reduced
+        assert 0 <= row.main_load - row.model_load <= row.model_load / 200
+        bulk = row.model_rows if row.implementation == "cuDNN" else 0
+        assert row.bulk_load == bulk
+        assert row.model_store <= row.main_store <= row.store
+        assert 0 < row.dram_load < row.load
+
+
+def test_speed_is_that_of_both_masks():
+    for name, case in (("backward", "dense"), ("backward-causal", "causal")):
+        rows = gpu_report("backward").table(RECORDED / name).rows
+        assert {(r["case"], r["d"], r["N"]) for r in rows} == {
+            (case, d, N) for d in (64, 128) for N in (4096, 8192, 16384)
+        }
+        for row in rows:
+            assert row["of_flash"] == round(row["flash_s"] / row["emitted_s"], 3)
+            assert row["difference"] < 0.02
+            if row["d"] == 64:
+                assert min(row["of_flash"], row["of_cudnn"]) >= backward.BAR
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(RECORD, tmp_path / "backward"))
+
+
+def _changed(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_a_reduction_more_misses_the_bar(copied):
+    (first, *_) = moved_rows(copied)
+    _changed(copied / COUNTERS, f"{first.reduced:,}", f"{first.reduced + 32:,}")
+    table = gpu_report("backward").table(copied)
+    assert not table.good
+    assert "5 of 6 fused passes" in table.summary
+
+
+def test_a_model_with_other_blocks_misses_the_bar(monkeypatch):
+    monkeypatch.setitem(backward.LIKE_TILES, "B_c", 64)
+    table = gpu_report("backward").table(RECORD)
+    assert not table.good
+    assert "0 of 6 fused passes" in table.summary
+
+
+def test_a_wrong_gate_is_an_error(copied):
+    _changed(copied / COUNTERS, f"{2 * STREAM_WORDS:,}", f"{2 * STREAM_WORDS + 64:,}")
+    with pytest.raises(GpuError, match="the counters are wrong: x \\+ 1 of 134217728 bytes"):
+        moved_rows(copied)
+
+
+def test_marks_of_another_run_are_an_error(copied):
+    _changed(copied / PROFILED, "[4096, 64, 8], ", "")
+    with pytest.raises(GpuError, match="they are of different runs"):
+        moved_rows(copied)
+
+
+def test_a_record_without_counters_has_no_second_table(copied):
+    (copied / COUNTERS).unlink()
+    table = gpu_report("backward").table(copied)
+    assert table.good
+    assert not table.files
+    assert "reductions" not in table.summary
 
 
 @pytest.mark.parametrize(

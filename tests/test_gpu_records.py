@@ -34,7 +34,8 @@ KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper", "layers", "lay
 # On one machine.
 MORE = {
     "h200": ["validate-options", "validate-options-odd", "validate-paged", "bench-causal", "decode",
-             "layers-flop", "layers-gpt2"],
+             "layers-flop", "layers-gpt2", "backward", "backward-causal", "validate-backward",
+             "validate-backward-options", "validate-more"],
     "h100": ["layers-bert", "layers-llama"],
 }  # fmt: skip
 

@@ -125,6 +125,17 @@ SHOWN: dict[str, Shown] = {
             ),
         ),
     ),
+    "backward": Shown(
+        (
+            Scatter(
+                "Backward passes beside PyTorch's two", "PyTorch, fused", "emitted", "TFLOP/s",
+                (
+                    Series("flash_tflops", "emitted_tflops", "FlashAttention-2"),
+                    Series("cudnn_tflops", "emitted_tflops", "cuDNN"),
+                ),
+            ),
+        ),
+    ),
     "decode": Shown(
         (
             Scatter(
@@ -227,11 +238,17 @@ COLUMNS: dict[str, Column] = {
     "emitted_s": Column("emitted kernel, time", "s"),
     "fused_s": Column("PyTorch's fused kernel, time", "s"),
     "standard_s": Column("standard attention in PyTorch, time", "s"),
+    "flash_s": Column("FlashAttention-2 in PyTorch, time", "s"),
+    "cudnn_s": Column("cuDNN in PyTorch, time", "s"),
     "copy_s": Column("a copy of as many bytes, time", "s"),
     "emitted_tflops": Column("emitted kernel", "TFLOP/s"),
     "fused_tflops": Column("PyTorch's fused kernel", "TFLOP/s"),
     "standard_tflops": Column("standard attention in PyTorch", "TFLOP/s"),
+    "flash_tflops": Column("FlashAttention-2 in PyTorch", "TFLOP/s"),
+    "cudnn_tflops": Column("cuDNN in PyTorch", "TFLOP/s"),
     "of_fused": Column("emitted speed, of the fused kernel's"),
+    "of_flash": Column("emitted speed, of FlashAttention-2's in PyTorch"),
+    "of_cudnn": Column("emitted speed, of cuDNN's in PyTorch"),
     "of_copy": Column("emitted speed, of the copy's"),
     "of_hbm": Column("share of HBM's peak bandwidth", "", L2_DRAM),
     "difference": Column("largest difference to the fused kernel's output"),
