@@ -10,7 +10,8 @@ from test_cache_curves import lru_by_hand, opt_by_hand
 from test_cli import iosim_, ok
 
 import iosim
-from iosim.cache import Cache, replay_many, touches
+from iosim.cache import Cache, of_arrays, replay_many, touches
+from iosim.cache.files import write_trace
 from iosim.output.table import read_csv
 
 SIZES = ("flash2", "--N", "9", "--d", "3", "--tiles", "B_r=4,B_c=2")
@@ -175,6 +176,21 @@ def test_traces_that_cannot_be_used(tmp_path: Any) -> None:
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["e.csv", "head.csv", "e.oracleGeneral", "e.iosim", "none.iosim"])
+def test_a_trace_of_no_accesses_is_refused(name: str, tmp_path: Any) -> None:
+    """Empty files, and files that say themselves that they have none."""
+    trace, saved = tmp_path / name, tmp_path / "saved.csv"
+    trace.write_text("address,write\n" if name == "head.csv" else "")
+    if name == "none.iosim":
+        write_trace(of_arrays([]), trace)
+    done = iosim_("cache", "--trace", str(trace), "--capacity", "64", "--save", str(saved))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    says = "record 0 does not begin a trace" if name == "e.iosim" else "has 0 accesses, and at le"
+    assert done.stderr.startswith(f"iosim: {trace}")
+    assert says in done.stderr
+    assert not saved.exists()
+
+
 KEYS = {
     "algorithm", "problem", "policy", "line_words", "capacities", "loads", "write_backs", "flush",
 }  # fmt: skip
@@ -231,15 +247,26 @@ def test_a_long_replay_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1,314 accesses are taken one by one, which takes long" in done.stderr
 
 
+NEITHER = "there is no closed form, and no replay of whole tiles, for"
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (("--causal",), "13 days, one by one at 100,000,000 a second (flash2 has no closed form"),
         (("--causal",), "; 35,348,381,056 passes over whole tiles are more than 50,000,000): "),
         (("--policy", "opt"), " accesses take about 26 days, one by one "),
+        (("--policy", "opt"), f"a second ({NEITHER} opt without --bypass): choose"),
+        (("--policy", "opt", "--bypass"), "(OPT has no closed form; 61,832,463,264 passes over "),
         (("--line", "32", "--capacity", "32Ki,64Ki"), " accesses in 2 caches take about "),
+        (("--line", "32"), f"({NEITHER} lines of 32 words): choose"),
+        (
+            ("--policy", "fifo", "--ways", "4", "--write", "through", "--layout", "K=column-major"),
+            f"({NEITHER} fifo, sets of 4 lines, write-through, a layout): choose",
+        ),
         (("--policy", "fifo", "--save", "x.iosim"), " accesses take about 26 days, one by one "),
         (("--save", "x.iosim"), " accesses take about 26 days, one by one "),
+        (("--save", "x.iosim"), "a second (--save writes each of them): choose"),
         (("--policy", "opt", "--engine", "stream"), "opt needs the next use of each of 2215"),
     ],
 )
@@ -279,6 +306,14 @@ def test_columns_that_are_left_out_are_named(words: tuple[str, ...], says: str |
         assert "null" not in text
 
 
+def test_tiles_that_have_no_closed_form_say_why() -> None:
+    """The best tiles of naive cut the scores in two ways."""
+    done = iosim_("cache", "naive", "--N", "1Mi", "--d", "64", "--M", "32Ki")
+    assert done.returncode == 2
+    assert "S is used in tiles of 1 and of 504 along one axis; 13,932" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_patience_is_a_number_of_seconds(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """1,314 accesses at 10⁸ a second."""
     from click.testing import CliRunner
@@ -293,6 +328,8 @@ def test_patience_is_a_number_of_seconds(tmp_path: Any, monkeypatch: pytest.Monk
         for words in ((*SIZES, "--policy", "fifo"), ("--trace", trace)):
             done = CliRunner().invoke(caching.cache, [*words, *at])
             assert (done.exit_code == 0) == (code == 0), (seconds, words)
+            if code and "--trace" in words:  # a file has no tiles to choose
+                assert "give fewer capacities, or take --engine stream" in str(done.exception)
             named = CliRunner().invoke(caching.cache, [*words, *at, "--engine", "stream"])
             assert named.exit_code == 0
 

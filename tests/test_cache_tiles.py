@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from strategies import attention_programs, dependent_schedules, random_schedules
 from test_cache_closed import ALWAYS, drawn
 
 import iosim
-from iosim.cache import Cache, memory, replay_many, tiles, touches
+from iosim.cache import Cache, memory, replay_many, tiles, touches, watched
 from iosim.cache.curves import curve
 from iosim.cache.of_program import count
 from iosim.cache.tiles import Passes, lru, lru_at, opt, passes
@@ -126,3 +127,47 @@ def test_seeded_instances(seed: int):
     best = [Cache(capacity=c, policy="opt", bypass=True) for c in some]
     assert lru_at(found, some) == replay_many(stream, [Cache(capacity=c) for c in some], fast=False)
     assert [opt(found, c) for c in some] == replay_many(stream, best, fast=False)
+
+
+def test_how_far_it_is_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of each function: they rise, and end with all."""
+    monkeypatch.setattr(watched, "AT_ONCE", 100)
+    sizes, b = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}
+    instance = iosim.bind(iosim.algorithm("flash2").program, sizes, b)
+    found, many = passes(instance), count(instance)
+    for what in (
+        lambda watch: passes(instance, watch=watch),
+        lambda watch: lru(found, watch=watch),
+        lambda watch: lru_at(found, [7, 99], watch=watch),
+        lambda watch: opt(found, 99, watch=watch),
+    ):
+        told: list[tuple[int, int]] = []
+        what(lambda done, of, told=told: told.append((done, of)))
+        assert len(told) >= 4
+        assert sorted(set(told)) == told
+        assert told[-1] == (many, many)
+        assert {of for _, of in told} == {many}
+
+
+def test_replays_in_parts_are_replays_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is out of date in OPT's heap may go at any time."""
+    draw = np.random.default_rng(4)
+    made = Passes(draw.integers(30, size=700), draw.random(700) < 0.3, draw.integers(1, 9, size=30))
+    rooms = [1, 5, 40, 90, 1000]
+    whole = lru_at(made, rooms), [opt(made, c) for c in rooms]
+    monkeypatch.setattr(watched, "AT_ONCE", 3)
+    monkeypatch.setattr(tiles, "STALE", -2 * 30)
+    assert (lru_at(made, rooms), [opt(made, c) for c in rooms]) == whole
+
+
+def test_opt_keeps_no_more_of_a_pass_than_is_asked_for_beforehand() -> None:
+    """A cache that holds everything never looks at its heap's entries."""
+    many = 300_000
+    made = Passes(np.arange(many) % 10, np.zeros(many, bool), np.ones(10, np.int64))
+    tracemalloc.start()
+    try:
+        assert opt(made, 100).misses == 10
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < many * tiles.OF_PASS

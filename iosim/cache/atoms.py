@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.watched import Watch, parts
+
 Ints = NDArray[np.int64]
 
 
@@ -34,6 +36,20 @@ def runs_of(offset: Ints) -> tuple[tuple[int, ...], tuple[int, ...]]:
     first = np.flatnonzero(np.diff(offset, prepend=offset[0] - 2) != 1)
     long = np.diff(first, append=offset.size)
     return tuple(offset[first].tolist()), tuple(long.tolist())
+
+
+def distinct(numbers: Ints, watch: Watch) -> tuple[Ints, Ints]:
+    """The distinct numbers, ascending, and how many there are of each.
+
+    >>> from iosim.cache.watched import unwatched
+    >>> [x.tolist() for x in distinct(np.array([5, 0, 5]), unwatched)]
+    [[0, 5], [1, 2]]
+    """
+    each = [np.unique(numbers[part], return_counts=True) for part in parts(numbers.size, watch)]
+    found, at = np.unique(np.concatenate([x for x, _ in each]), return_inverse=True)
+    many = np.zeros(found.size, np.int64)
+    np.add.at(many, at, np.concatenate([x for _, x in each]))
+    return found, many
 
 
 def atoms(start: Ints, stop: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:

@@ -37,20 +37,21 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.atoms import atoms, runs_of, spread
+from iosim.cache.atoms import atoms, distinct, runs_of, spread
 from iosim.cache.boxes import BoxKind, offsets
 from iosim.cache.compiled import built, interruptible
 from iosim.cache.curves import Curve
 from iosim.cache.memory import check_room
 from iosim.cache.of_program import boxes, count
 from iosim.cache.record import Traffic
+from iosim.cache.watched import Watch, parts, stage, unwatched
 from iosim.errors import InputError
 from iosim.problem import check_size
 from iosim.program.walk import Instance
@@ -60,7 +61,8 @@ Ints = NDArray[np.int64]
 # Passes that are held at once, at most, and about how many bytes of each.
 MOST_PASSES = 5 * 10**7
 OF_PASS = 60
-
+# So many entries of OPT's heap beyond twice its tiles may be out of date before they are removed.
+STALE = 2**16
 _NONE = np.zeros(0, np.int64)
 
 
@@ -84,12 +86,15 @@ class Passes:
         return int(self.words[self.tile].sum())
 
 
-def passes(instance: Instance, *, positions: Mapping[str, Any] | None = None) -> Passes:
+def passes(
+    instance: Instance, *, positions: Mapping[str, Any] | None = None, watch: Watch = unwatched
+) -> Passes:
     """The passes of an instance over whole tiles.
 
     Args:
         instance: a program with its sizes, tiles and masks.
         positions: as `touches` has it.
+        watch: told now and then how many boxes of how many are done.
 
     Raises InputError where there are more than `MOST_PASSES`, and where positions are needed.
 
@@ -100,7 +105,8 @@ def passes(instance: Instance, *, positions: Mapping[str, Any] | None = None) ->
     """
     if not isinstance(instance, Instance):
         raise InputError(f"passes of {type(instance).__name__}: bind() a program first")
-    _check(instance, count(instance))
+    many, done = count(instance), 0
+    _check(instance, many)
     place, shape, write = [_NONE], [_NONE], [_NONE > 0]
     shapes: dict[Any, int] = {}
     for at, kinds, times in boxes(instance, positions=positions):
@@ -111,20 +117,28 @@ def passes(instance: Instance, *, positions: Mapping[str, Any] | None = None) ->
         place.append(at)
         shape.append(np.tile(numbers, times))
         write.append(np.tile(marks, times))
+        done += at.size
+        stage(0, 3, watch)(done, many)
     where, which = np.concatenate(place), np.concatenate(shape)
     if not where.size:
         return Passes(_NONE, _NONE > 0, _NONE)
-    code, box = np.unique(where * len(shapes) + which, return_inverse=True)
-    where, which = code // len(shapes), code % len(shapes)
+    code = where * len(shapes) + which
+    codes, often = distinct(code, stage(1, 3, watch))
+    where, which = codes // len(shapes), codes % len(shapes)
     runs = np.array([len(starts) for starts, _ in shapes])
     first = np.concatenate([starts for starts, _ in shapes])
     long = np.concatenate([lengths for _, lengths in shapes])
     run = spread((np.cumsum(runs) - runs)[which], runs[which])
     start = np.repeat(where, runs[which]) + first[run]
     atom, each, words = atoms(start, start + long[run], runs[which])
-    _check(instance, int(each[box].sum()))
-    tile = atom[spread((np.cumsum(each) - each)[box], each[box])]
-    return Passes(tile, np.repeat(np.concatenate(write), each[box]), words)
+    _check(instance, int((each * often).sum()))
+    known, marks = np.cumsum(each) - each, np.concatenate(write)
+    tile, marked = [], []
+    for part in parts(code.size, stage(2, 3, watch)):
+        box = np.searchsorted(codes, code[part])
+        tile.append(atom[spread(known[box], each[box])])
+        marked.append(np.repeat(marks[part], each[box]))
+    return Passes(np.concatenate(tile), np.concatenate(marked), words)
 
 
 @functools.lru_cache(maxsize=2**12)
@@ -144,10 +158,11 @@ def _check(instance: Instance, many: int) -> None:
     )  # fmt: skip
 
 
-def lru(found: Passes) -> Curve:
+def lru(found: Passes, *, watch: Watch = unwatched) -> Curve:
     """LRU at every capacity, from passes: what `curve` gives for the stream of words.
 
-    Of write-backs, which change from word to word at the end, `lru_at` tells.
+    Of write-backs, which change from word to word at the end, `lru_at` tells.  `watch` is told now
+    and then how many passes of how many are done.
 
     >>> import iosim
     >>> sizes, tiles = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}
@@ -156,13 +171,13 @@ def lru(found: Passes) -> Curve:
     >>> whole.accesses, whole.loads_at(512), whole.loads_at(4096)
     (41664, 8192, 1536)
     """
-    return _Distances.of(found).curve(found)
+    return _Distances.of(found, watch).curve(found)
 
 
-def lru_at(found: Passes, capacities: Sequence[int]) -> list[Traffic]:
+def lru_at(found: Passes, capacities: Sequence[int], *, watch: Watch = unwatched) -> list[Traffic]:
     """What LRU moves at some capacities, from passes: what `replay` gives for the stream of words.
 
-    Raises InputError for a capacity below one word.
+    `watch` is told as that of `lru` is.  Raises InputError for a capacity below one word.
 
     >>> import iosim
     >>> sizes, tiles = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}
@@ -170,7 +185,7 @@ def lru_at(found: Passes, capacities: Sequence[int]) -> list[Traffic]:
     >>> lru_at(passes(instance), [512])
     [Traffic(accesses=41664, misses=8992, loads=8192, write_backs=384, flush=416)]
     """
-    distances = _Distances.of(found)
+    distances = _Distances.of(found, watch)
     steps, words = distances.curve(found), found.words[found.tile]
     back = distances.level > 0
     at = np.unique(np.concatenate([distances.level[back], distances.stack[back]]))
@@ -215,14 +230,14 @@ class _Distances:
     dirty: Ints
 
     @classmethod
-    def of(cls, found: Passes) -> _Distances:
+    def of(cls, found: Passes, watch: Watch) -> _Distances:
         passes_, tiles_ = found.tile.size, found.words.size
         stack, level = np.zeros(passes_, np.int64), np.zeros(passes_, np.int64)
         last, dirty = np.full(tiles_, -1, np.int64), np.zeros(tiles_, np.int64)
         tree = np.zeros(passes_ + 1, np.int64)
-        interruptible(
-            built(_measure), found.tile, found.write, found.words, tree, last, dirty, stack, level
-        )
+        step, given = built(_measure), (found.tile, found.write, found.words)
+        for at in parts(passes_, watch):
+            interruptible(step, at.start, at.stop, *given, tree, last, dirty, stack, level)
         return cls(stack, level, last, dirty)
 
     def curve(self, found: Passes) -> Curve:
@@ -253,18 +268,18 @@ class _Distances:
 
 
 def _measure(
-    tile: Ints, write: NDArray[np.bool_], words: Ints, tree: Ints, last: Ints, dirty: Ints,
-    stack: Ints, level: Ints,
+    low: int, high: int, tile: Ints, write: NDArray[np.bool_], words: Ints, tree: Ints, last: Ints,
+    dirty: Ints, stack: Ints, level: Ints,
 ) -> None:  # fmt: skip
-    """Find distances.
+    """Find distances of the passes from `low` to `high`, after those before them.
 
     Args:
-        tree: sums of the weights at tiles' last passes (Fenwick 1994).
+        tree: sums of the weights at tiles' last passes (Fenwick 1994), from 1 on; at 0 the total.
         last, dirty, stack, level: as `_Distances` has them.
     """
     n = tile.size
-    total = 0
-    for now in range(n):
+    total = tree[0]
+    for now in range(low, high):
         x = tile[now]
         if last[x] >= 0:
             before = 0
@@ -289,10 +304,13 @@ def _measure(
         last[x] = now
         if write[now]:
             dirty[x] = 1
+    tree[0] = total
 
 
-def opt(found: Passes, capacity: int) -> Traffic:
+def opt(found: Passes, capacity: int, *, watch: Watch = unwatched) -> Traffic:
     """What OPT with bypass moves at a capacity, from passes.
+
+    `watch` is told now and then how many passes of how many are done.
 
     >>> import iosim
     >>> sizes, tiles = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}
@@ -302,26 +320,21 @@ def opt(found: Passes, capacity: int) -> Traffic:
     (4256, 1536)
     """
     check_size("capacity", capacity)
-    tile, write, words = found.tile.tolist(), found.write.tolist(), found.words.tolist()
-    never = 2 * len(tile)  # a pass that writes counts as later than all that read
-    after, ahead = [never] * len(words), [never] * len(tile)
-    for now in range(len(tile) - 1, -1, -1):
-        ahead[now] = after[tile[now]]
-        after[tile[now]] = now + len(tile) if write[now] else now
+    words, never = found.words.tolist(), 2 * found.tile.size
     held, dirty, use = [0] * len(words), [0] * len(words), [never] * len(words)
     latest: list[tuple[int, int]] = []  # a heap: minus when it is next used, and the tile
     room, clean, soiled = capacity, 0, 0  # the last two: words in no later pass
     misses = loads = back = 0
-    for now, x in enumerate(tile):
-        need, use[x] = words[x] - held[x], ahead[now]
+    for x, writes, ahead in _with_next(found, watch):
+        need, use[x] = words[x] - held[x], ahead
         misses += need
-        if write[now]:
+        if writes:
             dirty[x] = held[x]
         else:
             loads += need
         taken = min(need, room)
         room -= taken
-        if ahead[now] != never:
+        if ahead != never:
             gone = min(need - taken, clean)
             clean -= gone
             taken += gone
@@ -334,7 +347,7 @@ def opt(found: Passes, capacity: int) -> Traffic:
                 if use[other] != -when or not held[other]:
                     heapq.heappop(latest)  # it was touched since, or has gone
                     continue
-                if -when < ahead[now]:
+                if -when < ahead:
                     break
                 gone = min(held[other], need - taken)
                 held[other] -= gone
@@ -342,16 +355,35 @@ def opt(found: Passes, capacity: int) -> Traffic:
                 dirty[other] = min(dirty[other], held[other])
                 taken += gone
         held[x] += taken
-        if write[now]:
+        if writes:
             dirty[x] = held[x]
             back += words[x] - held[x]
-        if ahead[now] == never:
+        if ahead == never:
             soiled += dirty[x]
             clean += held[x] - dirty[x]
             held[x] = dirty[x] = 0
         elif held[x]:
-            heapq.heappush(latest, (-ahead[now], x))
+            heapq.heappush(latest, (-ahead, x))
+            if len(latest) > 2 * len(words) + STALE:
+                latest = [(when, y) for when, y in latest if use[y] == -when and held[y]]
+                heapq.heapify(latest)
     return Traffic(
         accesses=found.accesses, misses=misses, loads=loads, write_backs=back,
         flush=soiled + sum(dirty),
     )  # fmt: skip
+
+
+def _with_next(found: Passes, watch: Watch) -> Iterator[tuple[int, bool, int]]:
+    """Of n passes: the tile, whether it is written, and the next pass over it; 2n is none.
+
+    A pass that writes counts as later than all that read: its number is n larger.
+    """
+    many = found.tile.size
+    order = np.argsort(found.tile, kind="stable")
+    same = found.tile[order[1:]] == found.tile[order[:-1]]
+    after = order[1:][same]
+    ahead = np.full(many, 2 * many)
+    ahead[order[:-1][same]] = after + many * found.write[after]
+    del order, same, after
+    for part in parts(many, watch):
+        yield from zip(*(x[part].tolist() for x in (found.tile, found.write, ahead)), strict=True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from iosim.cache import tiles
 from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.compiled import available
 from iosim.cache.of_program import count
+from iosim.cache.watched import Watch
+from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.program.walk import Instance
 
@@ -51,7 +54,9 @@ def quickest(instance: Instance, quick: list[str]) -> tuple[str, str]:
     return "stream", "; ".join(why)
 
 
-def check_time(accesses: int, times: int, why: str = "", whole: bool = False) -> None:
+def check_time(
+    accesses: int, times: int, why: str = "", whole: bool = False, trace: bool = False
+) -> None:
     """InputError where a replay would take longer than `PATIENCE`.
 
     Args:
@@ -59,6 +64,7 @@ def check_time(accesses: int, times: int, why: str = "", whole: bool = False) ->
         times: how many caches they go through.
         why: why nothing quicker answers.
         whole: whether all of the stream has to be in memory, so that waiting is no way out.
+        trace: whether they are of a file, which has no sizes to choose.
     """
     speed = COMPILED if available() else PLAIN
     seconds = accesses * times / speed
@@ -67,7 +73,8 @@ def check_time(accesses: int, times: int, why: str = "", whole: bool = False) ->
         raise InputError(
             f"{once} take about {_long(seconds)}, one by one at {speed:,} a second"
             + (f" ({why})" if why else "")
-            + ": choose smaller sizes or larger tiles, or "
+            + (": give fewer capacities, " if trace else ": choose smaller sizes or larger tiles, ")
+            + "or "
             + ("LRU" if whole else "take --engine stream to wait that long")
         )
 
@@ -90,7 +97,7 @@ def by_formula(instance: Instance, asked: list[int] | None) -> dict[str, Any]:
     capacities = asked or [2**k for k in range(41)]
     written: dict[str, Any] = {"write_backs": None, "flush": None}
     if count(instance) <= FEW:
-        moved = tiles.lru_at(tiles.passes(instance), capacities)
+        moved = _lru(tiles.lru_at, _passes(instance), capacities)
         written = {name: [getattr(one, name) for one in moved] for name in written}
     return {
         "engine": "formula", "accesses": sum(rule.accesses for rule in rules),
@@ -106,13 +113,36 @@ def by_tiles(instance: Instance, policy: str, asked: list[int] | None) -> dict[s
     """
     if asked is None and policy != "lru":
         raise InputError("OPT by tiles is replayed at chosen capacities: give --capacity, like 4Ki")
-    found = tiles.passes(instance)
+    found = _passes(instance)
     if policy == "lru":
-        some = tiles.lru(found).capacities.tolist() if asked is None else asked
-        moved = tiles.lru_at(found, some)
+        some = asked or _lru(tiles.lru, found).capacities.tolist()
+        moved = _lru(tiles.lru_at, found, some)
     else:
         assert asked is not None
-        some, moved = asked, [tiles.opt(found, room) for room in asked]
+        some = asked
+        with watching() as show:
+            moved = [
+                tiles.opt(found, room, watch=_watch(show, _REPLAYED, before, len(some)))
+                for before, room in enumerate(some)
+            ]
     return {"engine": "tiles", "accesses": found.accesses, "capacities": some} | {
         name: [getattr(one, name) for one in moved] for name in MOVED
     }
+
+
+_MADE, _REPLAYED = "passes over tiles made", "passes over tiles replayed"
+
+
+def _passes(instance: Instance) -> tiles.Passes:
+    with watching() as show:
+        return tiles.passes(instance, watch=_watch(show, _MADE))
+
+
+def _lru(replay: Callable[..., Any], *given: Any) -> Any:
+    with watching() as show:
+        return replay(*given, watch=_watch(show, _REPLAYED))
+
+
+def _watch(show: Callable[..., None], what: str, before: int = 0, times: int = 1) -> Watch:
+    """Shows how much is done, of so many times alike after so many."""
+    return lambda done, of: show(part_done(before * of + done, times * of, what))

@@ -97,8 +97,10 @@ def cache(
     if trace is not None:
         head, result["trace"] = f"trace {trace}", str(trace)
         stream = read_trace(trace, line_words=line)
+        if not stream.length:
+            raise InputError(f"{trace} has 0 accesses, and at least 1 is needed: write it again")
         if engine == "auto":
-            check_time(stream.length, asked.times, whole=POLICIES[policy].foresees)
+            check_time(stream.length, asked.times, whole=POLICIES[policy].foresees, trace=True)
         answer = _replayed(stream, asked)
     else:
         assert algo is not None
@@ -120,11 +122,12 @@ def cache(
         if engine not in ("formula", "tiles") or save is not None:
             stream = touches(instance, line_words=line, layouts=_layouts(layout))
             if save is not None and engine != "stream":
-                check_time(stream.length, 1)
+                check_time(stream.length, 1, "--save writes each of them")
             if engine == "auto":
                 engine, why = "stream", ""
                 if stream.length > LONG:
                     engine, why = quickest(instance, quick)
+                    why = "; ".join(x for x in (asked.slow, why) if x)
                 if engine == "stream":
                     check_time(stream.length, asked.times, why, whole=POLICIES[policy].foresees)
                 opt.remark(why)
@@ -207,10 +210,31 @@ class _Asked:
     @property
     def plain(self) -> bool:
         """Whether lines are of one word, in any place, row-major, and written back."""
-        return (
-            self.line == 1 and self.ways is None and self.write == "back"
-            and self.layout is None and self.sample is None
-        )  # fmt: skip
+        return not self._beyond
+
+    @property
+    def _beyond(self) -> list[str]:
+        """What the quick engines can't do, whatever the policy."""
+        found = {
+            f"lines of {self.line:,} words": self.line != 1,
+            f"sets of {self.ways} lines": self.ways is not None,
+            "write-through": self.write != "back",
+            "a layout": self.layout is not None,
+            "a sample": self.sample is not None,
+        }
+        return [what for what, there in found.items() if there]
+
+    @property
+    def slow(self) -> str:
+        """Why a quick engine can't do this, of whatever schedule; empty where each can."""
+        beyond = self._beyond
+        if self.policy == "opt" and self.bypass and not beyond:
+            return "OPT has no closed form"
+        if self.policy != "lru":
+            beyond = [self.policy + (" without --bypass" if self.policy == "opt" else ""), *beyond]
+        if not beyond:
+            return ""
+        return f"there is no closed form, and no replay of whole tiles, for {', '.join(beyond)}"
 
     def quick(self, engine: str) -> list[str]:
         """The engines that need no stream for this; InputError for one that can't do it."""

@@ -1,0 +1,37 @@
+"""Long loops over arrays in parts, between which somebody is told how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+# Is told how many of how many are done.
+Watch: TypeAlias = Callable[[int, int], None]
+
+# What is done between two looks.
+AT_ONCE = 2**16
+
+
+def unwatched(done: int, of: int) -> None:
+    """Nobody is told."""
+
+
+def parts(many: int, watch: Watch) -> Iterator[slice]:
+    """Slices of so many, in order; `watch` is told after each.
+
+    >>> len(list(parts(10**6, unwatched)))
+    16
+    """
+    for low in range(0, many, AT_ONCE):
+        high = min(low + AT_ONCE, many)
+        yield slice(low, high)
+        watch(high, many)
+
+
+def stage(number: int, of: int, watch: Watch) -> Watch:
+    """A watch of one of several stages that take about as long, counted from 0 on.
+
+    >>> stage(1, 2, print)(0, 10)
+    5 10
+    """
+    return lambda done, many: watch((number * many + done) // of, many)
