@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -47,6 +48,13 @@ def drawn_again(name: str, folder: Path) -> dict[Path, Path]:
         return {IMG / name: folder / name}
     reproduce.load(MODULES[name]).EXPERIMENT.draw(DATA / name, folder / name)
     return {DATA / name / name: folder / name}
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Experiments leave their figures open; many of them are a warning in another test."""
+    yield
+    plt.close("all")
 
 
 @pytest.fixture(name="saved")

@@ -28,7 +28,9 @@ JUNK = [GONE, None, True, -1, 0, 10**9, 10**25, 1.5, float("nan"), "x", "", [], 
 
 def _cut_out(report: str, folder: Path, jobs: list[int]) -> Path:
     """A record of a few jobs of a saved one."""
-    shutil.copytree(RECORDED / report, folder, ignore=shutil.ignore_patterns("*.npz", "table.csv"))
+    shutil.copytree(
+        RECORDED / report, folder, ignore=shutil.ignore_patterns("*.npz", "table.csv", "moved.csv")
+    )
     for name, key in (("spec", "jobs"), ("measured", "rows"), ("profiled", "rows")):
         path = folder / f"{name}.json"
         if not path.exists() or key not in (found := json.loads(path.read_text())):
@@ -51,7 +53,8 @@ def _cut_out(report: str, folder: Path, jobs: list[int]) -> Path:
 
 
 TIMED = ("bench", "decode")  # no counters: only times
-WITHOUT = (("validate", "report.csv"), ("layers", "report.csv"))
+UNASKED = (*TIMED, "backward")  # what was asked and where it ran is not read
+WITHOUT = (("validate", "report.csv"), ("layers", "report.csv"), ("backward", "report.csv"))
 
 
 def _write(path: Path, rows: list[list[str]]) -> None:
@@ -64,7 +67,7 @@ def records(tmp_path_factory):
     """Report → a small record of it: the gate, a job of several kernels, and clocks for dram."""
     top = tmp_path_factory.mktemp("records")
     jobs = {"validate": [0, 1, 2], "dram": [0, 1], "bench": [0, 1, 2, 3], "paper": [0, 1, 2]}
-    jobs["decode"] = [0, 1]
+    jobs |= {"decode": [0, 1], "backward": list(range(7))}
     found = {name: _cut_out(name, top / name, jobs[name]) for name in REPORTS if name in jobs}
     # No GPU has run this one: a test makes it up.
     return found | {"layers": write_record(top / "layers", QUICK[1:2], variants=("compiled",))}
@@ -149,7 +152,7 @@ def test_files_that_are_missing_or_cut_or_garbage(records, report, tmp_path):
             said = _says(report, folder)
             # Without the counters' file, these are records of runs without counters.
             without = junk is None and (report, path.name) in WITHOUT
-            unread = path.name in ("spec.json", "provenance.json") and report in TIMED
+            unread = path.name in ("spec.json", "provenance.json") and report in UNASKED
             assert without or unread or path.name in said, (path.name, junk and junk[:9], said)
             shutil.rmtree(folder)
 
