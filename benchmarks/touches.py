@@ -41,6 +41,7 @@ def cases() -> dict[str, Callable[[], Stream]]:
     small = instance("small_cache", attention, B_r1=16, B_c1=16, B_d1=16, B_r2=16, B_c2=16, B_d2=16)
     tiled = instance("matmul", product, B_m=32, B_n=32, B_k=32)
     columns = {"K": "column-major"}
+    large = instance("flash2", iosim.Attention(N=16384, d=64), B_r=128, B_c=64)
     return {
         "flash2, tiles 64 × 32": lambda: touches(flash2),
         "flash2, tiles 64 × 1": lambda: touches(instance("flash2", attention, B_r=64)),
@@ -56,6 +57,8 @@ def cases() -> dict[str, Callable[[], Stream]]:
         "matmul, tiles of 32, transfers": lambda: transfers(tiled),
         "flash2, rows": lambda: touches(flash2, unit="rows"),
         "flash2, lines of 32": lambda: touches(flash2, unit="lines", line_words=32),
+        "flash2, tiles 128 × 64, rows": lambda: touches(large, unit="rows"),
+        "flash2, tiles 128 × 64, lines of 32": lambda: touches(large, unit="lines", line_words=32),
         "naive, lines of 32, K by columns": lambda: touches(
             naive, unit="lines", line_words=32, layouts=columns
         ),

@@ -230,7 +230,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(boxes, "PHASES", 8)
     if request.param != "large":
         monkeypatch.setattr(templates, "LIMIT", 40)
-        monkeypatch.setattr(copies, "LIMIT", 40)
+        monkeypatch.setattr(templates, "WIDE", 60)
         monkeypatch.setattr(templates, "KEPT", 300)
         monkeypatch.setattr(copies, "TOGETHER", 3)
         monkeypatch.setattr(writing, "AT_ONCE", 100)
@@ -379,3 +379,22 @@ def test_rows_are_as_long_as_the_layout_says() -> None:
     stream = touches(instance, unit="rows", layouts={"K": "column-major"})
     assert [stream.region(name).unit_words for name in ("Q", "K", "V")] == [5, 7, 5]
     assert [stream.region(name).units for name in ("Q", "K", "V")] == [7, 5, 7]
+
+
+@pytest.mark.parametrize("asked", [{}, {"unit": "rows"}, {"unit": "lines", "line_words": 32}])
+@pytest.mark.parametrize(("B_r", "B_c"), [(64, 64), (128, 64), (256, 256)])
+@pytest.mark.parametrize("limits", ["large"], indirect=True)
+def test_addresses_of_large_tiles_are_made_once(
+    B_r: int, B_c: int, asked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in each of 64 or more iterations of two loops, however large an operand is."""
+    made = []
+    part = templates.Templates._part
+    monkeypatch.setattr(
+        templates.Templates, "_part", lambda self, *given: made.append(0) or part(self, *given)
+    )
+    problem = iosim.Attention(N=2048, d=64)
+    program = iosim.algorithm("flash2").program_for(problem)
+    stream = touches(iosim.bind(program, problem.sizes, {"B_r": B_r, "B_c": B_c}), **asked)
+    assert sum(chunk.address.size for chunk in stream.chunks()) == stream.length
+    assert len(made) < 100

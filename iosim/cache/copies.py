@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.cache.ground import Ground, Ints, Variable, extent, resolved
-from iosim.cache.references import Action, Position, Repeat, Straight, Touch
-from iosim.cache.templates import LIMIT, Template, Templates, longest
+from iosim.cache.references import Action, Position, Repeat, Straight
+from iosim.cache.templates import Template, Templates
 from iosim.program import space
 from iosim.program.index import At, Edge, Number, Plain, Span, Tile, Within
 from iosim.program.ir import Loop
@@ -108,15 +108,8 @@ class Walk:
         if whole is not None:
             yield self._once(whole, at)
             return
-        for touch in block.body:
-            yield from self._large(touch, at)
-
-    def _large(self, touch: Touch, at: _Open) -> Iterator[Copies]:
-        """A node's words, so many at once as are a template."""
-        by = LIMIT // 2
-        for single in (Touch((part,), over=touch.over) for part in touch.parts):
-            for low in range(0, longest(single, at.env), by):
-                yield self._once(self.templates.some(single, at.env, at.loops, low, low + by), at)
+        for part in self.templates.parts(block, at.env, at.loops):
+            yield self._once(part, at)
 
     def _once(self, template: Template, at: _Open) -> Copies:
         start = np.zeros(template.write.size, np.int64)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ Marks = NDArray[np.bool_]
 # Accesses of one template, and of all that are kept.
 LIMIT = 2**16
 KEPT = 2**22
+# Words that become rows or lines at once: they are many times fewer.
+WIDE = 2**21
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +92,33 @@ class Templates:
             env: name → number, with the edges of open tiles.
             loops: the loops of open tiles.
         """
+        return self._known((), whose, env, loops, lambda: self._body(whose, env, loops))
+
+    def parts(self, block: Straight, env: Mapping[Any, Any], loops: Loops) -> Iterator[Template]:
+        """The templates of a block that is too large for one, in turn."""
+        by = self.words_at_once // 2
+        for n, touch in enumerate(block.body):
+            for k, part in enumerate(touch.parts):
+                one = Touch((part,), over=touch.over)
+                for low in range(0, longest(one, env), by):
+                    made = partial(self._some, one, env, loops, low, low + by)
+                    found = self._known((n, k, low), block, env, loops, made)
+                    assert found is not None
+                    yield found
+
+    @property
+    def words_at_once(self) -> int:
+        """Words that a template is made of, or that a box has."""
+        return LIMIT if self.ground.unit == "words" or self.ground.late else WIDE
+
+    def _known(
+        self, which: tuple[int, ...], whose: Straight | Repeat, env: Mapping[Any, Any],
+        loops: Loops, make: Callable[[], Template],
+    ) -> Template | None:  # fmt: skip
+        """What was made before for the same extents, or is now; None where it is too large."""
         key = (
             id(whose),
+            which,
             *(extent(tile, env) for tile in loops),
             *(extent(span, env) for span in whose.spans),
         )
@@ -98,7 +126,7 @@ class Templates:
             self.kept.move_to_end(key)
             return self.kept[key]
         try:
-            found: Template | None = self._body(whose, env, loops)
+            found: Template | None = make()
         except TooLarge:
             found = None
         self.kept[key] = found
@@ -152,11 +180,11 @@ class Templates:
 
     def _touch(self, touch: Touch, env: Mapping[Any, Any], loops: Loops) -> Template:
         words = longest(touch, env)
-        if words * (1 if self.ground.late else len(touch.parts)) > LIMIT:
+        if words * (1 if self.ground.late else len(touch.parts)) > self.words_at_once:
             raise TooLarge
-        return self.some(touch, env, loops, 0, words)
+        return self._some(touch, env, loops, 0, words)
 
-    def some(
+    def _some(
         self, touch: Touch, env: Mapping[Any, Any], loops: Loops, low: int, high: int
     ) -> Template:
         """Of each part of a node, the words low ≤ k < high in row-major order."""
