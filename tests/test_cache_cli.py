@@ -52,6 +52,49 @@ def test_every_capacity_of_opt(references: Any, bypass: bool) -> None:
         assert words == opt_by_hand(*references, capacity, True, bypass)
 
 
+@pytest.mark.parametrize("line", [(), ("--line", "2")])
+def test_many_capacities_are_what_few_are(
+    line: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 8 on LRU's pass for every capacity tells them, and no cache is replayed."""
+    from click.testing import CliRunner
+
+    from iosim.cli import caching
+
+    rooms = [2, 6, 8, 18, 30, 40, 64, 100, 1000, 6]
+    few = [
+        told(*SIZES, "--capacity", ",".join(map(str, some)), *line)
+        for some in (rooms[:5], rooms[5:])
+    ]
+    monkeypatch.setattr(caching, "replay_many", None)
+    many = CliRunner().invoke(
+        caching.cache, [*SIZES, "--capacity", ",".join(map(str, rooms)), *line, "--json"]
+    )
+    found = json.loads(many.stdout)
+    for name in ("capacities", "loads", "write_backs", "flush", "misses"):
+        assert found[name] == few[0][name] + few[1][name], name
+    for other in (
+        ("--policy", "fifo"),
+        ("--ways", "1"),
+        ("--write", "through"),
+        ("--policy", "opt"),
+    ):
+        at = ",".join(map(str, rooms))
+        done = CliRunner().invoke(caching.cache, [*SIZES, "--capacity", at, *line, *other])
+        assert isinstance(done.exception, TypeError), other
+
+
+def test_a_trace_of_lines_is_replayed_at_many_capacities(tmp_path: Any) -> None:
+    file = str(tmp_path / "x.csv")
+    ok("cache", *SIZES, "--capacity", "7", "--save", file)
+    rooms = [4 * k for k in range(1, 10)]
+    all_, some = (
+        told("--trace", file, "--line", "4", "--capacity", ",".join(map(str, at)))
+        for at in (rooms, rooms[:5])
+    )
+    assert all_["loads"][:5] == some["loads"]
+
+
 def test_the_formula_is_the_stream() -> None:
     rooms = "1,7,30,64,100,1000"
     one = told(*SIZES, "--capacity", rooms, "--engine", "stream")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from iosim.cache.files import check_target, read_trace, write_trace
 from iosim.cache.sampling import sampled
 from iosim.checks.slope import FILES, slope
 from iosim.cli import options as opt
+from iosim.cli.cache_asked import Asked
 from iosim.cli.cache_engines import (
     ELSEWHERE,
     MOVED,
@@ -25,7 +26,7 @@ from iosim.cli.cache_engines import (
     quickest,
 )
 from iosim.cli.watching import part_done, watching
-from iosim.errors import InputError, closest
+from iosim.errors import InputError
 from iosim.output.plot import with_table
 from iosim.output.table import out_dir, publish
 from iosim.program.walk import Instance, bind
@@ -34,7 +35,6 @@ from iosim.units import parse_words
 
 # From so many accesses on LRU's formula is taken where there is one.
 LONG = 2 * 10**8
-ENGINES = ("auto", "stream", "tiles", "formula")
 
 
 @click.command()
@@ -88,7 +88,7 @@ def cache(
         raise InputError("the figure is of a schedule: give an algorithm in place of --trace")
     if save is not None:
         check_target(save)
-    asked = _Asked(
+    asked = Asked(
         policy, line, None if ways is None else parse_words("ways", ways), write, bypass, seed,
         sample, _capacities(capacity, words), layout,
     )  # fmt: skip
@@ -172,89 +172,7 @@ def _slope(found: Algorithm, problem: Any, instance: Instance) -> list[dict[str,
     return [told | row for row in made]
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What cache is asked for."""
-
-    policy: str
-    line: int
-    ways: int | None
-    write: str
-    bypass: bool
-    seed: int
-    sample: float | None
-    capacities: list[int] | None
-    layout: str | None
-
-    def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise InputError(f"unknown policy {self.policy!r}: {closest(self.policy, POLICIES)}")
-        if self.bypass and not POLICIES[self.policy].foresees:
-            raise InputError(
-                f"policy {self.policy} can't bypass: leave out --bypass, or take --policy opt"
-            )
-        if self.sample is None:
-            return
-        if self.policy != "lru" or self.ways is not None or self.write != "back":
-            raise InputError(
-                "a sample estimates fully associative LRU, writing back: leave out the rest"
-            )
-        if self.capacities is None:
-            raise InputError("a sample needs capacities: give --capacity, like 4096,65536")
-
-    @property
-    def times(self) -> int:
-        """How many caches the accesses go through."""
-        return 1 if self.capacities is None or self.sample is not None else len(self.capacities)
-
-    @property
-    def plain(self) -> bool:
-        """Whether lines are of one word, in any place, row-major, and written back."""
-        return not self._beyond
-
-    @property
-    def _beyond(self) -> list[str]:
-        """What the quick engines can't do, whatever the policy."""
-        found = {
-            f"lines of {self.line:,} words": self.line != 1,
-            f"sets of {self.ways} lines": self.ways is not None,
-            "write-through": self.write != "back",
-            "a layout": self.layout is not None,
-            "a sample": self.sample is not None,
-        }
-        return [what for what, there in found.items() if there]
-
-    @property
-    def slow(self) -> str:
-        """Why a quick engine can't do this, of whatever schedule; empty where each can."""
-        beyond = self._beyond
-        if self.policy == "opt" and self.bypass and not beyond:
-            return "OPT has no closed form"
-        if self.policy != "lru":
-            beyond = [self.policy + (" without --bypass" if self.policy == "opt" else ""), *beyond]
-        if not beyond:
-            return ""
-        return f"there is no closed form, and no replay of whole tiles, for {', '.join(beyond)}"
-
-    def quick(self, engine: str) -> list[str]:
-        """The engines that need no stream for this; InputError for one that can't do it."""
-        if engine not in ENGINES:
-            raise InputError(f"unknown engine {engine!r}: {closest(engine, ENGINES)}")
-        can = {
-            "formula": self.plain and self.policy == "lru",
-            "tiles": self.plain
-            and (self.policy == "lru" or (self.policy == "opt" and self.bypass)),
-        }
-        if not can.get(engine, True):
-            also = " or OPT with bypass" if engine == "tiles" else ""
-            raise InputError(
-                f"engine {engine} is of LRU{also} with lines of one word, fully associative, in "
-                "row-major layout, writing back: leave out the rest, or take --engine stream"
-            )
-        return [name for name, able in can.items() if able]
-
-
-def _replayed(stream: Stream, asked: _Asked) -> dict[str, Any]:
+def _replayed(stream: Stream, asked: Asked) -> dict[str, Any]:
     """What a stream gives, word by word or line by line."""
     line, rooms = asked.line, asked.capacities
     answer: dict[str, Any] = {"engine": "stream", "accesses": stream.length}
@@ -281,6 +199,12 @@ def _replayed(stream: Stream, asked: _Asked) -> dict[str, Any]:
                   write=asked.write, bypass=asked.bypass, seed=asked.seed)  # type: ignore[arg-type]
             for room in rooms
         ]  # fmt: skip
+        if asked.at_once and (line == 1 or stream.unit == "words"):
+            found = curve(seen, asked.policy, line_words=line)
+            return answer | {"capacities": rooms} | {
+                name: getattr(found, name)[[found.step(room) for room in rooms]].tolist()
+                for name in MOVED
+            }  # fmt: skip
         moved = replay_many(seen, caches)
     return answer | {"capacities": rooms} | {
         name: [getattr(one, name) for one in moved] for name in MOVED
@@ -325,7 +249,7 @@ def _layouts(text: str | None) -> dict[str, str]:
     return found
 
 
-def _every(stream: Stream, asked: _Asked) -> dict[str, Any]:
+def _every(stream: Stream, asked: Asked) -> dict[str, Any]:
     """Every capacity in one pass."""
     name = f"{asked.policy}-bypass" if asked.bypass else asked.policy
     if name not in STACKS or asked.ways is not None or asked.write != "back":

@@ -1,0 +1,109 @@
+"""What cache `iosim cache` is asked for, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iosim.cache import POLICIES
+from iosim.cache.curves import STACKS
+from iosim.errors import InputError, closest
+
+ENGINES = ("auto", "stream", "tiles", "formula")
+# From so many capacities on the pass for every one is quicker.
+SEVERAL = 8
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What cache is asked for."""
+
+    policy: str
+    line: int
+    ways: int | None
+    write: str
+    bypass: bool
+    seed: int
+    sample: float | None
+    capacities: list[int] | None
+    layout: str | None
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise InputError(f"unknown policy {self.policy!r}: {closest(self.policy, POLICIES)}")
+        if self.bypass and not POLICIES[self.policy].foresees:
+            raise InputError(
+                f"policy {self.policy} can't bypass: leave out --bypass, or take --policy opt"
+            )
+        if self.sample is None:
+            return
+        if self.policy != "lru" or self.ways is not None or self.write != "back":
+            raise InputError(
+                "a sample estimates fully associative LRU, writing back: leave out the rest"
+            )
+        if self.capacities is None:
+            raise InputError("a sample needs capacities: give --capacity, like 4096,65536")
+
+    @property
+    def times(self) -> int:
+        """How many caches the accesses go through."""
+        if self.capacities is None or self.sample is not None:
+            return 1
+        return SEVERAL if self.at_once else len(self.capacities)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the pass for every capacity is quicker than one cache after the other.
+
+        It takes addresses that are words, and OPT's tells no write-backs.
+        """
+        return (
+            len(self.capacities or ()) >= SEVERAL and self.sample is None and self.ways is None
+            and self.write == "back" and self.policy in STACKS
+            and not POLICIES[self.policy].foresees
+        )  # fmt: skip
+
+    @property
+    def plain(self) -> bool:
+        """Whether lines are of one word, in any place, row-major, and written back."""
+        return not self._beyond
+
+    @property
+    def _beyond(self) -> list[str]:
+        """What the quick engines can't do, whatever the policy."""
+        found = {
+            f"lines of {self.line:,} words": self.line != 1,
+            f"sets of {self.ways} lines": self.ways is not None,
+            "write-through": self.write != "back",
+            "a layout": self.layout is not None,
+            "a sample": self.sample is not None,
+        }
+        return [what for what, there in found.items() if there]
+
+    @property
+    def slow(self) -> str:
+        """Why a quick engine can't do this, of whatever schedule; empty where each can."""
+        beyond = self._beyond
+        if self.policy == "opt" and self.bypass and not beyond:
+            return "OPT has no closed form"
+        if self.policy != "lru":
+            beyond = [self.policy + (" without --bypass" if self.policy == "opt" else ""), *beyond]
+        if not beyond:
+            return ""
+        return f"there is no closed form, and no replay of whole tiles, for {', '.join(beyond)}"
+
+    def quick(self, engine: str) -> list[str]:
+        """The engines that need no stream for this; InputError for one that can't do it."""
+        if engine not in ENGINES:
+            raise InputError(f"unknown engine {engine!r}: {closest(engine, ENGINES)}")
+        can = {
+            "formula": self.plain and self.policy == "lru",
+            "tiles": self.plain
+            and (self.policy == "lru" or (self.policy == "opt" and self.bypass)),
+        }
+        if not can.get(engine, True):
+            also = " or OPT with bypass" if engine == "tiles" else ""
+            raise InputError(
+                f"engine {engine} is of LRU{also} with lines of one word, fully associative, in "
+                "row-major layout, writing back: leave out the rest, or take --engine stream"
+            )
+        return [name for name, able in can.items() if able]
