@@ -9,11 +9,15 @@ import pytest
 from test_cli import iosim_
 from test_gpu_records import RECORDED
 
+from iosim.gpu.before import reads
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers.counted import STREAM_WORDS
-from iosim.gpu.records.record import COUNTERS, PROFILED
+from iosim.gpu.records.counters import BOUNDARIES
+from iosim.gpu.records.record import COUNTERS, PROFILED, read_record
 from iosim.gpu.reports import backward, gpu_report
 from iosim.gpu.reports.backward import WATCHED, modelled, moved_rows
+from iosim.gpu.reports.validate import validate_rows
+from iosim.hardware import machine
 
 RECORD = RECORDED / "backward"
 BLOCK = 128  # columns of PyTorch's kernels
@@ -116,3 +120,19 @@ def test_bad_input_is_a_line(words, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.numbers
+@pytest.mark.parametrize(
+    ("name", "more"), [("validate-backward", 0.03), ("validate-backward-options", 0.16)]
+)
+def test_dram_reads_are_those_that_are_said_before_a_run(name, more):
+    """L2↔DRAM: what is touched fits into L2, and is read once in each launch; under masks a little
+    more is read, as in the forward pass."""
+    record = read_record(RECORDED / name, BOUNDARIES)
+    rows = list(zip(record.jobs, validate_rows(record), strict=True))[1:]  # the gate apart
+    assert len(rows) >= 20
+    for job, row in rows:
+        said = reads(job, machine("h200"))
+        assert said.least == said.lockstep == said.most
+        assert 0.99 <= row.dram_load / said.most <= 1 + more, (row.algorithm, row.sizes)
