@@ -26,7 +26,7 @@ from iosim.bounds import (
     sym,
 )
 from iosim.bounds.base import EVERY_OPTION, Bound
-from iosim.bounds.charges import AGAIN, ONCE
+from iosim.bounds.charges import AGAIN, ONCE, Charges
 from iosim.checks.proof import load_theorem, run_step, statement, steps
 from iosim.counting.numbers import count_many
 from iosim.errors import CapacityError, InputError
@@ -74,6 +74,7 @@ def test_every_step_passes() -> None:
         ("STEEP", 1.05, {"two-trees"}),
         ("ROOT", 0.95, {"charged-products"}),
         ("CHARGED", 0.98, {"charges"}),
+        ("APART", 0.4, {"beside-crossing"}),
     ],
 )
 def test_a_planted_error_is_caught(constant: str, wrong: float, noticing: set[str]) -> None:
@@ -88,7 +89,8 @@ def test_a_planted_error_is_caught(constant: str, wrong: float, noticing: set[st
 
 
 @pytest.mark.parametrize(
-    ("constant", "wrong"), [("INNER", 0.5), ("EXCESS", 0.3), ("STEEP", 1.9), ("LOSS", 0.1)]
+    ("constant", "wrong"),
+    [("INNER", 0.5), ("EXCESS", 0.3), ("STEEP", 1.9), ("LOSS", 0.1), ("CHARGED", 0.5)],
 )
 def test_executions_notice_a_wrong_inequality(constant: str, wrong: float) -> None:
     module = load_theorem("attention_backward")
@@ -117,6 +119,23 @@ def test_executions_notice_visits_that_are_not_counted(
     monkeypatch.setattr(runs, "segments", wrong)
     one = next(s for s in steps(module) if s.name == "accounting-once")
     assert run_step("attention_backward", one).status == "failed"
+
+
+def test_an_inner_gradient_beside_a_crossing_score_needs_its_charge() -> None:
+    """Alone it may do more than its words allow where sums are made again: hence 2m ≥ e there."""
+    words = [Fraction(n, 40) for n in range(41)]
+
+    def alone(one: Charges, x: Fraction) -> Fraction:
+        """d products P, and x·d of Q or K: whole rows of dO and V, and x·d words beside each."""
+        return one.p + x * one.r - one.m - one.kappa * (1 + x) ** 2
+
+    assert [any(alone(one, x) > 0 for x in words) for one in AGAIN] == [False] * 3 + [True] * 2
+    for one in AGAIN:
+        assert 2 * one.m >= one.e
+        e, h, m = float(one.e), float(one.h), float(one.m)
+        z, n, U = np.meshgrid(*[np.geomspace(0.01, 30, 50)] * 3)
+        longer = np.where(n <= z, h * U * np.sqrt(z + n) / 2 - m * n, 0)
+        assert (np.minimum(e * z, longer) <= h * U * np.sqrt(z) / 2 + 1e-12).all()
 
 
 def test_the_text_names_every_step() -> None:
@@ -171,6 +190,9 @@ def test_charges() -> None:
     words = S * (one.work * 2**32 / (one.c * square) - 1) + M
     assert bound("backward-charges-recompute").exact(p, M) == words
     assert bound("backward-charges-long").exact(p, 8 * square) == Fraction(3 * 2**32, 2)
+    # Where the longest one needs two segments, the others do.
+    for records in (AGAIN, (*AGAIN[:2], *ONCE)):
+        assert min(x.work / x.c for x in records) == records[-1].work / records[-1].c
     assert 12 * AGAIN[-1].kappa == AGAIN[-1].work
     for M in range(4096, 40_000, 977):
         lines = [(math.floor(x.T * square) - M) * (x.work * 2**32 / (x.c * square) - 1) + M

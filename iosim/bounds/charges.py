@@ -1,7 +1,8 @@
 """Numbers with which Theorem 5 of the backward pass is used.
 
-Each record is valid by itself: the step `charges` of proofs/attention_backward.md decides the
-inequalities that it has to fulfil.  Sizes are those for d = d_v = 1.
+Each record is valid by itself: the steps `charges` and `beside-crossing` of
+proofs/attention_backward.md decide the inequalities that it has to fulfil.  Sizes are those for
+d = d_v = 1.
 """
 
 from __future__ import annotations

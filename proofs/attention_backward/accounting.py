@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from iosim.bounds import charges as table
 from iosim.checks.proof import require, step
 
 from . import constants, executions
@@ -108,6 +109,35 @@ def _theorem_3(segment: executions.Segment, d: int, d_v: int, at: str) -> None:
         require(w <= most + 1e-9, f"{at}: work {w} of a pair, {most} allowed")
 
 
+def _theorem_5(segment: executions.Segment, d: int, again: bool, at: str) -> None:
+    """Weighted products less charges: of a pair, of its inner kinds alone, and of the segment."""
+    rows, columns, _ = executions.tallies(segment)
+    crossing = segment.paid | segment.free
+    U, z = len(segment.words), len(crossing)
+    for one in table.AGAIN if again else (*table.AGAIN[:2], *table.ONCE):
+        s, v, p, r, m, kappa, e, h = map(
+            float, (one.s, one.v, one.p, one.r, one.m, one.kappa, one.e, one.h)
+        )
+        e *= constants.CHARGED
+        weights = {"S": s, "V": v, "P": p, "Q": r, "K": r}
+        work = dict.fromkeys(segment.inner, -m * d) | dict.fromkeys(crossing, 0.0)
+        for kind, products in segment.products.items():
+            for i, j, _ in products:
+                work[executions.WORDS[kind][0], i, j] += weights[kind]
+        for i, j in {word[1:] for word in work}:
+            kinds = [("s", i, j), ("t", i, j)]
+            inner = [word for word in kinds if word in segment.inner]
+            others = sum(word in crossing for word in kinds)
+            most = kappa * rows[i] * columns[j] / d + 1e-9
+            total = sum(work.get(word, 0.0) for word in kinds)
+            require(total <= most + e * d * others, f"{at}: {total} of a pair, {most} + e's")
+            if not (again and inner == kinds[1:] and others):
+                total = sum(work[word] for word in inner)
+                require(total <= most, f"{at}: {total} of a pair's inner kinds, {most} allowed")
+        most = kappa * U * U / (4 * d) + min(e * d * z, h * U * math.sqrt(z) / 2)
+        require(sum(work.values()) <= most + 1e-9, f"{at}: {sum(work.values())}, {most} allowed")
+
+
 def _check(seed: int, count: int, drop: float) -> str:
     seen = free = 0
     for case in drawn(seed, count):
@@ -137,6 +167,8 @@ def _check(seed: int, count: int, drop: float) -> str:
             _lemma_1(s, half, half, 1.0, at)
             if not drop:
                 _theorem_3(s, d, d_v, at)
+            if d == d_v:
+                _theorem_5(s, d, drop > 0, at)
         widths = {"S": d, "P": d_v, "V": d_v, "Q": d, "K": d}
         for kind, width in widths.items():
             enough = made[kind] >= pairs * width if drop else made[kind] == pairs * width

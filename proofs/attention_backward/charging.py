@@ -86,3 +86,21 @@ def charges() -> str:
             unsat(*given, e * n <= h * U / 2, rest + e * n * n > most)
             unsat(*given, e * n >= h * U / 2, rest + h * U * n / 2 > most)
     return f"all pairs and segments, {len(table.ONCE) + len(table.AGAIN)} records"
+
+
+@step(
+    "beside-crossing",
+    how="proved",
+    says="Theorem 5: Lemma 1 covers inner kinds δ beside crossing σ, for their charge, by record",
+)
+def beside_crossing() -> str:
+    """Roots of z and z + n, where Lemma 1 says less of z crossing kinds than e for each does."""
+    import z3
+
+    few, more, U = z3.Reals("few more U")
+    for one in table.AGAIN:
+        m, e, h = (z3.Q(x.numerator, x.denominator) for x in (one.m, one.e, one.h))
+        rest = constants.APART * m * (more * more - few * few)
+        given = [few >= 0, few <= more, U >= 0, h * U / 2 <= e * few]
+        unsat(*given, h * U * more / 2 - rest > h * U * few / 2)
+    return f"all reals U ≥ 0 and 0 ≤ z ≤ z + n, {len(table.AGAIN)} records"

@@ -20,6 +20,8 @@ ROOT = 1
 
 # Theorem 5: CHARGED times what a crossing pair and kind may do beyond their words.
 CHARGED = 1
+# Theorem 5: APART·m is the charge of an inner δ beside a crossing σ, where sums are made again.
+APART = 1
 
 # How many random executions the sampled steps draw.
 EXECUTIONS = 300
