@@ -229,7 +229,10 @@ _WIDTHS = "its charges are for d_v = d"
 
 
 def _charged(name: str, classes: tuple[str, ...], records: tuple[Charges, ...]) -> Bound:
-    """Theorem 5 with the record that gives most of those whose segments are longer than M."""
+    """Theorem 5 with the record that gives most of those whose segments are longer than M.
+
+    The last record has the least work/c: where it needs two segments, all of them do.
+    """
     longest = records[-1]
 
     def words(t: Any) -> Any:
