@@ -124,7 +124,7 @@ def test_bad_input_is_a_line(words, said):
 
 @pytest.mark.numbers
 @pytest.mark.parametrize(
-    ("name", "more"), [("validate-backward", 0.03), ("validate-backward-options", 0.16)]
+    ("name", "more"), [("validate-backward", 0.03), ("validate-backward-options", 0.07)]
 )
 def test_dram_reads_are_those_that_are_said_before_a_run(name, more):
     """L2↔DRAM: what is touched fits into L2, and is read once in each launch; under masks a little
