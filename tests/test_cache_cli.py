@@ -203,6 +203,30 @@ def test_what_is_saved_is_replayed_alike(end: str, tmp_path: Any) -> None:
     assert other["algorithm"] is None
 
 
+@pytest.mark.parametrize("end", ["iosim", "csv"])
+def test_a_saved_trace_is_replayed_with_lines(end: str, tmp_path: Any) -> None:
+    """As the schedule itself: regions begin with whole lines."""
+    file = str(tmp_path / f"trace.{end}")
+    for more in ((), ("--policy", "opt"), ("--ways", "2")):
+        one = told(*SIZES, "--capacity", "16,40", "--line", "4", *more, "--save", file)
+        other = told("--trace", file, "--capacity", "16,40", "--line", "4", *more)
+        for name in ("loads", "write_backs", "flush", "misses", "line_words"):
+            assert one[name] == other[name], more
+
+
+@pytest.mark.parametrize("words", [("--capacity", "all"), ("--sample", "0.5", "--capacity", "8")])
+def test_a_trace_of_lines_has_no_curve_of_words(words: tuple[str, ...], tmp_path: Any) -> None:
+    file = tmp_path / "lines.iosim"
+    program = iosim.algorithm("flash2").program
+    instance = iosim.bind(program, {"N": 9, "d": 3, "heads": 1}, {"B_r": 4, "B_c": 2})
+    write_trace(touches(instance, unit="lines", line_words=4), file)
+    done = iosim_("cache", "--trace", str(file), *words)
+    assert done.returncode == 2
+    assert "a trace whose addresses are lines is replayed at chosen capacities" in done.stderr
+    chosen = told("--trace", str(file), "--line", "4", "--capacity", "16")
+    assert chosen["loads"] == told(*SIZES, "--line", "4", "--capacity", "16")["loads"]
+
+
 def test_traces_that_cannot_be_used(tmp_path: Any) -> None:
     broken = tmp_path / "a.csv"
     broken.write_text("12,r\nx,w\n")

@@ -12,7 +12,7 @@ import click
 from iosim.algorithms import Algorithm, algorithm
 from iosim.cache import POLICIES, Accesses, Cache, Stream, replay_many, touches
 from iosim.cache.curves import STACKS, curve
-from iosim.cache.files import check_target, read_trace, write_trace
+from iosim.cache.files import check_target, form_of, read_trace, write_trace
 from iosim.cache.sampling import sampled
 from iosim.checks.slope import FILES, slope
 from iosim.cli import options as opt
@@ -96,7 +96,8 @@ def cache(
                               "line_words": line, "M": words}  # fmt: skip
     if trace is not None:
         head, result["trace"] = f"trace {trace}", str(trace)
-        stream = read_trace(trace, line_words=line)
+        # A file that says what its addresses are is replayed as it is, in lines of the cache.
+        stream = read_trace(trace, line_words=1 if form_of(trace).magic else line)
         if not stream.length:
             raise InputError(f"{trace} has 0 accesses, and at least 1 is needed: write it again")
         if engine == "auto":
@@ -176,10 +177,10 @@ def _replayed(stream: Stream, asked: Asked) -> dict[str, Any]:
     """What a stream gives, word by word or line by line."""
     line, rooms = asked.line, asked.capacities
     answer: dict[str, Any] = {"engine": "stream", "accesses": stream.length}
-    if stream.unit != "words" and line > 1 and (rooms is None or asked.sample is not None):
+    if stream.unit != "words" and (rooms is None or asked.sample is not None):
         raise InputError(
-            "a trace whose addresses are lines is replayed at chosen capacities: give --capacity, "
-            "like 4096,65536, and no --sample"
+            f"a trace whose addresses are {stream.unit} is replayed at chosen capacities: give "
+            "--capacity, like 4096,65536, and no --sample"
         )
     if rooms is None:
         return answer | _every(stream, asked)
@@ -199,7 +200,7 @@ def _replayed(stream: Stream, asked: Asked) -> dict[str, Any]:
                   write=asked.write, bypass=asked.bypass, seed=asked.seed)  # type: ignore[arg-type]
             for room in rooms
         ]  # fmt: skip
-        if asked.at_once and (line == 1 or stream.unit == "words"):
+        if asked.at_once and stream.unit == "words":
             found = curve(seen, asked.policy, line_words=line)
             return answer | {"capacities": rooms} | {
                 name: getattr(found, name)[[found.step(room) for room in rooms]].tolist()

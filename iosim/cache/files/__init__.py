@@ -20,7 +20,9 @@ from iosim.cache.stream import CHUNK, Stream, check_stream
 from iosim.errors import InputError, closest
 from iosim.problem import check_size
 
-__all__ = ["FORMATS", "TraceForm", "check_target", "read_trace", "trace_form", "write_trace"]
+__all__ = [
+    "FORMATS", "TraceForm", "check_target", "form_of", "read_trace", "trace_form", "write_trace",
+]  # fmt: skip
 
 # Name → module.  What a path ends in says which one it is, unless one is asked for by name.
 FORMATS: dict[str, str] = {
@@ -125,6 +127,22 @@ def read_trace(
     path = Path(path)
     check_size("line_words", line_words)
     check_size("chunk", chunk)
+    return form_of(path, form=form).read(path, line_words, chunk)
+
+
+def form_of(path: str | Path, *, form: str | None = None) -> TraceForm:
+    """The format of a file: that of its beginning or of its path's end, or the one of a name.
+
+    Raises InputError for a file that can't be read, or begins as one of another format does.
+
+    >>> import tempfile
+    >>> from iosim.cache import of_arrays
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_trace(of_arrays([5]), f"{folder}/one.trace", form="iosim")
+    ...     form_of(f"{folder}/one.trace").name
+    'iosim'
+    """
+    path = Path(path)
     chosen = trace_form(form) if form else None
     try:
         if not path.is_file():
@@ -142,7 +160,7 @@ def read_trace(
         for magic, what in _FOREIGN.items() | {(own.magic, "a trace of iosim's own format")}:
             if start.startswith(magic):
                 raise InputError(f"{path}: record 0 begins {what}, which is no {chosen.name}")
-    return chosen.read(path, line_words, chunk)
+    return chosen
 
 
 _FOREIGN = {
