@@ -64,12 +64,12 @@ class Counts(Tabled):
 
     @property
     def load_words(self) -> int:
-        """Words read from HBM."""
+        """Words read from slow memory."""
         return sum(self.by_tensor("load").values())
 
     @property
     def store_words(self) -> int:
-        """Words written to HBM."""
+        """Words written to slow memory."""
         return sum(self.by_tensor("store").values())
 
     @property

@@ -220,7 +220,7 @@ def _exact_lower(kind: str, klass: BoundClass | str) -> list[Bound]:
 def exact_lower_bounds(
     problem: Problem, M: int, klass: BoundClass | str = "once"
 ) -> tuple[BoundRow, ...]:
-    """The rows that a count may be held against: exact lower bounds that apply to a class.
+    """The rows that a count may be compared with: exact lower bounds that apply to a class.
 
     `klass` is a class or its name.  Raises InputError for an unknown class.
 

@@ -1,6 +1,6 @@
 """AttenIO's attained count: 2Nd + 4N²d(d+2)/(M − d), leading constant 4.
 
-Algorithm 1 keeps a rows of Q and of O and streams K and V a row at a time (b = 1): memory
+In Algorithm 1 a rows of Q and of O are stationary, K and V stream a row at a time (b = 1): memory
 2ad + d + 4a for Q, O, one row of K or V, the scores, m, the old m and ℓ; transfers
 2Nd + 2Nd⌈N/a⌉.  The closed form puts a = (M − d)/(2d + 4); it is exact where that is an integer
 which divides N, and else a little below the count.

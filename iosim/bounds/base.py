@@ -111,9 +111,9 @@ class Bound:
         "upper": a named algorithm moves at most so many.
     strength
         "exact": all constants are explicit and it holds at every finite size where it applies.
-        "asymptotic": it holds up to an unnamed constant; hold it against fitted slopes only.
+        "asymptotic": it holds up to an unnamed constant; compare it with fitted slopes only.
     problem
-        "attention", "matmul" or "copy".
+        the kind of problem: a key of `iosim.problem.PROBLEMS`.
     covers
         the algorithms it holds for: for a lower bound all of them, for an upper bound the one
         that attains it.

@@ -18,7 +18,7 @@ class Charges:
     Attributes:
         again: whether sums of a pair may be computed again (class `recompute`).
         s, v, p, r: weights of the products S, V, P, and of Q and K.
-        m: charge of a pair and kind that is inner, or begins for nothing.
+        m: charge of a pair and kind that is inner, or has a free start and no paid visit.
         kappa: an inner pair's charged work, divided by words of its row times words of its column.
         e: what a crossing pair and kind do beyond that.
         h: the norm of the weights in Lemma 1.

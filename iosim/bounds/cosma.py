@@ -1,12 +1,12 @@
-"""Matrix products with the C tile held fast: 2mnk/√M + mn, up to integrality.
+"""Matrix products with a stationary tile of C: 2mnk/√M + mn, up to integrality.
 
-Hold an a × b tile of C; for every l load a words of A's column and, one at a time, b words of B's
-row: ab + a + 1 words of memory, k(m⌈n/b⌉ + n⌈m/a⌉) loads, mn stores.  With a = b ≈ √M this is
-2mnk/√M + mn.
+An a × b tile of C is stationary; for every l load a words of A's column and, one at a time, b words
+of B's row: ab + a + 1 words of memory, k(m⌈n/b⌉ + n⌈m/a⌉) loads, mn stores.  With a = b ≈ √M this
+is 2mnk/√M + mn.
 
 Kwasniewski et al. (COSMA, Theorem 1) state the same expression also as a **lower** bound for the
-chained CDAG.  As such it can't be used at every shape: where k < 2√M, holding a ⌊M/k⌋ × k block of
-A and streaming B costs mk + mnk²/M + mn, which is less (for k = √M: half the leading term).
+chained CDAG.  As such it can't be used at every shape: where k < 2√M, a stationary ⌊M/k⌋ × k block
+of A with B streamed costs mk + mnk²/M + mn, which is less (for k = √M: half the leading term).
 proofs/matmul_tight.py executes such a schedule, pebble by pebble.  So this catalogue has it as the
 attained count only, and the tight *lower* bound is `matmul-tight`, which misses mn + 2M of it.
 

@@ -14,7 +14,7 @@ are those that come of it; to make loads and write-backs fewest together is NP-h
 
 **Ties.**  Lines that are never used again leave first, clean ones before dirty ones; then words
 whose next access is a write, the farthest first.  Where writes go through, a line that is never
-read again is as good as gone: a write that comes to it counts as a miss.
+read again counts as absent: a write that comes to it is a miss.
 
 **How.**  The resident set is a bitmap over time: bit t is set while a resident line is next used at
 t.  An access at t is a hit if bit t is set.  It clears bit t and sets the bit of its line's next

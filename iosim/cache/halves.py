@@ -57,7 +57,7 @@ def replay_parts(
         part: one of its parts: fully associative, writes back, and knows only the past.
         parts: how many there are.
         side: from the numbers of items to those of the parts that they read through.
-        fast: compiled with numba, or in plain Python; none: whichever is sooner done.
+        fast: compiled with numba, or in plain Python; none: whichever is faster.
 
     Returns:
         Misses and loads are of what no part held; write-backs and the flush of all parts.

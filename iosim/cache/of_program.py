@@ -40,7 +40,7 @@ def touches(
 ) -> Stream:
     """Every operand reference of an instance in order of execution, local arrays included.
 
-    What that is, where nobody loads, says `iosim.cache.references`.
+    `iosim.cache.references` says what a reference is where no load is explicit.
 
     Args:
         instance: a program with its sizes, tiles and masks.

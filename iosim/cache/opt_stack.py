@@ -11,7 +11,7 @@ all; without, the line is first in the list and the old first entry is the carry
 
 Going down entry by entry takes time proportional to the distance.  Here the list is cut into
 blocks.  A carry that passes a whole block leaves the block's smallest entries, and takes out the
-largest: a heap answers that.  Where in the block they stay is settled only when somebody asks: if
+largest: a heap answers that.  Where in the block they stay is found only when it is needed: if
 carries c₁, c₂, … passed, then each entry in turn keeps the smallest of itself and the carries, and
 that one leaves them, in whatever order they came.  So an access takes about
 (distance/b)·log b + b·log b steps with blocks of b entries.  Entries are next uses, all different,

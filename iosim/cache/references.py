@@ -1,4 +1,4 @@
-"""What a program references where nobody loads: its tree, with operands instead of transfers.
+"""What a program references without explicit loads: its tree, with operands, not transfers.
 
 A buffer that is loaded, and written by no operation while it is resident, *is* the tensor's words:
 operands that name it reference those, and its `Load` is no access.  (Where the tensor is stored to

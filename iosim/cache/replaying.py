@@ -22,7 +22,7 @@ def replay(stream: Stream, cache: Cache, *, fast: bool | None = None) -> Traffic
     Args:
         stream: accesses in order.
         cache: what they go through; empty at first.
-        fast: compiled with numba, or in plain Python; none: whichever is sooner done.
+        fast: compiled with numba, or in plain Python; none: whichever is faster.
 
     Takes memory by the number of addresses, and not by the number of accesses; but policies that
     know the future keep a number for each access.

@@ -176,12 +176,12 @@ class Formula(Displayed):
 
     @property
     def load_words(self) -> Any:
-        """Words read from HBM."""
+        """Words read from slow memory."""
         return sympy.Add(*(e for (way, _), e in self.words.items() if way == "load"))
 
     @property
     def store_words(self) -> Any:
-        """Words written to HBM."""
+        """Words written to slow memory."""
         return sympy.Add(*(e for (way, _), e in self.words.items() if way == "store"))
 
     @property

@@ -26,7 +26,7 @@ def watch(instance: Instance, M: int | None = None) -> Any:
 
     Args:
         instance: a program whose sizes and tiles are numbers: what `iosim.bind` returns.
-        M: words of fast memory; by default what the instance holds at most.
+        M: words of fast memory; by default the instance's peak.
 
     Returns:
         The widget, which a notebook shows.

@@ -125,7 +125,7 @@ class Ask:
         return self.config.dropout if self.training else 0.0
 
     def writer(self, rows: int = 0) -> Writer:
-        """An empty page, with the sizes of all axes; `rows` where they aren't those of a layer."""
+        """No operators, and the sizes of all axes; `rows` where they aren't those of a layer."""
         c = self.config
         rows = rows or (self.tokens if self.cached else self.N)
         sizes = {

@@ -3,7 +3,7 @@
 A boundary is known by the M of its fast side: what one SM holds at SM↔L2, what the chip holds at
 L2↔DRAM.  Products of matrices are the `matmul` schedule with optimal tiles, attention a schedule of
 attention, and all else a stream, which reads each input once and writes each output once: the
-backward pass of attention, too, for which there is no schedule.
+backward pass of attention, too, which is less than its schedules move.
 
 >>> from iosim.operators import operand, operator
 >>> s = {"t": 4096, "i": 1024, "u": 4096}

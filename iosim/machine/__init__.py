@@ -36,7 +36,7 @@ LANES = 2**18
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A fast memory of M words in front of an unlimited HBM; only transfers cost anything.
+    """A fast memory of M words beside a slow memory without limit; only transfers cost anything.
 
     >>> Machine(24_576).M
     24576
@@ -55,7 +55,7 @@ class Run(Tabled):
     Attributes:
         counts: words moved, by direction and tensor.
         peak_words: the largest number of words resident at once.
-        outputs: every tensor that is not an input, float64, as it stands in HBM at the end.
+        outputs: every tensor that is not an input, float64, as it is in slow memory at the end.
 
     >>> import iosim
     >>> problem = iosim.Copy(n=6)

@@ -1,4 +1,4 @@
-"""Problems: what is to be computed, its axes, its tensors in HBM, and a float64 reference.
+"""Problems: what is to be computed, its axes, its tensors in slow memory, and a reference.
 
 A problem knows nothing of schedules.  Its sizes bind the axes of any program written for it.  One
 file each, one line each in `PROBLEMS`.

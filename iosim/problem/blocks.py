@@ -32,8 +32,8 @@ class BlockSparse(SharedHeads, BaseProblem):
     The mask belongs to the tiles and is given with them, when a schedule is bound.  Shapes: Q is
     (heads, N, d), K (kv_heads, N_k, d), V (kv_heads, N_k, d_v), O (heads, N, d_v), with d_v = d and
     kv_heads = heads where they are left out.  Heads come in groups as in `Attention`.  `causal`
-    hides what is after a row's own column, i + N_k − N, in the tiles that are marked; which tiles
-    those are is the mask's to say.  A row that sees nothing has an output of 0.
+    hides what is after a row's own column, i + N_k − N, in the tiles that are marked.  A row
+    that sees nothing has an output of 0.
 
     Raises InputError for sizes that are not integers in 1..2**40, and kv_heads that does not divide
     heads.

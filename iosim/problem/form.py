@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor in HBM.
+    """A tensor in slow memory.
 
     Attributes:
         wide: whether a word has 4 bytes at least: a statistic kept in fp32, or a position.

@@ -78,7 +78,7 @@ class Builder:
         return self.stationary(axis, name, less)
 
     def scratch(self, name: str, *axes: str, wide: bool = False) -> None:
-        """Declare an intermediate tensor in HBM; `wide` marks a statistic kept in fp32."""
+        """Declare an intermediate tensor in slow memory; `wide`: a statistic kept in fp32."""
         self._declared.add(Tensor(name, tuple(map(self._axis, axes)), wide))
 
     def split_axis(self, name: str, axis: str, step: str, letters: str = "") -> str:

@@ -62,7 +62,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Copy ``tensor[index]`` from HBM into a new buffer."""
+    """Copy ``tensor[index]`` from slow memory into a new buffer."""
 
     buffer: str
     tensor: str
@@ -71,7 +71,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Copy a buffer to ``tensor[index]`` in HBM; the buffer stays resident."""
+    """Copy a buffer to ``tensor[index]`` in slow memory; the buffer stays resident."""
 
     buffer: str
     tensor: str

@@ -45,7 +45,7 @@ class Sized(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling(Displayed):
-    """Tile sizes, the words they move and the words they hold; ``eval(repr(t)) == t``.
+    """Tile sizes, the words they move and their peak in words; ``eval(repr(t)) == t``.
 
     >>> from iosim import Attention, algorithm
     >>> optimal_tiles(algorithm("flash2").program, Attention(1024, 64), M=24_576)
@@ -74,7 +74,7 @@ def optimal_tiles(
 
     Args:
         lattice: ``"pow2"`` admits only powers of two of at least 16 (tiles) and all or nothing
-            (holds), which is what a GPU's matrix units take.
+            (stationary parts), which is what a GPU's matrix units take.
         fixed: parameters that are given.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Branch and bound over boxes of candidates, at many points in step.
+"""Branch and bound over boxes of candidates, at many points in lockstep.
 
 A box is a range of positions for every parameter that is branched on.  Interval arithmetic on the
 closed form bounds it from below: it is dropped when what it holds at least is more than M, or when
