@@ -2,7 +2,7 @@
 
 As in `iosim.counting.integers`, the short last tile is taken by itself, and on the full tiles the
 ends of spans are affine in the tile's number t.  The pieces of all instances are then one array,
-and a piece's sum is a polynomial's, or Σ⌊(at + b)/m⌋ by Euclid's algorithm on all of them in step.
+and a piece's sum is a polynomial's, or Σ⌊(at + b)/m⌋ by Euclid's algorithm on all of them at once.
 
 Sums are exact where they fit their dtype, however large what they are made of is: they take only
 additions, subtractions, products and exact quotients of whole numbers, which 64 bits do modulo

@@ -243,7 +243,7 @@ class _Product:
         return [always + form for form in live(strip.behind, passing, passing.__getitem__)]
 
     def _reading(self) -> Iterator[Form]:
-        """Tiles of the inputs of products that run in lock-step, as one after the other is made."""
+        """Tiles of the inputs of products that run in lockstep, as one after the other is made."""
         for lane in self._lanes():
             inputs = {x: (s, left) for s in lane
                       for x, left in zip(s.inputs, (True, False), strict=True)}  # fmt: skip
@@ -261,7 +261,7 @@ class _Product:
                     yield there + form
 
     def _lanes(self) -> list[list[Sides]]:
-        """Products that share an input run in lock-step; the others one after another."""
+        """Products that share an input run in lockstep; the others one after another."""
         lanes: list[list[Sides]] = []
         for s in self.all:
             mine = [lane for lane in lanes if any(set(s.inputs) & set(o.inputs) for o in lane)]
