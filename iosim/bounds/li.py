@@ -8,7 +8,8 @@ arguments, for the product QKᵀ that every backward pass of this problem contai
 - below, each score is stored when it is first completed, at N² further transfers, and what is left
   is an algorithm for QKᵀ, 2N²d/√M − 2M with the tight constant.  That counts loads of Q, K and
   scores; the 2Nd loads of V and dO and the 3Nd stores of dQ, dK and dV are added, and since fast
-  memory is empty at first only M is lost.
+  memory is empty at first only M is lost.  Operands and results are distinct words of fast
+  memory; only accumulation is in place.
 
 `iosim.bounds.backward` proves more at every M.  What is here says how much more.
 
@@ -63,7 +64,10 @@ SMALL = Bound(
     kind="lower",
     strength="exact",
     problem="attention-backward",
-    covers=f"{_COVERS}; V and dO are read, dQ, dK and dV are written",
+    covers=(
+        f"{_COVERS}; V and dO are read, dQ, dK and dV are written; every operand and result is a "
+        "word of fast memory"
+    ),
     formula=lambda t: t.heads * (2 * t.scores * t.d / t.sqrt(t.M) - t.scores + 5 * t.N * t.d) - t.M,
     validity="all sizes and every M; of the right order where M ≤ d², vacuous from M = 4d² on",
     source=f"{_SOURCE}, with the constant of arXiv 1702.02017",
