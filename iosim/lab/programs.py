@@ -146,11 +146,11 @@ class _Atoms:
         }
 
     def leaning(self, words: Leaning) -> list[Any]:
-        """Words by a hold: flat, by the hold, and by the rest of its axis."""
+        """Words by a stationary part: flat, by the part, and by the rest of its axis."""
         return [self.poly(x) for x in (words.flat, words.by_hold, words.by_rest)]
 
     def ends(self, ends: Ends) -> dict[str, Any]:
-        """Bounds at the ends of a hold."""
+        """Bounds at the ends of a stationary part."""
         return {
             "hold": ends.hold,
             "axis": ends.axis,

@@ -2,8 +2,8 @@
 
 A boundary is known by the M of its fast side: what one SM holds at SM↔L2, what the chip holds at
 L2↔DRAM.  Products of matrices are the `matmul` schedule with optimal tiles, attention a schedule of
-attention, and all else a stream, which reads each input once and writes each output once: the
-backward pass of attention, too, which is less than its schedules move.
+attention, and all else a stream, which reads each input once and writes each output once.  So are
+the gradients of attention as one operator: schedules of the backward pass are not used here.
 
 >>> from iosim.operators import operand, operator
 >>> s = {"t": 4096, "i": 1024, "u": 4096}

@@ -1,6 +1,7 @@
-"""Bounds at the ends of a hold: what words save and what room they leave, at once.
+"""Bounds at the ends of a stationary part: what words save and what room they leave, at once.
 
-Let W be a hold of an axis of D positions.  Words with sums over tiles that are linear in it,
+Let W be a stationary part of an axis of D positions.  Words with sums over tiles that are linear
+in it,
 
     words = flat + W·by_hold + (D − W)·by_rest,
 
@@ -35,7 +36,7 @@ class Leaning:
 
 @dataclass(frozen=True)
 class Ends:
-    """Words by a hold.
+    """Words by a stationary part.
 
     Attributes:
         hold, axis: W and its axis.
@@ -53,7 +54,7 @@ class Ends:
 def ends(
     total: Poly, holds: Collection[str], axis_of: Mapping[str, str], solvable: Collection[str]
 ) -> Ends | None:
-    """The bounds for the first hold that has them.
+    """The bounds for the first stationary part that has them.
 
     Args:
         holds: those that words may rise with.
@@ -70,7 +71,7 @@ def ends(
 
 
 def _leaning(words: Poly, hold: str, axis: str) -> Leaning | None:
-    """Words by a hold; None where one of their terms is not linear in it."""
+    """Words by a stationary part; None where one of their terms is not linear in it."""
     rest = Clip(Affine.of(axis) - hold, axis)
     parts: dict[Atom | None, dict[Monomial, int]] = {None: {}, hold: {}, rest: {}}
     for monomial, c in words.terms.items():

@@ -125,7 +125,7 @@ class Reach:
             self.peak = Peak(points, {*free, name})
 
     def rooms(self, low: Where, high: Where) -> list[Room]:
-        """What iterations hold at least, by the hold that bounds are taken at the ends of."""
+        """What iterations hold at least, by the stationary part whose ends have bounds."""
         found: list[Room] = []
         for line in self.over:
             assert line.level is not None
@@ -247,7 +247,7 @@ class RealBound:
         return words, first, last
 
     def best_tile(self, at: Ints, low: Where, high: Where) -> tuple[Any, Any]:
-        """The bound at the lower ends of the holds, and the x where it is least."""
+        """The bound at the lower ends of the stationary parts, and the x where it is least."""
         words, x, _, _ = self._at_ends(at, low, high, next(iter(self._ends(low, high))), np.inf)
         return words, x
 
@@ -302,7 +302,7 @@ class RealBound:
 
 
 def _end(hold: str) -> str:
-    """The name of a hold's value at an end of a box."""
+    """The name of a stationary part's value at an end of a box."""
     return f"{hold}, at an end"
 
 

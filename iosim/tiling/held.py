@@ -19,16 +19,16 @@ from iosim.tiling.plan import Plan
 
 
 def filled_holds(plan: Plan) -> list[str]:
-    """Holds that never move more as they grow, where iterations differ in what they hold.
+    """Stationary parts with which words never rise, where iterations differ in what they hold.
 
-    Such a hold is bounded at its upper end, which is what fits beside the rest; some level tells.
+    Such a part is bounded at its upper end, which is what fits beside the rest; some level tells.
     """
     held = plan.falls.intersection(plan.holds) if any(v.over for v in plan.levels) else ()
     return [k for k in sorted(held) if any(hold_lines(plan.levels, k))]
 
 
 def hold_lines(levels: Sequence[Level], hold: str) -> Iterator[tuple[int, Poly, Poly]]:
-    """The numbers of the levels that are linear in a hold, as flat + hold·tilt."""
+    """The numbers of the levels that are linear in a stationary part, as flat + hold·tilt."""
     for k, level in enumerate(levels):
         tilt = level.words.slope(hold)
         if tilt.terms and hold not in tilt.names():
@@ -36,7 +36,7 @@ def hold_lines(levels: Sequence[Level], hold: str) -> Iterator[tuple[int, Poly, 
 
 
 class HoldReach:
-    """The last position of a hold with which boxes of values may fit.
+    """The last position of a stationary part with which boxes of values may fit.
 
     Levels that are linear in it tell.
     """
@@ -72,7 +72,7 @@ class HoldReach:
 
 
 class HoldBound:
-    """The bounds of a plan at the ends of a hold, at some points."""
+    """The bounds of a plan at the ends of a stationary part, at some points."""
 
     def __init__(self, points: Points, found: Ends, solved: str | None) -> None:
         self.points, self.hold, self.axis = points, found.hold, found.axis
@@ -122,7 +122,7 @@ class HoldBound:
     def _shares(
         self, at: Ints, first: Any, last: Any, over: Collection[Room]
     ) -> Iterator[tuple[Ints, Any, Any]]:
-        """The boxes that a room limits, 1/s at both ends of the hold, and where none fits."""
+        """The boxes that a room limits, 1/s at both ends of the part, and where none fits."""
         if self.shared is None:
             return
         cap = self.points.M[at]

@@ -42,7 +42,7 @@ class Plan:
         total: words moved.
         levels: the peak is the largest of these.
         constraints: what a valid tiling makes at least 0.
-        searched: parameters to search, holds first.
+        searched: parameters to search, stationary parts first.
         spare: tiles that only take room.
         solvable: tiles of `searched` that can be solved for.
         lowest: parameters of `searched` that take least at their least.
@@ -50,7 +50,7 @@ class Plan:
         falls: those of `searched` that never move more as they grow.
         lines: the levels as lines in a tile that is spare or solvable; None where they aren't.
         relaxed: solvable tile → a bound on real numbers, or None.
-        ends: bounds at the ends of a hold, or None.
+        ends: bounds at the ends of a stationary part, or None.
         steps: tiles that words have sums over, at most one of them in every term.
     """
 

@@ -3,7 +3,7 @@
 A bound of a box takes every atom at its own worst.  So what two atoms share is better written
 once, where the difference of two terms is never negative:
 
-* of d·Σ − W·Σ, with a hold W of at most d, is made (d − W)·Σ;
+* of d·Σ − W·Σ, with a stationary part W of at most d, is made (d − W)·Σ;
 * of a·Σ|… within 0:W| + b·Σ|… within W:N| with a ≤ b is made a·Σ|…| + (b − a)·Σ|… within W:N|.
 """
 
@@ -20,7 +20,7 @@ def regrouped(words: Poly, axis_of: Mapping[str, str]) -> Poly:
     """Equal words; those without sums over tiles stay as they are.
 
     Args:
-        axis_of: hold → its axis; a hold is at most its axis.
+        axis_of: hold → its axis; a stationary part is at most its axis.
     """
     for atom in sorted((x for x in words.atoms() if isinstance(x, Sum)), key=str):
         words = _joined(words, atom, axis_of)
@@ -49,7 +49,7 @@ def _with_rest(words: Poly, hold: str, axis: str) -> Poly:
 
 
 def _joined(words: Poly, first: Sum, axis_of: Mapping[str, str]) -> Poly:
-    """A sum up to a hold and the same sum from there on as one over both, and the second."""
+    """A sum up to a stationary part and the same from there on as one over both, and the second."""
     for k, part in enumerate(first.factors):
         if not isinstance(part, Part) or part.step is not None or part.span.within is None:
             continue

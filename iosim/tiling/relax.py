@@ -1,6 +1,7 @@
 """A bound on real numbers: what a box moves at least, however trip counts are rounded.
 
-Let s be the tile that is solved for, x the other tile that is branched on, and W the holds.  Where
+Let s be the tile that is solved for, x the other tile that is branched on, and W the
+stationary parts.  Where
 
     words = rest + a·⌈X/x⌉ + c·⌈S/s⌉   and   base + slope·s ≤ M
 
@@ -10,9 +11,9 @@ with base = r + t·x and slope = p + q·x, a tiling that fits moves at least
 
 None of a, c, p, q, t is negative, so this is convex in x, with its least at
 x = D/(t + √(c·S·(q·D + t·p)/(a·X))), D = M − r, or at an end of the box; and it is at most a given
-number of words between the roots of a quadratic.  In a hold W it is a linear function that doesn't
-fall, plus one linear function over another, whose second derivative has the sign of the first as
-long as base doesn't fall: so it is least at an end of W.
+number of words between the roots of a quadratic.  In a stationary part W it is a linear
+function that doesn't fall, plus one linear function over another, whose second derivative has the
+sign of the first as long as base doesn't fall: so it is least at an end of W.
 
 Corners of boxes pair the least a box can take with the most it can save; this pairs each x with
 what then fits, and is far above them where boxes are large.
@@ -78,7 +79,7 @@ def relaxation(
         total: words moved.
         lines: the levels as lines in the tile that is solved for.
         searched: the parameters that are searched, that tile among them.
-        axis_of: hold → its axis, of all holds.
+        axis_of: hold → its axis, of all stationary parts.
     """
     holds = tuple(k for k in searched if k in axis_of)
     tiles = [k for k in searched if k not in axis_of and k != solved]
@@ -133,7 +134,7 @@ def _capacity(line: OccupancyLine, tile: str, axis_of: Mapping[str, str]) -> Cap
 
 
 def _fraction(c: Poly, capacity: Capacity, hold: str, axis_of: Mapping[str, str]) -> bool:
-    """Whether c·slope/(M − base) is one linear function over another in a hold."""
+    """Whether c·slope/(M − base) is one linear function over another in a stationary part."""
     top = _degree(c, hold) + max(_degree(capacity.p, hold), _degree(capacity.q, hold))
     return top <= 1 and all(_line_that_rises(x, hold, axis_of) for x in (capacity.r, capacity.t))
 

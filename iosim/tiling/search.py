@@ -141,7 +141,7 @@ class Search:
         return every, low, high
 
     def _apart(self, boxes: Boxes, hold: str) -> Boxes:
-        """Cut the last position of a hold off."""
+        """Cut the last position of a stationary part off."""
         _, low, high = boxes
         parts = np.minimum(high[hold] - low[hold] + 1, 2)
         part, more = within_runs(parts), np.repeat(parts, parts) > 1
@@ -154,8 +154,8 @@ class Search:
         """Cut every box along one side, into parts that differ by at most one.
 
         Args:
-            tied: boxes that hold nothing cheaper than the best found; more of a hold that falls
-                may move as much, and then less of it decides.
+            tied: boxes that hold nothing cheaper than the best found; with more of
+                a stationary part that falls words may be as many, and then less of it decides.
 
         That is the side which is longest, divided by the root of all its positions.  The longest
         side itself would leave a short side uncut beside a very long one, which is slow where N is
@@ -174,7 +174,7 @@ class Search:
         parts = np.minimum(width, _PARTS_OF_FEW if len(at) < _FEW else self.parts)
         alone = np.zeros(len(at), bool)
         if self.ends is not None:
-            # Nothing of a hold is often best: it is cut off by itself.
+            # Nothing of a stationary part is often best: it is cut off by itself.
             hold = self.ends.hold
             alone = (side == list(low).index(hold)) & (low[hold] == 0)
             parts = np.where(alone, np.minimum(width, 2), parts)
@@ -296,7 +296,7 @@ class Search:
         return above_line(words, *ends)
 
     def _filled(self, boxes: Boxes) -> Boxes:
-        """The lower corners of boxes, with as much of the holds as may fit beside the rest."""
+        """The lower corners of boxes, with all of stationary parts that may fit beside the rest."""
         at, low, high = boxes
         first = dict(low)
         for name, reach in self.reaches.items():

@@ -1,8 +1,8 @@
 """Backward passes beside PyTorch's: speed, and what its kernels move at SM↔L2.
 
 The emitted schedules get the tiles, warps and stages that are fastest at the shortest length, and
-are timed in turn with the two fused backward passes of PyTorch on the same tensors.  Then the
-profiler watches those two: they are FlashAttention-2's loop order (columns outside), whose
+are timed in turn with the two fused backward passes of PyTorch on the same tensors.  The profiler
+then counts what these two move: they are FlashAttention-2's loop order (columns outside), whose
 additions to dQ are the hardware's reductions.  What the model says of that schedule with B_c =
 128 stands beside their counters: loads of Q, dO, K, V, L and D, reductions of dQ in fp32, stores of
 dK and dV.  `_compare` and `_watch` run in the worker; the rest only reads what they wrote.
