@@ -1,0 +1,206 @@
+"""devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from iosim.cli import options as opt
+from iosim.devices import DEALINGS, MOST_DEVICES, DeviceSchedule, all_schedules, on_devices
+from iosim.devices import schedule as find_schedule
+from iosim.devices.program import show as show_program
+from iosim.devices.report import DevicesReport, devices_report
+from iosim.errors import InputError
+from iosim.hardware import Hardware
+from iosim.output.cells import cell
+from iosim.problem import PROBLEMS, check_size
+from iosim.units import parse_int
+
+# Sizes that only problems of several devices have.
+_SIZES = {
+    axis.name: axis.says
+    for one in all_schedules()
+    for axis in one.problem.axes()
+    if axis.name not in ("devices", *opt.SIZES)
+}
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[SCHEDULE]")
+@click.option("--P", "P", metavar="INT", help=f"devices, at most {MOST_DEVICES}")
+@opt.sizes(*_SIZES, **_SIZES)
+@opt.sizes()
+@opt.model
+@click.option("--deal", default="contiguous", help=f"rows to devices: {', '.join(DEALINGS)}")
+@opt.machine("times on a machine of `iosim machines`, or of a TOML file")
+@click.option("--dtype", default="fp16", help="of words and products: fp16, bf16, fp32, …")
+@click.option("--latency-us", type=float, help="α of a message; by default a launch of the machine")
+@click.option("--show", is_flag=True, help="print the schedule itself")
+@opt.as_json
+def devices(
+    name: str | None, P: str | None, sizes: opt.Sizes, model: str | None, deal: str,
+    gpu: Hardware | None, dtype: str, latency_us: float | None, show: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Words between P devices, by link, with lower bounds and times; or list the schedules."""
+    if name is None:
+        _list(as_json)
+        return
+    entry = find_schedule(name)
+    if show:
+        click.echo(show_program(entry.program))
+        return
+    if P is None:
+        raise InputError("P is missing: give --P, how many devices there are")
+    count = parse_int("P", P)
+    problem = _problem(entry, count, sizes, model)
+    instance = on_devices(name, problem, count, deal)
+    latency = _latency(latency_us, gpu)
+    report = devices_report(instance, gpu, dtype, latency)
+    if as_json:
+        opt.print_json(_plain(report, gpu, dtype))
+    else:
+        _print(report, gpu, dtype, latency)
+
+
+def _list(as_json: bool) -> None:
+    rows = [
+        {"schedule": one.name, "problem": one.problem.kind, "title": one.title,
+         "source": one.source, "sizes": [a.name for a in one.problem.axes() if a.name != "devices"],
+         "options": [*one.options, *(["deal"] if one.dealt else [])]}
+        for one in all_schedules()
+    ]  # fmt: skip
+    if as_json:
+        opt.print_json(rows)
+        return
+    opt.print_table(
+        ["schedule", "what it does", "sizes", "options"],
+        [
+            [row["schedule"], row["title"], *(_flags(row[x]) for x in ("sizes", "options"))]
+            for row in rows
+        ],
+    )
+
+
+def _flags(names: Sequence[str]) -> str:
+    return " ".join(f"--{x.replace('_', '-')}" for x in names)
+
+
+def _latency(microseconds: float | None, gpu: Hardware | None) -> float | None:
+    """α in seconds; InputError where it is no time, or nothing is timed."""
+    if microseconds is None:
+        return None
+    if gpu is None:
+        raise InputError("--latency-us says nothing without times: give --gpu, too")
+    if not 0 <= microseconds < math.inf:
+        raise InputError(
+            f"the latency is {microseconds:g} µs, not a finite number of 0 or more: give "
+            "--latency-us in microseconds"
+        )
+    return microseconds * 1e-6
+
+
+def _problem(entry: DeviceSchedule, P: int, typed: opt.Sizes, model: str | None) -> Any:
+    """The schedule's problem from what is typed."""
+    cls = entry.problem
+    if cls.kind in PROBLEMS:
+        return opt.problem_from(cls.kind, typed, model)
+    if model is not None:
+        raise InputError(f"{model} is a model of attention, not of {cls.kind}: leave it out")
+    names = [axis.name for axis in cls.axes() if axis.name != "devices"]
+    every = ", ".join(f"--{x}" for x in names)
+    if unknown := [x for x in typed if x not in names]:
+        raise InputError(f"{cls.kind} has no size {unknown[0]}: give {every}")
+    if missing := [x for x in names if x not in typed]:
+        raise InputError(f"{cls.kind} needs --{', --'.join(missing)}: give {every}")
+    given = {x: parse_int(x, text) for x, text in typed.items()}
+    if len(names) < len(cls.axes()):
+        given["devices"] = check_size("P", P)
+    return cls(**given)
+
+
+def _links(report: DevicesReport) -> list[dict[str, Any]]:
+    """Links by the distance from sender to receiver."""
+    P = report.instance.P
+    found: dict[int, list[int]] = {}
+    for (p, q), words in report.counts.links.items():
+        found.setdefault((q - p) % P, []).append(words)
+    return [
+        {"link": f"p → p + {by} mod P", "links": len(words), "least_words": min(words),
+         "most_words": max(words), "words": sum(words)}
+        for by, words in sorted(found.items())
+    ]  # fmt: skip
+
+
+def _print(
+    report: DevicesReport, gpu: Hardware | None, dtype: str, latency_s: float | None
+) -> None:
+    instance, counts = report.instance, report.counts
+    dealt = f", rows dealt {instance.dealing.name}" if instance.schedule.dealt else ""
+    told = opt.said(instance.problem)
+    click.echo(f"{instance.schedule.title}: {told}, P = {instance.P:,}{dealt}")
+    if counts.links:
+        opt.print_table(["link", "links", "words of each, least", "most", "of all"],
+                        [list(row.values()) for row in _links(report)])  # fmt: skip
+    formula = f" = {report.total}" if instance.P > 1 else ""
+    opt.print_table(
+        ["what", "least device", "busiest device", "all devices"],
+        [["words sent", min(counts.sent), max(counts.sent), counts.total],
+         ["words received", min(counts.received), max(counts.received), counts.total],
+         ["FLOP of products", min(counts.flop), max(counts.flop), sum(counts.flop)],
+         ["peak, words of memory", min(counts.peak), max(counts.peak), sum(counts.peak)]],
+    )  # fmt: skip
+    click.echo(f"words over all links: {counts.total:,}{formula}")
+    if instance.P > 1 and report.sent:
+        click.echo(f"device p sends {report.sent}; |X[k]| is the length of part k mod P of axis X")
+    if report.bounds:
+        opt.print_table(
+            ["lower bound", "of", "words", "schedule", "gap", "source"],
+            [[x.name, "all links" if x.of == "total" else "one device", x.words, x.moved,
+              x.outside or ("says nothing" if x.gap is None else f"{x.gap:.3f}"), x.source]
+             for x in report.bounds],
+        )  # fmt: skip
+    if report.times is not None and gpu is not None:
+        assert gpu.link_bytes_per_s is not None
+        times = report.times
+        alpha = gpu.launch_s if latency_s is None else latency_s
+        click.echo(
+            f"{gpu.title}: {gpu.peak(dtype) / 1e12:g} TFLOP/s {dtype} "
+            f"({gpu.source(f'peak {dtype}')}); "
+            f"{gpu.link_bytes_per_s / 2e9:g} GB/s each way ({gpu.source('link_bytes_per_s')}); "
+            f"α = {alpha * 1e6:g} µs"
+        )
+        opt.print_table(
+            ["time", "µs"],
+            [["compute", _us(times.compute_s)], ["communication", _us(times.communication_s)],
+             ["without overlap: their sum", _us(times.apart_s)],
+             ["with all overlap: their maximum", _us(times.overlapped_s)],
+             ["with the overlap of the schedule's steps", _us(times.written_s)]],
+        )  # fmt: skip
+
+
+def _us(seconds: float) -> str:
+    value = float(f"{seconds * 1e6:.4g}")
+    return cell(int(value) if value >= 1000 else value)
+
+
+def _plain(report: DevicesReport, gpu: Hardware | None, dtype: str) -> dict[str, Any]:
+    """For scripts: words, FLOP and seconds."""
+    instance, counts, times = report.instance, report.counts, report.times
+    return {
+        "schedule": instance.schedule.name, "problem": instance.problem.told, "P": instance.P,
+        "deal": instance.dealing.name,
+        "links": [{"from": p, "to": q, "words": n} for (p, q), n in counts.links.items()],
+        "sent": counts.sent, "received": counts.received, "flop": counts.flop,
+        "peak_words": counts.peak, "total_words": counts.total, "formula": report.total,
+        "sent_formula": report.sent or None,
+        "bounds": [asdict(one) for one in report.bounds],
+        "machine": gpu and gpu.name, "dtype": dtype,
+        "times": times and {
+            "compute_s": times.compute_s, "communication_s": times.communication_s,
+            "sum_s": times.apart_s, "max_s": times.overlapped_s, "written_s": times.written_s,
+        },
+    }  # fmt: skip

@@ -1,0 +1,51 @@
+"""Distributed schedules: one file each, one line each here.
+
+>>> "ring-attention" in SCHEDULES, len(all_schedules()) == len(SCHEDULES)
+(True, True)
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from iosim.devices.schedules._entry import DeviceSchedule
+from iosim.errors import InputError, closest
+
+__all__ = ["SCHEDULES", "DeviceSchedule", "all_schedules", "schedule"]
+
+SCHEDULES: dict[str, str] = {
+    "ring-attention": "iosim.devices.schedules.ring_attention",
+    "all-gather-attention": "iosim.devices.schedules.all_gather_attention",
+    "ulysses-attention": "iosim.devices.schedules.ulysses_attention",
+    "ring-attention-backward": "iosim.devices.schedules.ring_attention_backward",
+    "tensor-parallel": "iosim.devices.schedules.tensor_parallel",
+    "tensor-sequence-parallel": "iosim.devices.schedules.tensor_sequence_parallel",
+    "data-parallel": "iosim.devices.schedules.data_parallel",
+    "data-parallel-sharded": "iosim.devices.schedules.data_parallel_sharded",
+    "all-gather": "iosim.devices.schedules.all_gather",
+    "reduce-scatter": "iosim.devices.schedules.reduce_scatter",
+    "all-reduce": "iosim.devices.schedules.all_reduce",
+    "tree-all-reduce": "iosim.devices.schedules.tree_all_reduce",
+}
+
+
+def schedule(name: str) -> DeviceSchedule:
+    """A registered schedule, or InputError with the closest name.
+
+    >>> schedule("ring-attention").title
+    'ring attention: K and V go round, Q and O stationary'
+    """
+    if name not in SCHEDULES:
+        raise InputError(f"unknown schedule {name!r}: {closest(name, SCHEDULES)}")
+    found = importlib.import_module(SCHEDULES[name]).SCHEDULE
+    assert isinstance(found, DeviceSchedule)
+    return found
+
+
+def all_schedules() -> tuple[DeviceSchedule, ...]:
+    """All of them.
+
+    >>> [one.name for one in all_schedules()][-1]
+    'tree-all-reduce'
+    """
+    return tuple(schedule(name) for name in SCHEDULES)
