@@ -1,0 +1,105 @@
+"""``iosim profile --expect``: kernels of a report beside a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from iosim.cli import options as opt
+from iosim.errors import CapacityError, InputError
+from iosim.gpu.probes import probe
+from iosim.gpu.profiling.expected import Expected, expect
+from iosim.gpu.profiling.kernels import ProfiledKernel
+from iosim.gpu.run.memory import check_dtype
+from iosim.hardware import Hardware
+from iosim.tiling.gpu import gpu_tiles
+from iosim.units import parse_tiles, parse_words
+
+INFER = "infer"
+
+
+def expected(
+    found: Sequence[ProfiledKernel],
+    algorithm: str,
+    sizes: opt.Sizes,
+    *,
+    tiles: str,
+    M: str,
+    dtype: str,
+    machine: Hardware | None,
+    chosen: bool,
+) -> tuple[Any, list[Expected]]:
+    """The problem, and the kernels that have a schedule.
+
+    Args:
+        tiles: as typed: those of the kernels, by name and grid; searched ones; or given ones.
+        chosen: whether the kernels were chosen by name, so that unknown ones are taken to have it.
+
+    Raises InputError where none has it.
+    """
+    entry = probe(algorithm)
+    problem = opt.problem_from(entry.problem.kind, sizes, None)
+    check_dtype(dtype)
+    given: Mapping[str, int] | None = None
+    if tiles == "search":
+        program = entry.program_for(problem)
+        try:
+            given = gpu_tiles(program, problem, parse_words("M", M, dtype)).tiles
+        except CapacityError as error:
+            raise InputError(str(error)) from None
+    elif tiles != INFER:
+        given = parse_tiles(tiles)
+    rows, unclear = list[Expected](), list[InputError]()
+    for k in found:
+        try:
+            one = expect(k, algorithm, problem, given, dtype, machine, unknown=chosen)
+        except InputError as error:
+            unclear.append(error)
+            continue
+        rows += [one] if one is not None else []
+    if not rows and unclear:
+        raise unclear[0]
+    for why in unclear:
+        opt.remark(str(why))
+    if not rows:
+        names = ", ".join(dict.fromkeys(k.short for k in found))
+        raise InputError(
+            f"no kernel is known to be {algorithm} of {opt.said(problem)}: check the sizes, or "
+            f"choose one with --kernel and give --tiles; there are {names}"
+        )
+    return problem, rows
+
+
+def print_expected(problem: Any, algorithm: str, found: Sequence[Expected], others: int) -> None:
+    """A table for each kernel."""
+    click.echo(f"{probe(algorithm).title}: {opt.said(problem)}")
+    for number, one in enumerate(found, 1):
+        launches = f", {one.kernel.launches:,} launches" if one.kernel.launches > 1 else ""
+        tiles = ", ".join(f"{name} = {side:,}" for name, side in one.tiles.items())
+        click.echo(f"\n{number}. {one.title}: {one.kernel.short}, grid {one.kernel.grid}{launches}")
+        click.echo(f"   {tiles} ({one.source})")
+        columns = ["boundary", "what", "words", "model", "more", "expected", "measured",
+                   "unexplained"]  # fmt: skip
+        opt.print_table(columns, [
+            [r.boundary, r.what, r.words, r.model, r.more, r.expected, r.measured, r.unexplained]
+            for r in one.rows
+        ])  # fmt: skip
+        click.echo(f"unexplained at SM↔L2: {one.unexplained:,} bytes of a launch")
+        for remark in one.remarks:
+            opt.remark(remark)
+    if others:
+        click.echo(f"\nof other schedules, sizes or libraries: {others:,}")
+
+
+def told(found: Sequence[Expected]) -> list[dict[str, Any]]:
+    """For scripts."""
+    return [
+        {"kernel": one.kernel.name, "title": one.title, "launches": one.kernel.launches,
+         "tiles": dict(one.tiles), "source": one.source, "unexplained_bytes": one.unexplained,
+         "rows": [asdict(row) | {"unexplained": row.unexplained} for row in one.rows],
+         "remarks": list(one.remarks)}
+        for one in found
+    ]  # fmt: skip

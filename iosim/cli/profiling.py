@@ -1,0 +1,199 @@
+"""profile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from iosim.cli import options as opt
+from iosim.errors import InputError
+from iosim.gpu.profiling.kernels import ProfiledKernel, kernels
+from iosim.gpu.profiling.launch import KernelLaunch
+from iosim.gpu.profiling.reading import REPORT
+from iosim.gpu.profiling.running import Profiling
+from iosim.gpu.profiling.running import run as run_profiled
+from iosim.gpu.profiling.show import details, figure, overview, roofs, sentences, told
+from iosim.gpu.profiling.verdict import judge
+from iosim.hardware import Hardware
+
+_COMMAND = "the command to be profiled"
+
+
+class _WithCommand(click.Command):
+    """What stands after ``--`` is a command of its own, whatever it looks like."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND …]"]
+
+
+@click.command(cls=_WithCommand)
+@click.argument("report", nargs=-1, type=opt.PATH, metavar="[REPORT]")
+@opt.machine(help="that it ran on; without it the one that the report names")
+@click.option("--top", type=click.IntRange(0), show_default="3; all with --json",
+              help="kernels, slowest first; 0 for all")  # fmt: skip
+@click.option(
+    "--kernel",
+    metavar="REGEX",
+    help="only kernels whose name has this; of a COMMAND: whose function's name has it",
+)
+@click.option("--launches", type=click.IntRange(0), default=0,
+              help="of a COMMAND: profile so many launches; 0 for all")  # fmt: skip
+@click.option("--skip", type=click.IntRange(0), default=0,
+              help="of a COMMAND: leave out so many launches at first")  # fmt: skip
+@click.option("--marked", is_flag=True,
+              help="of a COMMAND: only what is between cudaProfilerStart and Stop")  # fmt: skip
+@click.option(
+    "--vector-flop/--no-vector-flop",
+    default=True,
+    help="of a COMMAND: count FLOP outside of matrix units, by patching kernels",
+)
+@click.option("--details/--no-details", "in_full", default=True,
+              help="each quantity with its counter")  # fmt: skip
+@click.option(
+    "--expect",
+    metavar="SCHEDULE",
+    help="set what its kernels should move beside what they moved; needs its sizes",
+)
+@opt.sizes()
+@click.option(
+    "--tiles",
+    default="infer",
+    help="of --expect: infer (from a kernel's name or grid), search, or B_r=128,B_c=64",
+)
+@opt.memory("of --expect with --tiles search: fast memory of one program", default="64Ki")
+@click.option("--dtype", default="fp16", help="of --expect: fp16, bf16, fp32")
+@opt.path("--out", "folder for a record of what was read, which names no host and no user")
+@opt.as_json
+@click.pass_context
+def profile(
+    ctx: click.Context, report: tuple[Path, ...], gpu: Hardware | None, top: int | None,
+    kernel: str | None, launches: int, skip: int, marked: bool, vector_flop: bool,
+    in_full: bool, expect: str | None, sizes: opt.Sizes, tiles: str, M: str, dtype: str,
+    out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """What bounds each kernel of a program or of a report of ncu, and the counters that say so.
+
+    REPORT is what `ncu --csv` printed, a .ncu-rep, or the folder of a record.  A COMMAND is run
+    under ncu with the counters that are needed.
+    """
+    wanted = _pattern(kernel)
+    command: tuple[str, ...] | None = ctx.meta.get(_COMMAND)
+    if command is not None:
+        if report or not command:
+            raise InputError("give a report, or a command after --: iosim profile -- python x.py")
+        asked = Profiling(command, kernel or "", launches, skip, marked, vector_flop)
+        _check_out(out)
+        read, source = run_profiled(asked), "the command"
+    else:
+        read, source = _read(report)
+        _check_out(out)
+        if out is not None and (out / REPORT).resolve() in (
+            report[0].resolve(), (report[0] / REPORT).resolve(),
+        ):  # fmt: skip
+            raise InputError(f"--out {out} is where {report[0]} is read from: give another folder")
+    chosen = [x for x in read if wanted.search(x.name)]
+    if not chosen:
+        names = ", ".join(dict.fromkeys(x.short for x in read))
+        raise InputError(f"no kernel of {source} has {kernel!r} in its name: there are {names}")
+    if out is not None:
+        _save(chosen, out)
+    found = kernels(chosen, gpu)
+    if expect is not None:
+        from iosim.cli import expecting
+
+        problem, beside = expecting.expected(
+            found, expect, sizes, tiles=tiles, M=M, dtype=dtype, machine=gpu,
+            chosen=kernel is not None,
+        )  # fmt: skip
+        if as_json:
+            opt.print_json(expecting.told(beside))
+        else:
+            expecting.print_expected(problem, expect, beside, len(found) - len(beside))
+        return
+    if sizes:
+        raise InputError(f"--{next(iter(sizes))} is of --expect: name the schedule with it")
+    most = (0 if as_json else 3) if top is None else top
+    shown = found[:most] if most else found
+    if as_json:
+        opt.print_json([told(k, judge(k)) for k in shown])
+        return
+    _print(found, shown, len(chosen), source)
+    for number, k in enumerate(shown, 1):
+        _print_kernel(number, k, in_full)
+
+
+def _read(report: Sequence[Path]) -> tuple[tuple[KernelLaunch, ...], str]:
+    from iosim.gpu.profiling.reading import read
+
+    if len(report) != 1:
+        raise InputError(
+            "give one report, or a command after --: iosim profile my.csv, or "
+            "iosim profile -- python x.py"
+        )
+    return read(report[0]), str(report[0])
+
+
+def _pattern(kernel: str | None) -> re.Pattern[str]:
+    try:
+        return re.compile(kernel or "")
+    except re.error as error:
+        raise InputError(f"--kernel {kernel!r} is no regular expression: {error}") from None
+
+
+def _check_out(out: Path | None) -> None:
+    if out is not None:
+        from iosim.output.table import out_dir
+
+        out_dir(out, keep=False)
+
+
+def _save(chosen: Sequence[KernelLaunch], out: Path) -> None:
+    from iosim.gpu.profiling.saving import save
+    from iosim.output import provenance
+
+    # What was typed may have a user's paths.
+    save(chosen, out, provenance.of("iosim profile"))
+    opt.remark(f"{len(chosen):,} launches saved in {out}: iosim profile {out} reads them again")
+
+
+def _print(
+    found: Sequence[ProfiledKernel], shown: Sequence[ProfiledKernel], launches: int, source: str
+) -> None:
+    machines = dict.fromkeys(k.machine.title if k.machine else "" for k in found)
+    named = " and ".join(x for x in machines if x)
+    click.echo(f"{source}: {_many(len(found), 'kernel')}, {_many(launches, 'launch')}"
+               f"{f', {named}' if named else ''}")  # fmt: skip
+    if not named:
+        opt.remark("the report names no machine that is known: --gpu NAME adds peaks and roofs")
+    opt.print_rows(overview(found)[: len(shown)])
+    if rest := found[len(shown) :]:
+        time = sum(k.time_s or 0 for k in rest)
+        whole = sum(k.time_s or 0 for k in found)
+        share = f", {figure(100 * time / whole)}% of the time" if whole else ""
+        click.echo(f"{_many(len(rest), 'more kernel')}{share}: --top 0 shows all")
+
+
+def _print_kernel(number: int, k: ProfiledKernel, in_full: bool) -> None:
+    sizes = "".join(f", {what} {size}" for what, size in (("grid", k.grid), ("block", k.block))
+                    if size)  # fmt: skip
+    click.echo(f"\n{number}. {k.name}{sizes}")
+    for said in sentences(k, judge(k)):
+        click.echo(f"   {said}")
+    if rows := roofs(k):
+        opt.print_rows(rows)
+    if in_full:
+        opt.print_table(["quantity", "value", "counter"], details(k))
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 'es' if what.endswith('h') else 's'}"
