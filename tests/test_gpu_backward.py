@@ -14,8 +14,8 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.layers.counted import STREAM_WORDS
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.records.record import COUNTERS, PROFILED, read_record
-from iosim.gpu.reports import backward, gpu_report
-from iosim.gpu.reports.backward import WATCHED, modelled, moved_rows
+from iosim.gpu.reports import _moved, backward, gpu_report, runner
+from iosim.gpu.reports._moved import BACKENDS, WATCHED, modelled, moved_rows
 from iosim.gpu.reports.validate import validate_rows
 from iosim.hardware import machine
 
@@ -37,7 +37,7 @@ def test_the_model_by_hand(N, d, heads):
 def test_fused_passes_move_what_the_model_says():
     rows = moved_rows(RECORD)
     assert [(r.N, r.d, r.heads, r.implementation) for r in rows] == [
-        (*sizes, name) for sizes in WATCHED for name in backward.BACKENDS
+        (*sizes, name) for sizes in WATCHED for name in BACKENDS
     ]
     for row in rows:
         assert row.reduced == row.model_reduced
@@ -81,7 +81,7 @@ def test_a_reduction_more_misses_the_bar(copied):
 
 
 def test_a_model_with_other_blocks_misses_the_bar(monkeypatch):
-    monkeypatch.setitem(backward.LIKE_TILES, "B_c", 64)
+    monkeypatch.setitem(_moved.FUSED_TILES, "B_c", 64)
     table = gpu_report("backward").table(RECORD)
     assert not table.good
     assert "0 of 6 fused passes" in table.summary
@@ -115,7 +115,9 @@ def test_a_record_without_counters_has_no_second_table(copied):
         ("--M 100", "M = 100 words holds no tile of two_kernels at d = 64: use M >="),
     ],
 )
-def test_bad_input_is_a_line(words, said):
+def test_bad_input_is_a_line(words, said, monkeypatch):
+    monkeypatch.setattr(runner, "no_gpu", str)  # which comes first
+    monkeypatch.setattr(runner, "no_counters", str)
     done = iosim_("gpu", "backward", *words.split())
     assert done.returncode == 2
     assert said in done.stderr

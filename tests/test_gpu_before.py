@@ -57,6 +57,7 @@ def _old_reads(ticks, job, capacities, pieces=256):
     return found
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("gpu", MACHINES)
 def test_recorded_sweeps_read_what_the_private_cache_said(gpu):
     record, rows = _record(gpu)
@@ -73,6 +74,7 @@ def test_recorded_sweeps_read_what_the_private_cache_said(gpu):
     assert seen >= 5
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("gpu", MACHINES)
 def test_two_halves_lie_in_the_bracket_of_every_recorded_run(gpu):
     """One number without a choice: each half keeps what its side reads, items in turn."""

@@ -172,6 +172,7 @@ def beyond(gpu, folder, some):
     return found
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("gpu", ["h200", "h100"])
 @pytest.mark.parametrize("folder", DENSE)
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
@@ -188,6 +189,7 @@ def test_recorded_runs_of_dense_schedules(gpu, folder, every):
         assert max(map(abs, reread)) <= 0.02
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("folder", OPTIONS)
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_recorded_runs_with_options(folder, every):

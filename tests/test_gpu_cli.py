@@ -32,7 +32,6 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
         (("emit", "flash2", "--M", "100"), "M >= 3360"),
         (("emit", "flash2", "--tiles", "B_r=16"), "needs the tile sizes B_c"),
         (("emit", "flash2", "--tiles", "B_r=65536,B_c=64", "--N", "65536"), "smaller tiles"),
-        (("validate", "--algorithms", "flash2", "--M", "100"), "M >= 3360"),
         (("validate", "--dtype", "fp8"), "choose fp16, bf16, fp32"),
         (("emit", "flash2", "--programs", "-1"), "programs = -1 is outside 1.."),
         (("emit", "flash2", "--programs", "0"), "programs = 0 is outside 1.."),
@@ -48,6 +47,9 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
             ("layers", "--quick", "--out", str(tmp_path)),
             "no CUDA device|PyTorch is not installed",
         ),
+        (("emit", "flash2", "--target", "hoper"), "did you mean 'hopper'"),
+        (("emit", "flash1", "--target", "hopper"), "emit it for the plain target"),
+        (("bench", "--target", "hoper", "--out", str(tmp_path)), "did you mean 'hopper'"),
         (("replay", str(tmp_path)), "holds no record"),
         (("bench", "--speed", "9"), "No such option"),
     ]:
@@ -55,6 +57,14 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
         assert code == 2
         assert len(out.err.strip().splitlines()) == 1
         assert any(part in out.err for part in said.split("|")), out.err
+
+
+def test_what_no_gpu_can_run_is_told_where_there_is_one(monkeypatch, capsys):
+    monkeypatch.setattr(runner, "no_gpu", str)
+    small = ("validate", "--algorithms", "flash2", "--M", "100")
+    code, out = _main(monkeypatch, capsys, *small, "--no-counters")
+    assert code == 2
+    assert "M >= 3360" in out.err
 
 
 def test_emit_and_replay_print(monkeypatch, capsys):
@@ -111,7 +121,7 @@ def test_a_report_takes_one_record_and_one_line(monkeypatch, tmp_path, capsys):
     )
     monkeypatch.setitem(sys.modules, "of_a_newcomer", module)
     monkeypatch.setitem(REPORTS, "sums", ("of_a_newcomer", "Add two numbers."))
-    monkeypatch.setattr(runner, "torch_module", lambda: None)
+    monkeypatch.setattr(runner, "no_gpu", str)
     monkeypatch.setattr(profiler, "work", lambda *args: worker.main(*map(str, args)))
     command = commands.sums
     assert command.help == "Add two numbers."

@@ -31,7 +31,12 @@ def _cut_out(report: str, folder: Path, jobs: list[int]) -> Path:
     shutil.copytree(
         RECORDED / report, folder, ignore=shutil.ignore_patterns("*.npz", "table.csv", "moved.csv")
     )
-    for name, key in (("spec", "jobs"), ("measured", "rows"), ("profiled", "rows")):
+    for name, key in (
+        ("spec", "jobs"),
+        ("spec", "cases"),
+        ("measured", "rows"),
+        ("profiled", "rows"),
+    ):
         path = folder / f"{name}.json"
         if not path.exists() or key not in (found := json.loads(path.read_text())):
             continue
@@ -67,7 +72,7 @@ def records(tmp_path_factory):
     """Report → a small record of it: the gate, a job of several kernels, and clocks for dram."""
     top = tmp_path_factory.mktemp("records")
     jobs = {"validate": [0, 1, 2], "dram": [0, 1], "bench": [0, 1, 2, 3], "paper": [0, 1, 2]}
-    jobs |= {"decode": [0, 1], "backward": list(range(7))}
+    jobs |= {"decode": [0, 1], "backward": list(range(7)), "devices": [0, 20, 40]}
     found = {name: _cut_out(name, top / name, jobs[name]) for name in REPORTS if name in jobs}
     # No GPU has run this one: a test makes it up.
     return found | {"layers": write_record(top / "layers", QUICK[1:2], variants=("compiled",))}

@@ -180,7 +180,7 @@ def test_a_ragged_load_beside_whole_vectors_ends_with_a_sector():
     tiles = {"B_r1": 64, "B_c1": 64, "B_d1": 48, "W1": 48, "B_r2": 16, "B_c2": 1024, "W2": 1001,
              "B_r3": 64, "B_c3": 64, "B_d3": 48}  # fmt: skip
     beside = Job("naive", sizes, tiles).emitted().source
-    assert "mask=(j + to_64 < 1008)[None, :] & i_in[:, None]" in beside
+    assert "mask=(j + to_64 < sector_end(1001, P_ptr))[None, :] & i_in[:, None]" in beside
     assert "p = tl.where(i_in[:, None] & j_in[None, :], p, 0.0)" in beside
     apart = Job("naive", sizes, tiles | {"B_c3": 32}).emitted().source
     assert "mask=i_in[:, None] & j_in[None, :], other=0.0" in apart

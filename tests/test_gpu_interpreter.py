@@ -74,6 +74,7 @@ def test_narrow_types(name, dtype):
     _check(name, problem, tiles, dtype)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("share", [1.0, 2.0, 9.0])
 @pytest.mark.parametrize("name", [a.name for a in plain_algorithms()])
 def test_the_tiles_that_a_capacity_gives(name, share):

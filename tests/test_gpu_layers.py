@@ -395,7 +395,8 @@ def test_the_plan_shares_its_seconds_and_reads_few_counters():
     measure, profile = gpu_report("layers").plan(given)
     assert measure.asked["measure_s"] + measure.asked["profile_s"] == pytest.approx(380)
     assert len(measure.asked["runs"]) == len(CASES) * len(VARIANTS)
-    assert not profile.needed
+    assert gpu_report("layers").counters(given) == "wanted"
+    assert gpu_report("layers").counters({**given, "counters": False}) == ""
     assert len(profile.others) == len(counted.COUNTERS) == 16
     _, fewer = gpu_report("layers").plan({**given, "ordinary": False})
     assert len(fewer.others) == 10

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from replays import replayed
 from test_cli import ok
 
 import iosim
@@ -19,7 +20,7 @@ from iosim.gpu.records.counters import Moved, anonymous, moved_at, read_report
 from iosim.gpu.records.record import read_record
 from iosim.gpu.reports import REPORTS, gpu_report, replay, runner, validate
 from iosim.gpu.reports.dram import LOCKSTEP_TOLERANCE
-from iosim.gpu.run import profiler
+from iosim.gpu.run import needs, profiler
 from iosim.output import provenance
 from iosim.output.table import write_csv
 from iosim.problem import BaseProblem
@@ -35,7 +36,9 @@ KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper", "layers", "lay
 MORE = {
     "h200": ["validate-options", "validate-options-odd", "validate-paged", "bench-causal", "decode",
              "layers-flop", "layers-gpt2", "backward", "backward-causal", "validate-backward",
-             "validate-backward-options", "validate-more"],
+             "validate-backward-options", "validate-more", "devices", "bench-hopper",
+             "bench-hopper-causal", "validate-hopper", "validate-hopper-options",
+             "validate-shapes", "validate-backward-shapes"],
     "h100": ["layers-bert", "layers-llama"],
 }  # fmt: skip
 
@@ -59,7 +62,8 @@ def lines(text: str) -> list[str]:
 def test_every_record_meets_its_bar_with_todays_model(command, tmp_path, monkeypatch):
     """One replay, since it takes seconds, for its tables and for what the document shows."""
     machine, tables = REPLAYED[command], []
-    monkeypatch.setattr(gpu, "replay_all", lambda folder: tables.extend(replay(folder)) or tables)
+    tables.extend(replayed((GPUS / machine).resolve()))
+    monkeypatch.setattr(gpu, "replay_all", lambda folder: tables)
     (want,) = {want for said, want in sessions(ROOT / "docs" / "gpu.md") if said == command}
     assert lines(ok(*command.split()[1:], cwd=ROOT)) == lines(want)
     saved = {one.folder.name: one.table for one in tables}
@@ -257,17 +261,20 @@ def _run(report, folder, monkeypatch, **given):
     def work(name, task, spec, out):
         out.write_text((RECORDED / report / out.name).read_text())
 
-    monkeypatch.setattr(runner, "torch_module", lambda: None)
+    said: list[str] = []
+    monkeypatch.setattr(runner, "no_gpu", str)
     monkeypatch.setattr(profiler, "work", work)
     monkeypatch.setenv("PATH", "")
-    return runner.run_report(gpu_report(report), given, folder, provenance.of("iosim gpu command"))
+    origin = provenance.of("iosim gpu command")
+    runner.run_report(gpu_report(report), given, folder, origin, said.append)
+    return "".join(said)
 
 
 def test_a_run_without_counters_warns_where_it_can_do_without(tmp_path, monkeypatch):
     given = {"algorithms": ("copy",), "d": (64,), "M": (8192,), "N": (1024,), "dtype": ("fp16",)}
     given["cases"] = ("dense",)
     (tmp_path / "report.csv").write_text("of an earlier run")
-    assert _run("validate", tmp_path, monkeypatch, **given, counters=True) == profiler.MISSING
+    assert _run("validate", tmp_path, monkeypatch, **given, counters=True) == needs.NO_NCU
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "measured.json", "provenance.json", "spec.json",
     ]  # fmt: skip

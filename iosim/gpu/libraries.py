@@ -46,7 +46,7 @@ from iosim.problem import (
 from iosim.program.build import Builder, build
 from iosim.program.handles import Buffer
 from iosim.program.index import Affine, Tile
-from iosim.program.ir import Load, Store, nodes
+from iosim.program.ir import Load, Program, Store, nodes
 from iosim.program.walk import Instance, bind
 
 # Block sizes for d = 64 on an A100, of both passes: 256 columns and 16 rows at a time
@@ -232,6 +232,11 @@ def fused_backward(b: Builder) -> None:
             b.free(dq)
 
 
+def fused_program(problem: AttentionBackward) -> Program:
+    """The three kernels of `fused_backward`, of which the second adds to an fp32 dQ."""
+    return build("fused", problem.form, fused_backward)
+
+
 def _sweeps(b: Builder, B_c: str) -> Iterator[tuple[bool, bool, Tile]]:
     """Blocks of columns, the first and the last apart; there are two or more."""
     last = Affine.of("N") - B_c
@@ -328,8 +333,7 @@ def fused_bytes(problem: Attention, dtype: str, *, backward: bool = True) -> dic
         return found
     after = AttentionBackward.after(first)
     tiles = FUSED_TILES | {"B_rD": 1, "B_rQ": 1}
-    program = build("fused", after.form, fused_backward)
-    more = once_bytes(bind(program, after.sizes, tiles), dtype)
+    more = once_bytes(bind(fused_program(after), after.sizes, tiles), dtype)
     return {way: found[way] + more[way] for way in found}
 
 

@@ -187,13 +187,14 @@ class Blocks:
                 found.append(ok if len(own) < 2 else f"{ok}[{'None, :' if k else ':, None'}]")
         return " & ".join(found)
 
-    def near(self, own: tuple[Dim, ...]) -> str:
+    def near(self, own: tuple[Dim, ...], ptr: str) -> str:
         """A mask of a load up to the end of a sector, where it follows a tile along its last axis
         or is beside blocks of its shape that move as whole vectors.
 
         A mask that may end anywhere makes Triton move single words, and the hardware counts a
-        sector for each; up to a multiple of `layout.PAD` it moves vectors.  Rows are padded, so
-        that this stays inside; what lies beyond must be cleared.  Empty where `mask` will do.
+        sector for each; up to the words of a sector, of the type that `ptr` points to, it moves
+        vectors.  Rows are padded, so that this stays inside; what lies beyond must be cleared.
+        Empty where `mask` will do.
         """
         x = own[-1] if len(own) == 2 else None
         if not isinstance(x, Tile) or not self._masked(x):
@@ -201,16 +202,12 @@ class Blocks:
         beside = self.shape(own) in self.vectors and self.where.at_multiples(x, layout.PAD)
         if not (self.follows or (beside and self.odd(x))) or self._by_word(own):
             return ""
-        last = self.where.last[x]
-        if last.isdigit():
-            end = str(layout.padded(int(last)))
-        else:
-            end = f"({last} + {layout.PAD - 1}) // {layout.PAD} * {layout.PAD}"
         block, step = self.side(x), self.where.step(self.where.loops[x])
+        end, most = (f"sector_end({at}, {ptr})" for at in (self.where.last[x], step))
         iota = self._iota(block)
         ok = f"{add(self._aligned(x), iota)} < {end}"
         if block != step:
-            ok = f"({iota} < {layout.padded(step)}) & ({ok})"
+            ok = f"({iota} < {most}) & ({ok})"
         rows = self.mask(own[:1])
         return f"({ok})[None, :]" + (f" & {rows}[:, None]" if rows else "")
 
@@ -243,7 +240,7 @@ class Blocks:
         own = dims(node.index)
         steps = iter(layout.strides(tensor, self.instance))
         axis = 0
-        near = isinstance(node, Load) and bool(self.near(own))
+        near = isinstance(node, Load) and bool(self.near(own, base))
         for x in node.index:
             along = [next(steps) for _ in unstacked((x,))]
             for part, stride in zip(unstacked((x,)), along, strict=True):

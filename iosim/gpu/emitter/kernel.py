@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from iosim.counts import Key
@@ -32,6 +33,23 @@ class Lockstep:
 
 
 @dataclass(frozen=True, slots=True)
+class BulkBox:
+    """What one bulk copy moves of a tensor: extents along its axes, filled with 0 beyond them.
+
+    >>> BulkBox("K", (1, 128, 64)).words
+    8192
+    """
+
+    tensor: str
+    sides: tuple[int, ...]
+
+    @property
+    def words(self) -> int:
+        """Words of a whole box."""
+        return math.prod(self.sides)
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """One emitted kernel.
 
@@ -47,6 +65,8 @@ class Kernel:
         block: elements of the largest block value.
         least: elements of the smallest tile that is loaded: more threads than this would load
             some of it twice.
+        boxes: of a kernel for Hopper, what its arguments before ``words_ptr`` describe.
+        stages: of such a kernel, the tiles of each streamed buffer that are in flight.
 
     >>> import iosim
     >>> from iosim.gpu import emit
@@ -66,6 +86,8 @@ class Kernel:
     clock: bool
     block: int
     least: int
+    boxes: tuple[BulkBox, ...] = ()
+    stages: int = 0
 
     @property
     def in_step(self) -> bool:

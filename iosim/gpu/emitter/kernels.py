@@ -20,17 +20,31 @@ import keyword
 import re
 from dataclasses import dataclass
 
+from iosim.errors import InputError, closest
+from iosim.gpu.emitter.hopper import HopperText
 from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nest import KernelText
 from iosim.gpu.emitter.nests import nests
-from iosim.gpu.emitter.prelude import GATE, HEADER, POSITIONS, TIMER, UNMASKED, WORD
+from iosim.gpu.emitter.prelude import (
+    ENDS,
+    GATE,
+    HEADER,
+    HOPPER,
+    MMA,
+    POSITIONS,
+    TIMER,
+    UNMASKED,
+    WORD,
+)
 from iosim.gpu.errors import EmitError
 from iosim.program.index import dims
 from iosim.program.ir import Load, nodes
 from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 from iosim.renamed import renamed
+
+TARGETS = ("triton", "hopper")
 
 __all__ = ["EmitError", "Emitted", "Kernel", "Lockstep", "emit"]
 
@@ -57,11 +71,19 @@ def emit(
     *,
     clock: bool = False,
     in_step: Lockstep | None = None,
+    target: str = "triton",
+    stages: int = 0,
 ) -> Emitted:
     """Compile a bound program to Triton source; with `clock`, items note when they start and end.
 
+    Args:
+        target: ``triton``, or ``hopper`` for a Gluon kernel with bulk copies and warps of two
+            kinds.
+        stages: on Hopper, the tiles of each streamed buffer that are in flight; 0: 2, or what fits.
+
     Raises EmitError, naming the cause: an operation without a template, a buffer that is cut
-    unevenly, a block that is too large, or a nest that cannot run in lockstep.
+    unevenly, a block that is too large, or a nest that cannot run in lockstep; for Hopper, a nest
+    that is not of the form that warps can share.  InputError for an unknown target.
 
     >>> import iosim
     >>> flash2 = iosim.algorithm("flash2").program
@@ -72,25 +94,44 @@ def emit(
     if in_step is not None:
         renamed("emit(in_step=…)", "lockstep")
         lockstep = in_step
+    if target not in TARGETS:
+        raise InputError(f"unknown target {target!r}: {closest(target, TARGETS)}")
+    if target == "hopper" and (lockstep is not None or clock):
+        raise EmitError("Hopper's target has no lockstep and no clock: emit it for the plain one")
     bodies = nests(instance)
     stem = Names(instance.program, ()).of("kernel", _stem(instance.program.name))
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]
+    if target == "hopper":
+        texts = [HopperText(instance, n, b, stages) for n, b in zip(names, bodies, strict=True)]
+        return Emitted(instance, _hopper(instance, texts), tuple(text.kernel for text in texts))
     found = [
         KernelText(instance, n, b, lockstep, clock) for n, b in zip(names, bodies, strict=True)
     ]
-    sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
-    title = instance.program.name.replace("\\", "/").replace('"', "'")
     head = HEADER.format(
-        name=title,
-        sizes=sizes,
+        **_title(instance),
         timer=TIMER if clock else "",
         counting=POSITIONS if named_tiles(instance.program) else UNMASKED,
     )
     loads = [n for body in bodies for n in nodes(body) if isinstance(n, Load)]
     word = any(not dims(n.index) for n in loads)
-    shared = [text for text, used in ((WORD, word), (GATE, lockstep)) if used]
-    texts = [head, *shared, *(nest.text for nest in found)]
-    return Emitted(instance, "\n\n".join(texts), tuple(nest.kernel for nest in found))
+    kernels = [nest.text for nest in found]
+    ends = any("sector_end(" in text for text in kernels)
+    shared = [text for text, used in ((WORD, word), (ENDS, ends), (GATE, lockstep)) if used]
+    parts = [head, *shared, *kernels]
+    return Emitted(instance, "\n\n".join(parts), tuple(nest.kernel for nest in found))
+
+
+def _hopper(instance: Instance, texts: list[HopperText]) -> str:
+    columns = sorted({n for text in texts for n in text.columns})
+    layouts = "\n".join(MMA.format(columns=n) for n in columns)
+    head = HOPPER.format(**_title(instance), layouts=layouts, first=f"MMA_{columns[0]}")
+    return "\n\n".join([head, *(text.text for text in texts)])
+
+
+def _title(instance: Instance) -> dict[str, str]:
+    """What a module's first line says."""
+    sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
+    return {"name": instance.program.name.replace("\\", "/").replace('"', "'"), "sizes": sizes}
 
 
 def _stem(name: str) -> str:

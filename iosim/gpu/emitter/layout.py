@@ -113,6 +113,14 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
     return _over(outer, named, runs, index, access, instance.env)
 
 
+def iterations(instance: Instance, loops: tuple[Loop, ...]) -> int:
+    """How often the innermost of loops inside each other runs in all."""
+    named = {edge.tile for loop in loops for edge in loop.span.edges}
+    runs = functools.partial(running, program=instance.program, marked=dict(instance.masks))
+    access = _Access(1, False)
+    return _over(loops, named, runs, (Number(loops[-1].tile, ""),), access, instance.env)
+
+
 def _over(
     loops: tuple[Loop, ...],
     named: set[Tile],

@@ -23,6 +23,7 @@ from iosim.program.ops import OPS
 # What the emitted text says itself: its arguments, its helpers, and its launch.
 _OWN = {
     "tl", "triton", "LOG2E", "COUNT", "unmasked", "positions", "load_vector", "load_word",
+    "sector_end",
     "wait_for_all", "globaltimer", "words_ptr", "gate_ptr", "clock_ptr", "item", "wave", "sweep",
     "here",
 }  # fmt: skip
@@ -32,10 +33,16 @@ _NUMBERED = re.compile(r"(to|single|four)_\d+")  # index vectors
 
 
 class Names:
-    """Hands out names in a kernel whose nodes are `body`, each to one thing."""
+    """Hands out names in a kernel whose nodes are `body`, each to one thing.
 
-    def __init__(self, program: Program, body: tuple[Node, ...]) -> None:
-        self._taken = _OWN | set(dir(builtins))
+    Args:
+        own: names that the kernel's text uses beside the usual ones.
+    """
+
+    def __init__(
+        self, program: Program, body: tuple[Node, ...], own: frozenset[str] = frozenset()
+    ) -> None:
+        self._taken = _OWN | own | set(dir(builtins))
         for spec in OPS.values():  # intermediate values of templates
             self._taken |= set(re.findall(r"^(_\w+) = ", spec.triton or "", re.MULTILINE))
         self._given: dict[Hashable, str] = {}

@@ -18,7 +18,7 @@ from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import NOTHING, Body, asked, chain, grows, touched, wide_tiles
-from iosim.gpu.emitter.order import Order
+from iosim.gpu.emitter.order import Order, ahead
 from iosim.gpu.emitter.whole import Portion, portions
 from iosim.gpu.errors import EmitError
 from iosim.program.index import Dim, Span, Tile, dims, unstacked
@@ -39,12 +39,11 @@ class KernelText:
         self.where = self.tiles.where
         self.idle: frozenset[Op] = frozenset()  # masks that change nothing here
         self.lines, self.depth, self.summed = list[str](), 1, summed(body)
-        self.buffers: dict[str, tuple[Dim, ...]] = {}
+        self.buffers = dict[str, tuple[Dim, ...]]()
         self.cuts = parts(instance, body)
         self.tiles.by_word, self.tiles.vectors = offset.shapes(body, self.cuts, self.tiles)
         self.part: dict[Tile, int] = {}  # which part an unrolled loop is at
-        self.edges = Edges()
-        self.loaded = {n.buffer for n in nodes(body) if isinstance(n, Load)}
+        self.edges, self.loaded = Edges(), {n.buffer for n in nodes(body) if isinstance(n, Load)}
         self.block, self.least = 1, LARGEST_BLOCK
         loads, stores = touched(body, Load), touched(body, Store)
         self.keys: tuple[Key, ...] = (
@@ -218,7 +217,8 @@ class KernelText:
         """One loop in the text, over a portion of the iterations."""
         depth, idle, var = self.depth, self.idle, self.names.var(loop.tile)
         self.edges.enter(loop, self.names.block)
-        self._say(f"for {var} in range({portion.first}, {portion.last}, {self.where.step(loop)}):")
+        over = f"{portion.first}, {portion.last}, {self.where.step(loop)}"
+        self._say(f"for {var} in {ahead(loop, over, self.buffers, self.tiles.side)}:")
         self.depth += 1
         self.idle |= portion.idle
         with self.names.scope(), self._marked(loop, var):
@@ -298,7 +298,7 @@ class KernelText:
             self._say(f"{name} = load_word({at})")
         else:
             self.least = min(self.least, self.tiles.size(node.buffer, own))
-            if near := self.tiles.near(own):
+            if near := self.tiles.near(own, self.names.ptr(node.tensor)):
                 self._say(f"{name} = tl.load({at}, mask={near}, other=0.0)")
                 self._say(f"{name} = tl.where({ok}, {name}, 0.0)")
             else:

@@ -38,6 +38,20 @@ def nests(instance: Instance) -> tuple[Body, ...]:
     return tuple((node,) for node in body if any(isinstance(n, moving) for n in nodes((node,))))
 
 
+def one_kernel(instance: Instance, number: int) -> Instance:
+    """The program of one of its kernels, numbered from 0 on.
+
+    Raises EmitError where there are fewer.
+    """
+    bodies = nests(instance)
+    if number >= len(bodies):
+        raise EmitError(
+            f"{instance.program.name} is {len(bodies)} kernels here, and number {number + 1} was "
+            "asked for: check the sizes"
+        )
+    return replace(instance, program=replace(instance.program, body=bodies[number]))
+
+
 def undivided(instance: Instance, body: Body, steps: Mapping[Tile, str | None]) -> Body:
     """The body without loops that take all of an outer tile in one step.
 

@@ -4,22 +4,30 @@ One stands between a store and a load of the same tensor, since other threads ma
 words.  One stands, too, between two loads of a tile with no store between them: the compiler would
 make them one, and the hardware would move less than the program says.  It does so in straight text
 only, and a loop that it knows to run once becomes straight.
+
+And one kind of loop must not load ahead.  Products of 64 rows or more run while the kernel goes on
+(WGMMA), and read their operands in shared memory; the compiler gives a tile that is loaded ahead a
+second place there, so that the next one doesn't overwrite it, where the first that uses it is such
+a product.  Where the first is another one, there is a single place, and the last product of an
+iteration may read what the next load has written (Triton 3.6 to 3.9).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import assert_never
 
 from iosim.gpu.emitter.cuts import cuts
 from iosim.gpu.emitter.nests import touched
 from iosim.gpu.emitter.places import Places
 from iosim.program import space
-from iosim.program.index import At, Number, Plain, Span, Tile, Within, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
+from iosim.program.index import At, Dim, Number, Plain, Span, Tile, Within, dims, unstacked
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Store, nodes
+from iosim.program.ops import OPS
 from iosim.program.space import Range
 
+GROUP_ROWS = 64  # of a product by a group of warps
 Loops = Mapping[Tile, Loop]
 Place = tuple[str, tuple[Range | None, ...]]  # a tensor, and of it what a load may reach
 
@@ -118,6 +126,40 @@ class Order:
                 return None
             case _:
                 assert_never(x)
+
+
+def ahead(
+    loop: Loop, over: str, shapes: Mapping[str, tuple[Dim, ...]], side: Callable[[Dim], int]
+) -> str:
+    """The range of a loop in the text, without loads ahead where these would come too early.
+
+    Args:
+        over: its start, stop and step, as text.
+        shapes: the indices of the buffers that are resident outside.
+        side: the side of the block along an index.
+    """
+    shapes, first = dict(shapes), dict[str, bool]()
+    loaded: set[str] = set()
+    for n in nodes(loop.body):
+        if isinstance(n, (Load, Alloc)):
+            shapes[n.buffer] = dims(n.index)
+            first.pop(n.buffer, None)
+            (loaded.add if isinstance(n, Load) else loaded.discard)(n.buffer)
+        elif isinstance(n, Op):
+            own = [ref.buffer for ref in n.operands]
+            alone = _runs_on(n, shapes, side)
+            for x in loaded.intersection(own):
+                if not first.setdefault(x, alone) and alone:
+                    return f"tl.range({over}, num_stages=1)"
+            loaded -= {own[k] for k in OPS[n.name].writes}  # what follows reads another block
+    return f"range({over})"
+
+
+def _runs_on(op: Op, shapes: Mapping[str, tuple[Dim, ...]], side: Callable[[Dim], int]) -> bool:
+    """Whether an operation is a product that may still run when the next one starts."""
+    product = "tl.dot(" in (OPS[op.name].triton or "")
+    result = op.operands[0].buffer  # the sum that it adds to
+    return product and result in shapes and side(shapes[result][0]) >= GROUP_ROWS
 
 
 def _meet(one: Place, other: Place) -> bool:

@@ -51,6 +51,14 @@ def load_word(at):
 
 TIMER = "from triton.language.extra.cuda import globaltimer\n"
 
+ENDS = '''\
+@triton.jit
+def sector_end(at, ptr):
+    """Where the last sector of a row ends, of which `at` words are wanted."""
+    words: tl.constexpr = 256 // ptr.dtype.element_ty.primitive_bitwidth
+    return (at + (words - 1)) // words * words
+'''
+
 GATE = '''\
 @triton.jit
 def wait_for_all(gate_ptr, arrivals):
@@ -62,3 +70,60 @@ def wait_for_all(gate_ptr, arrivals):
         tries += 1
     tl.debug_barrier()
 '''
+
+# For Hopper.  A number for each row has the layout ROWS; with a block, it gets that of its rows.
+HOPPER = '''\
+"""{name} with {sizes}.
+
+Emitted by iosim from the program that it counts, for Hopper.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+# Triton 3.9 has other names for bulk copies than 3.6.
+load_box = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+store_box = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
+
+LOG2E = gl.constexpr(1.4426950408889634)
+{layouts}
+ROWS = gl.constexpr(gl.SliceLayout(1, {first}.value))
+
+
+@gluon.jit
+def by_row(x, like):
+    """A number for each row, beside the columns of a block."""
+    return gl.expand_dims(gl.convert_layout(x, gl.SliceLayout(1, like.type.layout)), 1)
+
+
+@gluon.jit
+def row_max(x):
+    """The largest of each row."""
+    return gl.convert_layout(gl.max(x, 1), ROWS)
+
+
+@gluon.jit
+def row_sum(x):
+    """The sum of each row."""
+    return gl.convert_layout(gl.sum(x, 1), ROWS)
+
+
+@gluon.jit
+def columns(x):
+    """The number of each column."""
+    return gl.expand_dims(gl.arange(0, x.shape[1], gl.SliceLayout(0, x.type.layout)), 0)
+
+
+@gluon.jit
+def rows(x, first):
+    """The number of each row, from `first` on."""
+    return gl.expand_dims(first + gl.arange(0, x.shape[0], gl.SliceLayout(1, x.type.layout)), 1)
+'''
+MMA = "MMA_{columns} = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, 16]))"

@@ -48,7 +48,12 @@ class Portion:
 
 
 def portions(
-    loop: Loop, first: str, last: str, shapes: Mapping[str, tuple[Dim, ...]], blocks: Blocks
+    loop: Loop,
+    first: str,
+    last: str,
+    shapes: Mapping[str, tuple[Dim, ...]],
+    blocks: Blocks,
+    apart: bool = False,
 ) -> tuple[list[str], list[Portion]]:
     """The lines that find where masks are needed, and the loop's portions in order.
 
@@ -56,12 +61,15 @@ def portions(
         first, last: the loop's ends, as text.
         shapes: the indices of the buffers that are resident outside the loop.
         blocks: the tiles that are open around it.
+        apart: whether a short last tile is a portion of its own where there is no mask, too.
     """
     found = _masks(loop, shapes, blocks)
     limits = sorted({x for own in found.values() for x in own}, key=str)
-    if not limits:
+    if not limits and not apart:
         return [], [Portion(first, last)]
     name, step, short = blocks.names.var(loop.tile), blocks.where.step(loop), blocks.short(loop)
+    if not limits and not short:
+        return [], [Portion(first, last)]
     least = [_tiles(x, first, step, blocks) for x in limits if x.least]
     most = [_tiles(x, first, step, blocks) for x in limits if not x.least]
     if short:

@@ -17,9 +17,9 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from iosim.gpu.errors import GpuError
-from iosim.gpu.layers.groups import function
 from iosim.gpu.layers.trace import Launch
 from iosim.gpu.records.counters import read_launches
+from iosim.gpu.records.names import function
 
 _XBAR_READ, _XBAR_WRITE = "l1tex__m_xbar2l1tex_read_bytes", "l1tex__m_l1tex2xbar_write_bytes"
 _TENSOR = "sm__ops_path_tensor"

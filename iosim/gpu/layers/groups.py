@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from iosim.gpu.layers.trace import GRADIENT_SUM, Launch
 from iosim.layers.graph import Graph
@@ -246,18 +245,3 @@ def klass(launch: Launch, operators: Iterable[Operator], nodes: Sequence[Node] =
         return COPY
     known = [op.klass for op in operators if op.klass != "contraction"]
     return min(known, key=CLASSES.index, default=UNKNOWN) if known else UNKNOWN
-
-
-@lru_cache(maxsize=4096)
-def function(name: str) -> str:
-    """A kernel's function, without namespaces, arguments and those of templates.
-
-    >>> function("void at::native::(anonymous namespace)::softmax<c10::Half, 2>(c10::Half*, int)")
-    'softmax'
-    >>> function("cuda::<unnamed>::spin_kernel(long)"), function("gemm_64x64")
-    ('spin_kernel', 'gemm_64x64')
-    """
-    plain = name.replace("(anonymous namespace)", "").replace("<unnamed>", "")
-    for sign in "<(":
-        plain = plain.partition(sign)[0]
-    return plain.split("::")[-1].split(" ")[-1] or name

@@ -15,6 +15,7 @@ from iosim.gpu.layers import groups as g
 from iosim.gpu.layers.counted import Counted, aligned, total
 from iosim.gpu.layers.record import LayerRun, LayersRecord, MeasuredRun
 from iosim.gpu.layers.trace import Launch
+from iosim.gpu.records.names import function
 from iosim.hardware import Hardware
 from iosim.layers.graph import Graph
 from iosim.layers.traffic import Crossing
@@ -274,7 +275,7 @@ def kernel_rows(one: Told) -> list[dict[str, Any]]:
         first = mine[0]
         x = first.launch
         found.append({
-            **_head(one), "kernel": g.function(str(x.kernel)), "full_name": str(x.kernel),
+            **_head(one), "kernel": function(str(x.kernel)), "full_name": str(x.kernel),
             "class": first.klass, "operators": "; ".join(first.names), "step": x.step,
             "pass": "backward" if x.backward else "forward", "pytorch_operator": x.op,
             "launches": len(mine), "time_us": _us(math.fsum(k.launch.time_s for k in mine)),
@@ -286,7 +287,7 @@ def kernel_rows(one: Told) -> list[dict[str, Any]]:
             if id(seen) not in matched:
                 only = LayerKernel(Launch(seen.kernel, 0.0), g.UNKNOWN, (), seen)
                 found.append({
-                    **_head(one), "kernel": g.function(seen.kernel), "full_name": seen.kernel,
+                    **_head(one), "kernel": function(seen.kernel), "full_name": seen.kernel,
                     "class": g.UNKNOWN, "operators": "", "step": "", "pass": "only counted",
                     "pytorch_operator": "", "launches": 1, "time_us": math.nan, **_counts([only]),
                 })  # fmt: skip

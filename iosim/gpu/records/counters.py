@@ -56,7 +56,24 @@ BOUNDARIES: dict[str, Boundary] = {
         Boundary("dram", "dram__bytes_read.sum", "dram__bytes_write.sum", 1),
     )
 }
+# What bulk copies move (TMA): beside ``sram``, which sees none of it.
+BULK = Boundary(
+    "bulk",
+    "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",
+    "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",
+    1,
+)
+_KNOWN = {**BOUNDARIES, BULK.name: BULK}
 MARK = "spin_kernel"  # what the worker launches between jobs
+
+
+def known_boundary(name: str) -> Boundary:
+    """A boundary by name: one of `BOUNDARIES`, or `BULK`.
+
+    >>> known_boundary("bulk").unit_bytes
+    1
+    """
+    return _KNOWN[name]
 
 
 @dataclass(frozen=True)
@@ -130,7 +147,7 @@ def read_report(path: Path, boundaries: Iterable[str]) -> list[list[KernelTraffi
     Raises GpuError, naming the file, if it cannot be read, is no report, or is cut off, and for a
     counter that is missing, is not a number or is not in base units.
     """
-    wanted = [BOUNDARIES[name] for name in boundaries]
+    wanted = [known_boundary(name) for name in boundaries]
     units, found = read_launches(path)
     for b in wanted:
         _check_units(path, b, units)

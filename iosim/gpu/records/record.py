@@ -102,6 +102,7 @@ class Record:
         profiled: what was read beside the counters; empty where none were read.
         launches: what the counters saw; empty tuples where none were read.
         provenance: device, versions, date, commit and command.
+        drawn: the seed and the number of the jobs after the first, where they were drawn.
     """
 
     folder: Path
@@ -111,6 +112,7 @@ class Record:
     profiled: tuple[Profiled, ...]
     launches: tuple[tuple[KernelTraffic, ...], ...]
     provenance: dict[str, str]
+    drawn: dict[str, int] = field(default_factory=dict)
 
     def device(self, what: str) -> int:
         """A number of the device, such as ``l2_bytes``; GpuError if the record has none."""
@@ -131,6 +133,7 @@ class Record:
 @dataclass(frozen=True)
 class _Spec:
     jobs: tuple[Job, ...]
+    drawn: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,10 @@ def read_record(folder: Path, boundaries: Iterable[str], *, needed: bool = True)
     if needed or (folder / COUNTERS).exists():
         profiled = _read_profiled(folder, len(jobs))
         launches = _read_launches(folder, emitted, profiled, boundaries)
-    return Record(folder, jobs, tuple(emitted), measured, profiled, tuple(launches), provenance)
+    drawn = read_json(folder / SPEC, _Spec).drawn
+    return Record(
+        folder, jobs, tuple(emitted), measured, profiled, tuple(launches), provenance, drawn
+    )
 
 
 def read_measured(folder: Path) -> tuple[tuple[Job, ...], tuple[Measured, ...]]:

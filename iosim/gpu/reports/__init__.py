@@ -46,6 +46,10 @@ REPORTS: dict[str, tuple[str, str]] = {
         "iosim.gpu.reports.paper",
         "The FlashAttention paper's HBM traffic (L2↔DRAM), measured again.",
     ),
+    "devices": (
+        "iosim.gpu.reports.devices",
+        "Bytes on the links of several GPUs beside the model, and times with and without overlap.",
+    ),
     "layers": (
         "iosim.gpu.reports.layers",
         "Layers of BERT, GPT-2 and Llama 3 in PyTorch, kernel by kernel, beside the model.",

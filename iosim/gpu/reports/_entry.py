@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from iosim.gpu.records import record
 from iosim.gpu.records.counters import BOUNDARIES
@@ -16,6 +17,8 @@ from iosim.units import parse_int
 # What is asked (JSON), where its output will lie → what the worker writes there as JSON.
 Task = Callable[[Any, Path], dict[str, Any]]
 Panel = Callable[[Any, list[dict[str, Any]]], None]
+# Whether a report reads hardware counters: not at all; where it can; or it makes no sense without.
+Counters = Literal["", "wanted", "needed"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,6 @@ class WorkerRun:
         boundaries: where the counters are read.
         others: counters beside those of the boundaries; of each, names of which the first that
             the machine has is read.
-        needed: whether the report makes no sense without the counters.
         keep: whether the answer stays in the record.
     """
 
@@ -58,7 +60,6 @@ class WorkerRun:
     counters: str = ""
     boundaries: tuple[str, ...] = tuple(BOUNDARIES)
     others: tuple[tuple[str, ...], ...] = ()
-    needed: bool = True
     keep: bool = True
 
 
@@ -93,6 +94,8 @@ class GpuReport:
         tasks: what the worker can do for it, by name.
         table: a record's folder → its table; raises GpuError for a folder that is no such record.
         options: of the command.
+        counters: values of the options → whether hardware counters are read, and whether the
+            report makes no sense without them.
         columns: those that a terminal shows; () for all.  The CSV has every column.
         panels: the axes that it has in the figure: each draws rows of the table.
         apart: whether these are a figure of their own.
@@ -103,6 +106,7 @@ class GpuReport:
     tasks: Mapping[str, Task]
     table: Callable[[Path], ReportTable]
     options: tuple[ReportOption, ...] = ()
+    counters: Callable[[Mapping[str, Any]], Counters] = lambda given: ""
     columns: tuple[str, ...] = ()
     panels: tuple[Panel, ...] = ()
     apart: bool = False
@@ -117,20 +121,59 @@ def job_runs(
     boundaries: tuple[str, ...] = tuple(BOUNDARIES),
     *,
     counters: bool = True,
-    needed: bool = True,
+    drawn: Mapping[str, int] | None = None,
 ) -> tuple[WorkerRun, ...]:
     """Measure jobs, then read their counters; the copy of known size comes first.
+
+    Args:
+        drawn: the seed and the number of jobs that were drawn, which the record is to say.
 
     Raises EmitError for a job that no kernel can hold.
     """
     for job in jobs:
         job.emitted()
-    asked = {"jobs": [job.as_dict() for job in (gate_job(), *jobs)]}
+    asked: dict[str, Any] = {"jobs": [job.as_dict() for job in (gate_job(), *jobs)]}
+    asked |= {"drawn": dict(drawn)} if drawn else {}
     measure = WorkerRun("measure", asked, record.SPEC, record.MEASURED)
-    profile = WorkerRun(
-        "profile", asked, record.SPEC, record.PROFILED, record.COUNTERS, boundaries, needed=needed
-    )
+    profile = WorkerRun("profile", asked, record.SPEC, record.PROFILED, record.COUNTERS, boundaries)
     return (measure, profile) if counters else (measure,)
+
+
+def planned(runs: Iterable[WorkerRun]) -> list[dict[str, Any]]:
+    """Rows of what a report would run: its jobs, each once, or else what it asks of the worker."""
+    asked = {json.dumps(run.asked, sort_keys=True): run for run in runs}
+    found: list[dict[str, Any]] = []
+    for text, run in asked.items():
+        if not isinstance(run.asked, Mapping) or "jobs" not in run.asked:
+            found.append({"task": run.task, "asked": text})
+            continue
+        for job in run.asked["jobs"]:
+            sizes = {**job["sizes"], **job["variant"]}
+            found.append({
+                "algorithm": job["algorithm"], "sizes": listed(sizes), "dtype": job["dtype"],
+                "M_words": job["M"], "tiles": listed(job["tiles"]),
+            })  # fmt: skip
+    return found
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    """Names and values in one cell of a table; a window is LEFT,RIGHT, a limit that is none "".
+
+    >>> listed({"window": [3, None], "N": 8})
+    'N=8 window=3,'
+    """
+    return " ".join(f"{name}={_plain(x)}" for name, x in sorted(values.items()))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join("" if x is None else str(x) for x in value)
+    return str(value).replace(" ", "-")
+
+
+def wanted(given: Mapping[str, Any]) -> Counters:
+    """Of a report whose switch ``--counters`` is on if nothing is typed."""
+    return "wanted" if given["counters"] else ""
 
 
 def integers(name: str) -> Callable[[str], tuple[int, ...]]:

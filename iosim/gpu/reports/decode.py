@@ -18,12 +18,11 @@ from typing import Any
 from iosim.algorithms import algorithm
 from iosim.bounds import bound
 from iosim.counting.numbers import peak
-from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, SPEC
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
-from iosim.gpu.reports.bench import interleaved, timed
+from iosim.gpu.reports._timing import fitting, interleaved, timed
 from iosim.gpu.run.job import Job
 from iosim.hardware import of_driver
 from iosim.problem import Attention
@@ -69,11 +68,7 @@ def candidates(name: str, problem: Attention, M: int) -> list[Job]:
                 name, problem, named, M=M, warps=warps, stages=stages, extra={"time_only": 1}
             )
             found.append((job, peak(job.instance)))
-    fit = [job for job, words in found if words <= M]
-    if not fit:
-        least = min(words for _, words in found)
-        raise InputError(f"M = {M} words holds no tile of {name}: use M >= {least}")
-    return fit
+    return fitting(found, M, f"tile of {name}")
 
 
 @dataclass(frozen=True)

@@ -220,6 +220,7 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
 REPORT = GpuReport(
     name="dram",
     plan=lambda given: job_runs(dram_jobs(), BOUNDARIES),
+    counters=lambda given: "needed",
     tasks=JOB_TASKS,
     table=_table,
     columns=(

@@ -31,7 +31,7 @@ from iosim.gpu.layers.rows import (
 )
 from iosim.gpu.records import record as names
 from iosim.gpu.reports import _axes
-from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
+from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun, wanted
 from iosim.output.plot import beside
 from iosim.units import parse_int
 
@@ -71,7 +71,6 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     profile = WorkerRun(
         "profile", asked, names.SPEC, names.PROFILED, names.COUNTERS, (),
         tuple(x for what, x in COUNTERS.items() if given["ordinary"] or what not in ORDINARY),
-        needed=False,
     )  # fmt: skip
     return (measure, profile) if given["counters"] else (measure,)
 
@@ -286,6 +285,7 @@ REPORT = GpuReport(
         ReportOption("counters", True, "read hardware counters with ncu", bool),
     ),
     plan=_plan,
+    counters=wanted,
     tasks={"measure": _measure, "profile": _watched},
     table=_table,
     columns=(

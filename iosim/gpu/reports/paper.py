@@ -159,6 +159,7 @@ def _table(folder: Path) -> ReportTable:
 REPORT = GpuReport(
     name="paper",
     plan=_plan,
+    counters=lambda given: "needed",
     tasks={**JOB_TASKS, "torch": profile_variants},
     table=_table,
 )

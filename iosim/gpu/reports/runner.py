@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +11,48 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.records.record import FILES, PROVENANCE
 from iosim.gpu.reports._entry import GpuReport, WorkerRun
 from iosim.gpu.run import profiler
-from iosim.gpu.run.cuda import torch_module
+from iosim.gpu.run.needs import no_counters, no_gpu
 
 
 def run_report(
-    report: GpuReport, options: Mapping[str, Any], folder: Path, origin: Mapping[str, str]
-) -> str:
-    """Run a report into `folder`; returns a warning where counters that it can do without fail.
+    report: GpuReport,
+    options: Mapping[str, Any],
+    folder: Path,
+    origin: Mapping[str, str],
+    remark: Callable[[str], None],
+) -> None:
+    """Run a report into `folder`; what the machine lacks is said before anything else is done.
 
     Args:
         options: values by name.
         origin: where the numbers come from; of it, date, commit and command are kept.
+        remark: told, in one line, why counters that the report can do without are missing.
 
-    Raises IosimError for options that no GPU could run, and GpuError without a GPU, for a worker
-    that fails, and for counters that are needed.
+    Raises GpuError without a GPU, for a worker that fails, and for counters that are needed, and
+    IosimError for options that no GPU could run.
     """
+    counters = report.counters(options)
+    if missing := no_gpu():
+        raise GpuError(missing)
+    missing = no_counters() if counters else ""
+    if missing and counters == "needed":
+        raise GpuError(missing)
+    remark(missing)
     runs = report.plan(options)
-    torch_module()
     folder.mkdir(parents=True, exist_ok=True)
     stale = {*FILES, *(name for run in runs for name in (run.spec, run.found, run.counters))}
     for name in stale - {""}:
         (folder / name).unlink(missing_ok=True)
-    warning = ""
     for run in runs:
+        if run.counters and missing:
+            continue
         try:
             _one(report.name, run, folder)
         except GpuError as error:
-            if run.needed or not run.counters:
+            if counters != "wanted" or not run.counters:
                 raise
-            warning = str(error)
+            remark(str(error))
         _keep_provenance(folder, run, origin)
-    return warning
 
 
 def _one(report: str, run: WorkerRun, folder: Path) -> None:

@@ -1,7 +1,8 @@
 """Three numbers for every program: the model's bytes, the kernel's own, and the hardware's.
 
 The bar is zero unexplained bytes between the SM and L2, reads and writes.  What may be explained
-is a last sector that a ragged row fills only partly (`sector_bytes`); it has a column of its
+is a last sector that a ragged row fills only partly (`sector_bytes`), and what the program loads
+and never reads, which the compiler leaves out (`iosim.gpu.emitter.dead`): each has a column of its
 own.
 """
 
@@ -14,16 +15,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import ALGORITHMS, algorithm
+from iosim.algorithms import ALGORITHMS
 from iosim.counting.numbers import count, peak
-from iosim.counts import Direction, Key
+from iosim.counts import Direction
 from iosim.errors import CapacityError, InputError
 from iosim.gpu.emitter import layout
+from iosim.gpu.emitter.dead import live
+from iosim.gpu.emitter.kernels import TARGETS
 from iosim.gpu.errors import GpuError
+from iosim.gpu.probes import probe
 from iosim.gpu.records.counters import BOUNDARIES, Moved, moved_at
-from iosim.gpu.records.record import COUNTERS, Record, naming, read_record
+from iosim.gpu.records.record import COUNTERS, Record, naming, read_measured, read_record
 from iosim.gpu.reports import _axes
 from iosim.gpu.reports._cases import CASES, cases
+from iosim.gpu.reports._draw import drawn_jobs
 from iosim.gpu.reports._entry import (
     JOB_TASKS,
     GpuReport,
@@ -32,6 +37,16 @@ from iosim.gpu.reports._entry import (
     WorkerRun,
     integers,
     job_runs,
+    listed,
+    wanted,
+)
+from iosim.gpu.reports._targets import (
+    boundaries_of,
+    copied_of,
+    formed,
+    sectors_of,
+    target_option,
+    ways_of,
 )
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import check_dtype
@@ -40,7 +55,7 @@ from iosim.problem import word_bytes
 from iosim.program.marks import masks
 from iosim.tiling import smallest_capacity
 from iosim.tiling.gpu import gpu_tiles
-from iosim.units import bytes_of
+from iosim.units import bytes_of, parse_int
 
 # The largest error that rounding may leave, relative to the largest output.
 TOLERANCE = {"fp16": 6e-3, "bf16": 5e-2, "fp32": 2e-5}
@@ -58,12 +73,13 @@ def validate_jobs(
     dtypes: tuple[str, ...] = ("fp16",),
     heads: int = 2,
     cases: tuple[str, ...] = ("dense",),
+    target: str = "triton",
 ) -> list[Job]:
     """Every algorithm × case × d × M × N for which tiles fit, in its regime, each once."""
     found: dict[tuple[Any, ...], Job] = {}
     every = itertools.product(dtypes, names, cases, head_sizes, capacities, lengths)
     for dtype, name, case, d, M, N in every:
-        entry = algorithm(name)
+        entry = probe(name)
         problem = CASES[case].problem(entry.problem, N, d, heads)
         if problem is None or not entry.supports(problem.form) or masks(entry.program):
             continue
@@ -73,24 +89,42 @@ def validate_jobs(
             tiles = gpu_tiles(entry.program_for(problem), problem, M).tiles
         except CapacityError:
             continue
-        job = Job.of(name, problem, tiles, dtype=dtype, M=M)
-        # A larger M may change nothing.
-        found.setdefault((dtype, name, problem, *sorted(tiles.items())), job)
+        job = formed(Job.of(name, problem, tiles, dtype=dtype, M=M, target=target))
+        if job is not None:  # a larger M may change nothing
+            found.setdefault((dtype, name, problem, *sorted(job.tiles.items())), job)
     return list(found.values())
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+    if isinstance(given["cases"], int):
+        return _plan_drawn(given)
     names, head_sizes, capacities = given["algorithms"], given["d"], given["M"]
     jobs = validate_jobs(
-        names, head_sizes, capacities, given["N"], given["dtype"], cases=given["cases"]
-    )
+        names, head_sizes, capacities, given["N"], given["dtype"], cases=given["cases"],
+        target=given.get("target", TARGETS[0]),
+    )  # fmt: skip
     if not jobs:
         least = _smallest_capacity(names, given["cases"], head_sizes)
         raise InputError(
             f"M = {','.join(map(str, capacities))} words holds no 16 x 16 tile of "
             f"{','.join(names)}: use M >= {least}"
         )
-    return job_runs(jobs, counters=given["counters"], needed=False)
+    return job_runs(jobs, boundaries_of(jobs), counters=given["counters"])
+
+
+def _plan_drawn(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+    """Programs that are drawn: of the options, these are the schedules' names and the seed."""
+    for option in REPORT.options:
+        alone = option.name not in ("d", "M", "N", "dtype", "target")
+        if not alone and given[option.name] != option.parse(option.default):
+            raise InputError(
+                f"--cases {given['cases']} chooses {option.name}: leave out --{option.name}, "
+                f"or give --cases names ({', '.join(CASES)})"
+            )
+    seed, number = given["seed"], given["cases"]
+    jobs = drawn_jobs(given["algorithms"], seed, number)
+    drawn = {"seed": seed, "number": number}
+    return job_runs(jobs, counters=given["counters"], drawn=drawn)
 
 
 def _smallest_capacity(
@@ -101,7 +135,7 @@ def _smallest_capacity(
     Raises InputError where none of them runs any of the cases.
     """
     found = []
-    for entry, case in itertools.product(map(algorithm, names), cases):
+    for entry, case in itertools.product(map(probe, names), cases):
         problem = CASES[case].problem(entry.problem, 1024, min(head_sizes), 1)
         if problem is not None and entry.supports(problem.form):
             program = entry.program_for(problem)
@@ -115,7 +149,11 @@ def _smallest_capacity(
 
 @dataclass(frozen=True)
 class ValidateRow:
-    """One configuration.  Bytes unless a name says otherwise; −1 where nothing was read."""
+    """One configuration.  Bytes unless a name says otherwise; −1 where nothing was read.
+
+    ``dead_load`` is what the model and the kernel count and the hardware doesn't move: all sectors
+    of loads that nothing reads.
+    """
 
     algorithm: str
     sizes: str
@@ -144,11 +182,12 @@ class ValidateRow:
     spills: int
     failed: str = ""
     beside_fused: float = math.nan
+    dead_load: int = 0
 
     @property
     def unexplained(self) -> int:
-        """Bytes at the SM↔L2 boundary that neither the model nor its sectors account for."""
-        load = self.difference_load - self.explained_load
+        """Bytes at SM↔L2 that neither the model, its sectors nor dead loads explain."""
+        load = self.difference_load - self.explained_load + self.dead_load
         store = self.difference_store - self.explained_store
         return abs(load) + abs(store)
 
@@ -161,6 +200,11 @@ class ValidateRow:
         # Both round.
         alike = math.isnan(self.beside_fused) or self.beside_fused <= 2 * TOLERANCE[self.dtype]
         return not self.failed and counted and hardware and near and alike
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the chip can't hold what M holds: no tiles are to blame, where they are drawn."""
+        return "is too large for the chip" in self.failed
 
 
 def validate_rows(record: Record) -> list[ValidateRow]:
@@ -186,8 +230,9 @@ def _row(record: Record, at: int) -> ValidateRow:
     job, measured, launches = record.jobs[at], record.measured[at], record.launches[at]
     instance = job.instance
     words = count(instance)
-    model = _ways(bytes_of(words, instance.program.tensors, job.dtype))
-    sectors = _ways(layout.sector_bytes(instance, job.dtype))
+    model = ways_of(bytes_of(words, instance.program.tensors, job.dtype))
+    sectors, alive = sectors_of(job, instance), sectors_of(job, live(instance))
+    dead = sectors["load"] - alive["load"] if launches else 0
     if job.clock:  # two readings per item, each in a sector of its own
         sectors["store"] += sum(2 * k.items * layout.SECTOR for k in record.emitted[at].kernels)
     kernel: dict[Direction, int] = {"load": -1, "store": -1}
@@ -195,17 +240,18 @@ def _row(record: Record, at: int) -> ValidateRow:
     if own is not None:
         # Equal totals could hide a swap, so tensors are compared one by one.
         same = own == words
-        kernel = model if same else _ways(bytes_of(own, instance.program.tensors, job.dtype))
+        kernel = model if same else ways_of(bytes_of(own, instance.program.tensors, job.dtype))
     unread = dict.fromkeys(BOUNDARIES, Moved("", -1, -1))
     hard = {name: moved_at(name, launches) for name in BOUNDARIES} if launches else unread
     sram, dram = hard["sram"], hard["dram"]
+    sram += Moved(sram.boundary, *copied_of(job, launches))
     moved = model["load"] + model["store"]
     return ValidateRow(
         algorithm=job.algorithm,
-        sizes=_text({**job.sizes, **job.variant}),
+        sizes=listed({**job.sizes, **job.variant}),
         dtype=job.dtype,
         M_words=job.M,
-        tiles=_text(job.tiles),
+        tiles=listed(job.tiles),
         model_load=model["load"],
         kernel_load=kernel["load"],
         sram_load=sram.load_bytes,
@@ -227,31 +273,17 @@ def _row(record: Record, at: int) -> ValidateRow:
         register_bytes=max((k.registers * k.warps * 128 for k in measured.kernels), default=0),
         spills=sum(k.spills for k in measured.kernels),
         beside_fused=measured.beside_fused,
+        dead_load=dead,
         failed=measured.failed or (record.profiled[at].failed if record.profiled else ""),
     )
 
 
-def _ways(table: Mapping[Key, int]) -> dict[Direction, int]:
-    ways: tuple[Direction, Direction] = ("load", "store")
-    return {way: sum(n for (w, _), n in table.items() if w == way) for way in ways}
-
-
-def _text(values: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={_plain(x)}" for name, x in sorted(values.items()))
-
-
-def _plain(value: Any) -> str:
-    """A value without blanks: a window is LEFT,RIGHT, with nothing where there is no limit."""
-    if isinstance(value, list):
-        return ",".join("" if x is None else str(x) for x in value)
-    return str(value).replace(" ", "-")
-
-
-def _summary(found: list[ValidateRow]) -> str:
+def _summary(found: list[ValidateRow], drawn: Mapping[str, int]) -> str:
     """One line: how many configurations, how many bytes, what is wrong."""
     ran = [row for row in found if not row.failed]
     counted = [row for row in ran if row.sram_load >= 0]
-    bad = [row for row in found if not row.good]
+    large = sum(row.too_large for row in found) if drawn else 0
+    bad = [row for row in found if not row.good and not (drawn and row.too_large)]
     moved = sum(row.model_load + row.model_store for row in counted)
     ragged = sum(1 for row in counted if row.explained_load or row.explained_store)
     text = (
@@ -260,18 +292,29 @@ def _summary(found: list[ValidateRow]) -> str:
         f"{sum(row.unexplained for row in counted)}; {ragged} with partly filled sectors, "
         f"explained to the byte"
     )
+    if dead := [row.dead_load for row in counted if row.dead_load]:
+        text += f"; {len(dead)} with dead loads, {sum(dead)} bytes that hardware doesn't move"
+    if drawn:
+        text = f"seed {drawn['seed']}, {drawn['number']} drawn: {text}"
+    if large:
+        text += f"; {large} too large for the chip"
     return text + (f"; NOT GOOD: {len(bad)}" if bad else "; all good")
 
 
 def _table(folder: Path) -> ReportTable:
-    found = validate_rows(read_record(folder, BOUNDARIES, needed=False))
-    beside = any(not math.isnan(r.beside_fused) for r in found)  # older records have none
+    jobs, _ = read_measured(folder)
+    record = read_record(folder, boundaries_of(jobs), needed=False)
+    found, drawn = validate_rows(record), record.drawn
     rows = [asdict(r) | {"unexplained": r.unexplained, "good": r.good} for r in found]
-    if not beside:
-        rows = [{k: v for k, v in row.items() if k != "beside_fused"} for row in rows]
+    told = {
+        "beside_fused": any(not math.isnan(r.beside_fused) for r in found),  # not in older records
+        "dead_load": any(r.dead_load for r in found),
+    }
+    rows = [{k: v for k, v in row.items() if told.get(k, True)} for row in rows]
     tried = found[1:] or found  # the gate always runs
     failed = "" if any(not r.failed for r in tried) else tried[-1].failed
-    return ReportTable(rows, _summary(found), all(r.good for r in found), failed)
+    good = all(r.good or (drawn and r.too_large) for r in found)
+    return ReportTable(rows, _summary(found, drawn), bool(good), failed)
 
 
 def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -299,7 +342,12 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(ALGORITHMS) if text == "all" else tuple(algorithm(x).name for x in text.split(","))
+    return tuple(ALGORITHMS) if text == "all" else tuple(probe(x).name for x in text.split(","))
+
+
+def _cases_or_number(text: str) -> tuple[str, ...] | int:
+    """Names of cases; or how many programs are drawn."""
+    return parse_int("cases", text) if text[:1].isdigit() else cases(text)
 
 
 def _dtypes(text: str) -> tuple[str, ...]:
@@ -317,17 +365,24 @@ REPORT = GpuReport(
         ReportOption("d", _joined(HEAD_SIZES), "head dimensions", integers("d")),
         ReportOption("M", _joined(CAPACITIES), "capacities in words", integers("M")),
         ReportOption("N", _joined(LENGTHS), "sequence lengths", integers("N")),
-        ReportOption("cases", "dense", f"{', '.join(CASES)}, or all", cases),
+        ReportOption(
+            "cases", "dense",
+            f"{', '.join(CASES)}, or all; or how many to draw with --seed", _cases_or_number,
+        ),
+        ReportOption("seed", "0", "of a draw", lambda text: parse_int("seed", text, least=0)),
         ReportOption("dtype", "fp16", "fp16, bf16, fp32, or several", _dtypes),
+        target_option(),
         ReportOption("counters", True, "read hardware counters with ncu", bool),
     ),
     plan=_plan,
+    counters=wanted,
     tasks=JOB_TASKS,
     table=_table,
     columns=(
         "algorithm", "sizes", "dtype", "M_words", "model_load", "kernel_load", "sram_load",
-        "difference_load", "explained_load", "model_store", "kernel_store", "sram_store",
-        "difference_store", "explained_store", "error", "time_s", "model_gb_per_s", "peak_bytes",
+        "difference_load", "explained_load", "dead_load", "model_store", "kernel_store",
+        "sram_store", "difference_store", "explained_store", "error", "time_s",
+        "model_gb_per_s", "peak_bytes",
         "shared_bytes", "register_bytes", "failed",
     ),
     panels=(_panel,),

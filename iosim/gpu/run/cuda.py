@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import Kernel
 from iosim.gpu.errors import GpuError
+from iosim.gpu.run.bulk import descriptors
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import dtype_of
+from iosim.gpu.run.needs import NO_DEVICE, NO_TORCH
+from iosim.gpu.run.wanted import check_of, hidden
 from iosim.problem import Attention
-
-SETUP = "run on a machine with an NVIDIA GPU and PyTorch, or replay saved reports"
+from iosim.program.walk import Instance
 
 
 def torch_module() -> Any:
@@ -25,9 +27,9 @@ def torch_module() -> Any:
     try:
         import torch
     except ImportError:
-        raise GpuError(f"PyTorch is not installed: {SETUP} (iosim gpu replay)") from None
+        raise GpuError(NO_TORCH) from None
     if not torch.cuda.is_available():
-        raise GpuError(f"no CUDA device: {SETUP} (iosim gpu replay)")
+        raise GpuError(NO_DEVICE)
     return torch
 
 
@@ -54,7 +56,7 @@ class Cuda:
 
     def __init__(self, job: Job) -> None:
         self.torch, self.job = torch_module(), job
-        self.check = _CHECKS.get(job.problem.kind, _Check())
+        self.check = check_of(job.problem)
         self.resources: dict[str, Resources] = {}
         self.dtypes = {
             "fp16": self.torch.float16, "bf16": self.torch.bfloat16, "fp32": self.torch.float32,
@@ -75,6 +77,13 @@ class Cuda:
         """Zeros of an integer type."""
         return self.torch.zeros(n, dtype=self.dtypes[dtype], device="cuda")
 
+    def boxes(self, kernel: Kernel, instance: Instance, memory: Mapping[str, Any]) -> list[Any]:
+        """What describes the boxes of a kernel for Hopper.  Raises GpuError on other hardware."""
+        if self.torch.cuda.get_device_capability()[0] != 9:
+            name = self.torch.cuda.get_device_name()
+            raise GpuError(f"{name} is no Hopper GPU: take the plain target")
+        return descriptors(kernel, instance, memory)
+
     def launch(self, kernel: Kernel, function: Any, pointers: list[Any], count: bool) -> None:
         """Launch; with fewer pipeline stages if shared memory runs out.
 
@@ -84,7 +93,8 @@ class Cuda:
 
         warps, stages = self.job.options(kernel)
         seen = self.resources.get(kernel.name)
-        for depth in [seen.stages] if seen else range(stages, 0, -1):
+        fixed = [stages] if kernel.boxes else [seen.stages] if seen else []
+        for depth in fixed or range(stages, 0, -1):
             options = {"COUNT": count, "num_warps": warps, "num_stages": depth}
             try:
                 if kernel.lockstep:
@@ -92,7 +102,7 @@ class Cuda:
                     self._check_resident(kernel, function, pointers, options)
                 done = function[(kernel.grid,)](*pointers, **options)
             except (OutOfResources, PTXASError) as error:
-                if depth > 1:
+                if depth > 1 and not fixed:
                     continue
                 why = "registers" if isinstance(error, PTXASError) else str(error)
                 raise GpuError(
@@ -184,13 +194,16 @@ class Cuda:
         seen = None
         causal = problem.limits == (None, 0) and problem.shift == 0
         if problem.mask and not causal:
-            seen = ~_hidden(self.torch, problem, self.torch.arange(problem.N, device=q.device))
+            seen = ~hidden(self.torch, problem, self.torch.arange(problem.N, device=q.device))
         want = self.torch.nn.functional.scaled_dot_product_attention(
             q, k[None], v[None], attn_mask=seen, is_causal=causal, scale=1.0,
             enable_gqa=problem.groups < problem.heads,
-        ).nan_to_num(0.0)  # rows that see nothing  # fmt: skip
+        ).nan_to_num(0.0)  # fmt: skip
         scale = max(1.0, float(want.abs().max()))
-        return float((got.double() - want.double()).abs().max()) / scale
+        apart = (got.double() - want.double()).abs()
+        if seen is not None:  # of a row that sees nothing PyTorch's kernels give what they like
+            apart = apart[..., seen.any(-1), :]
+        return float(apart.max() if apart.numel() else 0.0) / scale
 
     def median_time(self, go: Callable[[], Any], least: int = 5, seconds: float = 0.05) -> float:
         """Median seconds of a launch over at least `least` launches, after one to warm up."""
@@ -208,86 +221,3 @@ class Cuda:
 
 def _resources(compiled: Any, warps: int, stages: int) -> Resources:
     return Resources(compiled.n_regs, compiled.n_spills, compiled.metadata.shared, warps, stages)
-
-
-def _hidden(torch: Any, problem: Attention, rows: Any) -> Any:
-    """Which columns some rows don't see, (rows, N_k)."""
-    left, right = problem.limits
-    keys = torch.arange(problem.keys, device=rows.device)
-    apart = keys - (rows[:, None] + problem.shift)
-    hidden = torch.zeros_like(apart, dtype=torch.bool)
-    if right is not None:
-        hidden |= apart > right
-    if left is not None:
-        hidden |= (apart < -left) & (keys >= problem.sinks)
-    return hidden
-
-
-def _attention(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
-    N, heads = problem.N, problem.heads
-    rows = torch.arange(0, N, max(1, N // 256) if N > 8192 else 1, device=got.device)
-    O, L = _forward(torch, problem, x, rows)
-    want = L[..., None] if name == "L" else O
-    return got.reshape(heads, N, -1)[:, rows], want
-
-
-def _forward(torch: Any, problem: Any, x: dict[str, Any], rows: Any) -> tuple[Any, Any]:
-    """Some rows of O, and log Σ exp of their scores, 0 where they see nothing."""
-    heads, groups = problem.heads, problem.groups
-    Q = x["Q"].reshape(heads, problem.N, -1)[:, rows]
-    hidden = _hidden(torch, problem, rows)
-    out, sums = [], []
-    for h in range(heads):
-        S = (Q[h] @ x["K"][h * groups // heads].T).masked_fill(hidden, -torch.inf)
-        P = torch.softmax(S, dim=-1).nan_to_num(0.0)  # rows that see nothing
-        out.append(P @ x["V"][h * groups // heads])
-        sums.append(torch.logsumexp(S, dim=-1).nan_to_num(neginf=0.0))
-    return torch.stack(out), torch.stack(sums)
-
-
-def _statistics(torch: Any, problem: Any, x: dict[str, Any]) -> dict[str, Any]:
-    """O and L of the forward pass."""
-    wide = {name: x[name].double() for name in "QKV"}
-    O, L = _forward(torch, problem, wide, torch.arange(problem.N, device=x["Q"].device))
-    return {"O": O, "L": L}
-
-
-def _gradient(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
-    """What PyTorch's autograd makes of the textbook formula, in float64."""
-    leaves = {n: x[n].detach().requires_grad_(f"d{n}" == name) for n in "QKV"}
-    O, _ = _forward(torch, problem, leaves, torch.arange(problem.N, device=got.device))
-    (want,) = torch.autograd.grad(O, [leaves[name[1:]]], x["dO"].reshape(O.shape))
-    return got, want
-
-
-def _product(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
-    return got, x["A"] @ x["B"]
-
-
-@dataclass(frozen=True)
-class _Check:
-    """How outputs of one kind of problem are checked.
-
-    Attributes:
-        scale: an input's name and the sizes → the factor on its random numbers.
-        want: torch, the problem, its inputs in float64, an output and its name → the part of it
-            that is compared, and the textbook formula for that part; None takes the problem's own
-            reference, in NumPy.
-        follow: torch, the problem and its inputs → those that follow from others.
-    """
-
-    scale: Callable[[str, dict[str, int]], float] = lambda name, sizes: 1.0
-    want: Callable[[Any, Any, dict[str, Any], Any, str], tuple[Any, Any]] | None = None
-    follow: Callable[[Any, Any, dict[str, Any]], dict[str, Any]] = lambda torch, problem, x: {}
-
-
-def _usual(name: str, sizes: dict[str, int]) -> float:
-    """Q over √d gives scores of the usual size; it moves no words."""
-    return sizes["d"] ** -0.5 if name == "Q" else 1.0
-
-
-_CHECKS = {
-    "attention": _Check(_usual, _attention),
-    "attention-backward": _Check(_usual, _gradient, _statistics),
-    "matmul": _Check(want=_product),
-}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from iosim.errors import IosimError, install
 from iosim.gpu.emitter.kernels import Emitted, Kernel
 from iosim.gpu.run.launch import Outcome, run_once
+from iosim.program.walk import Instance
 
 _NUMPY: dict[str, Any] = {
     "fp16": np.float16, "bf16": np.uint16, "fp32": np.float32, "int32": np.int32, "int64": np.int64,
@@ -87,6 +88,13 @@ class Interpreter:
     def zeros(self, n: int, dtype: str) -> HostArray:
         """Zeros of an integer type."""
         return HostArray(np.zeros(n, _NUMPY[dtype]), dtype)
+
+    def boxes(self, kernel: Kernel, instance: Instance, memory: Mapping[str, Any]) -> list[Any]:
+        """Raises InterpreterError: bulk copies and warps of two kinds need the hardware."""
+        raise InterpreterError(
+            f"{kernel.name} is a kernel for Hopper, which Triton's interpreter can't run: emit it "
+            "for the plain target"
+        )
 
     def launch(self, kernel: Kernel, function: Any, pointers: list[Any], count: bool) -> None:
         """Run one program instance after another."""

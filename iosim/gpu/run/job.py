@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from iosim.algorithms import algorithm
 from iosim.errors import InputError, closest
-from iosim.gpu.emitter.kernels import Emitted, Kernel, Lockstep, emit
+from iosim.gpu.emitter.kernels import EmitError, Emitted, Kernel, Lockstep, emit
+from iosim.gpu.probes import probe
 from iosim.problem import size_names
 from iosim.program.walk import Instance, bind
 
@@ -25,6 +25,7 @@ class Job:
         clock: let items note when they start and end.
         extra: for the worker: ``time_only`` leaves out counts and the check of outputs, ``least``
             is how many launches are timed at least.
+        target: of the emitter; ``hopper`` takes fp16 and bf16.
     """
 
     algorithm: str
@@ -39,6 +40,7 @@ class Job:
     clock: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     variant: dict[str, Any] = field(default_factory=dict)
+    target: str = "triton"
 
     @classmethod
     def of(cls, algorithm: str, problem: Any, tiles: dict[str, int], **others: Any) -> Job:
@@ -57,13 +59,13 @@ class Job:
     def instance(self) -> Instance:
         """The bound program."""
         problem = self.problem
-        program = algorithm(self.algorithm).program_for(problem)
+        program = probe(self.algorithm).program_for(problem)
         return bind(program, problem.sizes, self.tiles)
 
     @property
     def problem(self) -> Any:
         """The problem that the program solves."""
-        made = algorithm(self.algorithm).problem
+        made = probe(self.algorithm).problem
         known = {option.name for option in made.options()}
         if set(self.sizes) != set(size_names(made)):
             raise InputError(
@@ -78,15 +80,23 @@ class Job:
 
     def emitted(self) -> Emitted:
         """Its kernels."""
+        if self.target == "hopper" and self.dtype == "fp32":
+            raise EmitError(
+                "fp32 has no form on Hopper's target: take fp16, bf16, or the plain one"
+            )
         lockstep = Lockstep(self.programs, self.every) if self.programs else None
-        return emit(self.instance, lockstep, clock=self.clock)
+        how: dict[str, Any] = {"target": self.target, "stages": self.stages}
+        return emit(self.instance, lockstep, clock=self.clock, **how)
 
     def options(self, kernel: Kernel) -> tuple[int, int]:
         """Warps and pipeline stages for a kernel.
 
         By default 4 warps for blocks of up to 4,096 elements, 8 up to 16,384 and 16 beyond, but
-        never more threads than the smallest tile has elements, and 2 stages.
+        never more threads than the smallest tile has elements, and 2 stages.  A kernel for Hopper
+        has warps and stages of its own.
         """
+        if kernel.boxes:
+            return 4, kernel.stages
         wanted = 4 if kernel.block <= 4096 else 8 if kernel.block <= 16384 else 16
         warps = self.warps or max(1, min(wanted, kernel.least // 32))
         return warps, self.stages or 2

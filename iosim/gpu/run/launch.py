@@ -72,6 +72,8 @@ def prepare(
         gate = [device.zeros(1, "int32")] if kernel.lockstep else []
         clock = [device.zeros(2 * kernel.items, "int64")] if kernel.clock else []
         given = [*(memory[t] for t in kernel.tensors), *(masks[name] for name in kernel.masks)]
+        if kernel.boxes:
+            given = device.boxes(kernel, emitted.instance, memory)
         pointers = [*given, *gate, *clock, words]
         launch = functools.partial(device.launch, kernel, functions[kernel.name], pointers, count)
         found.append(Prepared(kernel, launch, words, clock[0] if clock else None))

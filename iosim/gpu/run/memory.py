@@ -46,6 +46,10 @@ class Device(Protocol):
         """A flat buffer of zeros; `dtype` is ``int64`` or ``int32``."""
         ...
 
+    def boxes(self, kernel: Kernel, instance: Instance, memory: Mapping[str, Any]) -> list[Any]:
+        """What describes the boxes of a kernel for Hopper."""
+        ...
+
     def launch(self, kernel: Kernel, function: Any, pointers: list[Any], count: bool) -> None:
         """Run one kernel to its end."""
         ...

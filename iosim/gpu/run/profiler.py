@@ -9,17 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from iosim.gpu.errors import GpuError
-from iosim.gpu.records.counters import BOUNDARIES, anonymous
-
-FORBIDDEN = (
-    "the driver lets only administrators read hardware counters (ERR_NVGPUCTRPERM): run as root, "
-    "or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0; in-kernel counts and "
-    "timings need no permission, and saved reports replay anywhere"
-)
-MISSING = (
-    "ncu (Nsight Compute) is not on the PATH, so there are no hardware counters: install "
-    "nsight-compute, or add its folder to PATH; in-kernel counts and timings come without it"
-)
+from iosim.gpu.records.counters import anonymous, known_boundary
+from iosim.gpu.run.needs import FORBIDDEN, NO_NCU
 
 
 def work(report: str, task: str, spec: Path, out: Path) -> None:
@@ -47,8 +38,9 @@ def profile(
     """
     ncu = shutil.which("ncu")
     if ncu is None:
-        raise GpuError(MISSING)
-    metrics = [x for name in boundaries for x in (BOUNDARIES[name].load, BOUNDARIES[name].store)]
+        raise GpuError(NO_NCU)
+    read = [known_boundary(name) for name in boundaries]
+    metrics = [x for one in read for x in (one.load, one.store)]
     metrics += _there(ncu, list(others))
     log = counters.with_suffix(".log")
     command = [

@@ -19,6 +19,7 @@ import numpy as np
 
 from iosim.errors import IosimError
 from iosim.gpu.records.record import KernelUse, Measured, Profiled, as_plain
+from iosim.gpu.run.bulk import descriptors
 from iosim.gpu.run.cuda import Cuda, torch_module
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.launch import counted, load_kernels, prepare
@@ -133,6 +134,11 @@ def _compile(task: tuple[dict[str, Any], int]) -> None:
     }  # fmt: skip
     program = job.instance.program
     args = [dtypes[dtype_of(program.tensor(t), job.dtype)] for t in kernel.tensors]
+    if kernel.boxes:
+        from triton.runtime.jit import MockTensor
+
+        mock = {t: MockTensor(x) for t, x in zip(kernel.tensors, args, strict=True)}
+        args = descriptors(kernel, job.instance, mock)
     args += [torch.int32] * len(kernel.masks)
     args += [torch.int32] * kernel.lockstep + [torch.int64] * kernel.clock + [torch.int64]
     warps, stages = job.options(kernel)
@@ -166,6 +172,7 @@ def environment() -> dict[str, str]:
 def _driver() -> str:
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        return subprocess.run(query, capture_output=True, text=True, timeout=30).stdout.strip()
+        said = subprocess.run(query, capture_output=True, text=True, timeout=30).stdout
+        return next(iter(said.split()), "unknown")  # a line for each GPU
     except OSError:
         return "unknown"

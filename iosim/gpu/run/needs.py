@@ -1,0 +1,88 @@
+"""What a machine must have before anything runs on its GPU; looked for without importing PyTorch.
+
+Each function returns what is missing and how to get it, in one line, or "".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+SETUP = "run on a machine with an NVIDIA GPU and PyTorch, or replay saved reports"
+REPLAY = f"{SETUP} (iosim gpu replay)"
+NO_TORCH = f"PyTorch is not installed (pip install torch): {REPLAY}"
+NO_TRITON = f"Triton is not installed (pip install triton): {REPLAY}"
+NO_DEVICE = f"no CUDA device: {REPLAY}"
+FORBIDDEN = (
+    "the driver lets only administrators read hardware counters (ERR_NVGPUCTRPERM): run as root, "
+    "or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0; in-kernel counts and "
+    "timings need no permission, and saved reports replay anywhere"
+)
+NO_NCU = (
+    "ncu (Nsight Compute) is not on the PATH, so there are no hardware counters: install "
+    "nsight-compute, or add its folder to PATH; in-kernel counts and timings come without it"
+)
+
+# What the driver says of itself, and the capabilities of Linux that let a process read counters.
+PARAMETERS = Path("/proc/driver/nvidia/params")
+STATUS = Path("/proc/self/status")
+_ADMIN, _PERFMON = 21, 38
+
+
+def no_gpu() -> str:
+    """Why no kernel can run here.
+
+    >>> no_gpu() == "" or "iosim gpu replay" in no_gpu()
+    True
+    """
+    if importlib.util.find_spec("torch") is None:
+        return NO_TORCH
+    if importlib.util.find_spec("triton") is None:
+        return NO_TRITON
+    return "" if devices() else NO_DEVICE
+
+
+def no_counters() -> str:
+    """Why no hardware counters can be read here.
+
+    What the driver forbids is known from its own parameters, where the system shows them; elsewhere
+    `ncu` says it when it runs.
+
+    >>> "ERR_NVGPUCTRPERM" in FORBIDDEN
+    True
+    """
+    if shutil.which("ncu") is None:
+        return NO_NCU
+    return FORBIDDEN if forbidden() else ""
+
+
+def devices() -> int:
+    """GPUs that the driver shows this process, by its own library."""
+    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        cuda = ctypes.CDLL(name)
+    except OSError:
+        return 0
+    found = ctypes.c_int(0)
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(found)):
+        return 0
+    return found.value
+
+
+def forbidden() -> bool:
+    """Whether the driver keeps counters for administrators, and this process is none."""
+    try:
+        told = dict(
+            line.split(": ", 1) for line in PARAMETERS.read_text().splitlines() if ": " in line
+        )
+        held = next(x for x in STATUS.read_text().splitlines() if x.startswith("CapEff:"))
+        able = int(held.split()[1], 16)
+    except (OSError, ValueError, StopIteration, IndexError):
+        return False
+    if told.get("RmProfilingAdminOnly") != "1" or os.name != "posix":
+        return False
+    return not able & (1 << _ADMIN | 1 << _PERFMON)

@@ -1,0 +1,145 @@
+"""What a machine lacks is said at once, before anything is planned or imported for it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from iosim.gpu.errors import GpuError
+from iosim.gpu.reports import REPORTS, gpu_report, runner
+from iosim.gpu.reports.validate import CASES
+from iosim.gpu.run import needs
+
+ORIGIN = {"date": "", "commit": "", "command": ""}
+
+
+def _found(monkeypatch, *, packages=("torch", "triton"), devices=1, ncu="/usr/bin/ncu"):
+    """A machine with these packages, so many GPUs, and ncu or none."""
+
+    def count(where):
+        where._obj.value = devices
+        return 0
+
+    def find(name):
+        return name if name in packages else None
+
+    def load(name):
+        if not devices:
+            raise OSError(name)
+        return SimpleNamespace(cuInit=lambda flags: 0, cuDeviceGetCount=count)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find)
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    monkeypatch.setattr(needs.shutil, "which", lambda name: ncu)
+
+
+def _files(monkeypatch, tmp_path, only, held):
+    params, status = tmp_path / "params", tmp_path / "status"
+    params.write_text(f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {only}\n")
+    status.write_text(f"Name:\tpython\nCapEff:\t{held}\n")
+    monkeypatch.setattr(needs, "PARAMETERS", params)
+    monkeypatch.setattr(needs, "STATUS", status)
+
+
+def test_each_thing_that_may_be_missing_is_named(monkeypatch):
+    for packages, devices, said in [
+        ((), 1, "pip install torch"), (("torch",), 1, "pip install triton"),
+        (("torch", "triton"), 0, "no CUDA device"), (("torch", "triton"), 1, ""),
+    ]:  # fmt: skip
+        _found(monkeypatch, packages=packages, devices=devices)
+        assert said in needs.no_gpu()
+        assert bool(said) == bool(needs.no_gpu())
+
+
+def test_a_driver_without_devices_is_no_gpu(monkeypatch):
+    _found(monkeypatch)
+    cuda = SimpleNamespace(cuInit=lambda flags: 100, cuDeviceGetCount=lambda where: 0)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: cuda)
+    assert needs.no_gpu() == needs.NO_DEVICE
+    monkeypatch.setattr(cuda, "cuInit", lambda flags: 0)
+    assert needs.no_gpu() == needs.NO_DEVICE  # none is counted
+
+
+def test_forbidden_counters_are_known_before_a_run(monkeypatch, tmp_path):
+    _found(monkeypatch)
+    for only, held, said in [
+        (1, "0000000000000000", "NVreg_RestrictProfilingToAdminUsers=0"),
+        (1, "00000000a80425fb", "NVreg_RestrictProfilingToAdminUsers=0"),  # of a container
+        (1, "000001ffffffffff", ""), (1, f"{1 << 38:016x}", ""), (1, f"{1 << 21:016x}", ""),
+        (0, "0000000000000000", ""),
+    ]:  # fmt: skip
+        _files(monkeypatch, tmp_path, only, held)
+        assert said in needs.no_counters()
+        assert bool(said) == bool(needs.no_counters())
+    monkeypatch.setattr(needs, "PARAMETERS", tmp_path / "none")
+    assert needs.no_counters() == ""
+    _found(monkeypatch, ncu=None)
+    assert needs.no_counters() == needs.NO_NCU
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_report_plans_without_a_gpu(name, monkeypatch, tmp_path):
+    report = gpu_report(name)
+    given = {o.name: o.parse(o.default) for o in report.options}
+
+    def plan(options):
+        raise AssertionError("planned")
+
+    idle = replace(report, plan=plan)
+    _found(monkeypatch, packages=())
+    with pytest.raises(GpuError, match="PyTorch is not installed"):
+        runner.run_report(idle, given, tmp_path / "out", ORIGIN, print)
+    assert not (tmp_path / "out").exists()
+    _found(monkeypatch, ncu=None)
+    said: list[str] = []
+    with pytest.raises((GpuError, AssertionError)) as stop:
+        runner.run_report(idle, given, tmp_path / "out", ORIGIN, said.append)
+    counters = report.counters(given)
+    if counters == "needed":
+        assert str(stop.value) == needs.NO_NCU
+    else:
+        assert str(stop.value) == "planned"
+        assert said == [needs.NO_NCU if counters else ""]
+
+
+def test_what_a_report_says_of_counters_is_what_it_plans():
+    """The check comes before the plan, so the two are told apart."""
+    some = {"algorithms": ("copy",), "d": (64,), "M": (8192,), "N": (1024,), "quick": True}
+    for name in REPORTS:
+        report = gpu_report(name)
+        given = {o.name: o.parse(o.default) for o in report.options}
+        given |= {k: v for k, v in some.items() if k in given and k not in ("d", "M", "N")}
+        if name == "validate":
+            given |= some
+        for value in {given.get("counters", True), False}:
+            asked = given | {"counters": value} if "counters" in given else given
+            counted = any(run.counters for run in report.plan(asked))
+            assert bool(report.counters(asked)) == counted, name
+    backward = gpu_report("backward")
+    causal = {o.name: o.parse(o.default) for o in backward.options} | {"case": "causal"}
+    assert CASES["causal"]
+    assert not backward.counters(causal)
+    assert not any(run.counters for run in backward.plan(causal))
+
+
+def test_the_command_imports_no_torch_before_it_says_so():
+    text = (
+        "import sys, types\n"
+        "import importlib.util as u\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'torch' else find(name, *a)\n"
+        "sys.argv = ['iosim', 'gpu', 'validate']\n"
+        "from iosim import cli\n"
+        "try:\n    cli.main()\n"
+        "except SystemExit as stop:\n    print(stop.code)\n"
+        "print([x for x in ('torch', 'triton', 'sympy', 'matplotlib') if x in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.stdout.split("\n")[:2] == ["2", "[]"], done.stderr
+    assert done.stderr.strip() == f"iosim: {needs.NO_TORCH}"
