@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from iosim.algorithms._gradients import clear, clear_unseen, gradients, row_sums, weights
-from iosim.algorithms._passes import key_products, row_products, tile_products
+from iosim.algorithms._passes import key_products, row_products, stored_scores, tile_products
 from iosim.algorithms._shape import (
     Head,
     Keys,
@@ -121,6 +121,7 @@ class Pass:
             _Sweep(b, self, n).trace()
 
 
+@functools.cache
 def passes(*, left: bool = False, parts: bool = True) -> tuple[Pass, ...]:
     """All passes.
 
@@ -250,16 +251,13 @@ class _Sweep:
     def _tile(self, h: Head, g: tuple[Tile, ...], i: Tile, j: Keys) -> None:
         b, one = self.b, self.one
         outer = dict(self.held)
-        self.at |= dict.fromkeys(ROWS, (*h.q, i)) | dict.fromkeys(
-            ("K", "V", "dK", "dV"), (*g, j.tile)
-        )
+        self.at |= dict.fromkeys(ROWS, (*h.q, i)) | dict.fromkeys(COLUMNS, (*g, j.tile))
         for t in sorted(one.whole):
             self.held[t] = b.load(t, *self._where(t))
         tile: dict[str, Buffer] = {}
         self._weights(tile, h, i, j)
         if "dP" in one.reads:
-            tile["dP"] = b.load("dP", *h.q, i, j.tile, name="ds")
-            hide(b, tile["dP"], i, j, by="drop")
+            tile["dP"] = stored_scores(b, "dP", h, i, j, name="ds")
         elif "dP" in one.makes:
             tile["dP"] = b.zeros("ds", i, j.tile)
         self._products(1, tile)
@@ -278,8 +276,7 @@ class _Sweep:
         if "dP" in tile:
             b.free(tile.pop("dP"))
         if "dS" in one.reads:
-            tile["dS"] = b.load("dS", *h.q, i, j.tile)
-            hide(b, tile["dS"], i, j, by="drop")
+            tile["dS"] = stored_scores(b, "dS", h, i, j)
         self._products(2, tile)
         b.free(*tile.values(), *(self.held[t] for t in sorted(one.whole)))
         self.held = outer
@@ -288,8 +285,7 @@ class _Sweep:
         """P: made, read, or made of S that is read."""
         b, one = self.b, self.one
         if "P" in one.reads:
-            tile["P"] = b.load("P", *h.q, i, j.tile)
-            hide(b, tile["P"], i, j, by="drop")
+            tile["P"] = stored_scores(b, "P", h, i, j)
         if "P" in one.makes:
             tile["P"] = b.zeros("p", i, j.tile)
             self._products(0, tile)

@@ -28,7 +28,7 @@ from iosim.pebbling.dag import Dag
 from iosim.pebbling.graphs import KINDS
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.solve import optimum
-from iosim.problem import Attention, MatMul, Problem
+from iosim.problem import Attention, AttentionBackward, MatMul, Problem
 from iosim.tiling import optimal_tiles
 
 from . import DATA, told, whole
@@ -66,7 +66,8 @@ GAMES: dict[str, Variant] = {
             "words",
             "Attention as the lower bounds and iosim's machine count it: sums are accumulators, "
             "products are consumed on the fly, exponentials, row sums and quotients take no word.  "
-            "For matrix products, which have none of these, `partial` is the same.",
+            "For matrix products, which have none of these, `partial` is the same.  dS of the "
+            "backward pass has a word of its own here; there it takes the place of dP.",
             sums="vertex", softmax="free", recompute=False, partial=True, classes=(_ONCE,),
         ),
         Variant(
@@ -94,6 +95,7 @@ INSTANCES: tuple[tuple[Problem, tuple[str, ...]], ...] = (
     (Attention(2, 2), ("words", "partial", "chain")),
     (Attention(3, 1), ("words", "partial", "chain")),
     (Attention(4, 1), ("words",)),
+    (AttentionBackward(2, 1), ("words", "chain")),
 )
 
 
@@ -102,10 +104,12 @@ def graph(problem: Problem, game: Variant) -> Dag:
     return KINDS[problem.kind].make(problem, game.sums, game.softmax)
 
 
-def named(problem: Problem, M: int) -> dict[str, int]:
-    """Words of each named algorithm with its optimal tiles, where it runs in M words."""
-    found = {}
+def named(problem: Problem, M: int, game: Variant) -> dict[str, int]:
+    """Words of each algorithm of a game's classes with its optimal tiles, where M is enough."""
+    found, classes = {}, {one.name for one in game.classes}
     for entry in all_algorithms(problem.form):
+        if not classes & set(entry.classes):
+            continue
         try:
             found[entry.name] = optimal_tiles(entry.program_for(problem), problem, M).total_words
         except CapacityError:
@@ -133,7 +137,7 @@ def rows(
     M = dag.least_memory(game.partial)
     while True:
         best = optimum(dag, M, game.recompute, game.partial, seconds, memory)
-        algorithm = named(problem, M)
+        algorithm = named(problem, M, game)
         words, bound = lower_bound(problem, M, game)
         name = min(algorithm, key=lambda a: algorithm[a]) if algorithm else ""
         yield {

@@ -5,8 +5,9 @@ forward pass's bound holds for it.  Its five products share rows and columns, wh
 proofs/attention_backward.md.
 
 Proved in `proofs/attention_backward.md#theorem-1`, `proofs/attention_backward.md#theorem-2`,
-`proofs/attention_backward.md#theorem-3`, `proofs/attention_backward.md#theorem-4` and
-`proofs/attention_backward.md#theorem-5`.
+`proofs/attention_backward.md#theorem-3`, `proofs/attention_backward.md#theorem-4`,
+`proofs/attention_backward.md#theorem-5`, `proofs/attention_backward.md#theorem-6`,
+`proofs/attention_backward.md#theorem-7` and `proofs/attention_backward.md#theorem-8`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, BoundClass, Floats
-from iosim.bounds.charges import AGAIN, ONCE, Charges
+from iosim.bounds.charges import AGAIN, BLEND, MIXTURES, ONCE, Blend, Charges
 from iosim.bounds.unified import pattern_words
 
 
@@ -173,7 +175,7 @@ def _kinds(t: Any) -> Any:
     """The T from which Theorem 3 holds, rounded up."""
     both = t.d + t.d_v
     share = (t.d + both) / (2 * t.d + both)
-    more = -t.min(-1, -((1 + share) ** 2) * (2 + share) / (2 * (2 + 3 * share)))
+    more = t.max(1, (1 + share) ** 2 * (2 + share) / (2 * (2 + 3 * share)))
     square = 1 / (4 - share**2)
     words = more**2 * (t.sqrt(1 + 32 * square / more) - 1) / (16 * square)
     unit = both * (2 * t.d + both) / (t.d + both)
@@ -207,7 +209,7 @@ def _products(t: Any, again: bool) -> _Cut:
         charge = 3 * root / 16 * t.sqrt(T)
         return _Cut(S, t.pairs * (weight - 2 * charge), T * t.sqrt(T) / (3 * root))
     most = t.min(root / 2 * t.d, t.d_v)
-    S = t.floor(t.min(T, -t.min(-256 * most**2 / 27, -2 * t.M)) - t.M)
+    S = t.floor(t.min(T, t.max(256 * most**2 / 27, 2 * t.M)) - t.M)
     T = t.M + S
     charge = t.min(most, 3 * root / 16 * t.sqrt(T))
     return _Cut(S, t.pairs * (weight - 2 * charge), T**2 / (16 * charge))
@@ -226,24 +228,32 @@ PRODUCTS = _loomis_whitney("products", ("once", "trees"), again=False)
 PRODUCTS_AGAIN = _loomis_whitney("products-recompute", ("recompute",), again=True)
 
 _WIDTHS = "its charges are for d_v = d"
+_WEIGHTS = "its weights are for d_v = d"
 
 
-def _charged(name: str, classes: tuple[str, ...], records: tuple[Charges, ...]) -> Bound:
-    """Theorem 5 with the record that gives most of those whose segments are longer than M.
+def _best(t: Any, rates: dict[Fraction, Fraction], less: int = 0) -> Any:
+    """The most that segments of Td² − M − `less` events give, of those longer than M.
+
+    `rates`: T → segments for each d² pairs.
+    """
+    lines = []
+    for T, rate in rates.items():
+        S = t.max(t.floor(T.numerator * t.d**2 / T.denominator) - t.M - less, 0)
+        pairs = rate.numerator * t.pairs / (rate.denominator * t.d**2)
+        lines.append(S * (pairs - 1) + t.M * t.min(S, 1))
+    return t.max(*lines)
+
+
+def _charged(
+    number: int, name: str, classes: tuple[str, ...], records: tuple[Charges | Blend, ...]
+) -> Bound:
+    """Theorem 5 or 8 with the record that gives most of those whose segments are longer than M.
 
     The last record has the least work/c: where it needs two segments, all of them do.
     """
     longest = records[-1]
 
-    def words(t: Any) -> Any:
-        best = 0
-        for one in records:
-            S = t.floor(one.T.numerator * t.d**2 / one.T.denominator) - t.M
-            S = -t.min(-S, 0)
-            rate = one.work / one.c
-            pairs = rate.numerator * t.pairs / (rate.denominator * t.d**2)
-            best = -t.min(-best, -(S * (pairs - 1) + t.M * t.min(S, 1)))
-        return best
+    rates = {one.T: one.work / one.c for one in records}
 
     def outside(t: Any) -> str | None:
         if t.d != t.d_v:
@@ -253,12 +263,15 @@ def _charged(name: str, classes: tuple[str, ...], records: tuple[Charges, ...]) 
         few = longest.work * t.pairs < 2 * longest.c * t.d**2
         return _FEW if few else None
 
-    return _theorem(5, name, classes, f"M < {float(longest.T):g}d², d_v = d, two segments at least",
-                    words, outside)  # fmt: skip
+    return _theorem(
+        number, name, classes, f"M < {float(longest.T):g}d², d_v = d, two segments at least",
+        lambda t: _best(t, rates), outside,
+    )  # fmt: skip
 
 
-CHARGED = _charged("charges", ("once", "trees"), (*AGAIN[:2], *ONCE))
-CHARGED_AGAIN = _charged("charges-recompute", ("recompute",), AGAIN)
+CHARGED = _charged(5, "charges", ("once", "trees"), (*AGAIN[:2], *ONCE))
+CHARGED_AGAIN = _charged(5, "charges-recompute", ("recompute",), AGAIN)
+BLENDED = _charged(8, "products-charges", tuple(CLASSES), (BLEND,))
 
 
 def _outside_long(t: Any) -> str | None:
@@ -274,7 +287,72 @@ CHARGED_LONG = _theorem(
     lambda t: t.pairs * _lines(t) / t.M, _outside_long,
 )  # fmt: skip
 
+
+def _sums(t: Any) -> Any:
+    """Words of dQ, dK and dV that have a pair; each is charged one store too many in Theorem 6."""
+    return t.heads * t.rows * t.d + t.kv_heads * t.columns * (t.d + t.d_v)
+
+
+def _meets_short() -> Bound:
+    longest = MIXTURES[-1]
+    rates = {one.T: 4 * one.lines / one.T**2 for one in MIXTURES}
+
+    def outside(t: Any) -> str | None:
+        if t.d != t.d_v:
+            return _WEIGHTS
+        if longest.T * t.d**2 < t.M + 2:
+            return f"M is not below {float(longest.T):g}d²"
+        return _FEW if rates[longest.T] * t.pairs < 2 * t.d**2 else None
+
+    return _theorem(
+        6, "meets-short", ("once", "trees"),
+        f"M < {float(longest.T):g}d², d_v = d, two segments at least",
+        lambda t: _best(t, rates, less=1) - _sums(t), outside,
+    )  # fmt: skip
+
+
+def _outside_meets(t: Any) -> str | None:
+    if t.d != t.d_v:
+        return _WEIGHTS
+    if 61 * t.d**2 > 4 * (t.M + 1):
+        return "M is below 15.25d²"
+    return None if t.pairs * 14 * t.d**2 >= 2 * (t.M + 1) ** 2 else _FEW
+
+
+MEETS_SHORT = _meets_short()
+MEETS = _theorem(
+    6, "meets", ("once", "trees"), "M ≥ 15.25d², d_v = d, two segments at least",
+    lambda t: 14 * t.pairs * t.d**2 / (t.M + 1) - 1 - _sums(t), _outside_meets,
+)  # fmt: skip
+
+
+def _weighed(t: Any) -> _Cut:
+    """Segments of Theorem 7: their length, all pairs, and the most pairs of one."""
+    S = t.ceil(t.d * t.sqrt(2 * t.M))
+    share = 14 * t.d**2 * (1 / S + 1 / t.M)
+    return _Cut(S, t.pairs, S * ((1 - share) * (t.M + S) / 16 + share * t.M / 14) / t.d**2)
+
+
+def _weighed_words(t: Any) -> Any:
+    cut = _weighed(t)
+    return (cut.length - 1) * (t.pairs / cut.cap - 1) - _sums(t)
+
+
+def _outside_weighed(t: Any) -> str | None:
+    if t.d != t.d_v:
+        return _WEIGHTS
+    if 200 * t.d**2 > t.M:
+        return "M is below 200d²"
+    return None if _weighed(t).holds else _FEW
+
+
+WEIGHED = _theorem(
+    7, "weighed", ("once", "trees"), "M ≥ 200d², d_v = d, two segments at least",
+    _weighed_words, _outside_weighed,
+)  # fmt: skip
+
 THEOREMS = (
     FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES, SEGMENTS, SHORT, KINDS, KINDS_SHORT,
-    PRODUCTS, PRODUCTS_AGAIN, CHARGED, CHARGED_AGAIN, CHARGED_LONG,
+    PRODUCTS, PRODUCTS_AGAIN, CHARGED, CHARGED_AGAIN, CHARGED_LONG, MEETS, MEETS_SHORT,
+    WEIGHED, BLENDED,
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Numbers with which Theorem 5 of the backward pass is used.
+"""Numbers with which Theorems 5, 6 and 8 of the backward pass are used.
 
-Each record is valid by itself: the steps `charges` and `beside-crossing` of
-proofs/attention_backward.md decide the inequalities that it has to fulfil.  Sizes are those for
-d = d_v = 1.
+Each record is valid by itself: the steps `charges`, `beside-crossing`, `mixed` and
+`blended` of proofs/attention_backward.md decide the inequalities that it has to fulfil.  Sizes
+are those for d = d_v = 1.
 """
 
 from __future__ import annotations
@@ -66,3 +66,64 @@ AGAIN = (
     _charges(True, "0.929 1.054 1.035 0.981 0.929 0.26764 1.0105 1.11377 11.58 8.9727"),
     _charges(True, "1.002 0.97 1.03 1.02 0.993 191/750 1.1397 1.17099 14.5 160631/12000"),
 )
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Theorem 4's work, and a share of Theorem 5's with one of its records: see Theorem 8.
+
+    Attributes:
+        of: the record of Theorem 5.
+        share: what its work counts for.
+        m: the charge in Theorem 4.
+        T, c: as those of `Charges`, for both together.
+
+    >>> BLEND.work > BLEND.of.work
+    True
+    """
+
+    of: Charges
+    share: Fraction
+    m: Fraction
+    T: Fraction
+    c: Fraction
+
+    @property
+    def work(self) -> Fraction:
+        """The charged work of the whole problem, divided by its pairs and d; 2.598 < 3√3/2."""
+        return 2 + Fraction("2.598") - 2 * self.m + self.share * self.of.work
+
+
+BLEND = Blend(AGAIN[0], *map(Fraction, ("0.42", "0.555", "3.45", "1.79271")))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Shares of two bounds on a segment's work, and how long the segment is: see Theorem 6.
+
+    Attributes:
+        T: words and cost of a segment, divided by d².
+        share: what the bound by words that meet counts for; the one of Theorem 3 counts for the
+            rest.
+
+    >>> MIXTURES[-1].lines
+    Fraction(14, 1)
+    """
+
+    T: Fraction
+    share: Fraction
+
+    @property
+    def lines(self) -> Fraction:
+        """L: a segment does T²/4L pairs at most; 12 to 14."""
+        return 84 / (7 - self.share)
+
+
+# The last one holds for every T from its own on.
+MIXTURES = tuple(
+    Mixture(Fraction(T), Fraction(share))
+    for T, share in (
+        ("11.75", "0.125"), ("12.75", "0.23"), ("14.75", "0.33"), ("17.25", "0.45"),
+        ("20", "0.575"), ("23", "0.705"), ("26.5", "0.85"), ("30.5", "1"),
+    )
+)  # fmt: skip

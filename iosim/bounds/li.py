@@ -13,11 +13,12 @@ arguments, for the product QKᵀ that every backward pass of this problem contai
 
 `iosim.bounds.backward` proves more at every M.  What is here says how much more.
 
-Proved in `proofs/attention_backward.md#9-li-et-al-with-constants`.
+Proved in `proofs/attention_backward.md#12-li-et-al-with-constants`.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from iosim.bounds import saha_ye_large
@@ -33,37 +34,36 @@ def _formula(t: Any) -> Any:
     return t.heads * t.min(large, small)
 
 
-ASYMPTOTIC = Bound(
-    name="li",
+# What its bounds have in common.
+_bound = functools.partial(
+    Bound,
     kind="lower",
-    strength="asymptotic",
     problem="attention-backward",
+    proof="attention_backward",
+    theorem="12-li-et-al-with-constants",
+)
+
+ASYMPTOTIC = _bound(
+    name="li",
+    strength="asymptotic",
     covers="the backward pass by its products",
     formula=_formula,
     validity="Ω(·); crossover at M = Θ(d²)",
     source=f"{_SOURCE}, abstract",
-    proof="attention_backward",
-    theorem="9-li-et-al-with-constants",
 )
 
-LARGE = Bound(
+LARGE = _bound(
     name="li-large",
-    kind="lower",
     strength="exact",
-    problem="attention-backward",
     covers=_COVERS,
     formula=saha_ye_large.PAPER.formula,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
     source=f"{_SOURCE}, with the constants of Saha & Ye, arXiv 2402.07443, Lemmas 2.8, 3.3 and 3.4",
-    proof="attention_backward",
-    theorem="9-li-et-al-with-constants",
 )
 
-SMALL = Bound(
+SMALL = _bound(
     name="li-small",
-    kind="lower",
     strength="exact",
-    problem="attention-backward",
     covers=(
         f"{_COVERS}; V and dO are read, dQ, dK and dV are written; every operand and result is a "
         "word of fast memory"
@@ -71,6 +71,4 @@ SMALL = Bound(
     formula=lambda t: t.heads * (2 * t.scores * t.d / t.sqrt(t.M) - t.scores + 5 * t.N * t.d) - t.M,
     validity="all sizes and every M; of the right order where M ≤ d², vacuous from M = 4d² on",
     source=f"{_SOURCE}, with the constant of arXiv 1702.02017",
-    proof="attention_backward",
-    theorem="9-li-et-al-with-constants",
 )

@@ -127,6 +127,10 @@ class Terms(abc.ABC):
     def min(self, x: Any, y: Any) -> Any:
         """The smaller of two."""
 
+    @abc.abstractmethod
+    def max(self, *values: Any) -> Any:
+        """The largest of several."""
+
 
 class Exact(Terms):
     """Rational arithmetic; a root that is irrational, or a logarithm, becomes a float."""
@@ -158,6 +162,10 @@ class Exact(Terms):
     def min(self, x: Any, y: Any) -> Any:
         """The smaller of two."""
         return min(x, y)
+
+    def max(self, *values: Any) -> Any:
+        """The largest of several."""
+        return max(values)
 
 
 class Arrays(Terms):
@@ -193,6 +201,10 @@ class Arrays(Terms):
     def min(self, x: Any, y: Any) -> Any:
         """Elementwise."""
         return np.minimum(x, y)
+
+    def max(self, *values: Any) -> Any:
+        """Elementwise."""
+        return functools.reduce(np.maximum, values)
 
 
 class Symbolic(Terms):
@@ -234,3 +246,9 @@ class Symbolic(Terms):
         import sympy
 
         return sympy.Min(x, y)
+
+    def max(self, *values: Any) -> Any:
+        """sympy.Max, as it stands: sympy would compare all pairs of the values for all sizes."""
+        import sympy
+
+        return sympy.Max(*values, evaluate=False)

@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+from iosim.pebbling.attended import attention, attention_backward
 from iosim.pebbling.dag import Dag, from_edges, from_file, from_networkx
 from iosim.pebbling.game import Game, IllegalMove, Move, Unfinished, replay
-from iosim.pebbling.graphs import attention, butterfly, chain, grid, matmul, pyramid, tree
+from iosim.pebbling.graphs import butterfly, chain, grid, matmul, pyramid, tree
 from iosim.pebbling.partition import Segment, fewest_parts, segments
 from iosim.pebbling.solve import Known, Optimum, optimum
 
@@ -24,6 +25,7 @@ __all__ = [
     "Segment",
     "Unfinished",
     "attention",
+    "attention_backward",
     "butterfly",
     "chain",
     "fewest_parts",

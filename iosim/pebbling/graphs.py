@@ -1,63 +1,20 @@
-"""Graphs to play on: products, attention, chains, trees, grids, butterflies."""
+"""Graphs to play on: products, attention and its gradients, chains, trees, grids, butterflies."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from iosim.errors import InputError, closest
+from iosim.pebbling.attended import (
+    attention_of,
+    gradients_of,
+    least_attention,
+    least_gradients,
+)
 from iosim.pebbling.dag import Dag
-from iosim.problem import Attention, check_size
-from iosim.units import shown
-
-SUMS = ("vertex", "chain")
-LARGEST = 100_000  # vertices: the search takes 64
-Preds = dict[str, tuple[str, ...]]
-
-
-def _check_reach(*numbers: int) -> None:
-    if max(numbers) > LARGEST:
-        raise InputError(
-            f"the graph exceeds {LARGEST:,} vertices, far beyond reach: choose smaller sizes"
-        )
-
-
-class _Maker:
-    """Collects vertices; a sum is one vertex, or a chain of additions."""
-
-    def __init__(self, style: str):
-        if style not in SUMS:
-            raise InputError(f"unknown style of sums {style!r}: {closest(style, SUMS)}")
-        self.style = style
-        self.preds: Preds = {}
-        self.sums: set[str] = set()
-
-    def input(self, name: str) -> str:
-        return self.op(name)
-
-    def op(self, name: str, *operands: str) -> str:
-        _check_reach(len(self.preds) + 1)
-        self.preds[name] = operands
-        return name
-
-    def sum(self, name: str, terms: list[str]) -> str:
-        """The sum of the terms; of one term, the term itself."""
-        if len(terms) == 1:
-            return terms[0]
-        if self.style == "vertex":
-            self.sums.add(name)
-            return self.op(name, *terms)
-        partial = terms[0]
-        for k, term in enumerate(terms[1:], 2):
-            partial = self.op(name if k == len(terms) else f"{name}:{k}", partial, term)
-        return partial
-
-    def dag(self, name: str, outputs: list[str]) -> Dag:
-        return Dag(name, self.preds, tuple(outputs), frozenset(self.sums))
+from iosim.pebbling.maker import Maker, Preds
+from iosim.problem import check_size
 
 
 def matmul(m: int, n: int, k: int, sums: str = "chain") -> Dag:
@@ -68,7 +25,7 @@ def matmul(m: int, n: int, k: int, sums: str = "chain") -> Dag:
     """
     for name, size in (("m", m), ("n", n), ("k", k)):
         check_size(name, size)
-    b = _Maker(sums)
+    b = Maker(sums)
     A = {(i, t): b.input(f"A[{i},{t}]") for i in range(m) for t in range(k)}
     B = {(t, j): b.input(f"B[{t},{j}]") for t in range(k) for j in range(n)}
     out = []
@@ -77,105 +34,6 @@ def matmul(m: int, n: int, k: int, sums: str = "chain") -> Dag:
             terms = [b.op(f"P[{i},{j},{t}]", A[i, t], B[t, j]) for t in range(k)]
             out.append(b.sum(f"C[{i},{j}]", terms))
     return b.dag(f"matmul m={m} n={n} k={k} sums={sums}", out)
-
-
-SOFTMAX = ("fused", "exp", "free")
-
-
-def attention(
-    N: int, d: int, sums: str = "chain", softmax: str = "fused", heads: int = 1, **options: Any
-) -> Dag:
-    """softmax(QKᵀ)V: scores, row sums, weighted sums, and their quotients.
-
-    Options are those of `iosim.problem.Attention`.  Of the scores those are vertices whose row sees
-    the column, of K and V the rows that are seen; heads of a group share theirs.
-
-    softmax "fused"
-        E[i,j] = exp(Σ q·k): the exponential is part of the vertex that completes the score.
-    softmax "exp"
-        The score and its exponential are two vertices.
-    softmax "free"
-        No row sums and no quotients: the outputs are the weighted sums.  That is what the lower
-        bounds count, and with sums taken term by term it is their model exactly.
-
-    Raises InputError for sizes and options that are none, for a row that sees nothing (its output
-    has no operands), and for graphs far beyond reach.
-
-    >>> attention(2, 1, softmax="free", causal=True).inputs
-    ('Q[0,0]', 'Q[1,0]', 'K[0,0]', 'K[1,0]', 'V[0,0]', 'V[1,0]')
-    >>> len(attention(2, 1).vertices), len(attention(2, 1, causal=True).vertices)
-    (20, 16)
-    """
-    return _attention(Attention(N, d, heads, **options), sums, softmax)
-
-
-def _attention(problem: Attention, sums: str, softmax: str) -> Dag:
-    if softmax not in SOFTMAX:
-        raise InputError(f"unknown softmax {softmax!r}: {closest(softmax, SOFTMAX)}")
-    b = _Maker(sums)
-    _check_reach(*_least(problem))
-    if problem.keys > LARGEST:
-        raise InputError(
-            f"N_k = {problem.keys:,} columns are too many to ask which of them a row sees: give "
-            f"{LARGEST:,} at most"
-        )
-    N, d = problem.N, problem.d
-    columns = np.arange(problem.keys)
-    seen = [np.flatnonzero(np.broadcast_to(problem.seen(i, columns), columns.shape)).tolist()
-            for i in range(N)]  # fmt: skip
-    for i, these in enumerate(seen):
-        if not these:
-            raise InputError(
-                f"row {i} sees no column, so that its output is 0 and no vertex has a part in it: "
-                "give more keys, fewer rows, or a wider window"
-            )
-    used = sorted({j for these in seen for j in these})
-
-    def matrix(name: str, heads: int, rows: Iterable[int], width: int) -> dict[Any, list[str]]:
-        return {
-            (h, r): [b.input(f"{name}[{_head(h, heads)}{r},{c}]") for c in range(width)]
-            for h in range(heads)
-            for r in rows
-        }
-
-    Q = matrix("Q", problem.heads, range(N), d)
-    K = matrix("K", problem.groups, used, d)
-    V = matrix("V", problem.groups, used, problem.values)
-    score = "S" if softmax == "exp" else "E"
-    out = []
-    for h, i in itertools.product(range(problem.heads), range(N)):
-        g, at = h * problem.groups // problem.heads, f"{_head(h, problem.heads)}{i}"
-        E = []
-        for j in seen[i]:
-            name = f"{score}[{at},{j}]"
-            product = [b.op(name if d == 1 else f"{name}·{c}", q, k)
-                       for c, (q, k) in enumerate(zip(Q[h, i], K[g, j], strict=True))]  # fmt: skip
-            s = b.sum(name, product)
-            E.append(b.op(f"E[{at},{j}]", s) if softmax == "exp" else s)
-        row = b.sum(f"l[{at}]", E) if softmax != "free" else ""
-        for c in range(problem.values):
-            name = f"O[{at},{c}]" if softmax == "free" else f"o[{at},{c}]"
-            weighted = [b.op(f"W[{at},{j},{c}]", e, V[g, j][c])
-                        for j, e in zip(seen[i], E, strict=True)]  # fmt: skip
-            o = b.sum(name, weighted)
-            out.append(o if softmax == "free" else b.op(f"O[{at},{c}]", o, row))
-    told = {x: v for x, v in shown(problem).items() if (x, v) != ("heads", 1)}
-    said = " ".join(x if v is True else f"{x}={v}" for x, v in told.items())
-    return b.dag(f"attention {said} sums={sums} softmax={softmax}", out)
-
-
-def _head(h: int, heads: int) -> str:
-    """How a head is said in a vertex's name: not at all where there is one."""
-    return f"{h}," if heads > 1 else ""
-
-
-def _least(problem: Attention) -> tuple[int, ...]:
-    """Numbers of scores and of words of Q, of K and of V: no graph has fewer vertices."""
-    keys = problem.groups * problem.columns_used
-    return (
-        problem.pairs, problem.heads * problem.N * problem.d, keys * problem.d,
-        keys * problem.values,
-    )  # fmt: skip
 
 
 def chain(n: int) -> Dag:
@@ -280,5 +138,6 @@ KINDS: dict[str, GraphKind] = {
     "matmul": GraphKind(
         lambda x, sums, _: matmul(x.m, x.n, x.k, sums), lambda x: (x.m * x.n * x.k,)
     ),
-    "attention": GraphKind(_attention, _least, softmax=True),
+    "attention": GraphKind(attention_of, least_attention, softmax=True),
+    "attention-backward": GraphKind(gradients_of, least_gradients, softmax=True),
 }

@@ -16,7 +16,7 @@ from . import constants, executions
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class Drawn:
     """A set of pairs, products in some order, and M."""
 
     pairs: list[executions.Pair]
@@ -29,7 +29,7 @@ class _Drawn:
         return f"{len(self.pairs)} pairs, d = {self.d}, d_v = {self.d_v}, M = {self.M}"
 
 
-def drawn(seed: int, count: int) -> Iterator[_Drawn]:
+def drawn(seed: int, count: int) -> Iterator[Drawn]:
     """Dense heads, grouped heads, masks and random sets of pairs."""
     rng = random.Random(seed)
     for _ in range(count):
@@ -45,10 +45,11 @@ def drawn(seed: int, count: int) -> Iterator[_Drawn]:
                 pairs = [(i, j) for i, j in pairs if j % K <= i % N + K - N] or pairs[:1]
             case 1:
                 pairs = [pair for pair in pairs if rng.random() < 0.7] or pairs[:1]
-        yield _Drawn(pairs, rng.randint(1, 4), rng.randint(1, 4), rng.randint(5, 40), rng)
+        yield Drawn(pairs, rng.randint(1, 4), rng.randint(1, 4), rng.randint(5, 40), rng)
 
 
-def _log(case: _Drawn, drop: float) -> list[executions.Entry]:
+def log_of(case: Drawn, drop: float) -> list[executions.Entry]:
+    """The log of one random execution."""
     run = executions.Execution(case.d, case.d_v, case.M, case.rng, drop)
     for task in executions.random_order(case.pairs, case.d, case.d_v, case.rng):
         run.perform(task)
@@ -141,7 +142,7 @@ def _theorem_5(segment: executions.Segment, d: int, again: bool, at: str) -> Non
 def _check(seed: int, count: int, drop: float) -> str:
     seen = free = 0
     for case in drawn(seed, count):
-        log, d, d_v, pairs = _log(case, drop), case.d, case.d_v, len(case.pairs)
+        log, d, d_v, pairs = log_of(case, drop), case.d, case.d_v, len(case.pairs)
         cost = sum(what in ("load", "store") for what, _, _ in log)
         S = case.rng.choice([case.rng.randint(1, 4), case.rng.randint(1, 3 * case.M)])
         parts = executions.segments(log, case.M, S)

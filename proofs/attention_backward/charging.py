@@ -104,3 +104,24 @@ def beside_crossing() -> str:
         given = [few >= 0, few <= more, U >= 0, h * U / 2 <= e * few]
         unsat(*given, h * U * more / 2 - rest > h * U * few / 2)
     return f"all reals U ≥ 0 and 0 ≤ z ≤ z + n, {len(table.AGAIN)} records"
+
+
+@step("blended", how="proved", says="Theorem 8: the charged works of Theorems 4 and 5 together")
+def blended() -> str:
+    """N = k² and a = n²; both branches of Theorem 5's work."""
+    import z3
+
+    one, k, n = table.BLEND, *z3.Reals("k n")
+    m, share, T, c = (z3.Q(x.numerator, x.denominator) for x in (one.m, one.share, one.T, one.c))
+    m5, kappa, e, h = (
+        z3.Q(x.numerator, x.denominator) for x in (one.of.m, one.of.kappa, one.of.e, one.of.h)
+    )
+    U = T - n * n
+    sizes = [n >= 0, k >= n, U >= 0]
+    work = U * k / 2 - constants.TOGETHER * m * (k * k - n * n) + share * kappa * U * U / 4
+    work = work + share * z3.If(e > m5, e - m5, 0) * n * n
+    unsat(*sizes, e * n <= h * U / 2, work + share * e * n * n > c)
+    unsat(*sizes, e * n >= h * U / 2, work + share * h * U * n / 2 > c)
+    # Theorem 4's weights and charge, in the class that limits it.
+    unsat(z3.Not(z3.And(z3.Q(2598, 1000) ** 2 * 4 < 27, 4 * m * m <= 3, m <= 1)))
+    return "all real N ≥ a ≥ 0"

@@ -22,6 +22,21 @@ ROOT = 1
 CHARGED = 1
 # Theorem 5: APART·m is the charge of an inner δ beside a crossing σ, where sums are made again.
 APART = 1
+# Theorem 8: the charge of Theorem 4 in it is TOGETHER·m.
+TOGETHER = 1
+
+# Theorem 6, in 14ths of a pair: what a visit brings for each of its incidents, and the visits
+# without incidents for each of their pair's.
+VISIT = 8
+FREE = 3
+# Theorem 6: the norm of its weights.
+NORM = 4.82
+# Theorem 7: what a pair that is all there but for words of K and V is worth beside its meetings.
+EXTRA = 2
+# Theorem 7: a word adds GAIN·γT to Φ at most.
+GAIN = 1
+# Theorem 7: its segments and memory, in units of 14d²/u, have CORNER·(M + S) ≤ MS.
+CORNER = 1
 
 # How many random executions the sampled steps draw.
 EXECUTIONS = 300

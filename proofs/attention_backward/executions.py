@@ -1,7 +1,8 @@
 """Random executions of the backward pass, word by word, and their segments.
 
 `execute` carries out products in a given order with a fast memory of M words and logs each load,
-store, product and use; `segments` cuts such a log as the proof does.  Neither knows of the bounds.
+store, drop, product and use; `segments` cuts such a log as the proof does.  Neither knows
+of the bounds.
 Rows and columns of all heads are numbered through.
 """
 
@@ -62,6 +63,7 @@ class Execution:
         changed = self.fast.pop(word)
         if word[0] in MAKES:
             if not changed or self.dead(word):
+                self.log.append(("drop", word, self.run.get(word, -1)))
                 return
             if self.rng.random() < self.drop and word not in self.slow:
                 self.made[word] = set()
@@ -70,6 +72,7 @@ class Execution:
                     self.weights.discard(word[1:])
                 return
         elif word[0] not in OUTPUTS or not changed:
+            self.log.append(("drop", word, -1))
             return
         self.log.append(("store", word, self.run.get(word, -1)))
         self.slow.add(word)
@@ -218,7 +221,7 @@ def segments(log: list[Entry], M: int, S: int) -> list[Segment]:
         out[-1].events += 1
 
     for what, item, run in log:
-        if what == "store":
+        if what in ("store", "drop"):
             continue
         if what == "load":
             event()
