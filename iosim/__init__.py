@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from iosim.lab.widget import watch
     from iosim.machine import Machine, Run, simulate
-    from iosim.problem import Attention, Copy, MatMul, max_error
+    from iosim.problem import Attention, AttentionBackward, Copy, MatMul, max_error
     from iosim.program.build import Builder, build
     from iosim.program.ir import Program
     from iosim.program.walk import Instance, bind
@@ -49,6 +49,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Attention",
+    "AttentionBackward",
     "Builder",
     "CapacityError",
     "Copy",
@@ -92,7 +93,7 @@ _NAMES = {
     "iosim.errors": "CapacityError InputError IosimError LeakError ProgramError ResidencyError",
     "iosim.lab.widget": "watch",
     "iosim.machine": "Machine Run simulate",
-    "iosim.problem": "Attention Copy MatMul max_error",
+    "iosim.problem": "Attention AttentionBackward Copy MatMul max_error",
     "iosim.program.build": "Builder build",
     "iosim.program.ir": "Program",
     "iosim.program.walk": "Instance bind",

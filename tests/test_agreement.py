@@ -22,7 +22,7 @@ from iosim.machine import places
 from iosim.problem import size_names
 from iosim.trace import tally
 
-SCHEDULES = oracle.SCHEDULES | backward_oracle.SCHEDULES
+SCHEDULES = oracle.SCHEDULES | backward_oracle.DENSE
 FORMULAS = {a.name: symbols.count(a.program) for a in plain_algorithms()}
 
 

@@ -179,6 +179,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("problem", VARIANTS, ids=str)
 def test_verify_checks_every_schedule(problem: AttentionBackward) -> None:
     sizes = verify.memory_sizes(problem)
@@ -194,6 +195,7 @@ def test_a_table_says_which_pass_it_is_of() -> None:
     assert "pass" not in tightness.table([tightness.tightness(Attention(9, 4), 99)])[0]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("N", "d"), [(512, 32), (256, 16), (1000, 24), (128, 40), (64, 4)])
 def test_coarse_tiles_are_no_wrong_exponent(N: int, d: int) -> None:
     """−1 above d² and −1/2 below, where tiles are fine enough to show either."""
@@ -223,6 +225,7 @@ def arrays(problem: AttentionBackward) -> dict[str, Array]:
     }  # fmt: skip
 
 
+@pytest.mark.numbers
 def test_own_arrays_are_verified(tmp_path: Path) -> None:
     problem = VARIANTS[1]
     given = arrays(problem)
@@ -254,7 +257,11 @@ def test_bad_arrays_are_one_line(tmp_path: Path) -> None:
         ({x: a for x, a in good.items() if x in "QKV"}, "has no array O, dO, L"),
         (good | {"L": good["L"][:5]}, "L has shape (5,), and with Q of (9, 4)"),
         (good | {"L": good["L"][:, None]}, "it has (9,): give a number for each row of Q"),
-        (good | {"O": good["O"][:, :3]}, "O has shape (9, 3)"),
+        (
+            good | {"O": good["O"][:, :3]},
+            "O has shape (9, 3), and with Q of (9, 4) and V of (9, 4) "
+            "it has (9, 4): give a row for each row of Q, as long as V's",
+        ),
         (good | {"dO": good["dO"].T}, "dO has shape (4, 9)"),
         (good | {"V": good["V"][:7]}, "V has shape (7, 4) and K (9, 4)"),
         (good | {"L": good["L"].astype("U4")}, "L is of dtype <U4: give real numbers"),
@@ -275,6 +282,20 @@ def test_bad_arrays_are_one_line(tmp_path: Path) -> None:
         verify.verify(
             AttentionBackward(9, 4), hbm={x: a[None] for x, a in good.items() if x != "L"}
         )
+
+
+@pytest.mark.parametrize("name", ["O", "L"])
+def test_rounding_is_no_other_forward_pass(name: str) -> None:
+    """O and L of bf16, which has 8 bits, are those of Q, K and V; 3% more are not."""
+    problem = AttentionBackward(9, 4)
+    hbm = problem.random()
+    mantissa, exponent = np.frexp(hbm[name])
+    rounded = hbm | {name: np.ldexp(np.round(mantissa * 2**8) / 2**8, exponent)}
+    assert (rounded[name] != hbm[name]).all()
+    assert (problem.settled(rounded)[name] == hbm[name]).all()
+    far = hbm | {name: hbm[name] + 0.03 * np.maximum(1, abs(hbm[name]))}
+    with pytest.raises(InputError, match=f"{name} differs by 0.03 from that of the forward pass"):
+        problem.settled(far)
 
 
 def test_statistics_may_have_one_axis_of_heads() -> None:

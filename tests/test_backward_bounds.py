@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 from fenced import FencedDocTests
 
 import iosim
@@ -26,13 +27,15 @@ from iosim.bounds import (
     sym,
 )
 from iosim.bounds.base import EVERY_OPTION, Bound
-from iosim.bounds.charges import AGAIN, ONCE, Charges
+from iosim.bounds.charges import AGAIN, BLEND, MIXTURES, ONCE, Charges
 from iosim.checks.proof import load_theorem, run_step, statement, steps
 from iosim.counting.numbers import count_many
 from iosim.errors import CapacityError, InputError
 from iosim.pebbling import Dag, optimum
 from iosim.problem import AttentionBackward
 from iosim.tiling import optimal_tiles_many
+
+pytestmark = pytest.mark.numbers
 
 LOWER = [
     b
@@ -53,7 +56,6 @@ OPTIONS: list[dict[str, Any]] = [
 # ---------------------------------------------------------------- the proof
 
 
-@pytest.mark.numbers
 def test_every_step_passes() -> None:
     pytest.importorskip("z3")
     module = load_theorem("attention_backward")
@@ -75,6 +77,15 @@ def test_every_step_passes() -> None:
         ("ROOT", 0.95, {"charged-products"}),
         ("CHARGED", 0.98, {"charges"}),
         ("APART", 0.4, {"beside-crossing"}),
+        ("VISIT", 7, {"visits"}),
+        ("VISIT", 9, {"mixed"}),
+        ("FREE", 2.9, {"visits"}),
+        ("FREE", 3.1, {"mixed"}),
+        ("NORM", 4.8, {"mixed"}),
+        ("TOGETHER", 0.99, {"blended"}),
+        ("EXTRA", 2.1, {"largest-gain"}),
+        ("GAIN", 0.97, {"largest-gain"}),
+        ("CORNER", 0.95, {"mixed-segments"}),
     ],
 )
 def test_a_planted_error_is_caught(constant: str, wrong: float, noticing: set[str]) -> None:
@@ -96,6 +107,21 @@ def test_executions_notice_a_wrong_inequality(constant: str, wrong: float) -> No
     module = load_theorem("attention_backward")
     setattr(module.constants, constant, wrong)
     one = next(s for s in steps(module) if s.name == "accounting-once")
+    assert run_step("attention_backward", one).status == "failed"
+
+
+def test_random_memories_notice_a_gain_that_is_too_small() -> None:
+    module = load_theorem("attention_backward")
+    module.constants.GAIN = 0.95
+    one = next(s for s in steps(module) if s.name == "weighed-words")
+    assert run_step("attention_backward", one).status == "failed"
+
+
+@pytest.mark.parametrize(("constant", "wrong"), [("VISIT", 7), ("FREE", 2.5), ("NORM", 2)])
+def test_executions_notice_wrong_meetings(constant: str, wrong: float) -> None:
+    module = load_theorem("attention_backward")
+    setattr(module.constants, constant, wrong)
+    one = next(s for s in steps(module) if s.name == "accounting-meetings")
     assert run_step("attention_backward", one).status == "failed"
 
 
@@ -198,21 +224,89 @@ def test_charges() -> None:
         lines = [(math.floor(x.T * square) - M) * (x.work * 2**32 / (x.c * square) - 1) + M
                  for x in ONCE if x.T * square >= M + 1]  # fmt: skip
         assert bound("backward-charges").exact(p, M) >= max(lines)
-    for name in ("charges", "charges-recompute", "charges-long"):
-        wide = AttentionBackward(2**16, 64, d_v=32)
-        assert bound(f"backward-{name}").why_not(wide, 9 * square) == "its charges are for d_v = d"
+    M = 3 * square // 2
+    S = math.floor(BLEND.T * square) - M
+    words = S * (BLEND.work * 2**32 / (BLEND.c * square) - 1) + M
+    assert bound("backward-products-charges").exact(p, M) == words
+    assert BLEND.work < 2 + 1.5 * math.sqrt(3) - 2 * BLEND.m + BLEND.share * BLEND.of.work
+    for name in ("charges", "charges-recompute", "charges-long", "products-charges"):
+        wide, M = AttentionBackward(2**16, 64, d_v=32), (2 if "products" in name else 9) * square
+        assert bound(f"backward-{name}").why_not(wide, M) == "its charges are for d_v = d"
         same = AttentionBackward(2**16, 64, d_v=64)
-        assert bound(f"backward-{name}").words(same, 9 * square) > 0
+        assert bound(f"backward-{name}").words(same, M) > 0
+
+
+def test_meetings() -> None:
+    """Theorem 6 with one pair of T and θ by hand, and its closed form; a wide d_v has none."""
+    N, d = 2**16, 64
+    p, pairs, square = AttentionBackward(N, d), 2**32, 64**2
+    M = 11 * square
+    for one in MIXTURES[3:]:
+        S = math.floor(one.T * square) - M - 1
+        words = S * (336 * pairs / ((7 - one.share) * one.T**2 * square) - 1) + M - 3 * N * d
+        assert bound("backward-meets-short").exact(p, M) >= words
+    assert bound("backward-meets-short").exact(p, M) == max(
+        (math.floor(x.T * square) - M - 1)
+        * (336 * pairs / ((7 - x.share) * x.T**2 * square) - 1) + M - 3 * N * d
+        for x in MIXTURES if x.T > 11
+    )  # fmt: skip
+    M = 16 * square - 1
+    assert bound("backward-meets").exact(p, M) == Fraction(14 * pairs, 16) - 1 - 3 * N * d
+    # Shared heads have fewer words of dK and dV; rows and columns without pairs have none.
+    shared = AttentionBackward(N, d, 4, kv_heads=2)
+    words = Fraction(4 * 14 * pairs, 16) - 1 - (4 + 2 * 2) * N * d
+    assert bound("backward-meets").exact(shared, M) == words
+    assert [x.lines for x in (MIXTURES[0], MIXTURES[-1])] == [Fraction(672, 55), 14]
+    for name in ("meets", "meets-short"):
+        wide = AttentionBackward(N, d, d_v=32)
+        assert bound(f"backward-{name}").why_not(wide, M) == "its weights are for d_v = d"
+
+
+def test_weighed_words() -> None:
+    """Theorem 7 by hand; no other length gives a tenth of a percent more; 16 in the limit."""
+    N, d = 2**30, 64
+    p, square, pairs, least = AttentionBackward(N, d), 64**2, 2**60, 14.1
+    for x in (200, 512, 4096, 2**16):
+        M = x * square
+
+        def words(S: int, M: int = M) -> Fraction:
+            u = Fraction(14 * square) * (Fraction(1, S) + Fraction(1, M))
+            c = ((1 - u) * Fraction(M + S, 16) + u * Fraction(M, 14)) * S / square
+            return (S - 1) * (pairs / c - 1) - 3 * N * d
+
+        S = math.ceil(math.sqrt(2 * M) * d)
+        found = bound("backward-weighed").exact(p, M)
+        assert found == words(S)
+        for other in np.geomspace(15 * square, M, 50).astype(int):
+            if 14 * square * (1 / other + 1 / M) <= 1:
+                assert words(int(other)) <= found * Fraction(1003, 1000)
+        constant = float(found * M / (pairs * square))
+        assert least < constant < 16
+        least = constant
+    assert least > 15.8
+    name = best_lower_bound(p, 200 * square, "trees").name
+    assert name == "backward-weighed"
+
+
+@pytest.mark.parametrize(("d", "k"), [(64, 8), (64, 12), (64, 64), (128, 8), (128, 64)])
+def test_the_gap_with_exact_counts(d: int, k: int) -> None:
+    """In `once` and `recompute`, up to M = Nd/64: at most 1.35, and at most 1.29 in `once`."""
+    p = AttentionBackward(2**20, d)
+    for klass, name in (("once", "flash2_backward"), ("recompute", "two_kernels")):
+        for M in (k * d * d, p.N * d // 64):
+            words = iosim.optimal_tiles(iosim.algorithm(name).program, p, M).total_words
+            gap = words / best_lower_bound(p, M, klass).words
+            assert gap <= (1.29 if klass == "once" else 1.35), (klass, M, gap)
 
 
 def test_the_gap_that_is_printed() -> None:
-    """At most 1.35 from 8d² on in every class, and 1.51 from d²/4 on, in leading order."""
+    """At most 1.35 from 8d² on in every class, and 1.5 from d²/4 on, in leading order."""
     p = AttentionBackward(2**22, 64)
-    for x in np.geomspace(0.25, 1000, 90):
+    for x in (*np.geomspace(0.25, 1000, 90), 4 / 3, 1.34, 1.348):
         once = min(9 / x + 2, 5 / x + 5, 4 / x + 7, 16 / x)
         for klass, best in (("once", once), ("recompute", min(once, 14 / x)), ("trees", once)):
             gap = best * p.pairs / best_lower_bound(p, round(x * 64**2), klass).words
-            assert gap < (1.35 if x >= 8 else 1.51), (x, klass)
+            assert gap < (1.35 if x >= 8 else 1.5), (x, klass)
 
 
 def test_two_widths() -> None:
@@ -246,7 +340,7 @@ def test_a_segment_chosen_by_hand_gives_no_more(klass: str) -> None:
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_words_expression_and_curve_agree(options: dict[str, Any]) -> None:
     seen = set()
-    for M in (40, 300, 2500):
+    for M in (40, 300, 2500, 6000):
         p = AttentionBackward(400, 5, 2, **options)
         for b in LOWER:
             if not b.applies(p, M):
@@ -258,8 +352,9 @@ def test_words_expression_and_curve_agree(options: dict[str, Any]) -> None:
             assert curve[0] == pytest.approx(b.words(p, M), rel=1e-12)
             # sympy is slow.
             if first and b.numeric is None and "window" not in options:
-                at = {sym(x, x not in p.form.limits): v for x, v in (p.sizes | {"M": M}).items()}
-                value = float(b.expression_for(p).subs(at))
+                at = {sym(x, x not in p.form.limits): sympy.Integer(v)
+                      for x, v in (p.sizes | {"M": M}).items()}  # fmt: skip
+                value = float(b.expression_for(p).xreplace(at))
                 assert max(0, value) == pytest.approx(b.words(p, M), rel=1e-9), b.name
     assert len(seen) == len(LOWER) or (options and len(seen) >= 5)
 
@@ -315,7 +410,12 @@ def test_recomputing_never_has_the_larger_bound() -> None:
         ("backward-kinds-short", 348, "M is not below 5.43d²"),
         ("backward-charges", 10**4, "M is not below 10.26d²"),
         ("backward-charges-recompute", 10**4, "M is not below 14.5d²"),
+        ("backward-products-charges", 221, "M is not below 3.45d²"),
         ("backward-charges-long", 463, "M is below 7.25d²"),
+        ("backward-meets-short", 1951, "M is not below 30.5d²"),
+        ("backward-weighed", 12_799, "M is below 200d²"),
+        ("backward-meets", 974, "M is below 15.25d²"),
+        ("backward-meets", 10**5, "one segment could hold half of all pairs"),
         ("backward-segments", 10**6, "one segment could hold half of all pairs"),
         ("backward-products", 10**5, "one segment could hold half of all pairs"),
         ("backward-products-recompute", 10**5, "one segment could hold half of all pairs"),
@@ -370,17 +470,18 @@ def test_no_schedule_moves_less_than_any_bound() -> None:
 LARGE = [(2**20, 256, round(x * 2**16)) for x in (1 / 64, 12, 64, 256)]
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize(
     ("b", "factor", "k"),
     [
         ("backward-segments", 1.25, 2),
         ("backward-segments", 1.25, 3),
+        ("backward-meets", 1.25, 2),
+        ("backward-meets", 1.25, 3),
         ("backward-products", 1.25, 0),
     ],
 )
 def test_a_bound_that_is_too_high_is_caught(b: str, factor: float, k: int) -> None:
-    """No known schedule catches a tenth: 14/12 is what is open of M, 10/9.2 and more below d²."""
+    """No known schedule catches a tenth: 14/12 and 16/14 are open, 10/9.2 and more below d²."""
     N, d, M = LARGE[k]
     p, least = AttentionBackward(N, d), math.inf
     for entry in iosim.all_algorithms("attention-backward"):
@@ -399,8 +500,8 @@ def test_no_random_execution_moves_less(drop: float) -> None:
     for _ in range(12):
         N, d, d_v, M = rng.randint(8, 14), rng.randint(1, 3), rng.randint(1, 3), rng.randint(5, 9)
         pairs = [(i, j) for i in range(N) for j in range(N)]
-        case = accounting._Drawn(pairs, d, d_v, M, rng)
-        log = accounting._log(case, drop)
+        case = accounting.Drawn(pairs, d, d_v, M, rng)
+        log = accounting.log_of(case, drop)
         cost = sum(what in ("load", "store") for what, _, _ in log)
         p = AttentionBackward(N, d, d_v=d_v)
         rows = exact_lower_bounds(p, M, "recompute" if drop else "once")

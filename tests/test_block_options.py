@@ -26,7 +26,10 @@ from iosim.gpu import emit, interpret
 from iosim.gpu.emitter import layout
 from iosim.problem import BlockSparse
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+pytestmark = [
+    pytest.mark.numbers,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning"),
+]
 
 
 @st.composite
@@ -68,7 +71,6 @@ def outputs(p: BlockSparse, tiles: dict[str, int], mask: Any, hbm: Any) -> Any:
     return O
 
 
-@pytest.mark.numbers
 @settings(max_examples=120, deadline=None)
 @given(cases())
 def test_every_count_and_output_agrees_with_any_options(case: Any) -> None:
@@ -180,7 +182,6 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("share", [0, 0.6, 1])
 @pytest.mark.parametrize("tiles", [(16, 32), (32, 16), (20, 20)])
 @pytest.mark.parametrize("name", PROBLEMS)

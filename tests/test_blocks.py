@@ -27,6 +27,8 @@ from iosim.program.canonical import canonical
 from iosim.program.marks import BlockMask
 from iosim.tiling.rules import choose_tiles
 
+pytestmark = pytest.mark.numbers
+
 PROGRAM = iosim.algorithm("block_sparse").program
 
 
@@ -134,7 +136,6 @@ def only(name: str, tiles: Any, masks: Any) -> tuple[dict[str, int], dict[str, A
     return {k: v for k, v in tiles.items() if k in params}, {k: masks[k] for k in used}
 
 
-@pytest.mark.numbers
 @settings(max_examples=250, deadline=None)
 @given(cases())
 def test_every_count_agrees_at_any_pattern(case: Any) -> None:
@@ -406,7 +407,6 @@ def marks(kind: str, rows: int, columns: int, share: float) -> Any:
     return (r + c) % round(1 / share) == 0
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("kind", ["random", "banded", "strided"])
 @pytest.mark.parametrize(
     ("d", "N"), [(16, 2**14), (64, 2**14), pytest.param(64, 2**16, marks=pytest.mark.slow)]

@@ -179,6 +179,7 @@ def of_policy(policy: str, capacity: int) -> list[Cache]:
     return [Cache(capacity=capacity, policy=policy, bypass=kind) for kind in kinds]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("policy", POLICIES)
 @given(data=st.data())
 @settings(max_examples=6, deadline=None)

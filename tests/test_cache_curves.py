@@ -18,6 +18,8 @@ from iosim.cache.sampling import sampled
 from iosim.cache.stream import of_arrays
 from iosim.errors import InputError
 
+pytestmark = pytest.mark.numbers
+
 NEVER = 10**9
 
 

@@ -12,6 +12,8 @@ from iosim.cache import POLICIES, Cache, replay_many
 from iosim.cache.curves import STACKS
 from iosim.cache.policies.base import Shape
 
+pytestmark = pytest.mark.numbers
+
 SEEDS = range(10)
 
 
@@ -79,7 +81,6 @@ def test_beladys_anomaly() -> None:
     assert loads(accesses, given) == [9, 10]
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("policy", ["lru", "fifo", "clock"])
 def test_twice_the_lines_make_up_for_the_future(policy: str) -> None:
     """With k lines they miss at most k / (k − h + 1) times OPT's with h lines, plus h.

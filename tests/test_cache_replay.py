@@ -297,6 +297,7 @@ def opt_caches() -> list[Cache]:
     return plain + [dataclasses.replace(cache, bypass=True) for cache in plain]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("policy", ORDERS)
 def test_replays_are_those_of_the_dumb_simulator(policy: str, fast: bool) -> None:

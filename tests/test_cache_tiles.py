@@ -20,6 +20,8 @@ from iosim.cache.tiles import Passes, lru, lru_at, opt, passes
 from iosim.errors import InputError
 from iosim.program import space
 
+pytestmark = pytest.mark.numbers
+
 
 def held_to_words(instance: iosim.Instance, data: Any, **positions: Any) -> Passes:
     """Passes whose traffic is that of words, one by one."""
@@ -36,7 +38,6 @@ def held_to_words(instance: iosim.Instance, data: Any, **positions: Any) -> Pass
     return found
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("name", ALWAYS)
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
@@ -50,7 +51,6 @@ def test_tiles_are_replayed_as_their_words_are(name, data):
         assert by_tiles.misses[by_tiles.step(capacity)] == by_words.misses[step], capacity
 
 
-@pytest.mark.numbers
 @given(attention_programs(most=6), st.data())
 @settings(max_examples=80, deadline=None)
 def test_masks_windows_and_what_cuts_tensors_in_several_ways(drawn: Any, data: st.DataObject):
@@ -58,7 +58,6 @@ def test_masks_windows_and_what_cuts_tensors_in_several_ways(drawn: Any, data: s
     held_to_words(iosim.bind(algorithm.program_for(problem), problem.sizes, given_tiles), data)
 
 
-@pytest.mark.numbers
 @given(random_schedules(mixed=True) | dependent_schedules() | split_schedules(), st.data())
 @settings(max_examples=80, deadline=None)
 def test_random_programs(drawn: Any, data: st.DataObject):

@@ -37,6 +37,8 @@ from iosim.problem import BlockSparse, PagedAttention
 from iosim.program.marks import masks
 from iosim.program.walk import Instance
 
+pytestmark = pytest.mark.numbers
+
 UNITS = [
     {},
     {"line_words": 8},
@@ -92,7 +94,6 @@ def tiles(algorithm: Any, size: int) -> dict[str, int]:
     return {p.name: max(p.least, size - (p.least == 0)) for p in algorithm.program.params}
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("name", DENSE)
 @pytest.mark.parametrize("size", [1, 2, 3, 9])
 def test_dense_schedules(name: str, size: int) -> None:

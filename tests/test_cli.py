@@ -272,6 +272,7 @@ def test_bad_arrays(tmp_path: Path) -> None:
     assert not (tmp_path / "iosim-out").exists()
 
 
+@pytest.mark.numbers
 def test_verify_on_own_arrays_and_plot(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     arrays = {x: rng.standard_normal((2, 40, 8)).astype(np.float32) for x in "QKV"}

@@ -19,6 +19,8 @@ from iosim.counting.integers import OnInts
 from iosim.counting.poly import Part, Sum
 from iosim.program.index import Affine, Span, Tile
 
+pytestmark = pytest.mark.numbers
+
 CAUSAL = {
     name: iosim.algorithm(name).program_for(iosim.Attention(8, 2, causal=True))
     for name in ("flash1", "flash2", "small_cache", "flash2_keep")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from iosim.bounds import bound
 from iosim.checks import tightness
 from iosim.counting.numbers import count_many
 from iosim.output import table
-from iosim.problem import Attention
+from iosim.problem import Attention, AttentionBackward
 from iosim.tiling import optimal_tiles_many
 
 IMG = Path(__file__).parent.parent / "docs" / "img"
@@ -42,13 +43,16 @@ def test_the_table_of_the_main_job() -> None:
             assert said == pytest.approx(bound(name).curve(**sizes, M=M), rel=1e-9, abs=1e-3), name
 
 
-def test_the_table_of_gaps() -> None:
-    rows = table.read_csv(IMG / "tightness.csv")
+@pytest.mark.parametrize(
+    ("folder", "kind"), [(".", Attention), ("backward", AttentionBackward)], ids=["forward", "back"]
+)
+def test_the_table_of_gaps(folder: str, kind: Any) -> None:
+    rows = table.read_csv(IMG / folder / "tightness.csv")
     assert {r["d"] for r in rows} == {32, 64, 128}
     for d in (32, 64, 128):
         mine = [r for r in rows if r["d"] == d]
         assert {(r["N"], r["class"], r["heads"]) for r in mine} == {(2**18, "once", 1)}
-        points = tightness.sweep(2**18, [d], [r["M_words"] for r in mine])
+        points = tightness.sweep(2**18, [d], [r["M_words"] for r in mine], kind=kind)
         for r, point in zip(mine, points, strict=True):
             assert (r["best_words"], r["best_algorithm"]) == (
                 point.best.words, point.best.algorithm)  # fmt: skip

@@ -27,6 +27,8 @@ from iosim.program.check import check as check_program
 from iosim.program.index import Affine, Edge, Span, Tile
 from iosim.program.ir import Free, Load, Loop, Param, Program
 
+pytestmark = pytest.mark.numbers
+
 
 @settings(max_examples=250, deadline=None)
 @given(dependent_schedules())
@@ -34,7 +36,6 @@ def test_dependent_loops_are_counted_alike(case: Any) -> None:
     agree(*case)
 
 
-@pytest.mark.numbers
 @settings(max_examples=150, deadline=None)
 @given(dependent_schedules(most=12, lanes=True))
 def test_lanes_of_unequal_shapes_run_at_once(case: Any) -> None:
@@ -341,7 +342,6 @@ def test_a_causal_mask_gives_causal_attention(skip: bool, lanes: int) -> None:
         assert run.counts == iosim.count(instance)
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize("N", [32, 45, 64, 77])
 def test_a_causal_kernel_is_right_and_counts_itself(skip: bool, N: int) -> None:

@@ -215,3 +215,15 @@ def test_the_largest_operation_by_hand() -> None:
     assert e10.largest_operation(instance) == B_r * d + 2 * B_r + B_r * B_c + B_c * d
     # matmul_nt(s, held[x], k): a part of what is held
     assert e10.largest_operation(e10._instance("naive")) == 3
+
+
+def test_the_leading_order_of_the_backward_pass_is_near_the_exact_counts() -> None:
+    """Formulas of E11, beside counts that share nothing with them."""
+    (path,) = reproduce.find(["e11"])
+    words = reproduce.load(path).LEADING
+    best = read_csv(ROOT / "experiments/data/e11_backward/best.csv")
+    here = [r for r in best if (r["N"], r["d"]) == (2**20, 128)]
+    assert {r["best_algorithm"] for r in here} == set(words)
+    for r in here:
+        exact = r["total_words"] / r["N"] ** 2
+        assert 1 <= exact / words[r["best_algorithm"]](r["M_over_d2"]) < 1.07, r

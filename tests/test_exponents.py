@@ -7,6 +7,8 @@ import pytest
 
 from iosim.checks.exponents import fit_exponent
 
+pytestmark = pytest.mark.numbers
+
 
 @pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize("power", [-1.0, -0.5, 0.0, 0.7])

@@ -257,6 +257,7 @@ def test_a_movie_is_as_long_as_asked(seconds: float) -> None:
     assert not any(shot.frame.last for shot in found[:-1])
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     ("name", "theme"),
     [*((a.name, "light") for a in iosim.all_algorithms()), *(("flash2", x) for x in THEMES)],

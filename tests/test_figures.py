@@ -22,30 +22,43 @@ from same_figure import same_figure
 from test_pictures import HERE as IMG
 
 from iosim.checks import reproduce
-from iosim.gpu.reports import replay
+from iosim.gpu.reports import REPORTS, SavedReport, gpu_report
+from iosim.gpu.reports._entry import ReportTable
 from iosim.gpu.reports.figure import draw as draw_records
 from iosim.output.plot import plot_table
 from iosim.output.table import read_csv, write_csv
+
+pytestmark = pytest.mark.numbers
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "experiments" / "data"
 PAGE = 800  # pixels that a page gives to a figure
 LEAST = 10  # pixels of its smallest text
 MODULES = {path.stem: path for path in reproduce.find([])}
-TABLES = ("verify", "tightness", "slope")
+TABLES = ("verify", "tightness", "slope", "backward/tightness")
 NAMES = (*MODULES, *TABLES, "gpu")
 # What an axis of words or bytes names: the boundary that they cross, or the memory that holds them.
 PLACES = ("slow ↔ fast", "SM↔L2", "L2↔DRAM", "fast memory")
 
 
+def recorded(folder: Path) -> Iterator[SavedReport]:
+    """The tables of all records, which are those of a replay to the byte (test_gpu_records.py)."""
+    for path in sorted(folder.glob("*/table.csv")):
+        if (name := path.parent.name.split("-")[0]) in REPORTS:
+            yield SavedReport(
+                path.parent, gpu_report(name), ReportTable(read_csv(path), "", good=True)
+            )
+
+
 def drawn_again(name: str, folder: Path) -> dict[Path, Path]:
     """Draw figures by what draws the committed ones; committed stem → new stem."""
     if name == "gpu":
-        draw_records(replay(DATA / "gpu" / "h200"), folder / "figure")
+        draw_records(recorded(DATA / "gpu" / "h200"), folder / "figure")
         return {DATA / "gpu" / x: folder / x for x in ("figure", "figure-layers")}
     if name in TABLES:
-        plot_table(IMG / f"{name}.csv", folder / name)
-        return {IMG / name: folder / name}
+        drawn = folder / Path(name).name
+        plot_table(IMG / f"{name}.csv", drawn)
+        return {IMG / name: drawn}
     reproduce.load(MODULES[name]).EXPERIMENT.draw(DATA / name, folder / name)
     return {DATA / name / name: folder / name}
 
@@ -169,6 +182,7 @@ CHANGED: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "e08_fusion": ("layers", "of_none", lambda x: x / 2),
     "e09_data_movement": ("fused", "saved_percent", lambda x: x / 2),
     "e10_explicit_control": ("needs", "lru_capacity_over_M", lambda x: 2 * x),
+    "e11_backward": ("best", "gap", lambda x: x + 1),
 }
 
 

@@ -18,6 +18,8 @@ from iosim.fusion.groups import Groups, bits
 from iosim.layers.graph import Graph
 from iosim.operators import operand, operator
 
+pytestmark = pytest.mark.numbers
+
 
 def partitions(names: list[str]) -> Iterator[list[list[str]]]:
     """All ways to put names into groups."""
@@ -115,7 +117,6 @@ def check(seeds: range) -> None:
     assert waits > 0
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("part", range(4))
 def test_best_is_the_best_of_all_partitions(part: int) -> None:
     check(range(part * 60, part * 60 + 60))

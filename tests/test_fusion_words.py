@@ -23,6 +23,8 @@ from iosim.layers.graph import Graph
 from iosim.layers.traffic import moved
 from iosim.operators import attention_of, operand, operator
 
+pytestmark = pytest.mark.numbers
+
 
 def arrays(graph: Graph, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
@@ -50,7 +52,6 @@ def legal(graph: Graph, M: int) -> list[tuple[str, ...]]:
     return [k.names for k in Groups(graph, M).legal.values() if len(k.names) > 1]
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("part", range(4))
 def test_every_legal_kernel_of_random_graphs_runs_as_counted(part: int) -> None:
     ran = products = 0

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import backward_oracle
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from masked_oracle import case
 from strategies import attention_options
+from test_attention_options import CASES as MASKED
 
 import iosim
+from iosim.algorithms import _shape
 from iosim.counting import symbols
 from iosim.problem import AttentionBackward
 from iosim.trace import tally
 
-# One problem for each thing that options change, as test_attention_options.py has them.
-CASES: dict[str, dict[str, Any]] = {
-    "dense": {},
-    "causal": {"causal": True},
-    "rows that see nothing": {"causal": True, "N_k": 3},
-    "columns that no row sees": {"causal": True, "N_k": 9, "align": "upper left"},
-    "chunk of a long cache": {"causal": True, "window": (2, None), "N_k": 11},
-    "window": {"window": (2, 1)},
-    "window beyond the ends": {"window": (9, 8)},
-    "sinks": {"causal": True, "window": (1, None), "sinks": 2},
-    "sinks beyond the keys": {"window": (1, 0), "sinks": 30},
-    "cross": {"N_k": 4, "d_v": 2},
-    "multi-query": {"kv_heads": 1, "causal": True},
-    "everything": {"N_k": 8, "d_v": 4, "kv_heads": 2, "causal": True, "window": (3, 5), "sinks": 1},
-}
+pytestmark = pytest.mark.numbers
+
+CASES = {"dense": {}} | MASKED
 SCHEDULES = [a.name for a in iosim.all_algorithms("attention-backward")]
 STEP = 1e-5
 
@@ -65,12 +61,22 @@ def test_the_reference_is_the_slope_of_the_forward_pass(what: str) -> None:
         np.testing.assert_allclose(found[name], slopes, rtol=1e-6, atol=1e-8, err_msg=name)
 
 
-def check(name: str, problem: Any, tiles: dict[str, int], *, in_symbols: bool = False) -> None:
-    """Closed form, machine, stream, arrays and sympy agree; the gradients are right."""
-    program = iosim.algorithm(name).program_for(problem)
+@functools.cache
+def made(problem: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs of a problem, and its gradients."""
+    hbm = problem.random(seed=1)
+    return hbm, problem.reference(hbm)
+
+
+def folds(algorithm: Any, problem: Any, tiles: dict[str, int], *, in_symbols: bool = False) -> Any:
+    """Closed form, machine, stream, arrays and sympy agree; the gradients are right.
+
+    Returns the counts and the peak.
+    """
+    program = algorithm.program_for(problem)
     instance = iosim.bind(program, problem.sizes, tiles)
     closed, top = iosim.count(instance), iosim.peak(instance)
-    hbm = problem.random(seed=1)
+    hbm, gradients = made(problem)
     run = iosim.simulate(instance, iosim.Machine(max(1, top)), hbm)
     assert run.counts == closed == tally(instance)
     assert run.peak_words == top
@@ -79,22 +85,104 @@ def check(name: str, problem: Any, tiles: dict[str, int], *, in_symbols: bool = 
     assert int(iosim.peak_many(program, problem.sizes | tiles)) == top
     if in_symbols:
         assert symbols.count(program).at(problem.sizes, tiles) == (closed, top)
-    for key, want in problem.reference(hbm).items():
+    for key, want in gradients.items():
         np.testing.assert_allclose(run.outputs[key], want, rtol=1e-11, atol=1e-11, err_msg=key)
+    return {k: n for k, n in closed if n}, top
+
+
+def by_hand(algorithm: Any, problem: Any, tiles: dict[str, int]) -> Any:
+    """What the oracle moves by tensor, and its peak; its gradients are right."""
+    hbm, gradients = made(problem)
+    of_q, of_k = (problem.heads, problem.N), np.shape(hbm["K"])[:2]
+    given = {
+        x: words.reshape(*(of_k if x in "KV" else of_q), *words.shape[-1:] * (x != "L")).tolist()
+        for x, words in hbm.items()
+    }
+    mem = backward_oracle.words(algorithm.name, case(**problem.told), tiles, given)
+    for key, want in gradients.items():
+        found = [value for _, value in sorted(mem.hbm[key].items())]
+        np.testing.assert_allclose(found, want.ravel(), rtol=1e-11, atol=1e-11, err_msg=key)
+    return {k: n for k, n in mem.moved.items() if n}, mem.peak
+
+
+def check(algorithm: Any, problem: Any, tiles: dict[str, int], **how: bool) -> None:
+    assert folds(algorithm, problem, tiles, **how) == by_hand(algorithm, problem, tiles)
 
 
 @pytest.mark.parametrize("what", CASES)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_each_schedule_with_each_option(name: str, what: str) -> None:
-    problem = AttentionBackward(7, 3, 4, **CASES[what])
-    params = iosim.algorithm(name).program_for(problem).params
+    algorithm, problem = iosim.algorithm(name), AttentionBackward(7, 3, 4, **CASES[what])
+    params = algorithm.program_for(problem).params
     for B in (1, 2, 5, 11):
-        check(name, problem, {p.name: B for p in params}, in_symbols=B == 2 and what == "sinks")
+        tiles = {p.name: B for p in params}
+        check(algorithm, problem, tiles, in_symbols=B == 5 and what == "sinks")
+
+
+def drawn(data: Any, name: str, forward: Any, most: int) -> None:
+    algorithm, problem = iosim.algorithm(name), AttentionBackward(**forward.told)
+    params = algorithm.program_for(problem).params
+    tiles = {p.name: data.draw(st.integers(p.least, most), label=p.name) for p in params}
+    check(algorithm, problem, tiles)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SCHEDULES), attention_options(), st.data())
 def test_every_count_agrees(name: str, forward: Any, data: Any) -> None:
-    problem = AttentionBackward(**forward.told)
-    params = iosim.algorithm(name).program_for(problem).params
-    check(name, problem, {p.name: data.draw(st.integers(p.least, 9)) for p in params})
+    drawn(data, name, forward, 9)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(st.sampled_from(SCHEDULES), attention_options(most=11), st.data())
+def test_every_count_agrees_at_length(name: str, forward: Any, data: Any) -> None:
+    drawn(data, name, forward, 13)
+
+
+# More words than are needed, in each fold alike, and the same gradients.
+WASTE: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "all rows for each tile of keys": (
+        "rows", lambda _: lambda b, j, B_r, **how: b.tiles("N", B_r),
+    ),
+    "a column too many": (
+        "seen", lambda right: lambda b, i: (right(b, i)[0] - 1, right(b, i)[1] + 1),
+    ),
+    "zeros to every key": ("unseen_keys", lambda _: lambda b: (0, "N_k")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WASTE)
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_only_the_oracle_sees_words_for_nothing(
+    name: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    algorithm = replace(iosim.algorithm(name))  # it has traced nothing yet
+    problem = AttentionBackward(9, 2, 2, N_k=15, kv_heads=1, causal=True, window=(3, None))
+    part, wrong = WASTE[what]
+    changed = wrong(getattr(_shape, part))
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("iosim.algorithms") and hasattr(module, part):
+            monkeypatch.setattr(module, part, changed)
+    tiles = {p.name: 2 for p in algorithm.program_for(problem).params}
+    moved, _ = folds(algorithm, problem, tiles)
+    needed, _ = by_hand(algorithm, problem, tiles)
+    if part == "seen" and name in ("flash1_backward", "flash2_backward"):
+        assert moved == needed  # they ask which rows see a key, never the other way round
+    else:
+        assert sum(moved.values()) > sum(needed.values())
+
+
+@pytest.mark.parametrize("part", ["row_sums", "make_p", "add_rows"])
+def test_an_oracle_without_a_part_is_wrong(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word that nothing stored, or that isn't resident, is an error; so is a wrong gradient."""
+    algorithm, problem = iosim.algorithm("two_kernels"), AttentionBackward(5, 2, causal=True)
+    tiles = {p.name: 2 for p in algorithm.program_for(problem).params}
+    monkeypatch.setattr(backward_oracle, part, lambda *_: None)
+    with pytest.raises((KeyError, AssertionError)):
+        by_hand(algorithm, problem, tiles)
+
+
+def test_a_schedule_without_an_oracle_is_told_to_write_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(backward_oracle.SCHEDULES, "two_kernels")
+    with pytest.raises(AssertionError, match=r"write two_kernels by hand in tests/backward_oracle"):
+        by_hand(iosim.algorithm("two_kernels"), AttentionBackward(5, 2), {})

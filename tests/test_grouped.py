@@ -170,6 +170,7 @@ def grouped(draw: st.DrawFn) -> tuple[str, Any, dict[str, int]]:
     return name, p, {x: draw(st.integers(1, 9), label=x) for x in names}
 
 
+@pytest.mark.numbers
 @settings(max_examples=120, deadline=None)
 @given(grouped())
 @example(("grouped_rows", Attention(7, 2, 6, kv_heads=2, N_k=3, causal=True), {"B_r": 3, "B_c": 2}))

@@ -66,6 +66,7 @@ def numbers(value: Any) -> list[float]:
     return [value] if isinstance(value, int | float) else []
 
 
+@pytest.mark.numbers
 def test_the_page_is_small_and_has_its_data(data: dict[str, Any]) -> None:
     text = page(data)
     assert len(text.encode()) < MOST_BYTES

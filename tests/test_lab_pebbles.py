@@ -82,6 +82,7 @@ def test_the_optima_are_those_of_the_table() -> None:
     assert not [key for key in table if key[0] in names.values()]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("graph", "game"), BOARDS)
 def test_the_solver_finds_the_same_optima(graph: str, game: str) -> None:
     again = optima(GRAPHS[graph][game], GAMES[game], seconds=60)

@@ -35,6 +35,7 @@ def words_at(preset: dict[str, Any], name: str, M: int) -> int | None:
     return found
 
 
+@pytest.mark.numbers
 def test_a_preset_is_the_figure_of_the_readme(told: dict[str, Any]) -> None:
     preset = told["presets"][0]
     strength = {b["name"]: b["strength"] for b in told["bounds"]}
@@ -90,6 +91,7 @@ def test_bounds_are_those_of_the_command(told: dict[str, Any]) -> None:
     assert {klass for b in lower for klass in b["classes"]} == set(told["classes"])
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("N", "d"), [(16, 4), (12, 3), (7, 4), (24, 2), (5, 5)])
 def test_the_crossover_counts_every_M(N: int, d: int) -> None:
     problem, last, first = Attention(N, d), d * d // 4, 4 * d * d

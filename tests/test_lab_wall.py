@@ -18,6 +18,8 @@ from iosim.operators import operand, operator
 from iosim.roofline.roof import Roof
 from iosim.roofline.work import BOUNDARIES, L2_DRAM, work_of, works
 
+pytestmark = pytest.mark.numbers
+
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
@@ -68,7 +70,6 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize(("model", "phase", "batch", "gpu"), COMMANDS)
 def test_operators_are_rows_of_the_roofline(
     told: dict[str, Any], model: str, phase: str, batch: int, gpu: str

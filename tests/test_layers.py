@@ -28,6 +28,7 @@ from layer_runs import (
     masks,
 )  # fmt: skip
 
+from iosim.algorithms import algorithm
 from iosim.errors import InputError
 from iosim.layers.architectures import ARCHITECTURES, asked, layer
 from iosim.layers.blocks import PHASES
@@ -38,7 +39,8 @@ from iosim.layers.traffic import moved
 from iosim.layers.workload import step, workload
 from iosim.layers.writing import to_json
 from iosim.operators import operator
-from iosim.problem import MODELS
+from iosim.problem import MODELS, AttentionBackward
+from iosim.tiling import optimal_tiles
 
 each = pytest.mark.parametrize("config", SMALL, ids=lambda c: c.family)
 decoder = pytest.mark.parametrize("config", DECODERS, ids=lambda c: c.family)
@@ -477,6 +479,19 @@ def test_bad_input_of_a_configuration(change: Any, message: str) -> None:
     assert str(told.value) == message
 
 
+def test_gradients_that_are_written_out_are_the_passes_of_standard_attention() -> None:
+    """The schedule also makes P again, from L, and row sums of dO ∘ O."""
+    M, problem = 20_000, AttentionBackward(128, 64, 32)
+    graph = layer("bert-large", "training", batch=2, N=128)
+    words = {op.name: moved(op, M).words for op in graph.operators}
+    passes = ("weighted sum dP dropped", "weighted sum dV", "softmax dX", "scores dQ", "scores dK")
+    written_out = sum(words[x] for x in passes)
+    program = algorithm("naive_backward").program_for(problem)
+    best = optimal_tiles(program, problem, M)
+    rows, sums = 32 * 128, 2 * graph.tensors["C"].words
+    assert best.total_words == written_out + words["scores"] + 3 * rows + sums
+
+
 def test_what_crosses_a_boundary_has_a_schedule_where_there_is_one() -> None:
     graph = layer(MIXTURE, "training", batch=2, N=4, attention="fused")
     for op in graph.operators:
@@ -484,6 +499,8 @@ def test_what_crosses_a_boundary_has_a_schedule_where_there_is_one() -> None:
         assert how.startswith("stream") == (op.kind.problem is None), op.name
     (attention,) = (op for op in graph.operators if op.name == "attention")
     assert moved(attention, 10**6).words == attention.words_in + attention.words_out
+    (back,) = (op for op in graph.operators if op.name == "attention dX")
+    assert moved(back, 10**6).words == back.words_in + back.words_out + 2 * back.writes[0].words
     experts = next(op for op in graph.operators if op.name == "up")
     assert moved(experts, 10**6).words == experts.words_in + experts.words_out
     assert moved(experts, 20).words > experts.words_in + experts.words_out

@@ -21,6 +21,7 @@ def loaded(name: str) -> ModuleType:
     return made
 
 
+@pytest.mark.numbers
 def test_answers_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check = loaded("check")
     names = check.problems()

@@ -94,6 +94,10 @@ def test_what_a_kernel_stores_first_is_not_read() -> None:
     T, L = 4 * 512 * 64 * 2, 4 * 512 * 4
     assert once_bytes(forward, "fp16") == {"load": 3 * T, "store": T + 2 * T + L}
     assert once_bytes(backward, "fp16") == {"load": 5 * T + L, "store": 3 * T + 2 * T + L}
+    # Blocks of 256 columns: 512 rows of K are two of them, and 16 rows of Q pass at a time.
+    for one in (forward, backward):
+        assert count(one)["load", "Q"] == 2 * 4 * 512 * 64
+        assert {name: one.env[name] for name in ("B_r", "B_c")} == {"B_r": 16, "B_c": 256}
 
 
 def test_the_sessions_would_notice_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from matplotlib.figure import Figure
 from test_cli import entries, iosim_
 
 from iosim.lab.page import envelope
@@ -50,6 +52,7 @@ def test_every_option_takes_any_text(
         monkeypatch.setattr("iosim.checks.tightness.sweep", _stop)
     if words == ("lab",):  # its data takes seconds, and no option changes how it is made
         monkeypatch.setattr("iosim.lab.page.payload", lambda exercises: envelope({}))
+    monkeypatch.setattr(Figure, "savefig", drawn_once())
     if nasty.name == "dask":
         monkeypatch.setattr("iosim.sweep.dask", _stop)
     for text in NASTY:
@@ -68,6 +71,20 @@ def test_every_option_takes_any_text(
             assert len(lines) == 1, (typed, done)
             assert lines[0].startswith("iosim: ")
             assert len(lines[0]) < 2500
+
+
+def drawn_once() -> Callable[..., None]:
+    """`Figure.savefig` that draws the first figure of a kind; the others are copies of that one."""
+    save, drawn = Figure.savefig, dict[str, bytes]()
+
+    def saved(self: Figure, path: Path, *, format: str, **given: Any) -> None:
+        if format in drawn:
+            path.write_bytes(drawn[format])
+        else:
+            save(self, path, format=format, **given)
+            drawn[format] = path.read_bytes()
+
+    return saved
 
 
 def _stop(*_: Any, **__: Any) -> None:

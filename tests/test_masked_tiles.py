@@ -23,6 +23,8 @@ from iosim.tiling.candidates import EveryValue
 from iosim.tiling.plan import plans
 from iosim.tiling.search import Search
 
+pytestmark = pytest.mark.numbers
+
 SCHEDULES = (
     "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "naive", "spill_rows"
 )  # fmt: skip
@@ -296,7 +298,6 @@ def check_best(name: str, k: int, N: int, d: int, nest: str = "") -> None:
         assert best.peak_words <= M
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize(("name", "k"), [x for x in HELD if OPTIONS[x[1]].get("N_k", 4) == 4])
 def test_the_best_tiles_of_each_nest_are_the_best_of_all(name: str, k: int) -> None:
     """Nests share no tiles, so that each can be tried by itself."""

@@ -41,6 +41,8 @@ from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention
 from iosim.tiling import optimal_tiles_many
 
+pytestmark = pytest.mark.numbers
+
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"causal": True},

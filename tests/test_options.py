@@ -148,6 +148,7 @@ def test_every_command_of_sizes_takes_every_option() -> None:
         "emit",
     }
     assert found.pop("optimal") == {"model"}  # they are far beyond reach
+    assert found.pop("profile") == {"model"}  # what it expects is one kernel of sizes of its own
     assert not {name: lacking for name, lacking in found.items() if lacking}
 
 
@@ -257,6 +258,7 @@ def test_a_model_sets_options_and_what_is_typed_wins() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.numbers
 def test_verify_with_options(tmp_path: Path) -> None:
     for k, words in enumerate(
         [("--causal", "--heads", "4", "--kv-heads", "2"),
@@ -330,6 +332,7 @@ def rows_of(sweep: Sweep) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("engine", ["formula", "simulate"])
 @pytest.mark.parametrize("tiles", ["auto", "B_r=4,B_c=1:5:+4"])
 def test_a_sweep_counts_every_point_as_one_is_counted(engine: str, tiles: str) -> None:

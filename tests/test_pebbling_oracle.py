@@ -6,6 +6,7 @@ allow, in any order.  Its graphs are lists of operands by number.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import deque
 from typing import Any
@@ -14,7 +15,9 @@ import masked_oracle
 import pytest
 
 from iosim.errors import InputError
-from iosim.pebbling import Dag, attention, optimum, replay
+from iosim.pebbling import Dag, attention, attention_backward, optimum, replay
+
+pytestmark = pytest.mark.numbers
 
 Graph = list[list[int]]
 
@@ -167,7 +170,6 @@ def term_by_term(seed: int, most: int) -> None:
         check(dag, M, partial_oracle(graph, outputs, sums, fused, M), partial=True)
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize(
     "block", [*range(6), *(pytest.param(block, marks=pytest.mark.slow) for block in range(6, 10))]
 )
@@ -176,7 +178,6 @@ def test_random_graphs(block: int) -> None:
         once_and_again(seed, 8)
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize(
     "block", [*range(4), *(pytest.param(block, marks=pytest.mark.slow) for block in range(4, 10))]
 )
@@ -196,24 +197,30 @@ def test_larger_random_graphs(block: int) -> None:
 # --- attention with options ----------------------------------------------------------------------
 
 
+class ByHand:
+    """A graph that is written vertex by vertex; `added` are the vertices that are sums."""
+
+    def __init__(self, sums: str) -> None:
+        self.sums, self.graph, self.added = sums, list[list[int]](), set[int]()
+
+    def vertex(self, *operands: int) -> int:
+        self.graph.append(list(operands))
+        return len(self.graph) - 1
+
+    def total(self, terms: list[int]) -> int:
+        if self.sums == "vertex" and len(terms) > 1:
+            self.added.add(self.vertex(*terms))
+            return len(self.graph) - 1
+        while len(terms) > 1:
+            terms = [self.vertex(terms[0], terms[1]), *terms[2:]]
+        return terms[0]
+
+
 def attention_by_hand(sums: str, softmax: str, **options: Any) -> tuple[Graph, set[int], set[int]]:
     """Operands by number, outputs, and the vertices that are sums; masks are asked pair by pair."""
     case = masked_oracle.case(**options)
-    graph: Graph = []
-    added: set[int] = set()
-
-    def vertex(*operands: int) -> int:
-        graph.append(list(operands))
-        return len(graph) - 1
-
-    def total(terms: list[int]) -> int:
-        if sums == "vertex" and len(terms) > 1:
-            added.add(vertex(*terms))
-            return len(graph) - 1
-        while len(terms) > 1:
-            terms = [vertex(terms[0], terms[1]), *terms[2:]]
-        return terms[0]
-
+    made = ByHand(sums)
+    graph, added, vertex, total = made.graph, made.added, made.vertex, made.total
     q = {(h, i, x): vertex() for h in range(case.heads) for i in range(case.N)
          for x in range(case.d)}  # fmt: skip
     seen = case.columns(range(case.N))
@@ -266,7 +273,6 @@ SMALL: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("softmax", ["free", "fused"])
 @pytest.mark.parametrize("options", TINY, ids=str)
 def test_attention_with_options_by_every_move(options: dict[str, Any], softmax: str) -> None:
@@ -285,7 +291,6 @@ def test_attention_with_options_by_every_move(options: dict[str, Any], softmax: 
         check(dag, M, partial_oracle(graph, outputs, sums, fused, M), partial=True)
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("softmax", ["free", "fused", "exp"])
 @pytest.mark.parametrize("options", SMALL, ids=str)
 def test_attention_with_options_is_the_graph_written_by_hand(
@@ -298,6 +303,71 @@ def test_attention_with_options_is_the_graph_written_by_hand(
         for M in (5, 6):
             best, other = (optimum(x, M, partial=sums == "vertex") for x in (dag, want))
             assert (best.cost, best.optimal) == (other.cost, other.optimal) == (best.cost, True)
+
+
+# --- gradients of attention ----------------------------------------------------------------------
+
+
+def gradients_by_hand(sums: str, softmax: str, **options: Any) -> tuple[Graph, set[int], set[int]]:
+    """As `attention_by_hand`: each gradient's terms are asked for pair by pair."""
+    case = masked_oracle.case(**options)
+    made = ByHand(sums)
+    graph, added, vertex, total = made.graph, made.added, made.vertex, made.total
+    of = case.heads // case.kv_heads
+    rows = [(h, i) for h in range(case.heads) for i in range(case.N)]
+    columns = [(g, j) for g in range(case.kv_heads) for j in case.columns(range(case.N))]
+    pairs = [(h, i, j) for h, i in rows for j in range(case.N_k) if case.sees(i, j)]
+    q, k = ({(*at, x): vertex() for at in at_all for x in range(case.d)}
+            for at_all in (rows, columns))  # fmt: skip
+    do, v = ({(*at, y): vertex() for at in at_all for y in range(case.d_v)}
+             for at_all in (rows, columns))  # fmt: skip
+    P, dS, D, L = {}, {}, {}, {}
+    if softmax != "free":
+        L = {at: vertex() for at in rows}
+        for at in rows:
+            o = [vertex() for _ in range(case.d_v)]
+            D[at] = total([vertex(do[(*at, y)], o[y]) for y in range(case.d_v)])
+    for h, i, j in pairs:
+        g = h // of
+        products = [vertex(q[h, i, x], k[g, j, x]) for x in range(case.d)]
+        if softmax == "exp":
+            P[h, i, j] = vertex(total(products), L[h, i])
+        else:
+            P[h, i, j] = total([*products, *([L[h, i]] if L else [])])
+        dp = total([vertex(do[h, i, y], v[g, j, y]) for y in range(case.d_v)])
+        dS[h, i, j] = vertex(P[h, i, j], dp, *([D[h, i]] if D else []))
+    outputs = set()
+    for h, i in rows:
+        for x in range(case.d):
+            outputs.add(
+                total([vertex(dS[a], k[h // of, a[2], x]) for a in pairs if a[:2] == (h, i)])
+            )
+    for g, j in columns:
+        mine = [a for a in pairs if (a[0] // of, a[2]) == (g, j)]
+        outputs |= {total([vertex(dS[a], q[a[0], a[1], x]) for a in mine]) for x in range(case.d)}
+        outputs |= {total([vertex(P[a], do[a[0], a[1], y]) for a in mine]) for y in range(case.d_v)}
+    return graph, outputs, added
+
+
+def test_gradients_by_every_move() -> None:
+    graph, outputs, _ = gradients_by_hand("chain", "free", N=1, d=1)
+    dag = attention_backward(1, 1, softmax="free")
+    for recompute, M in itertools.product((False, True), (3, 4, 5)):
+        check(dag, M, oracle(graph, outputs, M, recompute), recompute=recompute)
+    graph, outputs, sums = gradients_by_hand("vertex", "free", N=1, d=1)
+    dag = attention_backward(1, 1, sums="vertex", softmax="free")
+    for M in (3, 4, 5):
+        check(dag, M, partial_oracle(graph, outputs, sums, set(), M), partial=True)
+
+
+@pytest.mark.parametrize("softmax", ["free", "fused", "exp"])
+@pytest.mark.parametrize("options", [*TINY, *SMALL], ids=str)
+def test_gradients_with_options_are_the_graph_written_by_hand(
+    options: dict[str, Any], softmax: str
+) -> None:
+    for sums in ("chain", "vertex"):
+        dag = attention_backward(**options, sums=sums, softmax=softmax)
+        assert degrees(dag) == degrees(as_dag(*gradients_by_hand(sums, softmax, **options)))
 
 
 def degrees(dag: Dag) -> list[tuple[object, ...]]:

@@ -20,6 +20,7 @@ pytest.importorskip("z3")
 
 PUBLISHED = (
     "compression",
+    "devices",
     "hong_kung",
     "matmul_tight",
     "saha_ye_large",
@@ -36,6 +37,7 @@ def test_the_published_theorems_are_there() -> None:
 SMALLER: dict[str, tuple[str, int]] = {"hong_kung": ("FOREST", 6)}
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_every_step_passes(name: str) -> None:
     module = load_theorem(name)
@@ -67,6 +69,7 @@ PLANTED = [
     ("saha_ye_small", "LEADING", 2.2, {"reduction"}),
     ("saha_ye_small", "LOST", 0.9, {"reduction"}),
     ("saha_ye_small", "LEADING", 5, {"reduction", "below-a-schedule"}),
+    ("devices", "KEYS", 6, {"every-split"}),
     ("compression", "ROOT", 1.1, {"lemma-minimum"}),
     ("compression", "LINEAR", 0.9, {"lemma-minimum"}),
     ("compression", "LARGE", 0.275, {"epochs"}),

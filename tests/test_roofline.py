@@ -13,9 +13,12 @@ import pytest
 import roofline_oracle as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from test_cli import iosim_, ok
-from test_malformed_input import NASTY
+from test_malformed_input import NASTY, drawn_once
 
+import iosim
+from iosim.errors import InputError
 from iosim.fusion import Illegal, fused, kernel
 from iosim.hardware import Hardware, machine
 from iosim.layers.models import CONFIGS, Config
@@ -23,7 +26,7 @@ from iosim.layers.traffic import moved
 from iosim.layers.workload import workload
 from iosim.operators import OPERATORS
 from iosim.output.table import read_csv
-from iosim.problem import Attention
+from iosim.problem import Attention, AttentionBackward
 from iosim.roofline import single
 from iosim.roofline.capacity import kept
 from iosim.roofline.report import Roofline
@@ -218,8 +221,48 @@ def test_what_a_schedule_stores_for_itself_is_counted() -> None:
     assert flash1.roles[SM_L2]["scratch"] == 4 * statistics > 0
 
 
+ATTENTION = Attention(512, 64, 8, causal=True)
+BACKWARD = AttentionBackward(96, 8, 6, kv_heads=2, N_k=40, d_v=16, causal=True)
+
+
+@pytest.mark.parametrize("name", [x.name for x in iosim.all_algorithms(BACKWARD.form)])
+def test_the_gradients_of_attention_move_what_their_schedule_does(name: str) -> None:
+    M = 700
+    (op,) = single.attention(BACKWARD).operators
+    crossing = moved(op, M, name)
+    program = iosim.algorithm(name).program_for(BACKWARD)
+    tiles = iosim.optimal_tiles(program, BACKWARD, M).tiles
+    counts = iosim.count(iosim.bind(program, BACKWARD.sizes, tiles))
+    own = {t.name for t in program.tensors} - {"Q", "K", "V", "O", "dO", "L", "dQ", "dK", "dV"}
+    for direction, moves in (("load", crossing.loads), ("store", crossing.stores)):
+        assert moves == {
+            f"attention-backward: {x}" if x in own else x: n
+            for x, n in counts.by_tensor(direction).items()
+        }  # fmt: skip
+
+
+def test_without_a_choice_gradients_are_the_best_of_the_fused_schedules() -> None:
+    (op,) = single.attention(BACKWARD).operators
+    fused = ("two_kernels", "flash2_backward", "flash1_backward")
+    for M in (200, 700, 10**4):
+        assert moved(op, M).words == min(moved(op, M, x).words for x in fused)
+    # Where all fits, dQ is cleared and then added to: each of its words moves three times.
+    (op,) = single.attention(replace(BACKWARD, causal=False)).operators
+    assert moved(op, 10**5).words == op.words_in + op.words_out + 2 * 6 * 96 * 8
+    with pytest.raises(InputError, match="flash2 solves attention, not attention-backward"):
+        moved(op, 700, "flash2")
+
+
+def test_attention_that_keeps_its_statistics_moves_them() -> None:
+    (op,) = single.attention(replace(ATTENTION, statistics=True)).operators
+    (plain,) = single.attention(ATTENTION).operators
+    for schedule, more in (("flash2", 8 * 512), ("flash1", 3 * 8 * 512)):
+        kept, without = moved(op, 3000, schedule), moved(plain, 3000, schedule)
+        assert kept.words - without.words == more
+
+
 def test_attention_has_products_and_other_flop() -> None:
-    (work,) = works(single.attention(Attention(512, 64, 8, causal=True)), machine("h100"))
+    (work,) = works(single.attention(ATTENTION), machine("h100"))
     pairs = 8 * 512 * 513 // 2
     assert (work.products, work.others) == (4 * 64 * pairs, 5 * pairs)
 
@@ -487,7 +530,10 @@ def test_bad_input_is_one_line(words: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["m", "batch", "launch-us", "dtype", "schedule", "gpu", "out"])
-def test_any_text_of_an_option(option: str, tmp_path: Path) -> None:
+def test_any_text_of_an_option(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Figure, "savefig", drawn_once())
     given = {"m": "4", "n": "4", "k": "4", "gpu": "h200"}
     for text in NASTY[::3]:
         typed = [

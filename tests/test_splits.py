@@ -26,6 +26,8 @@ from iosim.program.index import Number
 from iosim.program.ops import OPS
 from iosim.trace import tally
 
+pytestmark = pytest.mark.numbers
+
 SPLIT = iosim.algorithm("split_kv")
 FORMULAS: dict[Any, Any] = {}
 
@@ -177,7 +179,6 @@ def agree(problem: iosim.Attention, tiles: dict[str, int]) -> None:
     np.testing.assert_allclose(mine, O, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.numbers
 @settings(max_examples=60, deadline=None)
 @given(decodings())
 def test_every_count_of_flash_decoding_agrees(case: Any) -> None:
@@ -210,7 +211,6 @@ def test_the_words_that_the_docstring_says() -> None:
         assert 3 * own - other.total_words == 3 * ((S - 1) * N * d + 2 * S * N * (e + 2))
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize(
     "options", [{}, {"causal": True}, {"window": (3, 1)}, {"kv_heads": 1, "causal": True}]
 )

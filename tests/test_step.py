@@ -49,9 +49,28 @@ def stored(algorithm: Any, problem: Any, tiles: Any) -> dict[tuple[str, str], in
     return {("store", "L"): rows}
 
 
+@pytest.mark.numbers
 @settings(max_examples=150, deadline=None)
 @given(attention_programs(), st.integers(0, 9))
 def test_l_is_stored_and_counted_in_every_way(case: Any, seed: int) -> None:
+    check_l(case, seed)
+
+
+@pytest.mark.numbers
+@settings(max_examples=15, deadline=None)
+@given(attention_programs(most=5), st.integers(0, 9))
+def test_the_formula_counts_it_too(case: Any, seed: int) -> None:
+    check_l(case, seed, in_symbols=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(attention_programs(), st.integers(0, 9))
+def test_the_formula_counts_it_at_length(case: Any, seed: int) -> None:
+    check_l(case, seed, in_symbols=True)
+
+
+def check_l(case: Any, seed: int, *, in_symbols: bool = False) -> None:
     algorithm, plain, tiles = case
     problem = replace(plain, statistics=True)
     program = algorithm.program_for(problem)
@@ -65,7 +84,8 @@ def test_l_is_stored_and_counted_in_every_way(case: Any, seed: int) -> None:
     run = iosim.simulate(instance, iosim.Machine(max(1, top)), hbm)
     assert run.counts == closed == tally(instance)
     assert run.peak_words == top
-    assert symbols.count(program).at(problem.sizes, tiles) == (closed, top)
+    if in_symbols:
+        assert symbols.count(program).at(problem.sizes, tiles) == (closed, top)
     many = iosim.count_many(program, problem.sizes | tiles)
     assert {key: int(words) for key, words in many.items()} == dict(closed)
     want = AttentionBackward.after(problem).forward(hbm)
@@ -124,6 +144,19 @@ def test_a_wrong_l_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert iosim.max_error({x: bad[x] for x in want}, want) > 0.1
 
 
+def test_a_wrong_o_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backward pass reads the O that the forward pass stored, not one of its own."""
+    step = training_step(Attention(12, 4), 100, "flash2", "two_kernels")
+    problem = step.backward.problem
+    want = problem.reference(problem.random())
+    wrong = replace(OPS["finish"], numpy=lambda o, l: (2 * o / l[..., None],))
+    monkeypatch.setitem(OPS, "finish", wrong)
+    forward, bad = run_step(step)
+    O = 2 * Attention(12, 4).reference(problem.random())["O"]
+    assert iosim.max_error({"O": forward.outputs["O"]}, {"O": O}) < 1e-12
+    assert iosim.max_error({x: bad.outputs[x] for x in want}, want) > 0.1
+
+
 # Ragged, masked with rows that see nothing, grouped with keys of their own.
 EMITTED = {
     "dense": Attention(37, 24, 2, statistics=True),
@@ -133,12 +166,12 @@ EMITTED = {
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("case", EMITTED)
-@pytest.mark.parametrize("name", FORWARD)
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [(x, case) for case, p in EMITTED.items() for x in FORWARD if iosim.algorithm(x).supports(p)],
+)
 def test_l_is_emitted(name: str, case: str) -> None:
     algorithm, problem = iosim.algorithm(name), EMITTED[case]
-    if not algorithm.supports(problem):
-        pytest.skip(f"{name} lacks or needs an option")
     program = algorithm.program_for(problem)
     tiles = {p.name: 16 if p.least else 0 for p in program.params}
     instance = iosim.bind(program, problem.sizes, tiles)
@@ -148,6 +181,11 @@ def test_l_is_emitted(name: str, case: str) -> None:
     assert list(want) == ["O", "L"]
     assert iosim.max_error({x: outcome.outputs[x] for x in want}, want) < 3e-6
     assert outcome.counts == iosim.count(instance)
+
+
+def test_every_schedule_emits_it_in_some_case() -> None:
+    for name in FORWARD:
+        assert any(iosim.algorithm(name).supports(p) for p in EMITTED.values()), name
 
 
 def test_the_command_prints_one_table() -> None:

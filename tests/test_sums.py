@@ -13,6 +13,8 @@ from iosim.counting import sums
 from iosim.counting.sums import Line, Stretch
 from iosim.errors import ProgramError
 
+pytestmark = pytest.mark.numbers
+
 lines = st.builds(Line, st.integers(-40, 40), st.integers(-9, 9))
 
 

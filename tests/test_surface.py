@@ -18,6 +18,7 @@ from types import ModuleType
 
 import pytest
 from fenced import FencedDocTests, unfenced
+from test_cli import iosim_
 from test_gpu_records import REPLAYED, lines, sessions
 
 import iosim
@@ -299,9 +300,7 @@ def test_shell_sessions_in_documents_are_true(path: Path, tmp_path: Path) -> Non
         if words[1:3] == ["gpu", "replay"]:
             assert command in REPLAYED  # by test_gpu_records, which compares what is printed
             continue
-        done = subprocess.run(
-            [sys.executable, "-m", *words], capture_output=True, text=True, cwd=tmp_path
-        )
+        done = iosim_(*words[1:], cwd=tmp_path)
         assert lines(untimed(done.stdout or done.stderr)) == lines(untimed(want)), command
 
 

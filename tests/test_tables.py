@@ -222,6 +222,7 @@ def rows_of(place: Path) -> Callable[[str], list[dict[str, Any]]]:
     return find
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("width", [*WIDTHS, None], ids=str)
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_are_whole_at_every_width(

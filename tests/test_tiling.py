@@ -29,12 +29,14 @@ from iosim.counting.signs import falls_with, rises_with
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention, Family, size_names
 from iosim.program.build import Builder
-from iosim.tiling import candidates, rules
+from iosim.tiling import best_counts, candidates, rules
 from iosim.tiling.evaluate import RealBound
 from iosim.tiling.plan import plans
 from iosim.tiling.search import Search
 
-SCHEDULES = oracle.SCHEDULES | backward_oracle.SCHEDULES
+pytestmark = pytest.mark.numbers
+
+SCHEDULES = oracle.SCHEDULES | backward_oracle.DENSE
 
 
 def brute_force(
@@ -556,7 +558,7 @@ def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> No
     """Same tiles, ties and spare ones included, whatever stands beside a point."""
     algorithm = iosim.algorithm(name)
     rng = np.random.default_rng(1)
-    points = 80
+    points = 80 if len(algorithm.program.params) < 10 else 30
     sizes = {x: rng.integers(1, 3000, points) for x in size_names(algorithm.problem)}
     some = rng.choice(points, 4, replace=False)
     for x in sizes:
@@ -581,6 +583,24 @@ def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> No
                 continue
             assert found[k]
             assert {x: int(v[k]) for x, v in tiles.items()} == want.tiles
+
+
+@pytest.mark.parametrize("name", ["naive", "flash2", "two_kernels"])
+@pytest.mark.parametrize("options", [{}, {"causal": True, "N_k": 17}])
+def test_counts_at_many_capacities_are_those_of_each(name: str, options: dict[str, Any]) -> None:
+    algorithm = iosim.algorithm(name)
+    problem = algorithm.problem(20, 3, 2, **options)
+    program = algorithm.program_for(problem)
+    memory = [1, 2, 30, 77, 300, 30, 5000]
+    found = best_counts(program, problem, memory)
+    for M in memory:
+        try:
+            tiles = iosim.optimal_tiles(program, problem, M).tiles
+        except CapacityError:
+            assert M not in found
+            continue
+        assert found[M] == iosim.count(iosim.bind(program, problem.sizes, tiles))
+    assert set(found) == {30, 77, 300, 5000}
 
 
 def test_many_points_are_answered_like_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ from iosim.problem import Attention
 from iosim.program.build import Builder
 from iosim.tiling.plan import plans
 
+pytestmark = pytest.mark.numbers
+
 Tried = dict[tuple[int, ...], tuple[int, int]]
 MOST_TILINGS = 500
 

@@ -24,6 +24,7 @@ FLASH2 = iosim.algorithm("flash2").program
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 
 
+@pytest.mark.numbers
 @each_page
 def test_a_page_shows_the_figures_that_its_code_draws(page: Path, tmp_path: Path) -> None:
     """Its cells run in order, without the solutions."""

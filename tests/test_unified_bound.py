@@ -20,6 +20,8 @@ from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap
 from iosim.checks.proof import load_theorem, run, run_step, statement, steps
 from iosim.errors import InputError
 
+pytestmark = pytest.mark.numbers
+
 # ---------------------------------------------------------------- schedules, counted by hand
 
 

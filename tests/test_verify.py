@@ -59,6 +59,7 @@ def test_an_interrupt_ends_the_workers_without_a_word() -> None:
         assert not multiprocessing.active_children()
 
 
+@pytest.mark.numbers
 def test_the_exponents_at_a_size_where_they_show() -> None:
     """−1 above d², −1/2 below, from measured counts only: each where few words are moved."""
     small = [round(16 * 2 ** (k / 2)) for k in range(13)]
@@ -261,6 +262,7 @@ def test_an_upper_bound_that_is_too_low_fails(monkeypatch: pytest.MonkeyPatch) -
     assert caught == sum(bool(a.attains) for a in plain_algorithms("attention"))
 
 
+@pytest.mark.numbers
 def test_the_table_holds_runs_formulas_and_bounds(tmp_path: Path) -> None:
     report = verify.verify(SMALL, sizes=[40, 300], workers=1)
     rows = verify.table(report)
@@ -285,6 +287,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("problem", VARIANTS, ids=str)
 def test_every_schedule_that_supports_the_options_is_checked(problem: Attention) -> None:
     sizes = verify.memory_sizes(problem)
@@ -305,6 +308,7 @@ def test_a_mask_that_is_left_out_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("flash2 at M = 200: output differs from the reference" in x for x in found)
 
 
+@pytest.mark.numbers
 def test_arrays_of_another_shape_are_one_line() -> None:
     problem = VARIANTS[2]
     hbm = problem.random()
@@ -318,6 +322,7 @@ def test_arrays_of_another_shape_are_one_line() -> None:
     assert given[0].ok
 
 
+@pytest.mark.numbers
 def test_the_figure_says_the_options_and_tells_every_schedule_apart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

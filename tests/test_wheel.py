@@ -46,7 +46,7 @@ def test_proofs_and_experiments_are_inside(wheel: zipfile.ZipFile) -> None:
     assert [n for n in names if "/docs/" in n] == [f"iosim/{Path('docs', 'img', 'verify.csv')}"]
     # What nothing reads from there stays out: figures, and the runs of other machines.
     assert not {n for n in names if n.endswith((".png", ".svg")) or "/h100/" in n}
-    assert sum(info.compress_size for info in wheel.infolist()) < 2_500_000
+    assert sum(info.compress_size for info in wheel.infolist()) < 3_000_000
 
 
 def test_both_commands_work_from_a_wheel(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

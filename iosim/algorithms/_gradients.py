@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iosim.algorithms._passes import tile_products
+from iosim.algorithms._passes import stored_scores, tile_products
 from iosim.algorithms._shape import (
     Head,
     Keys,
@@ -168,15 +168,8 @@ def gradients(b: Builder, n: str) -> None:
 
     def finish(h: Head, i: Tile, j: Keys, s: Buffer, sums: Buffer) -> None:
         for y in b.tiles("N", B_p, i.start, i.stop):
-            p = stored_weights(b, h, y, j)
+            p = stored_scores(b, "P", h, y, j)
             b.op("softmax_gradient", s[y], p, sums[y])
             b.free(p)
 
     tile_products(b, "dS", "dO", "V", n, finish, {"sums": "D"})
-
-
-def stored_weights(b: Builder, h: Head, i: Tile, j: Keys) -> Buffer:
-    """A tile of P from HBM, 0 where rows see nothing."""
-    p = b.load("P", *h.q, i, j.tile)
-    hide(b, p, i, j, by="drop")
-    return p

@@ -105,6 +105,15 @@ def tile_products(
             b.free(held, *lines)
 
 
+def stored_scores(
+    b: Builder, tensor: str, h: Head, i: Tile, j: Keys, name: str | None = None
+) -> Buffer:
+    """A tile of rows by keys from HBM, 0 where rows see nothing."""
+    s = b.load(tensor, *h.q, i, j.tile, name=name)
+    hide(b, s, i, j, by="drop")
+    return s
+
+
 def row_products(b: Builder, to: str, left: str, right: str, n: str) -> None:
     """A product of rows × keys by keys × columns, like O = PV, in B_r × B_d tiles.
 
@@ -118,8 +127,7 @@ def row_products(b: Builder, to: str, left: str, right: str, n: str) -> None:
             for x in b.grid(across, B_d):
                 o = b.zeros(to.lower(), i, x)
                 for j in columns(b, i, B_c):
-                    p = b.load(left, *h.q, i, j.tile)
-                    hide(b, p, i, j, by="drop")
+                    p = stored_scores(b, left, h, i, j)
                     v = b.load(right, *h.k, j.tile, x)
                     b.op("matmul_nn", o, p, v)
                     b.free(p, v)
@@ -141,8 +149,7 @@ def key_products(b: Builder, to: str, left: str, right: str, n: str) -> None:
                 o = b.zeros(to.lower(), j.tile, x)
                 for h in sharing(b, g):
                     for i in rows(b, j, B_r, parallel=False):
-                        p = b.load(left, *h.q, i, j.tile)
-                        hide(b, p, i, j, by="drop")
+                        p = stored_scores(b, left, h, i, j)
                         v = b.load(right, *h.q, i, x)
                         b.op("matmul_tn", o, p, v)
                         b.free(p, v)

@@ -12,11 +12,10 @@ from iosim.algorithms._gradients import (
     row_sums,
     spilled,
     stored_sums,
-    stored_weights,
     weights,
 )
-from iosim.algorithms._passes import key_products, row_products, tile_products
-from iosim.algorithms._shape import columns, heads, hide, tile_sizes
+from iosim.algorithms._passes import key_products, row_products, stored_scores, tile_products
+from iosim.algorithms._shape import columns, heads, tile_sizes
 from iosim.problem import AttentionBackward
 from iosim.program.build import Builder
 
@@ -41,9 +40,8 @@ def of_scores(b: Builder) -> None:
     for h in heads(b):
         for i in b.grid("N", B_r):
             for j in columns(b, i, B_c, parallel=True):
-                p, sums = stored_weights(b, h, i, j), stored_sums(b, h, i)
-                s = b.load("dP", *h.q, i, j.tile, name="s")
-                hide(b, s, i, j, by="drop")
+                p, sums = stored_scores(b, "P", h, i, j), stored_sums(b, h, i)
+                s = stored_scores(b, "dP", h, i, j, name="s")
                 b.op("softmax_gradient", s, p, sums)
                 b.store(s, "dS", *h.q, i, j.tile)
                 b.free(p, sums, s)

@@ -13,10 +13,9 @@ from iosim.algorithms._gradients import (
     row_sums,
     spilled,
     stored_sums,
-    stored_weights,
     weights,
 )
-from iosim.algorithms._passes import key_products, row_products
+from iosim.algorithms._passes import key_products, row_products, stored_scores
 from iosim.algorithms._shape import (
     key_heads,
     key_tiles,
@@ -50,7 +49,7 @@ def of_weights(b: Builder) -> None:
             v, dv = b.load("V", *g, j.tile, values(b)), b.zeros("dv", j.tile, values(b))
             for h in sharing(b, g):
                 for i in rows(b, j, B_r, parallel=False):
-                    p, ds = stored_weights(b, h, i, j), b.zeros("ds", i, j.tile)
+                    p, ds = stored_scores(b, "P", h, i, j), b.zeros("ds", i, j.tile)
                     for x in b.tiles(values(b), B_d):
                         do = b.load("dO", *h.q, i, x)
                         b.op("matmul_nt", ds, do, v[x])

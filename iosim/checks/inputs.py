@@ -117,7 +117,9 @@ def _check_beside(name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise InputError where O, dO or L has not as many rows as Q, or other columns than V."""
     want = shapes["Q"][:-1] if name == "L" else (*shapes["Q"][:-1], shapes["V"][-1])
     if shapes[name] != want:
-        each = "a number for each row of Q" if name == "L" else "rows as many as Q's"
+        each = "a number for each row of Q"
+        if name != "L":
+            each = "a row for each row of Q, as long as V's"
         raise InputError(
             f"{name} has shape {shapes[name]}, and with Q of {shapes['Q']} and V of {shapes['V']} "
             f"it has {want}: give {each}"

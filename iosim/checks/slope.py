@@ -18,13 +18,11 @@ from iosim.algorithms import Algorithm
 from iosim.bounds import exact_lower_bounds
 from iosim.cache import Cache, Stream, curve, replay_many, touches
 from iosim.cache.ground import extent
-from iosim.counting.numbers import count
-from iosim.errors import CapacityError
 from iosim.program.index import Dim, cut, dims
 from iosim.program.ir import Alloc, Load, Loop, Node, Op, Ref
 from iosim.program.space import inside, resolved, step
-from iosim.program.walk import Instance, bind
-from iosim.tiling import optimal_tiles
+from iosim.program.walk import Instance
+from iosim.tiling import best_counts
 
 Rows = list[dict[str, Any]]
 
@@ -55,7 +53,7 @@ def slope(
         which are loads and stores; of a bound words alone.  Capacities are about `EACH` for
         each power of two, from a quarter of the largest operation up to where LRU moves least.
 
-    >>> from iosim import Attention, algorithm
+    >>> from iosim import Attention, algorithm, bind
     >>> flash2, problem = algorithm("flash2"), Attention(16, 4)
     >>> rows = slope(flash2, problem, bind(flash2.program, problem.sizes, {"B_r": 8, "B_c": 4}))
     >>> [row["words"] for row in rows if row["capacity"] == 128]
@@ -83,12 +81,8 @@ def allocated(found: Algorithm, problem: Any, capacities: Sequence[int]) -> Rows
         rows = exact_lower_bounds(problem, M, found.classes[0])
         words = max((row.words or 0.0 for row in rows), default=0.0)
         made.append(_row("bound", M, "", words))
-        try:
-            best = optimal_tiles(found.program_for(problem), problem, M)
-        except CapacityError:
-            continue
-        counts = count(bind(found.program_for(problem), problem.sizes, best.tiles))
-        made.append(_row("explicit", M, counts.load_words, counts.total_words))
+    best = best_counts(found.program_for(problem), problem, capacities)
+    made += [_row("explicit", M, x.load_words, x.total_words) for M, x in best.items()]
     return made
 
 
@@ -120,7 +114,7 @@ def largest_operation(instance: Instance) -> int:
     Of each loop the first, the middle and the last iteration are looked at: a mask or a window cuts
     tiles short at either end.
 
-    >>> from iosim import Attention, algorithm
+    >>> from iosim import Attention, algorithm, bind
     >>> flash2 = algorithm("flash2").program  # q and k of d words, or o and v; s, m and l
     >>> largest_operation(bind(flash2, Attention(256, 32).sizes, {"B_r": 1, "B_c": 1}))
     67

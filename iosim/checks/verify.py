@@ -30,7 +30,7 @@ from iosim.output.rows import Table
 from iosim.problem import Array, Attentions, in_shape, max_error
 from iosim.program.ir import Program
 from iosim.program.walk import bind
-from iosim.tiling import optimal_tiles, smallest_capacity
+from iosim.tiling import best_counts, optimal_tiles, smallest_capacity
 from iosim.units import shown
 
 # Blocked float64 sums of N terms differ from the reference by a few ulps; 1e-9 is far from both
@@ -373,12 +373,9 @@ def table(report: Report) -> Table:
     lo, hi = min(x.M for x in report.points), max(x.M for x in report.points)
     grid = sorted({round(v) for v in np.geomspace(lo, hi, 81)} | {x.M for x in report.points})
     for name in dict.fromkeys(x.algorithm for x in report.points):
-        program = algorithm(name).program_for(p)
-        least = smallest_capacity(program, p)
-        for M in (M for M in grid if least <= M):
-            words = optimal_tiles(program, p, M).total_words
+        for M, counts in best_counts(algorithm(name).program_for(p), p, grid).items():
             rows.append({"kind": "formula", "name": name, **base, "M_words": M,
-                         "total_words": words})  # fmt: skip
+                         "total_words": counts.total_words})  # fmt: skip
     for M in grid:
         for bound in bounds_for(p, M):
             if bound.strength == "exact" and bound.words:

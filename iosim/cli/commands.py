@@ -90,6 +90,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.fusing:fuse",
         "Kernels that operators are put into, and the words that this saves at one boundary.",
     ),
+    "devices": (
+        "iosim.cli.devices:devices",
+        "Words between P devices, by link, with lower bounds and times; or list the schedules.",
+    ),
     "export": (
         "iosim.cli.export:export",
         "Write one schedule's animation, for a slide or a blog: a page, an MP4 or a GIF.",
@@ -101,6 +105,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     "optimal": (
         "iosim.cli.pebbling:optimal",
         "Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.",
+    ),
+    "profile": (
+        "iosim.cli.profiling:profile",
+        "What bounds each kernel of a program or of a report of ncu, and the counters that say so.",
     ),
     "gpu": (
         "The same programs on a GPU: emitted as Triton, run, and counted by the hardware.",

@@ -12,7 +12,7 @@ from iosim.cli import options as opt
 from iosim.gpu.errors import GpuError
 from iosim.gpu.reports import REPORTS, gpu_report
 from iosim.gpu.reports import replay as replay_all
-from iosim.gpu.reports._entry import GpuReport, ReportTable
+from iosim.gpu.reports._entry import GpuReport, ReportTable, planned
 from iosim.output import provenance
 from iosim.output.table import out_dir, write_csv
 from iosim.problem import size_names
@@ -35,9 +35,10 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 @opt.mask
 @click.option("--programs", help="keep this many programs in lockstep; without, none waits")
 @click.option("--every", default="64", help="in lockstep: column blocks between two gates")
+@click.option("--target", default="triton", help="triton, or hopper for warps of two kinds")
 def emit(
     algo: str, sizes: opt.Sizes, model: str | None, M: str, tiles: str, mask: str | None,
-    programs: str | None, every: str,
+    programs: str | None, every: str, target: str,
 ) -> None:  # fmt: skip
     """Print the Triton source of a program."""
     from iosim.algorithms import algorithm as find
@@ -58,7 +59,7 @@ def emit(
     if programs is not None:
         lockstep = Lockstep(parse_int("programs", programs), parse_int("every", every))
     instance = bind(program, problem.sizes, chosen, opt.masks(mask))
-    click.echo(source_of(instance, lockstep).source, nl=False)
+    click.echo(source_of(instance, lockstep, target=target).source, nl=False)
 
 
 def _beside(problem: type[Any], typed: opt.Sizes) -> Any:
@@ -75,18 +76,23 @@ def _beside(problem: type[Any], typed: opt.Sizes) -> Any:
 def _report_command(report: GpuReport) -> click.Command:
     """The command of a report: its options, its run, its table."""
 
-    def run(out: Path, **typed: Any) -> None:
+    def run(out: Path, dry_run: bool, **typed: Any) -> None:
         from iosim.gpu.reports.runner import run_report
 
         given = {o.name: o.parse(typed[f"given_{o.name}"]) for o in report.options}
+        if dry_run:
+            opt.print_rows(planned(report.plan(given)))
+            return
         folder = out_dir(out) / report.name
-        opt.remark(run_report(report, given, folder, provenance.of(provenance.this_command())))
+        origin = provenance.of(provenance.this_command())
+        run_report(report, given, folder, origin, opt.remark)
         _finish(report, folder)
 
     command = click.command(report.name, help=REPORTS[report.name][1])(run)
     for o in report.options:
         flag = f"--{o.name}/--no-{o.name}" if isinstance(o.default, bool) else f"--{o.name}"
         click.option(flag, f"given_{o.name}", default=o.default, help=o.help)(command)
+    click.option("--dry-run", is_flag=True, help="print what would be run; needs no GPU")(command)
     opt.path("--out", "where records and tables go", default="iosim-out/gpu")(command)
     return command
 
@@ -141,7 +147,7 @@ def _finish(report: GpuReport, folder: Path) -> None:
     if table.failed:
         raise GpuError(table.failed)
     path = _write(folder, table)
-    opt.print_rows(table.rows, report.columns)
+    opt.print_rows(table.rows, [x for x in report.columns if x in table.rows[0]])
     click.echo(f"{table.summary}\n{path}")
     if not table.good:
         raise click.exceptions.Exit(1)

@@ -50,7 +50,7 @@ def sizes(*names: str, metavar: str = "INT", **other: str) -> Callable[[F], F]:
         other: help that is not that of `SIZES`, by name.
     """
     chosen = {
-        name: click.option(*spelt(name), name, metavar=metavar, help=other.get(name, SIZES[name]))
+        name: click.option(*spelt(name), name, metavar=metavar, help=other.get(name) or SIZES[name])
         for name in names or SIZES
     }
     if not names:

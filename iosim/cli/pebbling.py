@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument(
-    "what", help="matmul, attention, or a file: node-link JSON, or an edge 'a b' per line"
+    "what",
+    help="matmul, attention, attention-backward, or a file: node-link JSON, or an edge 'a b' per "
+    "line",
 )
 @opt.memory("one, or 3,4,5, or 3:9:+1", metavar="LIST")
 @opt.sizes("N", "d", "heads", "m", "n", "k")
@@ -40,8 +42,9 @@ def optimal(
 ) -> None:  # fmt: skip
     """Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.
 
-    For small graphs, like those of a 2×2×2 matmul, or of attention with N = 3, d = 1; with options
-    its graph has the scores that a row sees, and a group's heads share their rows of K and V.
+    For small graphs, like those of a 2×2×2 matmul, of attention with N = 3, d = 1, or of its
+    gradients with N = 2, d = 1; with options a graph has the scores that a row sees, and a group's
+    heads share their rows of K and V.
     When the time is up, or on Ctrl-C, what is known is printed: a schedule and a lower bound.
     """
     from iosim.pebbling import optimum
@@ -131,7 +134,7 @@ def _within_reach(kind: GraphKind, problem: Any, style: str, softmax: str, parti
 
 def _typed(problem: Any) -> str:
     """A problem's sizes and options as people type them; a head alone is not said."""
-    said = {x: v for x, v in shown(problem).items() if (x, v) != ("heads", 1)}
+    said = {x: v for x, v in shown(problem).items() if x in problem.told and (x, v) != ("heads", 1)}
     return " ".join(opt.spelt(x)[0] + ("" if v is True else f" {v}") for x, v in said.items())
 
 

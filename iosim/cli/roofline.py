@@ -18,7 +18,7 @@ from iosim.operators import OPERATORS
 from iosim.problem import word_bytes
 from iosim.roofline.report import Roofline
 from iosim.roofline.roof import LIMITS, Roof
-from iosim.roofline.single import SINGLE
+from iosim.roofline.single import ATTENTIONS, SINGLE
 from iosim.units import parse_int
 
 PHASES = ("training", "prefill", "decode")
@@ -70,8 +70,8 @@ def roofline(
     from iosim.roofline import figure
 
     if sum(x is not None for x in (operator, model, graph)) != 1:
-        raise InputError(f"name an operator (attention, {', '.join(SINGLE)}), or give --model or "
-                         "--graph: one of them")  # fmt: skip
+        known = ", ".join((*ATTENTIONS, *SINGLE))
+        raise InputError(f"name an operator ({known}), or give --model or --graph: one of them")
     if gpu is None:
         raise InputError("roofline needs a machine: give --gpu, like --gpu h200")
     if graph is not None and dtype is not None:
@@ -130,16 +130,16 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
         if x in told:
             raise InputError(f"--{x} is not of one operator but of a model: leave it out")
     schedule, batch = told.pop("schedule", None), told.pop("batch", None)
-    if name == "attention":
+    if name in ATTENTIONS:
         for x in ("heads", "kv_heads"):
             if batch is not None and (x == "heads" or x in told):
                 heads = parse_int(x, told.get(x, "1")) * parse_int("batch", batch)
                 told[x] = str(heads)
-        problem = opt.problem_from("attention", told)
+        problem = opt.problem_from(name, told)
         graph, title = single.attention(problem, dtype), opt.said(problem)
     else:
         if name not in SINGLE:
-            raise InputError(f"unknown operator {name!r}: {closest(name, (*SINGLE, 'attention'))}")
+            raise InputError(f"unknown operator {name!r}: {closest(name, (*SINGLE, *ATTENTIONS))}")
         settings = _settings(name, told)
         numbers = {x: parse_int(x, text) for x, text in told.items()}
         if batch is not None:

@@ -53,6 +53,10 @@ class MaxOver(sympy.Expr):  # type: ignore[misc]
         return found
 
 
+# sympy compares both sides for all sizes; the same edges come again in each tensor of a loop.
+_smaller, _larger = (functools.lru_cache(maxsize=4096)(f) for f in (sympy.Min, sympy.Max))
+
+
 class _Symbols:
     """Atom → its sympy expression, for one program.
 
@@ -109,10 +113,10 @@ class _Symbols:
         low, high = sympy.Integer(0), self.name(span.axis)
         if span.within is not None:
             first, last = map(self.affine, span.within)
-            low = sympy.Min(sympy.Max(first, 0), high)
-            high = sympy.Max(low, sympy.Min(last, high))
-        start = sympy.Min(sympy.Max(start, low), high)
-        return start, sympy.Max(start, sympy.Min(stop, high))
+            low = _smaller(_larger(first, 0), high)
+            high = _larger(low, _smaller(last, high))
+        start = _smaller(_larger(start, low), high)
+        return start, _larger(start, _smaller(stop, high))
 
     def _inside(self, tile: Tile, span: Span, step: str | None) -> tuple[_Symbols, Any]:
         """The reading inside a loop, and the range of the loop's number."""
@@ -120,7 +124,7 @@ class _Symbols:
         by = sympy.Integer(1) if step is None else self.name(step)
         number = sympy.Symbol(tile.var, integer=True, nonnegative=True)
         first = start + number * by
-        last = first + 1 if step is None else sympy.Min(first + by, stop)
+        last = first + 1 if step is None else _smaller(first + by, stop)
         edges = {Edge(tile, "start"): first, Edge(tile, "stop"): last}
         trips = sympy.ceiling((stop - start) / by)
         return _Symbols(self.program, self.open | edges), (number, 0, trips - 1)

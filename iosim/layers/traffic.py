@@ -1,9 +1,9 @@
 """Words that an operator moves across a boundary: exact where there is a schedule for it.
 
 A boundary is known by the M of its fast side: what one SM holds at SM↔L2, what the chip holds at
-L2↔DRAM.  Products of matrices are the `matmul` schedule with optimal tiles, attention a schedule of
-attention, and all else a stream, which reads each input once and writes each output once.  So are
-the gradients of attention as one operator: schedules of the backward pass are not used here.
+L2↔DRAM.  Products of matrices are the `matmul` schedule with optimal tiles, attention and its
+gradients a schedule of attention or of its backward pass, and all else a stream, which reads each
+input once and writes each output once.
 
 >>> from iosim.operators import operand, operator
 >>> s = {"t": 4096, "i": 1024, "u": 4096}
@@ -29,12 +29,17 @@ from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
 from iosim.errors import InputError
 from iosim.operators import Operand, Operator
-from iosim.problem import Attention, MatMul
+from iosim.problem import Attentions, MatMul
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles
 
-# Of products and of attention, where nobody chooses: the one that moves the fewest words.
-SCHEDULES = {"matmul": ("matmul",), "attention": ("flash2", "grouped_rows")}
+# Of products, attention and its gradients as one operator, whose scores and their gradients are no
+# tensors.  Where nobody chooses: the one that moves the fewest words.
+SCHEDULES = {
+    "matmul": ("matmul",),
+    "attention": ("flash2", "grouped_rows"),
+    "attention-backward": ("two_kernels", "flash2_backward", "flash1_backward"),
+}
 
 
 @dataclass(frozen=True)
@@ -91,11 +96,13 @@ def _stream(op: Operator, M: int) -> Crossing:
     return Crossing(loads, stores, "stream, rows read twice" if twice else "stream")
 
 
-def _times(op: Operator, times: int, problem: Attention | MatMul, by: _ByTensor) -> Crossing:
+def _times(op: Operator, times: int, problem: Attentions | MatMul, by: _ByTensor) -> Crossing:
     """A schedule's words under the names of an operator's tensors; others cross once."""
+    reads = op.reads if op.kind.inputs is None else op.kind.inputs(op)
+    form = problem.form
     own = {
         x.name: t.name
-        for tensors, known in ((op.reads, problem.inputs), (op.writes, problem.outputs))
+        for tensors, known in ((reads, form.inputs), (op.writes, form.outputs))
         for t, x in zip(tensors, known, strict=False)
     }
 
@@ -107,8 +114,8 @@ def _times(op: Operator, times: int, problem: Attention | MatMul, by: _ByTensor)
         return found
 
     wide = frozenset(f"{op.name}: {x}" for x in by.wide)
-    loads = under(by.loads, op.reads[len(problem.inputs) :])
-    return Crossing(loads, under(by.stores, op.writes[len(problem.outputs) :]), by.how, wide)
+    loads = under(by.loads, reads[len(form.inputs) :])
+    return Crossing(loads, under(by.stores, op.writes[len(form.outputs) :]), by.how, wide)
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ class _ByTensor:
         return sum(self.loads.values()) + sum(self.stores.values())
 
 
-def _best(schedule: str | None, problem: Attention | MatMul, M: int) -> _ByTensor:
+def _best(schedule: str | None, problem: Attentions | MatMul, M: int) -> _ByTensor:
     if schedule is not None:
         return _by_tensor(schedule, problem, M)
     able = [x for x in SCHEDULES[problem.kind] if algorithm(x).supports(problem.form)]
@@ -131,7 +138,7 @@ def _best(schedule: str | None, problem: Attention | MatMul, M: int) -> _ByTenso
 
 
 @lru_cache(maxsize=4096)
-def _by_tensor(schedule: str, problem: Attention | MatMul, M: int) -> _ByTensor:
+def _by_tensor(schedule: str, problem: Attentions | MatMul, M: int) -> _ByTensor:
     chosen = algorithm(schedule)
     program = chosen.program_for(problem)
     tiles = optimal_tiles(program, problem, M).tiles

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from iosim.errors import InputError
 from iosim.operators.base import Grads, Kind, Operand, Operator
 from iosim.operators.elementwise import _kind
-from iosim.problem import Attention
+from iosim.problem import Attention, AttentionBackward
 
 
 def attention_of(op: Operator) -> Attention:
@@ -43,6 +44,17 @@ def attention_of(op: Operator) -> Attention:
         "window": op.setting("window"),
     }
     return Attention(op.sizes[rows], size(d), groups * size(share), **options)
+
+
+def _with_statistics(op: Operator) -> Attention:
+    """The problem of an operator that may keep log Σ exp of each row."""
+    return replace(attention_of(op), statistics=len(op.writes) > 1)
+
+
+def _back_inputs(op: Operator) -> Sequence[Operand]:
+    """Q, K, V, O, dO and L."""
+    dO, Q, K, V, O, L = op.reads
+    return Q, K, V, O, dO, L
 
 
 def _axes(op: Operator) -> tuple[list[str], list[str], list[str], list[str]]:
@@ -208,13 +220,14 @@ _SETTINGS = {"factor": 1.0, "causal": False, "window": None, "p": 0.0, "seed": 1
 ATTENTION = Kind(
     "attention", "dropout(softmax(factor · QKᵀ)) V, and log Σ exp of rows; along (rows, columns)",
     "contraction", _run, reads=3, writes=2, kept=1, over=2, check=_check_forward,
-    gradient=_gradient, flop=_flop, products=_products, problem=lambda op: (1, attention_of(op)),
-    settings=_SETTINGS,
+    gradient=_gradient, flop=_flop, products=_products, settings=_SETTINGS,
+    problem=lambda op: (1, _with_statistics(op)),
 )  # fmt: skip
 ATTENTION_BACK = Kind(
     "attention_back", "gradients of attention, with the weights computed again", "contraction",
     _run_back, reads=6, writes=3, over=2, check=_check_back, flop=_flop_back,
-    products=_products_back, settings=_SETTINGS,
+    products=_products_back, settings=_SETTINGS, inputs=_back_inputs,
+    problem=lambda op: (1, AttentionBackward.after(attention_of(op))),
 )  # fmt: skip
 
 KINDS = (ATTENTION, ATTENTION_BACK)

@@ -20,7 +20,7 @@ import numpy as np
 
 from iosim.errors import InputError, closest
 from iosim.operators.flop import Outline, Shape, Tally
-from iosim.problem import Attention, MatMul, word_bytes
+from iosim.problem import Attentions, MatMul, word_bytes
 from iosim.problem.base import check_size
 
 Class = Literal["contraction", "normalisation", "elementwise", "communication"]
@@ -121,6 +121,7 @@ class Kind:
         touched: words of its tensors that it reads or writes, by name, where that is not all.
         problem: what it solves, and how often, where schedules solve that: the first tensors that
             it reads and writes are the problem's.  None where it is a stream.
+        inputs: the tensors that it reads, in the order of the problem; None where it reads them so.
         again: whether a row that doesn't fit in fast memory is read twice: for a statistic of it,
             and for its use.
         apart: whether a word of an output depends on one word of each input only, although it works
@@ -146,7 +147,8 @@ class Kind:
     flop: Callable[[Operator], int] | None = None
     products: Callable[[Operator], int] | None = None
     touched: Callable[[Operator], Mapping[str, int]] | None = None
-    problem: Callable[[Operator], tuple[int, MatMul | Attention]] | None = None
+    problem: Callable[[Operator], tuple[int, MatMul | Attentions]] | None = None
+    inputs: Callable[[Operator], Sequence[Operand]] | None = None
     again: bool = False
     apart: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)

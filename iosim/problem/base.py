@@ -7,6 +7,7 @@ and may leave out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -264,26 +265,12 @@ class BaseProblem:
 
         Raises InputError where a field is neither an axis nor an option.
         """
-        found = fields(cls)  # type: ignore[arg-type]
-        for f in found:
-            if "says" not in f.metadata:
-                raise InputError(
-                    f"{cls.__name__}.{f.name} is no axis: declare it as "
-                    f"{f.name}: int = axis('what it counts'), or as a ClassVar"
-                )
-        return tuple(
-            Axis(f.name, default=None if f.default is MISSING else f.default, **f.metadata)
-            for f in found
-            if "kind" not in f.metadata
-        )
+        return _axes(cls)  # type: ignore[arg-type]
 
     @classmethod
     def options(cls) -> tuple[Option, ...]:
         """What may be varied and left out."""
-        found = fields(cls)  # type: ignore[arg-type]
-        return tuple(
-            Option(f.name, default=f.default, **f.metadata) for f in found if "kind" in f.metadata
-        )
+        return _options(cls)  # type: ignore[arg-type]
 
     @classmethod
     def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic = WHOLE) -> dict[str, Any]:
@@ -323,6 +310,30 @@ class BaseProblem:
             else rng.standard_normal([sizes[a] for a in t.axes])
             for t in self.form.inputs
         }
+
+
+@functools.cache
+def _axes(problem: type[BaseProblem]) -> tuple[Axis, ...]:
+    found = fields(problem)  # type: ignore[arg-type]
+    for f in found:
+        if "says" not in f.metadata:
+            raise InputError(
+                f"{problem.__name__}.{f.name} is no axis: declare it as "
+                f"{f.name}: int = axis('what it counts'), or as a ClassVar"
+            )
+    return tuple(
+        Axis(f.name, default=None if f.default is MISSING else f.default, **f.metadata)
+        for f in found
+        if "kind" not in f.metadata
+    )
+
+
+@functools.cache
+def _options(problem: type[BaseProblem]) -> tuple[Option, ...]:
+    found = fields(problem)  # type: ignore[arg-type]
+    return tuple(
+        Option(f.name, default=f.default, **f.metadata) for f in found if "kind" in f.metadata
+    )
 
 
 def _checked(one: Option, value: Any) -> Any:

@@ -145,18 +145,7 @@ class Builder:
         """
         if not isinstance(tile, Tile) or tile not in self._open:
             raise ProgramError(f"number of {said(tile)}: give an open tile")
-        made = [x.name for x in self._declared.derived.values()
-                if (x.of, x.step) == (tile.axis, self._steps[tile])]  # fmt: skip
-        if axis is None and len(made) == 1:
-            return Number(tile, made[0])
-        if axis is None or axis not in made:
-            by = f"the tiles of {tile.axis} by {self._steps[tile] or 'single positions'}"
-            raise ProgramError(
-                f"number of tile {tile}: {by} make the axes {', '.join(made)}: name one"
-                if made
-                else f"number of tile {tile}: no axis is made of {by}: declare it with split_axis()"
-            )
-        return Number(tile, axis)
+        return Number(tile, self._declared.numbered(tile, self._steps[tile], axis))
 
     def within(self, tile: Tile, axis: str) -> Within:
         """A tile counted from its own start, on an axis that is as long as its step."""

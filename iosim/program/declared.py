@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from iosim.errors import ProgramError, closest
 from iosim.problem import Derived, Form, Tensor
 from iosim.program.handles import Bound, named, said
-from iosim.program.index import Affine
+from iosim.program.index import Affine, Tile
 from iosim.program.ir import Param
 
 
@@ -94,6 +94,20 @@ class Declared:
                 f"{step} is a stationary part, which may be 0, and no loop advances by 0: declare "
                 "its step with tile_sizes()"
             )
+
+    def numbered(self, tile: Tile, step: str | None, axis: str | None) -> str:
+        """The derived axis that is made of a tile's loop; `axis`, where there are several."""
+        made = [x.name for x in self.derived.values() if (x.of, x.step) == (tile.axis, step)]
+        if axis is None and len(made) == 1:
+            return made[0]
+        if axis is None or axis not in made:
+            by = f"the tiles of {tile.axis} by {step or 'single positions'}"
+            raise ProgramError(
+                f"number of tile {tile}: {by} make the axes {', '.join(made)}: name one"
+                if made
+                else f"number of tile {tile}: no axis is made of {by}: declare it with split_axis()"
+            )
+        return axis
 
     def letters_of(self, axis: str, step: str | None, spare: int) -> Iterator[str]:
         """What a tile may be called, the best first; more than `spare` names of the axis's own."""

@@ -39,6 +39,8 @@ class OpSpec:
         triton: the same on block values, as text that `iosim.gpu.emitter` fills in: ``{s}`` is the
             operand s, ``{s.shape}`` its block shape, ``{a}`` the scalar a.  None: the operation
             has no GPU form.
+        gluon: the same for Hopper's target, with ``{s.layout}``.  A matrix product is a line of its
+            own: ``{s} += {q} @ {k}.T``.  None: it has no form there.
         over: index letters that the operation sums or takes a maximum over.  Where one of their
             extents is 0 there is nothing to take in, and every operand stays as it is; an empty
             extent of any other letter only makes some operands empty.
@@ -52,6 +54,7 @@ class OpSpec:
     writes: tuple[int, ...]
     numpy: Callable[..., tuple[Array, ...]]
     triton: str | None = None
+    gluon: str | None = None
     over: str = ""
     lowest: str = ""
     scalars: tuple[str, ...] = ()
@@ -148,6 +151,15 @@ _EXP = "tl.exp2({s}.to(tl.float32) * LOG2E - (_top * LOG2E)[:, None])"
 _WEIGHTS = "{s} = " + _EXP + "\n"
 _SUM = "{l} = {l} * _shrink + tl.sum({s}, 1)\n"
 _WEIGHTED = 'tl.dot({s}.to({v}.dtype), {v}, %s, input_precision="ieee")'
+# In Gluon every value has a layout: a number for each row gets that of what it is used with.
+_ONLINE_GLUON = """\
+_top = gl.maximum({m}, row_max({s}))
+_shrink = gl.exp2(({m} - _top) * LOG2E)
+"""
+_EXP_GLUON = "gl.exp2({s} * LOG2E - by_row(_top * LOG2E, {s}))"
+_WEIGHTS_GLUON = "{s} = " + _EXP_GLUON + "\n{l} = {l} * _shrink + row_sum({s})\n"
+_HIDDEN_GLUON = "{s} = gl.where(columns({s}) - rows({s}, first) %s {a}, %s, {s})"
+_SEEN_GLUON = "by_row(gl.where({l} == 0.0, 1.0, {l}), {o})"
 
 OPS: dict[str, OpSpec] = {
     "zero": OpSpec(
@@ -155,30 +167,35 @@ OPS: dict[str, OpSpec] = {
         dims=("*",), reads=(), writes=(0,),
         numpy=lambda x: (np.zeros_like(x),),
         triton="{x} = tl.zeros({x.shape}, tl.float32)",
+        gluon="{x} = gl.zeros({x.shape}, gl.float32, {x.layout})",
     ),
     "one": OpSpec(
         says="x = 1",
         dims=("*",), reads=(), writes=(0,),
         numpy=lambda x: (np.ones_like(x),),
         triton="{x} = tl.full({x.shape}, 1.0, tl.float32)",
+        gluon="{x} = gl.full({x.shape}, 1.0, gl.float32, {x.layout})",
     ),
     "lowest": OpSpec(
         says="x = -inf",
         dims=("*",), reads=(), writes=(0,),
         numpy=lambda x: (np.full_like(x, -np.inf),),
         triton='{x} = tl.full({x.shape}, float("-inf"), tl.float32)',
+        gluon='{x} = gl.full({x.shape}, float("-inf"), gl.float32, {x.layout})',
     ),
     "matmul_nt": OpSpec(
         says="s += q kᵀ",
         dims=("ij", "ix", "jx"), reads=(0, 1, 2), writes=(0,), over="x",
         numpy=lambda s, q, k: (s + _dot(q, _t(k)),),
         triton='{s} = tl.dot({q}, tl.trans({k}), {s}, input_precision="ieee")',
+        gluon="{s} += {q} @ {k}.T",
     ),
     "matmul_nn": OpSpec(
         says="o += p v",
         dims=("ix", "ij", "jx"), reads=(0, 1, 2), writes=(0,), over="j",
         numpy=lambda o, p, v: (o + _dot(p, v),),
         triton='{o} = tl.dot({p}.to({v}.dtype), {v}, {o}, input_precision="ieee")',
+        gluon="{o} += {p} @ {v}",
     ),
     "matmul_tn": OpSpec(
         says="v += pᵀ o",
@@ -194,6 +211,8 @@ OPS: dict[str, OpSpec] = {
         triton=_ONLINE + _WEIGHTS + _SUM + "{o} = " + _WEIGHTED % "{o} * _shrink[:, None]"
         + "\n{m} = _top",
         lowest="s",
+        gluon=_ONLINE_GLUON + _WEIGHTS_GLUON + "{o} = {o} * by_row(_shrink, {o})\n"
+        "{o} += {s} @ {v}\n{m} = _top",
     ),
     "online_mean": OpSpec(
         says="m' = max(m, max s); s = exp(s − m'); l' = l exp(m − m') + Σ s; "
@@ -210,6 +229,7 @@ OPS: dict[str, OpSpec] = {
         numpy=_online_weights,
         triton=_ONLINE + _WEIGHTS + _SUM + "{o} = {o} * _shrink[:, None]\n{m} = _top",
         lowest="s",
+        gluon=_ONLINE_GLUON + _WEIGHTS_GLUON + "{o} = {o} * by_row(_shrink, {o})\n{m} = _top",
     ),
     "row_stats": OpSpec(
         says="m' = max(m, max s); l = l exp(m − m') + Σ exp(s − m')",
@@ -217,6 +237,7 @@ OPS: dict[str, OpSpec] = {
         numpy=_row_stats,
         triton=_ONLINE + "{l} = {l} * _shrink + tl.sum(" + _EXP + ", 1)\n{m} = _top",
         lowest="s",
+        gluon=_ONLINE_GLUON + "{l} = {l} * _shrink + row_sum(" + _EXP_GLUON + ")\n{m} = _top",
     ),
     "normalise": OpSpec(
         says="s = exp(s − m) / l",
@@ -231,6 +252,7 @@ OPS: dict[str, OpSpec] = {
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
         numpy=lambda s, a: (np.where(_beyond(s, a) > 0, -np.inf, s),), whole=_whole_after,
         triton=_HIDDEN % (">", 'float("-inf")'),
+        gluon=_HIDDEN_GLUON % (">", 'float("-inf")'),
     ),
     "mask_before": OpSpec(
         says="s[r, c] = −inf where c − r < a: columns before row r + a are not seen",
@@ -238,6 +260,7 @@ OPS: dict[str, OpSpec] = {
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
         numpy=lambda s, a: (np.where(_beyond(s, a) < 0, -np.inf, s),), whole=_whole_before,
         triton=_HIDDEN % ("<", 'float("-inf")'),
+        gluon=_HIDDEN_GLUON % ("<", 'float("-inf")'),
     ),
     "drop_after": OpSpec(
         says="s[r, c] = 0 where c − r > a",
@@ -245,6 +268,7 @@ OPS: dict[str, OpSpec] = {
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
         numpy=lambda s, a: (np.where(_beyond(s, a) > 0, 0.0, s),), whole=_whole_after,
         triton=_HIDDEN % (">", '0.0'),
+        gluon=_HIDDEN_GLUON % (">", "0.0"),
     ),
     "drop_before": OpSpec(
         says="s[r, c] = 0 where c − r < a",
@@ -252,6 +276,7 @@ OPS: dict[str, OpSpec] = {
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
         numpy=lambda s, a: (np.where(_beyond(s, a) < 0, 0.0, s),), whole=_whole_before,
         triton=_HIDDEN % ("<", '0.0'),
+        gluon=_HIDDEN_GLUON % ("<", "0.0"),
     ),
     "merge": OpSpec(
         says="m' = max(m, m2); l = l exp(m − m') + l2 exp(m2 − m'); "
@@ -271,6 +296,7 @@ OPS: dict[str, OpSpec] = {
         dims=("ix", "i"), reads=(0, 1), writes=(0,),
         numpy=lambda o, l: (o / l[..., None],),
         triton="{o} = {o} / {l}[:, None]",
+        gluon="{o} = {o} / by_row({l}, {o})",
     ),
     "log_sums": OpSpec(
         says="l = m + log l",
@@ -291,6 +317,7 @@ OPS: dict[str, OpSpec] = {
         dims=("ij", "i"), reads=(0, 1), writes=(0,),
         numpy=lambda s, L: (np.exp(s - L[..., None]),),
         triton="{s} = tl.exp2(({s} - {L}[:, None]) * LOG2E)",
+        gluon="{s} = gl.exp2(({s} - by_row({L}, {s})) * LOG2E)",
     ),
     "softmax_gradient": OpSpec(
         says="s = p ∘ (s − t), t for each row",
@@ -304,6 +331,7 @@ OPS: dict[str, OpSpec] = {
         dims=("ij", "ij"), reads=(0, 1), writes=(0,),
         numpy=lambda s, r: (s * r,),
         triton="{s} = {s} * {r}",
+        gluon="{s} = {s} * {r}",
     ),
     "centre": OpSpec(
         says="t = t − p Σ t, a sum for each row: the gradient of a softmax from t = p ∘ dp",
@@ -319,6 +347,7 @@ OPS: dict[str, OpSpec] = {
         dims=("*",), reads=(), writes=(0,),
         numpy=lambda x: (np.full_like(x, -1e30),),
         triton="{x} = tl.full({x.shape}, -1e30, tl.float32)",
+        gluon="{x} = gl.full({x.shape}, -1e30, gl.float32, {x.layout})",
     ),
     "online_mean_seen": OpSpec(
         says="as online_mean; o = 0 in rows that have seen nothing",
@@ -343,6 +372,7 @@ OPS: dict[str, OpSpec] = {
         dims=("ix", "i"), reads=(0, 1), writes=(0,),
         numpy=lambda o, l: (o / _seen(l)[..., None],),
         triton="{o} = {o} / " + _SEEN,
+        gluon="{o} = {o} / " + _SEEN_GLUON,
     ),
     "log_sums_seen": OpSpec(
         says="l = m + log l; 0 where l = 0",

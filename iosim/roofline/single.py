@@ -12,7 +12,7 @@ from typing import Any
 from iosim.errors import InputError, closest
 from iosim.layers.graph import Graph
 from iosim.operators import operand, operator
-from iosim.problem import Attention
+from iosim.problem import Attention, AttentionBackward
 
 # Of what is typed → the kind of operator and its tensors.
 _STREAM = "X: m n -> Y: m n"
@@ -41,6 +41,8 @@ SINGLE: dict[str, tuple[str, str]] = {
     "adam": ("adam", "W: m n, G: m n, M: m n, V: m n -> W2: m n, M2: m n, V2: m n"),
     "embedding": ("embedding", "ids: m, T: k n -> Y: m n"),
 }
+# Made by `attention`, from problems of these kinds.
+ATTENTIONS = (Attention.kind, AttentionBackward.kind)
 # A size that may be left out is 1.
 _OPTIONAL = ("b", "m")
 # Settings that are no question of time or words.
@@ -62,7 +64,7 @@ def single(name: str, sizes: Mapping[str, int], dtype: str = "fp16", **settings:
     {'X': (2097152, 0), 'Y': (0, 2097152)}
     """
     if name not in SINGLE:
-        raise InputError(f"unknown operator {name!r}: {closest(name, (*SINGLE, 'attention'))}")
+        raise InputError(f"unknown operator {name!r}: {closest(name, (*SINGLE, *ATTENTIONS))}")
     kind, told = SINGLE[name]
     tensors, _, over = told.partition(";")
     reads, writes = (
@@ -82,26 +84,32 @@ def single(name: str, sizes: Mapping[str, int], dtype: str = "fp16", **settings:
     return Graph(name, (made,), dtype=dtype)
 
 
-def attention(problem: Attention, dtype: str = "fp16") -> Graph:
-    """A graph of one attention.
+def attention(problem: Attention | AttentionBackward, dtype: str = "fp16") -> Graph:
+    """A graph of one attention, or of its gradients.
 
     Raises InputError for options that the operator doesn't have.
 
     >>> attention(Attention(1024, 64, 16)).operators[0].words["K"]
     (1048576, 0)
+    >>> attention(AttentionBackward(1024, 64, 16)).operators[0].words["dK"]
+    (0, 1048576)
     """
     told = problem.told
     for option in ("sinks", "align"):
         if told.get(option):
-            raise InputError(f"the operator attention has no option --{option}: leave it out")
+            raise InputError(f"the operator {problem.kind} has no option --{option}: leave it out")
     groups = problem.kv_heads or problem.heads
     sizes = {"g": groups, "r": problem.heads // groups, "j": problem.N, "k": problem.keys,
              "d": problem.d, "e": problem.values}  # fmt: skip
-    made = operator(
-        "attention", "attention",
-        [operand(x, axes, sizes) for x, axes in
-         (("Q", "g r j d"), ("K", "g k d"), ("V", "g k e"))],
-        [operand("O", "g r j e", sizes)], over="j k", causal=problem.causal,
-        window=problem.window,
-    )  # fmt: skip
-    return Graph("attention", (made,), dtype=dtype)
+    axes = {"Q": "g r j d", "K": "g k d", "V": "g k e", "O": "g r j e"}
+    words = {x: operand(x, named, sizes) for x, named in axes.items()}
+    lse = operand("L", "g r j", sizes, dtype="fp32")
+    kind, reads, writes = "attention", [words[x] for x in "QKV"], [words["O"]]
+    if isinstance(problem, AttentionBackward):
+        reads = [words["O"].called("dO"), *words.values(), lse]
+        kind, writes = "attention_back", [words[x].called(f"d{x}") for x in "QKV"]
+    elif problem.statistics:
+        writes.append(lse)
+    made = operator(problem.kind, kind, reads, writes, over="j k", causal=problem.causal,
+                    window=problem.window)  # fmt: skip
+    return Graph(problem.kind, (made,), dtype=dtype)

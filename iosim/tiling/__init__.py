@@ -6,7 +6,7 @@ search itself, branch and bound at one point or at a million, in `search`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.counting import numbers
+from iosim.counts import Counts
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, Mask, check_size
 from iosim.program.ir import Program
@@ -148,6 +149,31 @@ def optimal_tiles_many(
             for name, position in positions.items():
                 tiles[name][rows] = search.candidates[name].value(position, search.points.every)
     return tiles, found
+
+
+def best_counts(program: Program, problem: Sized, memory: Sequence[int]) -> dict[int, Counts]:
+    """What the tiles of `optimal_tiles` move in fast memories of these many words.
+
+    Args:
+        memory: values of M; those in which no valid tiles fit are left out.
+
+    Raises:
+        InputError: an M is out of range.
+
+    >>> from iosim import Attention, algorithm
+    >>> found = best_counts(algorithm("flash2").program, Attention(1024, 64), [100, 24_576])
+    >>> {M: counts.total_words for M, counts in found.items()}
+    {24576: 917504}
+    """
+    tiles, fits = optimal_tiles_many(program, problem.sizes, np.array(memory))
+    chosen = {name: values[fits] for name, values in tiles.items()}
+    where = np.array(memory)[fits]
+    moved = numbers.count_many(program, {**problem.sizes, **chosen})
+    columns = [np.broadcast_to(words, where.shape).tolist() for words in moved.values()]
+    return {
+        M: Counts.of(dict(zip(moved, words, strict=True)))
+        for M, *words in zip(where.tolist(), *columns, strict=True)
+    }
 
 
 def smallest_capacity(

@@ -198,7 +198,7 @@ def shown(value: Any) -> str:
     if value is None or value != value:
         return "none"
     if isinstance(value, int | float) and float(value).is_integer():
-        return f"{int(value):,}"
+        return f"{int(value):,}".replace("-", "−")
     return str(value)
 
 

@@ -95,6 +95,21 @@ CASES = [
         (("window", (6, 3)), ("align", "upper left")),
     ),
     Case("grouped_rows", {"N": 30, "d": 8, "heads": 4, "kv_heads": 2, "M": 500}),
+    Case("two_kernels", {"N": 40, "d": 4, "M": 300}),
+    Case(
+        "small_backward",
+        {"N": 20, "d": 6, "M": 60},
+        ("--causal",),
+        "&mask=causal",
+        (("causal", True),),
+    ),
+    Case(
+        "flash1_backward",
+        {"N": 20, "N_k": 27, "d": 4, "heads": 2, "kv_heads": 1, "M": 300},
+        ("--window", "6,3"),
+        "&mask=window&left=6&right=3",
+        (("window", (6, 3)),),
+    ),
 ]
 
 

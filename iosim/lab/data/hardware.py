@@ -58,7 +58,7 @@ def data() -> dict[str, Any]:
 
 
 def made(folder: Path) -> dict[str, Any]:
-    """The view's data from the records of all machines under `folder`.
+    """The view's data from the records of all machines under `folder`, of reports that it shows.
 
     Raises GpuError for a record that is damaged.
     """
@@ -66,7 +66,9 @@ def made(folder: Path) -> dict[str, Any]:
         (machine.name, one)
         for machine in sorted(folder.iterdir(), reverse=True)
         if machine.is_dir()
+        and any(path.name.split("-")[0] in REPORTS for path in machine.iterdir())
         for one in sorted(replay(machine), key=lambda one: list(REPORTS).index(one.report.name))
+        if one.report.name in SHOWN
     ]
     records: list[dict[str, Any]] = []
     first: dict[str, tuple[int, Columns, Columns]] = {}  # where a record of this name came first

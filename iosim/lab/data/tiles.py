@@ -14,7 +14,10 @@ from iosim.problem import PROBLEMS, Attention
 LARGEST = 4096
 
 # GPT-2's head in 96 KiB of fp32, as in experiment E04.
-START = {"attention": {"N": 1024, "d": 64, "heads": 1}, "matmul": {"m": 512, "n": 512, "k": 512}}
+_HEAD = {"N": 1024, "d": 64, "heads": 1}
+START = {
+    "attention": _HEAD, "attention-backward": _HEAD, "matmul": {"m": 512, "n": 512, "k": 512},
+}  # fmt: skip
 M = 24_576
 
 # Schedules whose plane is shown, with the tiles on its two axes; others are held.
@@ -23,6 +26,8 @@ PLANES: dict[str, tuple[str, str]] = {
     "flash2": ("B_r", "B_c"),
     "flash2_chunked": ("B_r", "B_c"),
     "flash2_keep": ("B_r", "B_c"),
+    "flash1_backward": ("B_r", "B_c"),
+    "flash2_backward": ("B_r", "B_c"),
     "matmul": ("B_n", "B_m"),
 }
 

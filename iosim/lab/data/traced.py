@@ -6,6 +6,7 @@ program follow from what people type, and the bounds, whose words are made of Nu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -208,6 +209,10 @@ class TracedTerms(Terms):
     def min(self, x: Any, y: Any) -> Any:
         """The smaller of two."""
         return np.minimum(x, y)
+
+    def max(self, *values: Any) -> Any:
+        """The largest of several."""
+        return functools.reduce(np.maximum, values)
 
     def each(self, words: Callable[..., Any], **values: Any) -> Any:
         """A function of NumPy's functions alone."""

@@ -67,6 +67,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "a window with sinks": {"mask": "causal window", "left": "32", "sinks": "8"},
     "marked blocks": {"algo": "block_sparse"},
     "matrix product": {"algo": "matmul", "M": "1024"},
+    "the backward pass": {"algo": "two_kernels", "vs": "flash2_backward"},
 }  # fmt: skip
 # What is seen of the scores: the choices, and the options that each one gives.
 MASKS: dict[str, tuple[str, ...]] = {
@@ -79,7 +80,10 @@ EXACT = ("N_k", "kv_heads")
 # Blocks of a side of the block masks that can be chosen.
 SQUARE = 16
 # Of these kinds of problems a program needs no data to be bound but a block mask.
-KINDS = ("attention", "block-sparse", "matmul", "paged", "copy")
+KINDS = ("attention", "attention-backward", "block-sparse", "matmul", "paged", "copy")
+# Of these there are programs without options and with all, for each mask: others are filled, which
+# keeps the page small.
+FILLED = ("attention-backward",)
 
 
 def data() -> dict[str, Any]:
@@ -201,8 +205,11 @@ def _given(of: Algorithm) -> Iterable[tuple[str, ...]]:
         sinks = ["sinks"] if "left" in mask and "sinks" in options else []
         turned = ["align"] if mask and "align" in options else []
         extra = tuple(x for x in EXACT if x in options)
-        some = [(), *((x,) for x in extra if not {*mask} & {*LIMITS}), extra]
-        some += [(x,) for x in (*sinks, *(() if mask else sizes))]
+        windowed, filled = bool({*mask} & {*LIMITS}), of.problem.kind in FILLED
+        some: list[tuple[str, ...]] = [] if windowed and filled else [()]
+        if not filled:
+            some += [*((x,) for x in extra if not windowed), extra]
+            some += [(x,) for x in (*sinks, *(() if mask else sizes))]
         apart = [x for x in sizes if x not in fills]
         for without in ((), *((x,) for x in apart)):
             wide = [x for x in sizes if x not in without] + sinks

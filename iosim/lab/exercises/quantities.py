@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from iosim import pebbling
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count as counted
 from iosim.counting.numbers import peak
 from iosim.errors import InputError, closest
 from iosim.hardware import machine as known_machine
-from iosim.pebbling import Dag, graphs
+from iosim.pebbling import Dag
 from iosim.pebbling import optimum as solved
 from iosim.program.walk import Instance, bind
 from iosim.tiling import Tiling, optimal_tiles, smallest_capacity
@@ -143,8 +144,8 @@ def misses(policy: str, trace: str, room: int) -> int:
 
 
 GRAPHS: dict[str, Callable[..., Dag]] = {
-    "matmul": graphs.matmul, "attention": graphs.attention, "chain": graphs.chain,
-    "tree": graphs.tree, "grid": graphs.grid, "butterfly": graphs.butterfly,
+    "matmul": pebbling.matmul, "attention": pebbling.attention, "chain": pebbling.chain,
+    "tree": pebbling.tree, "grid": pebbling.grid, "butterfly": pebbling.butterfly,
 }  # fmt: skip
 
 

@@ -3,14 +3,18 @@ const SIGNS: Record<string, string> = {
   Q: "●", K: "■", V: "▲", O: "◆", S: "▼", P: "✚", A: "●", B: "■", C: "◆", X: "●", Y: "◆",
 };
 
-// A buffer has its tensor's colour: `k`, `K_next`, `k2` that of K.
+// A gradient has the colour of what it is of, and a hollow sign.
+const HOLLOW: Record<string, string> = { Q: "◎", K: "□", V: "△", O: "◇", S: "▽", P: "✢" };
+const GRADIENT = /^d([QKVOSP])(?![a-z])/i;
+
+// A buffer has its tensor's colour: `k`, `K_next`, `k2` that of K, `dk` that of dK.
 export function tensorOf(name: string): string {
-  const first = name.slice(0, 1).toUpperCase();
+  const first = (GRADIENT.exec(name)?.[1] ?? name.slice(0, 1)).toUpperCase();
   return first in SIGNS ? first : "other";
 }
 
 export const colourOf = (name: string): string => `var(--t-${tensorOf(name)})`;
-export const signOf = (name: string): string => SIGNS[tensorOf(name)] ?? "○";
+export const signOf = (name: string): string => (GRADIENT.test(name) ? HOLLOW : SIGNS)[tensorOf(name)] ?? "○";
 
 export function Legend({ names, label = "Tensors" }: { names: readonly string[]; label?: string }) {
   return (

@@ -276,7 +276,7 @@ function toggled(data: SlopeData, shown: Shown, name: string): Record<string, st
 export const view: View<SlopeData> = {
   id: "slope",
   title: "Ski-slope",
-  says: "Words of the model against M: each schedule’s best tiles, above what any must move.",
+  says: "Words of the forward pass against M, in the model: each schedule’s best tiles, above what any must move.",
   Component: Slope,
   keys: [
     ["← →", "the next smaller or larger M of the table"],
