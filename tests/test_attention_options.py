@@ -86,6 +86,7 @@ def test_the_reference_is_the_formula_by_hand(problem: Any) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("options", ["causal", "mask", "grouped", "everything"])
 def test_the_reference_is_what_pytorch_computes(options: str) -> None:
     """Boolean masks, `is_causal` (upper left) and `enable_gqa`; rows that see nothing are 0."""

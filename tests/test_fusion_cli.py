@@ -126,6 +126,8 @@ def test_what_compiled_on_a_gpu_is_the_record_of_the_runs_there() -> None:
     assert (told["torch"], told["device"]) == (provenance["torch"], provenance["device"])
 
 
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # of PyTorch's own imports
 def test_inductor_s_record_comes_out_again(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from experiments.inductor_groups import main

@@ -280,6 +280,7 @@ def test_the_usual_run_of_several_is_taken():
     assert typical([]) == ()
 
 
+@pytest.mark.torch
 def test_a_trace_of_a_real_layer_maps_every_kernel_to_its_step():
     """A CPU has no kernels: each innermost operator of PyTorch is given one."""
     torch = pytest.importorskip("torch")
@@ -325,6 +326,7 @@ def test_a_trace_of_a_real_layer_maps_every_kernel_to_its_step():
                     "aten::_reshape_alias", "aten::empty_strided", "aten::t"}, lost  # fmt: skip
 
 
+@pytest.mark.torch
 def test_the_worker_runs_on_a_cpu_as_far_as_it_goes(monkeypatch, tmp_path):
     """Built, taken in turn, compared and traced, for all but what a GPU alone can do."""
     torch = pytest.importorskip("torch")

@@ -141,6 +141,7 @@ def test_wrong_bytes_and_wrong_results_miss_the_bar(tmp_path: Path) -> None:
     assert found.table.good
 
 
+@pytest.mark.torch
 def test_processes_on_cpus_compute_what_one_does(tmp_path: Path) -> None:
     """Two processes over gloo: the same code that runs over NCCL."""
     pytest.importorskip("torch")

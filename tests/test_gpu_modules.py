@@ -14,6 +14,7 @@ from iosim.layers.architectures import asked, layer
 torch = pytest.importorskip("torch")
 from iosim.gpu.layers import modules  # noqa: E402
 
+pytestmark = pytest.mark.torch
 N = 6
 
 

@@ -8,6 +8,7 @@ import iosim
 from iosim.gpu.run import wanted
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 OPTIONS = [
     {}, {"causal": True}, {"window": (9, 3), "sinks": 2}, {"kv_heads": 2, "N_k": 50},

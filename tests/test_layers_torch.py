@@ -18,6 +18,7 @@ from iosim.layers.models import Config
 from iosim.layers.workload import workload
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 F = torch.nn.functional
 
 each = pytest.mark.parametrize("config", SMALL, ids=lambda c: c.family)

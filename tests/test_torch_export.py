@@ -25,6 +25,7 @@ from iosim.layers.files import parsed, to_json
 from iosim.layers.torch_export import exported, from_torch
 from iosim.operators import attention_of
 
+pytestmark = pytest.mark.torch
 CASES = torch_modules.cases()
 GOLDEN = Path(__file__).parent / "golden" / "torch_mlp.json"
 
