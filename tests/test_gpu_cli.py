@@ -49,6 +49,8 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
         ),
         (("emit", "flash2", "--target", "hoper"), "did you mean 'hopper'"),
         (("emit", "flash1", "--target", "hopper"), "emit it for the plain target"),
+        (("validate", "--dry-run", "--target", "hopper", "--algorithms", "flash1"), "no grid of"),
+        (("validate", "--dry-run", "--target", "hopper", "--dtype", "fp32"), "fp32 has no form"),
         (("bench", "--target", "hoper", "--out", str(tmp_path)), "did you mean 'hopper'"),
         (("replay", str(tmp_path)), "holds no record"),
         (("bench", "--speed", "9"), "No such option"),

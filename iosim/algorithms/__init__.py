@@ -8,11 +8,9 @@ An entry is an import string, so that listing names imports nothing.
 
 from __future__ import annotations
 
-import importlib
-
 from iosim.algorithms._entry import Algorithm
-from iosim.errors import InputError, closest
 from iosim.problem import Form
+from iosim.registry import registered
 
 __all__ = ["ALGORITHMS", "Algorithm", "algorithm", "all_algorithms"]
 
@@ -51,11 +49,7 @@ def algorithm(name: str) -> Algorithm:
         ...
     iosim.errors.InputError: unknown algorithm 'flash3': did you mean 'flash2'?
     """
-    if name not in ALGORITHMS:
-        raise InputError(f"unknown algorithm {name!r}: {closest(name, ALGORITHMS)}")
-    found = importlib.import_module(ALGORITHMS[name]).ALGORITHM
-    assert isinstance(found, Algorithm)
-    return found
+    return registered("algorithm", name, ALGORITHMS, "ALGORITHM", Algorithm)
 
 
 def all_algorithms(problem: str | Form | None = None) -> tuple[Algorithm, ...]:

@@ -13,6 +13,7 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.reports import REPORTS, gpu_report
 from iosim.gpu.reports import replay as replay_all
 from iosim.gpu.reports._entry import GpuReport, ReportTable, planned
+from iosim.gpu.targets import PLAIN, TARGETS
 from iosim.output import provenance
 from iosim.output.table import out_dir, write_csv
 from iosim.problem import size_names
@@ -35,7 +36,7 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 @opt.mask
 @click.option("--programs", help="keep this many programs in lockstep; without, none waits")
 @click.option("--every", default="64", help="in lockstep: column blocks between two gates")
-@click.option("--target", default="triton", help="triton, or hopper for warps of two kinds")
+@click.option("--target", default=PLAIN, help=f"what the kernels are for: {', '.join(TARGETS)}")
 def emit(
     algo: str, sizes: opt.Sizes, model: str | None, M: str, tiles: str, mask: str | None,
     programs: str | None, every: str, target: str,
@@ -77,11 +78,13 @@ def _report_command(report: GpuReport) -> click.Command:
     """The command of a report: its options, its run, its table."""
 
     def run(out: Path, dry_run: bool, **typed: Any) -> None:
-        from iosim.gpu.reports.runner import run_report
+        from iosim.gpu.reports.runner import run_report, settled
 
         given = {o.name: o.parse(typed[f"given_{o.name}"]) for o in report.options}
         if dry_run:
-            opt.print_rows(planned(report.plan(given)))
+            here, ran = settled(given)
+            opt.remark(ran.get("instead", ""))
+            opt.print_rows(planned(report.plan(here)))
             return
         folder = out_dir(out) / report.name
         origin = provenance.of(provenance.this_command())

@@ -9,7 +9,6 @@ when it is whole, so that a run that is interrupted leaves none.
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
 import uuid
@@ -17,8 +16,9 @@ from pathlib import Path
 
 from iosim.cache.files._form import TraceForm, cannot
 from iosim.cache.stream import CHUNK, Stream, check_stream
-from iosim.errors import InputError, closest
+from iosim.errors import InputError
 from iosim.problem import check_size
+from iosim.registry import registered
 
 __all__ = [
     "FORMATS", "TraceForm", "check_target", "form_of", "read_trace", "trace_form", "write_trace",
@@ -38,11 +38,7 @@ def trace_form(name: str) -> TraceForm:
     >>> trace_form("oracleGeneral").name
     'oracleGeneral'
     """
-    if name not in FORMATS:
-        raise InputError(f"unknown format of traces {name!r}: {closest(name, FORMATS)}")
-    found = importlib.import_module(FORMATS[name]).FORM
-    assert isinstance(found, TraceForm)
-    return found
+    return registered("format of traces", name, FORMATS, "FORM", TraceForm)
 
 
 def write_trace(stream: Stream, path: str | Path, *, form: str | None = None) -> None:

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import importlib
-
 from iosim.devices.schedules._entry import DeviceSchedule
-from iosim.errors import InputError, closest
+from iosim.registry import registered
 
 __all__ = ["SCHEDULES", "DeviceSchedule", "all_schedules", "schedule"]
 
@@ -35,11 +33,7 @@ def schedule(name: str) -> DeviceSchedule:
     >>> schedule("ring-attention").title
     'ring attention: K and V go round, Q and O stationary'
     """
-    if name not in SCHEDULES:
-        raise InputError(f"unknown schedule {name!r}: {closest(name, SCHEDULES)}")
-    found = importlib.import_module(SCHEDULES[name]).SCHEDULE
-    assert isinstance(found, DeviceSchedule)
-    return found
+    return registered("schedule", name, SCHEDULES, "SCHEDULE", DeviceSchedule)
 
 
 def all_schedules() -> tuple[DeviceSchedule, ...]:

@@ -20,31 +20,14 @@ import keyword
 import re
 from dataclasses import dataclass
 
-from iosim.errors import InputError, closest
-from iosim.gpu.emitter.hopper import HopperText
 from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.names import Names
-from iosim.gpu.emitter.nest import KernelText
-from iosim.gpu.emitter.nests import nests
-from iosim.gpu.emitter.prelude import (
-    ENDS,
-    GATE,
-    HEADER,
-    HOPPER,
-    MMA,
-    POSITIONS,
-    TIMER,
-    UNMASKED,
-    WORD,
-)
+from iosim.gpu.emitter.nests import Body, nests
 from iosim.gpu.errors import EmitError
-from iosim.program.index import dims
-from iosim.program.ir import Load, nodes
-from iosim.program.space import named_tiles
+from iosim.gpu.targets import PLAIN
+from iosim.gpu.targets import target as find
 from iosim.program.walk import Instance
 from iosim.renamed import renamed
-
-TARGETS = ("triton", "hopper")
 
 __all__ = ["EmitError", "Emitted", "Kernel", "Lockstep", "emit"]
 
@@ -71,14 +54,14 @@ def emit(
     *,
     clock: bool = False,
     in_step: Lockstep | None = None,
-    target: str = "triton",
+    target: str = PLAIN,
     stages: int = 0,
 ) -> Emitted:
     """Compile a bound program to Triton source; with `clock`, items note when they start and end.
 
     Args:
-        target: ``triton``, or ``hopper`` for a Gluon kernel with bulk copies and warps of two
-            kinds.
+        target: a name of `iosim.gpu.targets`: ``triton``, or ``hopper`` for a Gluon kernel with
+            bulk copies and warps of two kinds.
         stages: on Hopper, the tiles of each streamed buffer that are in flight; 0: 2, or what fits.
 
     Raises EmitError, naming the cause: an operation without a template, a buffer that is cut
@@ -94,41 +77,18 @@ def emit(
     if in_step is not None:
         renamed("emit(in_step=…)", "lockstep")
         lockstep = in_step
-    if target not in TARGETS:
-        raise InputError(f"unknown target {target!r}: {closest(target, TARGETS)}")
-    if target == "hopper" and (lockstep is not None or clock):
-        raise EmitError("Hopper's target has no lockstep and no clock: emit it for the plain one")
+    return find(target).emit(instance, lockstep, clock, stages)
+
+
+def named_nests(instance: Instance) -> list[tuple[str, Body]]:
+    """Each top-level nest of a program, with the name of its kernel."""
     bodies = nests(instance)
     stem = Names(instance.program, ()).of("kernel", _stem(instance.program.name))
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]
-    if target == "hopper":
-        texts = [HopperText(instance, n, b, stages) for n, b in zip(names, bodies, strict=True)]
-        return Emitted(instance, _hopper(instance, texts), tuple(text.kernel for text in texts))
-    found = [
-        KernelText(instance, n, b, lockstep, clock) for n, b in zip(names, bodies, strict=True)
-    ]
-    head = HEADER.format(
-        **_title(instance),
-        timer=TIMER if clock else "",
-        counting=POSITIONS if named_tiles(instance.program) else UNMASKED,
-    )
-    loads = [n for body in bodies for n in nodes(body) if isinstance(n, Load)]
-    word = any(not dims(n.index) for n in loads)
-    kernels = [nest.text for nest in found]
-    ends = any("sector_end(" in text for text in kernels)
-    shared = [text for text, used in ((WORD, word), (ENDS, ends), (GATE, lockstep)) if used]
-    parts = [head, *shared, *kernels]
-    return Emitted(instance, "\n\n".join(parts), tuple(nest.kernel for nest in found))
+    return list(zip(names, bodies, strict=True))
 
 
-def _hopper(instance: Instance, texts: list[HopperText]) -> str:
-    columns = sorted({n for text in texts for n in text.columns})
-    layouts = "\n".join(MMA.format(columns=n) for n in columns)
-    head = HOPPER.format(**_title(instance), layouts=layouts, first=f"MMA_{columns[0]}")
-    return "\n\n".join([head, *(text.text for text in texts)])
-
-
-def _title(instance: Instance) -> dict[str, str]:
+def title(instance: Instance) -> dict[str, str]:
     """What a module's first line says."""
     sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
     return {"name": instance.program.name.replace("\\", "/").replace('"', "'"), "sizes": sizes}

@@ -8,13 +8,12 @@ True
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iosim.errors import InputError, closest
 from iosim.gpu.errors import GpuError
+from iosim.registry import registered
 
 if TYPE_CHECKING:
     from iosim.gpu.reports._entry import GpuReport, ReportTable
@@ -63,10 +62,10 @@ def gpu_report(name: str) -> GpuReport:
     >>> gpu_report("bench").name
     'bench'
     """
-    if name not in REPORTS:
-        raise InputError(f"unknown report {name!r}: {closest(name, REPORTS)}")
-    found: GpuReport = importlib.import_module(REPORTS[name][0]).REPORT
-    return found
+    from iosim.gpu.reports._entry import GpuReport
+
+    modules = {name: module for name, (module, _) in REPORTS.items()}
+    return registered("report", name, modules, "REPORT", GpuReport)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from iosim.gpu.records import record
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.run import tasks
 from iosim.gpu.run.job import Job, gate_job
+from iosim.gpu.targets import PLAIN
 from iosim.units import parse_int
 
 # What is asked (JSON), where its output will lie → what the worker writes there as JSON.
@@ -152,7 +153,10 @@ def planned(runs: Iterable[WorkerRun]) -> list[dict[str, Any]]:
             found.append({
                 "algorithm": job["algorithm"], "sizes": listed(sizes), "dtype": job["dtype"],
                 "M_words": job["M"], "tiles": listed(job["tiles"]),
+                "target": job["target"],
             })  # fmt: skip
+    if all(row.get("target", PLAIN) == PLAIN for row in found):
+        return [{name: x for name, x in row.items() if name != "target"} for row in found]
     return found
 
 

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from iosim.counts import Direction, Key
-from iosim.errors import InputError, closest
-from iosim.gpu.emitter import layout
-from iosim.gpu.emitter.bulk import bulk_bytes
-from iosim.gpu.emitter.kernels import TARGETS
-from iosim.gpu.emitter.warps import ROWS as LEAST_ROWS
 from iosim.gpu.errors import EmitError
-from iosim.gpu.records.counters import BOUNDARIES, BULK, KernelTraffic, moved_at
+from iosim.gpu.records.counters import BOUNDARIES, KernelTraffic, moved_at
+from iosim.gpu.records.plain import read_json
+from iosim.gpu.records.record import PROVENANCE
 from iosim.gpu.reports._entry import ReportOption
 from iosim.gpu.run.job import Job
+from iosim.gpu.targets import AUTO, PLAIN, TARGETS, known, target
 from iosim.program.walk import Instance
+
+INSTEAD = "instead"  # in a record's provenance: why another target ran than was asked for
 
 
 def target_option() -> ReportOption:
     """What kernels are emitted for."""
-    return ReportOption("target", TARGETS[0], " or ".join(TARGETS), _target)
+    return ReportOption("target", PLAIN, f"{', '.join(TARGETS)}, or {AUTO} by the device", known)
 
 
-def _target(text: str) -> str:
-    if text not in TARGETS:
-        raise InputError(f"unknown target {text!r}: {closest(text, TARGETS)}")
-    return text
+def ran_instead(folder: Path) -> str:
+    """The end of a summary: why a record's target is not the one that was asked for, or ""."""
+    if not (folder / PROVENANCE).exists():
+        return ""
+    why = read_json(folder / PROVENANCE, dict[str, str]).get(INSTEAD, "")
+    return why and f"; {why}"
 
 
 def formed(job: Job) -> Job | None:
@@ -38,38 +41,36 @@ def formed(job: Job) -> Job | None:
     >>> formed(replace(job, target="hopper")).tiles
     {'B_r': 128, 'B_c': 32}
     """
-    if job.target == TARGETS[0]:
-        return job
-    while True:
+    least = target(job.target).least_rows
+    while least:
         try:
             job.emitted()
         except EmitError:
             name = max(job.tiles, key=lambda x: job.tiles[x])
-            if job.tiles[name] <= LEAST_ROWS:
+            if job.tiles[name] <= least:
                 return None
             job = replace(job, tiles=job.tiles | {name: job.tiles[name] // 2})
         else:
-            return job
+            break
+    return job
 
 
 def boundaries_of(jobs: Iterable[Job]) -> tuple[str, ...]:
     """Where counters are read for some jobs."""
-    bulk = any(job.target == "hopper" for job in jobs)
-    return (*BOUNDARIES, BULK.name) if bulk else tuple(BOUNDARIES)
+    own = (name for job in jobs for name in target(job.target).boundaries)
+    return tuple(dict.fromkeys((*BOUNDARIES, *own)))
 
 
 def sectors_of(job: Job, instance: Instance) -> dict[Direction, int]:
     """Bytes that the hardware should count between SM and L2 for an instance of a job."""
-    folds = {"triton": layout.sector_bytes, "hopper": bulk_bytes}
-    return ways_of(folds[job.target](instance, job.dtype))
+    return ways_of(target(job.target).bytes(instance, job.dtype))
 
 
 def copied_of(job: Job, launches: Iterable[KernelTraffic]) -> tuple[int, int]:
-    """Bytes that bulk copies loaded and stored, where the job's kernels have any."""
-    if job.target != "hopper":
-        return 0, 0
-    copied = moved_at(BULK.name, launches)
-    return copied.load_bytes, copied.store_bytes
+    """Bytes that the target's own counters saw loaded and stored, beside those of all kernels."""
+    seen = list(launches)
+    copied = [moved_at(name, seen) for name in target(job.target).boundaries]
+    return sum(x.load_bytes for x in copied), sum(x.store_bytes for x in copied)
 
 
 def ways_of(table: Mapping[Key, int]) -> dict[Direction, int]:

@@ -8,7 +8,6 @@ only reads what it wrote.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,23 +25,14 @@ from iosim.gpu.reports._entry import (
     WorkerRun,
     integers,
 )
-from iosim.gpu.reports._targets import target_option
+from iosim.gpu.reports._targets import ran_instead, target_option
 from iosim.gpu.reports._timing import fitting, interleaved, timed
 from iosim.gpu.run.job import Job
+from iosim.gpu.targets import PLAIN, target
 from iosim.problem import Attention
 from iosim.units import parse_words
 
-# Of the fused kernel's speed, from N = 4k on; by target, case and head dimension.  For Hopper the
-# aims are 0.97 at d = 64, 1.0 at d = 128, and 0.9 under a causal mask (docs/gpu.md).
-BARS = {
-    ("triton", "causal", 64): 0.8,
-    ("triton", "causal", 128): 0.65,
-    ("hopper", "dense", 64): 0.95,
-    ("hopper", "dense", 128): 1.0,
-    ("hopper", "causal", 64): 0.85,
-    ("hopper", "causal", 128): 0.9,
-}
-BAR = 0.5  # elsewhere
+BAR = 0.5  # of the fused kernel's speed, from N = 4k on, where a target has none of its own
 MASKS = ("dense", "causal")
 ALGORITHM = "flash2"  # beside which PyTorch's kernels stand
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
@@ -69,39 +59,23 @@ def _tuned_at(N: int) -> int:
     return max((n for n in TUNED_AT if n <= N), default=TUNED_AT[0])
 
 
-def candidates(d: int, M: int, N: int = TUNED_AT[0], case: str = "dense") -> list[Job]:
-    """The flash2 kernels within M words that are timed: those of large tiles where some fit.
+def candidates(
+    d: int, M: int, N: int = TUNED_AT[0], case: str = "dense", name: str = PLAIN
+) -> list[Job]:
+    """The flash2 kernels of a target within M words that are timed: of large tiles, if some fit.
 
     Raises InputError if none fits.
     """
-    found = []
-    for B_r, B_c in itertools.product((16, 32, 64, 128), (16, 32, 64, 128)):
-        for warps, stages in itertools.product((4, 8), (2, 3, 4)):
-            job = Job.of(
-                ALGORITHM, _problem(case, N, d), {"B_r": B_r, "B_c": B_c},
-                M=M, warps=warps, stages=stages, extra={"time_only": 1},
-            )  # fmt: skip
-            found.append((job, peak(job.instance)))
-    fit = fitting(found, M, f"16 x 16 tile of {ALGORITHM} at d = {d}")
+    problem = _problem(case, N, d)
+    make = functools.partial(
+        Job.of, ALGORITHM, problem, M=M, extra={"time_only": 1}, target=name
+    )  # fmt: skip
+    found = [(job, peak(job.instance)) for job in target(name).tried(make)]
+    least = min(side for job, _ in found for side in job.tiles.values())
+    fit = fitting(found, M, f"{least} x {least} tile of {ALGORITHM} at d = {d}")
     # Where large tiles fit, small ones are slower and take as long to tune.
     large = [job for job in fit if min(job.tiles.values()) >= 32 and job.tiles["B_r"] >= 64]
     return large or fit
-
-
-def hopper_candidates(d: int, M: int, N: int = TUNED_AT[0], case: str = "dense") -> list[Job]:
-    """The same for Hopper's target.  Raises InputError if none fits."""
-    found = []
-    for B_r, B_c, stages in itertools.product((64, 128, 192), (64, 128), (2, 3)):
-        job = Job.of(
-            ALGORITHM, _problem(case, N, d), {"B_r": B_r, "B_c": B_c},
-            M=M, stages=stages, extra={"time_only": 1}, target="hopper",
-        )  # fmt: skip
-        if job.emitted().kernels[0].stages == stages:
-            found.append((job, peak(job.instance)))
-    return fitting(found, M, f"64 x 64 tile of {ALGORITHM} at d = {d}")
-
-
-CANDIDATES = {"triton": candidates, "hopper": hopper_candidates}
 
 
 @dataclass(frozen=True)
@@ -126,7 +100,7 @@ class BenchRow:
     difference: float  # largest |emitted − fused|
     launches: int  # timed, per median
     case: str = "dense"
-    target: str = "triton"
+    target: str = PLAIN
 
 
 def _flops(problem: Attention) -> float:
@@ -141,12 +115,11 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     from iosim.gpu.run.launch import prepare
     from iosim.gpu.run.tasks import compile_all, environment
 
-    case, target = asked.get("case", "dense"), asked.get("target", "triton")
-    tried = CANDIDATES[target]
+    case, name = asked.get("case", "dense"), asked.get("target", PLAIN)
     lengths = sorted({_tuned_at(N) for N in asked["lengths"]})
     compile_all([
         job for d in asked["head_sizes"] for at in lengths
-        for job in tried(d, asked["M"], at, case)
+        for job in candidates(d, asked["M"], at, case, name)
     ])  # fmt: skip
     torch = torch_module()
     rows = []
@@ -155,11 +128,11 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
         for N in asked["lengths"]:
             at = _tuned_at(N)
             if at not in best:
-                best[at] = min(tried(d, asked["M"], at, case), key=timed)
+                best[at] = min(candidates(d, asked["M"], at, case, name), key=timed)
             problem, tuned = _problem(case, N, d), best[at]
             job = Job.of(
                 ALGORITHM, problem, tuned.tiles, M=tuned.M, warps=tuned.warps, stages=tuned.stages,
-                target=target,
+                target=name,
             )  # fmt: skip
             device = Cuda(job)
             memory = device.tensors()
@@ -173,7 +146,7 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
                 "fused": functools.partial(fused, q, k, v),
                 "standard": functools.partial(standard, q, k, v),
             }
-            times, launches = interleaved(torch, runs, queued=target == "hopper")
+            times, launches = interleaved(torch, runs, queued=target(name).queued)
             rate = {n: _flops(problem) / t / 1e12 for n, t in times.items()}
             row = BenchRow(
                 N, d, problem.heads, tuned.M, f"B_c={tuned.tiles['B_c']} B_r={tuned.tiles['B_r']}",
@@ -181,7 +154,7 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
                 times["emitted"], times["fused"], times["standard"],
                 round(rate["emitted"], 1), round(rate["fused"], 1), round(rate["standard"], 1),
                 round(times["fused"] / times["emitted"], 3), difference, launches,
-                case, target,
+                case, name,
             )  # fmt: skip
             rows.append(asdict(row))
             del memory, kernel, q, k, v, o, runs
@@ -191,9 +164,8 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     for d in given["d"]:
-        CANDIDATES[given["target"]](
-            d, given["M"], case=given["case"]
-        )  # raises for an M that holds no tile
+        # raises for an M that holds no tile
+        candidates(d, given["M"], case=given["case"], name=given["target"])
     asked = {
         "M": given["M"],
         "lengths": given["N"],
@@ -213,7 +185,7 @@ class _MeasuredFile:
 def _table(folder: Path) -> ReportTable:
     rows = read_json(folder / MEASURED, _MeasuredFile).rows
     long = [row for row in rows if row.N >= 4096]
-    bars = {_kind(row): BARS.get(_kind(row), BAR) for row in long}
+    bars = {_kind(row): target(row.target).bars.get((row.case, row.d), BAR) for row in long}
     good = bool(long) and all(row.of_fused >= bars[_kind(row)] for row in long)
     least_of = {key: min(row.of_fused for row in long if _kind(row) == key) for key in bars}
     if set(bars.values()) <= {BAR}:
@@ -221,16 +193,16 @@ def _table(folder: Path) -> ReportTable:
         text = f"from N = 4k on at least {least:.2f} of the fused kernel's speed (bar: {BAR})"
     else:
         each = "; ".join(
-            f"{'' if target == 'triton' else target + ', '}{case}, d {d}: "
-            f"{least_of[target, case, d]:.2f} (bar: {bars[target, case, d]})"
-            for target, case, d in bars
+            f"{'' if name == PLAIN else name + ', '}{case}, d {d}: "
+            f"{least_of[name, case, d]:.2f} (bar: {bars[name, case, d]})"
+            for name, case, d in bars
         )
         text = f"from N = 4k on at least this much of the fused kernel's speed: {each}"
     told = [asdict(row) for row in rows]
-    for name, first in (("case", "dense"), ("target", "triton")):
+    for name, first in (("case", "dense"), ("target", PLAIN)):
         if {row[name] for row in told} <= {first}:  # as records were before there were others
             told = [{k: v for k, v in row.items() if k != name} for row in told]
-    return ReportTable(told, text, good, "" if rows else "nothing ran")
+    return ReportTable(told, text + ran_instead(folder), good, "" if rows else "nothing ran")
 
 
 def _kind(row: BenchRow) -> tuple[str, str, int]:

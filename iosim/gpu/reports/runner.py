@@ -10,8 +10,10 @@ from typing import Any
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.record import FILES, PROVENANCE
 from iosim.gpu.reports._entry import GpuReport, WorkerRun
+from iosim.gpu.reports._targets import INSTEAD
 from iosim.gpu.run import profiler
-from iosim.gpu.run.needs import no_counters, no_gpu
+from iosim.gpu.run.needs import machine, no_counters, no_gpu
+from iosim.gpu.targets import PLAIN, chosen
 
 
 def run_report(
@@ -26,7 +28,8 @@ def run_report(
     Args:
         options: values by name.
         origin: where the numbers come from; of it, date, commit and command are kept.
-        remark: told, in one line, why counters that the report can do without are missing.
+        remark: told, in one line each, why counters that the report can do without are missing, and
+            why another target runs than was asked for.
 
     Raises GpuError without a GPU, for a worker that fails, and for counters that are needed, and
     IosimError for options that no GPU could run.
@@ -38,6 +41,9 @@ def run_report(
     if missing and counters == "needed":
         raise GpuError(missing)
     remark(missing)
+    options, ran = settled(options)
+    if INSTEAD in ran:
+        remark(ran[INSTEAD])
     runs = report.plan(options)
     folder.mkdir(parents=True, exist_ok=True)
     stale = {*FILES, *(name for run in runs for name in (run.spec, run.found, run.counters))}
@@ -52,7 +58,22 @@ def run_report(
             if counters != "wanted" or not run.counters:
                 raise
             remark(str(error))
-        _keep_provenance(folder, run, origin)
+        _keep_provenance(folder, run, origin, ran)
+
+
+def settled(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """The options with the target that this machine can run, and what a record says of it.
+
+    >>> settled({"N": 1024})
+    ({'N': 1024}, {})
+    >>> settled({"target": "triton"})
+    ({'target': 'triton'}, {'target': 'triton'})
+    """
+    asked = options.get("target")
+    if asked is None:
+        return options, {}
+    name, why = (asked, "") if asked == PLAIN else chosen(asked, machine())
+    return {**options, "target": name}, {"target": name} | ({INSTEAD: why} if why else {})
 
 
 def _one(report: str, run: WorkerRun, folder: Path) -> None:
@@ -69,7 +90,9 @@ def _one(report: str, run: WorkerRun, folder: Path) -> None:
             found.unlink(missing_ok=True)
 
 
-def _keep_provenance(folder: Path, run: WorkerRun, origin: Mapping[str, str]) -> None:
+def _keep_provenance(
+    folder: Path, run: WorkerRun, origin: Mapping[str, str], ran: Mapping[str, str]
+) -> None:
     """Where the numbers come from, as the first run that says its environment tells it."""
     path = folder / PROVENANCE
     if path.exists() or not (folder / run.found).exists():
@@ -77,4 +100,5 @@ def _keep_provenance(folder: Path, run: WorkerRun, origin: Mapping[str, str]) ->
     environment = json.loads((folder / run.found).read_text()).get("environment")
     if environment:
         found = environment | {name: origin[name] for name in ("date", "commit", "command")}
+        found |= ran
         path.write_text(json.dumps(found, indent=1) + "\n")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from iosim.counts import Direction
 from iosim.errors import CapacityError, InputError
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.dead import live
-from iosim.gpu.emitter.kernels import TARGETS
 from iosim.gpu.errors import GpuError
 from iosim.gpu.probes import probe
 from iosim.gpu.records.counters import BOUNDARIES, Moved, moved_at
@@ -44,12 +43,14 @@ from iosim.gpu.reports._targets import (
     boundaries_of,
     copied_of,
     formed,
+    ran_instead,
     sectors_of,
     target_option,
     ways_of,
 )
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import check_dtype
+from iosim.gpu.targets import PLAIN
 from iosim.output.plot import beside
 from iosim.problem import word_bytes
 from iosim.program.marks import masks
@@ -73,7 +74,7 @@ def validate_jobs(
     dtypes: tuple[str, ...] = ("fp16",),
     heads: int = 2,
     cases: tuple[str, ...] = ("dense",),
-    target: str = "triton",
+    target: str = PLAIN,
 ) -> list[Job]:
     """Every algorithm × case × d × M × N for which tiles fit, in its regime, each once."""
     found: dict[tuple[Any, ...], Job] = {}
@@ -99,11 +100,12 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     if isinstance(given["cases"], int):
         return _plan_drawn(given)
     names, head_sizes, capacities = given["algorithms"], given["d"], given["M"]
-    jobs = validate_jobs(
-        names, head_sizes, capacities, given["N"], given["dtype"], cases=given["cases"],
-        target=given.get("target", TARGETS[0]),
-    )  # fmt: skip
+    asked = (names, head_sizes, capacities, given["N"], given["dtype"])
+    target = given.get("target", PLAIN)
+    jobs = validate_jobs(*asked, cases=given["cases"], target=target)
     if not jobs:
+        for job in validate_jobs(*asked, cases=given["cases"]) if target != PLAIN else ():
+            replace(job, target=target).emitted()  # says why it has no form
         least = _smallest_capacity(names, given["cases"], head_sizes)
         raise InputError(
             f"M = {','.join(map(str, capacities))} words holds no 16 x 16 tile of "
@@ -314,7 +316,7 @@ def _table(folder: Path) -> ReportTable:
     tried = found[1:] or found  # the gate always runs
     failed = "" if any(not r.failed for r in tried) else tried[-1].failed
     good = all(r.good or (drawn and r.too_large) for r in found)
-    return ReportTable(rows, _summary(found, drawn), bool(good), failed)
+    return ReportTable(rows, _summary(found, drawn) + ran_instead(folder), bool(good), failed)
 
 
 def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from iosim.errors import InputError, closest
 from iosim.gpu.emitter.kernels import EmitError, Emitted, Kernel, Lockstep, emit
 from iosim.gpu.probes import probe
+from iosim.gpu.targets import PLAIN, target
 from iosim.problem import size_names
 from iosim.program.walk import Instance, bind
 
@@ -25,7 +26,7 @@ class Job:
         clock: let items note when they start and end.
         extra: for the worker: ``time_only`` leaves out counts and the check of outputs, ``least``
             is how many launches are timed at least.
-        target: of the emitter; ``hopper`` takes fp16 and bf16.
+        target: of the emitter, one of `iosim.gpu.targets`.
     """
 
     algorithm: str
@@ -40,7 +41,7 @@ class Job:
     clock: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     variant: dict[str, Any] = field(default_factory=dict)
-    target: str = "triton"
+    target: str = PLAIN
 
     @classmethod
     def of(cls, algorithm: str, problem: Any, tiles: dict[str, int], **others: Any) -> Job:
@@ -80,9 +81,11 @@ class Job:
 
     def emitted(self) -> Emitted:
         """Its kernels."""
-        if self.target == "hopper" and self.dtype == "fp32":
+        forms = target(self.target).dtypes
+        if self.dtype not in forms:
             raise EmitError(
-                "fp32 has no form on Hopper's target: take fp16, bf16, or the plain one"
+                f"{self.dtype} has no form on {self.target}'s target: take {', '.join(forms)}, or "
+                "the plain one"
             )
         lockstep = Lockstep(self.programs, self.every) if self.programs else None
         how: dict[str, Any] = {"target": self.target, "stages": self.stages}

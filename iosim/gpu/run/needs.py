@@ -5,12 +5,17 @@ Each function returns what is missing and how to get it, in one line, or "".
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import importlib.metadata
 import importlib.util
 import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
+
+from iosim.gpu.targets import Machine
 
 SETUP = "run on a machine with an NVIDIA GPU and PyTorch, or replay saved reports"
 REPLAY = f"{SETUP} (iosim gpu replay)"
@@ -31,6 +36,8 @@ NO_NCU = (
 PARAMETERS = Path("/proc/driver/nvidia/params")
 STATUS = Path("/proc/self/status")
 _ADMIN, _PERFMON = 21, 38
+# The compute capability's two numbers, among the attributes that cuda.h numbers.
+_MAJOR, _MINOR = 75, 76
 
 
 def no_gpu() -> str:
@@ -62,15 +69,45 @@ def no_counters() -> str:
 
 def devices() -> int:
     """GPUs that the driver shows this process, by its own library."""
+    cuda = _driver()
+    found = ctypes.c_int(0)
+    if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(found)):
+        return 0
+    return found.value
+
+
+def machine() -> Machine:
+    """The first GPU and Triton's version, as far as the driver and the installation tell them.
+
+    >>> machine().capability is None or machine().device != ""
+    True
+    """
+    triton = ""
+    for package in ("triton", "pytorch-triton"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            triton = triton or importlib.metadata.version(package)
+    cuda = _driver()
+    device, name = ctypes.c_int(0), ctypes.create_string_buffer(256)
+    major, minor = ctypes.c_int(0), ctypes.c_int(0)
+    if (
+        cuda is None
+        or cuda.cuDeviceGet(ctypes.byref(device), 0)
+        or cuda.cuDeviceGetName(name, len(name), device)
+        or cuda.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, device)
+        or cuda.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, device)
+    ):
+        return Machine(triton=triton)
+    return Machine(name.value.decode(errors="replace"), (major.value, minor.value), triton)
+
+
+def _driver() -> Any:
+    """The driver's library, ready for questions; None where there is none."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         cuda = ctypes.CDLL(name)
     except OSError:
-        return 0
-    found = ctypes.c_int(0)
-    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(found)):
-        return 0
-    return found.value
+        return None
+    return None if cuda.cuInit(0) else cuda
 
 
 def forbidden() -> bool:

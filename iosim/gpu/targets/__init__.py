@@ -1,0 +1,66 @@
+"""What kernels are emitted for: one file each, one line each here.
+
+>>> list(TARGETS), PLAIN
+(['triton', 'hopper'], 'triton')
+"""
+
+from __future__ import annotations
+
+from iosim.errors import InputError, closest
+from iosim.gpu.targets._entry import Machine, Target
+from iosim.registry import registered
+
+__all__ = ["PLAIN", "TARGETS", "Machine", "Target", "chosen", "target"]
+
+# The first is for every schedule and device; those after it are faster where they run.
+TARGETS: dict[str, str] = {
+    "triton": "iosim.gpu.targets.plain",
+    "hopper": "iosim.gpu.targets.hopper",
+}
+PLAIN = next(iter(TARGETS))
+AUTO = "auto"  # of a run: the last one that the machine has all for
+
+
+def target(name: str) -> Target:
+    """A registered target, or InputError with the closest name.
+
+    >>> target("hopper").dtypes
+    ('fp16', 'bf16')
+    """
+    return registered("target", name, TARGETS, "TARGET", Target)
+
+
+def chosen(asked: str, machine: Machine) -> tuple[str, str]:
+    """The target that runs on a machine, and why it is not the one that was asked for, or "".
+
+    Raises InputError for a name that is none.
+
+    >>> chosen("hopper", Machine("NVIDIA H200", (9, 0), "3.6.0"))
+    ('hopper', '')
+    >>> chosen("hopper", Machine("NVIDIA A100", (8, 0), "3.6.0"))[0]
+    'triton'
+    >>> chosen("auto", Machine("NVIDIA H200", (9, 0), "3.6.0"))
+    ('hopper', '')
+    >>> chosen("auto", Machine())
+    ('triton', '')
+    """
+    if asked == AUTO:
+        return _best(machine), ""
+    missing = target(asked).missing(machine)
+    if not missing:
+        return asked, ""
+    return PLAIN, f"--target {asked}: {missing}; the plain target runs in its place"
+
+
+def known(asked: str) -> str:
+    """A target's name, or ``auto``; InputError for another."""
+    if asked not in (AUTO, *TARGETS):
+        raise InputError(f"unknown target {asked!r}: {closest(asked, (AUTO, *TARGETS))}")
+    return asked
+
+
+def _best(machine: Machine) -> str:
+    """The last one that surely runs."""
+    if machine.capability is None or not machine.triton:
+        return PLAIN
+    return next(x for x in reversed(TARGETS) if not target(x).missing(machine))

@@ -1,0 +1,109 @@
+"""What a target is: one record, from which emission, reports and fallbacks come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iosim.counts import Key
+
+if TYPE_CHECKING:
+    from iosim.gpu.emitter.kernel import Lockstep
+    from iosim.gpu.emitter.kernels import Emitted
+    from iosim.gpu.run.job import Job
+    from iosim.program.walk import Instance
+
+# Tiles, then warps and stages by name → a job that a benchmark may time.
+Maker = Callable[..., "Job"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a target asks of where kernels run; what isn't known is empty.
+
+    Attributes:
+        device: the GPU's name.
+        capability: its compute capability.
+        triton: the version of Triton.
+
+    >>> Machine("NVIDIA H200", (9, 0)).triton
+    ''
+    """
+
+    device: str = ""
+    capability: tuple[int, int] | None = None
+    triton: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What kernels are emitted for.
+
+    Attributes:
+        name: the registry's key, as it is typed after ``--target``.
+        title: one line.
+        emit: a bound program, lockstep, clock and stages → its kernels; raises EmitError for a
+            schedule, or an option, that has no form.
+        bytes: a bound program and a dtype → bytes that the hardware should count at SM↔L2.
+        dtypes: words that it has a form for.
+        major: the compute capability's first number, which the instructions are for; 0: any.
+        triton: the least version of Triton.
+        boundaries: further counters, beside those of all kernels.
+        least_rows: where a schedule has no form, tiles are halved, to no fewer rows than this; 0:
+            they are as they are.
+        bars: the least part of the fused kernel's speed that `iosim gpu bench` asks from
+            N = 4,096 on, by case and head dimension; ½ elsewhere.
+        tried: what makes a job → the jobs that `iosim gpu bench` chooses among.
+        queued: whether launches are timed behind a kernel that keeps the GPU busy, since the CPU
+            takes longer to start one.
+
+    >>> from iosim.gpu.targets import target
+    >>> isinstance(target("triton"), Target), target("triton").bars["causal", 64]
+    (True, 0.8)
+    """
+
+    name: str
+    title: str
+    emit: Callable[[Instance, Lockstep | None, bool, int], Emitted]
+    bytes: Callable[[Instance, str], Mapping[Key, int]]
+    dtypes: tuple[str, ...]
+    tried: Callable[[Maker], Iterable[Job]]
+    major: int = 0
+    triton: tuple[int, int] = (0, 0)
+    boundaries: tuple[str, ...] = ()
+    least_rows: int = 0
+    bars: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    queued: bool = False
+
+    def missing(self, machine: Machine) -> str:
+        """What a machine lacks, in a clause; "" where nothing is known to be missing.
+
+        >>> from iosim.gpu.targets import target
+        >>> target("hopper").missing(Machine("NVIDIA A100", (8, 0), "3.6.0"))
+        'it needs a GPU of compute capability 9.x, and NVIDIA A100 has 8.0'
+        >>> target("hopper").missing(Machine("NVIDIA H100", (9, 0), "3.5.1"))
+        'it needs Triton 3.6 or later, and this is 3.5.1'
+        >>> target("hopper").missing(Machine())
+        ''
+        """
+        has = machine.capability
+        if self.major and has and has[0] != self.major:
+            return (
+                f"it needs a GPU of compute capability {self.major}.x, and "
+                f"{machine.device or 'this one'} has {has[0]}.{has[1]}"
+            )
+        if machine.triton and _numbers(machine.triton) < self.triton:
+            least = ".".join(map(str, self.triton))
+            return f"it needs Triton {least} or later, and this is {machine.triton}"
+        return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version, which may end in anything.
+
+    >>> _numbers("3.10.0+git5e"), _numbers("3.6rc1")
+    ((3, 10), (3, 6))
+    """
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
