@@ -44,7 +44,10 @@ def test_proofs_and_experiments_are_inside(wheel: zipfile.ZipFile) -> None:
     assert "iosim/experiments/data/pebbling/optima.csv" in names
     # The table of the README's figure, which the lab shows.
     assert [n for n in names if "/docs/" in n] == [f"iosim/{Path('docs', 'img', 'verify.csv')}"]
-    # What nothing reads from there stays out: figures, and the runs of other machines.
+    # What nothing reads from there stays out: the paper's LaTeX, figures, and the runs of other
+    # machines.
+    assert (ROOT / "proofs" / "paper" / "main.tex").is_file()
+    assert not {n for n in names if "/proofs/paper/" in n}
     assert not {n for n in names if n.endswith((".png", ".svg")) or "/h100/" in n}
     assert sum(info.compress_size for info in wheel.infolist()) < 3_000_000
 

@@ -1,0 +1,398 @@
+"""The numbers, tables and figure of the paper in `proofs/paper/`, each from iosim's own functions.
+
+``python -m experiments.paper`` writes them into `proofs/paper/build/` (``--out`` says another
+folder): `numbers.tex` with a macro for each number, a `.tex` for each table, `gap.pdf`.  The same
+source gives the same bytes.  `main.tex` has no computed number of its own; tests/test_paper.py
+holds its macros against those that are declared here.  Needs ``.[proofs]``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import iosim
+from iosim.algorithms import Algorithm
+from iosim.checks import proof
+from iosim.checks.tightness import Tightness, sweep, tightness
+from iosim.checks.verify import verify
+from iosim.errors import IosimError
+from iosim.output.plot import PALETTE, pyplot
+from iosim.output.table import publish, read_csv
+from iosim.problem import Attention, AttentionBackward, Attentions
+
+from . import DATA, whole
+from ._latex import name, power, rows, tex
+
+OUT = Path(__file__).parent.parent / "proofs" / "paper" / "build"
+NAMES, CLASSES = ("Narrow", "Wide"), ("once", "recompute", "trees")
+N, DS = 2**18, dict(zip(NAMES, (64, 128), strict=True))
+# Fast memories of the figure, and of the tables in units of d² and of Nd.
+FROM, STEP = 64, 1.07
+SQUARES = tuple(Fraction(x) for x in ("1/64", "1/16", "1/4", "1/2", "3/4", "1", "5/4", "3/2", "2",
+                                      "5/2", "3", "4", "8", "16", "64"))  # fmt: skip
+SHARES = (64, 16, 8, 4, 2, 1)
+PLAIN = (Fraction(5, 2), 64)  # where the bound is 4N²d²/M and the 2Nd words of Q and O are few
+SMALL_DS, SMALL_MS, SMALL_N = (1, 2, 8, 32, 64, 128), (2**12, 2**16, 2**20), 2**28
+BACKWARD = (1 / 16, 1 / 4, 1, 4 / 3, 2, 3, 4, 8, 16, 64, 256)
+RUN = Attention(1024, 64)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a part makes: macros (name → LaTeX), files (name → text, or what saves it)."""
+
+    numbers: Mapping[str, str]
+    files: Mapping[str, str | Callable[[Path], None]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Names of a part's macros and files, known without computing them, and what makes them."""
+
+    numbers: tuple[str, ...]
+    files: tuple[str, ...]
+    make: Callable[[], Made]
+
+
+PARTS: dict[str, Part] = {}
+
+
+def part(*numbers: str, files: Sequence[str] = ()) -> Callable[[Callable[[], Made]], Part]:
+    """Register a function as the part of its own name."""
+
+    def register(make: Callable[[], Made]) -> Part:
+        PARTS[make.__name__] = Part(numbers, tuple(files), make)
+        return PARTS[make.__name__]
+
+    return register
+
+
+# ---------------------------------------------------------------- how far from optimal
+
+
+def near(points: Iterable[Tightness], keep: Callable[[int, int], bool]) -> float:
+    """The largest gap of those with keep(d, M)."""
+    return max(p.gap for p in points if keep(p.problem.sizes["d"], p.M))
+
+
+_GAPS = (
+    "GapN", "GapFrom", "DNarrow", "DWide", "GapPlainOnce", "GapPlainRecompute",
+    *(f"GapMost{c.title()}" for c in CLASSES),
+    *(f"GapSquare{c.title()}{n}" for c in CLASSES[:2] for n in NAMES),
+    *(f"GapTwice{c.title()}" for c in CLASSES),
+    "BoundSquare", "WordsSquare", "GapSixteenthOnce", "GapHalfOnce", "GapWholeOnce",
+    "GapTreesDiffer",
+)  # fmt: skip
+
+
+@part(*_GAPS, files=("gap.tex", "towards.tex", "gap.pdf"))
+def gap() -> Made:
+    """The best registered schedule over the largest bound, in the three classes."""
+    Ms = {int(FROM * STEP**k) for k in range(400)}
+    Ms |= {int(x * d * d) for d in DS.values() for x in SQUARES if x * d * d >= FROM}
+    Ms |= {N * d // k for d in DS.values() for k in SHARES}
+    top = N * max(DS.values())
+    chosen = [M for M in sorted(Ms) if top >= M]
+    found = {c: sweep(N, list(DS.values()), chosen, c) for c in CLASSES}
+    at = {(c, p.problem.sizes["d"], p.M): p for c in CLASSES for p in found[c]}
+
+    def far(d: int, M: int) -> bool:
+        return FROM <= M <= N * d // 16
+
+    numbers = {"GapN": power(N), "GapFrom": str(FROM), **{f"D{n}": str(d) for n, d in DS.items()}}
+    for c, points in found.items():
+        title = c.title()
+        numbers[f"GapMost{title}"] = f"{near(points, far):.2f}"
+        numbers[f"GapTwice{title}"] = (
+            f"{near(points, lambda d, M: 2 * d * d <= M <= N * d // 16):.2f}"
+        )
+        if c != "trees":
+            for n, d in DS.items():
+                numbers[f"GapSquare{title}{n}"] = f"{at[c, d, d * d].gap:.2f}"
+    low, high = PLAIN
+    for c in ("once", "recompute"):
+        most = near(found[c], lambda d, M: low * d * d <= M <= high * d * d)
+        numbers[f"GapPlain{c.title()}"] = f"{most:.2f}"
+    p = at["once", DS["Wide"], DS["Wide"] ** 2]
+    numbers["BoundSquare"] = f"{(p.binding.words or 0) / N**2:.2f}"
+    numbers["WordsSquare"] = f"{p.best.words / N**2:.2f}"
+    d = DS["Narrow"]
+    for word, k in (("Sixteenth", 16), ("Half", 2), ("Whole", 1)):
+        numbers[f"Gap{word}Once"] = f"{at['once', d, N * d // k].gap:.2f}"
+    both = zip(found["once"], found["trees"], strict=True)
+    numbers["GapTreesDiffer"] = str(sum(f"{a.gap:.3f}" != f"{b.gap:.3f}" for a, b in both))
+
+    def line(M: Callable[[int], int]) -> list[str]:
+        cells = []
+        for d in DS.values():
+            if FROM <= M(d) <= top:
+                here = [at[c, d, M(d)] for c in CLASSES]
+                if len({p.best.algorithm for p in here}) > 1:
+                    raise IosimError(f"paper: classes differ in their best schedule, {here[0]!r}")
+                cells += [name(here[0].best.algorithm), *(f"{p.gap:.3f}" for p in here)]
+            else:
+                cells += ["--"] * 4
+        return cells
+
+    squares = [[f"${x}$", *line(lambda d, x=x: int(x * d * d))] for x in SQUARES]  # type: ignore[misc]
+    shares = [
+        [f"$Nd/{k}$" if k > 1 else "$Nd$", *line(lambda d, k=k: N * d // k)]  # type: ignore[misc]
+        for k in SHARES
+    ]
+    return Made(numbers, {
+        "gap.tex": rows(squares), "towards.tex": rows(shares),
+        "gap.pdf": lambda path: draw(found, path),
+    })  # fmt: skip
+
+
+def draw(found: Mapping[str, Sequence[Tightness]], path: Path) -> None:
+    """The figure: a panel for each d, a line for each class."""
+    plt = pyplot()
+    style = {"font.size": 9, "font.family": "serif", "mathtext.fontset": "cm"}
+    with plt.rc_context(style):
+        figure, panels = plt.subplots(1, 2, figsize=(6.3, 2.7), sharey=True)
+        for axes, d in zip(panels, DS.values(), strict=True):
+            for k, (c, points) in enumerate(found.items()):
+                mine = [(p.M / d**2, p.gap) for p in points if p.problem.sizes["d"] == d]
+                mine = [(x, y) for x, y in mine if x * d <= N]
+                axes.plot(*zip(*mine, strict=True), color=PALETTE[k], linewidth=1.4 - 0.3 * k,
+                          linestyle=("-", "--", ":")[k], label=c)  # fmt: skip
+            axes.axhline(1, color="black", linewidth=0.6)
+            for x, said in ((1, "$d^2$"), (N / d, "$Nd$")):
+                axes.axvline(x, color="grey", linewidth=0.6, linestyle=":")
+                axes.annotate(said, (x, 0.03), xycoords=("data", "axes fraction"), xytext=(-3, 0),
+                              textcoords="offset points", ha="right", color="grey")  # fmt: skip
+            axes.set(xscale="log", xlabel="$M/d^2$", title=f"$d={d}$", ylim=(0.9, None))
+        panels[0].set_ylabel("best schedule ÷ bound")
+        panels[0].legend(frameon=False, loc="upper center")
+        figure.tight_layout()
+        figure.savefig(path, metadata={"CreationDate": None, "Producer": None, "Creator": None})
+        plt.close(figure)
+
+
+# ---------------------------------------------------------------- schedules
+
+
+def words(entry: Algorithm, **fixed: Any) -> str:
+    """A schedule's words in closed form, as LaTeX; `fixed` are sizes or tiles that are replaced."""
+    import sympy
+
+    from iosim.counting import symbols
+
+    total = symbols.count(entry.program).total_words
+    by = {str(s): s for s in total.free_symbols}
+    total = total.subs({by[k]: by.get(v, v) for k, v in fixed.items() if k in by})
+    told = sympy.latex(sympy.expand(total.subs(by["heads"], 1)))
+    told = re.sub(r"\\left\\lceil\{\\frac\{(\w)\}\{(B_\{\w+\})\}\}\\right\\rceil",
+                  r"\\lceil \1/\2\\rceil ", told)  # fmt: skip
+    return str(told)
+
+
+SHOWN = (
+    ("flash2", {}, "rows of $Q$ and $O$ stationary, $K$ and $V$ streamed"),
+    ("flash2_keep", {}, "the same, $W$ rows of $K$ and of $V$ stationary, too"),
+    ("small_cache", {"W1": 0}, "two passes, the scores stored between them; tiles of scores"),
+    ("small_cache", {"W1": "d"}, "the same with whole rows of $Q$ in the first pass"),
+)  # fmt: skip
+
+
+@part("SmallN", "SmallNarrowGap", files=("schedules.tex", "small.tex"))
+def schedules() -> Made:
+    """Closed forms of the schedules, and how the gap closes as M grows at a fixed d."""
+    lines = []
+    for known, fixed, says in SHOWN:
+        entry = iosim.algorithm(known)
+        lines.append([name(known), says, f"${words(entry, **fixed)}$"])
+    small, gaps = [], {}
+    for d in SMALL_DS:
+        for M in SMALL_MS:
+            gaps[d, M] = tightness(Attention(SMALL_N, d), M).gap
+        small.append([str(d), *(f"{gaps[d, M]:.3f}" for M in SMALL_MS)])
+    numbers = {"SmallN": power(SMALL_N), "SmallNarrowGap": f"{gaps[1, SMALL_MS[-1]]:.2f}"}
+    return Made(numbers, {"schedules.tex": rows(lines), "small.tex": rows(small)})
+
+
+# ---------------------------------------------------------------- options and the backward pass
+
+
+def _options() -> list[tuple[str, Attentions, str]]:
+    long, window = 2**16, 2**12
+    return [
+        ("dense", Attention(long, 128), r"N^2"),
+        ("causal", Attention(long, 128, causal=True), r"N(N+1)/2"),
+        (f"causal, window of ${power(window)}$ columns",
+         Attention(long, 128, causal=True, window=(window - 1, None)), r"\approx N\ell"),
+        ("grouped: 32 heads, 8 of $K$ and $V$", Attention(long, 128, 32, kv_heads=8), r"HN^2"),
+        ("causal and grouped", Attention(long, 128, 32, kv_heads=8, causal=True), r"HN(N+1)/2"),
+        ("$d_v=2d$", Attention(long, 128, d_v=256), r"N^2"),
+        ("$d_v=d/2$", Attention(long, 128, d_v=64), r"N^2"),
+    ]  # fmt: skip
+
+
+@part("OptionsN", "OptionsMost", "OptionsWhere", files=("options.tex",))
+def options() -> Made:
+    """Best schedule and bound for attention with options, at M = 4d² and 16d²."""
+    lines, gaps = [], []
+    for says, problem, pairs in _options():
+        for x in (4, 16):
+            p = tightness(problem, x * problem.sizes["d"] ** 2)
+            gaps.append((p.gap, says))
+            first = [says, f"${pairs}$"] if x == 4 else ["", ""]
+            lines.append([*first, f"${x}d^2$", name(p.best.algorithm), f"{p.gap:.3f}"])
+    longest = _options()[0][1].sizes["N"]
+    most, where = max(gaps)
+    numbers = {"OptionsN": power(longest), "OptionsMost": f"{most:.2f}", "OptionsWhere": where}
+    return Made(numbers, {"options.tex": rows(lines)})
+
+
+@part("BackwardN", "BackwardMostOnce", "BackwardMostRecompute", files=("backward.tex",))
+def backward() -> Made:
+    """Words of the backward pass over pairs: the bound, and the best schedule."""
+    d = DS["Narrow"]
+    problem = AttentionBackward(N, d)
+    lines, gaps = [], {c: [] for c in ("once", "recompute")}  # type: dict[str, list[float]]
+    for x in BACKWARD:
+        line = [f"${Fraction(x).limit_denominator(100)}$"]
+        for c, mine in gaps.items():
+            p = tightness(problem, round(x * d * d), c)
+            mine.append(p.gap)
+            bound = p.binding.words or 0.0
+            line += [f"{bound / N**2:.3f}", f"{p.best.words / N**2:.3f}", f"{p.gap:.2f}",
+                     name(p.best.algorithm)]  # fmt: skip
+        lines.append(line)
+    most = {f"BackwardMost{c.title()}": f"{max(mine):.2f}" for c, mine in gaps.items()}
+    return Made({"BackwardN": power(N), **most}, {"backward.tex": rows(lines)})
+
+
+# ---------------------------------------------------------------- what was checked
+
+HOWS = ("proved", "exhaustive", "sampled")
+_STEPS = ("All", *(h.title() for h in HOWS))
+
+
+@part(*(f"Steps{s}" for s in _STEPS), "TheoremsAll", files=("checks.tex",))
+def checks() -> Made:
+    """Each step of each proof that a machine runs: it runs here, and must pass."""
+    results = [r for theorem in proof.theorems() for r in proof.run(theorem)]
+    bad = [f"{r.theorem}: {r.step}: {r.detail}" for r in results if r.status != "passed"]
+    if bad:
+        raise IosimError(f"{len(bad)} steps did not pass, first {bad[0]}")
+    lines, last = [], ""
+    for r in results:
+        if r.theorem != last:
+            head = rf"\midrule \multicolumn{{4}}{{l}}{{{name(r.theorem)}}}"
+            lines.append(head + r"\\*[2pt]")
+            last = r.theorem
+        cells = [name(r.step), tex(r.says), r.how, tex(r.scope or "")]
+        lines.append(rows([cells]).rstrip("\n"))
+    many = Counter(r.how for r in results)
+    numbers = {"StepsAll": str(len(results)), "TheoremsAll": str(len(proof.theorems()))}
+    numbers |= {f"Steps{h.title()}": str(many[h]) for h in HOWS}  # type: ignore[index]
+    return Made(numbers, {"checks.tex": "\n".join(lines) + "\n"})
+
+
+@part("OptimaRows", "OptimaGames", "OptimaVertices", "OptimaEqual", files=("optima.tex",))
+def optima() -> Made:
+    """Recorded optima of the pebble game; none is below a bound, and all are proved."""
+    table = read_csv(DATA / "pebbling" / "optima.csv")
+    for r in table:
+        if not r["optimal"] or r["lower_bound_words"] > r["optimum_words"]:
+            raise IosimError(f"optima.csv: {r['instance']} at M = {r['M_words']} is not as claimed")
+    mine = [r for r in table if r["instance"].startswith("attention N=") and r["game"] == "words"]
+    Ms = range(min(r["M_words"] for r in mine), max(r["M_words"] for r in mine) + 1)
+    lines = []
+    for instance in dict.fromkeys(r["instance"] for r in mine):
+        here = {r["M_words"]: r for r in mine if r["instance"] == instance}
+        says = tex(instance.removeprefix("attention ").replace(" ", ", "))
+        for first, what in ((says, "optimum_words"), ("", "best_words"), ("", "lower_bound_words")):
+            said = what.removesuffix("_words").replace("_", " ").replace("best", "best schedule")
+            cells = [f"{int(here[M][what])}" if M in here else "" for M in Ms]
+            lines.append([first, said, *cells])
+    numbers = {
+        "OptimaRows": str(len(table)), "OptimaGames": str(len({r["game"] for r in table})),
+        "OptimaVertices": str(max(r["vertices"] for r in table)),
+        "OptimaEqual": str(sum(r["optimum_words"] == r["lower_bound_words"] for r in mine)),
+    }  # fmt: skip
+    return Made(numbers, {"optima.tex": rows(lines)})
+
+
+@part("RunsAll", "RunsN", "RunsD", "RunsSchedules", "RunsSlopes")
+def runs() -> Made:
+    """Schedules run on real numbers, output, count, peak and bounds compared: all must agree."""
+    report = verify(RUN)
+    if not report.ok:
+        raise IosimError(f"{len(report.failures)} runs failed, first {report.failures[0]}")
+    numbers = {
+        "RunsAll": str(len(report.points)), "RunsN": str(RUN.N), "RunsD": str(RUN.d),
+        "RunsSchedules": str(len({p.algorithm for p in report.points})),
+        "RunsSlopes": str(sum(s.fitted is not None for s in report.slopes)),
+    }  # fmt: skip
+    return Made(numbers, {})
+
+
+@part("GpuAll", "GpuDense", "GpuBackward", "GpuOff", "GpuLockstep", files=("gpu.tex",))
+def gpu() -> Made:
+    """Recorded runs on GPUs: programs, and bytes between SM and L2 that nothing explains."""
+    lines, every, dense, backward_ = [], 0, 0, 0
+    for machine in ("h200", "h100"):
+        for folder in sorted((DATA / "gpu" / machine).glob("validate*")):
+            good = [r for r in read_csv(folder / "table.csv") if not r["failed"]]
+            off = sum(abs(r["unexplained"]) for r in good)
+            if off:
+                raise IosimError(f"{folder.name}: {off} bytes that nothing explains")
+            every += len(good)
+            dense += len(good) * (folder.name in ("validate", "validate-dtypes"))
+            backward_ += len(good) * folder.name.startswith("validate-backward")
+            lines.append([machine.upper(), name(folder.name), f"{len(good)}", str(off)])
+    dram = [r for m in ("h200", "h100") for r in read_csv(DATA / "gpu" / m / "dram" / "table.csv")]
+    step = [r for r in dram if not r["failed"] and r["in_step"]]
+    most = max(abs(r["measured"] / r["predicted"] - 1) for r in step)
+    numbers = {
+        "GpuAll": f"{every:,}", "GpuDense": f"{dense:,}", "GpuBackward": str(backward_),
+        "GpuOff": rf"{100 * most:.2f}\%", "GpuLockstep": str(len(step)),
+    }  # fmt: skip
+    return Made(numbers, {"gpu.tex": rows(lines)})
+
+
+# ---------------------------------------------------------------- all of it
+
+
+def write(folder: Path, parts: Iterable[str] = ()) -> list[Path]:
+    """Make parts (all, if none is named) in a folder; IosimError for names not declared."""
+    made: list[Path] = []
+    macros = {}
+    for title in parts or PARTS:
+        one = PARTS[title]
+        result = one.make()
+        if (set(result.numbers), set(result.files)) != (set(one.numbers), set(one.files)):
+            raise IosimError(f"paper: part {title} makes other names than it declares")
+        macros |= {k: result.numbers[k] for k in one.numbers}
+        for file in one.files:
+            content, path = result.files[file], folder / file
+            content(path) if callable(content) else path.write_text(content, encoding="utf-8")
+            made.append(path)
+    text = "% Made by: python -m experiments.paper\n"
+    text += "".join(f"\\newcommand{{\\{k}}}{{{v}}}\n" for k, v in macros.items())
+    (folder / "numbers.tex").write_text(text, encoding="utf-8")
+    return [folder / "numbers.tex", *made]
+
+
+def main() -> None:
+    """Make everything: all files at the end, or none."""
+    words_ = sys.argv[1:]
+    if words_ and (len(words_) != 2 or words_[0] != "--out"):
+        raise IosimError(f"unknown words {' '.join(words_)!r}: give --out FOLDER, or nothing")
+    out = Path(words_[1]) if words_ else OUT
+    for path in publish(out, write):
+        print(path)
+
+
+if __name__ == "__main__":
+    whole(main)

@@ -1,0 +1,264 @@
+"""The paper's source: its numbers are macros that a command makes, and its references resolve.
+
+Read as text: LaTeX is needed to set it only.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import paper
+from iosim.bounds import best_lower_bound
+from iosim.bounds.unified import EXACT_FROM, lower_bound
+from iosim.checks.proof import load_theorem, run, steps, theorems
+from iosim.errors import IosimError
+from iosim.problem import Attention, AttentionBackward
+
+pytest.importorskip("z3")
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "proofs" / "paper"
+MAIN = (FOLDER / "main.tex").read_text(encoding="utf-8")
+DECLARED = {name for part in paper.PARTS.values() for name in part.numbers}
+FILES = {name for part in paper.PARTS.values() for name in part.files} | {"numbers"}
+
+
+def bare(text: str) -> str:
+    """Without comments."""
+    return re.sub(r"(?<!\\)%.*", "", text)
+
+
+def body(text: str) -> str:
+    """From the document's begin to the references, without comments."""
+    text = bare(text).partition(r"\begin{document}")[2]
+    return text.partition(r"\begin{thebibliography}")[0]
+
+
+# ---------------------------------------------------------------- the checks, each text → problems
+
+
+def macros(text: str) -> list[str]:
+    """Macros of numbers that are used and not made, or made and not used."""
+    used = set(re.findall(r"\\([A-Z][A-Za-z]+)", body(text)))
+    # LaTeX's and amsmath's own with a capital.
+    used -= {"Pi", "Omega", "Theta", "Delta"}
+    return sorted(used ^ DECLARED)
+
+
+def inputs(text: str) -> list[str]:
+    """Files that are read and not made, or made and not read."""
+    text = bare(text)
+    read = set(re.findall(r"\{build/([\w.]+)\}", text))
+    read |= {f"{name}.tex" for name in re.findall(r"\\rowsof\{(\w+)\}", text)}
+    return sorted(read ^ FILES)
+
+
+def references(text: str) -> list[str]:
+    """Labels and items that are missing, twice there, or never referred to."""
+    text = bare(text)
+    found = []
+    for place, use in ((r"\\label\{([^}]+)\}", r"\\(?:eq)?ref\{([^}]+)\}"),
+                       (r"\\bibitem\{([^}]+)\}", r"\\cite\{([^}]+)\}")):  # fmt: skip
+        there = re.findall(place, text)
+        asked = {one.strip() for many in re.findall(use, text) for one in many.split(",")}
+        found += [f"{x} twice" for x in sorted({x for x in there if there.count(x) > 1})]
+        found += [f"{x} missing" for x in sorted(asked - set(there))]
+        if "bibitem" in place:
+            found += [f"{x} unused" for x in sorted(set(there) - asked)]
+    return found
+
+
+def structure(text: str) -> list[str]:
+    """Environments and braces that do not close."""
+    text, found, open_ = bare(text), [], []
+    for what, name in re.findall(r"\\(begin|end)\{(\w+\*?)\}", text):
+        if what == "begin":
+            open_.append(name)
+        elif not open_ or open_.pop() != name:
+            found.append(f"end of {name}")
+    plain = re.sub(r"\\[{}\\]", "", text)
+    if plain.count("{") != plain.count("}") or open_:
+        found.append(f"{open_} open, {plain.count('{')} and {plain.count('}')} braces")
+    return found
+
+
+def numerals(text: str) -> list[str]:
+    """Numbers that look computed: with a point, a percent sign, or three digits."""
+    text = body(text)
+    # Commands to type, names of papers, widths of columns, and exact fractions of proofs.
+    text = re.sub(r"\\code\{[^{}]*\}|\\arxiv\{[^}]*\}|L\{\d+mm\}", "", text)
+    text = re.sub(r"\\[td]?frac\{\d+\}\{\d+\}", "", text)
+    text = re.sub(r"\\(?:setlength|cmidrule)\S*(?:\{[^}]*\})*|\[\d+pt\]|2\^\{\d+\}", "", text)
+    return re.findall(r"\d+\.\d+|\d[\d,.]*\s*(?:\\%|percent)|(?<![\dA-Za-z])\d{3,}", text)
+
+
+CHECKS = (macros, inputs, references, structure, numerals)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_source(check: Any) -> None:
+    assert check(MAIN) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new"),
+    [
+        (macros, r"\GapMostOnce", r"\GapMostOncf"),
+        (macros, r"\OptimaRows", "136"),
+        (inputs, r"\rowsof{gap}", ""),
+        (inputs, "{build/gap.pdf}", "{build/gap2.pdf}"),
+        (references, r"\label{lem:lw}", ""),
+        (references, r"\label{lem:lw}", r"\label{lem:once}"),
+        (references, r"\bibitem{smith}", r"\bibitem{smyth}"),
+        (structure, r"\end{abstract}", ""),
+        (structure, r"\title{", r"\title"),
+        (numerals, r"\GapPlainOnce{} times", "1.04 times"),
+        (numerals, r"\StepsAll{} steps", "104 steps"),
+        (numerals, r"to within \GpuOff", r"to within 3\%"),
+    ],
+)
+def test_a_planted_error_is_found(check: Any, old: str, new: str) -> None:
+    assert old in MAIN
+    assert check(MAIN.replace(old, new)) != []
+
+
+# ---------------------------------------------------------------- what the theorems say
+
+
+def statement(label: str) -> str:
+    """The text of the theorem with a label."""
+    (text,) = re.findall(
+        rf"\\begin\{{theorem\}}\\label\{{{label}\}}(.*?)\\end\{{theorem\}}", MAIN, re.S
+    )
+    return str(text)
+
+
+def fraction(text: str) -> Fraction:
+    """``\\tfrac52`` and ``\\frac{61}4`` as fractions."""
+    return Fraction(*(int(x.strip("{}")) for x in re.findall(r"\{\d+\}|\d", text)))
+
+
+def test_the_constant_and_where_it_begins() -> None:
+    text = statement("thm:four")
+    assert text.count("4HN^2d^2/M") == 1
+    first, second = re.findall(r"M\\ge(\\t?frac\S+?)d\^2", text)
+    assert [fraction(first)] * 2 == [EXACT_FROM["once"], EXACT_FROM["trees"]]
+    assert fraction(second) == EXACT_FROM["recompute"]
+    N, d = 2**12, 64
+    for klass, x in EXACT_FROM.items():
+        M = int(x * d * d)
+        assert lower_bound(N, d, M, klass=klass) == pytest.approx(4 * N**2 * d**2 / M, rel=1e-12)
+        assert lower_bound(N, d, M - 1000, klass=klass) < 4 * N**2 * d**2 / (M - 1000) * (1 - 1e-6)
+    # Elsewhere they are named again: in the abstract, the proof and the table.
+    assert MAIN.count(r"M\ge\frac52d^2") == 2 == MAIN.count(r"M\ge\frac92d^2")
+
+
+def test_the_multipliers_of_the_proof() -> None:
+    constants = load_theorem("constant_tight").constants
+    proof = MAIN.partition(r"[Proof of Theorem~\ref{thm:four}]")[2].partition(r"\end{proof}")[0]
+    m1, m2 = (fraction(x) for x in re.findall(r"\$m_[12]=(\\tfrac\{\d+\}\{\d+\})\$", proof))
+    assert (m1, m2) == constants.ONCE
+    m1, m2 = (fraction(x) for x in re.findall(r"\$m_[12]=(\\tfrac(?:\d+|\d\{\d+\}))\$", proof))
+    assert (m1, m2) == constants.RECOMPUTE
+
+
+def test_the_backward_pass_as_stated() -> None:
+    items = re.findall(r"\\item (.*?)(?=\\item|\\end)", statement("thm:backward"), re.S)
+    sixteen, fourteen, twelve, small = (x.replace("\n", " ") for x in items)
+    N, d, pairs = 2**20, 64, 2**40
+    assert "14HN^2d^2/(M+1)-3HNd-1" in fourteen
+    M = int(fraction(re.findall(r"\\ge(\S+)d\^2", fourteen)[0]) * d * d) - 1
+    words = best_lower_bound(AttentionBackward(N, d), M, "once").words
+    assert words == pytest.approx(14 * pairs * d**2 / (M + 1) - 3 * N * d - 1, rel=1e-6)
+    assert "12HN^2d^2/M" in twelve
+    M = int(fraction(re.findall(r"\\ge(\S+)d\^2", twelve)[0]) * d * d)
+    words = best_lower_bound(AttentionBackward(N, d), M, "recompute").words
+    assert words == pytest.approx(12 * pairs * d**2 / M, rel=1e-6)
+    assert r"(4+3\sqrt3)\,d/\sqrt M-\frac94" in small
+    M = d * d // 4
+    words = best_lower_bound(AttentionBackward(N, d), M, "recompute").words
+    assert words >= pairs * ((4 + 3 * 3**0.5) * d / M**0.5 - 9 / 4) - M - 1
+    assert sixteen.startswith("$16HN^2d^2/M")
+    words = best_lower_bound(AttentionBackward(2**30, d), 2**14 * d * d, "once").words
+    assert 15 < words / (2**60 / 2**14) < 16
+
+
+# ---------------------------------------------------------------- what the command makes
+
+
+FAST = ("gap", "optima", "gpu")
+
+
+def test_parts_make_what_they_declare(tmp_path: Path) -> None:
+    made = paper.write(tmp_path, FAST)
+    assert {path.name for path in made} == {
+        "numbers.tex", *(file for name in FAST for file in paper.PARTS[name].files)
+    }  # fmt: skip
+    first = {path.name: path.read_bytes() for path in made}
+    again = tmp_path / "again"
+    again.mkdir()
+    assert {path.name: path.read_bytes() for path in paper.write(again, FAST)} == first
+    numbers = dict(re.findall(r"\\newcommand\{\\(\w+)\}\{(.*)\}\n", first["numbers.tex"].decode()))
+    assert set(numbers) == {x for name in FAST for x in paper.PARTS[name].numbers}
+    N, d = paper.N, paper.DS["Narrow"]
+    assert numbers["GapN"] == f"2^{{{N.bit_length() - 1}}}"
+    # At M = Nd the compulsory 4Nd words are the bound.
+    assert best_lower_bound(Attention(N, d), N * d).words == 4 * N * d
+    assert first["gap.pdf"].startswith(b"%PDF")
+    for name, text in first.items():
+        if name.endswith(".tex"):
+            assert structure(text.decode()) == [], name
+
+
+def test_a_part_that_makes_other_names_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = paper.Part(("One",), (), lambda: paper.Made({"Two": "2"}, {}))
+    monkeypatch.setitem(paper.PARTS, "wrong", wrong)
+    with pytest.raises(IosimError, match="wrong"):
+        paper.write(tmp_path, ["wrong"])
+
+
+def test_every_step_can_be_set() -> None:
+    for theorem in theorems():
+        for one in steps(load_theorem(theorem)):
+            assert structure(paper.tex(one.says)) == []
+    for result in run("matmul_tight"):
+        assert structure(paper.tex(result.scope or "")) == []
+    with pytest.raises(IosimError, match="no LaTeX"):
+        paper.tex("☃")
+
+
+def test_failures_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that fails or is not run stops the paper."""
+    module = load_theorem("saha_ye_small")
+    module.LEADING = 5  # type: ignore[attr-defined]
+    bad = run(module)
+    monkeypatch.setattr(paper.proof, "theorems", lambda: ("saha_ye_small",))
+    monkeypatch.setattr(paper.proof, "run", lambda name: bad)
+    with pytest.raises(IosimError, match="did not pass"):
+        paper.PARTS["checks"].make()
+
+
+def test_an_optimum_below_a_bound_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = paper.read_csv
+
+    def wrong(path: Path) -> Any:
+        table = read(path)
+        return [table[0] | {"optimum_words": 1}, *table[1:]]
+
+    monkeypatch.setattr(paper, "read_csv", wrong)
+    with pytest.raises(IosimError, match="not as claimed"):
+        paper.PARTS["optima"].make()
+
+
+def test_the_makefile_names_the_command_and_the_packages() -> None:
+    text = (FOLDER / "Makefile").read_text()
+    assert "-m experiments.paper" in text
+    assert "texlive-latex-recommended" in text
+    assert paper.OUT == FOLDER / "build"
