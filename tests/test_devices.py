@@ -400,3 +400,27 @@ def test_the_operator_of_layers_counts_the_same_all_reduce() -> None:
         sent = count_links(on_devices("all-reduce", SumOver(n, P), P)).sent
         assert told == -(-sum(sent) // P)
         assert n % P or set(sent) == {told}
+
+
+@pytest.mark.parametrize("sizes", [(64, 32, 48), (64, 8, 96), (64, 96, 8)])
+def test_gathered_rows_are_dropped_before_y_is_made(sizes: tuple[int, int, int]) -> None:
+    """The peak of a layer with dealt rows: beside its inputs and H, all of X or Y, never both."""
+    rows, width, inner = sizes
+    counts = count_links(on_devices("tensor-sequence-parallel", FeedForward(*sizes), 4))
+    own = rows * width // 4 + 2 * width * inner // 4
+    assert set(counts.peak) == {own + rows * inner // 4 + rows * width}
+
+
+def test_a_schedule_is_shown_as_json_too() -> None:
+    from click.testing import CliRunner
+
+    from iosim.cli.devices import devices
+
+    plain, as_json = (
+        CliRunner().invoke(devices, ["ring-attention", "--show", *more]).stdout
+        for more in ((), ("--json",))
+    )
+    told = json.loads(as_json)
+    assert told["schedule"] == "ring-attention"
+    assert "\n".join(told["program"]) == plain.rstrip("\n")
+    assert plain.startswith("ring-attention on device p of P")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from iosim.gpu.run import needs
 from iosim.hardware import machine
 
 RECORD = Path(__file__).parent.parent / "experiments" / "data" / "gpu" / "profile" / "h200"
+LAYOUTS = RECORD.parent / "layouts"
 N, HEADS, SMS = 4096, 8, 132
 
 
@@ -289,6 +291,61 @@ def test_saved_records_are_read_again_and_name_nobody(tmp_path: Path) -> None:
     for path in (RECORD, tmp_path / "again"):
         both = "".join(p.read_text() for p in path.iterdir())
         assert not [x for x in ("127.0.0.1", "/tmp", "/home", "/root", "python3.12") if x in both]
+
+
+def test_a_record_that_is_there_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second --out of the same name is refused, of a command before it runs."""
+    out = tmp_path / "out"
+    _run(capsys, str(RECORD), "--out", str(out))
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def started(asked: object) -> None:
+        raise AssertionError("the command ran")
+
+    monkeypatch.setattr("iosim.cli.profiling.run_profiled", started)
+    other = str(LAYOUTS / "raw-base.csv")
+    for words in ([other], ["--kernel", "nvjet", str(RECORD)], []):
+        command = [] if words else ["--", "true"]
+        with pytest.raises(IosimError, match="holds a record already: give another") as error:
+            run_cli(COMMANDS, ["profile", *words, "--out", str(out), *command])
+        assert "\n" not in str(error.value)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    (out / "report.csv").unlink()  # what is left is a record's, too
+    with pytest.raises(IosimError, match="holds a record already"):
+        save(read(RECORD), out, {})
+    (out / "provenance.json").unlink()
+    _run(capsys, other, "--out", str(out))  # the folder itself may be there
+
+
+def test_records_name_ncu_and_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a record as it says; of a table, which doesn't, unknown; of a command those here."""
+
+    def said(name: str) -> tuple[str, str]:
+        found = json.loads((tmp_path / name / "provenance.json").read_text())
+        return found["ncu"], found["driver"]
+
+    _run(capsys, str(RECORD), "--out", str(tmp_path / "record"))
+    assert said("record") == ("2025.3.1.0", "580.159.04")
+    _run(capsys, str(LAYOUTS / "raw-base.csv"), "--out", str(tmp_path / "table"))
+    assert said("table") == ("unknown", "unknown")
+    _run(capsys, str(tmp_path / "record"), "--out", str(tmp_path / "again"))
+    assert said("again") == said("record")
+    monkeypatch.setattr("iosim.cli.profiling.run_profiled", lambda asked: read(RECORD))
+    for name in ("ncu", "nvidia-smi"):
+        says = "Nsight\\nVersion 2026.1.2.0 (build 7)" if name == "ncu" else "601.5\\n601.5"
+        (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{says}\\n'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    _run(capsys, "--out", str(tmp_path / "command"), "--", "true")
+    assert said("command") == ("2026.1.2.0", "601.5")
+    for name in ("ncu", "nvidia-smi"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 9\n")
+    _run(capsys, "--out", str(tmp_path / "silent"), "--", "true")
+    assert said("silent") == ("unknown", "unknown")
 
 
 def _run(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -51,7 +51,12 @@ def devices(
         return
     entry = find_schedule(name)
     if show:
-        click.echo(show_program(entry.program))
+        text = show_program(entry.program)
+        if as_json:
+            told = {"schedule": entry.name, "title": entry.title, "program": text.splitlines()}
+            opt.print_json(told)
+        else:
+            click.echo(text)
         return
     if P is None:
         raise InputError("P is missing: give --P, how many devices there are")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,10 @@ from iosim.cli import options as opt
 from iosim.errors import InputError
 from iosim.gpu.profiling.kernels import ProfiledKernel, kernels
 from iosim.gpu.profiling.launch import KernelLaunch
-from iosim.gpu.profiling.reading import REPORT
+from iosim.gpu.profiling.reading import versions as versions_of
 from iosim.gpu.profiling.running import Profiling
 from iosim.gpu.profiling.running import run as run_profiled
+from iosim.gpu.profiling.running import versions as versions_here
 from iosim.gpu.profiling.show import details, figure, overview, roofs, sentences, told
 from iosim.gpu.profiling.verdict import judge
 from iosim.hardware import Hardware
@@ -93,20 +95,17 @@ def profile(
             raise InputError("give a report, or a command after --: iosim profile -- python x.py")
         asked = Profiling(command, kernel or "", launches, skip, marked, vector_flop)
         _check_out(out)
-        read, source = run_profiled(asked), "the command"
+        read, source, made = run_profiled(asked), "the command", versions_here
     else:
         read, source = _read(report)
+        made = functools.partial(versions_of, report[0])
         _check_out(out)
-        if out is not None and (out / REPORT).resolve() in (
-            report[0].resolve(), (report[0] / REPORT).resolve(),
-        ):  # fmt: skip
-            raise InputError(f"--out {out} is where {report[0]} is read from: give another folder")
     chosen = [x for x in read if wanted.search(x.name)]
     if not chosen:
         names = ", ".join(dict.fromkeys(x.short for x in read))
         raise InputError(f"no kernel of {source} has {kernel!r} in its name: there are {names}")
     if out is not None:
-        _save(chosen, out)
+        _save(chosen, out, made())
     found = kernels(chosen, gpu)
     if expect is not None:
         from iosim.cli import expecting
@@ -152,17 +151,19 @@ def _pattern(kernel: str | None) -> re.Pattern[str]:
 
 def _check_out(out: Path | None) -> None:
     if out is not None:
+        from iosim.gpu.profiling.saving import check_free
         from iosim.output.table import out_dir
 
         out_dir(out, keep=False)
+        check_free(out)
 
 
-def _save(chosen: Sequence[KernelLaunch], out: Path) -> None:
+def _save(chosen: Sequence[KernelLaunch], out: Path, versions: dict[str, str]) -> None:
     from iosim.gpu.profiling.saving import save
     from iosim.output import provenance
 
     # What was typed may have a user's paths.
-    save(chosen, out, provenance.of("iosim profile"))
+    save(chosen, out, versions | provenance.of("iosim profile"))
     opt.remark(f"{len(chosen):,} launches saved in {out}: iosim profile {out} reads them again")
 
 

@@ -17,10 +17,11 @@ def build(b: DeviceBuilder) -> None:
     """The schedule."""
     x, w1, w2 = b.holds("X", "rows"), b.holds("W1", "inner"), b.holds("W2", "inner")
     every = all_gather(b, x, "rows", "all X")
-    h, y = b.make("H", "rows", Dealt("inner")), b.make("Y", "rows", "width")
+    h = b.make("H", "rows", Dealt("inner"))
     b.op("matmul", h, every, w1)
     b.drop(every)
     b.op("relu", h)
+    y = b.make("Y", "rows", "width")
     b.op("matmul", y, h, w2)
     reduce_scatter(b, y, "rows")
     b.ends(y.part("rows"), "Y")

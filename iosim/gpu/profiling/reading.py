@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling.foreign import refuse
@@ -25,6 +26,7 @@ from iosim.gpu.profiling.units import ABSENT, check_value, in_base
 from iosim.gpu.records.counters import MARK
 
 REPORT, PROVENANCE, SUFFIX = "report.csv", "provenance.json", ".ncu-rep"
+VERSIONS = ("driver", "ncu")
 ROUNDED = "rounded"  # a record's counters of which the report had rounded values
 EXPORT = ("--csv", "--page", "raw", "--print-units", "base")
 MAGIC = b"NVR"
@@ -128,17 +130,38 @@ def _read_record(folder: Path) -> tuple[KernelLaunch, ...]:
     return tuple(found)
 
 
-def _told(path: Path) -> tuple[str, frozenset[str]]:
-    """The device that a record's provenance names, if any, and the counters that were rounded."""
+def versions(path: Path) -> dict[str, str]:
+    """What counters were read with: ``ncu`` and ``driver``, ``unknown`` where nothing says it.
+
+    The tables of ncu name neither; a record's provenance does.  Raises GpuError where that is
+    damaged.
+
+    >>> versions(Path("experiments/data/gpu/profile/h200"))
+    {'driver': '580.159.04', 'ncu': '2025.3.1.0'}
+    >>> versions(Path("experiments/data/gpu/profile/layouts/raw-base.csv"))
+    {'driver': 'unknown', 'ncu': 'unknown'}
+    """
+    found = _provenance(path / PROVENANCE) if path.is_dir() else {}
+    return {name: str(found.get(name) or "unknown") for name in VERSIONS}
+
+
+def _provenance(path: Path) -> dict[str, Any]:
+    """What a record says of itself; nothing where it says nothing."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return "", frozenset()
+        return {}
     except (OSError, ValueError, RecursionError) as error:
         raise GpuError(f"{path} is not JSON ({error}): the record is damaged") from None
-    device = found.get("device", "") if isinstance(found, dict) else None
-    if not isinstance(device, str):
+    if not isinstance(found, dict) or not isinstance(found.get("device", ""), str):
         raise GpuError(f"{path} names no device: the record is damaged")
+    return found
+
+
+def _told(path: Path) -> tuple[str, frozenset[str]]:
+    """The device that a record's provenance names, if any, and the counters that were rounded."""
+    found = _provenance(path)
+    device = found.get("device", "")
     rounded = found.get(ROUNDED, [])
     if not isinstance(rounded, list) or not all(isinstance(x, str) for x in rounded):
         raise GpuError(f"{path}, {ROUNDED}: {rounded!r} are not names: the record is damaged")

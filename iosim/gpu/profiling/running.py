@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -80,6 +81,15 @@ def run(asked: Profiling) -> tuple[KernelLaunch, ...]:
     if done.returncode:
         raise GpuError(f"ncu failed ({done.returncode}): {_reason(text)}")
     return read_text(text, "what ncu printed")
+
+
+def versions() -> dict[str, str]:
+    """Of `ncu` and of the driver here; ``unknown`` where they don't say it."""
+    ncu, found = shutil.which("ncu"), None
+    if ncu is not None:
+        said = subprocess.run([ncu, "--version"], capture_output=True, text=True).stdout
+        found = re.search(r"^Version (\S+)", said, re.MULTILINE)
+    return {"driver": needs.driver_version(), "ncu": found[1] if found else "unknown"}
 
 
 def arguments(asked: Profiling, listed: frozenset[str]) -> list[str]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from iosim.errors import InputError
 from iosim.gpu.profiling.launch import DEVICE, Dim, KernelLaunch
 from iosim.gpu.profiling.metrics import QUANTITIES
 from iosim.gpu.profiling.reading import PROVENANCE, REPORT, ROUNDED
@@ -25,10 +26,11 @@ def save(launches: Sequence[KernelLaunch], folder: Path, provenance: dict[str, s
     Which counters the report had rounded (1.2 Gbyte) stays known, of all launches together.
 
     Args:
-        provenance: versions, date, commit; the device is added.
+        provenance: versions (of ncu and the driver, too), date, commit; the device is added.
 
-    Raises OSError and InputError where the folder can't be written.
+    Raises OSError and InputError where the folder can't be written, or holds a record.
     """
+    check_free(folder)
     out_dir(folder)
     devices = {x.device for x in launches if x.device}
     told: dict[str, object] = {"device": " and ".join(sorted(devices)), **provenance}
@@ -38,6 +40,15 @@ def save(launches: Sequence[KernelLaunch], folder: Path, provenance: dict[str, s
     (folder / PROVENANCE).write_text(text, encoding="utf-8")
     (folder / REPORT).write_text(as_csv(launches), encoding="utf-8")
     return folder
+
+
+def check_free(folder: Path) -> None:
+    """Raise InputError for a folder that holds a record already, which would be lost.
+
+    >>> check_free(Path("nowhere"))
+    """
+    if any((folder / name).exists() for name in (REPORT, PROVENANCE)):
+        raise InputError(f"--out {folder} holds a record already: give another folder")
 
 
 def as_csv(launches: Sequence[KernelLaunch]) -> str:

@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def no_counters() -> str:
 
 def devices() -> int:
     """GPUs that the driver shows this process, by its own library."""
-    cuda = _driver()
+    cuda = _library()
     found = ctypes.c_int(0)
     if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(found)):
         return 0
@@ -86,7 +87,7 @@ def machine() -> Machine:
     for package in ("triton", "pytorch-triton"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             triton = triton or importlib.metadata.version(package)
-    cuda = _driver()
+    cuda = _library()
     device, name = ctypes.c_int(0), ctypes.create_string_buffer(256)
     major, minor = ctypes.c_int(0), ctypes.c_int(0)
     if (
@@ -100,7 +101,18 @@ def machine() -> Machine:
     return Machine(name.value.decode(errors="replace"), (major.value, minor.value), triton)
 
 
-def _driver() -> Any:
+def driver_version() -> str:
+    """The driver's version; ``unknown`` where nothing says it."""
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    lines = done.stdout.split() if done.returncode == 0 else []
+    return next(iter(lines), "unknown")  # a line for each GPU
+
+
+def _library() -> Any:
     """The driver's library, ready for questions; None where there is none."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:

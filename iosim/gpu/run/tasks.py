@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -24,6 +23,7 @@ from iosim.gpu.run.cuda import Cuda, torch_module
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.launch import counted, load_kernels, prepare
 from iosim.gpu.run.memory import dtype_of
+from iosim.gpu.run.needs import driver_version
 
 
 def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -160,19 +160,10 @@ def environment() -> dict[str, str]:
         "multiprocessors": str(properties.multi_processor_count),
         "l2_bytes": str(properties.L2_cache_size),
         "memory_bytes": str(properties.total_memory),
-        "driver": _driver(),
+        "driver": driver_version(),
         "cuda": str(torch.version.cuda),
         "torch": torch.__version__,
         "triton": triton.__version__,
         "python": sys.version.split()[0],
         "numpy": np.__version__,
     }
-
-
-def _driver() -> str:
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        said = subprocess.run(query, capture_output=True, text=True, timeout=30).stdout
-        return next(iter(said.split()), "unknown")  # a line for each GPU
-    except OSError:
-        return "unknown"
