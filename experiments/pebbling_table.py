@@ -64,8 +64,9 @@ GAMES: dict[str, Variant] = {
     for game in (
         Variant(
             "words",
-            "Attention as the lower bounds and iosim's machine count it: sums are accumulators, "
-            "products are consumed on the fly, exponentials, row sums and quotients take no word.  "
+            "Attention as the lower bounds count it: sums are accumulators, products are consumed "
+            "on the fly, exponentials, row sums and quotients take no word (iosim's machine has "
+            "words for row maxima and row sums).  "
             "For matrix products, which have none of these, `partial` is the same.  dS of the "
             "backward pass has a word of its own here; there it takes the place of dP.",
             sums="vertex", softmax="free", recompute=False, partial=True, classes=(_ONCE,),

@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -415,6 +416,7 @@ def test_tightness_writes_options(tmp_path) -> None:
 PLANTED = [
     ("LEADING", 4.3, {"few-pairs", "leading-order", "schedules", "blocks"}),
     ("BEND", 2.3, {"arcs"}),
+    ("CHUNKS", Fraction(30, 1000), {"chunks"}),
     ("TWICE", 1.9, {"mean-width"}),
 ]
 

@@ -357,6 +357,7 @@ PLANTED = [
     ("FROM", {"once": 2.3, "recompute": 4.0}, {"four-once", "four-recompute"}),
     ("SHARP", 1.3, {"trees"}),
     ("STAY", 2.5, {"stays"}),
+    ("RECOMPUTING", Fraction(8, 100), {"recomputation"}),
 ]
 
 

@@ -180,7 +180,7 @@ def _kinds(t: Any) -> Any:
     words = more**2 * (t.sqrt(1 + 32 * square / more) - 1) / (16 * square)
     unit = both * (2 * t.d + both) / (t.d + both)
     # A factor for rounding.
-    return t.ceil(unit**2 * (2 * more - words) * (1 + 1e-12))
+    return t.ceil(unit**2 * (2 * more - words) * (10**12 + 1) / 10**12)
 
 
 KINDS, KINDS_SHORT = _segments(

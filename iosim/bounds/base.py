@@ -16,7 +16,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.bounds.terms import Arrays, Exact, Symbolic, Terms, check_entries
+from iosim.bounds.terms import (
+    ROUNDED_FROM,
+    Arrays,
+    Close,
+    Exact,
+    Symbolic,
+    Terms,
+    below,
+    check_entries,
+    lowered,
+)
 from iosim.errors import InputError, closest
 from iosim.problem import PROBLEMS, Form, Problem, check_size, size_names
 
@@ -98,6 +108,11 @@ def values_and_outputs(t: Any) -> Any:
 
 def _always(t: Terms) -> str | None:
     return None
+
+
+def _large(terms: Terms, words: Any) -> Any:
+    """Where rounding of floats could add up to a word."""
+    return (words >= ROUNDED_FROM) | (terms.products() >= 2.0**53)
 
 
 @dataclass(frozen=True)
@@ -288,8 +303,27 @@ class Bound:
             )
 
     def words(self, problem: Problem, M: int) -> float:
-        """The words as a float; otherwise like `exact`."""
-        return float(self.exact(problem, M))
+        """The words as a float; otherwise like `exact`.
+
+        A lower bound is never rounded up: where a root is irrational, from 2**48 words on.
+
+        >>> from iosim.bounds import bound
+        >>> from iosim.problem import Attention
+        >>> int(bound("compulsory").words(Attention(2**25 + 7, 1, 2**29 + 1), 1))
+        72057609286877208
+        >>> 4 * (2**25 + 7) * (2**29 + 1)
+        72057609286877212
+        """
+        value = self.exact(problem, M)
+        if self.kind != "lower":
+            return float(value)
+        if self.numeric is None and _large(self._terms(problem, M), value):
+            value = max(Fraction(0), self._close(problem.form, {**problem.sizes, "M": M}))
+        return below(value)
+
+    def _close(self, form: Form, sizes: Mapping[str, int]) -> Any:
+        """The words in fractions, with many digits where a root is irrational."""
+        return self.formula(Close(form, sizes))
 
     def curve(self, form: Form | None = None, **sizes: Any) -> Any:
         """The words at many points: sizes and M as broadcastable arrays → float64 array.
@@ -298,9 +332,9 @@ class Bound:
             form: the problem's form; left out, the one without options.
             sizes: all sizes of the form, and M; those with a default (heads = 1) may be left out.
 
-        Clipped at 0 like `words`; whether the bound applies at each point is **not** checked here
-        (use `where`).  Raises InputError if a size is missing, or for options that the bound does
-        not cover.
+        Clipped at 0 and rounded like `words`; whether the bound applies at each point is **not**
+        checked here (use `where`).  Raises InputError if a size is missing, or for options that the
+        bound does not cover.
         """
         form = PROBLEMS[self.problem].plain_form() if form is None else form
         self._check(form, None)
@@ -311,10 +345,25 @@ class Bound:
             raise InputError(f"{self.name} needs {sorted(need)}, got {sorted(sizes)}: give each")
         shape = np.broadcast_shapes(*(np.shape(v) for v in sizes.values()))
         if self.numeric is None:
-            words = np.broadcast_to(self.formula(Arrays(form, sizes)), shape)
+            terms = Arrays(form, sizes)
+            words = np.broadcast_to(self.formula(terms), shape)
+            if self.kind == "lower":
+                words = self._checked(form, sizes, terms, words)
         else:
             for name, values in sizes.items():
                 check_entries(name, values, least=0 if name in form.limits else 1)
             wide = {name: np.broadcast_to(v, shape) for name, v in sizes.items()}
-            words = self.numeric(Arrays(form, wide))
+            words = lowered(self.numeric(Arrays(form, wide)))
         return np.maximum(0.0, words)
+
+    def _checked(self, form: Form, sizes: Mapping[str, Any], terms: Arrays, words: Any) -> Any:
+        """The same words, those of large numbers evaluated again in fractions."""
+        large = np.broadcast_to(_large(terms, words), words.shape)
+        if not large.any():
+            return words
+        words = np.array(words, dtype=np.float64)
+        wide = {name: np.broadcast_to(v, words.shape) for name, v in sizes.items()}
+        for at in map(tuple, np.argwhere(large)):
+            point = {name: int(v[at]) for name, v in wide.items()}
+            words[at] = below(self._close(form, point))
+        return words

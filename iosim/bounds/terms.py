@@ -63,6 +63,30 @@ def _whole(values: Any) -> Any:
     return numbers.astype(object) if numbers.size and numbers.max() >= 2**29 else numbers
 
 
+# Floats are whole words' worth apart from 2**53 on; from here on bounds are rounded down.
+ROUNDED_FROM = 2.0**48
+
+
+def below(value: Fraction | float) -> float:
+    """A float that is at most the value: the nearest one, or for floats some digits below.
+
+    A float stands for a number that it may exceed by rounding, by 2**-49 of it at most.  One below
+    2**48 is returned as it is: it exceeds its number by half a word at most.
+
+    >>> below(Fraction(2**53 + 1)) == 2**53, below(2.0**60) < 2**60, below(21.5)
+    (True, True, 21.5)
+    """
+    if isinstance(value, Fraction):
+        near = float(value)
+        return math.nextafter(near, -math.inf) if near > value else near
+    return float(lowered(value))
+
+
+def lowered(values: Any) -> Any:
+    """`below` of floats in an array."""
+    return np.where(values < ROUNDED_FROM, values, values * (1 - 2.0**-48))
+
+
 # Points that are evaluated at once.
 _CHUNK = 1 << 15
 
@@ -106,6 +130,13 @@ class Terms(abc.ABC):
         if name.startswith("_") or name not in self._sizes:
             raise AttributeError(name)
         return self._sizes[name]
+
+    def products(self) -> Any:
+        """How many products there are; no term of a bound is of another order than this, or M."""
+        of = self._sizes
+        if "pairs" in of:
+            return of["pairs"] * (of["d"] + of["d_v"])
+        return math.prod((of[x] for x in of if x != "M"), start=1)
 
     @abc.abstractmethod
     def sqrt(self, x: Any) -> Any:
@@ -166,6 +197,16 @@ class Exact(Terms):
     def max(self, *values: Any) -> Any:
         """The largest of several."""
         return max(values)
+
+
+class Close(Exact):
+    """Rational arithmetic; roots that are irrational are rounded down, 256 bits after the point."""
+
+    def sqrt(self, x: Any) -> Any:
+        """A Fraction."""
+        x = Fraction(x)
+        near = math.isqrt((x.numerator * x.denominator) << 512)
+        return Fraction(near, x.denominator << 256)
 
 
 class Arrays(Terms):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 # Theorem B: Q ≥ LEADING·Π·δ²/M, δ = (d + d_v)/2.
 LEADING = 4
 # Step `arcs`: U²·ℓ″ = U² + 3W² − BEND·(2 + Kν)W.
 BEND = 2
+# §2: the best whole number of chunks is at most 1 + CHUNKS above 4Πd·d_v/M.
+CHUNKS = Fraction(31, 1000)
 # Lemma B: E + F ≤ TWICE·φ(ĝ).
 TWICE = 2
 

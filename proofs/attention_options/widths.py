@@ -191,6 +191,31 @@ def weighted_faces() -> str:
 
 
 @step(
+    "chunks",
+    how="proved",
+    says="§2, open: the best whole number of chunks is at most 3.1% above 4Πd·d_v/M",
+)
+def chunks() -> str:
+    """With t = d_v/d between n and n + 1: the better of n and n + 1 passes."""
+    import sympy
+    import z3
+
+    t, m, d, M, pairs = sympy.symbols("t m d M Pi", positive=True)
+    words = m * pairs * (d + t * d / m) ** 2 / M
+    identity(words / (constants.LEADING * pairs * t * d**2 / M), (m / t + 2 + t / m) / 4)
+    n, wide, more = z3.Reals("n wide more")
+    limit = more * 4 + 2  # of m/t + t/m
+    least = z3.Q(constants.CHUNKS.numerator, constants.CHUNKS.denominator)
+    over = [k * k + wide * wide > limit * k * wide for k in (n, n + 1)]
+    unsat(n >= 1, wide >= n, wide <= n + 1, more == least, *over)
+    root = sympy.sqrt(2)  # where it is worst, one pass and two are the same
+    both = [(k / root + 2 + root / k) / 4 for k in (1, 2)]
+    identity(both[0], both[1])
+    require(0.03 < float(both[0]) - 1 < float(constants.CHUNKS), f"{both[0]} at the worst")
+    return "all reals d_v ≥ d"
+
+
+@step(
     "leading-order",
     how="proved",
     says="Theorem C: `inside` is T²/8 for λ ≥ 1 and T²/8λμ for λ ≤ 1; chunks of V and O attain it",

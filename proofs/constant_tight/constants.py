@@ -11,6 +11,8 @@ CONSTANT = 4
 FROM: dict[str, Fraction] = {"once": Fraction(5, 2), "recompute": Fraction(9, 2)}
 ONCE: tuple[Fraction, Fraction] = (Fraction(11, 100), Fraction(36, 100))
 RECOMPUTE: tuple[Fraction, Fraction] = (Fraction(8, 5), Fraction(1, 25))
+# Section 8: by how much the bound for `recompute` is below that for `once`, at most.
+RECOMPUTING = Fraction(9, 100)
 # Section 7, remark: a sum made in J stays costs at least STAY·J − 1 transfers.
 STAY = 2
 

@@ -164,7 +164,9 @@ def _best(
     words = _bound(theorem, pairs, d, d_v, M)
     if theorem.within is not None:
         words = np.maximum(words, _bound(_THEOREMS[theorem.within], pairs, d, d_v, M))
-    return np.maximum(words, ends * (d + d_v))
+    least = ends * (d + d_v)
+    # Below 2**53 whole numbers are exact.
+    return np.maximum(words, np.where(least < 2.0**53, least, _SAFE_EXACT * least))
 
 
 def _grid(N: Floats, heads: Floats, keys: Floats) -> tuple[Floats, Floats]:
