@@ -1,10 +1,12 @@
-"""LaTeX of the paper's tables: text with the signs of mathematics, names, rows and powers."""
+"""LaTeX of the paper's tables: text with the signs of mathematics, names, rows, closed forms."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from iosim.algorithms import Algorithm
 from iosim.errors import IosimError
 
 SYMBOLS = {
@@ -34,11 +36,13 @@ def tex(text: str) -> str:
     """Plain text with the signs of mathematics, as LaTeX; IosimError for a sign without a name.
 
     >>> tex("E ≤ dP², d_v ≠ d")
-    'E $\\\\le$ dP$^2$, d\\\\_v $\\\\ne$ d'
+    'E $\\\\le$ dP$^2$, $d_v$ $\\\\ne$ d'
     """
     made = []
-    for sign in re.split(r"([₀-₉]+|.)", text):
-        if re.fullmatch("[₀-₉]+", sign):
+    for sign in re.split(r"([₀-₉]+|\b[a-zA-Z]_[a-zA-Z]\b|.)", text):
+        if re.fullmatch("._.", sign):
+            made.append(f"${sign}$")
+        elif re.fullmatch("[₀-₉]+", sign):
             made.append(f"$_{{{sign.translate(LOWERED)}}}$")
         elif sign in SYMBOLS:
             made.append(f"${SYMBOLS[sign]}$")
@@ -66,3 +70,27 @@ def rows(lines: Iterable[Sequence[str]]) -> str:
 def power(x: int) -> str:
     """A power of two as 2^k, else the number, for mathematics."""
     return f"2^{{{x.bit_length() - 1}}}" if x & (x - 1) == 0 and x > 8 else f"{x}"
+
+
+def closed(entry: Algorithm, **fixed: Any) -> tuple[str, str]:
+    """A schedule's words and its peak in closed form, as LaTeX, for one head and these tiles."""
+    import sympy
+
+    from iosim.counting import symbols
+
+    counts = symbols.count(entry.program)
+    told = []
+    for total in (counts.total_words, counts.peak_words):
+        by = {str(s): s for s in total.free_symbols}
+        total = total.subs({by[k]: by.get(v, v) for k, v in fixed.items() if k in by})
+        total = total.subs({s: 1 for s in total.free_symbols if str(s) == "heads"})
+        # Some rows of K and V are stationary, and some are not.
+        some, rest = sympy.symbols("W n", integer=True, positive=True)
+        if "W" in by:
+            total = total.subs({by["W"]: some, **({} if total.has(sympy.ceiling)
+                                                  else {by["N"]: some + rest})})  # fmt: skip
+        words = sympy.latex(sympy.expand(total) if total.has(sympy.ceiling) else total.simplify())
+        words = words.replace(r"\left(", "(").replace(r"\right)", ")").replace(", ", r",\penalty0 ")
+        told.append(re.sub(r"\\left\\lceil\{\\frac\{(\w)\}\{(B_\{\w+\})\}\}\\right\\rceil",
+                           r"\\lceil \1/\2\\rceil ", words))  # fmt: skip
+    return told[0], told[1]
