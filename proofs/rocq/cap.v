@@ -363,10 +363,6 @@ move=> d0 xM [p0 pP] a0 [y0 yM] PE pG GM LP LG.
 have d2 : 0 < d ^ 2 by nra.
 have d3 : 0 < d ^ 3 by nra.
 have d4 : 0 < d ^ 4 by nra.
-have div0 z e : 0 < e -> 0 <= z -> 0 <= z / e.
-  by move=> e0 z0; apply: Rmult_le_pos => //; apply/Rlt_le/Rinv_0_lt_compat.
-have divle z z' e : 0 < e -> z <= z' -> z / e <= z' / e.
-  by move=> e0 zz; apply: Rmult_le_compat_r => //; apply/Rlt_le/Rinv_0_lt_compat.
 have := cap_four (M / d ^ 2) _ (L / d ^ 3) (G / d ^ 2) (P / d) (p / d) (a / d ^ 2) (y / d ^ 2).
 have -> : 5 / 2 = 5 / 2 * d ^ 2 / d ^ 2 by field; lra.
 have E1 : (P / d) ^ 2 = (p / d) ^ 2 + a / d ^ 2 + y / d ^ 2.
@@ -375,19 +371,19 @@ have E1 : (P / d) ^ 2 = (p / d) ^ 2 + a / d ^ 2 + y / d ^ 2.
 have E2 : 4 * (G / d ^ 2) + a / d ^ 2 <= 2 * (M / d ^ 2).
   have -> : 4 * (G / d ^ 2) + a / d ^ 2 = (4 * G + a) / d ^ 2 by field; lra.
   have -> : 2 * (M / d ^ 2) = 2 * M / d ^ 2 by field; lra.
-  exact: divle.
+  exact: div_le.
 have E3 : p / d <= G / d ^ 2.
   have -> : p / d = d * p / d ^ 2 by field; lra.
-  exact: divle.
+  exact: div_le.
 have E4 : L / d ^ 3 <= 2 * (P / d) ^ 2.
   have -> : 2 * (P / d) ^ 2 = 2 * (d * P ^ 2) / d ^ 3 by field; lra.
-  exact: divle.
+  exact: div_le.
 have E5 : L / d ^ 3 <= 2 * (G / d ^ 2 * (P / d + p / d) - p / d * (P / d)).
   have -> : 2 * (G / d ^ 2 * (P / d + p / d) - p / d * (P / d))
       = 2 * (G * (P + p) - d * p * P) / d ^ 3 by field; lra.
-  exact: divle.
-move=> /(_ (divle _ _ _ d2 xM) (conj (div0 _ _ d0 p0) (divle _ _ _ d0 pP)) (div0 _ _ d2 a0)
-  (conj (div0 _ _ d2 y0) (divle _ _ _ d2 yM)) E1 E3 E2 E4 E5) /(Rmult_le_compat_l (400 * d ^ 4)).
+  exact: div_le.
+move=> /(_ (div_le _ _ _ d2 xM) (conj (div_ge0 _ _ d0 p0) (div_le _ _ _ d0 pP)) (div_ge0 _ _ d2 a0)
+  (conj (div_ge0 _ _ d2 y0) (div_le _ _ _ d2 yM)) E1 E3 E2 E4 E5) /(Rmult_le_compat_l (400 * d ^ 4)).
 move=> /(_ ltac:(lra)).
 have -> : 400 * d ^ 4 * (L / d ^ 3 - 11 / 100 * (y / d ^ 2 + (p / d) ^ 2)
     + 36 / 100 * (a / d ^ 2 - y / d ^ 2))

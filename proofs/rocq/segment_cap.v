@@ -9,12 +9,16 @@
    mean anyway.
 
    segments_needed is the sum over the segments: n >= W / (c d^3), that is
-   n M^2 >= 4 Pi d^2. *)
+   n M^2 >= 4 Pi d^2.
+
+   segment_cap_recompute and segments_needed_recompute are the same for the
+   class recompute: Lemma 7 at a0 = 0, m1 = 8/5, m2 = 1/25, multiplied by 50 d,
+   with what Lemma 5 gives. *)
 
 From Coq Require Import Reals Lra Psatz.
 Set Warnings "-notation-overridden".
 From mathcomp Require Import all_ssreflect.
-From iosim Require Import cap.
+From iosim Require Import cap recompute.
 
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -172,4 +176,81 @@ have : 189 * (4 * Pi * d ^ 2) + (44 * d ^ 2 * Pi + 144 * d ^ 2 * (\sum_t a t))
   apply: leq_trans (leq_add low (leqnn _)) _; apply: leq_trans sum _.
   rewrite -addnA mulnCA; apply: leq_add => //; exact: leq_add.
 by rewrite leq_add2r leq_pmul2l.
+Qed.
+
+(* One segment of the class recompute: complete pairs have whole rows of Q and
+   K only. *)
+Theorem segment_cap_recompute (d M : nat) (E q k F o v : 'I_d -> nat) (I J C a y : nat) :
+  0 < d -> 9 * d ^ 2 <= 2 * M ->
+  (forall c, E c <= C + a + y) -> (forall c, E c <= q c * k c) ->
+  (forall c, I <= q c) -> (forall c, J <= k c) ->
+  (forall l, F l <= C + a + y) -> (forall l, F l <= o l * v l) ->
+  C <= I * J -> y <= M ->
+  \sum_c q c + \sum_c k c + \sum_l v l + \sum_l o l + a <= 2 * M ->
+  80 * d * (\sum_c E c) + 100 * d * (\sum_l F l) + 2 * d ^ 2 * a
+    <= 25 * M ^ 2 + 80 * d ^ 2 * (y + C) + 2 * d ^ 2 * y.
+Proof.
+move=> d0 dM En Eqk Iq Jk Fn Fov CIJ yM words.
+set P := sqrt (INR (C + a + y)); set p := sqrt (INR C).
+have p2 : (p ^ 2)%R = INR C by rewrite pow2_sqrt //; exact: pos_INR.
+have P2 : (P ^ 2)%R = INR (C + a + y) by rewrite pow2_sqrt //; exact: pos_INR.
+have p0 : (0 <= p)%R := sqrt_pos _.
+have P0 : (0 <= P)%R := sqrt_pos _.
+have Cn : C <= C + a + y by rewrite -addnA leq_addr.
+have pP : (p <= P)%R by apply: sqrt_le_1_alt; exact: INR_leq.
+have [E1 E2 E3] := products_bound p0 P0 p2 P2 Cn En Eqk Iq Jk CIJ.
+have zero : (0 ^ 2)%R = INR 0 by rewrite /=; ring.
+have none (f : 'I_d -> nat) c : 0 <= f c by [].
+have [F1 F2 F3] := products_bound (Rle_refl 0) P0 zero P2 (leq0n _) Fn Fov
+  (none o) (none v) (leq0n (0 * 0)).
+move/INR_leq: words; rewrite !(INRD, INRM) => words.
+move/INR_leq: dM; rewrite !(INRD, INRM, INR2) => dM.
+have c100 : INR 100 = 100%R by rewrite INR_IZR_INZ.
+have c80 : INR 80 = 80%R by rewrite INR_IZR_INZ.
+have c25 : INR 25 = 25%R by rewrite INR_IZR_INZ.
+have c9 : INR 9 = 9%R by rewrite INR_IZR_INZ.
+have c2 : INR 2 = 2%R by rewrite INR_IZR_INZ.
+have dR : (0 < INR d)%R by apply: lt_0_INR; apply/ltP.
+have aR := pos_INR a; have yR := pos_INR y.
+have yMR := INR_leq yM.
+move: E2 E3 F2 F3; rewrite !INRD => E2 E3 F2 F3.
+rewrite c9 c2 in words dM.
+have := @cap_recompute_words (INR d) (INR M) (INR (\sum_c E c)) (INR (\sum_l F l)) P p
+  (INR a) (INR y) ((INR (\sum_c q c) + INR (\sum_c k c)) / 2)
+  ((INR (\sum_l o l) + INR (\sum_l v l)) / 2).
+have PE : (P ^ 2 = p ^ 2 + INR a + INR y)%R by rewrite P2 p2 !INRD.
+move=> /(_ dR ltac:(lra) (conj p0 pP) aR (conj yR yMR) PE E3 ltac:(lra) ltac:(lra)).
+move=> /(_ E1 E2 F1 ltac:(lra)); rewrite p2 => cap.
+apply: leq_INR; rewrite !(INRD, INRM, INR2) c100 c80 c25 c2; lra.
+Qed.
+
+(* All segments of the class recompute: Lemma 5 summed with the cap. *)
+Theorem segments_needed_recompute (d M n Pi : nat) (E F a y C : 'I_n -> nat) :
+  (forall t, 80 * d * E t + 100 * d * F t + 2 * d ^ 2 * a t
+      <= 25 * M ^ 2 + 80 * d ^ 2 * (y t + C t) + 2 * d ^ 2 * y t) ->
+  Pi * d <= \sum_t F t -> d * (\sum_t (y t + C t)) <= \sum_t E t ->
+  \sum_t y t <= \sum_t a t ->
+  4 * Pi * d ^ 2 <= n * M ^ 2.
+Proof.
+move=> cap FP Ey ya.
+have sum : \sum_t (80 * d * E t + 100 * d * F t + 2 * d ^ 2 * a t)
+    <= \sum_t (25 * M ^ 2 + 80 * d ^ 2 * (y t + C t) + 2 * d ^ 2 * y t).
+  by apply: leq_sum => t _; exact: cap.
+have dist (A : nat) (f : 'I_n -> nat) : \sum_t A * f t = A * (\sum_t f t).
+  by rewrite big_distrr.
+have both (f g : 'I_n -> nat) : \sum_t (f t + g t) = \sum_t f t + \sum_t g t.
+  by rewrite big_split.
+move: sum; rewrite ![in X in X -> _](both, dist) sum_nat_const card_ord -both.
+have low : 100 * d * (Pi * d) <= 100 * d * (\sum_t F t) by rewrite leq_mul2l FP orbT.
+have high : 80 * d ^ 2 * (\sum_t (y t + C t)) <= 80 * d * (\sum_t E t).
+  by rewrite -mulnn mulnA -[_ * d * _]mulnA leq_mul2l Ey orbT.
+have next : 2 * d ^ 2 * (\sum_t y t) <= 2 * d ^ 2 * (\sum_t a t).
+  by rewrite leq_mul2l ya orbT.
+move=> sum; have : 25 * (4 * Pi * d ^ 2) <= 25 * (n * M ^ 2); last by rewrite leq_pmul2l.
+have -> : 25 * (4 * Pi * d ^ 2) = 100 * d * (Pi * d).
+  by rewrite -[4 * Pi * _]mulnA mulnA -[RHS]mulnA [d * _]mulnCA mulnn.
+have rest e f g r h k : e + f + g <= r + h + k -> h <= e -> k <= g -> f <= r.
+  by move=> /leP + /leP + /leP; rewrite -!plusE => *; apply/leP; lia.
+have nM : M * (n * M) = n * M ^ 2 by rewrite mulnCA mulnn.
+by apply: leq_trans low _; rewrite nM in sum; exact: rest sum high next.
 Qed.
