@@ -86,32 +86,30 @@ case: (Rle_lt_dec P P1) => PP1.
   nra.
 Qed.
 
+(* Move along a line to its ends: h is ell on the line, cs the constraints. *)
+Ltac to_ends h cs lo hi :=
+  apply: (quadratic_at_ends h K cs lo hi);
+  [ by move=> ?; unfold h, charged; field | by unfold h, charged; lra | by repeat split; reg
+  | lra | by move=> /=; lra | unfold h, cs; cbv beta iota delta [all_ge0 some_0] ].
+
 (* (iv) *)
 Lemma cap_no_fresh u w g :
   0 <= w <= u -> g = (T - u * w) / 4 -> (u - w) / 2 <= g <= (u + w) / 2 ->
   ell g ((u + w) / 2) ((u - w) / 2) (u * w) 0 <= K.
 Proof.
 move=> wu -> {g} gP.
-pose f z := ell ((T - u * z) / 4) ((u + z) / 2) ((u - z) / 2) (u * z) 0.
-pose cs := [(0, 1); (u, -1); (T / 4 - u / 2, 1 / 2 - u / 4); (u / 2 - T / 4, 1 / 2 + u / 4)].
-apply: (convex_at_ends f (1 / 2 - m1 / 4) (- u ^ 2 / 2 + m1 * u / 2 + m2 * u)
-  (T * u / 2 - u ^ 2 / 2 - m1 * u ^ 2 / 4) K cs 0 u); rewrite /= /affine /=.
-- lra.
-- by move=> z; rewrite /f /charged; field.
-- by move=> z; lra.
-- move=> z [z0 [zu [lo [hi _]]]]; case=> [e|[e|[e|[e|//]]]].
-  + have z_0 : z = 0 by lra.
-    subst z; rewrite /f; have -> : (T - u * 0) / 4 = (u - 0) / 2 by lra.
-    by apply: cap_low_width; nra.
-  + have z_u : z = u by lra.
-    subst z; rewrite /f; have := paidK u ltac:(lra) ltac:(nra).
-    by rewrite /paid /charged; nra.
-  + rewrite /f; have -> : (T - u * z) / 4 = (u - z) / 2 by lra.
-    by apply: cap_low_width; nra.
-  + rewrite /f; have -> : (T - u * z) / 4 = (u + z) / 2 by lra.
-    have := cap_high_width ((u + z) / 2) (u * z).
-    by rewrite /charged; nra.
-- by nra.
+pose h z := ell ((T - u * z) / 4) ((u + z) / 2) ((u - z) / 2) (u * z) 0.
+pose cs := [(fun z => (T - u * z) / 4 - (u - z) / 2); (fun z => (u + z) / 2 - (T - u * z) / 4)].
+to_ends h cs 0 u => z [z0 zu] [lo [hi _]]; case=> [[e|[e|//]]|[e|e]].
+- have -> : (T - u * z) / 4 = (u - z) / 2 by lra.
+  by apply: cap_low_width; nra.
+- have -> : (T - u * z) / 4 = (u + z) / 2 by lra.
+  have := cap_high_width ((u + z) / 2) (u * z).
+  by rewrite /charged; nra.
+- subst z; have -> : (T - u * 0) / 4 = (u - 0) / 2 by lra.
+  by apply: cap_low_width; nra.
+- subst z; have := paidK u ltac:(lra) ltac:(nra).
+  by rewrite /paid /charged; nra.
 Qed.
 
 (* (v) *)
@@ -120,29 +118,22 @@ Lemma cap_all_fresh u w g :
   ell g ((u + w) / 2) ((u - w) / 2) 0 (u * w) <= K.
 Proof.
 move=> wu uwx -> {g} gP.
-pose f z := ell (T / 4) ((u + z) / 2) ((u - z) / 2) 0 (u * z).
-pose cs := [(0, 1); (u, -1); (x, - u); (T / 4 - u / 2, 1 / 2); (u / 2 - T / 4, 1 / 2)].
-apply: (convex_at_ends f (1 / 2 - m1 / 4) (- m1 * u / 2 - m2 * u)
-  (T * u / 2 - u ^ 2 / 2 - m1 * u ^ 2 / 4) K cs 0 u); rewrite /= /affine /=.
-- lra.
-- by move=> z; rewrite /f /charged; field.
-- by move=> z; lra.
-- move=> z [z0 [zu [zx [lo [hi _]]]]]; case=> [e|[e|[e|[e|[e|//]]]]].
-  + have z_0 : z = 0 by lra.
-    subst z; rewrite /f; have -> : T / 4 = (u - 0) / 2 by lra.
-    by apply: cap_low_width; nra.
-  + have z_u : z = u by lra.
-    subst z; rewrite /f; have := freeK u ltac:(lra) ltac:(lra) ltac:(nra).
-    by rewrite /free /charged; nra.
-  + rewrite /f; have := mixedK u z ltac:(lra) ltac:(lra) ltac:(lra).
-    by rewrite /mixed /charged; nra.
-  + rewrite /f; have -> : T / 4 = (u - z) / 2 by lra.
-    by apply: cap_low_width; nra.
-  + rewrite /f; have -> : T / 4 = (u + z) / 2 by lra.
-    have := cap_high_width ((u + z) / 2) 0 ltac:(lra) ltac:(nra) ltac:(lra).
-    have : 0 <= m2 * (u * z) by apply: Rmult_le_pos => //; nra.
-    by rewrite /charged; lra.
-- by nra.
+pose h z := ell (T / 4) ((u + z) / 2) ((u - z) / 2) 0 (u * z).
+pose cs := [(fun z => T / 4 - (u - z) / 2); (fun z => (u + z) / 2 - T / 4);
+  (fun z => x - u * z)].
+to_ends h cs 0 u => z [z0 zu] [lo [hi [zx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
+- have -> : T / 4 = (u - z) / 2 by lra.
+  by apply: cap_low_width; nra.
+- have -> : T / 4 = (u + z) / 2 by lra.
+  have := cap_high_width ((u + z) / 2) 0 ltac:(lra) ltac:(nra) ltac:(lra).
+  have : 0 <= m2 * (u * z) by apply: Rmult_le_pos => //; nra.
+  by rewrite /charged; lra.
+- have := mixedK u z ltac:(lra) ltac:(lra) ltac:(lra).
+  by rewrite /mixed /charged; nra.
+- subst z; have -> : T / 4 = (u - 0) / 2 by lra.
+  by apply: cap_low_width; nra.
+- subst z; have := freeK u ltac:(lra) ltac:(lra) ltac:(nra).
+  by rewrite /free /charged; nra.
 Qed.
 
 (* (vi) *)
@@ -152,29 +143,21 @@ Lemma cap_most_fresh u w g :
   ell g ((u + w) / 2) ((u - w) / 2) (u * w - x) x <= K.
 Proof.
 move=> wu uwx -> {g} gP.
-pose f z := ell ((T + x - u * z) / 4) ((u + z) / 2) ((u - z) / 2) (u * z - x) x.
-pose cs := [(0, 1); (u, -1); (- x, u); ((T + x) / 4 - u / 2, 1 / 2 - u / 4);
-  (u / 2 - (T + x) / 4, 1 / 2 + u / 4)].
-apply: (convex_at_ends f (1 / 2 - m1 / 4) (- u ^ 2 / 2 + m1 * u / 2 + m2 * u)
-  ((T + x) * u / 2 - u ^ 2 / 2 - m1 * (x + u ^ 2 / 4) - 2 * m2 * x) K cs 0 u);
-  rewrite /= /affine /=.
-- lra.
-- by move=> z; rewrite /f /charged; field.
-- by move=> z; lra.
-- move=> z [z0 [zu [zx [lo [hi _]]]]]; case=> [e|[e|[e|[e|[e|//]]]]].
-  + by nra.
-  + have z_u : z = u by lra.
-    subst z; rewrite /f; have := fullK u ltac:(lra) ltac:(nra) ltac:(nra).
-    by rewrite /full /charged; nra.
-  + rewrite /f; have := mixedK u z ltac:(lra) ltac:(lra) ltac:(nra).
-    by rewrite /mixed /charged; nra.
-  + rewrite /f; have -> : (T + x - u * z) / 4 = (u - z) / 2 by lra.
-    by apply: cap_low_width; nra.
-  + rewrite /f; have -> : (T + x - u * z) / 4 = (u + z) / 2 by lra.
-    have := cap_high_width ((u + z) / 2) (u * z - x) ltac:(lra) ltac:(nra) ltac:(lra).
-    have : 0 <= m2 * x by apply: Rmult_le_pos; lra.
-    by rewrite /charged; lra.
-- by nra.
+pose h z := ell ((T + x - u * z) / 4) ((u + z) / 2) ((u - z) / 2) (u * z - x) x.
+pose cs := [(fun z => (T + x - u * z) / 4 - (u - z) / 2);
+  (fun z => (u + z) / 2 - (T + x - u * z) / 4); (fun z => u * z - x)].
+to_ends h cs 0 u => z [z0 zu] [lo [hi [zx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
+- have -> : (T + x - u * z) / 4 = (u - z) / 2 by lra.
+  by apply: cap_low_width; nra.
+- have -> : (T + x - u * z) / 4 = (u + z) / 2 by lra.
+  have := cap_high_width ((u + z) / 2) (u * z - x) ltac:(lra) ltac:(nra) ltac:(lra).
+  have : 0 <= m2 * x by apply: Rmult_le_pos; lra.
+  by rewrite /charged; lra.
+- have := mixedK u z ltac:(lra) ltac:(lra) ltac:(nra).
+  by rewrite /mixed /charged; nra.
+- by subst z; lra.
+- subst z; have := fullK u ltac:(lra) ltac:(nra) ltac:(nra).
+  by rewrite /full /charged; nra.
 Qed.
 
 (* (i) *)
@@ -186,35 +169,26 @@ move=> pP a0 yx PE gT gP.
 pose n := P ^ 2 - p ^ 2.
 have aE : a = n - y by rewrite /n; lra.
 have gE : g = (T - n + y) / 4 by lra.
-pose f z := ell ((T - n + z) / 4) P p (n - z) z.
-have -> : ell g P p a y = f y by rewrite /f aE gE.
+pose h z := ell ((T - n + z) / 4) P p (n - z) z.
+pose cs := [(fun z => n - z); (fun z => (T - n + z) / 4 - p); (fun z => P - (T - n + z) / 4)].
+have -> : ell g P p a y = h y by rewrite /h aE gE.
 have uw : (P + p) * (P - p) = n by rewrite /n; ring.
 have up : (P + p + (P - p)) / 2 = P by field.
 have down : (P + p - (P - p)) / 2 = p by field.
-pose cs := [(0, 1); (x, -1); (n, -1); ((T - n) / 4 - p, 1 / 4); (P - (T - n) / 4, - 1 / 4)].
-apply: (convex_at_ends f 0 ((P + p) / 2 - m1 - 2 * m2)
-  (2 * ((T - n) / 4 * (P + p) - p * P) - m1 * p ^ 2 + m2 * n) K cs 0 x);
-  rewrite /= /affine /=.
-- lra.
-- by move=> z; rewrite /f /charged; field.
-- by move=> z; lra.
-- move=> z [z0 [zx [zn [lo [hi _]]]]]; rewrite /f; case=> [e|[e|[e|[e|[e|//]]]]].
-  + have -> : z = 0 by lra.
-    have := cap_no_fresh (P + p) (P - p) ((T - n + 0) / 4).
-    by rewrite uw up down Rminus_0_r; apply; lra.
-  + have -> : z = x by lra.
-    have := cap_most_fresh (P + p) (P - p) ((T - n + x) / 4).
-    by rewrite uw up down; apply; lra.
-  + have -> : z = n by lra.
-    have := cap_all_fresh (P + p) (P - p) ((T - n + n) / 4).
-    by rewrite uw up down Rminus_eq_0; apply; lra.
-  + have -> : (T - n + z) / 4 = p by lra.
-    by apply: cap_low_width; lra.
-  + have -> : (T - n + z) / 4 = P by lra.
-    have := cap_high_width P (n - z) ltac:(lra) ltac:(nra) ltac:(lra).
-    have : 0 <= m2 * z by apply: Rmult_le_pos; lra.
-    by rewrite /charged /n; lra.
-- by lra.
+to_ends h cs 0 x => z [z0 zx] [zn [lo [hi _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
+- have -> : z = n by lra.
+  have := cap_all_fresh (P + p) (P - p) ((T - n + n) / 4).
+  by rewrite uw up down Rminus_eq_0; apply; lra.
+- have -> : (T - n + z) / 4 = p by lra.
+  by apply: cap_low_width; lra.
+- have -> : (T - n + z) / 4 = P by lra.
+  have := cap_high_width P (n - z) ltac:(lra) ltac:(nra) ltac:(lra).
+  have : 0 <= m2 * z by apply: Rmult_le_pos; lra.
+  by rewrite /charged /n; lra.
+- subst z; have := cap_no_fresh (P + p) (P - p) ((T - n + 0) / 4).
+  by rewrite uw up down Rminus_0_r; apply; lra.
+- subst z; have := cap_most_fresh (P + p) (P - p) ((T - n + x) / 4).
+  by rewrite uw up down; apply; lra.
 Qed.
 
 (* Lemma 6: L is E + F, g the mean width. *)

@@ -1,65 +1,15 @@
 (* A convex quadratic on an interval is largest at one of its ends.
 
-   This is how proofs/constant_tight.md, section 5, moves along a line: all
-   constraints used are affine in w, so that their solutions are an interval of
-   w, and a function that is convex in w is largest at one of its ends. The
-   interval is given by a list of affine constraints; at an end one of them
-   holds with equality. *)
+   This is how proofs/constant_tight.md, section 5, moves along a line: the
+   point goes either way until a constraint holds with equality, and a function
+   that is convex on the line is at most its larger value there
+   (quadratic_at_ends, convex_at_ends). *)
 
 From Coq Require Import Reals Lra Psatz List.
 From Coq Require Import ssreflect ssrbool.
 Import ListNotations.
 
 Local Open Scope R_scope.
-
-(* The constraint (b, k) says 0 <= b + k * w. *)
-Definition affine (c : R * R) (w : R) : R := fst c + snd c * w.
-
-Fixpoint holds (cs : list (R * R)) (w : R) : Prop :=
-  if cs is c :: cs' then 0 <= affine c w /\ holds cs' w else True.
-
-Fixpoint tight (cs : list (R * R)) (w : R) : Prop :=
-  if cs is c :: cs' then affine c w = 0 \/ tight cs' w else False.
-
-(* Going down from w, either nothing stops us or a constraint becomes tight. *)
-Lemma lower_end cs w :
-  holds cs w ->
-  (forall z, z <= w -> holds cs z) \/
-  exists z, [/\ z <= w, tight cs z & forall z', z <= z' <= w -> holds cs z'].
-Proof.
-elim: cs => [|[b k] cs IH] /=; first by left.
-rewrite /affine /= => -[hc hcs].
-have := IH hcs; case: (Rle_lt_dec k 0) => k0.
-- case=> [free | [z [zw tz hz]]].
-  + by left => z zw; split; [nra | exact: free].
-  + right; exists z; split=> //; first by right.
-    by move=> z' bz'; split; [nra | exact: hz].
-- have root : b + k * (- b / k) = 0 by field; lra.
-  have kw : - b / k <= w.
-    by apply: (Rmult_le_reg_l k) => //; lra.
-  case=> [free | [z [zw tz hz]]].
-  + right; exists (- b / k); split=> //; first by left.
-    by move=> z' bz'; split; [nra | apply: free; lra].
-  + right; case: (Rle_lt_dec z (- b / k)) => zk.
-    * exists (- b / k); split=> //; first by left.
-      by move=> z' bz'; split; [nra | apply: hz; lra].
-    * exists z; split=> //; first by right.
-      by move=> z' bz'; split; [nra | exact: hz].
-Qed.
-
-Definition mirror (c : R * R) : R * R := (fst c, - snd c).
-
-Lemma holds_mirror cs w : holds (map mirror cs) w <-> holds cs (- w).
-Proof.
-elim: cs => //= c cs ->; rewrite /affine /=.
-by have -> : fst c + - snd c * w = fst c + snd c * - w by ring.
-Qed.
-
-Lemma tight_mirror cs w : tight (map mirror cs) w <-> tight cs (- w).
-Proof.
-elim: cs => //= c cs ->; rewrite /affine /=.
-by have -> : fst c + - snd c * w = fst c + snd c * - w by ring.
-Qed.
 
 (* Between its ends a convex quadratic is at most the larger end value. *)
 Lemma convex_between A B D K lo hi w :
@@ -80,39 +30,8 @@ have dip : 0 <= A * (hi - w) * (w - lo) * (hi - lo).
 rewrite chord; nra.
 Qed.
 
-(* The form in which Lemma 6 uses it: check the points where a constraint is
-   tight. *)
-Lemma convex_at_ends (f : R -> R) A B D K cs lo hi w :
-  0 <= A -> (forall z, f z = A * z ^ 2 + B * z + D) ->
-  (forall z, holds cs z -> lo <= z <= hi) ->
-  (forall z, holds cs z -> tight cs z -> f z <= K) ->
-  holds cs w -> f w <= K.
-Proof.
-move=> A0 fE bounded ends hw.
-have [w1 [w1w t1 h1]] : exists z,
-    [/\ z <= w, tight cs z & forall z', z <= z' <= w -> holds cs z'].
-  case: (lower_end cs w hw) => // free.
-  have := bounded _ (free (Rmin w lo - 1) _).
-  have := Rmin_l w lo; have := Rmin_r w lo => r1 r2 h; exfalso.
-  by have := h ltac:(lra); lra.
-have hm : holds (map mirror cs) (- w) by apply/holds_mirror; rewrite Ropp_involutive.
-have [w2 [w2w t2 h2]] : exists z,
-    [/\ z <= - w, tight (map mirror cs) z
-      & forall z', z <= z' <= - w -> holds (map mirror cs) z'].
-  case: (lower_end _ _ hm) => // free.
-  have r1 := Rmin_l (- w) (- hi); have r2 := Rmin_r (- w) (- hi).
-  have le : Rmin (- w) (- hi) - 1 <= - w by lra.
-  by have /holds_mirror/bounded := free _ le; lra.
-move/tight_mirror: t2 => t2.
-have hw1 : holds cs w1 by apply: h1; lra.
-have hw2 : holds cs (- w2) by apply/holds_mirror; apply: h2; lra.
-rewrite fE; apply: (convex_between A B D K w1 (- w2)) => //; first lra.
-- by rewrite -fE; apply: ends.
-- by rewrite -fE; apply: ends.
-Qed.
-
-(* The same for constraints that are continuous only: cs lists functions that
-   are to be >= 0. Along a line the point moves until one of them is 0. *)
+(* cs lists continuous functions that are to be >= 0. Along a line the point
+   moves until one of them is 0. *)
 Fixpoint all_ge0 (cs : list (R -> R)) (w : R) : Prop :=
   if cs is c :: cs' then 0 <= c w /\ all_ge0 cs' w else True.
 
@@ -216,7 +135,7 @@ have : 0 <= A * ((w - v) * (v - u) * (w - u)) by do !apply: Rmult_le_pos; lra.
 lra.
 Qed.
 
-Lemma convex_at_ends_continuous (f : R -> R) K cs lo hi w :
+Lemma convex_at_ends (f : R -> R) K cs lo hi w :
   convex_on f lo hi -> all_continuous cs -> lo <= w <= hi -> all_ge0 cs w ->
   (forall z, lo <= z <= hi -> all_ge0 cs z -> some_0 cs z \/ z = lo \/ z = hi -> f z <= K) ->
   f w <= K.
@@ -250,7 +169,7 @@ Lemma quadratic_at_ends (f : R -> R) K cs lo hi w :
   f w <= K.
 Proof.
 move=> quad curve cont bw hw ends.
-apply: (convex_at_ends_continuous f K cs lo hi w) => //.
+apply: (convex_at_ends f K cs lo hi w) => //.
 move=> u v z uv vz; rewrite (quad u) (quad v) (quad z).
 by apply: (convex_quadratic _ _ _ lo hi) => //; lra.
 Qed.

@@ -18,7 +18,7 @@
 From Coq Require Import Reals Lra Psatz.
 Set Warnings "-notation-overridden".
 From mathcomp Require Import all_ssreflect.
-From iosim Require Import cap recompute.
+From iosim Require Import cap cap_recompute.
 
 Set Implicit Arguments.
 Unset Strict Implicit.

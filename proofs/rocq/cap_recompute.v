@@ -72,6 +72,12 @@ Hypothesis d_mixed : forall P p, 0 <= p <= P -> P ^ 2 - p ^ 2 = x -> P + p <= T 
 
 Local Notation ell := (charged a0 m1 m2).
 
+(* Move along a line to its ends: h is ell on the line, cs the constraints. *)
+Ltac to_ends h cs lo hi :=
+  apply: (quadratic_at_ends h K cs lo hi);
+  [ by move=> ?; unfold h, charged; field | by unfold h, charged; lra | by repeat split; reg
+  | lra | by move=> /=; lra | unfold h, cs; cbv beta iota delta [all_ge0 some_0] ].
+
 (* Both widths are P, or what is left where they could be larger. *)
 Lemma cap_wide P a :
   0 <= P -> 0 <= a <= P ^ 2 -> 4 * P + a <= T -> 2 * P ^ 2 + (m1 + m2) * a <= K.
@@ -157,19 +163,14 @@ Proof.
 move=> P0 PT yE y0x.
 pose h z := ell 0 z z 0 (T - 2 * z) (z ^ 2 + 2 * z - T).
 pose cs := [(fun z => z ^ 2 + 2 * z - T); (fun z => x - (z ^ 2 + 2 * z - T))].
-rewrite yE -/(h P); apply: (quadratic_at_ends h K cs 0 (T / 2)); rewrite /h /charged /=.
-- by move=> z; rewrite /h /charged; field.
-- lra.
-- by repeat split; reg.
-- lra.
-- lra.
-- move=> z [z0 zT] [y0 [yx _]]; case=> [[e|[e|//]]|[e|e]].
-  + have TE : T = z ^ 2 + 2 * z by lra.
-    by have := a_paid z z0 ltac:(nra); rewrite TE; lra.
-  + have TE : T = z ^ 2 + 2 * z - x by lra.
-    by have := a_full z z0 ltac:(lra) ltac:(nra); rewrite TE; lra.
-  + by subst z; lra.
-  + by subst z; have := a_free (T / 2) ltac:(lra) ltac:(lra); lra.
+rewrite yE -/(h P).
+to_ends h cs 0 (T / 2) => z [z0 zT] [y0 [yx _]]; case=> [[e|[e|//]]|[e|e]].
+- have TE : T = z ^ 2 + 2 * z by lra.
+  by have := a_paid z z0 ltac:(nra); rewrite /charged TE; lra.
+- have TE : T = z ^ 2 + 2 * z - x by lra.
+  by have := a_full z z0 ltac:(lra) ltac:(nra); rewrite /charged TE; lra.
+- by subst z; lra.
+- by subst z; have := a_free (T / 2) ltac:(lra) ltac:(lra); rewrite /charged; lra.
 Qed.
 
 (* Along 2 u + u w = z the square of w is convex in u. *)
@@ -179,7 +180,7 @@ Lemma cap_AD_curve z lo hi u K0 :
   h lo <= K0 -> h hi <= K0 -> h u <= K0.
 Proof.
 move=> lo0 luh hiz h hlo hhi.
-apply: (convex_at_ends_continuous h K0 [] lo hi) => //; last first.
+apply: (convex_at_ends h K0 [] lo hi) => //; last first.
   by move=> v _ _ [[]|[->|->]].
 move=> r s t rs st.
 have sq := convex_square_of_inverse z lo hi lo0 ltac:(lra) hiz r s t rs st.
@@ -249,26 +250,20 @@ have -> : ell p P P p a y = h (P - p).
   have -> : (P + p + (P - p)) / 2 = P by field.
   have -> : T - 2 * (P + p) = a by lra.
   by have -> : (P + p) * (P - p) - a = y by lra.
-apply: (quadratic_at_ends h K cs 0 u); rewrite /h /charged /=.
-- by move=> z; rewrite /h /charged; field.
-- lra.
-- by repeat split; reg.
-- by rewrite /u; lra.
-- by rewrite /u; lra.
-- move=> z [z0 zu] [y0 [yx' _]].
-  have uT : 2 * u <= T by rewrite /u; lra.
-  case=> [[e|[e|//]]|[e|e]].
-  + have := cap_AD_no_fresh u z ltac:(lra) ltac:(lra).
-    have TE : T = u * z + 2 * u by lra.
-    by rewrite /charged TE; lra.
-  + have := cap_AD_most_fresh u z ltac:(lra) ltac:(lra) uT.
-    have TE : T = u * z + 2 * u - x by lra.
-    by rewrite /charged TE; lra.
-  + have uE : u = T / 2 by nra.
-    by subst z; rewrite uE; have := inside (T / 4) ltac:(lra); lra.
-  + have yE : u * z - (T - 2 * u) = u ^ 2 + 2 * u - T by rewrite e; ring.
-    have := cap_AD_no_inner u _ ltac:(lra) uT yE ltac:(lra).
-    by rewrite e /charged; lra.
+have [u0 uT] : 0 <= P - p <= u /\ 2 * u <= T by rewrite /u; lra.
+have [y0 yx'] : 0 <= u * (P - p) - (T - 2 * u) <= x by rewrite /u; lra.
+to_ends h cs 0 u => z [z0 zu] [y0' [yx'' _]]; case=> [[e|[e|//]]|[e|e]].
+- have := cap_AD_no_fresh u z ltac:(lra) ltac:(lra).
+  have TE : T = u * z + 2 * u by lra.
+  by rewrite /charged TE; lra.
+- have := cap_AD_most_fresh u z ltac:(lra) ltac:(lra) uT.
+  have TE : T = u * z + 2 * u - x by lra.
+  by rewrite /charged TE; lra.
+- have uE : u = T / 2 by nra.
+  by subst z; rewrite uE; have := inside (T / 4) ltac:(lra); rewrite /charged; lra.
+- have yE : u * z - (T - 2 * u) = u ^ 2 + 2 * u - T by rewrite e; ring.
+  have := cap_AD_no_inner u _ ltac:(lra) uT yE ltac:(lra).
+  by rewrite e /charged; lra.
 Qed.
 
 (* A: g = p, at fixed P, along p. *)
@@ -284,19 +279,12 @@ pose cs := [(fun z => (T - (P ^ 2 - z ^ 2)) / 2 - z);
 have aE : a = P ^ 2 - p ^ 2 by lra.
 have fE : f = (T - (P ^ 2 - p ^ 2)) / 2 - p by lra.
 have -> : ell p f P p a 0 = h p by rewrite /h -fE -aE.
-apply: (quadratic_at_ends h K cs 0 P).
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- lra.
-- by rewrite /=; lra.
-- move=> z [z0 zP]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [f0 [fP' _]]; case=> [[e|[e|//]]|[e|e]].
-  + by rewrite e; apply: charged_AC; nra.
-  + have -> : (T - (P ^ 2 - z ^ 2)) / 2 - z = P by lra.
-    by apply: cap_AD; nra.
-  + by subst z; have := a_paid P ltac:(lra) ltac:(lra); rewrite /charged; lra.
-  + by subst z; have := inside P ltac:(lra); rewrite /charged; lra.
+to_ends h cs 0 P => z [z0 zP] [f0 [fP' _]]; case=> [[e|[e|//]]|[e|e]].
+- by rewrite e; apply: charged_AC; nra.
+- have -> : (T - (P ^ 2 - z ^ 2)) / 2 - z = P by lra.
+  by apply: cap_AD; nra.
+- by subst z; have := a_paid P ltac:(lra) ltac:(lra); rewrite /charged; lra.
+- by subst z; have := inside P ltac:(lra); rewrite /charged; lra.
 Qed.
 
 Lemma cap_A_all_fresh P p y f :
@@ -309,22 +297,15 @@ pose cs := [(fun z => T / 2 - z); (fun z => P - (T / 2 - z)); (fun z => x - (P ^
 have yE : y = P ^ 2 - p ^ 2 by lra.
 have fE : f = T / 2 - p by lra.
 have -> : ell p f P p 0 y = h p by rewrite /h -fE -yE.
-apply: (quadratic_at_ends h K cs 0 P).
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- lra.
-- by rewrite /=; lra.
-- move=> z [z0 zP]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [f0 [fP' [yx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
-  + by rewrite e; apply: charged_AC; nra.
-  + have -> : T / 2 - z = P by lra.
-    by apply: cap_AD; nra.
-  + have -> : P ^ 2 - z ^ 2 = x by lra.
-    have := a_mixed P z ltac:(lra) ltac:(lra) ltac:(lra) ltac:(lra).
-    by rewrite /charged; lra.
-  + by subst z; have := a_free P ltac:(lra) ltac:(lra); rewrite /charged; lra.
-  + by subst z; have := inside P ltac:(lra); rewrite /charged; lra.
+to_ends h cs 0 P => z [z0 zP] [f0 [fP' [yx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
+- by rewrite e; apply: charged_AC; nra.
+- have -> : T / 2 - z = P by lra.
+  by apply: cap_AD; nra.
+- have -> : P ^ 2 - z ^ 2 = x by lra.
+  have := a_mixed P z ltac:(lra) ltac:(lra) ltac:(lra) ltac:(lra).
+  by rewrite /charged; lra.
+- by subst z; have := a_free P ltac:(lra) ltac:(lra); rewrite /charged; lra.
+- by subst z; have := inside P ltac:(lra); rewrite /charged; lra.
 Qed.
 
 Lemma cap_A_most_fresh P p a f :
@@ -339,22 +320,15 @@ pose cs := [(fun z => (A - (P ^ 2 - z ^ 2)) / 2 - z);
 have aE : a = P ^ 2 - p ^ 2 - x by lra.
 have fE : f = (A - (P ^ 2 - p ^ 2)) / 2 - p by lra.
 have -> : ell p f P p a x = h p by rewrite /h -fE -aE.
-apply: (quadratic_at_ends h K cs 0 P).
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- lra.
-- by rewrite /=; lra.
-- move=> z [z0 zP]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [f0 [fP' [az _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
-  + by rewrite e; apply: charged_AC; nra.
-  + have -> : (A - (P ^ 2 - z ^ 2)) / 2 - z = P by lra.
-    by apply: cap_AD; nra.
-  + have := a_mixed P z ltac:(lra) ltac:(lra) ltac:(lra) ltac:(lra).
-    have xE : x = P ^ 2 - z ^ 2 by lra.
-    by rewrite /charged xE; lra.
-  + by subst z; have := a_full P ltac:(lra) ltac:(lra) ltac:(lra); rewrite /charged; lra.
-  + by subst z; lra.
+to_ends h cs 0 P => z [z0 zP] [f0 [fP' [az _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
+- by rewrite e; apply: charged_AC; nra.
+- have -> : (A - (P ^ 2 - z ^ 2)) / 2 - z = P by lra.
+  by apply: cap_AD; nra.
+- have := a_mixed P z ltac:(lra) ltac:(lra) ltac:(lra) ltac:(lra).
+  have xE : x = P ^ 2 - z ^ 2 by lra.
+  by rewrite /charged xE; lra.
+- by subst z; have := a_full P ltac:(lra) ltac:(lra) ltac:(lra); rewrite /charged; lra.
+- by subst z; lra.
 Qed.
 
 Lemma cap_A P p a y f :
@@ -369,254 +343,172 @@ pose cs := [(fun z => n - z); (fun z => (T - (n - z)) / 2 - p);
 have aE : a = n - y by rewrite /n; lra.
 have fE : f = (T - (n - y)) / 2 - p by lra.
 have -> : ell p f P p a y = h y by rewrite /h -fE -aE.
-apply: (quadratic_at_ends h K cs 0 x).
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- lra.
-- by rewrite /=; lra.
-- move=> z [z0 zx]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [az [f0 [fP' _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
-  + by rewrite e; apply: cap_A_all_fresh => //; rewrite /n in az e *; lra.
-  + by rewrite e; apply: charged_AC; lra.
-  + have -> : (T - (n - z)) / 2 - p = P by lra.
-    by apply: cap_AD => //; rewrite /n in az e *; lra.
-  + by subst z; apply: cap_A_no_fresh => //; rewrite /n in az *; lra.
-  + by subst z; apply: cap_A_most_fresh => //; rewrite /n in az *; lra.
+to_ends h cs 0 x => z [z0 zx] [az [f0 [fP' _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
+- by rewrite e; apply: cap_A_all_fresh => //; rewrite /n in az e *; lra.
+- by rewrite e; apply: charged_AC; lra.
+- have -> : (T - (n - z)) / 2 - p = P by lra.
+  by apply: cap_AD => //; rewrite /n in az e *; lra.
+- by subst z; apply: cap_A_no_fresh => //; rewrite /n in az *; lra.
+- by subst z; apply: cap_A_most_fresh => //; rewrite /n in az *; lra.
 Qed.
 
-(* C: f = 0, in u and w. *)
-Lemma cap_C_no_fresh u w g :
-  0 <= w <= u -> g = (T - u * w) / 2 -> (u - w) / 2 <= g <= (u + w) / 2 ->
-  ell g 0 ((u + w) / 2) ((u - w) / 2) (u * w) 0 <= K.
+(* C and D: f = t P with t = 0 or t = 1, in u and w. *)
+Section Along.
+
+Variable t : R.
+Hypothesis t01 : t = 0 \/ t = 1.
+
+(* The ends g = p and g = P, and the faces. *)
+Hypothesis low : forall P p a y, 0 <= p <= P -> 0 <= a -> 0 <= y <= x ->
+  P ^ 2 = p ^ 2 + a + y -> 2 * p + 2 * (t * P) + a = T -> ell p (t * P) P p a y <= K.
+Hypothesis paidK : forall P g, 0 <= g <= P -> 2 * g + 2 * (t * P) + P ^ 2 = T ->
+  ell g (t * P) P 0 (P ^ 2) 0 <= K.
+Hypothesis freeK : forall P g, 0 <= g <= P -> P ^ 2 <= x -> 2 * g + 2 * (t * P) = T ->
+  ell g (t * P) P 0 0 (P ^ 2) <= K.
+Hypothesis fullK : forall P g, 0 <= g <= P -> x <= P ^ 2 -> 2 * g + 2 * (t * P) + P ^ 2 = A ->
+  ell g (t * P) P 0 (P ^ 2 - x) x <= K.
+Hypothesis mixedK : forall P p g, 0 <= p <= P -> P ^ 2 - p ^ 2 = x -> p <= g <= P ->
+  2 * g + 2 * (t * P) = T -> ell g (t * P) P p 0 x <= K.
+
+Lemma high P p a y : 0 <= p <= P -> 0 <= a -> 0 <= y -> P ^ 2 = p ^ 2 + a + y ->
+  2 * P + 2 * (t * P) + a = T -> ell P (t * P) P p a y <= K.
 Proof.
-move=> wu gE gP; subst g.
-pose h z := ell ((T - u * z) / 2) 0 ((u + z) / 2) ((u - z) / 2) (u * z) 0.
-pose cs := [(fun z => (T - u * z) / 2 - (u - z) / 2);
-  (fun z => (u + z) / 2 - ((T - u * z) / 2))].
-apply: (quadratic_at_ends h K cs 0 u) => //.
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- by rewrite /=; lra.
-- move=> z [z0 zu]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [lo [hi _]]; case=> [[e|[e|//]]|[e|e]].
-  + have -> : (T - u * z) / 2 = (u - z) / 2 by lra.
-    by apply: charged_AC; nra.
-  + have -> : (T - u * z) / 2 = (u + z) / 2 by lra.
-    by apply: charged_B; nra.
-  + subst z; have -> : (T - u * 0) / 2 = (u - 0) / 2 by lra.
-    by apply: charged_AC; nra.
-  + subst z; have := c_paid u ltac:(lra) ltac:(nra).
-    by rewrite /charged; lra.
+move=> pP a_ge0 y0 PE sum; apply: charged_B; try lra.
+by case: t01 => ->; lra.
 Qed.
 
-Lemma cap_C_all_fresh u w g :
-  0 <= w <= u -> u * w <= x -> g = T / 2 -> (u - w) / 2 <= g <= (u + w) / 2 ->
-  ell g 0 ((u + w) / 2) ((u - w) / 2) 0 (u * w) <= K.
+Lemma t_curve : 0 <= c * t.
+Proof. by case: t01 => ->; lra. Qed.
+
+Local Notation width z u w := (z / 2 - t * ((u + w) / 2)).
+
+Lemma along_no_fresh u w g :
+  0 <= w <= u -> g = width (T - u * w) u w -> (u - w) / 2 <= g <= (u + w) / 2 ->
+  ell g (t * ((u + w) / 2)) ((u + w) / 2) ((u - w) / 2) (u * w) 0 <= K.
 Proof.
-move=> wu uwx gE gP; subst g.
-pose h z := ell (T / 2) 0 ((u + z) / 2) ((u - z) / 2) 0 (u * z).
-pose cs := [(fun z => T / 2 - (u - z) / 2); (fun z => (u + z) / 2 - (T / 2));
+move=> wu gE gP; subst g; have curve := t_curve.
+pose h z := ell (width (T - u * z) u z) (t * ((u + z) / 2)) ((u + z) / 2) ((u - z) / 2) (u * z) 0.
+pose cs := [(fun z => width (T - u * z) u z - (u - z) / 2);
+  (fun z => (u + z) / 2 - width (T - u * z) u z)].
+to_ends h cs 0 u => z [z0 zu] [lo [hi _]]; case=> [[e|[e|//]]|[e|e]].
+- have gE : width (T - u * z) u z = (u - z) / 2 by lra.
+  by rewrite gE; apply: low; nra.
+- have gE : width (T - u * z) u z = (u + z) / 2 by lra.
+  by rewrite gE; apply: high; nra.
+- subst z; have gE : width (T - u * 0) u 0 = (u - 0) / 2 by lra.
+  by rewrite gE; apply: low; nra.
+- subst z; have := paidK u (width (T - u * u) u u) ltac:(lra) ltac:(lra).
+  by rewrite /charged; lra.
+Qed.
+
+Lemma along_all_fresh u w g :
+  0 <= w <= u -> u * w <= x -> g = width T u w -> (u - w) / 2 <= g <= (u + w) / 2 ->
+  ell g (t * ((u + w) / 2)) ((u + w) / 2) ((u - w) / 2) 0 (u * w) <= K.
+Proof.
+move=> wu uwx gE gP; subst g; have curve := t_curve.
+pose h z := ell (width T u z) (t * ((u + z) / 2)) ((u + z) / 2) ((u - z) / 2) 0 (u * z).
+pose cs := [(fun z => width T u z - (u - z) / 2); (fun z => (u + z) / 2 - width T u z);
   (fun z => x - u * z)].
-apply: (quadratic_at_ends h K cs 0 u) => //.
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- by rewrite /=; lra.
-- move=> z [z0 zu]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [lo [hi [zx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
-  + have -> : T / 2 = (u - z) / 2 by lra.
-    by apply: charged_AC; nra.
-  + have -> : T / 2 = (u + z) / 2 by lra.
-    by apply: charged_B; nra.
-  + have := c_mixed ((u + z) / 2) ((u - z) / 2) ltac:(lra) ltac:(lra) ltac:(lra).
-    have -> : u * z = x by lra.
-    by rewrite /charged; lra.
-  + subst z; have -> : T / 2 = (u - 0) / 2 by lra.
-    by apply: charged_AC; nra.
-  + subst z; have := c_free u ltac:(lra) ltac:(lra).
-    by rewrite /charged; lra.
+to_ends h cs 0 u => z [z0 zu] [lo [hi [zx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
+- have gE : width T u z = (u - z) / 2 by lra.
+  by rewrite gE; apply: low; nra.
+- have gE : width T u z = (u + z) / 2 by lra.
+  by rewrite gE; apply: high; nra.
+- have -> : u * z = x by lra.
+  by apply: mixedK; lra.
+- subst z; have gE : width T u 0 = (u - 0) / 2 by lra.
+  by rewrite gE; apply: low; nra.
+- subst z; have := freeK u (width T u u) ltac:(lra) ltac:(lra) ltac:(lra).
+  by rewrite /charged; lra.
 Qed.
 
-Lemma cap_C_most_fresh u w g :
-  0 <= w <= u -> x <= u * w -> g = (A - u * w) / 2 -> (u - w) / 2 <= g <= (u + w) / 2 ->
-  ell g 0 ((u + w) / 2) ((u - w) / 2) (u * w - x) x <= K.
+Lemma along_most_fresh u w g :
+  0 <= w <= u -> x <= u * w -> g = width (A - u * w) u w -> (u - w) / 2 <= g <= (u + w) / 2 ->
+  ell g (t * ((u + w) / 2)) ((u + w) / 2) ((u - w) / 2) (u * w - x) x <= K.
 Proof.
-move=> wu uwx gE gP; subst g.
-pose h z := ell ((A - u * z) / 2) 0 ((u + z) / 2) ((u - z) / 2) (u * z - x) x.
-pose cs := [(fun z => (A - u * z) / 2 - (u - z) / 2);
-  (fun z => (u + z) / 2 - ((A - u * z) / 2)); (fun z => u * z - x)].
-apply: (quadratic_at_ends h K cs 0 u) => //.
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- by rewrite /=; lra.
-- move=> z [z0 zu]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [lo [hi [zx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
-  + have -> : (A - u * z) / 2 = (u - z) / 2 by lra.
-    by apply: charged_AC; nra.
-  + have -> : (A - u * z) / 2 = (u + z) / 2 by lra.
-    by apply: charged_B; nra.
-  + have := c_mixed ((u + z) / 2) ((u - z) / 2) ltac:(lra) ltac:(lra) ltac:(lra).
-    have -> : u * z = x by lra.
-    by rewrite /charged; lra.
-  + by subst z; lra.
-  + subst z; have := c_full u ltac:(lra) ltac:(nra) ltac:(nra).
-    by rewrite /charged; lra.
+move=> wu uwx gE gP; subst g; have curve := t_curve.
+pose h z := ell (width (A - u * z) u z) (t * ((u + z) / 2)) ((u + z) / 2) ((u - z) / 2)
+  (u * z - x) x.
+pose cs := [(fun z => width (A - u * z) u z - (u - z) / 2);
+  (fun z => (u + z) / 2 - width (A - u * z) u z); (fun z => u * z - x)].
+to_ends h cs 0 u => z [z0 zu] [lo [hi [zx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
+- have gE : width (A - u * z) u z = (u - z) / 2 by lra.
+  by rewrite gE; apply: low; nra.
+- have gE : width (A - u * z) u z = (u + z) / 2 by lra.
+  by rewrite gE; apply: high; nra.
+- have aE : u * z - x = 0 by lra.
+  have gE : width (A - u * z) u z = width T u z by lra.
+  by rewrite aE; apply: mixedK; lra.
+- by subst z; lra.
+- subst z; have := fullK u (width (A - u * u) u u) ltac:(lra) ltac:(lra) ltac:(lra).
+  by rewrite /charged; lra.
 Qed.
+
+Lemma cap_along P p a y g :
+  0 <= p <= P -> 0 <= a -> 0 <= y <= x -> P ^ 2 = p ^ 2 + a + y -> p <= g <= P ->
+  2 * g + 2 * (t * P) + a = T -> ell g (t * P) P p a y <= K.
+Proof.
+move=> pP a_ge0 y0x PE gP sum.
+pose n := P ^ 2 - p ^ 2.
+pose h z := ell ((T - (n - z)) / 2 - t * P) (t * P) P p (n - z) z.
+pose cs := [(fun z => n - z); (fun z => (T - (n - z)) / 2 - t * P - p);
+  (fun z => P - ((T - (n - z)) / 2 - t * P))].
+have aE : a = n - y by rewrite /n; lra.
+have gE : g = (T - (n - y)) / 2 - t * P by lra.
+have -> : ell g (t * P) P p a y = h y by rewrite /h -gE -aE.
+have uw : (P + p) * (P - p) = n by rewrite /n; ring.
+have up : (P + p + (P - p)) / 2 = P by field.
+have down : (P + p - (P - p)) / 2 = p by field.
+to_ends h cs 0 x => z [z0 zx] [az [lo [hi _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
+- have -> : z = n by lra.
+  have := along_all_fresh (P + p) (P - p) ((T - (n - n)) / 2 - t * P).
+  by rewrite uw up down Rminus_eq_0; apply; lra.
+- have -> : (T - (n - z)) / 2 - t * P = p by lra.
+  by apply: low; rewrite /n in az e *; lra.
+- have -> : (T - (n - z)) / 2 - t * P = P by lra.
+  by apply: high; rewrite /n in az e *; lra.
+- have := along_no_fresh (P + p) (P - p) ((T - (n - 0)) / 2 - t * P).
+  by subst z; rewrite uw up down Rminus_0_r; apply; lra.
+- have := along_most_fresh (P + p) (P - p) ((T - (n - x)) / 2 - t * P).
+  by subst z; rewrite uw up down; apply; lra.
+Qed.
+
+End Along.
 
 Lemma cap_C P p a y g :
   0 <= p <= P -> 0 <= a -> 0 <= y <= x -> P ^ 2 = p ^ 2 + a + y -> p <= g <= P ->
   2 * g + a = T -> ell g 0 P p a y <= K.
 Proof.
-move=> pP a_ge0 y0x PE gP sum.
-pose n := P ^ 2 - p ^ 2.
-pose h z := ell ((T - (n - z)) / 2) 0 P p (n - z) z.
-pose cs := [(fun z => n - z); (fun z => (T - (n - z)) / 2 - p);
-  (fun z => P - ((T - (n - z)) / 2))].
-have aE : a = n - y by rewrite /n; lra.
-have gE : g = (T - (n - y)) / 2 by lra.
-have -> : ell g 0 P p a y = h y by rewrite /h -gE -aE.
-have uw : (P + p) * (P - p) = n by rewrite /n; ring.
-have up : (P + p + (P - p)) / 2 = P by field.
-have down : (P + p - (P - p)) / 2 = p by field.
-apply: (quadratic_at_ends h K cs 0 x).
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- lra.
-- by rewrite /=; lra.
-- move=> z [z0 zx]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [az [lo [hi _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
-  + have -> : z = n by lra.
-    have := cap_C_all_fresh (P + p) (P - p) ((T - (n - n)) / 2).
-    by rewrite uw up down Rminus_eq_0; apply; lra.
-  + have -> : (T - (n - z)) / 2 = p by lra.
-    by apply: charged_AC; lra.
-  + have -> : (T - (n - z)) / 2 = P by lra.
-    by apply: charged_B; rewrite /n in az e *; lra.
-  + have := cap_C_no_fresh (P + p) (P - p) ((T - (n - 0)) / 2).
-    by subst z; rewrite uw up down Rminus_0_r; apply; lra.
-  + have := cap_C_most_fresh (P + p) (P - p) ((T - (n - x)) / 2).
-    by subst z; rewrite uw up down; apply; lra.
-Qed.
-
-(* D: f = P, in u and w. *)
-Lemma cap_D_no_fresh u w g :
-  0 <= w <= u -> g = (T - u * w) / 2 - (u + w) / 2 -> (u - w) / 2 <= g <= (u + w) / 2 ->
-  ell g ((u + w) / 2) ((u + w) / 2) ((u - w) / 2) (u * w) 0 <= K.
-Proof.
-move=> wu gE gP; subst g.
-pose h z := ell ((T - u * z) / 2 - (u + z) / 2) ((u + z) / 2) ((u + z) / 2) ((u - z) / 2) (u * z) 0.
-pose cs := [(fun z => (T - u * z) / 2 - (u + z) / 2 - (u - z) / 2);
-  (fun z => (u + z) / 2 - ((T - u * z) / 2 - (u + z) / 2))].
-apply: (quadratic_at_ends h K cs 0 u) => //.
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- by rewrite /=; lra.
-- move=> z [z0 zu]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [lo [hi _]]; case=> [[e|[e|//]]|[e|e]].
-  + have -> : (T - u * z) / 2 - (u + z) / 2 = (u - z) / 2 by lra.
-    by apply: cap_AD; nra.
-  + have -> : (T - u * z) / 2 - (u + z) / 2 = (u + z) / 2 by lra.
-    by apply: charged_B; nra.
-  + subst z; have -> : (T - u * 0) / 2 - (u + 0) / 2 = (u - 0) / 2 by lra.
-    by apply: cap_AD; nra.
-  + subst z; have := d_paid u ltac:(lra) ltac:(nra).
-    by rewrite /charged; lra.
-Qed.
-
-Lemma cap_D_all_fresh u w g :
-  0 <= w <= u -> u * w <= x -> g = T / 2 - (u + w) / 2 -> (u - w) / 2 <= g <= (u + w) / 2 ->
-  ell g ((u + w) / 2) ((u + w) / 2) ((u - w) / 2) 0 (u * w) <= K.
-Proof.
-move=> wu uwx gE gP; subst g.
-pose h z := ell (T / 2 - (u + z) / 2) ((u + z) / 2) ((u + z) / 2) ((u - z) / 2) 0 (u * z).
-pose cs := [(fun z => T / 2 - (u + z) / 2 - (u - z) / 2); (fun z => (u + z) / 2 - (T / 2 - (u + z) / 2));
-  (fun z => x - u * z)].
-apply: (quadratic_at_ends h K cs 0 u) => //.
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- by rewrite /=; lra.
-- move=> z [z0 zu]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [lo [hi [zx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
-  + have -> : T / 2 - (u + z) / 2 = (u - z) / 2 by lra.
-    by apply: cap_AD; nra.
-  + have -> : T / 2 - (u + z) / 2 = (u + z) / 2 by lra.
-    by apply: charged_B; nra.
-  + have := d_mixed ((u + z) / 2) ((u - z) / 2) ltac:(lra) ltac:(lra) ltac:(lra) ltac:(lra).
-    have -> : u * z = x by lra.
-    by rewrite /charged; lra.
-  + subst z; have -> : T / 2 - (u + 0) / 2 = (u - 0) / 2 by lra.
-    by apply: cap_AD; nra.
-  + subst z; have := d_free u ltac:(lra) ltac:(lra).
-    by rewrite /charged; lra.
-Qed.
-
-Lemma cap_D_most_fresh u w g :
-  0 <= w <= u -> x <= u * w -> g = (A - u * w) / 2 - (u + w) / 2 -> (u - w) / 2 <= g <= (u + w) / 2 ->
-  ell g ((u + w) / 2) ((u + w) / 2) ((u - w) / 2) (u * w - x) x <= K.
-Proof.
-move=> wu uwx gE gP; subst g.
-pose h z := ell ((A - u * z) / 2 - (u + z) / 2) ((u + z) / 2) ((u + z) / 2) ((u - z) / 2) (u * z - x) x.
-pose cs := [(fun z => (A - u * z) / 2 - (u + z) / 2 - (u - z) / 2);
-  (fun z => (u + z) / 2 - ((A - u * z) / 2 - (u + z) / 2)); (fun z => u * z - x)].
-apply: (quadratic_at_ends h K cs 0 u) => //.
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- by rewrite /=; lra.
-- move=> z [z0 zu]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [lo [hi [zx _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
-  + have -> : (A - u * z) / 2 - (u + z) / 2 = (u - z) / 2 by lra.
-    by apply: cap_AD; nra.
-  + have -> : (A - u * z) / 2 - (u + z) / 2 = (u + z) / 2 by lra.
-    by apply: charged_B; nra.
-  + have := d_mixed ((u + z) / 2) ((u - z) / 2) ltac:(lra) ltac:(lra) ltac:(lra) ltac:(lra).
-    have -> : u * z = x by lra.
-    by rewrite /charged; lra.
-  + by subst z; lra.
-  + subst z; have := d_full u ltac:(lra) ltac:(nra) ltac:(nra).
-    by rewrite /charged; lra.
+move=> pP a_ge0 y0x PE gP sum; rewrite -(Rmult_0_l P).
+apply: (cap_along 0) => //; [by left | | | | | | lra].
+- move=> Q r a' y' rQ a0' y0' QE; rewrite !Rmult_0_l => sum'.
+  by apply: charged_AC; lra.
+- move=> Q h hQ; rewrite !Rmult_0_l => sum'; have hE : h = (T - Q ^ 2) / 2 by lra.
+  by have := c_paid Q ltac:(lra) ltac:(lra); rewrite /charged hE; lra.
+- move=> Q h hQ Qx; rewrite !Rmult_0_l => sum'; have hE : h = T / 2 by lra.
+  by have := c_free Q ltac:(lra) ltac:(lra); rewrite /charged hE; lra.
+- move=> Q h hQ Qx; rewrite !Rmult_0_l => sum'; have hE : h = (A - Q ^ 2) / 2 by lra.
+  by have := c_full Q ltac:(lra) ltac:(lra) ltac:(lra); rewrite /charged hE; lra.
+- move=> Q r h rQ xE hQ; rewrite !Rmult_0_l => sum'; have hE : h = T / 2 by lra.
+  by have := c_mixed Q r rQ xE ltac:(lra); rewrite /charged hE; lra.
 Qed.
 
 Lemma cap_D P p a y g :
   0 <= p <= P -> 0 <= a -> 0 <= y <= x -> P ^ 2 = p ^ 2 + a + y -> p <= g <= P ->
   2 * g + 2 * P + a = T -> ell g P P p a y <= K.
 Proof.
-move=> pP a_ge0 y0x PE gP sum.
-pose n := P ^ 2 - p ^ 2.
-pose h z := ell ((T - (n - z)) / 2 - P) P P p (n - z) z.
-pose cs := [(fun z => n - z); (fun z => (T - (n - z)) / 2 - P - p);
-  (fun z => P - ((T - (n - z)) / 2 - P))].
-have aE : a = n - y by rewrite /n; lra.
-have gE : g = (T - (n - y)) / 2 - P by lra.
-have -> : ell g P P p a y = h y by rewrite /h -gE -aE.
-have uw : (P + p) * (P - p) = n by rewrite /n; ring.
-have up : (P + p + (P - p)) / 2 = P by field.
-have down : (P + p - (P - p)) / 2 = p by field.
-apply: (quadratic_at_ends h K cs 0 x).
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- lra.
-- by rewrite /=; lra.
-- move=> z [z0 zx]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [az [lo [hi _]]]; case=> [[e|[e|[e|//]]]|[e|e]].
-  + have -> : z = n by lra.
-    have := cap_D_all_fresh (P + p) (P - p) ((T - (n - n)) / 2 - P).
-    by rewrite uw up down Rminus_eq_0; apply; lra.
-  + have -> : (T - (n - z)) / 2 - P = p by lra.
-    by apply: cap_AD; rewrite /n in az e *; lra.
-  + have -> : (T - (n - z)) / 2 - P = P by lra.
-    by apply: charged_B; rewrite /n in az e *; lra.
-  + have := cap_D_no_fresh (P + p) (P - p) ((T - (n - 0)) / 2 - P).
-    by subst z; rewrite uw up down Rminus_0_r; apply; lra.
-  + have := cap_D_most_fresh (P + p) (P - p) ((T - (n - x)) / 2 - P).
-    by subst z; rewrite uw up down; apply; lra.
+move=> pP a_ge0 y0x PE gP sum; rewrite -{1}(Rmult_1_l P).
+apply: (cap_along 1) => //; [by right | | | | | | lra].
+- move=> Q r a' y' rQ a0' y0' QE; rewrite !Rmult_1_l => sum'.
+  by apply: cap_AD; lra.
+- move=> Q h hQ; rewrite !Rmult_1_l => sum'; have hE : h = (T - Q ^ 2) / 2 - Q by lra.
+  by have := d_paid Q ltac:(lra) ltac:(lra); rewrite /charged hE; lra.
+- move=> Q h hQ Qx; rewrite !Rmult_1_l => sum'; have hE : h = T / 2 - Q by lra.
+  by have := d_free Q ltac:(lra) ltac:(lra); rewrite /charged hE; lra.
+- move=> Q h hQ Qx; rewrite !Rmult_1_l => sum'; have hE : h = (A - Q ^ 2) / 2 - Q by lra.
+  by have := d_full Q ltac:(lra) ltac:(lra) ltac:(lra); rewrite /charged hE; lra.
+- move=> Q r h rQ xE hQ; rewrite !Rmult_1_l => sum'; have hE : h = T / 2 - Q by lra.
+  by have := d_mixed Q r rQ xE ltac:(lra) ltac:(lra); rewrite /charged hE; lra.
 Qed.
 
 (* Lemma 7 where 2 g + 2 f + a = T. *)
@@ -629,18 +521,12 @@ pose h z := ell z ((T - a) / 2 - z) P p a y.
 pose cs := [(fun z => (T - a) / 2 - z); (fun z => P - ((T - a) / 2 - z))].
 have fE : f = (T - a) / 2 - g by lra.
 have -> : ell g f P p a y = h g by rewrite /h -fE.
-apply: (quadratic_at_ends h K cs p P) => //.
-- by move=> z; rewrite /h /charged; field.
-- by rewrite /h /charged; lra.
-- by repeat split; reg.
-- by rewrite /=; lra.
-- move=> z [z0 zP]; rewrite /cs /h; cbv beta iota delta [all_ge0 some_0].
-  move=> [f0 [fP' _]]; case=> [[e|[e|//]]|[e|e]].
-  + by rewrite e; apply: cap_C => //; lra.
-  + have -> : (T - a) / 2 - z = P by lra.
-    by apply: cap_D => //; lra.
-  + by subst z; apply: cap_A => //; lra.
-  + by subst z; apply: charged_B => //; lra.
+to_ends h cs p P => z [z0 zP] [f0 [fP' _]]; case=> [[e|[e|//]]|[e|e]].
+- by rewrite e; apply: cap_C => //; lra.
+- have -> : (T - a) / 2 - z = P by lra.
+  by apply: cap_D => //; lra.
+- by subst z; apply: cap_A => //; lra.
+- by subst z; apply: charged_B => //; lra.
 Qed.
 
 (* Lemma 7: E and F are the products, g and f the widths. *)
