@@ -9,23 +9,23 @@ holds its macros against those that are declared here.  Needs ``.[proofs]``.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import iosim
-from iosim.checks import proof
 from iosim.checks.tightness import Tightness, sweep, tightness
-from iosim.checks.verify import verify
 from iosim.errors import IosimError
 from iosim.output.plot import PALETTE, pyplot
-from iosim.output.table import publish, read_csv
+from iosim.output.table import publish
 from iosim.problem import Attention, AttentionBackward, Attentions
 
-from . import DATA, whole
-from ._latex import closed, name, power, rows, tex
+from . import (
+    _paper_checks,  # noqa: F401
+    whole,
+)
+from ._latex import closed, name, power, rows
+from ._paper_parts import PARTS, Made, part
 
 OUT = Path(__file__).parent.parent / "proofs" / "paper" / "build"
 NAMES, CLASSES = ("Narrow", "Wide"), ("once", "recompute", "trees")
@@ -38,37 +38,6 @@ SHARES = (64, 16, 8, 4, 2, 1)
 PLAIN = (Fraction(5, 2), 64)  # where the bound is 4N²d²/M and the 2Nd words of Q and O are few
 SMALL_DS, SMALL_MS, SMALL_N = (1, 2, 8, 32, 64, 128), (2**12, 2**16, 2**20), 2**28
 BACKWARD = (1 / 16, 1 / 4, 1, 4 / 3, 2, 3, 4, 8, 16, 64, 256)
-RUN = Attention(1024, 64)
-
-
-@dataclass(frozen=True)
-class Made:
-    """What a part makes: macros (name → LaTeX), files (name → text, or what saves it)."""
-
-    numbers: Mapping[str, str]
-    files: Mapping[str, str | Callable[[Path], None]]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Names of a part's macros and files, known without computing them, and what makes them."""
-
-    numbers: tuple[str, ...]
-    files: tuple[str, ...]
-    make: Callable[[], Made]
-
-
-PARTS: dict[str, Part] = {}
-
-
-def part(*numbers: str, files: Sequence[str] = ()) -> Callable[[Callable[[], Made]], Part]:
-    """Register a function as the part of its own name."""
-
-    def register(make: Callable[[], Made]) -> Part:
-        PARTS[make.__name__] = Part(numbers, tuple(files), make)
-        return PARTS[make.__name__]
-
-    return register
 
 
 # ---------------------------------------------------------------- how far from optimal
@@ -254,97 +223,6 @@ def backward() -> Made:
         lines.append(line)
     most = {f"BackwardMost{c.title()}": f"{max(mine):.2f}" for c, mine in gaps.items()}
     return Made({"BackwardN": power(N), **most}, {"backward.tex": rows(lines)})
-
-
-# ---------------------------------------------------------------- what was checked
-
-HOWS = ("proved", "exhaustive", "sampled")
-_STEPS = ("All", *(h.title() for h in HOWS))
-
-
-@part(*(f"Steps{s}" for s in _STEPS), "TheoremsAll", files=("checks.tex",))
-def checks() -> Made:
-    """Each step of each proof that a machine runs: it runs here, and must pass."""
-    results = [r for theorem in proof.theorems() for r in proof.run(theorem)]
-    bad = [f"{r.theorem}: {r.step}: {r.detail}" for r in results if r.status != "passed"]
-    if bad:
-        raise IosimError(f"{len(bad)} steps did not pass, first {bad[0]}")
-    lines, last = [], ""
-    for r in results:
-        if r.theorem != last:
-            head = rf"\midrule \multicolumn{{4}}{{l}}{{{name(r.theorem)}}}"
-            lines.append(head + r"\\*[2pt]")
-            last = r.theorem
-        cells = [name(r.step), tex(r.says), r.how, tex(r.scope or "")]
-        lines.append(rows([cells]).rstrip("\n"))
-    many = Counter(r.how for r in results)
-    numbers = {"StepsAll": str(len(results)), "TheoremsAll": str(len(proof.theorems()))}
-    numbers |= {f"Steps{h.title()}": str(many[h]) for h in HOWS}  # type: ignore[index]
-    return Made(numbers, {"checks.tex": "\n".join(lines) + "\n"})
-
-
-@part("OptimaRows", "OptimaGames", "OptimaVertices", "OptimaEqual", files=("optima.tex",))
-def optima() -> Made:
-    """Recorded optima of the pebble game; none is below a bound, and all are proved."""
-    table = read_csv(DATA / "pebbling" / "optima.csv")
-    for r in table:
-        if not r["optimal"] or r["lower_bound_words"] > r["optimum_words"]:
-            raise IosimError(f"optima.csv: {r['instance']} at M = {r['M_words']} is not as claimed")
-    mine = [r for r in table if r["instance"].startswith("attention N=") and r["game"] == "words"]
-    Ms = range(min(r["M_words"] for r in mine), max(r["M_words"] for r in mine) + 1)
-    lines = []
-    for instance in dict.fromkeys(r["instance"] for r in mine):
-        here = {r["M_words"]: r for r in mine if r["instance"] == instance}
-        says = tex(instance.removeprefix("attention ").replace(" ", ", "))
-        for first, what in ((says, "optimum_words"), ("", "best_words"), ("", "lower_bound_words")):
-            said = what.removesuffix("_words").replace("_", " ").replace("best", "best schedule")
-            cells = [f"{int(here[M][what])}" if M in here else "" for M in Ms]
-            lines.append([first, said, *cells])
-    numbers = {
-        "OptimaRows": str(len(table)), "OptimaGames": str(len({r["game"] for r in table})),
-        "OptimaVertices": str(max(r["vertices"] for r in table)),
-        "OptimaEqual": str(sum(r["optimum_words"] == r["lower_bound_words"] for r in mine)),
-    }  # fmt: skip
-    return Made(numbers, {"optima.tex": rows(lines)})
-
-
-@part("RunsAll", "RunsN", "RunsD", "RunsSchedules", "RunsSlopes")
-def runs() -> Made:
-    """Schedules run on real numbers, output, count, peak and bounds compared: all must agree."""
-    report = verify(RUN)
-    if not report.ok:
-        raise IosimError(f"{len(report.failures)} runs failed, first {report.failures[0]}")
-    numbers = {
-        "RunsAll": str(len(report.points)), "RunsN": str(RUN.N), "RunsD": str(RUN.d),
-        "RunsSchedules": str(len({p.algorithm for p in report.points})),
-        "RunsSlopes": str(sum(s.fitted is not None for s in report.slopes)),
-    }  # fmt: skip
-    return Made(numbers, {})
-
-
-@part("GpuAll", "GpuDense", "GpuBackward", "GpuOff", "GpuLockstep", files=("gpu.tex",))
-def gpu() -> Made:
-    """Recorded runs on GPUs: programs, and bytes between SM and L2 that nothing explains."""
-    lines, every, dense, backward_ = [], 0, 0, 0
-    for machine in ("h200", "h100"):
-        for folder in sorted((DATA / "gpu" / machine).glob("validate*")):
-            good = [r for r in read_csv(folder / "table.csv") if not r["failed"]]
-            off = sum(abs(r["unexplained"]) for r in good)
-            if off:
-                raise IosimError(f"{folder.name}: {off} bytes that nothing explains")
-            every += len(good)
-            if folder.name in ("validate", "validate-dtypes"):
-                dense += sum(iosim.algorithm(r["algorithm"]).problem is Attention for r in good)
-            backward_ += len(good) * folder.name.startswith("validate-backward")
-            lines.append([machine.upper(), name(folder.name), f"{len(good)}", str(off)])
-    dram = [r for m in ("h200", "h100") for r in read_csv(DATA / "gpu" / m / "dram" / "table.csv")]
-    step = [r for r in dram if not r["failed"] and r["in_step"]]
-    most = max(abs(r["measured"] / r["predicted"] - 1) for r in step)
-    numbers = {
-        "GpuAll": f"{every:,}", "GpuDense": f"{dense:,}", "GpuBackward": str(backward_),
-        "GpuOff": rf"{100 * most:.2f}\%", "GpuLockstep": str(len(step)),
-    }  # fmt: skip
-    return Made(numbers, {"gpu.tex": rows(lines)})
 
 
 # ---------------------------------------------------------------- all of it

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from experiments import _paper_checks as checks
 from experiments import paper
+from experiments._latex import tex
+from experiments._paper_parts import Made, Part
 from iosim.bounds import best_lower_bound
 from iosim.bounds.unified import EXACT_FROM, lower_bound
 from iosim.checks.proof import load_theorem, run, steps, theorems
@@ -146,7 +149,7 @@ def fraction(text: str) -> Fraction:
 def test_the_constant_and_where_it_begins() -> None:
     text = statement("thm:four")
     assert text.count("4HN^2d^2/M") == 1
-    first, second = re.findall(r"M\\ge(\\t?frac\S+?)d\^2", text)
+    first, second = re.findall(r"M\\ge(\\t?frac\d\d|\d+)d\^2", text)
     assert [fraction(first)] * 2 == [EXACT_FROM["once"], EXACT_FROM["trees"]]
     assert fraction(second) == EXACT_FROM["recompute"]
     N, d = 2**12, 64
@@ -154,8 +157,9 @@ def test_the_constant_and_where_it_begins() -> None:
         M = int(x * d * d)
         assert lower_bound(N, d, M, klass=klass) == pytest.approx(4 * N**2 * d**2 / M, rel=1e-12)
         assert lower_bound(N, d, M - 1000, klass=klass) < 4 * N**2 * d**2 / (M - 1000) * (1 - 1e-6)
-    # Elsewhere they are named again: in the abstract, the proof and the table.
-    assert MAIN.count(r"M\ge\frac52d^2") == 2 == MAIN.count(r"M\ge\frac92d^2")
+    # Wherever the text says from which M on, it is one of these.
+    said = re.findall(r"M\\ge(\\t?frac\d\d|\d+)d\^2", MAIN)
+    assert {fraction(x) for x in said} == {Fraction(x) for x in EXACT_FROM.values()}
 
 
 def test_the_multipliers_of_the_proof() -> None:
@@ -191,7 +195,7 @@ def test_the_backward_pass_as_stated() -> None:
 # ---------------------------------------------------------------- what the command makes
 
 
-FAST = ("gap", "optima", "gpu")
+FAST = ("gap", "optima", "gpu", "formal")
 
 
 def test_parts_make_what_they_declare(tmp_path: Path) -> None:
@@ -218,7 +222,7 @@ def test_parts_make_what_they_declare(tmp_path: Path) -> None:
 def test_a_part_that_makes_other_names_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = paper.Part(("One",), (), lambda: paper.Made({"Two": "2"}, {}))
+    wrong = Part(("One",), (), lambda: Made({"Two": "2"}, {}))
     monkeypatch.setitem(paper.PARTS, "wrong", wrong)
     with pytest.raises(IosimError, match="wrong"):
         paper.write(tmp_path, ["wrong"])
@@ -227,11 +231,11 @@ def test_a_part_that_makes_other_names_is_refused(
 def test_every_step_can_be_set() -> None:
     for theorem in theorems():
         for one in steps(load_theorem(theorem)):
-            assert structure(paper.tex(one.says)) == []
+            assert structure(tex(one.says)) == []
     for result in run("matmul_tight"):
-        assert structure(paper.tex(result.scope or "")) == []
+        assert structure(tex(result.scope or "")) == []
     with pytest.raises(IosimError, match="no LaTeX"):
-        paper.tex("☃")
+        tex("☃")
 
 
 def test_failures_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,22 +243,36 @@ def test_failures_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     module = load_theorem("saha_ye_small")
     module.LEADING = 5  # type: ignore[attr-defined]
     bad = run(module)
-    monkeypatch.setattr(paper.proof, "theorems", lambda: ("saha_ye_small",))
-    monkeypatch.setattr(paper.proof, "run", lambda name: bad)
+    monkeypatch.setattr(checks.proof, "theorems", lambda: ("saha_ye_small",))
+    monkeypatch.setattr(checks.proof, "run", lambda name: bad)
     with pytest.raises(IosimError, match="did not pass"):
         paper.PARTS["checks"].make()
 
 
 def test_an_optimum_below_a_bound_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = paper.read_csv
+    read = checks.read_csv
 
     def wrong(path: Path) -> Any:
         table = read(path)
         return [table[0] | {"optimum_words": 1}, *table[1:]]
 
-    monkeypatch.setattr(paper, "read_csv", wrong)
+    monkeypatch.setattr(checks, "read_csv", wrong)
     with pytest.raises(IosimError, match="not as claimed"):
         paper.PARTS["optima"].make()
+
+
+def test_an_unproved_statement_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in checks.FORMAL.glob("[!.]*"):
+        if path.suffix in (".v", ".txt", ""):
+            (tmp_path / path.name).write_text(path.read_text())
+    monkeypatch.setattr(checks, "FORMAL", tmp_path)
+    assert checks.formal.make().numbers["FormalStatements"] != "0"
+    once = tmp_path / "once.v"
+    once.write_text(once.read_text() + "\n(* Admitted in a comment is no gap. *)\n")
+    assert checks.formal.make().numbers
+    once.write_text(once.read_text() + "\nLemma easy : 1 = 2. Admitted.\n")
+    with pytest.raises(IosimError, match="not all of it is proved"):
+        checks.formal.make()
 
 
 def test_the_makefile_names_the_command_and_the_packages() -> None:
