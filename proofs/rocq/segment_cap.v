@@ -4,9 +4,7 @@
    segment_cap is Lemma 3, summed over the columns, and Lemma 6 at the
    multipliers of Theorem 2, m1 = 11/100 and m2 = 36/100 with S = M (see
    proofs/constant_tight.md, sections 3 to 6), in words, pairs and products and
-   multiplied by 400 d. Lemma 3 is used with the mean (q_c + k_c) / 2 in place
-   of sqrt (q_c k_c), which is enough, since Lemma 6 replaces sqrt (q k) by the
-   mean anyway.
+   multiplied by 400 d. Lemma 3 itself is products_in_segment.
 
    segments_needed is the sum over the segments: n >= W / (c d^3), that is
    n M^2 >= 4 Pi d^2.
@@ -51,51 +49,100 @@ have : (0 <= (h - P) * (P + p))%R by apply: Rmult_le_pos; lra.
 lra.
 Qed.
 
-(* A linear bound, column by column, summed. *)
-Lemma sum_columns (d : nat) (f g : 'I_d -> nat) (A B : R) :
-  (forall c, INR (f c) <= A * INR (g c) - B)%R ->
-  (INR (\sum_c f c) <= A * INR (\sum_c g c) - INR d * B)%R.
+(* Cauchy and Schwarz, one column more: G <= sqrt (Q K) and h <= sqrt (q k). *)
+Lemma add_column (G h Q K q k : R) :
+  (0 <= G)%R -> (0 <= h)%R -> (0 <= Q)%R -> (0 <= K)%R -> (0 <= q)%R -> (0 <= k)%R ->
+  (G ^ 2 <= Q * K)%R -> (h ^ 2 <= q * k)%R -> ((G + h) ^ 2 <= (Q + q) * (K + k))%R.
 Proof.
-move=> fg; have -> : INR d = INR (size (index_enum [finType of 'I_d])).
-  by rewrite -[in LHS](size_enum_ord d) enumT.
-elim: (index_enum _) => [|c s IH]; first by rewrite !big_nil /=; lra.
-rewrite !big_cons !INRD; change (size (c :: s)) with (size s).+1.
-rewrite S_INR; move: IH (fg c).
-by move: (INR (f c)) (INR (g c)) (INR (size s)) (INR _) (INR _) => *; lra.
+move=> G0 h0 Q0 K0 q0 k0 GQ hq.
+suff cross : (2 * (G * h) <= Q * k + q * K)%R by lra.
+have Qk : (0 <= Q * k)%R by exact: Rmult_le_pos.
+have qK : (0 <= q * K)%R by exact: Rmult_le_pos.
+apply: Rsqr_incr_0; rewrite ?Rsqr_pow2; try nra.
+have : (G ^ 2 * h ^ 2 <= (Q * K) * (q * k))%R.
+  by apply: Rmult_le_compat => //; exact: pow2_ge_0.
+have := pow2_ge_0 (Q * k - q * K); nra.
 Qed.
 
-(* Lemma 3 for one kind of products, with the mean width. *)
-Lemma products_bound (d : nat) (E q k : 'I_d -> nat) (I J C n : nat) (P p : R) :
-  (0 <= p)%R -> (0 <= P)%R -> (p ^ 2)%R = INR C -> (P ^ 2)%R = INR n -> C <= n ->
-  (forall c, E c <= n) -> (forall c, E c <= q c * k c) ->
+(* Lemma 3: the sum G of the columns' widths is between d p and sqrt (q k). *)
+Lemma columns_bound (d : nat) (E q k : 'I_d -> nat) (P p : R) :
+  (0 <= p)%R -> (p <= P)%R ->
+  (forall c, (INR (E c) <= P ^ 2)%R) -> (forall c, E c <= q c * k c) ->
+  (forall c, (p ^ 2 <= INR (q c * k c))%R) ->
+  exists G, [/\ (INR d * p <= G)%R, (G ^ 2 <= INR (\sum_c q c) * INR (\sum_c k c))%R
+    & (INR (\sum_c E c) <= G * (P + p) - INR d * p * P)%R].
+Proof.
+move=> p0 pP EP Eqk pqk.
+have -> : INR d = INR (size (index_enum [finType of 'I_d])).
+  by rewrite -[in LHS](size_enum_ord d) enumT.
+elim: (index_enum _) => [|c s [G [pG GQ EG]]].
+  by exists 0%R; rewrite !big_nil /=; split; lra.
+pose h := sqrt (INR (q c * k c)).
+have h0 : (0 <= h)%R := sqrt_pos _.
+have h2 : (h ^ 2)%R = INR (q c * k c) by apply: pow2_sqrt; exact: pos_INR.
+have ph : (p <= h)%R by apply: Rsqr_incr_0 => //; rewrite !Rsqr_pow2 h2.
+have Eh : (INR (E c) <= h * (P + p) - p * P)%R.
+  by apply: column_bound => //; rewrite h2; exact: INR_leq.
+have G0 : (0 <= G)%R by apply: Rle_trans pG; apply: Rmult_le_pos => //; exact: pos_INR.
+exists (G + h)%R; rewrite !big_cons !INRD; change (size (c :: s)) with (size s).+1.
+rewrite S_INR; split.
+- by move: pG ph; move: (INR (size s)) => *; lra.
+- rewrite (Rplus_comm G); apply: add_column => //; try exact: pos_INR.
+  by rewrite h2 INRM; exact: Rle_refl.
+- by move: EG Eh; move: (INR (E c)) (INR (size s)) (INR _) => *; lra.
+Qed.
+
+(* Lemma 3 as printed: n = P^2 pairs, C = p^2 of them complete. *)
+Theorem products_in_segment (d : nat) (E q k : 'I_d -> nat) (I J C n : nat) :
+  C <= n -> (forall c, E c <= n) -> (forall c, E c <= q c * k c) ->
   (forall c, I <= q c) -> (forall c, J <= k c) -> C <= I * J ->
-  let G := (INR (\sum_c q c + \sum_c k c) / 2)%R in
+  let g := sqrt (INR (\sum_c q c) * INR (\sum_c k c)) in
+  let p := sqrt (INR C) in let P := sqrt (INR n) in
+  [/\ (INR (\sum_c E c) <= INR d * P ^ 2)%R,
+      (INR (\sum_c E c) <= g * (P + p) - INR d * p * P)%R & (INR d * p <= g)%R].
+Proof.
+move=> Cn En Eqk Iq Jk CIJ g p P.
+have p0 : (0 <= p)%R := sqrt_pos _.
+have pP : (p <= P)%R by apply: sqrt_le_1_alt; exact: INR_leq.
+have p2 : (p ^ 2)%R = INR C by rewrite pow2_sqrt //; exact: pos_INR.
+have P2 : (P ^ 2)%R = INR n by rewrite pow2_sqrt //; exact: pos_INR.
+have [G [pG GQ EG]] : exists G, [/\ (INR d * p <= G)%R,
+    (G ^ 2 <= INR (\sum_c q c) * INR (\sum_c k c))%R
+    & (INR (\sum_c E c) <= G * (P + p) - INR d * p * P)%R].
+  apply: columns_bound => // c; first by rewrite P2; exact: INR_leq.
+  rewrite p2; apply: INR_leq; apply: leq_trans CIJ _; exact: leq_mul.
+have G0 : (0 <= G)%R by apply: Rle_trans pG; apply: Rmult_le_pos => //; exact: pos_INR.
+have Gg : (G <= g)%R by rewrite -(sqrt_pow2 G) //; exact: sqrt_le_1_alt.
+split; last exact: Rle_trans Gg.
+- rewrite P2 -INRM; apply: INR_leq.
+  by rewrite -[d in d * n]card_ord -sum_nat_const; apply: leq_sum.
+- have : (G * (P + p) <= g * (P + p))%R by apply: Rmult_le_compat_r; lra.
+  lra.
+Qed.
+
+(* What the caps use of it: the mean of q and k in place of g. *)
+Lemma root_le_mean m n : (sqrt (INR m * INR n) <= (INR m + INR n) / 2)%R.
+Proof.
+have m0 := pos_INR m; have n0 := pos_INR n.
+rewrite -(sqrt_pow2 ((INR m + INR n) / 2)); last by lra.
+by apply: sqrt_le_1_alt; have := pow2_ge_0 (INR m - INR n); lra.
+Qed.
+
+Lemma products_bound (d : nat) (E q k : 'I_d -> nat) (I J C n : nat) :
+  C <= n -> (forall c, E c <= n) -> (forall c, E c <= q c * k c) ->
+  (forall c, I <= q c) -> (forall c, J <= k c) -> C <= I * J ->
+  let G := ((INR (\sum_c q c) + INR (\sum_c k c)) / 2)%R in
+  let p := sqrt (INR C) in let P := sqrt (INR n) in
   [/\ (INR (\sum_c E c) <= INR d * P ^ 2)%R,
       (INR (\sum_c E c) <= G * (P + p) - INR d * p * P)%R & (INR d * p <= G)%R].
 Proof.
-move=> p0 P0 pC Pn Cn En Eqk Iq Jk CIJ G; pose s := \sum_c (q c + k c).
-have {G}-> : G = (INR s / 2)%R by rewrite /G /s big_split.
-have pP : (p <= P)%R.
-  by apply: Rsqr_incr_0 => //; rewrite !Rsqr_pow2 pC Pn; exact: INR_leq.
-have mean c : (INR (q c * k c) <= (INR (q c + k c) / 2) ^ 2)%R.
-  by rewrite INRM INRD; have := pow2_ge_0 (INR (q c) - INR (k c)); lra.
-have width c : (p <= INR (q c + k c) / 2)%R.
-  have h0 : (0 <= INR (q c + k c) / 2)%R by have := pos_INR (q c + k c); lra.
-  apply: Rsqr_incr_0 => //; rewrite !Rsqr_pow2 pC.
-  apply: Rle_trans (mean c); apply: INR_leq; apply: leq_trans CIJ _.
-  exact: leq_mul.
-split.
-- rewrite Pn -INRM; apply: INR_leq.
-  by rewrite -[d in d * n]card_ord -sum_nat_const; apply: leq_sum.
-- have := @sum_columns d E (fun c => q c + k c) ((P + p) / 2) (p * P).
-  rewrite -/s => h; suff : (INR (\sum_c E c) <= (P + p) / 2 * INR s - INR d * (p * P))%R.
-    by lra.
-  apply: h => c; suff : (INR (E c) <= INR (q c + k c) / 2 * (P + p) - p * P)%R by lra.
-  apply: column_bound => //; first by rewrite Pn; exact: INR_leq.
-  by apply: Rle_trans (mean c); exact: INR_leq.
-- have := @sum_columns d (fun=> 0) (fun c => q c + k c) (1 / 2) p.
-  rewrite -/s big1_eq /= => h.
-  by have := h (fun c => _); move=> /(_ ltac:(move=> c; have := width c; lra)); lra.
+move=> Cn En Eqk Iq Jk CIJ G p P.
+have [E1 E2 E3] := products_in_segment Cn En Eqk Iq Jk CIJ.
+have mean := root_le_mean (\sum_c q c) (\sum_c k c).
+split=> //; last exact: Rle_trans mean.
+apply: Rle_trans E2 _; rewrite /G /p /P.
+have : (0 <= sqrt (INR n) + sqrt (INR C))%R by apply: Rplus_le_le_0_compat; exact: sqrt_pos.
+by move=> /(Rmult_le_compat_r _ _ _)/(_ mean); lra.
 Qed.
 
 (* One segment. c is a column of Q and K, l one of V and O. *)
@@ -118,8 +165,8 @@ have p0 : (0 <= p)%R := sqrt_pos _.
 have P0 : (0 <= P)%R := sqrt_pos _.
 have Cn : C <= C + a + y by rewrite -addnA leq_addr.
 have pP : (p <= P)%R by apply: sqrt_le_1_alt; exact: INR_leq.
-have [E1 E2 E3] := products_bound p0 P0 p2 P2 Cn En Eqk Iq Jk CIJ.
-have [F1 F2 F3] := products_bound p0 P0 p2 P2 Cn Fn Fov Io Jv CIJ.
+have [E1 E2 E3] := products_bound Cn En Eqk Iq Jk CIJ.
+have [F1 F2 F3] := products_bound Cn Fn Fov Io Jv CIJ.
 move/INR_leq: words; rewrite !(INRD, INRM) => words.
 move/INR_leq: dM; rewrite !(INRD, INRM, INR2) => dM.
 have c400 : INR 400 = 400%R by rewrite INR_IZR_INZ.
@@ -131,7 +178,7 @@ have c2 : INR 2 = 2%R by rewrite INR_IZR_INZ.
 have dR : (0 < INR d)%R by apply: lt_0_INR; apply/ltP.
 have aR := pos_INR a; have yR := pos_INR y.
 have yMR := INR_leq yM.
-move: E2 E3 F2 F3; rewrite !INRD => E2 E3 F2 F3.
+rewrite -/p -/P in E1 E2 E3 F1 F2 F3.
 rewrite c5 c2 in words dM.
 have := @cap_four_words (INR d) (INR M) (INR (\sum_c E c) + INR (\sum_l F l))
   ((INR (\sum_c q c) + INR (\sum_c k c) + INR (\sum_l o l) + INR (\sum_l v l)) / 4)
@@ -198,11 +245,10 @@ have p0 : (0 <= p)%R := sqrt_pos _.
 have P0 : (0 <= P)%R := sqrt_pos _.
 have Cn : C <= C + a + y by rewrite -addnA leq_addr.
 have pP : (p <= P)%R by apply: sqrt_le_1_alt; exact: INR_leq.
-have [E1 E2 E3] := products_bound p0 P0 p2 P2 Cn En Eqk Iq Jk CIJ.
-have zero : (0 ^ 2)%R = INR 0 by rewrite /=; ring.
+have [E1 E2 E3] := products_bound Cn En Eqk Iq Jk CIJ.
 have none (f : 'I_d -> nat) c : 0 <= f c by [].
-have [F1 F2 F3] := products_bound (Rle_refl 0) P0 zero P2 (leq0n _) Fn Fov
-  (none o) (none v) (leq0n (0 * 0)).
+have [F1 F2 _] := products_bound (leq0n _) Fn Fov (none o) (none v) (leq0n (0 * 0)).
+rewrite (sqrt_0 : sqrt (INR 0) = 0%R) in F2.
 move/INR_leq: words; rewrite !(INRD, INRM) => words.
 move/INR_leq: dM; rewrite !(INRD, INRM, INR2) => dM.
 have c100 : INR 100 = 100%R by rewrite INR_IZR_INZ.
@@ -212,8 +258,9 @@ have c9 : INR 9 = 9%R by rewrite INR_IZR_INZ.
 have c2 : INR 2 = 2%R by rewrite INR_IZR_INZ.
 have dR : (0 < INR d)%R by apply: lt_0_INR; apply/ltP.
 have aR := pos_INR a; have yR := pos_INR y.
+have oR := pos_INR (\sum_l o l); have vR := pos_INR (\sum_l v l).
 have yMR := INR_leq yM.
-move: E2 E3 F2 F3; rewrite !INRD => E2 E3 F2 F3.
+rewrite -/p -/P in E1 E2 E3 F1 F2.
 rewrite c9 c2 in words dM.
 have := @cap_recompute_words (INR d) (INR M) (INR (\sum_c E c)) (INR (\sum_l F l)) P p
   (INR a) (INR y) ((INR (\sum_c q c) + INR (\sum_c k c)) / 2)
