@@ -177,9 +177,10 @@ def test_sources_name_the_proof_that_covers_the_options() -> None:
     dense, causal = Attention(64, 8), Attention(64, 8, causal=True)
     for before, row in zip(bounds_for(dense, 100), bounds_for(causal, 100), strict=True):
         carried = row.applies and row.name != "compulsory"  # which needs no proof
-        more = "; with options proofs/attention_options.md" if carried else ""
+        page = "towards_nd" if row.name == "parts" else "attention_options"
+        more = f"; with options proofs/{page}.md" if carried else ""
         assert row.source == before.source + more
-        assert row.proof == ("attention_options" if carried else before.proof)
+        assert row.proof == (page if carried else before.proof)
         assert "attention_options" not in before.source
     said = ok("tightness", "--N", "64", "--d", "8", "--M", "100", "--causal", "--json")
     rows = {row["name"]: row for row in json.loads(said)["bounds"]}
@@ -355,8 +356,9 @@ def test_causal_bar(d: int) -> None:
     assert gap.min() >= 1
     assert gap.max() <= 1.06
     # Half of the dense bound, but for the diagonal.
-    dense = best_lower_bound_many("attention", sizes, M)[0]
-    assert np.allclose(best_lower_bound_many(form, sizes, M)[0] / dense, 0.5, rtol=1e-5)
+    leading = bound("constant-tight-once")
+    half = leading.curve(form, **sizes, M=M) / leading.curve(**sizes, M=M)
+    assert np.allclose(half, 0.5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("N", "d", "heads", "kv_heads"), [
@@ -378,9 +380,10 @@ def test_decode_bar(N: int, d: int, heads: int, kv_heads: int) -> None:
 
 
 def test_grouping_saves_nothing_of_the_leading_term() -> None:
+    leading = bound("constant-tight-once")
     for M in (4 * 64**2, 40 * 64**2):
-        plain = best_lower_bound(Attention(2**14, 64, 32), M)
-        assert best_lower_bound(Attention(2**14, 64, 32, kv_heads=4), M).words == plain.words
+        plain = leading.words(Attention(2**14, 64, 32), M)
+        assert leading.words(Attention(2**14, 64, 32, kv_heads=4), M) == plain
 
 
 # ---------------------------------------------------------------- commands

@@ -1,0 +1,137 @@
+"""Bounds for M towards Nd: the catalogue's entry, its proof, and what planted errors do to it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from iosim.bounds import best_lower_bound, best_lower_bound_many, bound
+from iosim.bounds import parts as evaluated
+from iosim.checks.proof import load_theorem, run_step, statement, steps
+from iosim.problem import Attention
+
+N = 2**18
+PARTS = bound("parts")
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_leading_order(d: int) -> None:
+    """j + 2 + 1/j − (j + 1)/β rows of 2d words, but for a share of j·2d/N."""
+    for beta in (2, 2.1, 2.5, 2.99, 3.1, 3.7, 4.5, 8.3, 17.5):
+        M = round(N * 2 * d / beta)
+        j = max(1, int(np.ceil(N * 2 * d / M)) - 1)
+        rows = PARTS.words(Attention(N, d), M) / (2 * N * d)
+        assert rows == pytest.approx(j + 2 + 1 / j - (j + 1) / beta, rel=0.02 if j == 1 else 0.004)
+
+
+def test_six_at_nd() -> None:
+    """6Nd at M = Nd is the optimum: the bound comes up to it as N grows."""
+    d = 8
+    for rows in (2**14, 2**18, 2**22, 2**26):
+        least = best_lower_bound(Attention(rows, d), rows * d)
+        assert least.name == "parts"
+        assert 0 < 6 - least.words / (rows * d) < 8 * np.sqrt(d / rows)
+
+
+def test_recomputing_is_not_covered() -> None:
+    assert [klass.name for klass in PARTS.classes] == ["once", "trees"]
+    assert best_lower_bound(Attention(N, 64), N * 64, "recompute").name == "compulsory"
+
+
+def test_rows_and_columns_may_change_places() -> None:
+    for M in (1000, 2500, 4500):
+        long, wide = Attention(5000, 3, N_k=900), Attention(900, 3, N_k=5000)
+        assert PARTS.words(long, M) == PARTS.words(wide, M) > 0
+
+
+def test_heads_add_up() -> None:
+    """Heads are cut together: the words of Theorem 1, for which heads are independent."""
+    one, many = (PARTS.words(Attention(N, 64, heads), N * 32) for heads in (2, 20))
+    assert many == pytest.approx(10 * one)
+    # A group that shares K and V is one rectangle of rows below each other.
+    group = Attention(N, 64, 4, kv_heads=1)
+    assert PARTS.words(group, N * 32) == PARTS.words(Attention(4 * N, 64, N_k=N), N * 32)
+
+
+@pytest.mark.parametrize(
+    "options", [{"window": (5, 0)}, {"window": (N, 0)}, {"causal": True, "N_k": N - 1}]
+)
+def test_other_masks_get_nothing(options: dict) -> None:
+    assert PARTS.words(Attention(N, 64, **options), N * 32) == 0
+
+
+def test_under_a_causal_mask() -> None:
+    """Half a row of K and V for each column on top of 4Πd²/M."""
+    problem = Attention(N, 64, causal=True)
+    for share in (4, 8, 16):
+        M = N * 64 // share
+        more = PARTS.words(problem, M) - bound("constant-tight-once").words(problem, M)
+        assert more == pytest.approx(N * 64, rel=0.07)
+
+
+def test_curves_are_words() -> None:
+    M = np.unique(np.geomspace(N * 4, N * 64 * 2, 40).astype(np.int64))
+    sizes = {"N": np.full_like(M, N), "d": np.full_like(M, 64), "heads": np.ones_like(M)}
+    curve = PARTS.curve(**sizes, M=M)
+    assert curve.tolist() == [PARTS.words(Attention(N, 64), int(x)) for x in M]
+    assert (np.diff(curve) <= 0).all()
+    names = best_lower_bound_many("attention", sizes, M)[1]
+    assert "parts" in names
+
+
+# ---------------------------------------------------------------- the proof
+
+
+def test_every_step_passes_and_is_named() -> None:
+    pytest.importorskip("z3")
+    module, text = load_theorem("towards_nd"), statement("towards_nd")
+    assert [s.name for s in steps(module) if f"`{s.name}`" not in text] == []
+    module.constants.EXECUTIONS, module.constants.SIZES = 150, 60
+    results = [run_step("towards_nd", s) for s in steps(module)]
+    assert [(r.step, r.detail) for r in results if r.status != "passed"] == []
+
+
+@pytest.mark.parametrize(
+    ("constant", "wrong", "noticing"),
+    [
+        ("CARRIED", 0.9, {"parts-once", "parts-trees"}),
+        ("CROSSING", 1.5, {"parts-once"}),
+        ("WHOLE", 1.05, {"parts-once", "parts-trees"}),
+        ("SHARE", Fraction(3, 5), {"columns", "rows-alone"}),
+        ("LEAST", 1, {"columns", "few-parts"}),
+        ("LEFT", 2.5, {"few-parts"}),
+        ("TWICE", 2.2, {"second-cut"}),
+        ("SAVED", 0.5, {"whole-rows-game"}),
+    ],
+)
+def test_a_planted_error_is_caught(constant: str, wrong, noticing: set[str]) -> None:
+    pytest.importorskip("z3")
+    module = load_theorem("towards_nd")
+    assert getattr(module.constants, constant) != wrong
+    setattr(module.constants, constant, wrong)
+    failed = {s.name for s in steps(module) if s.name in noticing
+              and run_step("towards_nd", s).status == "failed"}  # fmt: skip
+    assert failed == noticing
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "spoil", "noticing"),
+    [
+        ("parts", "one_rectangle", lambda words: 1.02 * words, {"evaluator", "sweeps"}),
+        ("parts", "any_pairs", lambda words: 1.02 * words, {"evaluator"}),
+        ("parts", "_triangle_columns", lambda words: 1.01 * words, {"evaluator"}),
+        ("accounting", "by_cap", lambda parts: parts[:-1], {"parts-once"}),
+        ("game", "optimum", lambda loads: loads - 2, {"whole-rows-game"}),
+        ("numbers", "keep", lambda words: words * 97 // 100, {"sweeps"}),
+    ],
+)
+def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing: set[str]) -> None:
+    module = load_theorem("towards_nd")
+    target = evaluated if where == "parts" else getattr(module, where)
+    original = getattr(target, name)
+    monkeypatch.setattr(target, name, lambda *a: spoil(original(*a)))
+    failed = {s.name for s in steps(module) if s.name in noticing
+              and run_step("towards_nd", s).status == "failed"}  # fmt: skip
+    assert failed == noticing
