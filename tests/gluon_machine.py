@@ -179,11 +179,11 @@ def _mma_wait(running: int, jobs: list[Any]) -> Any:
 
 
 def _specialize(parts: list[Any], warps: list[int], registers: list[int]) -> None:
-    machine, item = _own.machine, _own.item
+    machine, item, programs = _own.machine, _own.item, _own.programs
     assert len(warps) == len(registers) == len(parts) - 1
 
     def go(function: Any, args: Any) -> None:
-        _own.machine, _own.item, _own.running = machine, item, []
+        _own.machine, _own.item, _own.programs, _own.running = machine, item, programs, []
         with machine.changed:
             try:
                 function(*args)
@@ -254,6 +254,7 @@ def _modules() -> dict[str, Any]:
         to_tensor=block,
         static_range=range,
         program_id=lambda axis: _own.item,
+        num_programs=lambda axis: _own.programs,
         atomic_add=_add,
         allocate_shared_memory=_shared,
         warp_specialize=_specialize,
@@ -295,7 +296,7 @@ def run(emitted: Any, tensors: dict[str, np.ndarray], seed: int = 0) -> tuple[An
         boxes = [Box(tensors[b.tensor], b.sides, b.tensor) for b in kernel.boxes]
         table = np.zeros(kernel.grid * len(kernel.keys), np.int64)
         for item in range(kernel.grid):
-            _own.machine, _own.item = Machine(seed + item), item
+            _own.machine, _own.item, _own.programs = Machine(seed + item), item, kernel.grid
             space[kernel.name](*boxes, Words(table), True)
             moved.update(_own.machine.moved)
         for key, n in zip(kernel.keys, table.reshape(kernel.grid, -1).sum(axis=0), strict=True):

@@ -53,6 +53,12 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
         ),
         (("emit", "flash2", "--target", "hoper"), "did you mean 'hopper'"),
         (("emit", "flash1", "--target", "hopper"), "emit it for the plain target"),
+        (("emit", "flash2", "--style", "persistent"), "of target triton: it has none"),
+        (
+            ("validate", "--dry-run", "--target", "hopper", "--style", "persistant"),
+            "did you mean 'persistent'",
+        ),
+        (("bench", "--dry-run", "--style", "waits-first"), "of target triton: it has none"),
         (("validate", "--dry-run", "--target", "hopper", "--algorithms", "flash1"), "no grid of"),
         (("validate", "--dry-run", "--target", "hopper", "--dtype", "fp32"), "fp32 has no form"),
         (("bench", "--target", "hoper", "--out", str(tmp_path)), "did you mean 'hopper'"),
@@ -159,4 +165,6 @@ def test_commands_of_records_that_are_to_be_made_plan_what_they_say(monkeypatch,
         for wanted in ("two_kernels", "flash2_backward"):
             assert (wanted in command) <= (wanted in out.out)
         assert ("--target hopper" in command) == ("hopper" in out.out)
+        style = (re.findall(r"--style (\S+)", command) or [""])[0]
+        assert (f'"style": "{style}"' in out.out) == (words[0] == "bench")
     assert len(outs) == len(rows)

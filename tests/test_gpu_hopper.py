@@ -16,6 +16,7 @@ import pytest
 
 import iosim
 from iosim.gpu import emit, interpret
+from iosim.gpu.emitter import hopper
 from iosim.gpu.emitter.bulk import bulk_bytes
 from iosim.gpu.emitter.edges import operand_names
 from iosim.gpu.emitter.steps import Factor, Rotation, TileProduct, ValueStep, rotation
@@ -73,6 +74,59 @@ def test_attention_is_right_and_moves_the_words_of_the_model(problem, tiles):
     }
 
 
+STYLES = ["waits-first", "persistent", "waits-first,persistent"]
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(("problem", "tiles"), CASES)
+def test_every_style_moves_the_same(problem, tiles, style, monkeypatch):
+    """Of persistent kernels with two programs, which take the items in turn."""
+    monkeypatch.setattr(hopper, "PROGRAMS", 2)
+    instance, words, moved = ran(problem, tiles, style=style)
+    assert words == dict(iosim.count(instance))
+    assert {k: n for k, n in moved.items() if k[0] == "load"} == {
+        k: n for k, n in bulk_bytes(instance, "fp16").items() if k[0] == "load"
+    }
+    kernel = emit(instance, target="hopper", style=style).kernels[0]
+    plain = emit(instance, target="hopper").kernels[0]
+    assert kernel.items == plain.items == plain.grid
+    assert kernel.grid <= (4 if "persistent" in style else plain.grid)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_every_style_keeps_tiles_until_they_are_read(stages, style, monkeypatch):
+    monkeypatch.setattr(hopper, "PROGRAMS", 1)
+    problem = iosim.algorithm("matmul").problem(m=200, n=48, k=112)
+    tiles = {"B_m": 128, "B_n": 16, "B_k": 16}
+    _, words, _ = ran(problem, tiles, "matmul", stages=stages, style=style)
+    assert words == dict(iosim.count(bound(problem, tiles, "matmul")))
+    many = iosim.Attention(N=230, d=16, heads=2, causal=True)
+    ran(many, {"B_r": 128, "B_c": 32}, stages=stages, style=style)
+
+
+def test_waits_come_first_where_they_are_asked_to():
+    """In the loop: both tiles are there before the first product is issued."""
+    problem = iosim.Attention(N=512, d=16)
+    instance = bound(problem, {"B_r": 128, "B_c": 32})
+    order = {}
+    for style in ("", "waits-first"):
+        text = emit(instance, target="hopper", style=style).source
+        body = text[text.index("for j in range(32, ") :]
+        order[style] = [body.index(x) for x in ("wait(k_full", "s_run =", "wait(v_full", "o_run =")]
+    assert order[""] == sorted(order[""])
+    k, s, v, o = order["waits-first"]
+    assert k < v < s < o
+
+
+def test_styles_that_are_none_are_refused():
+    instance = bound(iosim.Attention(N=128, d=64), {"B_r": 64, "B_c": 64})
+    with pytest.raises(iosim.InputError, match="did you mean 'persistent'"):
+        emit(instance, target="hopper", style="persistant")
+    with pytest.raises(iosim.InputError, match="of target triton: it has none"):
+        emit(instance, style="persistent")
+
+
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_a_product_keeps_tiles_until_it_has_read_them(stages):
     problem = iosim.algorithm("matmul").problem(m=100, n=48, k=112)
@@ -99,14 +153,34 @@ def test_a_product_keeps_tiles_until_it_has_read_them(stages):
 )
 def test_the_machine_sees_what_is_wrong(pattern, new):
     problem = iosim.Attention(N=192, d=16, causal=True)
+    _sees(emit(bound(problem, {"B_r": 128, "B_c": 32}), target="hopper"), problem, pattern, new)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new"),
+    [
+        (r"(?m)^ +mbarrier\.wait\(q_free.*$", ""),  # the next Q comes while this one is used
+        (r"(?m)^ +mbarrier\.arrive\(q_free.*$", ""),  # nobody gives Q back
+        (r"mbarrier\.wait\(q_full, visit % 2\)", "mbarrier.wait(q_full, 0)"),  # Q of before
+        (r"(?m)^        turn_j \+= 1$", ""),  # places in the ring begin anew
+        (r"(?m)^ +mbarrier\.wait\(v_full.*$", ""),
+    ],
+)
+def test_the_machine_sees_what_is_wrong_from_item_to_item(pattern, new, monkeypatch):
+    monkeypatch.setattr(hopper, "PROGRAMS", 1)
+    problem = iosim.Attention(N=192, d=16, heads=4, causal=True)
     instance = bound(problem, {"B_r": 128, "B_c": 32})
-    emitted = emit(instance, target="hopper")
+    _sees(emit(instance, target="hopper", style="persistent"), problem, pattern, new)
+
+
+def _sees(emitted, problem, pattern, new):
+    """The kernels fail where their text is changed."""
     source, changed = re.subn(pattern, new, emitted.source)
     assert changed
     tensors = {x: v.astype(np.float32) for x, v in problem.random().items()}
     want = problem.reference({x: v.astype(np.float64) for x, v in tensors.items()})["O"]
-    tensors["O"] = np.full((1, 192, 16), np.nan, np.float32)
-    wrong = type(emitted)(instance, source, emitted.kernels)
+    tensors["O"] = np.full((problem.heads, 192, 16), np.nan, np.float32)
+    wrong = type(emitted)(emitted.instance, source, emitted.kernels)
     for seed in range(20):  # of the orders in which warps may run, not each shows it
         try:
             gluon_machine.run(wrong, tensors, 100 * seed)
@@ -204,7 +278,10 @@ for line in sys.stdin:
 
 def test_kernels_for_hopper_compile_and_move_nothing_but_boxes():
     problem = iosim.Attention(N=1001, d=64, causal=True)
-    jobs = [Job.of("flash2", problem, {"B_r": 128, "B_c": 128}, target="hopper")]
+    jobs = [
+        Job.of("flash2", problem, {"B_r": 128, "B_c": 128}, target="hopper", style=style)
+        for style in ("", STYLES[-1])
+    ]
     lines = "\n".join(json.dumps(job.as_dict()) for job in jobs)
     space = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     space["PYTHONPATH"] = os.pathsep.join(sys.path)

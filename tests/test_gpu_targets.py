@@ -135,6 +135,38 @@ def test_validate_plans_the_plain_target_where_hopper_is_missing(monkeypatch, ca
     assert hopper.err == ""
 
 
+def test_styles_go_where_their_target_goes():
+    """A style of the target that was asked for is left out where the plain one runs."""
+    given = {"target": "hopper", "style": "persistent", "N": 3}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "machine", lambda: HOPPER)
+        assert runner.settled(given)[0] == given
+        assert runner.settled(given | {"target": "auto"})[0] == given
+        patch.setattr(runner, "machine", lambda: LACKING["an older Triton"][0])
+        for asked in ("hopper", "auto"):
+            found, _ = runner.settled(given | {"target": asked})
+            assert found == {"target": PLAIN, "style": "", "N": 3}
+        assert runner.settled(given | {"target": PLAIN})[0]["style"] == "persistent"
+    jobs = bench.candidates(64, 65792, name="hopper", style="waits-first")
+    assert {job.style for job in jobs} == {"waits-first"}
+    assert {*map(_shape, jobs)} == {*map(_shape, bench.candidates(64, 65792, name="hopper"))}
+
+
+def _shape(job):
+    return job.stages, *job.tiles.items()
+
+
+def test_tables_name_styles_where_there_are_any(tmp_path):
+    for name, style in (("plain", ""), ("other", "persistent")):
+        folder = tmp_path / name
+        folder.mkdir()
+        row = _row("dense", 64, "hopper") | ({"style": style} if style else {})
+        (folder / "measured.json").write_text(json.dumps({"environment": {}, "rows": [row]}))
+        (told,) = gpu_report("bench").table(folder).rows
+        assert told.get("style", "") == style
+        assert told["target"] == "hopper"
+
+
 def test_text_is_emitted_for_the_target_that_is_asked_for(monkeypatch, capsys):
     def machine():
         raise AssertionError("asked for the device")

@@ -48,18 +48,22 @@ class RowWarps(Role):
                 case Load() | Alloc():
                     self._made(node)
                     if isinstance(node, Load):
-                        self.say(f"mbarrier.wait({self.full(node)}, 0)")
+                        self.say(f"mbarrier.wait({self.full(node)}, {self.visit})")
                 case Op():
                     for step in self._steps(node):
                         self._now(step)
                 case Loop():
                     self._loop(node)
+                    if nest.style.persistent and node is nest.loops[-1]:
+                        for tile in nest.held:  # products are in loops only
+                            self.say(f"mbarrier.arrive({self.free(tile)})")
                 case Store():
                     self._store(node)
                 case Free():
                     pass
                 case _:
                     assert_never(node)
+        self._leave()
 
     def _made(self, node: Load | Alloc) -> None:
         self.buffers[node.buffer] = dims(node.index)
@@ -78,8 +82,9 @@ class RowWarps(Role):
         for line in lines:
             self.say(line)
         step, var = self.where.step(loop), self.names.var(loop.tile)
-        self.say("turn = 0")
-        self._turn()
+        if not self.nest.style.persistent:
+            self.say("turn = 0")
+        self.places(loop)
         self.open(loop, first, stop)
         steps = self._body(loop)
         turned = rotation(steps)
@@ -95,8 +100,8 @@ class RowWarps(Role):
             self.idle = frozenset()
             if turned:
                 self.say("before, was = slot, phase")
-            self.say("turn += 1")
-            self._turn()
+            self.say(f"{self.turn(loop)} += 1")
+            self.places(loop)
             self._iteration(steps, turned)
             self.depth -= 1
         if turned:
@@ -106,11 +111,9 @@ class RowWarps(Role):
             self._issue(late, "slot", True)
             self._wait(late, 0)
             self._release(late.tiles, "slot")
+        if self.nest.style.persistent:
+            self.say(f"{self.turn(loop)} += 1")
         self.depth = depth
-
-    def _turn(self) -> None:
-        self.say(f"slot = turn % {self.nest.stages}")
-        self.say(f"phase = turn // {self.nest.stages} % 2")
 
     def _second(self, portion: Portion, first: str, step: int, k: int) -> str:
         """Where a portion begins that does not hold the loop's first iteration, which was taken."""
@@ -157,12 +160,16 @@ class RowWarps(Role):
             if step.product is None:
                 self._now(step)
                 continue
+            behind = k == lead and not begins and late is not None
+            first = self.nest.style.waits_first
             self._arrived(step.product, "slot", "phase")
+            if behind and late and first:
+                self._arrived(late, "before", "was")
             self._issue(step.product, "slot", step.product.goal not in self.zeros)
             self.zeros.discard(step.product.goal)
-            behind = k == lead and not begins and late is not None
             if behind and late:
-                self._arrived(late, "before", "was")
+                if not first:
+                    self._arrived(late, "before", "was")
                 self._issue(late, "before", True)
             self._wait(step.product, 1 if behind else 0)
             done = {x for one in steps[k + 1 :] if one.product for x in one.product.tiles}

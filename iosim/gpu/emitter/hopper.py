@@ -18,28 +18,33 @@ from iosim.gpu.emitter.kernel import Kernel
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import Body, touched
 from iosim.gpu.emitter.roles import LoadWarp
-from iosim.gpu.emitter.warps import read
+from iosim.gpu.emitter.warps import PLAIN, Style, read
 from iosim.gpu.errors import EmitError
 from iosim.program.ir import Load, Store
 from iosim.program.walk import Instance
 
 STAGES = 2
+# Of a persistent kernel: one for each SM of an H100 or H200 SXM where two warpgroups or three
+# compute, two where one does.  Any number is right.
+PROGRAMS = 132
 REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread that computes, by warpgroups
 OWN = frozenset({
     "gl", "gluon", "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
     "ROWS", "by_row", "row_max", "row_sum", "columns", "rows", "first", "group", "slot", "phase",
-    "before", "was", "turn", "out", "stage", "load_box", "store_box", "loads", "computes",
+    "before", "was", "turn", "visit", "out", "stage", "load_box", "store_box", "loads", "computes",
 })  # fmt: skip
 
 
 class HopperText:
     """Emits one kernel: what the producer does, what a warpgroup does, and what starts them."""
 
-    def __init__(self, instance: Instance, name: str, body: Body, stages: int = 0) -> None:
+    def __init__(
+        self, instance: Instance, name: str, body: Body, stages: int = 0, style: Style = PLAIN
+    ) -> None:
         self.instance, self.name = instance, name
         self.names = names = Names(instance.program, body, OWN)
         tiles = Blocks(instance, names)
-        self.nest = nest = read(instance, body, tiles, stages or STAGES)
+        self.nest = nest = read(instance, body, tiles, stages or STAGES, style)
         self.tiles = tiles
         moved: tuple[Load | Store, ...] = (*nest.held, *nest.streamed, *nest.stores)
         self.boxes = tuple(dict.fromkeys(nest.box(node, tiles) for node in moved))
@@ -56,7 +61,7 @@ class HopperText:
         items = math.prod(tiles.where.trips(loop) for loop in nest.grid)
         self.kernel = Kernel(
             name=name,
-            grid=items,
+            grid=self._programs(items),
             items=items,
             tensors=tuple(t.name for t in instance.program.tensors if t.name in loaded | stored),
             masks=(),
@@ -77,6 +82,11 @@ class HopperText:
                 "bulk copies keep no order with stores: emit it for the plain target"
             )
 
+    def _programs(self, items: int) -> int:
+        if not self.nest.style.persistent:
+            return items
+        return min(items, PROGRAMS * (2 if self.nest.groups == 1 else 1))
+
     @property
     def columns(self) -> set[int]:
         """Columns of the values in registers, each with a layout."""
@@ -90,7 +100,7 @@ class HopperText:
         at = [self.rows.at(n) for n in loads]
         at += [self.rows.staging(n)[0] for n in self.nest.stores if not self.rows.staging(n)[1]]
         full = [self.rows.full(n) for n in loads]
-        free = [self.rows.free(n) for n in self.nest.streamed]
+        free = [self.rows.free(n) for n in self.nest.given_back]
         return [*boxes, *at, *full, *free]
 
     def _function(self, name: str, more: list[str], lines: list[str], keys: list[Key]) -> str:
@@ -135,6 +145,9 @@ class HopperText:
         for node in nest.held:
             full = self.rows.full(node)
             lines += [self._barrier(full, "[1]"), f"    mbarrier.init({full}, 1)"]
+            if node in nest.given_back:
+                free = self.rows.free(node)
+                lines += [self._barrier(free, "[1]"), f"    mbarrier.init({free}, {nest.groups})"]
         rings = [x for n in nest.streamed for x in (self.rows.full(n), self.rows.free(n))]
         lines += [self._barrier(ring, f"[{nest.stages}, 1]") for ring in rings]
         lines.append(f"    for stage in gl.static_range({nest.stages}):")

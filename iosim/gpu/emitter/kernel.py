@@ -56,7 +56,7 @@ class Kernel:
     Attributes:
         name: of the function in the emitted text.
         grid: program instances to launch.
-        items: independent pieces of work; equal to `grid` unless in lockstep.
+        items: independent pieces of work; equal to `grid` unless in lockstep or persistent.
         tensors: the order of the pointer arguments.
         masks: block masks, whose pointers (int32, row by row) follow those of the tensors.
         keys: the columns of ``words_ptr``, in order.

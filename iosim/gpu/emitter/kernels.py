@@ -24,7 +24,7 @@ from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import Body, nests
 from iosim.gpu.errors import EmitError
-from iosim.gpu.targets import PLAIN
+from iosim.gpu.targets import PLAIN, Emission
 from iosim.gpu.targets import target as find
 from iosim.program.walk import Instance
 from iosim.renamed import renamed
@@ -56,6 +56,7 @@ def emit(
     in_step: Lockstep | None = None,
     target: str = PLAIN,
     stages: int = 0,
+    style: str = "",
 ) -> Emitted:
     """Compile a bound program to Triton source; with `clock`, items note when they start and end.
 
@@ -63,10 +64,11 @@ def emit(
         target: a name of `iosim.gpu.targets`: ``triton``, or ``hopper`` for a Gluon kernel with
             bulk copies and warps of two kinds.
         stages: on Hopper, the tiles of each streamed buffer that are in flight; 0: 2, or what fits.
+        style: other ways to write the kernels, of the target's `styles`, joined by commas.
 
     Raises EmitError, naming the cause: an operation without a template, a buffer that is cut
     unevenly, a block that is too large, or a nest that cannot run in lockstep; for Hopper, a nest
-    that is not of the form that warps can share.  InputError for an unknown target.
+    that is not of the form that warps can share.  InputError for an unknown target or style.
 
     >>> import iosim
     >>> flash2 = iosim.algorithm("flash2").program
@@ -77,7 +79,8 @@ def emit(
     if in_step is not None:
         renamed("emit(in_step=…)", "lockstep")
         lockstep = in_step
-    return find(target).emit(instance, lockstep, clock, stages)
+    chosen = find(target)
+    return chosen.emit(instance, Emission(lockstep, clock, stages, chosen.styled(style)))
 
 
 def named_nests(instance: Instance) -> list[tuple[str, Body]]:

@@ -29,7 +29,15 @@ class Role:
         self.tiles.open(loop, at, lambda line: None, stop, full)
 
     def _place(self) -> None:
-        self.say("item = gl.program_id(0)")
+        if self.nest.style.persistent:
+            for loop in self.nest.loops:
+                self.say(f"{self.turn(loop)} = 0")
+            self.say("visit = 0")
+            items = math.prod(self.where.trips(loop) for loop in self.nest.grid)
+            self.say(f"for item in range(gl.program_id(0), {items}, gl.num_programs(0)):")
+            self.depth += 1
+        else:
+            self.say("item = gl.program_id(0)")
         where, instance = self.where, self.nest.instance
         for loop, number in numbers(self.nest.grid, where, self._streamed()):
             start, _ = instance.span(loop.span)
@@ -40,6 +48,28 @@ class Role:
             name = self.names.var(loop.tile)
             self.say(f"{name} = {add(str(start), number + (f' * {step}' if step > 1 else ''))}")
             self.open(loop, name)
+
+    def _leave(self) -> None:
+        """The end of an item."""
+        if self.nest.style.persistent:
+            self.say("visit += 1")
+            self.depth -= 1
+
+    def turn(self, loop: Loop) -> str:
+        """The counter of a loop's tiles, which says their places in the ring."""
+        if not self.nest.style.persistent:
+            return "turn"
+        return self.names.of(("turn", loop.tile), f"turn_{self.names.var(loop.tile)}")
+
+    def places(self, loop: Loop) -> None:
+        """Say where the tiles of this turn are, and which phase of their barriers it is."""
+        self.say(f"slot = {self.turn(loop)} % {self.nest.stages}")
+        self.say(f"phase = {self.turn(loop)} // {self.nest.stages} % 2")
+
+    @property
+    def visit(self) -> str:
+        """The phase of the barriers of tiles that stay: of each item another."""
+        return "visit % 2" if self.nest.style.persistent else "0"
 
     def _streamed(self) -> int:
         """Words of the tensors that are streamed, of one tile of the loops that index them."""
@@ -63,7 +93,7 @@ class Role:
         return self.names.of(("full", node), f"{node.buffer}_full")
 
     def free(self, node: Load) -> str:
-        """The barriers that a tile of a ring is needed no more."""
+        """The barriers that a tile of a ring, or one that stays, is needed no more."""
         return self.names.of(("free", node), f"{node.buffer}_free")
 
     def corner(self, index: tuple[Index, ...], rows: str) -> str:
@@ -114,24 +144,27 @@ class LoadWarp(Role):
         super().__init__(nest, names, tiles)
         held = [n for n in nest.inside if isinstance(n, Load)]
         for node in held:
+            if nest.style.persistent:
+                self.say(f"mbarrier.wait({self.free(node)}, {self.visit} ^ 1)")
             self._fetch(node, self.full(node), "0")
-        for loop in (n for n in nest.inside if isinstance(n, Loop)):
+        for loop in nest.loops:
             self._stream(loop)
+        self._leave()
 
     def _stream(self, loop: Loop) -> None:
         first, last = self.where.bounds(loop, self.say)
         var, step = self.names.var(loop.tile), self.where.step(loop)
-        self.say("turn = 0")
+        if not self.nest.style.persistent:
+            self.say("turn = 0")
         self.say(f"for {var} in range({first}, {last}, {step}):")
         self.depth += 1
         self.open(loop, var, last if loop.span.edges else None)
-        self.say(f"slot = turn % {self.nest.stages}")
-        self.say(f"phase = turn // {self.nest.stages} % 2")
+        self.places(loop)
         for node in loop.body:
             if isinstance(node, Load):
                 self.say(f"mbarrier.wait({self.free(node)}.index(slot), phase ^ 1)")
                 self._fetch(node, f"{self.full(node)}.index(slot)", "slot")
-        self.say("turn += 1")
+        self.say(f"{self.turn(loop)} += 1")
         self.depth -= 1
 
     def _fetch(self, node: Load, full: str, slot: str) -> None:

@@ -24,6 +24,24 @@ WORD = 2  # bytes: fp16 or bf16
 
 
 @dataclass(frozen=True)
+class Style:
+    """How a kernel is written; the words that it moves are the same.
+
+    Attributes:
+        waits_first: the tiles of both products are waited for before either is issued, so that
+            nothing stands between the two.
+        persistent: about as many programs as the chip holds, each of which takes one item after
+            another, so that loads of the next item run beside the end of one.
+    """
+
+    waits_first: bool = False
+    persistent: bool = False
+
+
+PLAIN = Style()
+
+
+@dataclass(frozen=True)
 class WarpNest:
     """A nest of the form that warps can share.
 
@@ -35,6 +53,7 @@ class WarpNest:
         held, streamed: the loads outside and inside loops, in order.
         stores: in order.
         stages: how many tiles of each streamed buffer are in flight.
+        style: how it is written.
     """
 
     instance: Instance
@@ -46,6 +65,17 @@ class WarpNest:
     streamed: tuple[Load, ...]
     stores: tuple[Store, ...]
     stages: int
+    style: Style = PLAIN
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops that stream tiles."""
+        return tuple(n for n in self.inside if isinstance(n, Loop))
+
+    @property
+    def given_back(self) -> tuple[Load, ...]:
+        """The loads whose tiles' memory is used again."""
+        return (*(self.held if self.style.persistent else ()), *self.streamed)
 
     def parts(self, node: Load | Store) -> int:
         """Boxes that a transfer takes: one for each warpgroup where it has the rows."""
@@ -62,12 +92,16 @@ class WarpNest:
 
     def staged(self, store: Store, tiles: Blocks) -> Load | None:
         """The tile whose memory a store may pass through: it is needed no more by then."""
+        if self.style.persistent:  # the next item's tile comes meanwhile
+            return None
         sides = self.box(store, tiles).sides
         same = (n for n in self.held if self.split in n.index and self.box(n, tiles).sides == sides)
         return next(same, None) if len(self.stores) == 1 else None
 
 
-def read(instance: Instance, body: Body, tiles: Blocks, stages: int) -> WarpNest:
+def read(
+    instance: Instance, body: Body, tiles: Blocks, stages: int, style: Style = PLAIN
+) -> WarpNest:
     """A nest as warps share it.
 
     Args:
@@ -116,7 +150,7 @@ def read(instance: Instance, body: Body, tiles: Blocks, stages: int) -> WarpNest
     even = tiles.where.trips(loop) == 1 or tiles.where.step(loop) % ROWS == 0
     why = f"has {most} rows in a tile, and {ROWS}, {2 * ROWS} or {3 * ROWS} can be shared out"
     _need(instance, even and groups <= MOST_GROUPS, why)
-    nest = WarpNest(instance, grid, inside, split, groups, held, streams, stores, stages)
+    nest = WarpNest(instance, grid, inside, split, groups, held, streams, stores, stages, style)
     return _fitting(nest, tiles)
 
 

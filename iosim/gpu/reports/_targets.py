@@ -24,6 +24,14 @@ def target_option() -> ReportOption:
     return ReportOption("target", PLAIN, f"{', '.join(TARGETS)}, or {AUTO} by the device", known)
 
 
+def style_option() -> ReportOption:
+    """How kernels are written, where the target has several ways."""
+    names = dict.fromkeys(style for name in TARGETS for style in target(name).styles)
+    return ReportOption(
+        "style", "", f"of the target: {', '.join(names)}, or both with a comma", str
+    )
+
+
 def ran_instead(folder: Path) -> str:
     """The end of a summary: why a record's target is not the one that was asked for, or ""."""
     if not (folder / PROVENANCE).exists():

@@ -25,7 +25,7 @@ from iosim.gpu.reports._entry import (
     WorkerRun,
     integers,
 )
-from iosim.gpu.reports._targets import ran_instead, target_option
+from iosim.gpu.reports._targets import ran_instead, style_option, target_option
 from iosim.gpu.reports._timing import fitting, interleaved, timed
 from iosim.gpu.run.job import Job
 from iosim.gpu.targets import PLAIN, target
@@ -60,7 +60,12 @@ def _tuned_at(N: int) -> int:
 
 
 def candidates(
-    d: int, M: int, N: int = TUNED_AT[0], case: str = "dense", name: str = PLAIN
+    d: int,
+    M: int,
+    N: int = TUNED_AT[0],
+    case: str = "dense",
+    name: str = PLAIN,
+    style: str = "",
 ) -> list[Job]:
     """The flash2 kernels of a target within M words that are timed: of large tiles, if some fit.
 
@@ -68,8 +73,8 @@ def candidates(
     """
     problem = _problem(case, N, d)
     make = functools.partial(
-        Job.of, ALGORITHM, problem, M=M, extra={"time_only": 1}, target=name
-    )  # fmt: skip
+        Job.of, ALGORITHM, problem, M=M, extra={"time_only": 1}, target=name, style=style
+    )
     found = [(job, peak(job.instance)) for job in target(name).tried(make)]
     least = min(side for job, _ in found for side in job.tiles.values())
     fit = fitting(found, M, f"{least} x {least} tile of {ALGORITHM} at d = {d}")
@@ -101,6 +106,7 @@ class BenchRow:
     launches: int  # timed, per median
     case: str = "dense"
     target: str = PLAIN
+    style: str = ""
 
 
 def _flops(problem: Attention) -> float:
@@ -116,10 +122,11 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     from iosim.gpu.run.tasks import compile_all, environment
 
     case, name = asked.get("case", "dense"), asked.get("target", PLAIN)
+    style = asked.get("style", "")
     lengths = sorted({_tuned_at(N) for N in asked["lengths"]})
     compile_all([
         job for d in asked["head_sizes"] for at in lengths
-        for job in candidates(d, asked["M"], at, case, name)
+        for job in candidates(d, asked["M"], at, case, name, style)
     ])  # fmt: skip
     torch = torch_module()
     rows = []
@@ -128,11 +135,11 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
         for N in asked["lengths"]:
             at = _tuned_at(N)
             if at not in best:
-                best[at] = min(candidates(d, asked["M"], at, case, name), key=timed)
+                best[at] = min(candidates(d, asked["M"], at, case, name, style), key=timed)
             problem, tuned = _problem(case, N, d), best[at]
             job = Job.of(
                 ALGORITHM, problem, tuned.tiles, M=tuned.M, warps=tuned.warps, stages=tuned.stages,
-                target=name,
+                target=name, style=style,
             )  # fmt: skip
             device = Cuda(job)
             memory = device.tensors()
@@ -154,7 +161,7 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
                 times["emitted"], times["fused"], times["standard"],
                 round(rate["emitted"], 1), round(rate["fused"], 1), round(rate["standard"], 1),
                 round(times["fused"] / times["emitted"], 3), difference, launches,
-                case, name,
+                case, name, style,
             )  # fmt: skip
             rows.append(asdict(row))
             del memory, kernel, q, k, v, o, runs
@@ -163,15 +170,17 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+    target(given["target"]).styled(given["style"])
     for d in given["d"]:
         # raises for an M that holds no tile
-        candidates(d, given["M"], case=given["case"], name=given["target"])
+        candidates(d, given["M"], case=given["case"], name=given["target"], style=given["style"])
     asked = {
         "M": given["M"],
         "lengths": given["N"],
         "head_sizes": given["d"],
         "case": given["case"],
         "target": given["target"],
+        "style": given["style"],
     }
     return (WorkerRun("compare", asked, SPEC, MEASURED),)
 
@@ -199,7 +208,7 @@ def _table(folder: Path) -> ReportTable:
         )
         text = f"from N = 4k on at least this much of the fused kernel's speed: {each}"
     told = [asdict(row) for row in rows]
-    for name, first in (("case", "dense"), ("target", PLAIN)):
+    for name, first in (("case", "dense"), ("target", PLAIN), ("style", "")):
         if {row[name] for row in told} <= {first}:  # as records were before there were others
             told = [{k: v for k, v in row.items() if k != name} for row in told]
     return ReportTable(told, text + ran_instead(folder), good, "" if rows else "nothing ran")
@@ -228,6 +237,7 @@ REPORT = GpuReport(
         ReportOption("d", _joined(HEAD_SIZES), "head dimensions", integers("d")),
         ReportOption("case", "dense", " or ".join(MASKS), mask_named),
         target_option(),
+        style_option(),
     ),
     plan=_plan,
     tasks={"compare": _compare},

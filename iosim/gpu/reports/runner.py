@@ -73,7 +73,10 @@ def settled(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, st
     if asked is None:
         return options, {}
     name, why = (asked, "") if asked == PLAIN else chosen(asked, machine())
-    return {**options, "target": name}, {"target": name} | ({INSTEAD: why} if why else {})
+    found = {**options, "target": name}
+    if name == PLAIN != asked and "style" in options:
+        found["style"] = ""  # which is of the other target
+    return found, {"target": name} | ({INSTEAD: why} if why else {})
 
 
 def _one(report: str, run: WorkerRun, folder: Path) -> None:

@@ -45,12 +45,14 @@ from iosim.gpu.reports._targets import (
     formed,
     ran_instead,
     sectors_of,
+    style_option,
     target_option,
     ways_of,
 )
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import check_dtype
 from iosim.gpu.targets import PLAIN
+from iosim.gpu.targets import target as target_of
 from iosim.output.plot import beside
 from iosim.problem import word_bytes
 from iosim.program.marks import masks
@@ -75,9 +77,11 @@ def validate_jobs(
     heads: int = 2,
     cases: tuple[str, ...] = ("dense",),
     target: str = PLAIN,
+    style: str = "",
 ) -> list[Job]:
     """Every algorithm × case × d × M × N for which tiles fit, in its regime, each once."""
     found: dict[tuple[Any, ...], Job] = {}
+    how: dict[str, Any] = {"target": target, "style": style}
     every = itertools.product(dtypes, names, cases, head_sizes, capacities, lengths)
     for dtype, name, case, d, M, N in every:
         entry = probe(name)
@@ -90,7 +94,7 @@ def validate_jobs(
             tiles = gpu_tiles(entry.program_for(problem), problem, M).tiles
         except CapacityError:
             continue
-        job = formed(Job.of(name, problem, tiles, dtype=dtype, M=M, target=target))
+        job = formed(Job.of(name, problem, tiles, dtype=dtype, M=M, **how))
         if job is not None:  # a larger M may change nothing
             found.setdefault((dtype, name, problem, *sorted(job.tiles.items())), job)
     return list(found.values())
@@ -101,8 +105,9 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
         return _plan_drawn(given)
     names, head_sizes, capacities = given["algorithms"], given["d"], given["M"]
     asked = (names, head_sizes, capacities, given["N"], given["dtype"])
-    target = given.get("target", PLAIN)
-    jobs = validate_jobs(*asked, cases=given["cases"], target=target)
+    target, style = given.get("target", PLAIN), given.get("style", "")
+    target_of(target).styled(style)
+    jobs = validate_jobs(*asked, cases=given["cases"], target=target, style=style)
     if not jobs:
         for job in validate_jobs(*asked, cases=given["cases"]) if target != PLAIN else ():
             replace(job, target=target).emitted()  # says why it has no form
@@ -374,6 +379,7 @@ REPORT = GpuReport(
         ReportOption("seed", "0", "of a draw", lambda text: parse_int("seed", text, least=0)),
         ReportOption("dtype", "fp16", "fp16, bf16, fp32, or several", _dtypes),
         target_option(),
+        style_option(),
         ReportOption("counters", True, "read hardware counters with ncu", bool),
     ),
     plan=_plan,

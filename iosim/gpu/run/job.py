@@ -27,6 +27,7 @@ class Job:
         extra: for the worker: ``time_only`` leaves out counts and the check of outputs, ``least``
             is how many launches are timed at least.
         target: of the emitter, one of `iosim.gpu.targets`.
+        style: of the target's `styles`, joined by commas.
     """
 
     algorithm: str
@@ -42,6 +43,7 @@ class Job:
     extra: dict[str, Any] = field(default_factory=dict)
     variant: dict[str, Any] = field(default_factory=dict)
     target: str = PLAIN
+    style: str = ""
 
     @classmethod
     def of(cls, algorithm: str, problem: Any, tiles: dict[str, int], **others: Any) -> Job:
@@ -88,7 +90,7 @@ class Job:
                 "the plain one"
             )
         lockstep = Lockstep(self.programs, self.every) if self.programs else None
-        how: dict[str, Any] = {"target": self.target, "stages": self.stages}
+        how: dict[str, Any] = {"target": self.target, "stages": self.stages, "style": self.style}
         return emit(self.instance, lockstep, clock=self.clock, **how)
 
     def options(self, kernel: Kernel) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iosim.counts import Key
+from iosim.errors import InputError, closest
 
 if TYPE_CHECKING:
     from iosim.gpu.emitter.kernel import Lockstep
@@ -37,6 +38,26 @@ class Machine:
     triton: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """How a program is to be emitted.
+
+    Attributes:
+        lockstep: in lockstep, with how many programs.
+        clock: items note when they start and end.
+        stages: tiles of each streamed buffer that are in flight; 0: as the target likes.
+        styles: of the target's `styles`.
+
+    >>> Emission(stages=3).styles
+    ()
+    """
+
+    lockstep: Lockstep | None = None
+    clock: bool = False
+    stages: int = 0
+    styles: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Target:
     """What kernels are emitted for.
@@ -44,8 +65,8 @@ class Target:
     Attributes:
         name: the registry's key, as it is typed after ``--target``.
         title: one line.
-        emit: a bound program, lockstep, clock and stages → its kernels; raises EmitError for a
-            schedule, or an option, that has no form.
+        emit: a bound program → its kernels; raises EmitError for a schedule, or an option, that
+            has no form.
         bytes: a bound program and a dtype → bytes that the hardware should count at SM↔L2.
         dtypes: words that it has a form for.
         major: the compute capability's first number, which the instructions are for; 0: any.
@@ -56,6 +77,7 @@ class Target:
         bars: the least part of the fused kernel's speed that `iosim gpu bench` asks from
             N = 4,096 on, by case and head dimension; ½ elsewhere.
         tried: what makes a job → the jobs that `iosim gpu bench` chooses among.
+        styles: other ways to write its kernels, by name → what they do; the words are the same.
         queued: whether launches are timed behind a kernel that keeps the GPU busy, since the CPU
             takes longer to start one.
 
@@ -66,7 +88,7 @@ class Target:
 
     name: str
     title: str
-    emit: Callable[[Instance, Lockstep | None, bool, int], Emitted]
+    emit: Callable[[Instance, Emission], Emitted]
     bytes: Callable[[Instance, str], Mapping[Key, int]]
     dtypes: tuple[str, ...]
     tried: Callable[[Maker], Iterable[Job]]
@@ -75,7 +97,22 @@ class Target:
     boundaries: tuple[str, ...] = ()
     least_rows: int = 0
     bars: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    styles: Mapping[str, str] = field(default_factory=dict)
     queued: bool = False
+
+    def styled(self, text: str) -> tuple[str, ...]:
+        """Styles as they are typed, joined by commas; InputError for one that it hasn't.
+
+        >>> from iosim.gpu.targets import target
+        >>> target("hopper").styled("waits-first,persistent"), target("hopper").styled("")
+        (('waits-first', 'persistent'), ())
+        """
+        found = tuple(dict.fromkeys(text.split(","))) if text else ()
+        for name in found:
+            if name not in self.styles:
+                known = closest(name, self.styles) if self.styles else "it has none"
+                raise InputError(f"unknown style {name!r} of target {self.name}: {known}")
+        return found
 
     def missing(self, machine: Machine) -> str:
         """What a machine lacks, in a clause; "" where nothing is known to be missing.

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING
 
 from iosim.gpu.emitter.bulk import bulk_bytes
 from iosim.gpu.emitter.hopper import HopperText
-from iosim.gpu.emitter.kernel import Lockstep
 from iosim.gpu.emitter.kernels import Emitted, named_nests, title
 from iosim.gpu.emitter.prelude import HOPPER, MMA
-from iosim.gpu.emitter.warps import ROWS
+from iosim.gpu.emitter.warps import ROWS, Style
 from iosim.gpu.errors import EmitError
 from iosim.gpu.records.counters import BULK
-from iosim.gpu.targets._entry import Maker, Target
+from iosim.gpu.targets._entry import Emission, Maker, Target
 from iosim.program.walk import Instance
 
 if TYPE_CHECKING:
     from iosim.gpu.run.job import Job
 
 
-def _emitted(instance: Instance, lockstep: Lockstep | None, clock: bool, stages: int) -> Emitted:
-    if lockstep is not None or clock:
+def _emitted(instance: Instance, how: Emission) -> Emitted:
+    if how.lockstep is not None or how.clock:
         raise EmitError("Hopper's target has no lockstep and no clock: emit it for the plain one")
-    texts = [HopperText(instance, name, body, stages) for name, body in named_nests(instance)]
+    style = Style("waits-first" in how.styles, "persistent" in how.styles)
+    bodies = named_nests(instance)
+    texts = [HopperText(instance, name, body, how.stages, style) for name, body in bodies]
     columns = sorted({n for text in texts for n in text.columns})
     layouts = "\n".join(MMA.format(columns=n) for n in columns)
     head = HOPPER.format(**title(instance), layouts=layouts, first=f"MMA_{columns[0]}")
@@ -54,6 +55,10 @@ TARGET = Target(
     bars={
         ("dense", 64): 0.95, ("dense", 128): 1.0,
         ("causal", 64): 0.85, ("causal", 128): 0.9,
+    },
+    styles={
+        "waits-first": "both products' tiles are waited for before either is issued",
+        "persistent": "a program for each place on the chip, which takes item after item",
     },
     queued=True,
 )  # fmt: skip

@@ -6,12 +6,11 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from iosim.gpu.emitter.kernel import Lockstep
 from iosim.gpu.emitter.kernels import Emitted, named_nests, title
 from iosim.gpu.emitter.layout import sector_bytes
 from iosim.gpu.emitter.nest import KernelText
 from iosim.gpu.emitter.prelude import ENDS, GATE, HEADER, POSITIONS, TIMER, UNMASKED, WORD
-from iosim.gpu.targets._entry import Maker, Target
+from iosim.gpu.targets._entry import Emission, Maker, Target
 from iosim.program.index import dims
 from iosim.program.ir import Load, nodes
 from iosim.program.space import named_tiles
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
     from iosim.gpu.run.job import Job
 
 
-def _emitted(instance: Instance, lockstep: Lockstep | None, clock: bool, stages: int) -> Emitted:
+def _emitted(instance: Instance, how: Emission) -> Emitted:
     bodies = named_nests(instance)
-    found = [KernelText(instance, name, body, lockstep, clock) for name, body in bodies]
+    found = [KernelText(instance, name, body, how.lockstep, how.clock) for name, body in bodies]
     head = HEADER.format(
         **title(instance),
-        timer=TIMER if clock else "",
+        timer=TIMER if how.clock else "",
         counting=POSITIONS if named_tiles(instance.program) else UNMASKED,
     )
     loads = [n for _, body in bodies for n in nodes(body) if isinstance(n, Load)]
     word = any(not dims(n.index) for n in loads)
     kernels = [nest.text for nest in found]
     ends = any("sector_end(" in text for text in kernels)
-    shared = [text for text, used in ((WORD, word), (ENDS, ends), (GATE, lockstep)) if used]
+    shared = [text for text, used in ((WORD, word), (ENDS, ends), (GATE, how.lockstep)) if used]
     parts = [head, *shared, *kernels]
     return Emitted(instance, "\n\n".join(parts), tuple(nest.kernel for nest in found))
 
