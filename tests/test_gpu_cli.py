@@ -19,7 +19,7 @@ from iosim.cli import gpu as commands
 from iosim.gpu.reports import REPORTS, replay, runner
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
 from iosim.gpu.run import profiler, worker
-from iosim.gpu.targets import Machine
+from iosim.gpu.targets import Installation
 from iosim.problem import BlockSparse
 
 
@@ -153,7 +153,7 @@ def test_commands_of_records_that_are_to_be_made_plan_what_they_say(monkeypatch,
     rows = re.findall(r"^\| `(\S+)` \| `iosim gpu (.*?)` \|", text, re.MULTILINE)
     assert len(rows) == text.count("`iosim gpu ") - 1  # `replay`, in the sentence above
     monkeypatch.setattr("iosim.gpu.reports.devices.devices", lambda: 2)
-    monkeypatch.setattr(runner, "machine", lambda: Machine("NVIDIA H200", (9, 0), "3.6.0"))
+    monkeypatch.setattr(runner, "machine", lambda: Installation("NVIDIA H200", (9, 0), "3.6.0"))
     outs = set()
     for name, command in rows:
         words = [word.replace("200", "3") for word in shlex.split(command)]

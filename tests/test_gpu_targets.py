@@ -20,14 +20,14 @@ from iosim.gpu.reports import bench, gpu_report, replay, runner
 from iosim.gpu.reports._entry import WorkerRun
 from iosim.gpu.reports._targets import ran_instead
 from iosim.gpu.run import needs, profiler
-from iosim.gpu.targets import PLAIN, TARGETS, Machine, chosen, target
+from iosim.gpu.targets import PLAIN, TARGETS, Installation, chosen, target
 
 ORIGIN = {"date": "2026-01-02", "commit": "abc", "command": "iosim gpu bench --target hopper"}
-HOPPER = Machine("NVIDIA H200", (9, 0), "3.6.0")
+HOPPER = Installation("NVIDIA H200", (9, 0), "3.6.0")
 LACKING = {
-    "other hardware": (Machine("NVIDIA A100", (8, 0), "3.6.0"), "NVIDIA A100 has 8.0"),
-    "newer hardware": (Machine("NVIDIA B200", (10, 0), "3.6.0"), "NVIDIA B200 has 10.0"),
-    "an older Triton": (Machine("NVIDIA H200", (9, 0), "3.5.1"), "Triton 3.6 or later"),
+    "other hardware": (Installation("NVIDIA A100", (8, 0), "3.6.0"), "NVIDIA A100 has 8.0"),
+    "newer hardware": (Installation("NVIDIA B200", (10, 0), "3.6.0"), "NVIDIA B200 has 10.0"),
+    "an older Triton": (Installation("NVIDIA H200", (9, 0), "3.5.1"), "Triton 3.6 or later"),
 }
 lacking = pytest.mark.parametrize(("machine", "said"), LACKING.values(), ids=list(LACKING))
 
@@ -38,7 +38,7 @@ def test_every_target_says_what_the_registry_says():
         assert one.name == name
         assert one.title
         assert not one.missing(HOPPER)
-        assert not one.missing(Machine())  # what isn't known isn't said to be missing
+        assert not one.missing(Installation())  # what isn't known isn't said to be missing
     with pytest.raises(iosim.InputError, match="did you mean 'hopper'"):
         target("hoper")
 
@@ -56,8 +56,8 @@ def test_where_the_machine_lacks_something_the_plain_target_runs(machine, said):
 
 @pytest.mark.parametrize("version", ["3.6", "3.6.0+git5", "3.10.1", "4.0", "3.6rc1"])
 def test_versions_are_numbers(version):
-    assert not target("hopper").missing(Machine("H200", (9, 0), version))
-    assert target("hopper").missing(Machine("H200", (9, 0), "2.99"))
+    assert not target("hopper").missing(Installation("H200", (9, 0), version))
+    assert target("hopper").missing(Installation("H200", (9, 0), "2.99"))
 
 
 def _row(case: str, d: int, name: str) -> dict[str, object]:
@@ -67,7 +67,9 @@ def _row(case: str, d: int, name: str) -> dict[str, object]:
     ))  # fmt: skip
 
 
-def _run(monkeypatch, folder: Path, asked: str, machine: Machine) -> tuple[list[str], list[str]]:
+def _run(
+    monkeypatch, folder: Path, asked: str, machine: Installation
+) -> tuple[list[str], list[str]]:
     """A bench on a machine that is none: what it planned for, and what it remarked."""
     monkeypatch.setattr(runner, "no_gpu", str)
     monkeypatch.setattr(runner, "machine", lambda: machine)
@@ -207,11 +209,11 @@ def test_the_driver_is_asked_for_the_device(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", {"triton": "3.7.1"}.__getitem__)
     with monkeypatch.context() as patch:
         patch.setattr(importlib.metadata, "PackageNotFoundError", KeyError)
-        assert needs.machine() == Machine("NVIDIA A100-SXM4", (8, 6), "3.7.1")
+        assert needs.machine() == Installation("NVIDIA A100-SXM4", (8, 6), "3.7.1")
         for name in values:
             failing[:] = [name]
-            assert needs.machine() == Machine(triton="3.7.1")
+            assert needs.machine() == Installation(triton="3.7.1")
         patch.setattr(importlib.metadata, "version", {"pytorch-triton": "3.8"}.__getitem__)
         assert needs.machine().triton == "3.8"
         patch.setattr(importlib.metadata, "version", {}.__getitem__)
-        assert needs.machine() == Machine()
+        assert needs.machine() == Installation()

@@ -18,7 +18,7 @@ from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import dtype_of
 from iosim.gpu.run.needs import NO_DEVICE, NO_TORCH
 from iosim.gpu.run.wanted import check_of, hidden
-from iosim.gpu.targets import Machine
+from iosim.gpu.targets import Installation
 from iosim.gpu.targets import target as find
 from iosim.problem import Attention
 from iosim.program.walk import Instance
@@ -82,7 +82,7 @@ class Cuda:
     def boxes(self, kernel: Kernel, instance: Instance, memory: Mapping[str, Any]) -> list[Any]:
         """What describes the boxes of a kernel.  Raises GpuError where the hardware has no form."""
         cuda, target = self.torch.cuda, find(self.job.target)
-        here = Machine(cuda.get_device_name(), tuple(cuda.get_device_capability()))
+        here = Installation(cuda.get_device_name(), tuple(cuda.get_device_capability()))
         if missing := target.missing(here):
             raise GpuError(f"{kernel.name}, target {target.name}: {missing}: take the plain target")
         return descriptors(kernel, instance, memory)

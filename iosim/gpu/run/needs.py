@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from iosim.gpu.targets import Machine
+from iosim.gpu.targets import Installation
 
 SETUP = "run on a machine with an NVIDIA GPU and PyTorch, or replay saved reports"
 REPLAY = f"{SETUP} (iosim gpu replay)"
@@ -77,7 +77,7 @@ def devices() -> int:
     return found.value
 
 
-def machine() -> Machine:
+def machine() -> Installation:
     """The first GPU and Triton's version, as far as the driver and the installation tell them.
 
     >>> machine().capability is None or machine().device != ""
@@ -97,8 +97,8 @@ def machine() -> Machine:
         or cuda.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, device)
         or cuda.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, device)
     ):
-        return Machine(triton=triton)
-    return Machine(name.value.decode(errors="replace"), (major.value, minor.value), triton)
+        return Installation(triton=triton)
+    return Installation(name.value.decode(errors="replace"), (major.value, minor.value), triton)
 
 
 def driver_version() -> str:

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from iosim.errors import InputError, closest
-from iosim.gpu.targets._entry import Emission, Machine, Target
+from iosim.gpu.targets._entry import Emission, Installation, Target
 from iosim.registry import registered
 
-__all__ = ["PLAIN", "TARGETS", "Emission", "Machine", "Target", "chosen", "target"]
+__all__ = ["PLAIN", "TARGETS", "Emission", "Installation", "Target", "chosen", "target"]
 
 # The first is for every schedule and device; those after it are faster where they run.
 TARGETS: dict[str, str] = {
@@ -30,18 +30,18 @@ def target(name: str) -> Target:
     return registered("target", name, TARGETS, "TARGET", Target)
 
 
-def chosen(asked: str, machine: Machine) -> tuple[str, str]:
+def chosen(asked: str, machine: Installation) -> tuple[str, str]:
     """The target that runs on a machine, and why it is not the one that was asked for, or "".
 
     Raises InputError for a name that is none.
 
-    >>> chosen("hopper", Machine("NVIDIA H200", (9, 0), "3.6.0"))
+    >>> chosen("hopper", Installation("NVIDIA H200", (9, 0), "3.6.0"))
     ('hopper', '')
-    >>> chosen("hopper", Machine("NVIDIA A100", (8, 0), "3.6.0"))[0]
+    >>> chosen("hopper", Installation("NVIDIA A100", (8, 0), "3.6.0"))[0]
     'triton'
-    >>> chosen("auto", Machine("NVIDIA H200", (9, 0), "3.6.0"))
+    >>> chosen("auto", Installation("NVIDIA H200", (9, 0), "3.6.0"))
     ('hopper', '')
-    >>> chosen("auto", Machine())
+    >>> chosen("auto", Installation())
     ('triton', '')
     """
     if asked == AUTO:
@@ -59,7 +59,7 @@ def known(asked: str) -> str:
     return asked
 
 
-def _best(machine: Machine) -> str:
+def _best(machine: Installation) -> str:
     """The last one that surely runs."""
     if machine.capability is None or not machine.triton:
         return PLAIN

@@ -21,7 +21,7 @@ Maker = Callable[..., "Job"]
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Installation:
     """What a target asks of where kernels run; what isn't known is empty.
 
     Attributes:
@@ -29,7 +29,7 @@ class Machine:
         capability: its compute capability.
         triton: the version of Triton.
 
-    >>> Machine("NVIDIA H200", (9, 0)).triton
+    >>> Installation("NVIDIA H200", (9, 0)).triton
     ''
     """
 
@@ -114,15 +114,15 @@ class Target:
                 raise InputError(f"unknown style {name!r} of target {self.name}: {known}")
         return found
 
-    def missing(self, machine: Machine) -> str:
+    def missing(self, machine: Installation) -> str:
         """What a machine lacks, in a clause; "" where nothing is known to be missing.
 
         >>> from iosim.gpu.targets import target
-        >>> target("hopper").missing(Machine("NVIDIA A100", (8, 0), "3.6.0"))
+        >>> target("hopper").missing(Installation("NVIDIA A100", (8, 0), "3.6.0"))
         'it needs a GPU of compute capability 9.x, and NVIDIA A100 has 8.0'
-        >>> target("hopper").missing(Machine("NVIDIA H100", (9, 0), "3.5.1"))
+        >>> target("hopper").missing(Installation("NVIDIA H100", (9, 0), "3.5.1"))
         'it needs Triton 3.6 or later, and this is 3.5.1'
-        >>> target("hopper").missing(Machine())
+        >>> target("hopper").missing(Installation())
         ''
         """
         has = machine.capability
