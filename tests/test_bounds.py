@@ -415,6 +415,39 @@ def test_rows_are_plain_data() -> None:
     assert classes["flash-attention"] == []
 
 
+def test_rows_name_what_is_checked_in_coq() -> None:
+    statements = (Path(__file__).parents[1] / "proofs/rocq/theorems.v").read_text()
+    named = {b.name: b.checked_by.partition(",")[0] for b in BOUNDS.values() if b.checked}
+    assert set(named) == {"constant-tight-once", "matmul-tight", "matmul-cold"}
+    for theorem in named.values():
+        assert f"\nTheorem {theorem} " in statements
+    assert not [b.name for b in BOUNDS.values() if b.checked_by and not b.checked]
+
+    def marked(problem: Problem, M: int) -> set[str]:
+        return {row.name for row in bounds_for(problem, M) if row.checked}
+
+    N, d = 4096, 64
+    # From M = 5d²/2 until every word is moved once, any set of pairs, d_v = d.
+    for M in (5 * d**2 // 2, 16384, N * d):
+        assert marked(Attention(N, d), M) == {"constant-tight-once"}
+    for problem in (
+        Attention(N, d, 8, kv_heads=2, causal=True),
+        Attention(N, d, N_k=2 * N, d_v=d),
+        Attention(N, d, causal=True, window=(2000, 0), sinks=4),
+    ):
+        assert marked(problem, 16384) == {"constant-tight-once"}
+    assert not marked(Attention(N, d), 5 * d**2 // 2 - 1)
+    assert not marked(Attention(N, d), 2 * N * d)
+    assert not marked(Attention(N, d, d_v=32), 16384)
+    assert not marked(Attention(N, d, statistics=True), 16384)
+    assert marked(MatMul(64, 64, 64), 100) == {"matmul-tight", "matmul-cold"}
+    # A bound above the statement is not marked.
+    more = dataclasses.replace(
+        bound("matmul-cold"), formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M)
+    )
+    assert more.machine_checked(MatMul(64, 64, 64), 100) is None
+
+
 def test_largest_sizes_stay_finite() -> None:
     big = 2**40
     for problem in (Attention(big, big, big), MatMul(big, big, big), Copy(big)):

@@ -125,6 +125,8 @@ class BoundRow:
     >>> row = bounds_for(Attention(4096, 64), 16384)[0]
     >>> row.name, row.words, row.as_dict()["class"]
     ('compulsory', 1048576.0, ['once', 'recompute', 'trees'])
+
+    ``checked`` names the statement in proofs/rocq that gives these words, where there is one.
     """
 
     name: str
@@ -138,6 +140,7 @@ class BoundRow:
     validity: str
     source: str
     proof: str | None
+    checked: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a plain dict, for JSON; ``class`` lists the names of its classes."""
@@ -206,6 +209,7 @@ def _row(b: Bound, problem: Problem, M: int) -> BoundRow:
         validity=b.validity,
         source=b.source_for(problem.form),
         proof=b.proof_for(problem.form),
+        checked=None if reason else b.machine_checked(problem, M),
     )
 
 

@@ -153,6 +153,11 @@ class Bound:
         the name of the proof that carries it over to them, or None where none is needed.
     options_theorem
         the anchor of the statement in that one.
+    checked
+        the problem's form and `Terms` (exact numbers) → the words of the statement that proofs/rocq
+        checks in Coq, or None where it says nothing; left out, there is none.
+    checked_by
+        that statement's name in proofs/rocq/theorems.v, and what of the class it leaves out.
     classes
         the classes that a lower bound covers: all of them for one in print, none for an upper
         bound, which is the count of a single algorithm.
@@ -180,6 +185,8 @@ class Bound:
     options: tuple[str, ...] = ()
     options_proof: str | None = None
     options_theorem: str = "7-the-other-exact-bounds"
+    checked: Callable[[Form, Any], Any] | None = None
+    checked_by: str = ""
 
     @property
     def expression(self) -> Any:
@@ -242,6 +249,24 @@ class Bound:
     def proof_for(self, form: Form) -> str | None:
         """The name of the proof for problems of a form, or None."""
         return (form.options and self.options_proof) or self.proof
+
+    def machine_checked(self, problem: Problem, M: int) -> str | None:
+        """The statement in Coq that gives all of the words at this point, or None.
+
+        Raises InputError where the bound does not apply.
+
+        >>> from iosim.bounds import bound
+        >>> from iosim.problem import Attention
+        >>> once = bound("constant-tight-once")
+        >>> once.machine_checked(Attention(4096, 64), 16384)
+        'attention_pairs'
+        >>> once.machine_checked(Attention(4096, 64), 4096) is None  # below M = 5d²/2
+        True
+        """
+        if self.checked is None:
+            return None
+        words = self.checked(problem.form, self._terms(problem, M))
+        return None if words is None or self.exact(problem, M) > words else self.checked_by
 
     def _lack(self, form: Form) -> str | None:
         if form.kind != self.problem:

@@ -16,6 +16,17 @@ from typing import Any
 
 from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, BoundClass, Floats
 from iosim.bounds.unified import EXACT_FROM, pattern_words
+from iosim.problem import Form
+
+# Options that only choose the pairs of a row and a key.
+_PAIRS = {"N_k", "align", "causal", "d_v", "kv_heads", "sinks", "window"}
+
+
+def _in_coq(form: Form, t: Any) -> Any:
+    """Words of the statement in proofs/rocq/theorems.v: any set of pairs, d_v = d, M ≥ 5d²/2."""
+    if t.d_v != t.d or 5 * t.d**2 > 2 * t.M or not _PAIRS.issuperset(form.options):
+        return None
+    return 4 * t.pairs * t.d**2 / t.M
 
 
 def _entry(klass: BoundClass) -> Bound:
@@ -50,6 +61,8 @@ def _entry(klass: BoundClass) -> Bound:
         options=EVERY_OPTION,
         options_proof="attention_options",
         options_theorem="theorem-c" if klass.name == "recompute" else "theorem-b",
+        checked=_in_coq if klass.name == "once" else None,
+        checked_by="attention_pairs" if klass.name == "once" else "",
     )
 
 

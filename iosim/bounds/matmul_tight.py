@@ -17,6 +17,8 @@ values only those that lead to the stored result are counted.
 Proved in `proofs/matmul_tight.md#corollary`, `proofs/matmul_tight.md#theorem-1`.
 """
 
+from typing import Any
+
 from iosim.bounds.base import Bound
 
 _COVERS = (
@@ -24,17 +26,26 @@ _COVERS = (
     "operand and result is a word of fast memory"
 )
 
+_CHECKED = "matrix_product_tight, for one accumulator per entry, fast memory empty at first"
+
+
+def _cold(t: Any) -> Any:
+    return 2 * t.m * t.n * t.k / t.sqrt(t.M) - t.M
+
+
 COLD = Bound(
     name="matmul-cold",
     kind="lower",
     strength="exact",
     problem="matmul",
     covers=f"{_COVERS}, which is empty at first",
-    formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M) - t.M,
+    formula=_cold,
     validity="all sizes and every M; it says nothing (0) once 2mnk ≤ M^{3/2}",
     source="iosim, proofs/matmul_tight.md: the proof of arXiv 1702.02017, first segment longer",
     proof="matmul_tight",
     theorem="corollary",
+    checked=lambda form, t: _cold(t),
+    checked_by=_CHECKED,
 )
 
 LOWER = Bound(
@@ -47,4 +58,6 @@ LOWER = Bound(
     validity="all sizes and every M; it says nothing (0) once M^{3/2} ≥ mnk",
     source="Smith, Lowery, Langou & van de Geijn, arXiv 1702.02017",
     proof="matmul_tight",
+    checked=lambda form, t: _cold(t),
+    checked_by=_CHECKED,
 )

@@ -26,7 +26,10 @@ def bounds(
     kind: str | None, M: str | None, sizes: opt.Sizes, model: str | None, dtype: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """List upper and lower bounds on the words that any schedule moves."""
+    """List upper and lower bounds on the words that any schedule moves.
+
+    "in Coq" names the statement in proofs/rocq that gives these words, where there is one.
+    """
     from iosim.bounds import bounds_for
 
     chosen = opt.kind_of(sizes) if kind is None else known_kind(kind, PROBLEMS)
@@ -39,7 +42,8 @@ def bounds(
         ["bound", "kind", "strength", "words", "source, or why it does not apply"],
         [
             [b.name, b.kind, b.strength, "" if b.words is None else f"{b.words:,.0f}",
-             b.source if b.applies else f"no: {b.reason}"]
+             f"no: {b.reason}" if not b.applies
+             else f"{b.source}; in Coq: {b.checked}" if b.checked else b.source]
             for b in found
         ],
     )  # fmt: skip
