@@ -54,6 +54,7 @@ _GAPS = (
     *(f"GapSquare{c.title()}{n}" for c in CLASSES[:2] for n in NAMES),
     *(f"GapTwice{c.title()}" for c in CLASSES),
     "BoundSquare", "WordsSquare", "GapSixteenthOnce", "GapHalfOnce", "GapWholeOnce",
+    "GapTowardsOnce", "GapWholeRecompute",
     "GapTreesDiffer",
 )  # fmt: skip
 
@@ -92,6 +93,9 @@ def gap() -> Made:
     d = DS["Narrow"]
     for word, k in (("Sixteenth", 16), ("Half", 2), ("Whole", 1)):
         numbers[f"Gap{word}Once"] = f"{at['once', d, N * d // k].gap:.2f}"
+    numbers["GapWholeRecompute"] = f"{at['recompute', d, N * d].gap:.2f}"
+    towards = near(found["once"], lambda d, M: N * d // 16 <= M <= N * d)
+    numbers["GapTowardsOnce"] = f"{towards:.2f}"
     both = zip(found["once"], found["trees"], strict=True)
     numbers["GapTreesDiffer"] = str(sum(f"{a.gap:.3f}" != f"{b.gap:.3f}" for a, b in both))
 
