@@ -378,3 +378,15 @@ def test_no_two_public_classes_have_one_name() -> None:
                 where.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert len(where) > 100
     assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
+
+
+def test_tests_that_need_pytorch_are_marked() -> None:
+    """CI runs those that are marked, where PyTorch is installed."""
+    found = 0
+    for path in sorted((ROOT / "tests").glob("test_*.py")):
+        text = path.read_text("utf-8")
+        asks = len(re.findall(r'^ *(?:torch = )?pytest\.importorskip\("torch"\)', text, re.M))
+        marks = len(re.findall(r"^(?:@|pytestmark = )pytest\.mark\.torch$", text, re.M))
+        assert asks == marks, path.name
+        found += asks
+    assert found >= 9
