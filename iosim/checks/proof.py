@@ -63,12 +63,23 @@ class Step:
         return self.fn()
 
 
+class NotInstalled(Exception):
+    """A step needs a program that is no Python package; `command` installs it.
+
+    The step is "not run", and optional: what it checks is checked by hand or otherwise, too.
+    """
+
+    def __init__(self, program: str, command: str) -> None:
+        super().__init__(f"needs {program}: {command}")
+
+
 @dataclass(frozen=True)
 class StepResult:
     """What became of a step.
 
     `status` is "passed", "failed" or "not run"; `scope` is the step's own line (None unless it
-    passed), `detail` the reason (None if it passed), `seconds` the time it took.
+    passed), `detail` the reason (None if it passed), `seconds` the time it took.  An `optional` one
+    was not run for want of a program that is no Python package.
     """
 
     theorem: str
@@ -79,6 +90,7 @@ class StepResult:
     scope: str | None
     detail: str | None
     seconds: float
+    optional: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The result as a plain dict, for JSON."""
@@ -170,11 +182,14 @@ def run_step(theorem: str, one: Step) -> StepResult:
     scope: str | None = None
     detail: str | None = None
     status: Status = "passed"
+    optional = False
     try:
         scope = one()
         detail = _scope_fits(one.how, scope)
         if detail is not None:
             status, scope = "failed", None
+    except NotInstalled as error:
+        status, detail, optional = "not run", str(error), True
     except ModuleNotFoundError as error:
         status = "not run"
         detail = f"needs {error.name}: {install('proofs')}"
@@ -182,7 +197,9 @@ def run_step(theorem: str, one: Step) -> StepResult:
         status = "failed"
         detail = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     seconds = time.perf_counter() - start
-    return StepResult(theorem, one.name, one.how, one.says, status, scope, detail, seconds)
+    return StepResult(
+        theorem, one.name, one.how, one.says, status, scope, detail, seconds, optional
+    )
 
 
 def run(theorem: str | ModuleType) -> list[StepResult]:

@@ -1,0 +1,7 @@
+"""The theorems in Coq, and the model's executable twin: see rocq.md."""
+
+from __future__ import annotations
+
+from iosim_proofs.rocq import building, schedules
+
+PARTS = (building, schedules)
