@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from iosim_proofs.rocq import building, schedules
+from . import building, schedules
 
 PARTS = (building, schedules)

@@ -2,9 +2,9 @@
     answer with [assumptions.txt]. *)
 From iosim Require Import theorems.
 Print Assumptions product_words.
-Print Assumptions matrix_product_tight.
-Print Assumptions matrix_product_irony.
 Print Assumptions attention_pairs.
 Print Assumptions attention_heads.
 Print Assumptions attention_causal.
+Print Assumptions matrix_product_tight.
+Print Assumptions matrix_product_irony.
 Print Assumptions attention_once.

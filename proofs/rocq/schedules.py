@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import iosim
 from iosim import pebbling
 from iosim.checks.proof import require, step
-from iosim_proofs.rocq import translated, twin
+
+from . import translated, twin
 
 NAMES = ("flash2", "flash1", "small_cache", "naive", "spill_rows", "flash2_keep", "flash2_chunked")
 SIZES = ((2, 1, 1), (3, 1, 1), (4, 2, 1), (3, 2, 2), (5, 3, 1))  # N, d, heads
@@ -35,6 +36,7 @@ class Case:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
+        """All pairs of its heads."""
         return twin.heads(self.H, self.N)
 
 
@@ -118,15 +120,31 @@ def broken(rng: random.Random, case: Case) -> tuple[int, list[twin.Op]]:
         ops.insert(at, ops[at])
     elif way == "left out":
         del ops[rng.choice(places["Do"])]
-    elif way == "late":  # a product of the first kind after all of the second
-        at = rng.choice([k for k in places["Do"] if ops[k][1][0] == "E"])
-        ops.append(ops.pop(at))
+    elif way == "late":
+        return late(rng, case)
     else:  # an accumulator dropped before a further product, and not loaded
         sums = [(k, twin.operands(ops[k][1])[2]) for k in places["Do"]]
         later = [(k, w) for n, (k, w) in enumerate(sums) if any(v == w for _, v in sums[:n])]
         at, word = rng.choice(later)
         ops.insert(at, ("Drop", word))
     return case.M, ops
+
+
+def late(rng: random.Random, case: Case) -> tuple[int, list[twin.Op]]:
+    """A product of the first kind right after its score was used; nothing else is wrong."""
+    ops = list(case.ops)
+    used = rng.choice([k for k, (name, x) in enumerate(ops) if name == "Do" and x[0] == "F"])
+    _, i, j, _ = ops[used][1]
+    mine = ("Do", ("E", i, j, rng.randrange(case.d)))
+    ops.remove(mine)
+    s = twin.start(case.pairs, case.d)
+    for op in case.ops[: used + 1]:
+        twin.execute(s, op)
+    missing = [w for w in twin.operands(mine[1])[:2] if w not in s.fast]
+    ops[used:used] = [
+        *(("Load", w) for w in missing), mine, *(("Drop", w) for w in missing)
+    ]  # fmt: skip
+    return case.M + 2, ops
 
 
 @step(

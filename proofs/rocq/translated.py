@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import iosim
-from iosim.errors import ProgramError
-from iosim.pebbling import Move
-from iosim.program.index import Tile
 from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store
 from iosim.program.space import covered, inside, running
 from iosim.program.walk import Instance, ranges
-from iosim_proofs.rocq import twin
+
+from . import twin
 
 SCORES = ("S", "P")  # tensors of scores, and of weights made from them in place
 COUNTED = ("Q", "K", "V", "O", *SCORES)  # the rest are row statistics, which the model leaves out
@@ -28,7 +25,7 @@ class Held:
     spans: tuple[tuple[int, int], ...]
 
     def cells(self, N: int) -> list[tuple[int, int]]:
-        """Its words' rows and columns; a row of a head, and a column of its scores, is the head's."""
+        """Its words' rows and columns; rows, and columns of scores, are numbered over all heads."""
         (h, _), (a, b), (c, d) = self.spans[-3:] if len(self.spans) > 2 else ((0, 1), *self.spans)
         across = h * N if self.tensor in SCORES else 0
         return [(h * N + i, across + j) for i in range(a, b) for j in range(c, d)]
@@ -102,7 +99,9 @@ def schedule(instance: Instance) -> Iterator[twin.Op]:
         for node in body:
             if isinstance(node, Loop):
                 for one in running(node, at, instance.program, dict(instance.masks)):
-                    yield from walk(node.body, inside(at, node.tile, one), {**loops, node.tile: node})
+                    yield from walk(
+                        node.body, inside(at, node.tile, one), {**loops, node.tile: node}
+                    )
             elif isinstance(node, Load):
                 counted = node.tensor if node.tensor in COUNTED else "-"
                 held[node.buffer] = Held(counted, axes(node.index), ranges(node.index, at, loops))

@@ -1,4 +1,4 @@
-"""The model of model.v in Python: the same rules, line by line, so that schedules can be tried fast.
+"""The model of model.v in Python: the same rules, so that schedules can be tried fast.
 
 Words and products are tuples: ("Q", i, c), ("K", j, c), ("V", j, l), ("S", i, j), ("O", i, l),
 ("E", i, j, c), ("F", i, j, l).  Operations are pairs: ("Load", word), ("Store", word),
@@ -106,4 +106,5 @@ def cost(ops: Iterable[Op]) -> int:
 
 def term(ops: Iterable[Op]) -> str:
     """The schedule as a term of Coq."""
-    return "[::" + "; ".join(f"{n} ({x[0]} {' '.join(map(str, x[1:]))})" for n, x in ops) + "]"
+    said = (f"{name.lower()} ({x[0]} {' '.join(map(str, x[1:]))})" for name, x in ops)
+    return "(" + " :: ".join((*said, "nil")) + ")"

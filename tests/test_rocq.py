@@ -1,0 +1,290 @@
+"""The development in Coq: what its text promises, the model's twin, and, with Coq, all of it.
+
+Where Coq is missing its own steps are skipped; `.ci/rocq`, a step of CI, installs it, and sets
+ROCQ, with which they fail instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import iosim.checks.proof as proof
+from iosim.checks.proof import load_theorem, run_step, steps
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "proofs" / "rocq"
+SOURCES = sorted(FOLDER.glob("*.v"))
+# What a theorem may rest on: the reals of Coq's standard library.
+REALS = {
+    "ClassicalDedekindReals.sig_not_dec",
+    "ClassicalDedekindReals.sig_forall_dec",
+    "FunctionalExtensionality.functional_extensionality_dep",
+}
+HAS_COQ = shutil.which("coqc") is not None
+needs_coq = pytest.mark.skipif(
+    not HAS_COQ and "ROCQ" not in os.environ, reason="Coq is not installed; .ci/rocq runs this"
+)
+
+
+@pytest.fixture(scope="module")
+def rocq() -> ModuleType:
+    return load_theorem("rocq")
+
+
+def bare(text: str) -> str:
+    """Without comments, which may be nested."""
+    out, depth, k = [], 0, 0
+    while k < len(text):
+        if text.startswith("(*", k):
+            depth, k = depth + 1, k + 2
+        elif text.startswith("*)", k):
+            depth, k = depth - 1, k + 2
+        else:
+            out.append("" if depth else text[k])
+            k += 1
+    return "".join(out)
+
+
+def unfinished(text: str) -> list[str]:
+    """Words by which something would be taken for granted."""
+    words = r"\b(Admitted|admit|Axioms?|Conjecture|Parameters?|give_up|bypass_check)\b"
+    return re.findall(words, bare(text))
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda f: f.name)
+def test_nothing_is_taken_for_granted(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert unfinished(text) == []
+    # Hypotheses are those of sections, which all end.
+    code = bare(text)
+    opened = re.findall(r"^Section (\w+)\.", code, re.M)
+    closed = re.findall(r"^End (\w+)\.", code, re.M)
+    assert sorted(opened) == sorted(closed)
+    if re.search(r"\b(Hypothes[ie]s|Variables?|Context)\b", code):
+        assert opened
+
+
+def test_what_would_be_taken_for_granted_is_found() -> None:
+    assert unfinished("Lemma x : 0 = 1.\nProof. Admitted.") == ["Admitted"]
+    assert unfinished("(* Admitted (* no *) Axiom *) Axiom x : 0 = 1.") == ["Axiom"]
+
+
+def test_the_model_is_short_and_the_project_is_whole() -> None:
+    assert len((FOLDER / "model.v").read_text(encoding="utf-8").splitlines()) < 200
+    listed = [x for x in (FOLDER / "_CoqProject").read_text().split() if x.endswith(".v")]
+    assert sorted([*listed, "assumptions.v"]) == [f.name for f in SOURCES]
+
+
+def theorems() -> dict[str, str]:
+    """Name → statement, of theorems.v."""
+    text = (FOLDER / "theorems.v").read_text(encoding="utf-8")
+    found = re.findall(r"^((?:Theorem|Corollary) (\w+).*?\.)\nProof", text, re.M | re.S)
+    return {name: said for said, name in found}
+
+
+def test_what_every_theorem_rests_on_is_recorded() -> None:
+    asked = re.findall(r"^Print Assumptions (\w+)\.", (FOLDER / "assumptions.v").read_text(), re.M)
+    assert asked == list(theorems())
+    recorded = (FOLDER / "assumptions.txt").read_text(encoding="utf-8")
+    assert set(re.findall(r"^([\w.]+\.\w+)\s*:?", recorded, re.M)) == REALS
+    answers = re.findall(r"^(Closed under the global context|Axioms:)$", recorded, re.M)
+    assert len(answers) == len(asked)
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```coq\n(.*?)```", page, re.M | re.S)
+
+
+PAGES = {
+    "constant_tight": ("attention_once", "attention_pairs"),
+    "matmul_tight": ("matrix_product_tight", "product_words"),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_prints_the_statements_of_the_file(page: str) -> None:
+    (block,) = blocks((ROOT / "proofs" / f"{page}.md").read_text(encoding="utf-8"))
+    assert block == "\n".join(f"{theorems()[name]}\n" for name in PAGES[page])
+
+
+def test_the_page_of_the_development_names_every_file_theorem_and_step(rocq: ModuleType) -> None:
+    page = (ROOT / "proofs" / "rocq.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([^`\n]+)`", page))
+    assert {f.name for f in SOURCES} - {"assumptions.v"} <= named
+    assert set(theorems()) <= named
+    assert {s.name for s in steps(rocq)} <= named
+    from iosim_proofs.rocq import building
+
+    assert building.INSTALL in page
+
+
+# ---------------------------------------------------------------- the twin
+
+TWIN = ("schedules-accepted", "broken-rejected", "solver-replayed", "tiny-optimum")
+
+
+@pytest.mark.parametrize("name", TWIN)
+def test_the_twin_holds(rocq: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from iosim_proofs.rocq import schedules
+
+    monkeypatch.setattr(schedules, "TINY", (3,))
+    (one,) = (s for s in steps(rocq) if s.name == name)
+    assert run_step("rocq", one).detail is None
+
+
+def without(twin: ModuleType, rule: str) -> Any:
+    """The twin's `allowed`, lacking a rule."""
+    real = twin.allowed
+
+    def lacking(s: Any, op: Any, M: int, pairs: Any, d: int) -> bool:
+        name, x = op
+        if rule == "room":
+            return bool(real(s, op, 10**9, pairs, d))
+        if rule == "once" and name == "Do":
+            return bool(real(type(s)(s.fast, s.slow, s.done - {x}), op, M, pairs, d))
+        if rule == "finished" and name == "Do" and x[0] == "F":
+            first = {("E", x[1], x[2], c) for c in range(d)}
+            return bool(real(type(s)(s.fast, s.slow, s.done | first), op, M, pairs, d))
+        if rule == "stored" and name == "Load":
+            return x not in s.fast and len(s.fast) < M
+        return bool(real(s, op, M, pairs, d))
+
+    return lacking
+
+
+@pytest.mark.parametrize("rule", ["room", "once", "finished", "stored"])
+def test_a_model_that_lacks_a_rule_is_noticed(
+    rocq: ModuleType, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from iosim_proofs.rocq import schedules, twin
+
+    monkeypatch.setattr(twin, "allowed", without(twin, rule))
+    if rule == "stored":  # what is loaded without having been stored
+        s = twin.start([(0, 0)], 1)
+        assert twin.allowed(s, ("Load", ("S", 0, 0)), 3, {(0, 0)}, 1)
+        return
+    result = run_step("rocq", schedules.broken_rejected)
+    assert result.status == "failed"
+    assert "is accepted" in str(result.detail)
+
+
+def test_a_dropped_sum_cannot_be_loaded_again(rocq: ModuleType) -> None:
+    from iosim_proofs.rocq import twin
+
+    ops = [("Load", ("Q", 0, 0)), ("Load", ("K", 0, 0)), ("Do", ("E", 0, 0, 0)),
+           ("Drop", ("S", 0, 0)), ("Load", ("S", 0, 0))]  # fmt: skip
+    s, pairs = twin.start([(0, 0)], 1), {(0, 0)}
+    for op in ops[:-1]:
+        assert twin.allowed(s, op, 3, pairs, 1)
+        twin.execute(s, op)
+    assert not twin.allowed(s, ops[-1], 3, pairs, 1)
+
+
+def test_the_least_cost_notices_a_wrong_solver(
+    rocq: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from iosim_proofs.rocq import schedules
+
+    real = schedules.solved
+    monkeypatch.setattr(schedules, "TINY", (3,))
+    monkeypatch.setattr(schedules, "solved", lambda *at: (real(*at)[0] - 1, []))
+    assert run_step("rocq", schedules.tiny_optimum).status == "failed"
+
+
+# ---------------------------------------------------------------- without Coq
+
+
+def test_without_coq_its_steps_are_not_run_and_say_how(
+    rocq: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from iosim_proofs.rocq import building
+
+    monkeypatch.setattr(building.shutil, "which", lambda name: None)
+    building._built.cache_clear()
+    try:
+        result = run_step("rocq", building.coq_attention_once)
+    finally:
+        building._built.cache_clear()
+    assert (result.status, result.optional) == ("not run", True)
+    assert result.detail == f"needs Coq: {building.INSTALL}"
+
+
+def test_a_step_for_a_missing_program_leaves_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Coq would check is reported, and no failure; a missing solver is one, as before."""
+    from click.testing import CliRunner
+
+    from iosim.cli.bounding import prove
+
+    def missing(what: Exception) -> Any:
+        def fn() -> str:
+            raise what
+
+        return proof.Step("x", "proved", "x", fn)
+
+    def exit_code(what: Exception) -> int:
+        monkeypatch.setattr(proof, "run", lambda name: [proof.run_step(name, missing(what))])
+        return CliRunner().invoke(prove, ["rocq"]).exit_code
+
+    assert exit_code(proof.NotInstalled("Coq", "apt-get install coq")) == 0
+    assert exit_code(ModuleNotFoundError("no z3", name="z3")) == 1
+
+
+# ---------------------------------------------------------------- with Coq
+
+
+@needs_coq
+@pytest.mark.numbers
+def test_coq_checks_it(rocq: ModuleType) -> None:
+    from iosim_proofs.rocq import building
+
+    own = [s for s in steps(rocq) if s.name.startswith("coq-")]
+    assert len(own) == 3
+    results = [run_step("rocq", one) for one in own]
+    assert [(r.step, r.detail) for r in results if r.status != "passed"] == []
+    # A larger constant is not provable by the same proof, and another answer is noticed.
+    folder = building.built()
+    text = (FOLDER / "theorems.v").read_text(encoding="utf-8")
+    wrong = text.replace("-> 4 * size pairs * d ^ 2 <= cost", "-> 5 * size pairs * d ^ 2 <= cost")
+    assert wrong != text
+    (folder / "wrong.v").write_text(wrong, encoding="utf-8")
+    with pytest.raises(AssertionError, match=r"wrong\.v"):
+        building.coq(folder, "wrong.v")
+    (folder / "axiom.v").write_text("Axiom no : False. Print Assumptions no.", encoding="utf-8")
+    assert "no : False" in building.coq(folder, "axiom.v")
+
+
+@needs_coq
+@pytest.mark.numbers
+def test_coq_notices_a_twin_that_differs(rocq: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    from iosim_proofs.rocq import building, twin
+
+    monkeypatch.setattr(twin, "allowed", without(twin, "finished"))
+    monkeypatch.setattr(building, "CASES", 200)
+    result = run_step("rocq", building.coq_agrees)
+    assert result.status == "failed"
+    assert "agrees.v" in str(result.detail)
+
+
+@needs_coq
+@pytest.mark.numbers
+def test_make_checks_all_from_nothing(tmp_path: Path) -> None:
+    """With an answer that is not the recorded one, make fails."""
+    for name in ("Makefile", "_CoqProject", "assumptions.txt", *(f.name for f in SOURCES)):
+        shutil.copy(FOLDER / name, tmp_path)
+    (tmp_path / "_CoqProject").write_text("-Q . iosim\nmodel.v\n")
+    (tmp_path / "assumptions.v").write_text("Print Assumptions nat.\n")
+
+    def make() -> int:
+        return subprocess.run(["make", "-C", str(tmp_path)], capture_output=True).returncode
+
+    assert make() != 0
+    (tmp_path / "assumptions.txt").write_text("Closed under the global context\n")
+    assert make() == 0
