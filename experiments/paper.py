@@ -154,8 +154,12 @@ SHOWN = (
     ("flash2", {"B_c": 1}, "rows of $Q$ and $O$ stationary, $K$ and $V$ streamed"),
     ("flash2_chunked", {"B_c": 1, "B_d": 1}, "the same, $K$ and $V$ streamed by the word"),
     ("flash2_keep", {"B_c": 1}, "$W$ rows of $K$ and of $V$ stationary, too"),
+    ("flash2_log", {"B_c": 1, "B_d": 1}, "one statistic a row, $K$ and $V$ by the word"),
+    ("flash2_parts", {"B_c": 1, "B_p": 1}, "one statistic a row, one score at a time"),
     ("small_cache", {"W1": 0, "B_d1": 1, "B_c2": 1}, "two passes, tiles of scores"),
-    ("small_cache", {"W1": "d", "B_c1": 1, "B_d1": 1, "B_c2": 1},
+    ("small_tiles", {"W1": 0, "B_d1": 1, "B_k1": 1, "B_c2": 1, "B_v2": 1},
+     "the same, one column and one word beside a tile"),
+    ("small_tiles", {"W1": "d", "B_c1": 1, "B_d1": 1, "B_k1": 1, "B_c2": 1, "B_v2": 1},
      "two passes, whole rows of $Q$ in the first"),
 )  # fmt: skip
 

@@ -3,7 +3,8 @@
 A member says which operands stay, which stream and which spill, in what order the loops run, and
 whether d is chunked.  Each is a `Program` like any other: its optimal tiles are found, its words
 counted to the word, and the best members are kept as named algorithms (`flash2_chunked`,
-`spill_rows`).  `python -m experiments.schedule_search` prints which is best at each d and M.
+`spill_rows` and others).  `python -m experiments.schedule_search` prints which is best at each d
+and M.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from iosim.algorithms import flash1, flash2_keep
+from iosim.algorithms import flash1, flash2_keep, flash2_log, flash2_parts, small_tiles
 from iosim.algorithms._passes import fused_rows, scores, softmax_rows, softmax_tiles
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention
@@ -105,6 +106,12 @@ FAMILY: tuple[Member, ...] = (
            _spilled(score_columns, softmax_tiles)),
     Member("spilled", "K, then rows of O", "columns", True,
            _spilled(score_columns, softmax_rows)),
+    # With one statistic a row, and one column and one word beside a tile.
+    Member("fused", "Q, O and log sums", "rows", True, flash2_log.schedule),
+    Member("fused", "Q, O, log sums and some of K and V, one score,", "rows", False,
+           flash2_parts.schedule),
+    Member("spilled", "any part of Q, then tiles of O and log sums,", "rows", True,
+           small_tiles.schedule),
 )  # fmt: skip
 
 

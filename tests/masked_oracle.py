@@ -278,6 +278,84 @@ def spill_rows(c: Case, t: dict[str, int], mem: Meter) -> None:
             mem.free("O", "max", "sum")
 
 
+def flash2_log(c: Case, t: dict[str, int], mem: Meter) -> None:
+    for _ in range(c.heads):
+        for I in rows_of(c, t["B_r"]):
+            mem.load("Q", len(I) * c.d)
+            mem.make("O and L", len(I) * c.d_v + len(I))
+            for J in tiles_of(c, c.columns(I), t["B_c"]):
+                mem.make("S", len(I) * len(J))
+                for X in chunks(c.d, t["B_d"]):
+                    mem.load("K", len(J) * len(X))
+                    mem.free("K")
+                for X in chunks(c.d_v, t.get("B_v", t["B_d"])):
+                    mem.load("V", len(J) * len(X))
+                    mem.free("V")
+                mem.free("S")
+            _mean_out(mem, len(I), c.d_v)
+            mem.free("Q")
+
+
+def _mean_out(mem: Meter, rows: int, width: int) -> None:
+    mem.moved["store", "O"] = mem.moved.get(("store", "O"), 0) + rows * width
+    mem.free("O and L")
+
+
+def flash2_parts(c: Case, t: dict[str, int], mem: Meter) -> None:
+    seen = [j for j in range(c.N_k) if any(c.sees(i, j) for i in range(c.N))]
+    W = min(t.get("W", 0), len(seen))  # a schedule for a window keeps nothing
+    for _ in range(c.heads):
+        mem.load("K", W * c.d, "kept K")
+        mem.load("V", W * c.d_v, "kept V")
+        for I in rows_of(c, t["B_r"]):
+            mem.load("Q", len(I) * c.d)
+            mem.make("O and L", len(I) * c.d_v + len(I))
+            kept = tiles_of(c, [j for j in c.columns(I) if j < W], t["B_c"])
+            for J in kept + tiles_of(c, [j for j in c.columns(I) if j >= W], t["B_c"]):
+                if J.start >= W:
+                    mem.load("K", len(J) * c.d)
+                    mem.load("V", len(J) * c.d_v)
+                for part in cut(list(I), t["B_p"]):
+                    mem.make("S", len(part) * len(J))
+                    mem.free("S")
+                if J.start >= W:
+                    mem.free("K", "V")
+            _mean_out(mem, len(I), c.d_v)
+            mem.free("Q")
+        mem.free("kept K", "kept V")
+
+
+def small_tiles(c: Case, t: dict[str, int], mem: Meter) -> None:
+    W = min(t["W1"], c.d)
+    for _ in range(c.heads):
+        for I in rows_of(c, t["B_r1"]):
+            mem.load("Q", len(I) * W, "held")
+            for J in tiles_of(c, c.columns(I), t["B_c1"]):
+                mem.make("S", len(I) * len(J))
+                for X in chunks(W, t["B_d1"]) + chunks(c.d, t["B_d1"], W):
+                    if X.start >= W:
+                        mem.load("Q", len(I) * len(X))
+                    for few in cut(list(J), t["B_k1"]):
+                        mem.load("K", len(few) * len(X))
+                        mem.free("K")
+                    if X.start >= W:
+                        mem.free("Q")
+                mem.store("S")
+                mem.free("S")
+            mem.free("held")
+    for _ in range(c.heads):
+        for I in rows_of(c, t["B_r2"]):
+            for X in chunks(c.d_v, t["B_d2"]):
+                mem.make("O and L", len(I) * len(X) + len(I))
+                for J in tiles_of(c, c.columns(I), t["B_c2"]):
+                    mem.load("S", len(I) * len(J))
+                    for few in cut(list(X), t["B_v2"]):
+                        mem.load("V", len(J) * len(few))
+                        mem.free("V")
+                    mem.free("S")
+                _mean_out(mem, len(I), len(X))
+
+
 def naive(c: Case, t: dict[str, int], mem: Meter) -> None:
     _scores(c, t, mem)
     W = t.get("W2", 0)  # a schedule for a window holds nothing
@@ -346,6 +424,9 @@ SCHEDULES: dict[str, Callable[[Case, dict[str, int], Meter], None]] = {
     "flash2_chunked": flash2_chunked,
     "flash2_keep": flash2_keep,
     "spill_rows": spill_rows,
+    "flash2_log": flash2_log,
+    "flash2_parts": flash2_parts,
+    "small_tiles": small_tiles,
     "grouped_rows": grouped_rows,
     "decode": decode,
     "split_kv": split_kv,

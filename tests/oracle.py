@@ -378,6 +378,136 @@ def spill_rows(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
             _finish(mem, h, I, X)
 
 
+def _mean(mem: Memory, h: int, i: int, J: range, X: range) -> None:
+    """Scores of a row become weights that sum to at most 1; O, a mean, shrinks; L takes them in."""
+    scores = [mem.get("S", h, i, j) for j in J]
+    top = max(mem.get("L", i), *scores)
+    new = top + math.log(sum(math.exp(s - top) for s in [mem.get("L", i), *scores]))
+    for j in J:
+        mem.put(math.exp(mem.get("S", h, i, j) - new), "S", h, i, j)
+    for x in X:
+        mem.put(mem.get("O", h, i, x) * math.exp(mem.get("L", i) - new), "O", h, i, x)
+    mem.put(new, "L", i)
+
+
+def _no_mean(mem: Memory, h: int, I: range, X: range) -> None:
+    for i in I:
+        mem.put(-math.inf, "L", i)
+        for x in X:
+            mem.put(0.0, "O", h, i, x)
+
+
+def _store_mean(mem: Memory, h: int, I: range, X: range) -> None:
+    _all(mem.store, "O", I, X, h)
+    _all(mem.drop, "O", I, X, h)
+    for i in I:
+        mem.drop("L", i)
+
+
+def flash2_log(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
+    N, d = size["N"], size["d"]
+    X = range(d)
+    for h in range(size["heads"]):
+        for I in blocks(N, t["B_r"]):
+            _all(mem.load, "Q", I, X, h)
+            _no_mean(mem, h, I, X)
+            for J in blocks(N, t["B_c"]):
+                for i in I:
+                    for j in J:
+                        mem.put(0.0, "S", h, i, j)
+                for C in blocks(d, t["B_d"]):
+                    _all(mem.load, "K", J, C, h)
+                    for i in I:
+                        for j in J:
+                            more = sum(mem.get("Q", h, i, x) * mem.get("K", h, j, x) for x in C)
+                            mem.put(mem.get("S", h, i, j) + more, "S", h, i, j)
+                    _all(mem.drop, "K", J, C, h)
+                for i in I:
+                    _mean(mem, h, i, J, X)
+                for C in blocks(d, t["B_d"]):
+                    _all(mem.load, "V", J, C, h)
+                    _weigh(mem, h, I, J, C, "S")
+                    _all(mem.drop, "V", J, C, h)
+                _all(mem.drop, "S", I, J, h)
+            _store_mean(mem, h, I, X)
+            _all(mem.drop, "Q", I, X, h)
+
+
+def flash2_parts(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
+    N, d, W = size["N"], size["d"], min(t["W"], size["N"])
+    X = range(d)
+    for h in range(size["heads"]):
+        _all(mem.load, "K", range(W), X, h)
+        _all(mem.load, "V", range(W), X, h)
+        for I in blocks(N, t["B_r"]):
+            _all(mem.load, "Q", I, X, h)
+            _no_mean(mem, h, I, X)
+            for J in [*blocks(W, t["B_c"]), *blocks(N, t["B_c"], W)]:
+                if J.start >= W:
+                    _all(mem.load, "K", J, X, h)
+                    _all(mem.load, "V", J, X, h)
+                for part in blocks(I.stop, t["B_p"], I.start):
+                    _block_scores(mem, h, part, J, d)
+                    for i in part:
+                        _mean(mem, h, i, J, X)
+                    _weigh(mem, h, part, J, X, "S")
+                    _all(mem.drop, "S", part, J, h)
+                if J.start >= W:
+                    _all(mem.drop, "K", J, X, h)
+                    _all(mem.drop, "V", J, X, h)
+            _store_mean(mem, h, I, X)
+            _all(mem.drop, "Q", I, X, h)
+        _all(mem.drop, "K", range(W), X, h)
+        _all(mem.drop, "V", range(W), X, h)
+
+
+def _outer_products(mem: Memory, h: int, size: dict[str, int], t: dict[str, int]) -> None:
+    """S = QKᵀ; of K only a few words of a tile are there at a time."""
+    N, d, W = size["N"], size["d"], min(t["W1"], size["d"])
+    for I in blocks(N, t["B_r1"]):
+        _all(mem.load, "Q", I, range(W), h)
+        for J in blocks(N, t["B_c1"]):
+            for i in I:
+                for j in J:
+                    mem.put(0.0, "S", h, i, j)
+            for X in [*blocks(W, t["B_d1"]), *blocks(d, t["B_d1"], W)]:
+                if X.start >= W:
+                    _all(mem.load, "Q", I, X, h)
+                for few in blocks(J.stop, t["B_k1"], J.start):
+                    _all(mem.load, "K", few, X, h)
+                    for i in I:
+                        for j in few:
+                            s = mem.get("S", h, i, j)
+                            s += sum(mem.get("Q", h, i, x) * mem.get("K", h, j, x) for x in X)
+                            mem.put(s, "S", h, i, j)
+                    _all(mem.drop, "K", few, X, h)
+                if X.start >= W:
+                    _all(mem.drop, "Q", I, X, h)
+            _all(mem.store, "S", I, J, h)
+            _all(mem.drop, "S", I, J, h)
+        _all(mem.drop, "Q", I, range(W), h)
+
+
+def small_tiles(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
+    N, d = size["N"], size["d"]
+    for h in range(size["heads"]):
+        _outer_products(mem, h, size, t)
+    for h in range(size["heads"]):
+        for I in blocks(N, t["B_r2"]):
+            for X in blocks(d, t["B_d2"]):
+                _no_mean(mem, h, I, X)
+                for J in blocks(N, t["B_c2"]):
+                    _all(mem.load, "S", I, J, h)
+                    for i in I:
+                        _mean(mem, h, i, J, X)
+                    for C in blocks(X.stop, t["B_v2"], X.start):
+                        _all(mem.load, "V", J, C, h)
+                        _weigh(mem, h, I, J, C, "S")
+                        _all(mem.drop, "V", J, C, h)
+                    _all(mem.drop, "S", I, J, h)
+                _store_mean(mem, h, I, X)
+
+
 SCHEDULES: dict[str, Callable[[Memory, dict[str, int], dict[str, int]], None]] = {
     "copy": copy,
     "matmul": matmul,
@@ -388,6 +518,9 @@ SCHEDULES: dict[str, Callable[[Memory, dict[str, int], dict[str, int]], None]] =
     "flash2_chunked": flash2_chunked,
     "flash2_keep": flash2_keep,
     "spill_rows": spill_rows,
+    "flash2_log": flash2_log,
+    "flash2_parts": flash2_parts,
+    "small_tiles": small_tiles,
 }
 
 

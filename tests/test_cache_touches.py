@@ -46,7 +46,10 @@ UNITS = [
     {"unit": "lines", "line_words": 4},
     {"unit": "lines", "line_words": 5},
 ]
-DENSE = ["naive", "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "spill_rows"]
+DENSE = [
+    "naive", "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "spill_rows",
+    "flash2_log", "flash2_parts", "small_tiles",
+]  # fmt: skip
 
 
 def joined(stream: Stream) -> tuple[list[int], list[bool]]:

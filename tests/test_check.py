@@ -314,6 +314,36 @@ def test_weights_that_come_back_are_weights() -> None:
         np.testing.assert_allclose(total, p.sum(axis=1))
 
 
+def test_one_statistic_says_what_two_do() -> None:
+    """Tile by tile, log_mean and log_weights give softmax, its mean of V, and log Σ exp."""
+    rng = np.random.default_rng(5)
+    s, v = 700 * rng.normal(size=(3, 6)), rng.normal(size=(6, 5))  # exp would overflow
+    p = np.exp(s - s.max(axis=1, keepdims=True))
+    sums = np.log(p.sum(axis=1)) + s.max(axis=1)
+    p /= p.sum(axis=1, keepdims=True)
+    for start in (-np.inf, -1e30):
+        o, L, o2, L2 = np.zeros((3, 5)), np.full(3, start), np.zeros((3, 5)), np.full(3, start)
+        for part in (slice(0, 1), slice(1, 4), slice(4, 6)):
+            o, L, weights = OPS["log_mean"].numpy(o, L, s[:, part], v[part])
+            assert (weights <= 1).all()
+            o2, L2, weights = OPS["log_weights"].numpy(o2, L2, s[:, part])
+            (o2,) = OPS["matmul_nn"].numpy(o2, weights, v[part])
+        np.testing.assert_allclose(o, p @ v)
+        np.testing.assert_allclose(o2, p @ v)
+        np.testing.assert_allclose(L, sums)
+        np.testing.assert_allclose(L2, sums)
+
+
+def test_rows_that_have_seen_nothing_stay_as_they_are() -> None:
+    hidden, v = np.full((2, 3), -np.inf), np.ones((3, 4))
+    o, L, p = OPS["log_mean"].numpy(np.zeros((2, 4)), np.full(2, -1e30), hidden, v)
+    assert not o.any()
+    assert not p.any()
+    assert (L == -1e30).all()
+    (L,) = OPS["seen"].numpy(np.array([-1e30, -5.0]))
+    assert L.tolist() == [0, -5]
+
+
 def shared_keys(b: Builder) -> None:
     """A buffer made at the top level, read by every iteration of a grid loop, and freed after."""
     b.scratch("T", "n", "n")

@@ -99,7 +99,7 @@ def test_the_crossover_counts_every_M(N: int, d: int) -> None:
         best: dict[bool, float] = {True: float("inf"), False: float("inf")}
         for a in iosim.all_algorithms(problem.form):
             if iosim.smallest_capacity(a.program, problem) <= M:
-                stored = a.name in ("naive", "small_cache", "spill_rows")
+                stored = a.name in ("naive", "small_cache", "spill_rows", "small_tiles")
                 words = iosim.optimal_tiles(a.program, problem, M).total_words
                 best[stored] = min(best[stored], words)
         last = max(last, M) if best[True] < best[False] else last

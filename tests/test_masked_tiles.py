@@ -26,7 +26,8 @@ from iosim.tiling.search import Search
 pytestmark = pytest.mark.numbers
 
 SCHEDULES = (
-    "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "naive", "spill_rows"
+    "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "naive", "spill_rows",
+    "flash2_log", "flash2_parts", "small_tiles",
 )  # fmt: skip
 OPTIONS: tuple[dict[str, Any], ...] = (
     {"causal": True},

@@ -214,7 +214,8 @@ def test_the_best_schedules_are_the_default() -> None:
     problem = Attention(64, 8)
     best = training_step(problem, 300)
     every = [training_step(problem, 300, x, y)
-             for x in ("naive", "flash1", "flash2", "flash2_chunked", "flash2_keep", "spill_rows")
+             for x in ("naive", "flash1", "flash2", "flash2_chunked", "flash2_keep", "spill_rows",
+                       "flash2_log", "flash2_parts", "small_tiles")
              for y in BACKWARD]  # fmt: skip
     assert best.words == min(one.words for one in every)
 

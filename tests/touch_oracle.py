@@ -149,7 +149,9 @@ class Walker:
         ranges = [self.where(x) if not isinstance(x, Stack) else None for x in index]
         cut = None
         if part is not None:
-            cut = next(k for k, x in enumerate(index) if x.axis == part.axis)
+            same = [k for k, x in enumerate(index) if x.axis == part.axis]
+            # Of rows by keys that are one axis, the one whose tile the part's loop runs over.
+            cut = next((k for k in same if index[k] == part.of), same[0])
             ranges[cut] = self.where(part)
         extents = []
         for x, r in zip(index, ranges, strict=True):

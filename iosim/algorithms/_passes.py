@@ -48,6 +48,23 @@ def store_statistic(b: Builder, h: Head, i: Tile, m: Buffer, l: Buffer) -> None:
         b.store(l, "L", *h.q, h.rows(i))
 
 
+def mean(b: Builder, i: Index, x: Index | str) -> tuple[Buffer, Buffer]:
+    """Empty accumulators for rows i: columns x of O, a mean at any time, and L = log Σ exp.
+
+    With L in place of a row maximum and a row sum a row takes a word less.
+    """
+    return b.zeros("o", i, x), (b.lowest if b.form.mask is None else b.low)("L", i)
+
+
+def store_mean(b: Builder, h: Head, i: Tile, o: Buffer, L: Buffer, x: Index | str = "") -> None:
+    """Columns x of O, or all, to HBM; and L where it is asked for, 0 of rows that saw nothing."""
+    b.store(o, "O", *h.q, h.rows(i), x or values(b))
+    if "statistics" in b.form.options:
+        if b.form.mask is not None:
+            b.op("seen", L)
+        b.store(L, "L", *h.q, h.rows(i))
+
+
 def scores(b: Builder) -> None:
     """S = QKᵀ to HBM."""
     tile_products(b, "S", "Q", "K", "1")

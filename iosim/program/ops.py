@@ -12,10 +12,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from iosim.program.values import (
+    Array,
+    beyond,
+    dot,
+    log_mean,
+    log_weights,
+    merge,
+    online_mean,
+    online_mean_seen,
+    online_softmax,
+    online_weights,
+    row_stats,
+    seen,
+    t,
+    whole_after,
+    whole_before,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,83 +77,7 @@ class OpSpec:
     brief: str = ""
 
 
-def _dot(a: Array, b: Array) -> Array:
-    """Stacked matrix product; NumPy's is slow for the outer products that tiny tiles make."""
-    return a * b if a.shape[-1] == 1 else np.matmul(a, b)
-
-
-def _t(a: Array) -> Array:
-    return a.swapaxes(-1, -2)
-
-
-def _online(m: Array, l: Array, s: Array) -> tuple[Array, Array, Array, Array]:
-    """New row maximum and sum, the weights exp(s − m), and the factor for what came before.
-
-    Milakov and Gimelshein 2018, arXiv 1805.02867, Algorithm 3.
-    """
-    top = np.maximum(m, s.max(axis=-1))
-    # A row that has seen no column yet has −inf at the top, and weights of 0.
-    safe = np.where(np.isneginf(top), 0.0, top)
-    p = np.exp(s - safe[..., None])
-    shrink = np.exp(m - safe)
-    return top, l * shrink + p.sum(axis=-1), p, shrink
-
-
-def _row_stats(m: Array, l: Array, s: Array) -> tuple[Array, ...]:
-    top, total, _, _ = _online(m, l, s)
-    return top, total
-
-
-def _online_softmax(o: Array, m: Array, l: Array, s: Array, v: Array) -> tuple[Array, ...]:
-    top, total, p, shrink = _online(m, l, s)
-    return o * shrink[..., None] + _dot(p, v), top, total, p
-
-
-def _online_mean(o: Array, m: Array, l: Array, s: Array, v: Array) -> tuple[Array, ...]:
-    top, total, p, shrink = _online(m, l, s)
-    return (o * (l * shrink)[..., None] + _dot(p, v)) / total[..., None], top, total, p
-
-
-def _online_weights(o: Array, m: Array, l: Array, s: Array) -> tuple[Array, ...]:
-    top, total, p, shrink = _online(m, l, s)
-    return o * shrink[..., None], top, total, p
-
-
-def _merge(o: Array, m: Array, l: Array, o2: Array, m2: Array, l2: Array) -> tuple[Array, ...]:
-    top = np.maximum(m, m2)
-    # Where neither has seen a column, the sums are 0 and stay so.
-    safe = np.where(np.isneginf(top), 0.0, top)
-    mine, other = np.exp(m - safe), np.exp(m2 - safe)
-    return o * mine[..., None] + o2 * other[..., None], top, l * mine + l2 * other
-
-
-def _beyond(s: Array, a: int | Ints) -> Ints:
-    """c − r − a of every column c and row r; `a` may differ from lane to lane."""
-    rows, columns = s.shape[-2:]
-    apart: Ints = np.arange(columns) - np.arange(rows)[:, None] - np.asarray(a)[..., None, None]
-    return apart
-
-
-def _seen(l: Array) -> Array:
-    """Row sums to divide by; 1 for rows that saw nothing, whose weights are all 0."""
-    return np.where(l == 0.0, 1.0, l)
-
-
-def _online_mean_seen(o: Array, m: Array, l: Array, s: Array, v: Array) -> tuple[Array, ...]:
-    top, total, p, shrink = _online(m, l, s)
-    mean = (o * (l * shrink)[..., None] + _dot(p, v)) / _seen(total)[..., None]
-    return mean, top, total, p
-
-
-def _whole_after(rows: int, columns: int) -> tuple[int | None, int | None]:
-    return columns - 1, None
-
-
-def _whole_before(rows: int, columns: int) -> tuple[int | None, int | None]:
-    return None, 1 - rows
-
-
-# Shared by the softmax family: `_online` above, on tiles.  exp2 is the one that hardware has.
+# Shared by the softmax family: `iosim.program.values.online`, on tiles.  exp2 is what hardware has.
 _ONLINE = """\
 _top = tl.maximum({m}, tl.max({s}, 1))
 _shrink = tl.exp2(({m} - _top) * LOG2E)
@@ -149,6 +87,12 @@ _SEEN = "tl.where({l} == 0.0, 1.0, {l})[:, None]"
 # One multiply-add per element, for which the row maximum is scaled first.
 _EXP = "tl.exp2({s}.to(tl.float32) * LOG2E - (_top * LOG2E)[:, None])"
 _WEIGHTS = "{s} = " + _EXP + "\n"
+# The same with L = log Σ exp in place of the maximum and the sum.
+_LOG_ONLINE = (
+    "_top = tl.maximum({L}, tl.max({s}, 1))\n"
+    "_top = _top + tl.log2(tl.exp2(({L} - _top) * LOG2E) + tl.sum(" + _EXP + ", 1)) / LOG2E\n"
+    "_shrink = tl.exp2(({L} - _top) * LOG2E)\n" + _WEIGHTS
+)
 _SUM = "{l} = {l} * _shrink + tl.sum({s}, 1)\n"
 _WEIGHTED = 'tl.dot({s}.to({v}.dtype), {v}, %s, input_precision="ieee")'
 # In Gluon every value has a layout: a number for each row gets that of what it is used with.
@@ -186,28 +130,28 @@ OPS: dict[str, OpSpec] = {
     "matmul_nt": OpSpec(
         says="s += q kᵀ",
         dims=("ij", "ix", "jx"), reads=(0, 1, 2), writes=(0,), over="x",
-        numpy=lambda s, q, k: (s + _dot(q, _t(k)),),
+        numpy=lambda s, q, k: (s + dot(q, t(k)),),
         triton='{s} = tl.dot({q}, tl.trans({k}), {s}, input_precision="ieee")',
         gluon="{s} += {q} @ {k}.T",
     ),
     "matmul_nn": OpSpec(
         says="o += p v",
         dims=("ix", "ij", "jx"), reads=(0, 1, 2), writes=(0,), over="j",
-        numpy=lambda o, p, v: (o + _dot(p, v),),
+        numpy=lambda o, p, v: (o + dot(p, v),),
         triton='{o} = tl.dot({p}.to({v}.dtype), {v}, {o}, input_precision="ieee")',
         gluon="{o} += {p} @ {v}",
     ),
     "matmul_tn": OpSpec(
         says="v += pᵀ o",
         dims=("jx", "ij", "ix"), reads=(0, 1, 2), writes=(0,), over="i",
-        numpy=lambda v, p, o: (v + _dot(_t(p), o),),
+        numpy=lambda v, p, o: (v + dot(t(p), o),),
         triton='{v} = tl.dot(tl.trans({p}).to({o}.dtype), {o}, {v}, input_precision="ieee")',
     ),
     "online_softmax": OpSpec(
         says="m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; "
         "o = o exp(m − m') + s v",
         dims=("ix", "i", "i", "ij", "jx"), reads=(0, 1, 2, 3, 4), writes=(0, 1, 2, 3), over="j",
-        numpy=_online_softmax,
+        numpy=online_softmax,
         triton=_ONLINE + _WEIGHTS + _SUM + "{o} = " + _WEIGHTED % "{o} * _shrink[:, None]"
         + "\n{m} = _top",
         lowest="s",
@@ -218,7 +162,7 @@ OPS: dict[str, OpSpec] = {
         says="m' = max(m, max s); s = exp(s − m'); l' = l exp(m − m') + Σ s; "
         "o = (o l exp(m − m') + s v) / l'; l = l'",
         dims=("ix", "i", "i", "ij", "jx"), reads=(0, 1, 2, 3, 4), writes=(0, 1, 2, 3), over="j",
-        numpy=_online_mean,
+        numpy=online_mean,
         triton=_ONLINE + _WEIGHTS + "{o} = " + _WEIGHTED % "{o} * ({l} * _shrink)[:, None]"
         + "\n" + _SUM + "{o} = {o} / {l}[:, None]\n{m} = _top",
         lowest="s",
@@ -226,15 +170,29 @@ OPS: dict[str, OpSpec] = {
     "online_weights": OpSpec(
         says="m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m')",
         dims=("ix", "i", "i", "ij"), reads=(0, 1, 2, 3), writes=(0, 1, 2, 3), over="j",
-        numpy=_online_weights,
+        numpy=online_weights,
         triton=_ONLINE + _WEIGHTS + _SUM + "{o} = {o} * _shrink[:, None]\n{m} = _top",
         lowest="s",
         gluon=_ONLINE_GLUON + _WEIGHTS_GLUON + "{o} = {o} * by_row(_shrink, {o})\n{m} = _top",
     ),
+    "log_mean": OpSpec(
+        says="L' = log(exp L + Σ exp s); s = exp(s − L'); o = o exp(L − L') + s v",
+        dims=("ix", "i", "ij", "jx"), reads=(0, 1, 2, 3), writes=(0, 1, 2), over="j",
+        numpy=log_mean,
+        triton=_LOG_ONLINE + "{o} = " + _WEIGHTED % "{o} * _shrink[:, None]" + "\n{L} = _top",
+        lowest="s",
+    ),
+    "log_weights": OpSpec(
+        says="L' = log(exp L + Σ exp s); s = exp(s − L'); o = o exp(L − L')",
+        dims=("ix", "i", "ij"), reads=(0, 1, 2), writes=(0, 1, 2), over="j",
+        numpy=log_weights,
+        triton=_LOG_ONLINE + "{o} = {o} * _shrink[:, None]\n{L} = _top",
+        lowest="s",
+    ),
     "row_stats": OpSpec(
         says="m' = max(m, max s); l = l exp(m − m') + Σ exp(s − m')",
         dims=("i", "i", "ij"), reads=(0, 1, 2), writes=(0, 1), over="j",
-        numpy=_row_stats,
+        numpy=row_stats,
         triton=_ONLINE + "{l} = {l} * _shrink + tl.sum(" + _EXP + ", 1)\n{m} = _top",
         lowest="s",
         gluon=_ONLINE_GLUON + "{l} = {l} * _shrink + row_sum(" + _EXP_GLUON + ")\n{m} = _top",
@@ -250,7 +208,7 @@ OPS: dict[str, OpSpec] = {
         says="s[r, c] = −inf where c − r > a: columns after row r + a are not seen",
         brief="s[r, c] = −inf where c − r > a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
-        numpy=lambda s, a: (np.where(_beyond(s, a) > 0, -np.inf, s),), whole=_whole_after,
+        numpy=lambda s, a: (np.where(beyond(s, a) > 0, -np.inf, s),), whole=whole_after,
         triton=_HIDDEN % (">", 'float("-inf")'),
         gluon=_HIDDEN_GLUON % (">", 'float("-inf")'),
     ),
@@ -258,7 +216,7 @@ OPS: dict[str, OpSpec] = {
         says="s[r, c] = −inf where c − r < a: columns before row r + a are not seen",
         brief="s[r, c] = −inf where c − r < a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
-        numpy=lambda s, a: (np.where(_beyond(s, a) < 0, -np.inf, s),), whole=_whole_before,
+        numpy=lambda s, a: (np.where(beyond(s, a) < 0, -np.inf, s),), whole=whole_before,
         triton=_HIDDEN % ("<", 'float("-inf")'),
         gluon=_HIDDEN_GLUON % ("<", 'float("-inf")'),
     ),
@@ -266,7 +224,7 @@ OPS: dict[str, OpSpec] = {
         says="s[r, c] = 0 where c − r > a",
         brief="s[r, c] = 0 where c − r > a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
-        numpy=lambda s, a: (np.where(_beyond(s, a) > 0, 0.0, s),), whole=_whole_after,
+        numpy=lambda s, a: (np.where(beyond(s, a) > 0, 0.0, s),), whole=whole_after,
         triton=_HIDDEN % (">", '0.0'),
         gluon=_HIDDEN_GLUON % (">", "0.0"),
     ),
@@ -274,7 +232,7 @@ OPS: dict[str, OpSpec] = {
         says="s[r, c] = 0 where c − r < a",
         brief="s[r, c] = 0 where c − r < a",
         dims=("ij",), reads=(0,), writes=(0,), scalars=("a",), placed=True,
-        numpy=lambda s, a: (np.where(_beyond(s, a) < 0, 0.0, s),), whole=_whole_before,
+        numpy=lambda s, a: (np.where(beyond(s, a) < 0, 0.0, s),), whole=whole_before,
         triton=_HIDDEN % ("<", '0.0'),
         gluon=_HIDDEN_GLUON % ("<", "0.0"),
     ),
@@ -283,7 +241,7 @@ OPS: dict[str, OpSpec] = {
         "o = o exp(m − m') + o2 exp(m2 − m')",
         brief="o, m, l of both parts",
         dims=("ix", "i", "i", "ix", "i", "i"), reads=(0, 1, 2, 3, 4, 5), writes=(0, 1, 2),
-        numpy=_merge,
+        numpy=merge,
         triton="_top = tl.maximum({m}, {m2})\n"
         "_mine = tl.exp2(({m} - _top) * LOG2E)\n"
         "_other = tl.exp2(({m2} - _top) * LOG2E)\n"
@@ -303,6 +261,13 @@ OPS: dict[str, OpSpec] = {
         dims=("i", "i"), reads=(0, 1), writes=(0,),
         numpy=lambda l, m: (m + np.log(l),),
         triton="{l} = {m} + tl.log2({l}) / LOG2E",
+    ),
+    "seen": OpSpec(
+        says="L = 0 where nothing was seen, that is where it is −10³⁰ still",
+        brief="L = 0 where nothing was seen",
+        dims=("i",), reads=(0,), writes=(0,),
+        numpy=lambda L: (np.where(L <= -1e30, 0.0, L),),
+        triton="{L} = tl.where({L} <= -1e30, 0.0, {L})",
     ),
     # The backward pass.
     "row_dots": OpSpec(
@@ -353,7 +318,7 @@ OPS: dict[str, OpSpec] = {
         says="as online_mean; o = 0 in rows that have seen nothing",
         brief="online_mean; o = 0 where l = 0",
         dims=("ix", "i", "i", "ij", "jx"), reads=(0, 1, 2, 3, 4), writes=(0, 1, 2, 3), over="j",
-        numpy=_online_mean_seen,
+        numpy=online_mean_seen,
         triton=_ONLINE + _WEIGHTS + "{o} = " + _WEIGHTED % "{o} * ({l} * _shrink)[:, None]"
         + "\n" + _SUM + "{o} = {o} / " + _SEEN + "\n{m} = _top",
         lowest="s",
@@ -362,7 +327,7 @@ OPS: dict[str, OpSpec] = {
         says="s = exp(s − m) / l; 0 where l = 0",
         brief="s = exp(s − m) / l; 0 where l = 0",
         dims=("ij", "i", "i"), reads=(0, 1, 2), writes=(0,),
-        numpy=lambda s, m, l: (np.exp(s - m[..., None]) / _seen(l)[..., None],),
+        numpy=lambda s, m, l: (np.exp(s - m[..., None]) / seen(l)[..., None],),
         triton="{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / " + _SEEN,
         lowest="s",
     ),
@@ -370,14 +335,14 @@ OPS: dict[str, OpSpec] = {
         says="o = o / l; 0 where l = 0",
         brief="o = o / l; 0 where l = 0",
         dims=("ix", "i"), reads=(0, 1), writes=(0,),
-        numpy=lambda o, l: (o / _seen(l)[..., None],),
+        numpy=lambda o, l: (o / seen(l)[..., None],),
         triton="{o} = {o} / " + _SEEN,
         gluon="{o} = {o} / " + _SEEN_GLUON,
     ),
     "log_sums_seen": OpSpec(
         says="l = m + log l; 0 where l = 0",
         dims=("i", "i"), reads=(0, 1), writes=(0,),
-        numpy=lambda l, m: (np.where(l == 0.0, 0.0, m + np.log(_seen(l))),),
+        numpy=lambda l, m: (np.where(l == 0.0, 0.0, m + np.log(seen(l))),),
         triton="{l} = tl.where({l} == 0.0, 0.0, {m} + tl.log2({l}) / LOG2E)",
     ),
 }  # fmt: skip

@@ -157,7 +157,7 @@ def crossover(problem: Attention, low: int, high: int) -> dict[str, int]:
     they are at two M bounds them between.
 
     >>> crossover(Attention(1024, 64), 1024, 16384)
-    {'last': 4192, 'first': 4193}
+    {'last': 4160, 'first': 4161}
     """
     entries = all_algorithms(problem.form)
     kinds = [[a.program for a in entries if stores_scores(a.program) is x] for x in (True, False)]
