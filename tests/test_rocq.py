@@ -72,6 +72,20 @@ def test_nothing_is_taken_for_granted(file: Path) -> None:
         assert opened
 
 
+def test_the_costs_of_the_examples_are_the_solver_s() -> None:
+    from iosim import pebbling
+
+    text = (FOLDER / "examples.v").read_text(encoding="utf-8")
+    said = re.findall(r"computes (\d) \((\w+) .*cost \w+ == (\d+)", text)
+    graphs = {
+        "matrix_product": pebbling.matmul(2, 2, 2, sums="vertex"),
+        "attention": pebbling.attention(2, 1, sums="vertex", softmax="free"),
+    }
+    assert {name for _, name, _ in said} == set(graphs)
+    for M, name, cost in said:
+        assert pebbling.optimum(graphs[name], int(M), partial=True).cost == int(cost)
+
+
 def test_what_would_be_taken_for_granted_is_found() -> None:
     assert unfinished("Lemma x : 0 = 1.\nProof. Admitted.") == ["Admitted"]
     assert unfinished("(* Admitted (* no *) Axiom *) Axiom x : 0 = 1.") == ["Axiom"]
