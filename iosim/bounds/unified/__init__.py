@@ -12,7 +12,8 @@ that of `once`.
 Scores may be spilled, finished or not; maxima, exponentials, row sums and divisions are free.
 Results may overwrite operands or not: the bound is the same.
 For M ≥ 5d²/2 (`once`, `trees`) and M ≥ 9d²/2 (`recompute`) the bound is 4HN²d²/M, with no
-lower-order term; as M/d² → 0 it tends to 4HN²d/√M.  Only NumPy is needed.
+lower-order term; as M/d² → 0 it tends to 4HN²d/√M.  In between, `once` and `trees` have a bound
+that keeps spilled scores apart (proofs/constant_tight_spills.md).  Only NumPy is needed.
 
 More generally (proofs/attention_options.md) the theorem is about any set of pairs of a row of Q and
 a row of K: masks, numbers of keys, and heads that share K and V.  `pattern_bound` takes the number
@@ -33,13 +34,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from iosim.bounds.base import CLASSES, BoundClass, Floats, bound_class
 from iosim.bounds.terms import check_entries, in_chunks
+from iosim.bounds.unified import spills
 from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
 from iosim.bounds.unified.multipliers import once, recompute
 from iosim.errors import InputError
@@ -125,18 +127,20 @@ class _Theorem:
         any_widths: whether Theorem 2 is proved for d ≠ d_v, too.
         within: a class whose bound holds too: one that contains this one, or, for `trees`, by
             Lemma 8.
+        apart: whether Theorem 4 of proofs/constant_tight_spills.md holds.
     """
 
     numbers: Callable[[Floats, Floats, Floats, Floats], _Numbers]
     exact_from: float
     any_widths: bool = True
     within: str | None = None
+    apart: bool = False
 
 
 _THEOREMS: dict[str, _Theorem] = {
-    "once": _Theorem(_once, 2.5, within="recompute"),
+    "once": _Theorem(_once, 2.5, within="recompute", apart=True),
     "recompute": _Theorem(_recompute, 4.5, any_widths=False),
-    "trees": _Theorem(_once, 2.5, within="recompute"),
+    "trees": _Theorem(_once, 2.5, within="recompute", apart=True),
 }
 EXACT_FROM: dict[str, float] = {name: t.exact_from for name, t in _THEOREMS.items()}
 
@@ -157,13 +161,16 @@ def _bound(theorem: _Theorem, pairs: Floats, d: Floats, d_v: Floats, M: Floats) 
 def _best(
     theorem: _Theorem, pairs: Floats, ends: Floats, d: Floats, d_v: Floats, M: Floats
 ) -> Floats:
-    """The class's bound, that of the class around it, and the compulsory words.
+    """The class's bounds, that of the class around it, and the compulsory words.
 
     `ends` is the number of rows of Q and of K that occur in a pair.
     """
     words = _bound(theorem, pairs, d, d_v, M)
     if theorem.within is not None:
         words = np.maximum(words, _bound(_THEOREMS[theorem.within], pairs, d, d_v, M))
+    if theorem.apart:
+        # With fewer columns the problem is no harder.
+        words = np.maximum(words, spills.words(pairs, ends, np.minimum(d, d_v), M))
     least = ends * (d + d_v)
     # Below 2**53 whole numbers are exact.
     return np.maximum(words, np.where(least < 2.0**53, least, _SAFE_EXACT * least))
@@ -219,8 +226,11 @@ def lower_bound_many(
     klass: BoundClass | str = "once",
     keys: Any = None,
     d_v: Any = None,
+    apart: bool = True,
 ) -> Floats:
     """`lower_bound` at many points: integer arrays (or integers) that broadcast → float64 array.
+
+    Without `apart` it is that of proofs/constant_tight.md alone.
 
     Raises InputError for entries outside 1..2**40, for arrays that are not of integers or do not
     broadcast, or for an unknown class.
@@ -229,6 +239,8 @@ def lower_bound_many(
     [16777216.0, 8388608.0]
     """
     theorem = _THEOREMS[bound_class(klass).name]
+    if not apart:
+        theorem = replace(theorem, apart=False)
     sizes = _sizes(N, d, M, heads, keys, d_v)
     for name, v in sizes.items():
         check_entries(name, v)
@@ -332,7 +344,7 @@ def certificate(
 
     `keys` and `d_v` as for `lower_bound`.  Raises InputError like it.  Beyond `EXACT_FROM` the
     words may fall short of those of `lower_bound` by the last digits only; below, `lower_bound`
-    may take a wider class's bound.
+    may take a wider class's bound, or that of proofs/constant_tight_spills.md.
 
     >>> certificate(N=4096, d=64, M=16384).segment
     16384
