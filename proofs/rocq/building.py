@@ -15,7 +15,7 @@ from iosim.checks.proof import NotInstalled, require, step
 from . import schedules, twin
 
 FOLDER = Path(__file__).parent
-INSTALL = "apt-get install -y --no-install-recommends coq libcoq-mathcomp-algebra"
+INSTALL = "apt-get install -y --no-install-recommends coq libcoq-mathcomp-ssreflect"
 CASES = 2000  # schedules that Coq itself executes
 TOGETHER = 50  # of them, in one goal
 SEED = 19
