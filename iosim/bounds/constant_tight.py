@@ -3,7 +3,7 @@
 proofs/constant_tight.md and proofs/attention_options.md; evaluated by `iosim.bounds.unified`.  The
 `expression` is Theorem 2's, 4HN²d²/M, for other sets of pairs pairs·(d + d_v)²/M.  It holds from
 M = 5d²/2 (`once`, `trees`) or, for d = d_v, 9d²/2 (`recompute`) on; elsewhere the words come from
-Theorem 1, which has no closed form.
+Theorem 1 or, for `once` and `trees`, Theorem 4 of proofs/constant_tight_spills.md.
 
 Proved in `proofs/constant_tight.md#theorem-1`; with options
 `proofs/attention_options.md#theorem-b`, `proofs/attention_options.md#theorem-c`.
