@@ -234,6 +234,7 @@ def test_classes_are_those_of_the_theorems() -> None:
         "as-forward-once": {once},
         "as-forward-recompute": {recompute},
         "as-forward-trees": {trees},
+        "as-forward-recompute-trees": {"recompute-trees"},
         "segments": {once, recompute},
         "kinds": {once, trees},
         "products": {once, trees},

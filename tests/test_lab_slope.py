@@ -219,7 +219,13 @@ def test_bounds_travel_as_what_python_computes(told: dict[str, Any]) -> None:
         applies = BOUNDS[name].where(form, {x: env[x] for x in form.sizes}, env["M"])
         assert (np.broadcast_to(values[at["applies"]], 2000).astype(bool) == applies).all()
         words = BOUNDS[name].curve(form, **{x: v[applies] for x, v in env.items()})
-        assert np.array_equal(np.broadcast_to(values[at["words"]], 2000)[applies], words)
+        found = np.broadcast_to(values[at["words"]], 2000)[applies]
+        # Where floats may be a word off, Python uses fractions, or rounds down.
+        few = words < 2.0**48
+        few &= (env["N"].astype(float) ** 2 * env["d"] * env["heads"])[applies] < 2.0**50
+        assert few.mean() > 0.4
+        np.testing.assert_allclose(found[few], words[few], rtol=1e-14)
+        np.testing.assert_allclose(found, words, rtol=1e-9, atol=1e-3)
 
 
 def test_a_table_of_ones_own_begins_like_a_presets(told: dict[str, Any]) -> None:

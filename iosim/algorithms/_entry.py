@@ -73,7 +73,7 @@ class Algorithm(Displayed):
     needs: tuple[str, ...] = ()
     exponent: float = 0.0
     regime: Regime = ANYWHERE
-    classes: tuple[str, ...] = ("once", "recompute", "trees")
+    classes: tuple[str, ...] = ("once", "recompute", "trees", "recompute-trees")
     html_by = "iosim.output.views:algorithm"
 
     def __repr__(self) -> str:

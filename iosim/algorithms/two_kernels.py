@@ -59,5 +59,5 @@ ALGORITHM = Algorithm(
     cost="14N²d²/M",
     source="the passes of Triton's tutorial kernel",
     exponent=-1.0,
-    classes=("recompute",),  # S and dP are computed in both kernels
+    classes=("recompute", "recompute-trees"),  # S and dP are computed in both kernels
 )

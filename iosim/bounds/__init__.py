@@ -15,7 +15,7 @@ A bound says which options of a problem its theorem covers; where it doesn't, it
 (8390656, 'constant-tight-once')
 
 >>> sorted(BOUNDS)[:3], list(CLASSES)
-(['any-matmul', 'any-matmul-binary', 'attenio'], ['once', 'recompute', 'trees'])
+(['any-matmul', 'any-matmul-binary', 'attenio'], ['once', 'recompute', 'trees', 'recompute-trees'])
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ BOUNDS: dict[str, Bound] = {
         constant_tight.ONCE,
         constant_tight.RECOMPUTE,
         constant_tight.TREES,
+        constant_tight.RECOMPUTE_TREES,
         parts.PARTS,
         saha_ye.LOWER,
         saha_ye.UPPER,
@@ -124,7 +125,7 @@ class BoundRow:
     >>> from iosim import Attention
     >>> row = bounds_for(Attention(4096, 64), 16384)[0]
     >>> row.name, row.words, row.as_dict()["class"]
-    ('compulsory', 1048576.0, ['once', 'recompute', 'trees'])
+    ('compulsory', 1048576.0, ['once', 'recompute', 'trees', 'recompute-trees'])
 
     ``checked`` names the statement in proofs/rocq that gives these words, where there is one.
     """

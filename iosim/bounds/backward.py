@@ -44,7 +44,7 @@ COMPULSORY = Bound(
 
 def _forward(klass: BoundClass) -> Bound:
     def formula(t: Any) -> Any:
-        gain = t.d_v - t.min(t.d, t.d_v) if klass.name == "recompute" else 0
+        gain = t.d_v - t.min(t.d, t.d_v) if "recompute" in klass.name else 0
         return t.pairs * ((t.d + t.d_v) ** 2 - gain**2) / t.M
 
     def numeric(t: Any) -> Floats:
@@ -74,7 +74,9 @@ def _forward(klass: BoundClass) -> Bound:
     )
 
 
-FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES = map(_forward, CLASSES.values())
+FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES, FORWARD_RECOMPUTE_TREES = map(
+    _forward, CLASSES.values()
+)
 
 
 @dataclass(frozen=True)
@@ -271,7 +273,7 @@ def _charged(
 
 CHARGED = _charged(5, "charges", ("once", "trees"), (*AGAIN[:2], *ONCE))
 CHARGED_AGAIN = _charged(5, "charges-recompute", ("recompute",), AGAIN)
-BLENDED = _charged(8, "products-charges", tuple(CLASSES), (BLEND,))
+BLENDED = _charged(8, "products-charges", ("once", "recompute", "trees"), (BLEND,))
 
 
 def _outside_long(t: Any) -> str | None:
@@ -352,7 +354,8 @@ WEIGHED = _theorem(
 )  # fmt: skip
 
 THEOREMS = (
-    FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES, SEGMENTS, SHORT, KINDS, KINDS_SHORT,
+    FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES, FORWARD_RECOMPUTE_TREES, SEGMENTS, SHORT,
+    KINDS, KINDS_SHORT,
     PRODUCTS, PRODUCTS_AGAIN, CHARGED, CHARGED_AGAIN, CHARGED_LONG, MEETS, MEETS_SHORT,
     WEIGHED, BLENDED,
 )  # fmt: skip

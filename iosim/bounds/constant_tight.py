@@ -2,11 +2,13 @@
 
 proofs/constant_tight.md and proofs/attention_options.md; evaluated by `iosim.bounds.unified`.  The
 `expression` is Theorem 2's, 4HN²d²/M, for other sets of pairs pairs·(d + d_v)²/M.  It holds from
-M = 5d²/2 (`once`, `trees`) or, for d = d_v, 9d²/2 (`recompute`) on; elsewhere the words come from
-Theorem 1 or, for `once` and `trees`, Theorem 4 of proofs/constant_tight_spills.md.
+M = 5d²/2 (`once`, `trees`) or, for d = d_v, 4d² (`recompute`, `recompute-trees`) on; elsewhere the
+words come from Theorem 1, for `once` and `trees` from Theorem 4 of proofs/constant_tight_spills.md
+as well, or for `recompute-trees` from Theorem 4 of proofs/constant_tight.md.
 
-Proved in `proofs/constant_tight.md#theorem-1`; with options
-`proofs/attention_options.md#theorem-b`, `proofs/attention_options.md#theorem-c`.
+Proved in `proofs/constant_tight.md#theorem-1` and `proofs/constant_tight.md#theorem-4`; with
+options `proofs/attention_options.md#theorem-b`, `proofs/attention_options.md#theorem-c` and
+`proofs/attention_options.md#theorem-d`.
 """
 
 from __future__ import annotations
@@ -28,11 +30,16 @@ def _in_coq(form: Form, t: Any) -> Any:
         return None
     return 4 * t.pairs * t.d**2 / t.M
 
+_OPTIONS = {
+    "once": "theorem-b", "trees": "theorem-b",
+    "recompute": "theorem-c", "recompute-trees": "theorem-d",
+}  # fmt: skip
+
 
 def _entry(klass: BoundClass) -> Bound:
     def formula(t: Any) -> Any:
         # Recomputing pays where d < d_v: (d + d_v)² − (d_v − d)² = 4·d·d_v.
-        gain = t.d_v - t.min(t.d, t.d_v) if klass.name == "recompute" else 0
+        gain = t.d_v - t.min(t.d, t.d_v) if "recompute" in klass.name else 0
         return t.pairs * ((t.d + t.d_v) ** 2 - gain**2) / t.M
 
     def numeric(t: Any) -> Floats:
@@ -55,15 +62,15 @@ def _entry(klass: BoundClass) -> Bound:
         validity=f"every N, d, heads and M; 4·heads·N²d²/M from M = {EXACT_FROM[klass.name]}·d² on",
         source="iosim, proofs/constant_tight.md",
         proof="constant_tight",
-        theorem="theorem-1",
+        theorem="theorem-4" if klass.name == "recompute-trees" else "theorem-1",
         numeric=numeric,
         classes=(klass,),
         options=EVERY_OPTION,
         options_proof="attention_options",
-        options_theorem="theorem-c" if klass.name == "recompute" else "theorem-b",
+        options_theorem=_OPTIONS[klass.name],
         checked=_in_coq if klass.name == "once" else None,
         checked_by="attention_pairs" if klass.name == "once" else "",
     )
 
 
-ONCE, RECOMPUTE, TREES = map(_entry, CLASSES.values())
+ONCE, RECOMPUTE, TREES, RECOMPUTE_TREES = map(_entry, CLASSES.values())

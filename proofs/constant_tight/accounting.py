@@ -1,7 +1,5 @@
 """Lemmas 1 to 5 and 8: segments, on executions simulated word by word."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
-
 from __future__ import annotations
 
 import itertools
@@ -18,7 +16,7 @@ from . import constants, executions, tree_executions
 @step(
     "cutting",
     how="exhaustive",
-    says="K events, the first M + S in one segment, then S each: K ≥ M + S(n − 1) if n ≥ 2",
+    says="K events, the first M + S in one segment, then S each: K > M + S(n − 1) if n ≥ 2",
 )
 def cutting() -> str:
     """Cut and count."""
@@ -27,7 +25,8 @@ def cutting() -> str:
             n, left = 1, K - (M + S)
             while left > 0:
                 n, left = n + 1, left - S
-            require(n == 1 or K >= M + S * (n - 1), f"M = {M}, S = {S}, K = {K}: n = {n}")
+            if n > 1:
+                holds("segments", M + S * (n - 1) + 1, K, f"M = {M}, S = {S}: n = {n}")
             require(n <= max(1, -(-(K - M) // S)), f"M = {M}, S = {S}, K = {K}: n = {n}")
     return "every M, S ≤ 8 and K < 60"
 
@@ -50,14 +49,41 @@ class Drawn:
     M: int
     rng: random.Random
     says: str
+    S: int | None = None  # else at random
+    made: tuple[executions.Entry, ...] | None = None  # a log made on purpose
 
     def log(self, kind: str) -> list[executions.Entry]:
         """An execution of a kind: once, recompute or trees."""
+        if self.made is not None:
+            return list(self.made)
         if kind == "trees":
             return tree_executions.execute_trees(self.order, self.M, self.rng)
         drop = 0.5 if kind == "recompute" else 0.0
         policy = self.rng.choice(["lru", "random"] if drop else ["lru", "random", "belady"])
         return executions.execute(self.order, self.M, self.rng, policy, drop)
+
+
+def filled_memory(M: int) -> Drawn:
+    """M − 1 scores begun in one segment, none of them stored: as many free starts as there can be.
+
+    d = 1, and one column of M − 1 rows; results overwrite operands.
+    """
+    rows = range(M - 1)
+    order: list[executions.Task] = [("E", i, 0, 0) for i in rows] + [("F", i, 0, 0) for i in rows]
+    log: list[executions.Entry] = [("load", ("k", 0, 0), 0)]
+    for i in rows:  # i scores, the word of K, and then one of Q, which the new score overwrites
+        log += [("load", ("q", i, 0), 0), ("E", (i, 0, 0), 1)]
+    log.append(("load", ("v", 0, 0), 0))  # in the place of the word of K
+    for i in rows:
+        score, sums = ("s", i, 0), ("o", i, 0)
+        log += [("F", (i, 0, 0), 1), ("gone", score, 0), ("store", sums, 0), ("gone", sums, 0)]
+    return Drawn(order, M, random.Random(0), f"{M - 1} rows, one column, d = 1", 1, tuple(log))
+
+
+def holds(name: str, left: float, right: float, where: str) -> None:
+    """Require left ≤ right, or what is stronger where a test says so; rounding apart."""
+    least = right - constants.STRONGER[name]
+    require(left <= least + 1e-9, f"{name}: {left} is more than {least}; {where}")
 
 
 def check(cases: Iterable[Drawn], kind: str) -> tuple[int, int]:
@@ -69,39 +95,41 @@ def check(cases: Iterable[Drawn], kind: str) -> tuple[int, int]:
         log, rng, M = case.log(kind), case.rng, case.M
         d, d_v, terms = executions.sizes(case.order)
         cost = sum(what in ("load", "store") for what, _, _ in log)
-        S = rng.choice([rng.randint(1, 4), rng.randint(1, 3 * M)])
+        S = case.S or rng.choice([rng.randint(1, 4), rng.randint(1, 3 * M)])
         if kind == "trees":
             parts = tree_executions.tree_segments(log, M, S, d + d_v)
         else:
             parts = executions.segments(log, M, S)
         at = f"{case.says}, M = {M}, S = {S}"
-        require(sum(s.events for s in parts) <= cost, f"{at}: more events than transfers")
+        holds("events", sum(s.events for s in parts), cost, at)
         totals = [0] * 9
         for s in parts:
             seen += 1
             q, k, v, o, C, a, y, E, F = counts = s.counts
+            here = f"{at}: q, k, v, o, C, a, y, E, F = {counts}"
             totals = [x + z for x, z in zip(totals, counts, strict=True)]
-            require(q + k + v + o + a <= M + S, f"{at}: Lemma 1 fails, {counts}")
-            require(y <= M, f"{at}: {y} free starts")
+            holds("words", q + k + v + o + a, M + S, here)
+            holds("free starts", y, M - (1 if kind == "trees" else 2), here)
             require(kind != "trees" or s.free <= s.held, f"{at}: a free stay ends too early")
-            require(C * d * d <= q * k, f"{at}: Lemma 2 fails for Q and K, {counts}")
-            require(again or C * d_v * d_v <= o * v, f"{at}: Lemma 2 fails for O and V, {counts}")
+            holds("inner, Q and K", C * d * d, q * k, here)
+            if not again:
+                holds("inner, O and V", C * d_v * d_v, o * v, here)
             p, P = C**0.5, (C + a + y) ** 0.5
-            for work, width, g, inner in (
-                (E, d, (q * k) ** 0.5, p),
-                (F, d_v, (o * v) ** 0.5, 0.0 if again else p),
+            for which, work, width, g, inner in (
+                ("first", E, d, (q * k) ** 0.5, p),
+                ("second", F, d_v, (o * v) ** 0.5, 0.0 if again else p),
             ):
                 sharp = constants.SHARP * width * P * inner
-                most = min(width * P * P, g * (P + inner) - sharp)
-                require(work <= most + 1e-9, f"{at}: {work} products, Lemma 3 allows {most}")
+                holds(f"all products of pairs, {which}", work, width * P * P, here)
+                holds(f"Loomis and Whitney, {which}", work, g * (P + inner) - sharp, here)
         C, a, y, E, F = totals[4:]
         free += y
         pairs = sum(terms.values())
-        want = pairs * d, pairs * d_v
-        enough = E >= want[0] and F >= want[1] if again else (E, F) == want
-        require(enough, f"{at}: {E} and {F} products")
-        require(y <= a, f"{at}: {y} free starts, {a} paid visits")
-        require(d * (y + C) <= E if again else y + C <= pairs, f"{at}: Lemma 4, 5 or 8 fails")
+        holds("every first product", pairs * d, E, at)
+        holds("every second product", pairs * d_v, F, at)
+        require(again or (pairs * d, pairs * d_v) == (E, F), f"{at}: {E} and {F} products")
+        holds("next visits", y, a, at)
+        holds("pairs once", d * (y + C), E if again else d * pairs, at)
     require(free > count // 10, f"only {free} free starts were seen")
     return seen, free
 
@@ -143,8 +171,14 @@ def accounting_recompute() -> str:
 )
 def trees() -> str:
     """Sums by random trees, results in words of their own or over operands."""
-    seen, free = _accounting(6, constants.TREE_EXECUTIONS, "trees")
+    filled = (filled_memory(M) for M in range(3, 9))
+    seen, free = check(itertools.chain(filled, drawn(6, constants.TREE_EXECUTIONS)), "trees")
     return _scope(constants.TREE_EXECUTIONS, seen, free, 6)
+
+
+def disjoint(chosen: Any) -> bool:
+    """Whether the lives of runs, each its products' ticks and its end, are apart."""
+    return all(x[1] < y[0][0] for x, y in itertools.pairwise(sorted(chosen)))
 
 
 def _overlapping_lives() -> int:
@@ -194,7 +228,7 @@ def two_runs() -> str:
 
     def apart(count: int, ticks: int) -> Any:
         for chosen in itertools.combinations(lives(ticks), count):
-            if all(x[1] < y[0][0] for x, y in itertools.pairwise(sorted(chosen))):
+            if disjoint(chosen):
                 yield chosen
 
     plain = ((8, chosen, ()) for count in (1, 2, 3) for chosen in apart(count, 8))

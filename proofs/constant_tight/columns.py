@@ -40,7 +40,8 @@ def columns_together() -> str:
     import sympy
 
     a, b, c, e = sympy.symbols("a b c e")
-    identity((a**2 + b**2) * (c**2 + e**2) - (a * c + b * e) ** 2, (a * e - b * c) ** 2)
+    square = constants.TOGETHER * (a**2 + b**2) * (c**2 + e**2)
+    identity(square - (a * c + b * e) ** 2, (a * e - b * c) ** 2)
     return "all reals, and by induction any number of columns"
 
 

@@ -7,13 +7,14 @@ N × d through a fast memory of M words, executing every product q·k and p·v. 
 terms of an output entry into one, in any order and with any rescaling; a score that is computed
 again starts from an empty accumulator.  In `trees` every product is executed once, and all sums,
 of scores and of output entries, may be taken by any trees of additions: by Lemma 8 the bound is
-that of `once`.
+that of `once`.  In `recompute-trees` products may be executed again as well: Theorem 4.
 
 Scores may be spilled, finished or not; maxima, exponentials, row sums and divisions are free.
 Results may overwrite operands or not: the bound is the same.
-For M ≥ 5d²/2 (`once`, `trees`) and M ≥ 9d²/2 (`recompute`) the bound is 4HN²d²/M, with no
-lower-order term; as M/d² → 0 it tends to 4HN²d/√M.  In between, `once` and `trees` have a bound
-that keeps spilled scores apart (proofs/constant_tight_spills.md).  Only NumPy is needed.
+For M ≥ 5d²/2 (`once`, `trees`) and M ≥ 4d² (`recompute`, `recompute-trees`) the bound is
+4HN²d²/M, with no lower-order term; as M/d² → 0 it tends to 4HN²d/√M, in `recompute-trees` to half
+of it.  Between d² and 5d²/2 `once` and `trees` have a bound that keeps spilled scores apart
+(proofs/constant_tight_spills.md).  Only NumPy is needed.
 
 More generally (proofs/attention_options.md) the theorem is about any set of pairs of a row of Q and
 a row of K: masks, numbers of keys, and heads that share K and V.  `pattern_bound` takes the number
@@ -27,7 +28,7 @@ where d < d_v.
 8390656
 
 >>> list(CLASSES), EXACT_FROM["once"]
-(['once', 'recompute', 'trees'], 2.5)
+(['once', 'recompute', 'trees', 'recompute-trees'], 2.5)
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,6 +45,7 @@ from iosim.bounds.terms import check_entries, in_chunks
 from iosim.bounds.unified import spills
 from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
 from iosim.bounds.unified.multipliers import once, recompute
+from iosim.bounds.unified.second import second_segment
 from iosim.errors import InputError
 from iosim.problem import check_size
 
@@ -66,7 +68,7 @@ _SAFE_EXACT = 1 - 2.0**-50
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Why the bound holds: Theorem 1 with these numbers gives `words`.
+    """Why the bound holds: Theorem 1, or 4, with these numbers gives `words`.
 
     A segment has `segment` counted transfers; the multipliers are scaled by d; `cap` bounds the
     charged work of any segment, scaled by d³; `weight` is the charged work of the whole problem,
@@ -116,15 +118,22 @@ def _recompute(x: Floats, M: Floats, square: Floats, first: Floats) -> _Numbers:
     return S, (a0, m1, m2), np.full_like(x, 2.0), cap
 
 
+def _second(x: Floats, M: Floats, square: Floats, first: Floats) -> _Numbers:
+    """The numbers of Theorem 4, where products may be executed again and sums are any trees."""
+    S, cap = second_segment(x, M, square, first, 2 - first)
+    return S, (), 2 - first, cap
+
+
 @dataclass(frozen=True)
 class _Theorem:
     """What the theorems say of one class.
 
     Attributes:
-        numbers: a choice for Theorem 1 at (M/d², M, d², 2d/(d + d_v)), (d + d_v)/2 for the d of
+        numbers: a choice for its theorem at (M/d², M, d², 2d/(d + d_v)), (d + d_v)/2 for the d of
             the first three; any choice is valid.
-        exact_from: M/d² from which the bound is 4HN²d²/M (Theorem 2).
-        any_widths: whether Theorem 2 is proved for d ≠ d_v, too.
+        exact_from: M/d² from which the bound is 4HN²d²/M (Theorems 2 and 4), for d_v < d times
+            2d/(d + d_v) if it is for `narrow` V and O.
+        widths: the d and d_v for which it is so: "any", or "narrow", d_v ≤ d.
         within: a class whose bound holds too: one that contains this one, or, for `trees`, by
             Lemma 8.
         apart: whether Theorem 4 of proofs/constant_tight_spills.md holds.
@@ -132,21 +141,28 @@ class _Theorem:
 
     numbers: Callable[[Floats, Floats, Floats, Floats], _Numbers]
     exact_from: float
-    any_widths: bool = True
+    widths: Literal["any", "narrow"] = "any"
     within: str | None = None
     apart: bool = False
+
+    def exact(self, x: Floats, first: Floats) -> Any:
+        """Where the bound is 4HN²d²/M."""
+        if self.widths == "any":
+            return x >= self.exact_from
+        return (x >= self.exact_from * first) & (first >= 1)
 
 
 _THEOREMS: dict[str, _Theorem] = {
     "once": _Theorem(_once, 2.5, within="recompute", apart=True),
-    "recompute": _Theorem(_recompute, 4.5, any_widths=False),
+    "recompute": _Theorem(_recompute, 4.0, widths="narrow", within="recompute-trees"),
     "trees": _Theorem(_once, 2.5, within="recompute", apart=True),
+    "recompute-trees": _Theorem(_second, 4.0, widths="narrow"),
 }
 EXACT_FROM: dict[str, float] = {name: t.exact_from for name, t in _THEOREMS.items()}
 
 
 def _bound(theorem: _Theorem, pairs: Floats, d: Floats, d_v: Floats, M: Floats) -> Floats:
-    """Theorems 1 and 2 for one class alone; 0 where one segment may do all."""
+    """Theorems 1, 2 and 4 for one class alone; 0 where one segment may do all."""
     side = (d + d_v) / 2
     square = side * side
     x = M / square
@@ -154,23 +170,23 @@ def _bound(theorem: _Theorem, pairs: Floats, d: Floats, d_v: Floats, M: Floats) 
     words = _SAFE * ((S / square) * weight * pairs / cap) + M - S
     # Theorem 1 needs two segments at least.
     words = np.where(_SAFE * weight * pairs > cap * square, words, 0.0)
-    exact = (x >= theorem.exact_from) & (theorem.any_widths | (d == d_v))
-    return np.where(exact, _SAFE_EXACT * (4 * pairs / x), words)
+    return np.where(theorem.exact(x, d / side), _SAFE_EXACT * (4 * pairs / x), words)
 
 
 def _best(
     theorem: _Theorem, pairs: Floats, ends: Floats, d: Floats, d_v: Floats, M: Floats
 ) -> Floats:
-    """The class's bounds, that of the class around it, and the compulsory words.
+    """The class's bounds, those of the classes around it, and the compulsory words.
 
     `ends` is the number of rows of Q and of K that occur in a pair.
     """
     words = _bound(theorem, pairs, d, d_v, M)
-    if theorem.within is not None:
-        words = np.maximum(words, _bound(_THEOREMS[theorem.within], pairs, d, d_v, M))
     if theorem.apart:
         # With fewer columns the problem is no harder.
         words = np.maximum(words, spills.words(pairs, ends, np.minimum(d, d_v), M))
+    while theorem.within is not None:
+        theorem = _THEOREMS[theorem.within]
+        words = np.maximum(words, _bound(theorem, pairs, d, d_v, M))
     least = ends * (d + d_v)
     # Below 2**53 whole numbers are exact.
     return np.maximum(words, np.where(least < 2.0**53, least, _SAFE_EXACT * least))
@@ -201,7 +217,7 @@ def lower_bound(
     >>> round(lower_bound(N=4096, d=64, M=16384)), 4 * 4096**2 * 64**2 // 16384
     (16777216, 16777216)
     >>> round(lower_bound(N=4096, d=64, M=16384, klass="recompute"))
-    16764450
+    16777216
     """
     theorem = _THEOREMS[bound_class(klass).name]
     sizes = _sizes(N, d, M, heads, keys, d_v)

@@ -79,10 +79,15 @@ def _top(*families: Any) -> Floats:
 
 
 def once_cap(x: Any, s: Any, m1: Any, m2: Any) -> Floats:
-    """Upper bound on E + F − m1·(y + C) + m2·(n_paid − y) over all segments; 0 ≤ m1 ≤ 2, m2 ≥ 0.
+    """Upper bound on E + F − m1·(y + C) + m2·(n_paid − y) over all segments; 0 ≤ m1 ≤ 2, m2 ≥ 0."""
+    return _top(*once_faces(x, s, m1, m2).values())
 
-    Class `once`, Lemma 6: the five faces are pairs wholly inside only; none wholly inside and no
-    free starts; none paid; M free starts; M free starts and none paid.
+
+def once_faces(x: Any, s: Any, m1: Any, m2: Any) -> dict[str, Floats]:
+    """The most on each face of Lemma 6, class `once`, −inf where there is none of its shapes.
+
+    The five faces are pairs wholly inside only; none wholly inside and no free starts; none paid;
+    M free starts; M free starts and none paid.
     """
     T = x + s
     A = T + x
@@ -94,7 +99,13 @@ def once_cap(x: Any, s: Any, m1: Any, m2: Any) -> Floats:
     lo = np.where(4 * r < T, T / 4 + np.sqrt(np.maximum(T * T / 16 - x, 0)), r)
     hi = T / 4 + np.sqrt(T * T / 16 + x)
     mixed = _ridge(T / 2, (2 + m1) / 4, x * x * (2 - m1) / 4, 0.0, lo, hi)
-    return _top(inside, paid, free, full - (m1 + 2 * m2) * x, mixed - (m1 / 2 + m2) * x)
+    return {
+        "inside": inside,
+        "paid": paid,
+        "free": free,
+        "full": full - (m1 + 2 * m2) * x,
+        "mixed": mixed - (m1 / 2 + m2) * x,
+    }
 
 
 def largest_m2(x: Any, s: Any, a0: Any, m1: Any, first: Any = 1.0) -> Floats:
@@ -119,10 +130,19 @@ def bowed(x: Any, s: Any, a0: Any, m2: Any, first: Any) -> Any:
 def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any, first: Any = 1.0) -> Floats:
     """Upper bound on (b/λ)E + (γ/μ)F − m1·(y + C) + m2·(n_paid − y), b = a0 + m1, γ = 2 − a0.
 
-    Class `recompute`, Lemma 7; a0 ≥ 0, 0 ≤ m1 ≤ 2 − a0, 0 ≤ m2 ≤ largest_m2.  Four groups of faces:
-    (A) Q, K hold the inner pairs only, (B) Q, K hold all pairs visited, (C) no second product,
-    (D) O, V hold all pairs visited.  `first` is λ, the share of a pair's products that are of the
-    first kind, times 2; μ = 2 − λ.  It is 1 for d = d_v; else Lemma 4 of
+    For a0 ≥ 0, 0 ≤ m1 ≤ 2 − a0, 0 ≤ m2 ≤ largest_m2; `first` as for `recompute_faces`.
+    """
+    return _top(*recompute_faces(x, s, a0, m1, m2, first).values())
+
+
+def recompute_faces(
+    x: Any, s: Any, a0: Any, m1: Any, m2: Any, first: Any = 1.0
+) -> dict[str, Floats]:
+    """The most on each face of Lemma 7, class `recompute`, −inf where there is none of its shapes.
+
+    Four groups of faces: (A) Q, K hold the inner pairs only, (B) Q, K hold all pairs visited,
+    (C) no second product, (D) O, V hold all pairs visited.  `first` is λ, the share of a pair's
+    products that are of the first kind, times 2; μ = 2 − λ.  It is 1 for d = d_v; else Lemma 7′ of
     proofs/attention_options.md takes the place of Lemma 7, and `bowed` must hold.
     """
     second = 2 - first
@@ -150,12 +170,17 @@ def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any, first: Any = 1.0) -
         """Largest u with p ≤ z, where uw = x."""
         return z + np.sqrt(z * z + x)
 
-    inside = _top(a0 * T_1 * T_1, m2 * T, _peak(0.0, a0 - c * first / second, c * T_2, T / 4, T_1))
-    side_a = _top(
-        _peak(-c / (2 * second), m2, c * T_2, second_T, np.sqrt(T)),
-        _peak(0.0, -(m1 + m2), c * T_2, T_2, r),
-        _peak(-c / (2 * second), m2, c * A_2, np.maximum(r, second_A), np.sqrt(A)) - start,
-        _ridge(
+    ratio = b * second / first
+    short = np.minimum(r, T_2)
+    return {
+        "inner": np.asarray(a0 * T_1 * T_1),
+        "paid words": np.asarray(m2 * T),
+        "inside": _peak(0.0, a0 - c * first / second, c * T_2, T / 4, T_1),
+        "A, paid": _peak(-c / (2 * second), m2, c * T_2, second_T, np.sqrt(T)),
+        "A, free": _peak(0.0, -(m1 + m2), c * T_2, T_2, r),
+        "A, full": _peak(-c / (2 * second), m2, c * A_2, np.maximum(r, second_A), np.sqrt(A))
+        - start,
+        "A, mixed": _ridge(
             c * T_2 / 2,
             (c * first / second - a0) / 4,
             (c * first / second + a0) * x * x / 4,
@@ -165,23 +190,18 @@ def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any, first: Any = 1.0) -
         )
         - a0 * x / 2
         - both,
-    )
-    side_b = _peak(-c / (2 * second), b + m2 - c * first / second, c * T_2, four_T, first_T)
-    side_c = _top(
-        _peak(-b / (2 * first), m2, b * T_1, first_T, np.sqrt(T)),
-        _peak(0.0, -(m1 + m2), b * T_1, T_1, r),
-        _peak(-b / (2 * first), m2, b * A_1, np.maximum(r, first_A), np.sqrt(A)) - start,
-        _ridge(b * T_1, (b + m1) / 4, a0 * x * x / 4, 0.0, above(T_1), below(T_1))
+        "B": _peak(-c / (2 * second), b + m2 - c * first / second, c * T_2, four_T, first_T),
+        "C, paid": _peak(-b / (2 * first), m2, b * T_1, first_T, np.sqrt(T)),
+        "C, free": _peak(0.0, -(m1 + m2), b * T_1, T_1, r),
+        "C, full": _peak(-b / (2 * first), m2, b * A_1, np.maximum(r, first_A), np.sqrt(A)) - start,
+        "C, mixed": _ridge(b * T_1, (b + m1) / 4, a0 * x * x / 4, 0.0, above(T_1), below(T_1))
         + m1 * x / 2
         - both,
-    )
-    ratio = b * second / first
-    short = np.minimum(r, T_2)
-    side_d = _top(
-        _peak(-b / (2 * first), c - ratio + m2, b * T_1, four_T, second_T),
-        _peak(0.0, c - ratio - m1 - m2, b * T_1, T / 4, short),
-        _peak(-b / (2 * first), c - ratio + m2, b * A_1, np.maximum(r, four_A), second_A) - start,
-        _ridge(
+        "D, paid": _peak(-b / (2 * first), c - ratio + m2, b * T_1, four_T, second_T),
+        "D, free": _peak(0.0, c - ratio - m1 - m2, b * T_1, T / 4, short),
+        "D, full": _peak(-b / (2 * first), c - ratio + m2, b * A_1, np.maximum(r, four_A), second_A)
+        - start,
+        "D, mixed": _ridge(
             b * T_1,
             (b + 2 * ratio + m1 - c) / 4,
             x * x / 2,
@@ -191,5 +211,4 @@ def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any, first: Any = 1.0) -
         )
         + (c - ratio + m1) * x / 2
         - both,
-    )
-    return _top(inside, side_a, side_b, side_c, side_d)
+    }
