@@ -30,6 +30,7 @@ def _in_coq(form: Form, t: Any) -> Any:
         return None
     return 4 * t.pairs * t.d**2 / t.M
 
+
 _OPTIONS = {
     "once": "theorem-b", "trees": "theorem-b",
     "recompute": "theorem-c", "recompute-trees": "theorem-d",
