@@ -54,7 +54,7 @@ def tex(text: str) -> str:
             made.append(sign)
         else:
             raise IosimError(f"no LaTeX for {sign!r} in {text!r}: add it to experiments/_latex.py")
-    return "".join(made).replace("$$", "")
+    return "".join(made).replace("$$", " ")
 
 
 def name(text: str) -> str:
