@@ -151,9 +151,7 @@ def test_the_constant_and_where_it_begins() -> None:
     assert text.count("4HN^2d^2/M") == 1
     first, second = re.findall(r"M\\ge(\\t?frac\d\d|\d+)d\^2", text)
     assert [fraction(first)] * 2 == [EXACT_FROM["once"], EXACT_FROM["trees"]]
-    # Theorem 4 of proofs/constant_tight.md has it from 4 on, which the paper does not use.
-    least = load_theorem("constant_tight").constants.FROM["recompute"]
-    assert fraction(second) == least > EXACT_FROM["recompute"] == 4
+    assert [fraction(second)] * 2 == [EXACT_FROM["recompute"], EXACT_FROM["recompute-trees"]]
     N, d = 2**12, 64
     for klass, x in EXACT_FROM.items():
         M = int(x * d * d)
@@ -161,7 +159,7 @@ def test_the_constant_and_where_it_begins() -> None:
         assert lower_bound(N, d, M - 1000, klass=klass) < 4 * N**2 * d**2 / (M - 1000) * (1 - 1e-6)
     # Wherever the text says from which M on, it is one of these.
     said = re.findall(r"M\\ge(\\t?frac\d\d|\d+)d\^2", MAIN)
-    assert {fraction(x) for x in said} == {Fraction(EXACT_FROM["once"]), least}
+    assert {fraction(x) for x in said} == {Fraction(x) for x in EXACT_FROM.values()}
 
 
 def test_the_multipliers_of_the_proof() -> None:
