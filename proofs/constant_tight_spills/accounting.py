@@ -45,8 +45,8 @@ def check(case: Drawn, kind: str) -> tuple[int, int, int]:
         now = f"{at}, segment {t}"
         new = len(part.stays & {(i, c) for i, _, c in part.second})
         s, u, w, y = len(there & spilled), len(older), len(whole), len(open_)
-        require(q + k + v + o + new + s + u <= M + S, f"{now}: Lemma 1, the words")
-        require(o - new + u <= M, f"{now}: Lemma 1, what was there before")
+        require(q + k + v + o + new + s + u <= M + S, f"{now}: Lemma 3, the words")
+        require(o - new + u <= M, f"{now}: Lemma 3, what was there before")
         for i, j in whole:
             require({(i, j, c) for c in range(d)} <= part.first, f"{now}: {i, j} is not whole")
         inner = {(i, j) for i, j in whole if {(i, j, c) for c in range(d_v)} <= part.second}

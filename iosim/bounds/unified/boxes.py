@@ -1,6 +1,6 @@
 """The most charged work of a segment, spilled and unspilled pairs apart: a proof by boxes.
 
-Lemma 9 of proofs/constant_tight_spills.md bounds a segment's charged work by a function of three
+Lemma 5 of proofs/constant_tight_spills.md bounds a segment's charged work by a function of three
 numbers, p, A and N (roots of sums over its pairs), for any multipliers θ, λ, α and β.  Here the
 domain of (p, A, N) is cut into boxes; in each box fixed multipliers are taken, those that are best
 at its centre, and the bound's maximum over the box is found exactly, as it is a sum of quadratic
@@ -24,6 +24,8 @@ _SHARES = (1.0, 0.6, 0.3)
 _SIDE, _MOST = 16, 300_000
 # Room for rounding: a cap is exceeded only where it is by this share.
 _ROUND = 1e-9
+# The same of a difference under a root, as a share of its terms.
+_UNDER = 1e-15
 
 
 def _weights(e: float, m: float) -> tuple[float, float]:
@@ -62,7 +64,7 @@ def _top(square: Any, line: Any, lo: Any, hi: Any) -> Floats:
 
 
 def most(x: float, T: float, e: float, m: float, chosen: Any, box: Any) -> Floats:
-    """Lemma 9's bound for fixed multipliers, its maximum over boxes ((p, p′), (A, A′), (N, N′))."""
+    """Lemma 5's bound for fixed multipliers, its maximum over boxes ((p, p′), (A, A′), (N, N′))."""
     theta, lam, alpha, beta = chosen
     (p0, p1), (A0, A1), (N0, N1) = box
     spilled, unspilled = _weights(e, m)
@@ -71,7 +73,9 @@ def most(x: float, T: float, e: float, m: float, chosen: Any, box: Any) -> Float
     rise = alpha + beta * unspilled * unspilled - m  # of p²
     narrow = _top(rise + e, -2 * theta, p0, p1) - alpha * A0 * A0
     wide = _top(rise, 0.0, p0, p1) + _top(e - alpha, -2 * theta, A0, A1)
-    f0, f1 = (np.sqrt(np.maximum(0.0, p * p - x)) for p in (p0, p1))
+    # The root is steep where p² is near x: rounding is covered before it is taken.
+    f0 = np.sqrt(np.maximum(0.0, p0 * p0 - x - _UNDER * (p0 * p0 + x)))
+    f1 = np.sqrt(np.maximum(0.0, p1 * p1 - x + _UNDER * (p1 * p1 + x)))
     room = N1 - 2 * kappa * theta
     few = np.maximum(f0 * room, f1 * room) - beta * N0 * N0
     all_of_them = _top(1 / least - beta, -2 * kappa * theta / least, N0, N1)
