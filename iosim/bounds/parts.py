@@ -72,19 +72,21 @@ def rectangles(count: Any, D: Any, M: Any, rows: Any, columns: Any) -> Any:
     >>> float(rectangles(1.0, 2.0, 1000.0, 1000.0, 1000.0)) > 4000
     True
     """
-    best = np.zeros(np.broadcast_shapes(np.shape(M), np.shape(rows)))
-    one = np.all(count == 1)
-    met = np.where(columns >= 2 * D, count * rows, 0.0)
-    for j in range(1, _MOST + 1):
-        if one:
+    alone = count == 1
+    best: Any = 0.0
+    if np.any(alone):
+        for j in range(1, _MOST + 1):
             K = np.floor((rows - 3 * D) / j)
             best = np.maximum(best, one_rectangle(D, M, j, K, rows, columns))
-        else:
-            K = np.floor((rows - 2 * D) / j)
-            best = np.maximum(best, any_pairs(D, M, K, (j + 1) * count * columns * D, met))
-    if one:
         K = np.floor(rows - 3 * D - np.floor(np.sqrt(rows * D) / 2))
         best = np.maximum(best, one_rectangle(D, M, 1, K, rows, columns))
+    if not np.all(alone):
+        met = np.where(columns >= 2 * D, count * rows, 0.0)
+        several: Any = 0.0
+        for j in range(1, _MOST + 1):
+            K = np.floor((rows - 2 * D) / j)
+            several = np.maximum(several, any_pairs(D, M, K, (j + 1) * count * columns * D, met))
+        best = np.where(alone, best, several)
     return best
 
 
@@ -109,26 +111,27 @@ def triangles(count: Any, share: Any, D: Any, M: Any, N: Any) -> Any:
 
 def _numeric(t: Any) -> Floats:
     def words(
-        N: Any, N_k: Any, heads: Any, kv_heads: Any, scores: Any, D: Any, M: Any
-    ) -> Any:  # fmt: skip
+        N: Any, N_k: Any, heads: Any, kv_heads: Any, scores: Any, D: Any, M: Any, left: Any = None
+    ) -> Any:
         share = heads / kv_heads
         dense = scores == N * N_k
-        best = np.zeros(np.shape(M))
+        best: Any = 0.0
         if np.any(dense):
             best = rectangles(kv_heads, D, M, share * N, N_k)
             if not np.array_equal(share * N, N_k):
                 best = np.maximum(best, rectangles(kv_heads, D, M, N_k, share * N))
         if not np.all(dense):
-            causal = (scores == N * (N + 1) / 2) & (N_k == N) & (not window)
+            causal = (scores == N * (N + 1) / 2) & (N_k == N)
+            if left is not None:  # as many pairs as below the diagonal may be others
+                causal = causal & (left >= N - 1)
             below = np.where(causal, triangles(kv_heads, share, D, M, N), 0.0)
             best = np.where(dense, best, below)
         return _SAFE * best
 
-    # As many pairs as below the diagonal may be other pairs.
-    window = hasattr(t, "left") or hasattr(t, "right")
+    limits = {"left": t.left} if hasattr(t, "left") else {}
     found: Floats = t.each(
         words, N=t.N, N_k=t.N_k, heads=t.heads, kv_heads=t.kv_heads, scores=t.scores,
-        D=t.d + t.d_v, M=t.M,
+        D=t.d + t.d_v, M=t.M, **limits,
     )  # fmt: skip
     return found
 
