@@ -1,4 +1,4 @@
-"""The records of Theorem 4 (proofs/constant_tight_spills.md): caps that are proved, M/d² by M/d².
+"""The records of Theorem 5 (proofs/constant_tight_spills.md): caps that are proved, M/d² by M/d².
 
 A record is M/d², (M + S)/d², two weights, and the cap on a segment's charged work that they give.
 The first four may be anything; here they are interpolated between points where scipy's Nelder–Mead

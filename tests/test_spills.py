@@ -1,4 +1,4 @@
-"""Theorem 4, spilled and unspilled scores apart: its proof's steps, records, and planted errors."""
+"""Theorem 5, spilled and unspilled scores apart: its proof's steps, records, and planted errors."""
 
 from __future__ import annotations
 

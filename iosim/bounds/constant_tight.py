@@ -3,7 +3,7 @@
 proofs/constant_tight.md and proofs/attention_options.md; evaluated by `iosim.bounds.unified`.  The
 `expression` is Theorem 2's, 4HN²d²/M, for other sets of pairs pairs·(d + d_v)²/M.  It holds from
 M = 5d²/2 (`once`, `trees`) or, for d = d_v, 4d² (`recompute`, `recompute-trees`) on; elsewhere the
-words come from Theorem 1, for `once` and `trees` from Theorem 4 of proofs/constant_tight_spills.md
+words come from Theorem 1, for `once` and `trees` from Theorem 5 of proofs/constant_tight_spills.md
 as well, or for `recompute-trees` from Theorem 4 of proofs/constant_tight.md.
 
 Proved in `proofs/constant_tight.md#theorem-1` and `proofs/constant_tight.md#theorem-4`; with

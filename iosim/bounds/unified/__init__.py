@@ -136,7 +136,7 @@ class _Theorem:
         widths: the d and d_v for which it is so: "any", or "narrow", d_v ≤ d.
         within: a class whose bound holds too: one that contains this one, or, for `trees`, by
             Lemma 8.
-        apart: whether Theorem 4 of proofs/constant_tight_spills.md holds.
+        apart: whether Theorem 5 of proofs/constant_tight_spills.md holds.
     """
 
     numbers: Callable[[Floats, Floats, Floats, Floats], _Numbers]

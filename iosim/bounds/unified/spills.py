@@ -1,4 +1,4 @@
-"""Theorem 4: spilled and unspilled scores apart; classes `once` and `trees`.
+"""Theorem 5: spilled and unspilled scores apart; classes `once` and `trees`.
 
 proofs/constant_tight_spills.md; its step `spill-records` proves each record's cap.  The records are
 made by ``python -m experiments.spill_records``.
@@ -61,7 +61,7 @@ _PLACES = np.arange(len(RECORDS), dtype=np.float64)
 
 
 def words(pairs: Any, ends: Any, d: Any, M: Any) -> Floats:
-    """Theorem 4's bound with the record of the next larger M/d²; 0 where there is none.
+    """Theorem 5's bound with the record of the next larger M/d²; 0 where there is none.
 
     `ends` are at least the rows that occur in a pair.  Float64 arrays of one shape, by NumPy's
     functions alone.
