@@ -5,6 +5,8 @@ Print Assumptions product_words.
 Print Assumptions attention_pairs.
 Print Assumptions attention_heads.
 Print Assumptions attention_causal.
+Print Assumptions product_possible.
+Print Assumptions attention_possible.
 Print Assumptions matrix_product_tight.
 Print Assumptions matrix_product_irony.
 Print Assumptions attention_once.

@@ -13,7 +13,9 @@ from iosim.checks.proof import require, step
 
 from . import translated, twin
 
-NAMES = ("flash2", "flash1", "small_cache", "naive", "spill_rows", "flash2_keep", "flash2_chunked")
+NAMES = tuple(
+    a.name for a in iosim.all_algorithms() if a.problem is iosim.Attention and not a.needs
+)
 SIZES = ((2, 1, 1), (3, 1, 1), (2, 2, 1), (4, 2, 1), (3, 2, 2), (5, 3, 1))  # N, d, heads
 MEMORIES = (8, 10, 14, 20, 30)
 BREAKS = 3000

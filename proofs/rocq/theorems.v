@@ -5,7 +5,7 @@
 
 From Coq Require Import Reals Lra.
 From mathcomp Require Import all_ssreflect.
-From iosim Require Import model machine product segment_cap once.
+From iosim Require Import model machine product segment_cap once possible.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -76,6 +76,19 @@ Theorem attention_causal N d M ops : 5 * d ^ 2 <= 2 * M ->
 Proof.
 move=> le /(attention_pairs (causal_uniq N) le).
 by rewrite -size_causal mulnA.
+Qed.
+
+(** ** None of them is empty: there are schedules for every size *)
+
+Theorem product_possible m n k M : 0 < k -> 3 <= M ->
+  exists ops, computes M (matrix_product m n k) ops.
+Proof. exact: product_each. Qed.
+
+Theorem attention_possible pairs d M : uniq pairs -> 0 < d -> 5 * d ^ 2 <= 2 * M ->
+  exists ops, computes M (attention pairs d) ops.
+Proof.
+move=> un d_gt0 large; apply: attention_each => //; rewrite -(ltn_pmul2l (isT : 0 < 2)).
+by apply: leq_trans large; rewrite -{1}[5]muln1 leq_mul2l expn_gt0 d_gt0.
 Qed.
 
 (** ** As the pages of the proofs write them *)

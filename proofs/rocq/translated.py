@@ -78,8 +78,8 @@ def schedule(instance: Instance) -> Iterator[twin.Op]:
         elif op.name == "matmul_nn":
             into, left, right = op.operands
             kind, total = "F", "O"
-        elif op.name in ("online_softmax", "online_mean"):
-            into, _, _, left, right = op.operands
+        elif op.name in ("online_softmax", "online_mean", "log_mean"):
+            into, *_, left, right = op.operands  # between them a row's statistics
             kind, total = "F", "O"
         else:
             return
