@@ -1,7 +1,8 @@
 """How far from optimal: every schedule over the largest proven lower bound, against M/d².
 
 Exact counts with optimal tiles, N = 2¹⁸, d = 32, 64, 128, M from d²/16 to 64 d² words.  The bound
-is that of class `once`: one accumulator per sum, every score computed once.
+is that of class `once`: one accumulator per sum, every score computed once.  Beside the schedules
+of the other experiments stand those that move the fewest words (docs/notes-schedules.md).
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, beside, pyplot, save
+from iosim.output.plot import LINES, MARKERS, PALETTE, STYLE, WIDTH, WORDS, beside, pyplot, save
 from iosim.output.table import read_csv
 
 from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept, whole
 
 N, DS, SHOWN = 2**18, (32, 64, 128), 64
+EVERY = (*SCHEDULES, "flash2_log", "flash2_parts", "small_tiles")
 FROM = 2.5  # times d²; from there on the gap is small
 COLUMNS = ("algorithm", "d", "M_words", "total_words", "lower_bound_words", "gap")
 
@@ -24,7 +26,7 @@ def tables() -> dict[str, Rows]:
     rows: Rows = []
     for d in DS:
         M = f"{d * d // 16}:{64 * d * d}:x1.15,{d * d}"
-        rows += swept(COLUMNS, algo=SCHEDULES, N=N, d=d, M=M, feasible=True)
+        rows += swept(COLUMNS, algo=EVERY, N=N, d=d, M=M, feasible=True)
     best = []
     for d in DS:
         for M_words in sorted({r["M_words"] for r in rows if r["d"] == d}):
@@ -45,11 +47,12 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     plt = pyplot()
     with plt.rc_context(STYLE):
         figure, (left, right) = plt.subplots(2, 1, figsize=(WIDTH, 8.4))
-        for k, name in enumerate(SCHEDULES):
+        for k, name in enumerate(EVERY):
+            turn, same = divmod(k, len(COLOURS))
             points = [(r["M_words"] / r["d"] ** 2, r["gap"]) for r in rows
                       if (r["algorithm"], r["d"]) == (name, SHOWN)]  # fmt: skip
-            left.plot(*zip(*points, strict=True), color=COLOURS[k], marker=MARKERS[k], label=name,
-                      markevery=(k, len(SCHEDULES)))  # fmt: skip
+            left.plot(*zip(*points, strict=True), color=COLOURS[same], marker=MARKERS[same],
+                      linestyle=LINES[turn], label=name, markevery=(k, len(EVERY)))  # fmt: skip
         left.set(yscale="log", ylim=(0.75, 80), title=f"Every schedule, d = {SHOWN}",
                  ylabel=f"schedule ÷ lower bound,\n{WORDS}")  # fmt: skip
         left.set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])

@@ -1,7 +1,7 @@
 """The numbers, tables and figure of the paper in `proofs/paper/`, each from iosim's own functions.
 
-``python -m experiments.paper`` writes them into `proofs/paper/build/` (``--out`` says another
-folder): `numbers.tex` with a macro for each number, a `.tex` for each table, `gap.pdf`.  The same
+``python -m experiments.paper`` writes them into the folder `build` there (``--out`` says another
+one): `numbers.tex` with a macro for each number, a `.tex` for each table, `gap.pdf`.  The same
 source gives the same bytes.  `main.tex` has no computed number of its own; tests/test_paper.py
 holds its macros against those that are declared here.  Needs ``.[proofs]``.
 """

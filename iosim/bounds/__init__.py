@@ -251,7 +251,7 @@ def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once")
     >>> from iosim import Attention
     >>> best = best_lower_bound(Attention(4096, 64), 1000)
     >>> best.name, round(best.words)
-    ('constant-tight-once', 118020916)
+    ('constant-tight-once', 123656989)
     """
     check_size("M", M)
     rows = exact_lower_bounds(problem, M, klass)
