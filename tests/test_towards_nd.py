@@ -62,6 +62,16 @@ def test_other_masks_get_nothing(options: dict) -> None:
     assert PARTS.words(Attention(N, 64, **options), N * 32) == 0
 
 
+def test_a_pair_hidden_is_not_rounded_away() -> None:
+    """2⁶⁰ − 1 pairs are 2⁶⁰ as floats, but no rectangle."""
+    rows = 2**30
+    assert PARTS.words(Attention(rows, 64), rows * 64) > 0
+    assert PARTS.words(Attention(rows, 64, window=(rows - 2, rows)), rows * 64) == 0
+    # Where numbers are exact, a window that hides nothing is none.
+    small = Attention(5000, 3, window=(5000, 5000))
+    assert PARTS.words(small, 15000) == PARTS.words(Attention(5000, 3), 15000) > 0
+
+
 def test_under_a_causal_mask() -> None:
     """Half a row of K and V for each column on top of 4Πd²/M."""
     problem = Attention(N, 64, causal=True)

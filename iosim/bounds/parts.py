@@ -115,6 +115,8 @@ def _numeric(t: Any) -> Floats:
     ) -> Any:
         share = heads / kv_heads
         dense = scores == N * N_k
+        if window:  # rounded, few pairs that it hides would not be seen
+            dense = dense & (N * N_k < 2.0**50)
         best: Any = 0.0
         if np.any(dense):
             best = rectangles(kv_heads, D, M, share * N, N_k)
@@ -128,6 +130,7 @@ def _numeric(t: Any) -> Floats:
             best = np.where(dense, best, below)
         return _SAFE * best
 
+    window = hasattr(t, "left") or hasattr(t, "right")
     limits = {"left": t.left} if hasattr(t, "left") else {}
     found: Floats = t.each(
         words, N=t.N, N_k=t.N_k, heads=t.heads, kv_heads=t.kv_heads, scores=t.scores,
