@@ -15,9 +15,12 @@ from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.errors import InputError
 from iosim.lab.data import DATA
 from iosim.lab.exercises import exercises as read_exercises
+from iosim.lab.packed import compressed
 from iosim.lab.programs import algorithm_data
 
 FORMAT, VERSION = "iosim-lab", 1
+# Characters of data from which they are packed: JSON of the compressed text, in base64.
+PACKED_FROM = 1_000_000
 
 # Where the bundle is, and what makes it.
 STATIC = resources.files("iosim.lab") / "static"
@@ -62,13 +65,14 @@ def _made(where: str) -> Any:
 
 
 def page(data: Mapping[str, Any], title: str = "iosim lab") -> str:
-    """One HTML file with the bundle, its styles and the data in it.
+    """One HTML file with the bundle, its styles and the data in it, packed where they are large.
 
     Raises InputError where the bundle is not built.
     """
+    text = as_json(data)
     return _PAGE.format(
         title=escape(title), version=iosim.__version__, css=static("lab.css"),
-        js=static("lab.js"), data=as_json(data),
+        js=static("lab.js"), data=text if len(text) < PACKED_FROM else f'"{compressed(text)}"',
     )  # fmt: skip
 
 

@@ -6,10 +6,7 @@ their text, so they travel packed: JSON, compressed, in base64.  Plain ones are 
 
 from __future__ import annotations
 
-import base64
 import functools
-import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +17,7 @@ from iosim.algorithms import ALGORITHMS, Algorithm, algorithm
 from iosim.counting.closed import close
 from iosim.counting.numbers import peak
 from iosim.lab.data.traced import traced_sizes
+from iosim.lab.packed import pack
 from iosim.lab.programs import algorithm_data, program_data
 from iosim.problem import LIMITS_SAY, PROBLEMS
 from iosim.problem.form import LIMITS
@@ -146,12 +144,6 @@ def data_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
             "blocks": {name: mask.array.tolist() for name, mask in instance.masks},
         },
     }  # fmt: skip
-
-
-def pack(value: Any) -> str:
-    """A JSON value as compressed text, in base64, as the page unpacks it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _schedule(of: Algorithm, packed: list[dict[str, Any]]) -> dict[str, Any]:

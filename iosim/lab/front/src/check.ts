@@ -1,4 +1,5 @@
 // Whether a value is what `iosim lab` writes; if not, what is wrong in plain words.
+import { unpack } from "./forms/family";
 import type { LabData } from "./types";
 
 export type Checked = { data: LabData } | { wrong: string };
@@ -27,15 +28,21 @@ export function parse(text: string): unknown {
   }
 }
 
+// The data in a page: JSON, or a string of JSON that has it packed.
+export async function inside(text: string): Promise<unknown> {
+  const value = parse(text);
+  return typeof value === "string" ? unpack<unknown>(value).catch((error: Error) => error) : value;
+}
+
 // The data of a file: JSON, or a page of the lab that has it inside.
 export async function read(file: File): Promise<Checked> {
   if (file.size > LARGEST_MIB * 2 ** 20)
     return { wrong: `${file.name} has ${Math.ceil(file.size / 2 ** 20)} MiB; the lab reads up to ${LARGEST_MIB} MiB.` };
   const text = await file.text();
   if (!/^\s*</.test(text)) return check(parse(text), file.name);
-  const inside = new DOMParser().parseFromString(text, "text/html").getElementById("iosim-lab-data");
-  if (!inside) return { wrong: `${file.name} is a page, but not of the lab. ${AGAIN}` };
-  return check(parse(inside.textContent ?? ""), file.name);
+  const script = new DOMParser().parseFromString(text, "text/html").getElementById("iosim-lab-data");
+  if (!script) return { wrong: `${file.name} is a page, but not of the lab. ${AGAIN}` };
+  return check(await inside(script.textContent ?? ""), file.name);
 }
 
 function isRecord(x: unknown): x is Record<string, unknown> {

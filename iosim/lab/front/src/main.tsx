@@ -1,7 +1,7 @@
 // Where the lab is put: into a page that has its data in a script, or into a notebook's cell.
 import { render as draw } from "preact";
 import { App } from "./app";
-import { parse } from "./check";
+import { inside } from "./check";
 import { asking, type Model } from "./kernel";
 import "./lab.css";
 
@@ -22,6 +22,8 @@ export default { render };
 const host = document.getElementById("iosim-lab-page");
 const data = document.getElementById("iosim-lab-data");
 if (host && data) {
-  host.replaceChildren();
-  draw(<App given={parse(data.textContent ?? "")} page />, host);
+  void inside(data.textContent ?? "").then((given) => {
+    host.replaceChildren();
+    draw(<App given={given} page />, host);
+  });
 }

@@ -40,11 +40,11 @@ export interface Family {
   packed: string;
 }
 
-// The programs that travel packed: JSON, compressed, in base64.
-export async function unpack(text: string): Promise<ProgramData[]> {
+// What travels packed, as programs do: JSON, compressed, in base64.
+export async function unpack<T = ProgramData[]>(text: string): Promise<T> {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return (await new Response(stream).json()) as ProgramData[];
+  return (await new Response(stream).json()) as T;
 }
 
 export function programOf(form: Form, packed: readonly ProgramData[], lab: LabData): ProgramData {
