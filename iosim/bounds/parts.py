@@ -142,7 +142,7 @@ def _numeric(t: Any) -> Floats:
 def _leading(t: Any) -> Any:
     """Theorem 2 for one head, without what is left out."""
     rows, D = t.heads * t.N, t.d + t.d_v
-    j = t.max(t.floor(rows * D / t.M), 1)
+    j = t.max(t.ceil(rows * D / t.M) - 1, 1)
     return (j + 1) * ((t.N_k + rows / j) * D - t.M)
 
 
