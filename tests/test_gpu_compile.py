@@ -122,7 +122,7 @@ def _compile(
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
     jobs = validate_jobs(head_sizes=(64,), capacities=(16384,), lengths=(1024,), dtypes=(dtype,))
-    small = ("small_cache", "small_backward")
+    small = ("small_cache", "small_backward", "small_tiles")
     jobs += validate_jobs(small, (256,), (16384,), (1024,), (dtype,))
     assert {job.algorithm for job in jobs} == {a.name for a in plain_algorithms()} | {"paged"}
     for name, shared, moves, _ in _compile(jobs):

@@ -91,7 +91,10 @@ def test_the_iteration_that_has_the_peak_is_shown_where_it_may_be_any(tmp_path: 
 
 
 # Operations of dense schedules, whose mathematics is too long to stand beside them.
-LONG = {"online_softmax", "online_mean", "online_weights", "row_stats", "normalise"}
+LONG = {
+    "online_softmax", "online_mean", "online_weights", "row_stats", "normalise", "log_mean",
+    "log_weights",
+}  # fmt: skip
 SIGNS = {
     r"\b[a-z]\.start": r"[a-z]\.start", r"\b[a-z]\.stop": r"[a-z]\.stop", "Σ_": "Σ_[a-z]",
     r"\|[^|\n]*\.st[^|\n]*\|": r"\|.*\|", r" within ": "within .*", "s\\[r, c\\]": r"s\[r, c\]",
@@ -120,7 +123,8 @@ def test_listings_say_what_their_signs_mean(name: str) -> None:
             there = sum(re.fullmatch(line, mark) is not None for mark, _ in said)
             assert there == bool(re.search(sign, body)), (sign, text)
         if not form.options and name not in ("paged", "block_sparse", "split_kv"):
-            assert not legend or name in ("grouped_rows", "small_backward")
+            cut = ("grouped_rows", "small_backward", "small_tiles", "flash2_parts")
+            assert not legend or name in cut
         for op in re.findall(r"^ +(\w+)\([^▷\n]*\)$", body, re.M):
             assert op in LONG, op
 
