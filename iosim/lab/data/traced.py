@@ -191,7 +191,7 @@ class TracedTerms(Terms):
         turned = table.name("given align")
         both = {name: table.entry("where", turned, *(x[name] for x in found)) for name in found[0]}
         made = cls(Attention.plain_form(), table)
-        made._sizes |= both
+        made._sizes |= both | {"left": told["left"]}
         return made
 
     def sqrt(self, x: Any) -> Any:
