@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 from iosim.errors import InputError, closest
 from iosim.shown import Displayed
 
+FEW, LONG = 40, 200  # names that a message lists, and characters of a name that it shows
+MOST = 2**40  # words of one vertex
+
 
 @dataclass(frozen=True)
 class Dag(Displayed):
@@ -19,19 +23,22 @@ class Dag(Displayed):
 
     `preds` maps every vertex to its operands.  A vertex without operands is an input.  `outputs`
     defaults to the sinks.  `sums` are the vertices whose value is a sum of their operands, in any
-    order: the game with partial computations may take their terms one at a time.  Vertices are
-    put in topological order, ties in the given order.  Raises InputError for a cyclic graph, an
-    unknown vertex or an empty graph.
+    order: the game with partial computations may take their terms one at a time.  `words` are the
+    words of each vertex, in the order of `preds`: what its value takes of fast memory, and what
+    each transfer of it costs; one of each by default.  Vertices are put in topological order, ties
+    in the given order.  Raises InputError for a cyclic graph, an unknown vertex, an empty graph, or
+    words that are no whole numbers above 0, one for a vertex.
 
-    >>> dag = Dag("sum", {"a": (), "b": (), "c": ("a", "b")}, outputs=("c",))
-    >>> dag.inputs, dag.preds["c"]
-    (('a', 'b'), ('a', 'b'))
+    >>> dag = Dag("sum", {"a": (), "b": (), "c": ("a", "b")}, outputs=("c",), words=(1, 4, 4))
+    >>> dag.inputs, dag.preds["c"], dag.words_of["b"], dag.least_memory()
+    (('a', 'b'), ('a', 'b'), 4, 9)
     """
 
     name: str
     preds: Mapping[str, tuple[str, ...]]
     outputs: tuple[str, ...] = ()
     sums: frozenset[str] = field(default=frozenset())
+    words: tuple[int, ...] = ()
     html_by = "iosim.output.views:dag"
 
     def __repr__(self) -> str:
@@ -41,13 +48,13 @@ class Dag(Displayed):
         preds = {v: tuple(dict.fromkeys(ps)) for v, ps in self.preds.items()}
         if not preds:
             raise InputError("the graph is empty: give at least one vertex")
-        for v in (p for ps in preds.values() for p in ps):
+        operands = (p for ps in preds.values() for p in ps)
+        for v in itertools.chain(operands, self.outputs, sorted(self.sums)):
             if v not in preds:
-                raise InputError(f"unknown vertex {v!r}: {closest(v, preds)}")
-        for v in (*self.outputs, *sorted(self.sums)):
-            if v not in preds:
-                raise InputError(f"unknown vertex {v!r}: {closest(v, preds)}")
+                raise unknown(v, preds)
+        words = dict(zip(preds, checked_words(preds, self.words), strict=True))
         object.__setattr__(self, "preds", _ordered(preds))
+        object.__setattr__(self, "words", tuple(words[v] for v in self.preds))
         if not self.outputs:
             used = {p for ps in preds.values() for p in ps}
             object.__setattr__(self, "outputs", tuple(v for v in self.preds if v not in used))
@@ -61,6 +68,16 @@ class Dag(Displayed):
     def inputs(self) -> tuple[str, ...]:
         """The vertices without operands: blue at the start."""
         return tuple(v for v, ps in self.preds.items() if not ps)
+
+    @cached_property
+    def words_of(self) -> dict[str, int]:
+        """The words of each vertex."""
+        return dict(zip(self.preds, self.words, strict=True))
+
+    @cached_property
+    def unit(self) -> bool:
+        """Whether every vertex is one word."""
+        return all(words == 1 for words in self.words)
 
     @cached_property
     def succs(self) -> dict[str, tuple[str, ...]]:
@@ -93,17 +110,53 @@ class Dag(Displayed):
     def least_memory(self, partial: bool = False) -> int:
         """The smallest M with which any pebbling exists.
 
-        That is the largest in-degree plus one.  With partial computations a sum needs one term
-        and itself; a term that is consumed on the fly needs its operands and the sum.
+        That is the most words of a vertex with its operands; with unit weights, the largest
+        in-degree plus one.  With partial computations a sum needs one term and itself; a term that
+        is consumed on the fly needs its operands and the sum.
         """
-        found = 1
+        words, found = self.words_of, 1
+
+        def with_operands(v: str) -> int:
+            return sum(words[p] for p in self.preds[v])
+
         for v in self.needed:
             if partial and v in self.sums:
                 for t in self.preds[v]:
-                    found = max(found, 1 + (len(self.preds[t]) if t in self.fused else 1))
+                    needs = with_operands(t) if t in self.fused else words[t]
+                    found = max(found, words[v] + needs)
             elif self.preds[v] and not (partial and v in self.fused):
-                found = max(found, len(self.preds[v]) + 1)
+                found = max(found, words[v] + with_operands(v))
         return found
+
+
+def unknown(vertex: object, known: Mapping[str, Any]) -> InputError:
+    """The error that names a vertex that a graph lacks; it lists the others where they are few."""
+    near = closest(str(vertex)[:LONG], known)
+    if len(known) > FEW and near.startswith("known"):
+        near = f"the graph has {len(known):,} others"
+    return InputError(f"unknown vertex {short(vertex)}: {near}")
+
+
+def short(name: object) -> str:
+    """A vertex's name for a message, cut where it is very long."""
+    text = str(name)
+    return repr(text if len(text) <= LONG else f"{text[:LONG]}…")
+
+
+def checked_words(preds: Mapping[str, Any], words: Sequence[object]) -> tuple[int, ...]:
+    """Words of vertices, all ones by default; raises InputError for what is no such number."""
+    if not words:
+        return (1,) * len(preds)
+    if len(words) != len(preds):
+        raise InputError(f"{len(words)} words are given for {len(preds)} vertices: give each its")
+    found = []
+    for v, each in zip(preds, words, strict=True):
+        if type(each) is not int or not 1 <= each <= MOST:
+            raise InputError(
+                f"vertex {short(v)} has {short(each)} words: give a whole number, 1..{MOST:,}"
+            )
+        found.append(each)
+    return tuple(found)
 
 
 def _ordered(preds: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

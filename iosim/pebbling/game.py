@@ -1,10 +1,11 @@
 """The red-blue pebble game itself: every move is checked, every transfer counted.
 
-Hong & Kung, STOC 1981.  A red pebble is a word of fast memory, at most M at any time; a blue one
-a word of slow memory, any number.  Inputs start blue, outputs must end blue.
+Hong & Kung, STOC 1981.  Red pebbles are values in fast memory, which together take at most M words
+at any time; blue ones are values in slow memory, any number.  Sources start blue, outputs must end
+blue.  A vertex is `Dag.words` words, one by default.
 
-load     a red pebble on a vertex that has a blue one; costs 1
-store    a blue pebble on a vertex that has a red one; costs 1
+load     a red pebble on a vertex that has a blue one; costs its words
+store    a blue pebble on a vertex that has a red one; costs its words
 compute  a red pebble on a vertex all of whose operands have red ones
 delete   takes a red pebble away (taking a blue one away never helps, so it is no move)
 
@@ -14,6 +15,13 @@ terms one at a time, in any order:
 add      a term with a red pebble goes into a sum, which has a red pebble or takes its first term.
          A term that nothing else needs may be made on the fly: its operands must be red.  What was
          stored of the sum before is out of date, and its blue pebble goes.
+
+Three variants of the literature, each an option of `Game`.  With sliding pebbles there is
+
+slide    computes a vertex, and its red pebble is one that an operand gives up
+
+With free sources no vertex starts blue, and a source is computed from nothing.  With sinks of any
+colour an output may end red as well as blue.
 """
 
 from __future__ import annotations
@@ -22,7 +30,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iosim.errors import CapacityError, InputError, ProgramError, ResidencyError, closest
-from iosim.pebbling.dag import Dag
+from iosim.pebbling.dag import Dag, unknown
 
 
 class IllegalMove(ProgramError):
@@ -38,7 +46,7 @@ class IllegalMove(ProgramError):
 
 
 class Unfinished(ProgramError):
-    """The game ends and an output has no blue pebble.
+    """The game ends and an output has no blue pebble, or none where any colour will do.
 
     >>> from iosim.pebbling import chain
     >>> Game(chain(2), M=2).finish()
@@ -48,12 +56,13 @@ class Unfinished(ProgramError):
     """
 
 
-KINDS = ("load", "store", "compute", "add", "delete")
+KINDS = ("load", "store", "compute", "add", "delete", "slide")
+SINKS = ("blue", "any")
 
 
 @dataclass(frozen=True)
 class Move:
-    """One move; `term` is what "add" adds.
+    """One move; `term` is what "add" adds, or the operand whose pebble "slide" takes.
 
     >>> Move("load", "a")
     Move(kind='load', vertex='a', term=None)
@@ -64,15 +73,26 @@ class Move:
     term: str | None = None
 
     def __str__(self) -> str:
-        plus = f" + {self.term}" if self.term else ""
+        plus = f" {'←' if self.kind == 'slide' else '+'} {self.term}" if self.term else ""
         return f"{self.kind:7} {self.vertex}{plus}"
 
 
 class Game:
     """A position, from the start on.
 
-    `play` raises IllegalMove, ResidencyError (an operand is not red) or CapacityError (more than M
-    red pebbles); `finish` raises Unfinished.
+    Args:
+        dag: the graph.
+        M: words of fast memory.
+        recompute: whether a vertex may be computed again.
+        partial: whether sums take their terms one at a time.
+        sliding: whether a result may take an operand's pebble.
+        free_sources: whether sources are computed, from nothing, instead of starting blue.
+        sinks: what outputs must end with: a ``blue`` pebble, or one of ``any`` colour.
+
+    `loads` and `stores` are words, `computes` counts what was computed, sums when they are
+    complete.  `play` raises IllegalMove, ResidencyError (an operand is not red) or CapacityError
+    (more than M words); `finish` raises Unfinished.  Raises InputError for variants that can't be
+    combined, and for another word for sinks.
 
     >>> from iosim.pebbling import chain
     >>> game = Game(chain(2), M=2)
@@ -83,20 +103,32 @@ class Game:
     >>> game.finish()
     >>> game.loads, game.stores
     (1, 1)
+    >>> game = Game(chain(2), M=1, sliding=True, free_sources=True, sinks="any")
+    >>> game.play(Move("compute", vertices[0]))
+    >>> game.play(Move("slide", vertices[1], vertices[0]))
+    >>> game.finish()
+    >>> game.loads, game.stores, game.computes
+    (0, 0, 2)
     """
 
-    def __init__(self, dag: Dag, M: int, recompute: bool = False, partial: bool = False):
+    def __init__(
+        self, dag: Dag, M: int, recompute: bool = False, partial: bool = False, *,
+        sliding: bool = False, free_sources: bool = False, sinks: str = "blue",
+    ):  # fmt: skip
         if recompute and partial:
             raise InputError(
                 "recomputation and partial computations can't be combined: choose one of them"
             )
+        if sinks not in SINKS:
+            raise InputError(f"unknown end of sinks {sinks!r}: {closest(sinks, SINKS)}")
         self.dag, self.M, self.recompute, self.partial = dag, M, recompute, partial
+        self.sliding, self.free_sources, self.sinks = sliding, free_sources, sinks
         self.red: set[str] = set()
-        self.blue: set[str] = set(dag.inputs)
+        self.blue: set[str] = set() if free_sources else set(dag.inputs)
         self.computed: set[str] = set()
         # Of a sum, the terms that are in it; of vertices made at once, all operands.
         self.terms: dict[str, set[str]] = {}
-        self.loads = self.stores = self.moves = 0
+        self.used = self.loads = self.stores = self.computes = self.moves = 0
 
     def play(self, move: Move) -> None:
         """Make one move."""
@@ -104,26 +136,35 @@ class Game:
             raise IllegalMove(f"unknown move {move.kind!r}: {closest(move.kind, KINDS)}")
         for v in (move.vertex, move.term):
             if v is not None and v not in self.dag.preds:
-                raise InputError(f"unknown vertex {v!r}: {closest(v, self.dag.preds)}")
+                raise unknown(v, self.dag.preds)
         getattr(self, f"_{move.kind}")(move)
         self.moves += 1
 
     def finish(self) -> None:
-        """Check that every output is complete and blue."""
+        """Check that every output is complete and blue, or of any colour where that will do."""
+        either = self.sinks == "any"
         for v in self.dag.outputs:
-            if v not in self.blue or not self._complete(v):
-                raise Unfinished(f"output {v} has no blue pebble at the end: store it")
+            ends = v in self.blue or (either and v in self.red)
+            if not ends or not self._complete(v):
+                colour = "" if either else "blue "
+                raise Unfinished(f"output {v} has no {colour}pebble at the end: store it")
 
     def _complete(self, v: str) -> bool:
-        return not self.dag.preds[v] or v in self.computed
+        return v in self.computed or not (self.dag.preds[v] or self.free_sources)
 
     def _place(self, v: str) -> None:
-        if len(self.red) >= self.M:
-            raise CapacityError(
-                f"{v} would take a red pebble beside {len(self.red)} others, M = {self.M}: "
-                "delete one first"
-            )
+        words = self.dag.words_of[v]
+        if self.used + words > self.M:
+            takes = f"a red pebble beside {len(self.red)} others"
+            if not self.dag.unit:
+                takes = f"{words} words of fast memory beside {self.used}"
+            raise CapacityError(f"{v} would take {takes}, M = {self.M}: delete one first")
         self.red.add(v)
+        self.used += words
+
+    def _remove(self, v: str) -> None:
+        self.red.remove(v)
+        self.used -= self.dag.words_of[v]
 
     def _resident(self, v: str, what: str) -> None:
         if v not in self.red:
@@ -136,7 +177,7 @@ class Game:
         if v in self.red:
             raise IllegalMove(f"load {v}: it has a red pebble already: leave the load out")
         self._place(v)
-        self.loads += 1
+        self.loads += self.dag.words_of[v]
 
     def _store(self, move: Move) -> None:
         v = move.vertex
@@ -144,15 +185,31 @@ class Game:
         if v in self.blue:
             raise IllegalMove(f"store {v}: it has a blue pebble already: leave the store out")
         self.blue.add(v)
-        self.stores += 1
+        self.stores += self.dag.words_of[v]
 
     def _delete(self, move: Move) -> None:
         self._resident(move.vertex, f"delete {move.vertex}")
-        self.red.remove(move.vertex)
+        self._remove(move.vertex)
 
     def _compute(self, move: Move) -> None:
-        v = move.vertex
-        if not self.dag.preds[v]:
+        self._computable(move.vertex)
+        self._place(move.vertex)
+        self._made(move.vertex)
+
+    def _slide(self, move: Move) -> None:
+        v, p = move.vertex, move.term
+        if not self.sliding:
+            raise IllegalMove(f"slide to {v}: only in a game with sliding pebbles")
+        if p is None or p not in self.dag.preds[v]:
+            raise IllegalMove(f"slide from {p} to {v}: that is no operand of it")
+        self._computable(v)
+        self._remove(p)
+        self._place(v)
+        self._made(v)
+
+    def _computable(self, v: str) -> None:
+        """Check that a vertex may be computed now, but for the place that it takes."""
+        if not self.dag.preds[v] and not self.free_sources:
             raise IllegalMove(f"compute {v}: it is an input: load it")
         if v in self.red:
             raise IllegalMove(f"compute {v}: it has a red pebble already: leave it out")
@@ -160,8 +217,10 @@ class Game:
             raise IllegalMove(f"compute {v} again: not without recomputation: store and load it")
         for p in self.dag.preds[v]:
             self._operand(p, f"compute {v}")
-        self._place(v)
+
+    def _made(self, v: str) -> None:
         self.computed.add(v)
+        self.computes += 1
 
     def _operand(self, p: str, what: str) -> None:
         self._resident(p, what)
@@ -180,7 +239,7 @@ class Game:
         if t in self.dag.fused and t not in self.red and t not in self.computed:
             for p in self.dag.preds[t]:
                 self._operand(p, f"add {t} to {v} on the fly")
-            self.computed.add(t)
+            self._made(t)
         else:
             self._operand(t, f"add {t} to {v}")
         if within:
@@ -190,13 +249,16 @@ class Game:
         self.blue.discard(v)
         within.add(t)
         if len(within) == len(self.dag.preds[v]):
-            self.computed.add(v)
+            self._made(v)
 
 
 def replay(
-    dag: Dag, M: int, moves: Iterable[Move], recompute: bool = False, partial: bool = False
-) -> Game:
+    dag: Dag, M: int, moves: Iterable[Move], recompute: bool = False, partial: bool = False, *,
+    sliding: bool = False, free_sources: bool = False, sinks: str = "blue",
+) -> Game:  # fmt: skip
     """Play a schedule to its end, checking each move; the game holds the counts.
+
+    The options, and what is raised, are those of `Game`.
 
     >>> from iosim.pebbling import optimum, pyramid
     >>> best = optimum(pyramid(2), M=4)
@@ -204,7 +266,7 @@ def replay(
     >>> game.loads + game.stores == best.cost
     True
     """
-    game = Game(dag, M, recompute, partial)
+    game = Game(dag, M, recompute, partial, sliding=sliding, free_sources=free_sources, sinks=sinks)
     for move in moves:
         game.play(move)
     game.finish()

@@ -54,11 +54,17 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
     """Compile a graph for one variant of the game.
 
     Only what the outputs depend on is compiled.  Raises InputError where M allows no pebbling,
-    where both variants are asked for, or where the graph exceeds 64 values or operations.
+    where both variants are asked for, where a vertex is several words, or where the graph
+    exceeds 64 values or operations.
     """
     if recompute and partial:
         raise InputError(
             "recomputation and partial computations can't be combined: choose one of them"
+        )
+    if not dag.unit:
+        raise InputError(
+            f"{dag.name} has vertices of several words, which the search can't take yet: give "
+            "every vertex one word"
         )
     least = dag.least_memory(partial)
     if least > M:
