@@ -13,32 +13,43 @@ import click
 from iosim.cli import options as opt
 from iosim.cli.watching import watching
 from iosim.errors import InputError
-from iosim.units import parse_range, shown
+from iosim.units import parse_range, parse_words, shown
 
 if TYPE_CHECKING:
     from iosim.pebbling import Dag, Known, Optimum
     from iosim.pebbling.graphs import GraphKind
 
+SINKS = ("blue", "any")  # what outputs must end with: as a rule, and with --any-sinks
+
 
 @click.command()
 @click.argument(
     "what",
-    help="matmul, attention, attention-backward, or a file: node-link JSON, or an edge 'a b' per "
-    "line",
+    help="matmul, attention, attention-backward, or a file: .hdag, GraphML, node-link JSON, or an "
+    "edge 'a b' per line",
 )
 @opt.memory("one, or 3,4,5, or 3:9:+1", metavar="LIST")
 @opt.sizes("N", "d", "heads", "m", "n", "k")
 @opt.problem_options("attention")
+@click.option("--format", help="hdag, graphml, node-link or edges, where the file does not say it")
+@click.option("--unit-weights", is_flag=True, help="ignore a file's weights: one word each")
 @click.option("--recompute/--no-recompute", help="values may be computed again")
 @click.option("--partial/--no-partial", help="sums take their terms one at a time")
+@click.option("--sliding", is_flag=True, help="a result may take an operand's pebble")
+@click.option("--free-sources", is_flag=True, help="sources are computed, from nothing")
+@click.option("--any-sinks", is_flag=True, help="outputs may end in fast memory")
 @click.option("--sums", help="chain or vertex (the default with --partial)")
 @click.option("--softmax", help="fused, exp (a vertex of its own) or free (as bounds count)")
 @click.option("--show", is_flag=True, help="print the schedule, move by move")
 @click.option("--seconds", default="60", help="time for each M")
+@click.option("--memory", default="4GiB", help="bytes that the search may take: 4GiB, 500MB")
+@opt.path("--replay", "check a game, as --json prints it, and count its words: no search")
 @opt.as_json
 def optimal(
-    what: str, M: str | None, sizes: opt.Sizes, recompute: bool, partial: bool, sums: str | None,
-    softmax: str | None, show: bool, seconds: str, as_json: bool,
+    what: str, M: str | None, sizes: opt.Sizes, format: str | None, unit_weights: bool,
+    recompute: bool, partial: bool, sliding: bool, free_sources: bool, any_sinks: bool,
+    sums: str | None, softmax: str | None, show: bool, seconds: str, memory: str,
+    replay: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.
 
@@ -47,26 +58,82 @@ def optimal(
     heads share their rows of K and V.
     When the time is up, or on Ctrl-C, what is known is printed: a schedule and a lower bound.
     """
-    from iosim.pebbling import optimum
-
     if M is None:
         raise InputError("M is missing: give --M in words, like 4, or 3:9:+1")
     Ms = parse_range("M", M)
-    dag = _dag(what, sizes, sums or ("vertex" if partial else "chain"), sums, softmax, partial)
-    found = []
-    for words in Ms:
+    limits = {"seconds": _seconds(seconds), "memory": _bytes(memory)}
+    wide = replay is not None or any((sliding, free_sources, any_sinks))
+    dag = _dag(
+        what, sizes, sums or ("vertex" if partial else "chain"), sums, softmax, partial, format,
+        unit_weights, wide,
+    )  # fmt: skip
+    variants = {"sliding": sliding, "free_sources": free_sources, "sinks": SINKS[any_sinks]}
+    if replay is not None:
+        for words in Ms:
+            _replay(dag, words, replay, recompute, partial, variants, as_json)
+        return
+    for name, given in (("sliding", sliding), ("free-sources", free_sources),
+                        ("any-sinks", any_sinks)):  # fmt: skip
+        if given:
+            raise InputError(
+                f"the search can't play with --{name}: leave it out, or check a game of your own "
+                "with --replay"
+            )
+    found: list[Optimum] = []
+    try:
+        for words in Ms:
+            found.append(_solve(dag, words, recompute, partial, limits, not as_json))
+            if not as_json:
+                _print(found[-1], show)
+            if found[-1].stopped == "interrupted":
+                raise click.exceptions.Exit(130)
+    finally:
+        if as_json and found:
+            rows = [f.as_dict() for f in found]
+            opt.print_json(rows[0] if len(Ms) == 1 else rows)
+
+
+def _solve(
+    dag: Dag, M: int, recompute: bool, partial: bool, limits: dict[str, float], aloud: bool
+) -> Optimum:
+    """The optimum; where an interrupt leaves none, the last interval that was known is printed."""
+    from iosim.pebbling import optimum
+
+    last: list[Known] = []
+    try:
         with watching() as show_line:
-            found.append(optimum(dag, words, recompute, partial, _seconds(seconds),
-                                 progress=lambda known: show_line(_known(known))))  # fmt: skip
-        if not as_json:
-            _print(found[-1], show)
-        if found[-1].stopped == "interrupted":
-            break
+
+            def tell(known: Known) -> None:
+                last[:] = [known]
+                show_line(_known(known))
+
+            return optimum(dag, M, recompute, partial, **limits, progress=tell)
+    except KeyboardInterrupt:
+        if aloud and last:
+            known = last[0]
+            most = "" if known.cost is None else f", and {known.cost} were found"
+            click.echo(f"{dag.name}, M = {M}: at least {known.lower_bound} I/Os{most}; interrupted")
+        raise
+
+
+def _replay(
+    dag: Dag, M: int, path: Path, recompute: bool, partial: bool, variants: dict[str, Any],
+    as_json: bool,
+) -> None:  # fmt: skip
+    from iosim.pebbling import replay
+    from iosim.pebbling.readers.moves import moves_from
+
+    moves = moves_from(path)
+    game = replay(dag, M, moves, recompute, partial, **variants)
+    cost = game.loads + game.stores
     if as_json:
-        rows = [f.as_dict() for f in found]
-        opt.print_json(rows[0] if len(Ms) == 1 else rows)
-    if found[-1].stopped == "interrupted":
-        raise click.exceptions.Exit(130)
+        told = {"dag": dag.name, "M": M, "recompute": recompute, "partial": partial, **variants}
+        counts = {"loads": game.loads, "stores": game.stores, "moves": game.moves}
+        opt.print_json({**told, "cost": cost, **counts})
+    else:
+        click.echo(f"{dag.name}, {len(dag.vertices)} vertices, M = {M}")
+        moved = f"{game.loads} loads, {game.stores} stores"
+        click.echo(f"  a game of {cost} I/Os: {moved}; each of its {game.moves} moves is allowed")
 
 
 def _seconds(text: str) -> float:
@@ -79,9 +146,14 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _bytes(text: str) -> int:
+    """Bytes, as a word of one byte has them: 4GiB, 500MB or a bare number."""
+    return parse_words("memory", text, "int8")
+
+
 def _dag(
     what: str, sizes: opt.Sizes, style: str, sums: str | None, softmax: str | None,
-    partial: bool,
+    partial: bool, format: str | None, unit: bool, wide: bool,
 ) -> Dag:  # fmt: skip
     from iosim.pebbling import from_file
     from iosim.pebbling.graphs import KINDS
@@ -97,8 +169,14 @@ def _dag(
             raise InputError(f"--sums is for {' and '.join(KINDS)}: mark sums in the file itself")
         if not what or not Path(what).exists():
             raise InputError(f"{what!r} is neither {', '.join(KINDS)} nor a file: give one of them")
-        return from_file(Path(what))
-    return _within_reach(kind, opt.problem_from(what, sizes), style, softmax or "fused", partial)
+        return from_file(Path(what), format, unit)
+    for name, given in (("format", format), ("unit-weights", unit)):
+        if given:
+            raise InputError(f"--{name} is for files, not {what}: leave it out")
+    problem = opt.problem_from(what, sizes)
+    if wide:
+        return kind.make(problem, style, softmax or "fused")
+    return _within_reach(kind, problem, style, softmax or "fused", partial)
 
 
 def _within_reach(kind: GraphKind, problem: Any, style: str, softmax: str, partial: bool) -> Dag:

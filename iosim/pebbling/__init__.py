@@ -4,18 +4,23 @@
 >>> best = optimum(attention(N=2, d=1), M=5)
 >>> best.cost, best.optimal
 (11, True)
+>>> sorted(READERS)  # formats of files
+['edges', 'graphml', 'hdag', 'node-link']
 """
 
 from __future__ import annotations
 
 from iosim.pebbling.attended import attention, attention_backward
-from iosim.pebbling.dag import Dag, from_edges, from_file, from_networkx
+from iosim.pebbling.dag import Dag
+from iosim.pebbling.drawn import from_edges, from_networkx
 from iosim.pebbling.game import Game, IllegalMove, Move, Unfinished, replay
 from iosim.pebbling.graphs import butterfly, chain, grid, matmul, pyramid, tree
 from iosim.pebbling.partition import Segment, fewest_parts, segments
+from iosim.pebbling.readers import READERS, from_file
 from iosim.pebbling.solve import Known, Optimum, optimum
 
 __all__ = [
+    "READERS",
     "Dag",
     "Game",
     "IllegalMove",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, closest
@@ -188,101 +186,3 @@ def _cycle(preds: Mapping[str, tuple[str, ...]], sorted_: set[str]) -> str:
     loop = [*seen[seen.index(v) :], v]
     shown = loop if len(loop) <= 8 else [*loop[:6], "…", v]
     return " ← ".join(shown)
-
-
-def from_edges(
-    name: str,
-    edges: Iterable[tuple[Any, Any]],
-    vertices: Iterable[Any] = (),
-    outputs: Iterable[Any] = (),
-    sums: Iterable[Any] = (),
-) -> Dag:
-    """A graph from edges (operand, result); vertices become strings.
-
-    >>> from_edges("sum", [("a", "c"), ("b", "c")]).preds
-    {'a': (), 'b': (), 'c': ('a', 'b')}
-    """
-    preds: dict[str, list[str]] = {str(v): [] for v in vertices}
-    for a, b in edges:
-        preds.setdefault(str(a), [])
-        preds.setdefault(str(b), []).append(str(a))
-    return Dag(
-        name,
-        {v: tuple(ps) for v, ps in preds.items()},
-        tuple(map(str, outputs)),
-        frozenset(map(str, sums)),
-    )
-
-
-def from_networkx(graph: Any, name: str = "") -> Dag:
-    """A graph from any networkx DiGraph.
-
-    Vertex attributes: ``output=True`` marks outputs (default: the sinks), ``sum=True`` marks sums.
-
-    >>> import networkx as nx
-    >>> from_networkx(nx.DiGraph([("a", "c"), ("b", "c")])).preds["c"]
-    ('a', 'b')
-    """
-    return from_edges(
-        name or str(graph.name) or "graph",
-        graph.edges(),
-        graph.nodes(),
-        (v for v, data in graph.nodes(data=True) if data.get("output")),
-        (v for v, data in graph.nodes(data=True) if data.get("sum")),
-    )
-
-
-def from_file(path: Path) -> Dag:
-    """A graph from a file: networkx node-link JSON, or one edge ``a b`` per line, # for comments.
-
-    Raises InputError where the file can't be read.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "twice.txt").write_text("a b")
-    ...     dag = from_file(Path(folder, "twice.txt"))
-    >>> dag.preds
-    {'a': (), 'b': ('a',)}
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"cannot read {str(path)!r} ({why}): give a file of edges") from None
-    return _from_json(path, text) if text.lstrip().startswith("{") else _from_lines(path, text)
-
-
-def _from_json(path: Path, text: str) -> Dag:
-    try:
-        data = json.loads(text)
-        nodes = [(str(node["id"]), node) for node in data["nodes"]]
-        edges = [(str(e["source"]), str(e["target"])) for e in data.get("edges", data.get("links"))]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path} is not node-link JSON ({error!r}): write networkx.node_link_data, with "
-            "nodes and edges"
-        ) from None
-    known = dict(nodes)
-    for v in (v for edge in edges for v in edge):
-        if v not in known:
-            raise InputError(f"unknown vertex {v!r} in an edge of {path}: {closest(v, known)}")
-    return from_edges(
-        path.stem,
-        edges,
-        known,
-        (v for v, node in nodes if node.get("output")),
-        (v for v, node in nodes if node.get("sum")),
-    )
-
-
-def _from_lines(path: Path, text: str) -> Dag:
-    edges = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split("#")[0].split()
-        if len(words) not in (0, 2):
-            raise InputError(f"{path}:{number}: expected 'operand result', got {line.strip()!r}")
-        if words:
-            edges.append((words[0], words[1]))
-    if not edges:
-        raise InputError(f"{path} has no edge: give one 'operand result' per line")
-    return from_edges(path.stem, edges)

@@ -1,0 +1,96 @@
+"""Readers of graphs: one file for a format, one line each here.
+
+An entry is an import string, so that listing names imports nothing.
+
+>>> sorted(READERS) == sorted(reader(name).name for name in READERS)
+True
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iosim.errors import InputError
+from iosim.pebbling.dag import Dag
+from iosim.pebbling.readers._entry import Reader
+from iosim.registry import registered
+
+__all__ = ["READERS", "Reader", "from_file", "reader"]
+
+# The last takes what no other claims.
+READERS: dict[str, str] = {
+    "hdag": "iosim.pebbling.readers.hdag",
+    "graphml": "iosim.pebbling.readers.graphml",
+    "node-link": "iosim.pebbling.readers.node_link",
+    "edges": "iosim.pebbling.readers.edges",
+}
+LARGEST = 1 << 26  # bytes
+
+
+def reader(name: str) -> Reader:
+    """The reader of a format; raises InputError, with the closest name, for an unknown one.
+
+    >>> reader("hdag").suffixes
+    ('.hdag',)
+    """
+    return registered("format", name, READERS, "READER", Reader)
+
+
+def from_file(path: Path, format: str | None = None, unit: bool = False) -> Dag:
+    """A graph from a file.
+
+    Args:
+        path: a regular file or a pipe, UTF-8, at most 64 MiB.
+        format: a name of `READERS`; by default the file's suffix says it, or else how it begins.
+        unit: ignore all weights, so that every vertex is one word.
+
+    Raises InputError, with the file's name and where it can be told the line, for whatever can't be
+    read as a graph.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "twice.txt").write_text("a b 2")
+    ...     dag = from_file(Path(folder, "twice.txt"))
+    >>> dag.preds, dag.words
+    ({'a': (), 'b': ('a',)}, (2, 1))
+    """
+    text = text_of(path)
+    chosen = reader(format) if format else _chosen(path, text)
+    if not text.strip():
+        raise InputError(f"{path} is empty: {chosen.says}")
+    return chosen.read(str(path), text).dag(path.stem, unit)
+
+
+def text_of(path: Path) -> str:
+    """The text of a file; raises InputError where it can't be had."""
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(None, "Is a directory")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise InputError(
+                f"{path} has more than {LARGEST >> 20} MiB, far beyond reach: give a smaller graph"
+            )
+        text = data.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"cannot read {str(path)!r} ({why}): give a file of a graph") from None
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise InputError(f"{path}:{line}: a zero byte, so that it is no text: give a graph's file")
+    return text
+
+
+def _chosen(path: Path, text: str) -> Reader:
+    """The reader for a file, by its suffix, or else by how it begins."""
+    every = [reader(name) for name in READERS]
+    begins = text.lstrip()[:1]
+    claimed = next((r for r in every if begins and begins in r.begins), every[-1])
+    named = next((r for r in every if path.suffix.lower() in r.suffixes), claimed)
+    if begins and claimed.begins and claimed is not named:
+        raise InputError(
+            f"{path}:1: begins like {claimed.name}, and its name says {named.name}: rename it, or "
+            f"say --format {claimed.name}"
+        )
+    return named
