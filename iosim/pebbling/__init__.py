@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from iosim.pebbling.annealing import annealed
 from iosim.pebbling.attended import attention, attention_backward
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.drawn import from_edges, from_networkx
@@ -29,6 +30,7 @@ __all__ = [
     "Optimum",
     "Segment",
     "Unfinished",
+    "annealed",
     "attention",
     "attention_backward",
     "butterfly",

@@ -1,0 +1,297 @@
+"""Good schedules early: simulated annealing over orders, with clairvoyant eviction.
+
+A schedule without recomputation is an order of operations and, at each, a choice of what to
+evict.  Annealing changes the order: an operation moves forwards or backwards, and takes with it
+what must stay on its side of it, so that every order tried is one.  Evicted is what is used last,
+times a weight that is annealed too: Belady's rule minimises loads only, and here a value without
+a blue pebble costs a store besides.  With recomputation an operation may come again.
+
+The result is an upper bound, at any number of vertices; nothing is proved.
+
+>>> from iosim.pebbling import matmul, replay
+>>> moves = annealed(matmul(2, 2, 2), M=4, seconds=60, steps=2000)
+>>> game = replay(matmul(2, 2, 2), 4, moves)
+>>> game.loads + game.stores
+17
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iosim.cache.compiled import available, compiled
+from iosim.errors import InputError
+from iosim.pebbling import annealing_loops as loops
+from iosim.pebbling.dag import Dag
+from iosim.pebbling.game import Game, Move
+from iosim.problem import check_size
+
+HOT, COLD = 2.0, 0.12  # of the heats of a round, in transfers
+FIRST, LONGEST = 4_000, 1 << 20  # changes tried in the first round, and in the longest
+SPAN = 0.02  # seconds between looks at the clock
+PLAIN = 5_000  # changes that plain Python tries in the time that numba takes to load
+
+
+@dataclass(frozen=True)
+class Operations:
+    """What places a pebble without a transfer: of each the values it reads, the one it writes.
+
+    With partial computations a sum has one for each term; a term that a multiply–add consumes on
+    the fly is no value.
+    """
+
+    values: tuple[str, ...]
+    reads: tuple[tuple[int, ...], ...]
+    target: tuple[int, ...]
+    vertex: tuple[str, ...]
+    term: tuple[str | None, ...]
+
+
+def operations(dag: Dag, partial: bool) -> Operations:
+    """The operations that the outputs need, in an order that is legal.
+
+    >>> from iosim.pebbling import chain
+    >>> operations(chain(3), False).reads
+    ((0,), (1,))
+    """
+    gone = dag.fused if partial else frozenset()
+    values = tuple(v for v in dag.vertices if v in dag.needed and v not in gone)
+    number = {v: k for k, v in enumerate(values)}
+    found: list[tuple[tuple[int, ...], int, str, str | None]] = []
+    for v in values:
+        terms = dag.preds[v] if partial and v in dag.sums else (None,)
+        for t in terms:
+            reads = dag.preds[v] if t is None else dag.preds[t] if t in gone else (t,)
+            if reads:
+                found.append((tuple(number[p] for p in reads), number[v], v, t))
+    if not found:
+        return Operations(values, (), (), (), ())
+    reads_, target, vertex, term = zip(*found, strict=True)
+    return Operations(values, reads_, target, vertex, term)
+
+
+def annealed(
+    dag: Dag,
+    M: int,
+    recompute: bool = False,
+    partial: bool = False,
+    seconds: float = 10.0,
+    seed: int = 0,
+    steps: int | None = None,
+    enough: int = 0,
+) -> tuple[Move, ...]:
+    """The best schedule found by annealing, replayed on `Game`.
+
+    Args:
+        dag: of any size; its vertices may have several words.
+        M: words of fast memory.
+        recompute: whether a vertex may be computed again.
+        partial: whether sums take their terms one at a time.
+        seconds: when to end.
+        seed: of the random numbers.
+        steps: changes to try at most; a seed and a number of steps that fit into the seconds give
+            one schedule, whether compiled or not.
+        enough: a number of transfers that ends the search, a lower bound say.
+
+    Raises InputError where M allows no pebbling, where both variants are asked for, and where a
+    number is none.
+
+    >>> from iosim.pebbling import pyramid
+    >>> sum(m.kind in ("load", "store") for m in annealed(pyramid(3), M=5, steps=500))
+    5
+    """
+    annealing = Annealing(dag, M, recompute, partial, seed)
+    annealing.run(seconds, steps, enough)
+    return annealing.schedule()
+
+
+class Annealing:
+    """Annealing that can be carried on, and interrupted at any time without a loss.
+
+    Plain Python until numba has compiled the loops beside it, or loaded what it compiled before;
+    the numbers are the same.  Raises what `annealed` raises.
+
+    Attributes:
+        cost: the transfers of the best schedule so far.
+        tried: changes so far.
+
+    >>> from iosim.pebbling import pyramid
+    >>> annealing = Annealing(pyramid(3), M=4)
+    >>> annealing.run(seconds=60, steps=500)
+    >>> annealing.cost, len(annealing.schedule())
+    (7, 24)
+    """
+
+    def __init__(
+        self, dag: Dag, M: int, recompute: bool = False, partial: bool = False, seed: int = 0
+    ):
+        check_size("M", M)
+        self._fresh = functools.partial(Game, dag, M, recompute, partial)
+        self._fresh()
+        if (least := dag.least_memory(partial)) > M:
+            raise InputError(
+                f"M = {M} is too small for {dag.name}: a vertex with its operands needs "
+                f"M >= {least}"
+            )
+        self._ops = ops = operations(dag, partial)
+        n, values = len(ops.reads), len(ops.values)
+        into: list[list[int]] = [[] for _ in range(values)]
+        for u, x in enumerate(ops.target):
+            into[x].append(u)
+        before = [[w for r in reads for w in into[r]] for reads in ops.reads]
+        after: list[list[int]] = [[] for _ in range(n)]
+        for u, ws in enumerate(before):
+            for w in ws:
+                after[w].append(u)
+        inputs = [int(not made) for made in into]
+        output = [int(v in dag.outputs and not inputs[k]) for k, v in enumerate(ops.values)]
+        maker = [made[0] if made else -1 for made in into]
+        width = max((len(r) for r in ops.reads), default=0)
+        longest = 3 * n + 8 if recompute else n
+        self._game: tuple[Any, ...] = (
+            M, recompute, *_rows(ops.reads), list(ops.target), [len(made) for made in into],
+            output, inputs, *_rows(before), *_rows(after), maker,
+            [dag.words_of[v] for v in ops.values], width,
+        )  # fmt: skip
+        rooms = [longest * width, longest, *[values] * 7, n, max(longest, 8)]
+        order = [*range(n), *[0] * (longest - n)]
+        self._changing: tuple[Any, ...] = (
+            tuple([0] * k for k in rooms), [n, 0, n, 0, 1 + seed % 2147483646, 0], order,
+            list(order), list(order), [1.0] * values + [0.6], [1.0] * values + [0.6],
+        )  # fmt: skip
+        self._chances: Any = [-math.log((k + 0.5) / 256) for k in range(256)]
+        self._log: Any = [0]
+        self._some: Any = loops.annealed_some
+        self._compiled: Any = None
+        self._compiling: threading.Thread | None = None
+        self.cost = self._play(order[:n], [1.0] * values + [0.6], [0], 0)
+        self._best = (order[:n], [1.0] * values + [0.6])
+        counters = self._changing[1]
+        counters[loops.COST] = counters[loops.BEST_COST] = self.cost
+        self.tried = 0
+        self._round, self._left, self._heat, self._fall = -1, 0, 0.0, 1.0
+
+    def run(self, seconds: float, steps: int | None = None, enough: int = 0) -> None:
+        """Anneal for so many seconds, or changes, or until no more transfers are left than that."""
+        end = time.monotonic() + seconds
+        if not seconds > 0:
+            raise InputError(f"seconds = {seconds} is no time to search: give more than 0")
+        if steps is not None:
+            check_size("steps", steps)
+        last = math.inf if steps is None else self.tried + steps
+        if not self._ops.reads:
+            return
+        if last - self.tried > PLAIN and not self._compiling and available():
+            self._compiling = threading.Thread(target=self._compile)
+            self._compiling.start()
+            self._compiling.join(seconds / 2)
+        pace = 1
+        while self.tried < last and self.cost > enough:
+            if not self._left:
+                self._next_round()
+            self._change_over()
+            count = int(min(self._left, pace, last - self.tried))
+            began = time.monotonic()
+            self._heat = self._some(
+                self._game, *self._changing, self._chances, count, self._heat, self._fall, self._log
+            )
+            self.tried, self._left = self.tried + count, self._left - count
+            self._keep()
+            now = time.monotonic()
+            spent = max(now - began, 1e-6)
+            if now + spent > end:
+                return
+            pace = int(min(max(count * SPAN / spent, 1), 4 * pace, count * (end - now) / spent))
+
+    def schedule(self) -> tuple[Move, ...]:
+        """The best schedule so far; it has been replayed."""
+        sequence, weights = self._best
+        width = self._game[-1]
+        # Of each operation: its operands and its target loaded, as many stored and deleted.
+        log = [0] * (2 * len(sequence) * (4 * width + 8) + 2)
+        cost = self._play(sequence, weights, log, 1)
+        ops, game = self._ops, self._fresh()
+        kinds = {loops.LOAD: "load", loops.STORE: "store", loops.DELETE: "delete"}
+        moves: list[Move] = []
+        for kind, x in zip(log[::2], log[1::2], strict=True):
+            if kind < 0:
+                break
+            if kind == loops.MAKE:
+                term = ops.term[x]
+                moves.append(Move("compute" if term is None else "add", ops.vertex[x], term))
+            else:
+                moves.append(Move(kinds[kind], ops.values[x]))
+            game.play(moves[-1])
+        game.finish()
+        if not game.loads + game.stores == cost == self.cost:
+            raise AssertionError(f"the schedule moves {game.loads + game.stores}: {self.cost}")
+        return tuple(moves)
+
+    def _play(self, sequence: list[int], weights: list[float], log: list[int], logged: int) -> int:
+        room = tuple([0] * len(column) for column in self._changing[0])
+        game = tuple(x.tolist() if isinstance(x, np.ndarray) else x for x in self._game)
+        return loops.played(game, room, sequence, len(sequence), weights, loops.NEVER, log, logged)
+
+    def _next_round(self) -> None:
+        """From hot to cold again: every other time from the best so far, and less hot."""
+        self._round += 1
+        heat = HOT
+        _, counters, now, trial, _, weights, _ = self._changing
+        if self._round % 2:
+            heat /= 2
+            best, best_weights = self._best
+            now[: len(best)] = trial[: len(best)] = _like(now, best)
+            weights[:] = _like(weights, best_weights)
+            counters[loops.LENGTH], counters[loops.COST] = len(best), self.cost
+        self._left = min(FIRST << self._round // 4, LONGEST)
+        self._heat, self._fall = heat, (COLD / heat) ** (1 / self._left)
+
+    def _keep(self) -> None:
+        _, counters, _, _, best, _, weights = self._changing
+        if counters[loops.BEST_COST] < self.cost:
+            length = int(counters[loops.BEST_LENGTH])
+            self._best = ([int(u) for u in best[:length]], [float(w) for w in weights])
+            self.cost = int(counters[loops.BEST_COST])
+
+    def _compile(self) -> None:
+        some = compiled(loops.annealed_some)
+        columns = _arrays((self._game, self._changing, self._chances, self._log))
+        game, changing, chances, log = columns
+        some(game, *changing, chances, 0, 1.0, 1.0, log)
+        self._compiled = some
+
+    def _change_over(self) -> None:
+        if self._compiled and self._some is not self._compiled:
+            self._game, self._changing, self._chances, self._log = _arrays(
+                (self._game, self._changing, self._chances, self._log)
+            )
+            self._some = self._compiled
+
+
+def _arrays(columns: Any) -> Any:
+    """Lists, in tuples of tuples, as arrays."""
+    if isinstance(columns, tuple):
+        return tuple(map(_arrays, columns))
+    if isinstance(columns, list):
+        real = columns and isinstance(columns[0], float)
+        return np.array(columns, np.float64 if real else np.int64)
+    return columns
+
+
+def _like(column: Any, entries: list[Any]) -> Any:
+    return np.array(entries, column.dtype) if isinstance(column, np.ndarray) else entries
+
+
+def _rows(rows: Any) -> tuple[list[int], list[int]]:
+    """Where each row starts, and the rows one after the other."""
+    starts = [0]
+    for row in rows:
+        starts.append(starts[-1] + len(row))
+    return starts, [x for row in rows for x in row]
