@@ -139,7 +139,7 @@ def test_large_graphs_and_nothing_to_do() -> None:
 
 
 def test_vertices_of_several_words() -> None:
-    """All words twice as many: all transfers twice as many; and words of each vertex are counted."""
+    """All words twice as many: all transfers twice as many; and each vertex counts its own."""
     dag = butterfly(2)
     twice = Dag("twice", dag.preds, dag.outputs, words=(2,) * len(dag.preds))
     assert words(twice, 8, 1500) == 2 * words(dag, 4, 1500) == 22
