@@ -427,7 +427,7 @@ def test_rows_name_what_is_checked_in_coq() -> None:
         return {row.name for row in bounds_for(problem, M) if row.checked}
 
     N, d = 4096, 64
-    # From M = 5d²/2 until every word is moved once, any set of pairs, d_v = d.
+    # From M = 5(d + d_v)²/8 until every word is moved once, any set of pairs.
     for M in (5 * d**2 // 2, 16384, N * d):
         assert marked(Attention(N, d), M) == {"constant-tight-once"}
     for problem in (
@@ -438,7 +438,8 @@ def test_rows_name_what_is_checked_in_coq() -> None:
         assert marked(problem, 16384) == {"constant-tight-once"}
     assert not marked(Attention(N, d), 5 * d**2 // 2 - 1)
     assert not marked(Attention(N, d), 2 * N * d)
-    assert not marked(Attention(N, d, d_v=32), 16384)
+    assert marked(Attention(N, d, d_v=32), 5 * 96**2 // 8) == {"constant-tight-once"}
+    assert not marked(Attention(N, d, d_v=32), 5 * 96**2 // 8 - 1)
     assert not marked(Attention(N, d, statistics=True), 16384)
     assert marked(MatMul(64, 64, 64), 100) == {"matmul-tight", "matmul-cold"}
     # A bound above the statement is not marked.

@@ -139,6 +139,7 @@ def blocks(page: str) -> list[str]:
 
 
 PAGES = {
+    "attention_options": ("attention_pairs_widths",),
     "constant_tight": ("attention_once", "attention_pairs"),
     "matmul_tight": ("matrix_product_tight", "product_words"),
 }

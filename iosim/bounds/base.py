@@ -262,7 +262,7 @@ class Bound:
         >>> from iosim.problem import Attention
         >>> once = bound("constant-tight-once")
         >>> once.machine_checked(Attention(4096, 64), 16384)
-        'attention_pairs'
+        'attention_pairs_widths, without copies of a score or weight in words of their own'
         >>> once.machine_checked(Attention(4096, 64), 4096) is None  # below M = 5d²/2
         True
         """

@@ -24,11 +24,14 @@ from iosim.problem import Form
 _PAIRS = {"N_k", "align", "causal", "d_v", "kv_heads", "sinks", "window"}
 
 
+_CHECKED = "attention_pairs_widths, without copies of a score or weight in words of their own"
+
+
 def _in_coq(form: Form, t: Any) -> Any:
-    """Words of the statement in proofs/rocq/theorems.v: any set of pairs, d_v = d, M ≥ 5d²/2."""
-    if t.d_v != t.d or 5 * t.d**2 > 2 * t.M or not _PAIRS.issuperset(form.options):
+    """Words of the statement in proofs/rocq/theorems.v: any set of pairs, M ≥ 5(d + d_v)²/8."""
+    if 5 * (t.d + t.d_v) ** 2 > 8 * t.M or not _PAIRS.issuperset(form.options):
         return None
-    return 4 * t.pairs * t.d**2 / t.M
+    return t.pairs * (t.d + t.d_v) ** 2 / t.M
 
 
 _OPTIONS = {
@@ -70,7 +73,7 @@ def _entry(klass: BoundClass) -> Bound:
         options_proof="attention_options",
         options_theorem=_OPTIONS[klass.name],
         checked=_in_coq if klass.name == "once" else None,
-        checked_by="attention_pairs" if klass.name == "once" else "",
+        checked_by=_CHECKED if klass.name == "once" else "",
     )
 
 

@@ -111,13 +111,13 @@ def coq_matrix_product() -> str:
 @step(
     "coq-attention-once",
     how="proved",
-    says="Theorem 2, once: loads + stores ≥ 4HN²d²/M for M ≥ 5d²/2, for any set of pairs alike",
+    says="Theorem 2, once: loads + stores ≥ 4HN²d²/M for M ≥ 5d²/2; any pairs and d_v",
 )
 def coq_attention_once() -> str:
     """once.v with segment_cap.v; Coq's axioms of the reals."""
-    rests({"attention_pairs", "attention_heads", "attention_causal", "attention_once",
-           "attention_possible"})  # fmt: skip
-    return "all H, N, d, M ≥ 5d²/2, sets of pairs and schedules of model.v, by Coq"
+    rests({"attention_pairs_widths", "attention_pairs", "attention_heads", "attention_causal",
+           "attention_once", "attention_possible_widths", "attention_possible"})  # fmt: skip
+    return "all H, N, d, d_v, M ≥ 5(d + d_v)²/8, sets of pairs and schedules of model.v, by Coq"
 
 
 HEADER = """From mathcomp Require Import all_ssreflect.

@@ -66,6 +66,17 @@ Example attention_4_computes :
   computes 4 (attention (heads 1 2) 1) attention_4 && (cost attention_4 == 10).
 Proof. by vm_compute. Qed.
 
+(** Two words are enough where a result takes the place of an operand. *)
+Example over_operands :
+  [&& computes 2 (attention (heads 1 1) 1)
+        [:: Load (Q 0 0); Load (K 0 0); Over (E 0 0 0) (K 0 0); Drop (Q 0 0); Load (V 0 0);
+            Over (F 0 0 0) (S 0 0); Store (O 0 0)],
+      computes 2 (matrix_product 1 1 1)
+        [:: Load (A 0 0); Load (B 0 0); Over (Mul 0 0 0) (A 0 0); Store (C 0 0)] &
+      ~~ computes 2 (matrix_product 1 1 1)
+        [:: Load (A 0 0); Load (B 0 0); Do (Mul 0 0 0); Store (C 0 0)]].
+Proof. by vm_compute. Qed.
+
 (** With a word of memory less, or a transfer left out, they do not. *)
 Example product_refused :
   ~~ computes 3 (matrix_product 2 2 2) product_4

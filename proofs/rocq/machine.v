@@ -47,122 +47,138 @@ Proof. by move: ok; rewrite /computes run_end => /andP[_ /allP]; apply. Qed.
 
 (** ** One operation *)
 
+(** The product that an operation executes. *)
+Definition made (o : op word product) : option product :=
+  match o with Do p | Over p _ => Some p | _ => None end.
+
+Lemma rem_fast (x w : word) l : uniq l -> x \in l -> w \notin l ->
+  uniq (w :: rem x l) /\ size (w :: rem x l) = size l.
+Proof.
+move=> un xin nin; rewrite /= rem_uniq // size_rem // prednK ?andbT; last by case: l xin {un nin}.
+by split=> //; apply: contra nin; apply: mem_rem.
+Qed.
+
 Lemma fast_ok k : k <= n -> uniq (fast (at_ k)) /\ size (fast (at_ k)) <= M.
 Proof.
 elim: k => [|k IH] lekn; first by rewrite at0.
 have [un le] := IH (ltnW lekn); have := atS lekn; rewrite /step.
-case: op_ => [w|w|w|p].
+case: op_ => [w|w|w|p|p x].
 - by case: and3P => // -[_ nin lt] [<-] /=; rewrite nin.
 - by case: ifP => // _ [<-].
 - case: ifP => // win [<-] /=; split; first exact: rem_uniq.
   by rewrite size_rem // (leq_trans _ le) // leq_pred.
-case: ifP => // /and5P[_ _ _ _ /and3P[_ _ room]] [<-] /=.
-case: ifP room => // nin /=; rewrite nin; first by case/andP=> _ ->.
+- case: ifP => // /andP[_ room] [<-] /=.
+  by case: ifP room => // nin /=; rewrite nin; case/andP=> _ ->.
+case: and4P => // -[/and5P[_ _ lin _ /andP[rin _]] xin nin _] [<-].
+have xf : x \in fast (at_ k) by move: xin; rewrite !inE => /orP[]/eqP->.
+by have [un' sz] := rem_fast un xf nin; split=> //; rewrite sz.
 Qed.
 
 Lemma fast_step k w : k < n -> w \in fast (at_ k.+1) ->
   [\/ w \in fast (at_ k), op_ k = Load w |
-      exists2 p, op_ k = Do p & sum t p = w /\ w \notin fast (at_ k)].
+      exists2 p, made (op_ k) = Some p & sum t p = w /\ w \notin fast (at_ k)].
 Proof.
 move=> lt; have := atS lt; rewrite /step.
-case o: op_ => [v|v|v|p].
+case o: op_ => [v|v|v|p|p x].
 - case: ifP => // _ [<-] /=; rewrite inE => /orP[/eqP-> | ->]; first by constructor 2.
   by constructor 1.
 - by case: ifP => // _ [<-] /=; constructor 1.
 - by case: ifP => // _ [<-] /= /mem_rem; constructor 1.
-case: ifP => // _ [<-] /=; case: ifP => [_|/negbT nin]; first by constructor 1.
-rewrite inE => /orP[/eqP-> | ->]; last by constructor 1.
+- case: ifP => // _ [<-] /=; case: ifP => [_|/negbT nin]; first by constructor 1.
+  rewrite inE => /orP[/eqP-> | ->]; last by constructor 1.
+  by constructor 3; exists p.
+case: and4P => // -[_ _ nin _] [<-] /=; rewrite inE => /orP[/eqP-> | /mem_rem]; last by constructor 1.
 by constructor 3; exists p.
 Qed.
 
-Lemma op_do k p : k < n -> op_ k = Do p ->
-  [/\ p \in products t, p \notin done (at_ k), left t p \in fast (at_ k),
-      right t p \in fast (at_ k) & sum t p \in fast (at_ k.+1)].
+Lemma op_ready k p : k < n -> made (op_ k) = Some p ->
+  [/\ ready t (at_ k) p, sum t p \in fast (at_ k.+1)
+    & at_ k.+1 = after t (at_ k) p (fast (at_ k.+1))].
 Proof.
-move=> lt o; have := atS lt; rewrite o /step.
-case: ifP => // /and5P[pin nd lin _ /and3P[rin _ _]] [<-] /=; split=> //.
-by case: ifP => // _; rewrite inE eqxx.
+move=> lt; have := atS lt; rewrite /step; case: op_ => [w|w|w|q|q x] //=; case: ifP => // /andP[rd _].
+  by move=> [<-] [<-]; split=> //=; case: ifP => // _; rewrite mem_head.
+by move=> [<-] [<-]; split=> //; exact: mem_head.
 Qed.
 
-Lemma op_do_finished k p q : k < n -> op_ k = Do p ->
+Lemma op_do k p : k < n -> made (op_ k) = Some p ->
+  [/\ p \in products t, p \notin done (at_ k), left t p \in fast (at_ k),
+      right t p \in fast (at_ k) & sum t p \in fast (at_ k.+1)].
+Proof. by move=> lt /(op_ready lt)[/and5P[-> -> -> _ /andP[-> _]] ->]. Qed.
+
+Lemma op_do_finished k p q : k < n -> made (op_ k) = Some p ->
   sum t q = left t p -> q \in products t -> q \in done (at_ k).
 Proof.
-move=> lt o; have := atS lt; rewrite o /step.
-case: ifP => // /and5P[_ _ _ /allP fin _] _ eqw qin.
+move=> lt /(op_ready lt)[/and5P[_ _ _ /allP fin _] _ _] eqw qin.
 by have := fin _ qin; rewrite eqw eqxx.
 Qed.
 
-Lemma op_start k p : k < n -> op_ k = Do p -> sum t p \notin fast (at_ k) ->
+Lemma op_start k p : k < n -> made (op_ k) = Some p -> sum t p \notin fast (at_ k) ->
   ~~ started t (at_ k) (sum t p).
 Proof.
-move=> lt o nin; have := atS lt; rewrite o /step (negPf nin) /=.
-by case: ifP => // /and5P[_ _ _ _ /and3P[_ _ /andP[]]].
+move=> lt; have := atS lt; rewrite /step; case: op_ => [w|w|w|q|q x] //= + [<-] nin.
+  by rewrite (negPf nin); case: ifP => // /and3P[].
+by case: ifP => // /and4P[].
 Qed.
 
 Lemma op_load k w : k < n -> op_ k = Load w -> w \in slow (at_ k).
 Proof. by move=> lt o; have := atS lt; rewrite o /step; case: and3P => [[]|]. Qed.
 
 Lemma done_step k : k < n ->
-  done (at_ k.+1) = if op_ k is Do p then p :: done (at_ k) else done (at_ k).
+  done (at_ k.+1) = if made (op_ k) is Some p then p :: done (at_ k) else done (at_ k).
 Proof.
-by move=> lt; have := atS lt; rewrite /step; case: op_ => [w|w|w|p]; case: ifP => // _ [<-].
+by move=> lt; have := atS lt; rewrite /step; case: op_ => [w|w|w|p|p x]; case: ifP => // _ [<-].
 Qed.
 
 Lemma slow_step k w : k < n -> w \in slow (at_ k.+1) ->
   w \in slow (at_ k) \/ op_ k = Store w.
 Proof.
 move=> lt; have := atS lt; rewrite /step.
-case: op_ => [v|v|v|p]; case: ifP => // _ [<-] /=; try by left.
+case: op_ => [v|v|v|p|p x]; case: ifP => // _ [<-] /=; try by left.
 - by rewrite inE => /orP[/eqP-> | ->]; [right | left].
+- by rewrite mem_filter => /andP[_ ->]; left.
 by rewrite mem_filter => /andP[_ ->]; left.
 Qed.
 
 (** ** Products *)
 
-Definition is_do p (o : op word product) := if o is Do q then q == p else false.
-
-Lemma is_doP p o : reflect (o = Do p) (is_do p o).
-Proof. by apply: (iffP idP) => [|-> /=]; [case: o => //= q /eqP-> | ]. Qed.
-
 Lemma doneP p k : k <= n ->
-  reflect (exists2 j, j < k & op_ j = Do p) (p \in done (at_ k)).
+  reflect (exists2 j, j < k & made (op_ j) = Some p) (p \in done (at_ k)).
 Proof.
 move=> le; apply: (iffP idP).
 - elim: k le => [|k IH] lt; first by rewrite at0.
   rewrite done_step //; have {}IH := IH (ltnW lt).
-  case o: op_ => [w|w|w|q];
-  try by move=> /IH[j ltj]; exists j => //; apply: ltnW.
+  case o: made => [q|]; last by move=> /IH[j ltj]; exists j => //; apply: ltnW.
   rewrite inE => /orP[/eqP-> | /IH[j ltj]]; first by exists k.
   by exists j => //; apply: ltnW.
 case=> j ltjk oj; elim: k le ltjk => // k IH lt.
 rewrite ltnS leq_eqVlt done_step // => /orP[/eqP<- | ltjk].
   by rewrite oj inE eqxx.
-by case: op_ => [w|w|w|q]; rewrite ?inE IH ?orbT // ltnW.
+by case: made => [q|]; rewrite ?inE IH ?orbT // ltnW.
 Qed.
 
 (** The position of a product. *)
-Definition pos p := find (is_do p) ops.
+Definition pos p := find (fun o => made o == Some p) ops.
 
-Lemma op_pos p : p \in products t -> pos p < n /\ op_ (pos p) = Do p.
+Lemma op_pos p : p \in products t -> pos p < n /\ made (op_ (pos p)) = Some p.
 Proof.
 move=> /all_done/(doneP _ (leqnn _))[j ltj oj].
-have hasp : has (is_do p) ops by apply/(has_nthP o0); exists j => //; apply/is_doP.
-by split; [rewrite -has_find | apply/is_doP/nth_find].
+have hasp : has (fun o => made o == Some p) ops by apply/(has_nthP o0); exists j => //; apply/eqP.
+by split; [rewrite -has_find | apply/eqP/(nth_find o0 hasp)].
 Qed.
 
-Lemma pos_op p k : k < n -> op_ k = Do p -> pos p = k.
+Lemma pos_op p k : k < n -> made (op_ k) = Some p -> pos p = k.
 Proof.
 move=> lt o; have [pin nd _ _ _] := op_do lt o.
 have [ltp op] := op_pos pin.
 have : pos p <= k.
-  by rewrite leqNgt; apply/negP => /(before_find o0)/negP; apply; apply/is_doP.
+  by rewrite leqNgt; apply/negP => /(before_find o0)/eqP; apply.
 rewrite leq_eqVlt => /orP[/eqP// | ltpk].
 by case/negP: nd; apply/(doneP _ (ltnW lt)); exists (pos p).
 Qed.
 
 (** ** How words get into fast memory *)
 
-Definition starts w k := exists2 p, op_ k = Do p & sum t p = w /\ w \notin fast (at_ k).
+Definition starts w k := exists2 p, made (op_ k) = Some p & sum t p = w /\ w \notin fast (at_ k).
 
 Lemma entry s k w : s <= k <= n -> w \in fast (at_ k) ->
   w \in fast (at_ s) \/ exists2 j, s <= j < k & op_ j = Load w \/ starts w j.
@@ -176,7 +192,7 @@ rewrite ltnS => le lt win; case: (fast_step lt win) => [/(IH le (ltnW lt))[|[j]]
 by right; exists k; [rewrite le leqnn | right].
 Qed.
 
-Lemma start_first w j k p : j < n -> starts w j -> k < n -> op_ k = Do p -> sum t p = w -> j <= k.
+Lemma start_first w j k p : j < n -> starts w j -> k < n -> made (op_ k) = Some p -> sum t p = w -> j <= k.
 Proof.
 move=> ltj [q oq [qw nin]] ltk op pw; rewrite leqNgt; apply/negP => ltkj.
 have := op_start ltj oq; rewrite qw => /(_ nin)/hasP; apply.
@@ -211,19 +227,22 @@ Qed.
 Definition event k :=
   match op_ k with
   | Load _ => true
-  | Do p => (sum t p \notin fast (at_ k)) && spilled (sum t p)
+  | Do p | Over p _ => (sum t p \notin fast (at_ k)) && spilled (sum t p)
   | _ => false
   end.
 
 (** The word that an event brings into fast memory. *)
 Definition brings k : option word :=
-  match op_ k with Load w => Some w | Do p => Some (sum t p) | _ => None end.
+  match op_ k with Load w => Some w | Do p | Over p _ => Some (sum t p) | _ => None end.
 
 Lemma event_load k w : op_ k = Load w -> event k /\ brings k = Some w.
 Proof. by rewrite /event /brings => ->. Qed.
 
 Lemma event_start k w : starts w k -> spilled w -> event k /\ brings k = Some w.
-Proof. by case=> p o [<- nin] sp; rewrite /event /brings o nin sp. Qed.
+Proof.
+case=> p + [<- nin] sp; rewrite /event /brings.
+by case: op_ => //= [q [->]|q x [->]]; rewrite nin sp.
+Qed.
 
 Lemma iota_op (a : pred (op word product)) : count (fun k => a (op_ k)) (iota 0 n) = count a ops.
 Proof. by rewrite -{2}(mkseq_nth o0 ops) count_map. Qed.
@@ -239,28 +258,28 @@ have -> : cost ops = count isl ops + count iss ops.
   by apply: eq_count; case.
 have -> : count event (iota 0 n) = count (fun k => isl (op_ k)) (iota 0 n) + count fresh (iota 0 n).
   elim: (iota 0 n) => //= k l ->; rewrite /fresh /event addnACA; congr (_ + _).
-  by case: op_ => [w|w|w|p] //=; rewrite andbT.
+  by case: op_ => [w|w|w|p|p x] //=; rewrite andbT.
 rewrite iota_op leq_add2l.
+have freshP k : fresh k -> exists2 p, made (op_ k) = Some p &
+    [/\ sum t p \notin fast (at_ k), spilled (sum t p) & brings k = Some (sum t p)].
+  rewrite /fresh /event /brings; case: op_ => [w|w|w|p|p x] //=; rewrite andbT => /andP[nin sp].
+    by exists p.
+  by exists p.
 pose stored (o : op word product) := if o is Store w then Some w else None.
 have -> : count iss ops = size (pmap stored ops).
   by rewrite size_pmap; apply: eq_count; case.
 rewrite -size_filter -[X in X <= _](size_map brings) -(size_map Some (pmap _ _)).
 apply: uniq_leq_size.
   rewrite map_inj_in_uniq ?filter_uniq ?iota_uniq // => j k.
-  rewrite !mem_filter !mem_iota !add0n /fresh /event /brings /=.
-  case oj: (op_ j) => [w|w|w|p] //=; rewrite ?andbF //.
-  case ok': (op_ k) => [w|w|w|q] //=; rewrite ?andbF //.
-  case/andP => /andP[/andP[nj _] _] ltj /andP[/andP[/andP[nk _] _] ltk] [E].
+  rewrite !mem_filter !mem_iota !add0n /=.
+  case/andP => fj ltj /andP[fk ltk]; have [p oj [nj _ ->]] := freshP j fj.
+  have [q ok' [nk _ ->]] := freshP k fk => -[E].
   have sj : starts (sum t p) j by exists p.
   have sk : starts (sum t p) k by exists q => //; rewrite E.
   by apply/eqP; rewrite eqn_leq (start_first ltj sj ltk ok') // (start_first ltk sk ltj oj).
-move=> x /mapP[k]; rewrite mem_filter /fresh /event /brings mem_iota /=.
-case o: op_ => [w|w|w|p] //=; rewrite ?andbF // andbT => /andP[/andP[_ sp] _] ->.
-apply: map_f; move: sp; rewrite /spilled; elim: ops => //= -[v|v|v|q] l IH /=.
-- exact: IH.
-- by case/orP => [/eqP->|/IH]; rewrite inE ?eqxx // => ->; rewrite orbT.
-- exact: IH.
-exact: IH.
+move=> x /mapP[k]; rewrite mem_filter => /andP[/freshP[p _ [_ sp ->]] _] ->.
+apply: map_f; move: sp; rewrite /spilled; elim: ops => //= -[v|v|v|q|q v] l IH //=.
+by case/orP => [/eqP->|/IH]; rewrite inE ?eqxx // => ->; rewrite orbT.
 Qed.
 
 (** ** Paid words

@@ -1,7 +1,7 @@
 (** * The model: what the theorems speak of
 
-    Nothing is proved in this file but that words can be compared.  A reader who believes the definitions
-    below, and reads the statements in [theorems.v], need not read the rest.
+    Nothing is proved in this file but that words can be compared.  A reader who
+    believes the definitions below, and reads the statements in [theorems.v], need not read the rest.
 
     Slow memory has no limit, fast memory has room for [M] words.  A schedule is
     a list of operations.  A product [p] is executed as a multiply-add: its two
@@ -32,7 +32,8 @@ Inductive op :=
   | Load of word      (* copies a word from slow to fast memory: costs 1 *)
   | Store of word     (* copies a word from fast to slow memory: costs 1 *)
   | Drop of word      (* frees a word of fast memory *)
-  | Do of product.    (* [sum p] += [left p] * [right p] *)
+  | Do of product     (* [sum p] += [left p] * [right p] *)
+  | Over of product & word.  (* the same, where the sum takes an operand's place *)
 
 (** The words of fast memory, those whose latest value is in slow memory, and
     the products executed so far. *)
@@ -51,10 +52,20 @@ Definition started (s : state) w := has (fun p => sum t p == w) (done s).
 Definition finished (s : state) w :=
   all (fun p => (sum t p == w) ==> (p \in done s)) (products t).
 
-(** One operation: [None] if it is not allowed.  A product is executed once.  An
-    operand that is itself a sum is finished before it is used.  A product is
-    added to an accumulator in fast memory, or starts it in a free word; the
-    value in slow memory, if any, is then out of date. *)
+(** A product is executed once, with both operands in fast memory.  An operand
+    that is itself a sum is finished before it is used. *)
+Definition ready (s : state) p :=
+  [&& p \in products t, p \notin done s,
+      left t p \in fast s, finished s (left t p),
+      right t p \in fast s & finished s (right t p)].
+
+(** Afterwards the value of its sum in slow memory, if any, is out of date. *)
+Definition after (s : state) p ws :=
+  State ws (filter (predC1 (sum t p)) (slow s)) (p :: done s).
+
+(** One operation: [None] if it is not allowed.  A product is added to an
+    accumulator in fast memory, or starts it, in a free word or in the place of
+    an operand, which is lost. *)
 Definition step (s : state) (o : op) : option state :=
   match o with
   | Load w =>
@@ -68,13 +79,12 @@ Definition step (s : state) (o : op) : option state :=
       then Some (State (rem w (fast s)) (slow s) (done s)) else None
   | Do p =>
       let w := sum t p in
-      if [&& p \in products t, p \notin done s,
-             left t p \in fast s, finished s (left t p),
-             right t p \in fast s, finished s (right t p) &
-             (w \in fast s) || ~~ started s w && (size (fast s) < M)]
-      then Some (State (if w \in fast s then fast s else w :: fast s)
-                       (filter (predC1 w) (slow s)) (p :: done s))
-      else None
+      if ready s p && ((w \in fast s) || ~~ started s w && (size (fast s) < M))
+      then Some (after s p (if w \in fast s then fast s else w :: fast s)) else None
+  | Over p x =>
+      let w := sum t p in
+      if [&& ready s p, x \in [:: left t p; right t p], w \notin fast s & ~~ started s w]
+      then Some (after s p (w :: rem x (fast s))) else None
   end.
 
 Fixpoint run (s : state) (ops : seq op) : option state :=
@@ -101,6 +111,7 @@ Arguments Load {word product}.
 Arguments Store {word product}.
 Arguments Drop {word product}.
 Arguments Do {word product}.
+Arguments Over {word product}.
 
 (** ** The product of an m x k and a k x n matrix *)
 
@@ -132,8 +143,8 @@ Definition matrix_product (m n k : nat) : task mword_eqType mproduct_eqType :=
 (** ** Attention, class [once]
 
     [pairs] are the pairs (i, j) of a row i of Q and a row j of K and V whose
-    score is made.  [S i j] is the score of a pair, and the weight made from it,
-    which takes its place.  [E i j c] is a product of the first kind,
+    score is made; Q and K have [d] columns, V and O have [dv].  [S i j] is the
+    score of a pair, and the weight made from it, which takes its place.  [E i j c] is a product of the first kind,
     S i j += Q i c * K j c; [F i j l] one of the second, O i l += S i j * V j l,
     which has to wait until S i j is finished.  Maxima, exponentials, row sums
     and divisions cost nothing and take no space. *)
@@ -158,16 +169,19 @@ Definition aproduct_decode (x : bool * (nat * (nat * nat))) :=
 Lemma aproduct_codeK : cancel aproduct_code aproduct_decode. Proof. by case. Qed.
 Canonical aproduct_eqType := EqType aproduct (CanEqMixin aproduct_codeK).
 
-Definition attention (pairs : seq (nat * nat)) (d : nat) : task aword_eqType aproduct_eqType :=
+Definition attention_widths (pairs : seq (nat * nat)) (d dv : nat)
+    : task aword_eqType aproduct_eqType :=
   {| inputs := [seq Q ij.1 c | ij <- pairs, c <- iota 0 d]
                ++ [seq K ij.2 c | ij <- pairs, c <- iota 0 d]
-               ++ [seq V ij.2 l | ij <- pairs, l <- iota 0 d];
-     outputs := [seq O ij.1 l | ij <- pairs, l <- iota 0 d];
+               ++ [seq V ij.2 l | ij <- pairs, l <- iota 0 dv];
+     outputs := [seq O ij.1 l | ij <- pairs, l <- iota 0 dv];
      products := [seq E ij.1 ij.2 c | ij <- pairs, c <- iota 0 d]
-                 ++ [seq F ij.1 ij.2 l | ij <- pairs, l <- iota 0 d];
+                 ++ [seq F ij.1 ij.2 l | ij <- pairs, l <- iota 0 dv];
      left := fun p => match p with E i j c => Q i c | F i j l => S i j end;
      right := fun p => match p with E i j c => K j c | F i j l => V j l end;
      sum := fun p => match p with E i j c => S i j | F i j l => O i l end |}.
+
+Definition attention pairs d := attention_widths pairs d d.
 
 (** All pairs of H heads of N rows each; row i of head h is row h * N + i.  A
     causal mask, as one example of other sets of pairs. *)

@@ -44,14 +44,14 @@ Lemma count_sum (T : Type) (a : pred T) s : count a s = \sum_(x <- s) (a x : nat
 Proof. by elim: s => [|x s IH]; rewrite ?big_nil ?big_cons //= IH. Qed.
 
 Section Once.
-Variables (pairs : seq (nat * nat)) (d M : nat).
+Variables (pairs : seq (nat * nat)) (d dv M : nat).
 Variable ops : seq (op aword_eqType aproduct_eqType).
 Hypothesis pairs_uniq : uniq pairs.
 Hypothesis d_gt0 : 0 < d.
 Hypothesis M_gt0 : 0 < M.
-Hypothesis ok : computes M (attention pairs d) ops.
+Hypothesis ok : computes M (attention_widths pairs d dv) ops.
 
-Local Notation t := (attention pairs d).
+Local Notation t := (attention_widths pairs d dv).
 Local Notation o0 := (@Drop aword_eqType aproduct_eqType (Q 0 0)).
 Local Notation n := (size ops).
 Local Notation pos := (pos ops).
@@ -71,7 +71,7 @@ move=> pin lt; rewrite mem_cat; apply/orP; left; apply/allpairsP.
 by exists (ij, c); rewrite mem_iota add0n.
 Qed.
 
-Lemma inF_ ij l : ij \in pairs -> l < d -> prodF l ij \in products t.
+Lemma inF_ ij l : ij \in pairs -> l < dv -> prodF l ij \in products t.
 Proof.
 move=> pin lt; rewrite mem_cat; apply/orP; right; apply/allpairsP.
 by exists (ij, l); rewrite mem_iota add0n.
@@ -80,7 +80,7 @@ Qed.
 Lemma score_input ij : score ij \notin inputs t.
 Proof. by rewrite !mem_cat; apply/negP => /or3P[] /allpairsP[? [_ _]]. Qed.
 
-Lemma out_spill ij l : ij \in pairs -> l < d -> spilled (O ij.1 l).
+Lemma out_spill ij l : ij \in pairs -> l < dv -> spilled (O ij.1 l).
 Proof.
 move=> pin lt; apply: (out_spilled o0 ok).
   by apply/allpairsP; exists (ij, l); rewrite mem_iota add0n.
@@ -130,16 +130,16 @@ Qed.
 Definition words (e f : nat -> pred (nat * nat)) (s : seq (nat * nat)) : seq aword_eqType :=
   [seq Q r c | c <- iota 0 d, r <- rows (e c)]
   ++ [seq K r c | c <- iota 0 d, r <- cols (e c)]
-  ++ [seq V r l | l <- iota 0 d, r <- cols (f l)]
-  ++ [seq O r l | l <- iota 0 d, r <- rows (f l)]
+  ++ [seq V r l | l <- iota 0 dv, r <- cols (f l)]
+  ++ [seq O r l | l <- iota 0 dv, r <- rows (f l)]
   ++ map score s.
 
 Lemma words_uniq e f s : uniq s -> uniq (words e f s).
 Proof.
 move=> us; rewrite /words.
-have un (g : nat -> seq nat) (h : nat -> nat -> aword_eqType) : (forall c, uniq (g c)) ->
+have un m (g : nat -> seq nat) (h : nat -> nat -> aword_eqType) : (forall c, uniq (g c)) ->
     (forall r c r' c', h r c = h r' c' -> r = r' /\ c = c') ->
-    uniq [seq h r c | c <- iota 0 d, r <- g c].
+    uniq [seq h r c | c <- iota 0 m, r <- g c].
   move=> ug inj; apply: allpairs_uniq_dep => [|c _|]; [exact: iota_uniq | exact: ug |].
   by move=> [c r] [c' r'] _ _ /= /inj[-> ->].
 rewrite !cat_uniq !un ?(map_inj_uniq (f := score)) ?us //=;
@@ -156,10 +156,10 @@ Qed.
 
 Lemma words_size e f s :
   size (words e f s) = \sum_(c < d) size (rows (e c)) + \sum_(c < d) size (cols (e c))
-    + \sum_(l < d) size (cols (f l)) + \sum_(l < d) size (rows (f l)) + size s.
+    + \sum_(l < dv) size (cols (f l)) + \sum_(l < dv) size (rows (f l)) + size s.
 Proof.
-have sz (T : Type) (g : nat -> seq nat) (h : nat -> nat -> T) :
-    size [seq h r c | c <- iota 0 d, r <- g c] = \sum_(c < d) size (g c).
+have sz (T : Type) m (g : nat -> seq nat) (h : nat -> nat -> T) :
+    size [seq h r c | c <- iota 0 m, r <- g c] = \sum_(c < m) size (g c).
   by rewrite size_allpairs_dep sumnE big_map -(big_mkord xpredT (fun c => size (g c))) /index_iota subn0.
 by rewrite !size_cat !sz size_map !addnA.
 Qed.
@@ -167,7 +167,7 @@ Qed.
 (** All these words are paid, if the products lie in [[x, y)]. *)
 Lemma words_paid x y (e f : nat -> pred (nat * nat)) (s : seq (nat * nat)) w : y <= n ->
   (forall c ij, ij \in pairs -> c < d -> e c ij -> x <= pos (prodE c ij) < y) ->
-  (forall l ij, ij \in pairs -> l < d -> f l ij -> x <= pos (prodF l ij) < y) ->
+  (forall l ij, ij \in pairs -> l < dv -> f l ij -> x <= pos (prodF l ij) < y) ->
   (forall ij, ij \in s -> paid x y (score ij)) ->
   w \in words e f s -> paid x y w.
 Proof.
@@ -203,14 +203,14 @@ Qed.
 Definition segE c ij := seg (prodE c ij).
 Definition segF l ij := seg (prodF l ij).
 Definition segsE ij := [seq segE c ij | c <- iota 0 d].
-Definition segs ij := segsE ij ++ [seq segF l ij | l <- iota 0 d].
+Definition segs ij := segsE ij ++ [seq segF l ij | l <- iota 0 dv].
 Definition first ij := lo (segsE ij).
 Definition final ij := hi (segs ij).
 
 Lemma segE_in ij c : c < d -> segE c ij \in segs ij.
 Proof. by move=> lt; rewrite mem_cat; apply/orP; left; apply: map_f; rewrite mem_iota. Qed.
 
-Lemma segF_in ij l : l < d -> segF l ij \in segs ij.
+Lemma segF_in ij l : l < dv -> segF l ij \in segs ij.
 Proof.
 by move=> lt; rewrite mem_cat; apply/orP; right; apply/mapP; exists l; rewrite ?mem_iota.
 Qed.
@@ -233,9 +233,9 @@ Proof.
 move=> pin; have leE c : c < d -> first ij <= segE c ij.
   by move=> ltc; apply/lo_le/map_f; rewrite mem_iota.
 rewrite mem_cat => /orP[] /mapP[c]; rewrite mem_iota => ltc ->; first exact: leE.
-apply: leq_trans (leE c ltc) _; apply: leq_segment.
+apply: leq_trans (leE 0 d_gt0) _; apply: leq_segment.
 have [ltF opF] := op_pos o0 ok (inF_ pin ltc).
-have := op_do_finished ok ltF opF (q := prodE c ij) erefl (inE_ pin ltc).
+have := op_do_finished ok ltF opF (q := prodE 0 ij) erefl (inE_ pin d_gt0).
 case/(doneP o0 ok _ (ltnW ltF)) => j ltj oj.
 by rewrite (pos_op ok (ltn_trans ltj ltF) oj) ltnW.
 Qed.
@@ -359,7 +359,7 @@ Local Notation f i := (fun l ij => segF l ij == i).
 
 Lemma segment_words i :
   \sum_(c < d) size (rows (e i c)) + \sum_(c < d) size (cols (e i c))
-    + \sum_(l < d) size (cols (f i l)) + \sum_(l < d) size (rows (f i l))
+    + \sum_(l < dv) size (cols (f i l)) + \sum_(l < dv) size (rows (f i l))
     + count (visit i) pairs <= 2 * M.
 Proof.
 have := words_size (e i) (f i) [seq ij <- pairs | visit i ij].
@@ -385,21 +385,22 @@ move=> sub; split; apply: uniq_leq_size; try exact: undup_uniq.
 by move=> r /colsP[ij [pin iij] ->]; apply/colsP; exists ij => //; split=> //; apply: sub.
 Qed.
 
-Lemma segment_work i : 5 * d ^ 2 <= 2 * M ->
-  400 * d * (\sum_(c < d) count (e i c) pairs + \sum_(l < d) count (f i l) pairs)
-    + 144 * d ^ 2 * count (visit i) pairs
-  <= 189 * M ^ 2 + 44 * d ^ 2 * (count (fresh i) pairs + count (inner i) pairs)
-    + 144 * d ^ 2 * count (fresh i) pairs.
+Lemma segment_work i : 5 * (d + dv) ^ 2 <= 8 * M ->
+  200 * (d + dv) * (\sum_(c < d) count (e i c) pairs + \sum_(l < dv) count (f i l) pairs)
+    + 36 * (d + dv) ^ 2 * count (visit i) pairs
+  <= 189 * M ^ 2 + 11 * (d + dv) ^ 2 * (count (fresh i) pairs + count (inner i) pairs)
+    + 36 * (d + dv) ^ 2 * count (fresh i) pairs.
 Proof.
 move=> large.
 have subE (c : 'I_d) : {in pairs, forall ij, inner i ij -> e i c ij}.
   by move=> ij pin inn; apply: inner_all inn (segE_in _ (ltn_ord c)).
-have subF (l : 'I_d) : {in pairs, forall ij, inner i ij -> f i l ij}.
+have subF (l : 'I_dv) : {in pairs, forall ij, inner i ij -> f i l ij}.
   by move=> ij pin inn; apply: inner_all inn (segF_in _ (ltn_ord l)).
-apply: (@segment_cap d M (fun c => count (e i c) pairs) (fun c => size (rows (e i c)))
+apply: (@segment_cap_widths d dv M (fun c => count (e i c) pairs) (fun c => size (rows (e i c)))
   (fun c => size (cols (e i c))) (fun l => count (f i l) pairs)
   (fun l => size (rows (f i l))) (fun l => size (cols (f i l)))
   (size (rows (inner i))) (size (cols (inner i)))) => //.
+- by rewrite addn_gt0 d_gt0.
 - by move=> c; apply: leq_visits => ij _; apply: segE_in.
 - by move=> c; apply: box.
 - by move=> c; case: (sub_first (subE c)).
@@ -415,9 +416,9 @@ Qed.
 
 (** ** The whole schedule *)
 
-Lemma all_work (g : nat -> nat * nat -> nat) :
-  (forall ij c, ij \in pairs -> c < d -> g c ij < parts) ->
-  size pairs * d <= \sum_(i < parts) \sum_(c < d) count (fun ij => g c ij == i) pairs.
+Lemma all_work m (g : nat -> nat * nat -> nat) :
+  (forall ij c, ij \in pairs -> c < m -> g c ij < parts) ->
+  size pairs * m <= \sum_(i < parts) \sum_(c < m) count (fun ij => g c ij == i) pairs.
 Proof.
 move=> lt; rewrite exchange_big /= (eq_bigr (fun=> size pairs)) => [|c _]; last first.
   by rewrite -[RHS]count_predT -(sum_parts predT (fun ij pin => lt ij c pin (ltn_ord c)));
@@ -425,15 +426,15 @@ move=> lt; rewrite exchange_big /= (eq_bigr (fun=> size pairs)) => [|c _]; last 
 by rewrite sum_nat_const card_ord mulnC.
 Qed.
 
-Lemma parts_needed : 5 * d ^ 2 <= 2 * M -> 4 * size pairs * d ^ 2 <= parts * M ^ 2.
+Lemma parts_needed : 5 * (d + dv) ^ 2 <= 8 * M -> size pairs * (d + dv) ^ 2 <= parts * M ^ 2.
 Proof.
-move=> large; apply: segments_needed (fun i : 'I_parts => segment_work i large) _ _ free_once free_paid.
+move=> large; apply: segments_needed_widths (fun i : 'I_parts => segment_work i large) _ _ free_once free_paid.
   by apply: all_work => ij c pin ltc; apply: segs_lt (segE_in _ ltc).
 by apply: all_work => ij c pin ltc; apply: segs_lt (segF_in _ ltc).
 Qed.
 
 (** Every word of Q, K and V is loaded, and every word of O is stored. *)
-Lemma compulsory : 2 * d * (size (rows predT) + size (cols predT)) <= cost ops.
+Lemma compulsory : (d + dv) * (size (rows predT) + size (cols predT)) <= cost ops.
 Proof.
 have := @paid_cost _ _ _ _ _ o0 ok _ (words_uniq (fun=> predT) (fun=> predT) (s := [::]) isT).
 rewrite words_size !sum_nat_const !card_ord addn0 => le.
@@ -444,28 +445,22 @@ apply: words_paid => //.
 by move=> c ij pin ltc _; rewrite /=; case: (op_pos o0 ok (inF_ pin ltc)).
 Qed.
 
-Theorem once_bound : 5 * d ^ 2 <= 2 * M -> 4 * size pairs * d ^ 2 <= cost ops * M.
+Theorem once_bound : 5 * (d + dv) ^ 2 <= 8 * M -> size pairs * (d + dv) ^ 2 <= cost ops * M.
 Proof.
 move=> /parts_needed needed; have [one|two] := leqP parts 1; last first.
   apply: leq_trans needed _; rewrite -mulnn mulnA leq_mul2r; apply/orP; right.
   have := parts_cost ok M_gt0 two; apply: leq_trans.
   by rewrite -mulnS (ltn_predK two) mulnC.
-have whole : 4 * size pairs * d ^ 2 <= M ^ 2.
+have whole : size pairs * (d + dv) ^ 2 <= M ^ 2.
   by apply: leq_trans needed _; rewrite -{2}[M ^ 2]mul1n leq_mul2r one orbT.
-have sq : 16 * size pairs * d ^ 2 <= cost ops ^ 2.
-  apply: (@leq_trans ((2 * d * (size (rows predT) + size (cols predT))) ^ 2)); last first.
-    by rewrite leq_exp2r // compulsory.
-  have := box predT; rewrite count_predT.
-  have := nat_AGM2 (size (rows predT)) (size (cols predT)).
-  move: (size (rows _)) (size (cols _)) => R K agm le.
-  have -> : 16 * size pairs * d ^ 2 = 4 * d ^ 2 * (4 * size pairs) by rewrite !mulnA; ring.
-  rewrite expnMn (_ : (2 * d) ^ 2 = 4 * d ^ 2) ?expnMn // leq_mul2l; apply/orP; right.
-  by apply: leq_trans agm; rewrite leq_mul2l.
-rewrite -(leq_exp2r _ _ (isT : 0 < 2)) (expnMn (cost ops)).
-apply: leq_trans (leq_mul sq whole).
-rewrite (_ : 16 * size pairs * d ^ 2 * (4 * size pairs * d ^ 2) = 4 * (4 * size pairs * d ^ 2) ^ 2).
-  by rewrite leq_pmull.
-rewrite !(expnS, expn0, muln1); ring.
+have sq : size pairs * (d + dv) ^ 2 <= cost ops ^ 2.
+  have := box predT; rewrite count_predT => /leq_trans le.
+  apply: leq_trans (_ : ((d + dv) * (size (rows predT) + size (cols predT))) ^ 2 <= _).
+    rewrite expnMn mulnC leq_mul2l; apply/orP; right; apply: le.
+    by apply: leq_trans (nat_AGM2 _ _); rewrite leq_pmull.
+  by rewrite leq_exp2r // compulsory.
+rewrite -(leq_exp2r _ _ (isT : 0 < 2)) (expnMn (cost ops)) -mulnn.
+exact: leq_mul.
 Qed.
 
 End Once.

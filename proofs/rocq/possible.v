@@ -22,7 +22,7 @@ Definition alone X p : seq (op word product) :=
 Fixpoint each X todo := if todo is p :: rest then alone X p ++ each (p :: X) rest else [::].
 
 (** Operands are inputs, or sums whose products come before. *)
-Definition ready X w :=
+Definition known X w :=
   (w \in inputs t) && all (fun q => sum t q != w) (products t)
   || has (fun q => sum t q == w) X && all (fun q => (sum t q == w) ==> (q \in X)) (products t).
 
@@ -31,7 +31,7 @@ Definition holds X (s : state word product) :=
       {in inputs t, forall w, all (fun q => sum t q != w) (products t) -> w \in slow s} &
       {in X, forall q, sum t q \in slow s}].
 
-Lemma ready_slow X s w : holds X s -> ready X w -> w \in slow s /\ finished t s w.
+Lemma known_slow X s w : holds X s -> known X w -> w \in slow s /\ finished t s w.
 Proof.
 case=> _ dn inp out /orP[] /andP[]; rewrite /finished dn.
   by move=> win no; split; [exact: inp | apply: sub_all no => q /negPf->].
@@ -40,11 +40,11 @@ Qed.
 
 Lemma alone_ok X s p : 3 <= M -> holds X s -> p \in products t -> p \notin X ->
   {subset X <= products t} ->
-  uniq [:: left t p; right t p; sum t p] -> ready X (left t p) -> ready X (right t p) ->
+  uniq [:: left t p; right t p; sum t p] -> known X (left t p) -> known X (right t p) ->
   exists2 s', run M t s (alone X p) = Some s' & holds (p :: X) s'.
 Proof.
 move=> le3 hold pin nin sub un rl rr.
-have [ls lf] := ready_slow hold rl; have [rs rf] := ready_slow hold rr.
+have [ls lf] := known_slow hold rl; have [rs rf] := known_slow hold rr.
 case: s hold ls lf rs rf => fs sl dn [/= -> -> {fs dn}] inp out ls lf rs rf.
 move: un; rewrite /= !inE negb_or andbT => /andP[/andP[lr lsum] rsum].
 have M0 : 0 < M by apply: leq_trans le3.
@@ -61,11 +61,11 @@ have sr' : sum t p == right t p = false by rewrite eq_sym (negPf rsum).
 rewrite /alone /= ls M0 /= rs !inE lr' M1 /=.
 have [st|nst] := boolP (has _ X).
   have sums : sum t p \in sl by case/hasP: st => q /out qs /eqP <-.
-  rewrite /= sums !inE sr' sl' le3 /= pin nin !inE !eqxx ?orbT /=.
+  rewrite /= sums !inE sr' sl' le3 /= /ready /= pin nin !inE !eqxx ?orbT /=.
   rewrite /finished /= in lf rf *; rewrite lf rf /=.
   do !rewrite ?inE ?eqxx ?sl' ?sr' ?lr' ?orbT /=.
   by eexists; [reflexivity | apply: end_].
-rewrite /= pin nin !inE !eqxx ?orbT /=.
+rewrite /= /ready /= pin nin !inE !eqxx ?orbT /=.
 rewrite /finished /started /= in lf rf *; rewrite lf rf sr' sl' nst le3 /=.
 do !rewrite ?inE ?eqxx ?sl' ?sr' ?lr' ?orbT /=.
 by eexists; [reflexivity | apply: end_].
@@ -75,17 +75,17 @@ Hypothesis M_ge3 : 3 <= M.
 Hypothesis prods_uniq : uniq (products t).
 Hypothesis words_uniq : {in products t, forall p, uniq [:: left t p; right t p; sum t p]}.
 Hypothesis in_order : forall pre p post, products t = pre ++ p :: post ->
-  ready pre (left t p) /\ ready pre (right t p).
+  known pre (left t p) /\ known pre (right t p).
 Hypothesis outputs_sums : {in outputs t, forall w, exists2 p, p \in products t & sum t p = w}.
 
-Lemma ready_rev X w : ready (rev X) w = ready X w.
-Proof. by rewrite /ready has_rev; congr (_ || _ && _); apply: eq_all => q; rewrite mem_rev. Qed.
+Lemma known_rev X w : known (rev X) w = known X w.
+Proof. by rewrite /known has_rev; congr (_ || _ && _); apply: eq_all => q; rewrite mem_rev. Qed.
 
 Lemma each_ok todo X s : products t = rev X ++ todo -> holds X s ->
   exists2 s', run M t s (each X todo) = Some s' & holds (rev todo ++ X) s'.
 Proof.
 elim: todo X s => [|p todo IH] X s eqp hold; first by exists s.
-have [] := in_order eqp; rewrite !ready_rev => rl rr.
+have [] := in_order eqp; rewrite !known_rev => rl rr.
 have pin : p \in products t by rewrite eqp mem_cat mem_head orbT.
 have nin : p \notin X.
   by move: prods_uniq; rewrite eqp cat_uniq /= mem_rev negb_or => /and3P[_ /andP[]].
@@ -118,22 +118,22 @@ rewrite !nth_cat gt ltnn subnn /= => ep.
 by move: nin; rewrite -ep mem_nth.
 Qed.
 
-Lemma attention_each pairs d M : uniq pairs -> 3 <= M ->
-  exists ops, computes M (attention pairs d) ops.
+Lemma attention_each pairs d dv M : uniq pairs -> 0 < d -> 3 <= M ->
+  exists ops, computes M (attention_widths pairs d dv) ops.
 Proof.
-move=> un le3; eexists; apply: each_computes => //.
+move=> un d_gt0 le3; eexists; apply: each_computes => //.
 - rewrite cat_uniq !allpairs_uniq ?iota_uniq //=; try by move=> [[? ?] ?] [[? ?] ?] _ _ [-> -> ->].
   by rewrite andbT; apply/hasPn => _ /allpairsP[? [_ _ ->]]; apply/negP => /allpairsP[? [_ _]].
 - by move=> [? ? ?|? ? ?].
-- move=> pre p post e; have : p \in products (attention pairs d) by rewrite e mem_cat mem_head orbT.
-  rewrite mem_cat => /orP[] /allpairsP[[[i j] c] [/= ijin cin ep]]; subst p; rewrite /ready.
+- move=> pre p post e; have : p \in products (attention_widths pairs d dv) by rewrite e mem_cat mem_head orbT.
+  rewrite mem_cat => /orP[] /allpairsP[[[i j] c] [/= ijin cin ep]]; subst p; rewrite /known.
     split; apply/orP; left; apply/andP; split; try by apply/allP => -[].
       by rewrite !mem_cat; apply/or3P/Or31/allpairsP; exists ((i, j), c).
     by rewrite !mem_cat; apply/or3P/Or32/allpairsP; exists ((i, j), c).
   have sub := cat_before e; split; apply/orP; [right | left]; apply/andP; split.
-  + apply/hasP; exists (E i j c) => //; apply: sub.
+  + apply/hasP; exists (E i j 0) => //; apply: sub.
       by apply/negP => /allpairsP[? [_ _]].
-    by apply/allpairsP; exists ((i, j), c).
+    by apply/allpairsP; exists ((i, j), 0); rewrite mem_iota.
   + apply/allP => q; rewrite mem_cat => /orP[qin|].
       by apply/implyP => _; apply: sub qin; apply/negP => /allpairsP[? [_ _]].
     by case/allpairsP => -[? ?] [_ _ ->].
@@ -152,7 +152,7 @@ move=> k0 le3; eexists; apply: each_computes => //.
 - by move=> [].
 - move=> pre p post e.
   have : p \in products (matrix_product m n k) by rewrite e mem_cat mem_head orbT.
-  move=> /allpairsP[[ij l] [/allpairsP[[i j] [iin jin ->]] lin ->]] /=; rewrite /ready.
+  move=> /allpairsP[[ij l] [/allpairsP[[i j] [iin jin ->]] lin ->]] /=; rewrite /known.
   split; apply/orP; left; apply/andP; split; try by apply/allP => -[].
     by rewrite mem_cat; apply/orP; left; apply/allpairsP; exists (i, l).
   by rewrite mem_cat; apply/orP; right; apply/allpairsP; exists (l, j).

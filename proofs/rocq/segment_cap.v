@@ -1,13 +1,14 @@
 (* The cap of one segment and the sum over all segments, over nat: what the
    model needs of the analysis in cap.v.
 
-   segment_cap is Lemma 3, summed over the columns, and Lemma 6 at the
+   segment_cap_widths is Lemma 3, summed over the columns, and Lemma 6 at the
    multipliers of Theorem 2, m1 = 11/100 and m2 = 36/100 with S = M (see
    proofs/constant_tight.md, sections 3 to 6), in words, pairs and products and
-   multiplied by 400 d. Lemma 3 itself is products_in_segment.
+   multiplied by 200 (d + dv); for dv other than d it is Lemma B of
+   proofs/attention_options.md. Lemma 3 itself is products_in_segment.
 
-   segments_needed is the sum over the segments: n >= W / (c d^3), that is
-   n M^2 >= 4 Pi d^2.
+   segments_needed_widths is the sum over the segments: n >= W / (c delta^3) with
+   delta = (d + dv) / 2, that is n M^2 >= Pi (d + dv)^2.
 
    segment_cap_recompute and segments_needed_recompute are the same for the
    class recompute: Lemma 7 at a0 = 0, m1 = 8/5, m2 = 1/25, multiplied by 50 d,
@@ -146,16 +147,17 @@ by move=> /(Rmult_le_compat_r _ _ _)/(_ mean); lra.
 Qed.
 
 (* One segment. c is a column of Q and K, l one of V and O. *)
-Theorem segment_cap (d M : nat) (E q k F o v : 'I_d -> nat) (I J C a y : nat) :
-  0 < d -> 5 * d ^ 2 <= 2 * M ->
+Theorem segment_cap_widths (d dv M : nat) (E q k : 'I_d -> nat) (F o v : 'I_dv -> nat)
+    (I J C a y : nat) :
+  0 < d + dv -> 5 * (d + dv) ^ 2 <= 8 * M ->
   (forall c, E c <= C + a + y) -> (forall c, E c <= q c * k c) ->
   (forall c, I <= q c) -> (forall c, J <= k c) ->
   (forall l, F l <= C + a + y) -> (forall l, F l <= o l * v l) ->
   (forall l, I <= o l) -> (forall l, J <= v l) ->
   C <= I * J -> y <= M ->
   \sum_c q c + \sum_c k c + \sum_l v l + \sum_l o l + a <= 2 * M ->
-  400 * d * (\sum_c E c + \sum_l F l) + 144 * d ^ 2 * a
-    <= 189 * M ^ 2 + 44 * d ^ 2 * (y + C) + 144 * d ^ 2 * y.
+  200 * (d + dv) * (\sum_c E c + \sum_l F l) + 36 * (d + dv) ^ 2 * a
+    <= 189 * M ^ 2 + 11 * (d + dv) ^ 2 * (y + C) + 36 * (d + dv) ^ 2 * y.
 Proof.
 move=> d0 dM En Eqk Iq Jk Fn Fov Io Jv CIJ yM words.
 set P := sqrt (INR (C + a + y)); set p := sqrt (INR C).
@@ -169,24 +171,44 @@ have [E1 E2 E3] := products_bound Cn En Eqk Iq Jk CIJ.
 have [F1 F2 F3] := products_bound Cn Fn Fov Io Jv CIJ.
 move/INR_leq: words; rewrite !(INRD, INRM) => words.
 move/INR_leq: dM; rewrite !(INRD, INRM, INR2) => dM.
-have c400 : INR 400 = 400%R by rewrite INR_IZR_INZ.
+have c200 : INR 200 = 200%R by rewrite INR_IZR_INZ.
 have c189 : INR 189 = 189%R by rewrite INR_IZR_INZ.
-have c144 : INR 144 = 144%R by rewrite INR_IZR_INZ.
-have c44 : INR 44 = 44%R by rewrite INR_IZR_INZ.
+have c36 : INR 36 = 36%R by rewrite INR_IZR_INZ.
+have c11 : INR 11 = 11%R by rewrite INR_IZR_INZ.
+have c8 : INR 8 = 8%R by rewrite INR_IZR_INZ.
 have c5 : INR 5 = 5%R by rewrite INR_IZR_INZ.
 have c2 : INR 2 = 2%R by rewrite INR_IZR_INZ.
-have dR : (0 < INR d)%R by apply: lt_0_INR; apply/ltP.
+have dR : (0 < (INR d + INR dv) / 2)%R.
+  by have : (0 < INR (d + dv))%R by [apply: lt_0_INR; apply/ltP]; rewrite INRD; lra.
 have aR := pos_INR a; have yR := pos_INR y.
 have yMR := INR_leq yM.
 rewrite -/p -/P in E1 E2 E3 F1 F2 F3.
-rewrite c5 c2 in words dM.
-have := @cap_four_words (INR d) (INR M) (INR (\sum_c E c) + INR (\sum_l F l))
+rewrite c2 in words; rewrite c5 c8 in dM.
+have := @cap_four_words ((INR d + INR dv) / 2) (INR M) (INR (\sum_c E c) + INR (\sum_l F l))
   ((INR (\sum_c q c) + INR (\sum_c k c) + INR (\sum_l o l) + INR (\sum_l v l)) / 4)
   P p (INR a) (INR y).
 have PE : (P ^ 2 = p ^ 2 + INR a + INR y)%R by rewrite P2 p2 !INRD.
 move=> /(_ dR ltac:(lra) (conj p0 pP) aR (conj yR yMR) PE ltac:(lra) ltac:(lra) ltac:(lra)).
 move=> /(_ ltac:(lra)); rewrite p2 => cap.
-apply: leq_INR; rewrite !(INRD, INRM, INR2) c400 c189 c144 c44; lra.
+apply: leq_INR; rewrite !(INRD, INRM, INR2) c200 c189 c36 c11; lra.
+Qed.
+
+Corollary segment_cap (d M : nat) (E q k F o v : 'I_d -> nat) (I J C a y : nat) :
+  0 < d -> 5 * d ^ 2 <= 2 * M ->
+  (forall c, E c <= C + a + y) -> (forall c, E c <= q c * k c) ->
+  (forall c, I <= q c) -> (forall c, J <= k c) ->
+  (forall l, F l <= C + a + y) -> (forall l, F l <= o l * v l) ->
+  (forall l, I <= o l) -> (forall l, J <= v l) ->
+  C <= I * J -> y <= M ->
+  \sum_c q c + \sum_c k c + \sum_l v l + \sum_l o l + a <= 2 * M ->
+  400 * d * (\sum_c E c + \sum_l F l) + 144 * d ^ 2 * a
+    <= 189 * M ^ 2 + 44 * d ^ 2 * (y + C) + 144 * d ^ 2 * y.
+Proof.
+move=> d0 dM En Eqk Iq Jk Fn Fov Io Jv CIJ yM words.
+have large : 5 * (d + d) ^ 2 <= 8 * M.
+  by rewrite addnn -mul2n expnMn mulnCA (_ : 8 = 2 ^ 2 * 2) // -mulnA leq_pmul2l.
+have := segment_cap_widths _ large En Eqk Iq Jk Fn Fov Io Jv CIJ yM words.
+by rewrite addn_gt0 d0 addnn -mul2n expnMn !mulnA => /(_ isT).
 Qed.
 
 Lemma sum_caps n (A B D K : nat) (e f g a y : 'I_n -> nat) :
@@ -198,31 +220,42 @@ move=> cap; rewrite -[n in n * K]card_ord -sum_nat_const -big_split !big_distrr 
 by apply: leq_sum => t _; exact: cap.
 Qed.
 
-(* All segments: Lemma 4 summed with the cap. Pi is the number of pairs. *)
-Theorem segments_needed (d M n Pi : nat) (E F a y C : 'I_n -> nat) :
+(* All segments: Lemma 4 summed with the cap. Pi is the number of pairs, D = d + dv. *)
+Theorem segments_needed_widths (d dv M n Pi : nat) (E F a y C : 'I_n -> nat) :
+  let D := d + dv in
+  (forall t, 200 * D * (E t + F t) + 36 * D ^ 2 * a t
+      <= 189 * M ^ 2 + 11 * D ^ 2 * (y t + C t) + 36 * D ^ 2 * y t) ->
+  Pi * d <= \sum_t E t -> Pi * dv <= \sum_t F t ->
+  \sum_t (y t + C t) <= Pi -> \sum_t y t <= \sum_t a t ->
+  Pi * D ^ 2 <= n * M ^ 2.
+Proof.
+move=> D cap EP FP yCP ya.
+have sum := sum_caps cap.
+have low : 200 * D * (Pi * D) <= 200 * D * (\sum_t E t + \sum_t F t).
+  by rewrite leq_mul2l [Pi * D]mulnDr leq_add ?orbT.
+have high : 11 * D ^ 2 * (\sum_t (y t + C t)) <= 11 * D ^ 2 * Pi.
+  by rewrite leq_mul2l yCP orbT.
+have next : 36 * D ^ 2 * (\sum_t y t) <= 36 * D ^ 2 * (\sum_t a t).
+  by rewrite leq_mul2l ya orbT.
+rewrite -(leq_pmul2l (isT : 0 < 189)) -(leq_add2r (11 * D ^ 2 * Pi + 36 * D ^ 2 * (\sum_t a t))).
+have -> : 189 * (Pi * D ^ 2) + (11 * D ^ 2 * Pi + 36 * D ^ 2 * (\sum_t a t))
+    = 200 * D * (Pi * D) + 36 * D ^ 2 * (\sum_t a t).
+  rewrite addnA -[11 * _ * _]mulnA [D ^ 2 * Pi]mulnC -mulnDl; congr (_ + _).
+  by rewrite -mulnA [D * _]mulnCA mulnn.
+apply: leq_trans (leq_add low (leqnn _)) _; apply: leq_trans sum _.
+rewrite -addnA mulnCA; apply: leq_add => //; exact: leq_add.
+Qed.
+
+Corollary segments_needed (d M n Pi : nat) (E F a y C : 'I_n -> nat) :
   (forall t, 400 * d * (E t + F t) + 144 * d ^ 2 * a t
       <= 189 * M ^ 2 + 44 * d ^ 2 * (y t + C t) + 144 * d ^ 2 * y t) ->
   Pi * d <= \sum_t E t -> Pi * d <= \sum_t F t ->
   \sum_t (y t + C t) <= Pi -> \sum_t y t <= \sum_t a t ->
   4 * Pi * d ^ 2 <= n * M ^ 2.
 Proof.
-move=> cap EP FP yCP ya.
-have sum := sum_caps cap.
-have low : 400 * d * (Pi * d + Pi * d) <= 400 * d * (\sum_t E t + \sum_t F t).
-  by rewrite leq_mul2l leq_add ?orbT.
-have high : 44 * d ^ 2 * (\sum_t (y t + C t)) <= 44 * d ^ 2 * Pi.
-  by rewrite leq_mul2l yCP orbT.
-have next : 144 * d ^ 2 * (\sum_t y t) <= 144 * d ^ 2 * (\sum_t a t).
-  by rewrite leq_mul2l ya orbT.
-have : 189 * (4 * Pi * d ^ 2) + (44 * d ^ 2 * Pi + 144 * d ^ 2 * (\sum_t a t))
-    <= 189 * (n * M ^ 2) + (44 * d ^ 2 * Pi + 144 * d ^ 2 * (\sum_t a t)).
-  have -> : 189 * (4 * Pi * d ^ 2) + (44 * d ^ 2 * Pi + 144 * d ^ 2 * (\sum_t a t))
-      = 400 * d * (Pi * d + Pi * d) + 144 * d ^ 2 * (\sum_t a t).
-    rewrite addnA -[44 * _ * _]mulnA [d ^ 2 * Pi]mulnC -[4 * Pi * _]mulnA [189 * _]mulnA.
-    by rewrite -mulnDl addnn -mul2n mulnACA [d * _]mulnCA mulnn.
-  apply: leq_trans (leq_add low (leqnn _)) _; apply: leq_trans sum _.
-  rewrite -addnA mulnCA; apply: leq_add => //; exact: leq_add.
-by rewrite leq_add2r leq_pmul2l.
+move=> cap; have := @segments_needed_widths d d M n Pi E F a y C.
+rewrite /= addnn -mul2n expnMn !mulnA -[Pi * 2 * 2]mulnA [Pi * (2 * 2)]mulnC; apply=> t.
+by have := cap t; rewrite !mulnA.
 Qed.
 
 (* One segment of the class recompute: complete pairs have whole rows of Q and

@@ -25,14 +25,26 @@ have [_] := fast_ok (Drop (A 0 0)) ok (ltnW lt).
 by rewrite leqn0 size_eq0 => /eqP->.
 Qed.
 
-(** ** Attention over any set of pairs of a row and a key *)
+(** ** Attention over any set of pairs of a row and a key
+
+    With [dv] columns of V and O beside [d] of Q and K, and with as many. *)
+
+Theorem attention_pairs_widths pairs d dv M ops : uniq pairs -> 0 < d ->
+  5 * (d + dv) ^ 2 <= 8 * M -> computes M (attention_widths pairs d dv) ops ->
+  size pairs * (d + dv) ^ 2 <= cost ops * M.
+Proof.
+move=> un d_gt0 large ok.
+have : 0 < 8 * M by apply: leq_trans large; rewrite muln_gt0 expn_gt0 addn_gt0 d_gt0.
+by rewrite muln_gt0 => /andP[_ M_gt0]; apply: once_bound ok large.
+Qed.
 
 Theorem attention_pairs pairs d M ops : uniq pairs -> 5 * d ^ 2 <= 2 * M ->
   computes M (attention pairs d) ops -> 4 * size pairs * d ^ 2 <= cost ops * M.
 Proof.
 move=> un large ok; case: (posnP d) => [->|d_gt0]; first by rewrite muln0.
-have : 0 < 2 * M by apply: leq_trans large; rewrite muln_gt0 expn_gt0 d_gt0.
-by rewrite muln_gt0 => /andP[_ M_gt0]; apply: once_bound.
+have four x : x * (d + d) ^ 2 = 4 * x * d ^ 2 by rewrite !(expnS, expn0, muln1); ring.
+have := attention_pairs_widths un d_gt0 _ ok; rewrite !four; apply.
+by rewrite (_ : 8 = 4 * 2) // -!mulnA leq_mul2l.
 Qed.
 
 (** ** H heads of N rows, and a causal mask *)
@@ -83,6 +95,10 @@ Qed.
 Theorem product_possible m n k M : 0 < k -> 3 <= M ->
   exists ops, computes M (matrix_product m n k) ops.
 Proof. exact: product_each. Qed.
+
+Theorem attention_possible_widths pairs d dv M : uniq pairs -> 0 < d -> 3 <= M ->
+  exists ops, computes M (attention_widths pairs d dv) ops.
+Proof. exact: attention_each. Qed.
 
 Theorem attention_possible pairs d M : uniq pairs -> 0 < d -> 5 * d ^ 2 <= 2 * M ->
   exists ops, computes M (attention pairs d) ops.
