@@ -13,6 +13,7 @@ import walking
 import iosim
 from iosim.gpu import EmitError, emit, interpret, l2
 from iosim.gpu.emitter import layout
+from iosim.gpu.emitter.whole import UNKNOWN
 from iosim.program.ops import OPS
 from iosim.units import bytes_of
 
@@ -96,7 +97,8 @@ def ranges(text, at):
         elif line.startswith("for j in "):
             inside = itertools.takewhile(lambda x: x.startswith(" " * 8), lines[k + 1 :])
             body = "\n".join(inside)
-            found.append((eval(line.removeprefix("for j in ").rstrip(":"), {}, at), body))
+            over = line.removeprefix("for j in ").rstrip(":").replace(UNKNOWN, "0")
+            found.append((eval(over, {}, at), body))
     return found
 
 

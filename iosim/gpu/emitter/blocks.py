@@ -189,7 +189,7 @@ class Blocks:
 
     def near(self, own: tuple[Dim, ...], ptr: str) -> str:
         """A mask of a load up to the end of a sector, where it follows a tile along its last axis
-        or is beside blocks of its shape that move as whole vectors.
+        or its edge is odd beside blocks of its shape that move as whole vectors.
 
         A mask that may end anywhere makes Triton move single words, and the hardware counts a
         sector for each; up to the words of a sector, of the type that `ptr` points to, it moves
@@ -197,17 +197,20 @@ class Blocks:
         Empty where `mask` will do.
         """
         x = own[-1] if len(own) == 2 else None
-        if not isinstance(x, Tile) or not self._masked(x):
+        if not isinstance(x, Span | Tile) or not self._masked(x) or self._by_word(own):
             return ""
-        beside = self.shape(own) in self.vectors and self.where.at_multiples(x, layout.PAD)
-        if not (self.follows or (beside and self.odd(x))) or self._by_word(own):
+        odd = self.shape(own) in self.vectors and self.where.at_multiples(x, layout.PAD)
+        if not (odd and self.odd(x)) and not (self.follows and isinstance(x, Tile)):
             return ""
-        block, step = self.side(x), self.where.step(self.where.loops[x])
-        end, most = (f"sector_end({at}, {ptr})" for at in (self.where.last[x], step))
-        iota = self._iota(block)
-        ok = f"{add(self._aligned(x), iota)} < {end}"
-        if block != step:
-            ok = f"({iota} < {most}) & ({ok})"
+        iota = self._iota(self.side(x))
+        if isinstance(x, Span):
+            ok = f"{iota} < sector_end({self.where.longest(x)}, {ptr})"
+        else:
+            step = self.where.step(self.where.loops[x])
+            end, most = (f"sector_end({at}, {ptr})" for at in (self.where.last[x], step))
+            ok = f"{add(self._aligned(x), iota)} < {end}"
+            if self.side(x) != step:
+                ok = f"({iota} < {most}) & ({ok})"
         rows = self.mask(own[:1])
         return f"({ok})[None, :]" + (f" & {rows}[:, None]" if rows else "")
 

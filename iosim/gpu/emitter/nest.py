@@ -372,6 +372,11 @@ class KernelText:
             for x in unstacked((dim,))
             if c in spec.over and isinstance(x, Span) and self.where.may_be_empty(x)
         }
+        names = operand_names(spec, len(node.operands))
+        for k, ref in enumerate(node.operands) if taken else ():
+            if ref.buffer in self.loaded and (k in spec.writes or names[k] in spec.lowest):
+                name = self._block(ref.buffer, 0)
+                self._say(f"{name} = {name}.to(tl.float32)")  # as it is in the branch
         for x in sorted(taken, key=str):
             start, stop = self.where.ends(x)
             self._say(f"if {start} < {stop}:")

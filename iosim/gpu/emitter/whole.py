@@ -8,7 +8,7 @@ portion, whose ends the kernel finds by a division.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from iosim.gpu.emitter.blocks import Blocks
@@ -16,6 +16,10 @@ from iosim.gpu.emitter.nests import shape_of
 from iosim.program.index import Affine, Dim, Edge, Tile, dims
 from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store, nodes
 from iosim.program.ops import OPS
+
+# 0, which the compiler does not know.  Where it knows how far a tile is from the row block, it
+# leaves out loads of words that a mask hides from every row, and the hardware moves less.
+UNKNOWN = "(tl.num_programs(1) - 1)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,10 @@ def portions(
     whole = Portion(begin, end, frozenset(found), full=short)
     before = [Portion(first, begin)] if least else []
     after = [Portion(end, last)] if most else []
-    return lines, [*before, whole, *after]
+    parts = [*before, whole, *after]
+    if loop.span.edges and blocks.where.trips(loop) == 1:
+        parts = [replace(x, first=f"{x.first} - {UNKNOWN}") for x in parts]
+    return lines, parts
 
 
 def _masks(
