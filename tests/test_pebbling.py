@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from iosim.pebbling import (
     Dag,
     Game,
     IllegalMove,
+    Known,
     Move,
     Unfinished,
     attention,
@@ -406,6 +408,32 @@ def test_an_interrupt_prints_what_is_known() -> None:
     assert run.returncode == 130
     assert "between" in out
     assert "interrupted" in out
+
+
+def test_an_interrupt_that_leaves_no_result_prints_the_last_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that comes while the schedule is written, or while something is imported."""
+
+    def interrupted(*_: object, progress: Callable[[Known], None], **__: object) -> None:
+        progress(Known(7, 12, 99))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pebbling, "optimum", interrupted)
+    words = ["matmul", "--m", "2", "--n", "2", "--k", "1", "--M", "3,4"]
+    done = command(*words)
+    assert done.returncode == 130
+    assert "M = 3: at least 7 I/Os, and 12 were found; interrupted\n" in done.stdout
+    assert done.stdout.count("\n") == 1
+
+    def second(dag: Dag, M: int, *_: object, **__: object) -> pebbling.Optimum:
+        if M == 4:
+            raise KeyboardInterrupt
+        return optimum(dag, M)
+
+    monkeypatch.setattr(pebbling, "optimum", second)
+    done = command(*words, "--json")
+    assert (done.returncode, [row["M"] for row in json.loads(done.stdout)]) == (130, [3])
 
 
 # --- the committed table -------------------------------------------------------------------------

@@ -236,7 +236,8 @@ def _print(found: Optimum, show: bool) -> None:
             f"  between {found.lower_bound} and {found.cost} I/Os ({gap:.1f} %): {moved}; "
             f"{found.stopped}"
         )
-    click.echo(f"  {found.states:,} states, {found.seconds:.2f} s", err=True)
+    if found.stopped != "interrupted":  # which is a line on its own
+        click.echo(f"  {found.states:,} states, {found.seconds:.2f} s", err=True)
     if show:
         for number, move in enumerate(found.schedule, 1):
             click.echo(f"  {number:4}  {move}")
