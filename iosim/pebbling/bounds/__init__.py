@@ -1,0 +1,84 @@
+"""Lower bounds on the transfers of a whole graph, each with a certificate that can be checked.
+
+One file a bound; its docstring has the argument.  `root_bound` gives the best of them, and
+`iosim.pebbling.bounds.checking` checks a certificate with code of its own.
+
+>>> from iosim.pebbling import tree
+>>> best = root_bound(tree(9), M=5)
+>>> best.name, best.value
+('trees', 639)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from iosim.errors import InputError
+from iosim.pebbling.bounds import compulsory, moments, trees, wavefront
+from iosim.pebbling.bounds.order import Order
+from iosim.pebbling.dag import Dag
+from iosim.pebbling.game import Game
+from iosim.problem import check_size
+
+Bound = Callable[[Order, float], tuple[int, dict[str, Any]] | None]
+
+# By name: of an order and some seconds, the bound and its certificate, or None.
+BOUNDS: dict[str, Bound] = {
+    "compulsory": compulsory.bound,
+    "trees": trees.bound,
+    "moments": moments.bound,
+    "wavefront": wavefront.bound,
+}
+
+
+@dataclass(frozen=True)
+class RootBound:
+    """No schedule moves fewer than `value` words, for the reason that `certificate` gives.
+
+    >>> RootBound("compulsory", 2, {})
+    RootBound(name='compulsory', value=2, certificate={})
+    """
+
+    name: str
+    value: int
+    certificate: Mapping[str, Any]
+
+
+def root_bounds(
+    dag: Dag, M: int, recompute: bool = False, partial: bool = False, seconds: float = 10.0
+) -> list[RootBound]:
+    """All bounds that say something about a graph, in the order of `BOUNDS`.
+
+    The seconds are for each of them; a bound that needs more is left out.  Raises InputError where
+    M allows no pebbling, and where both variants are asked for.
+
+    >>> from iosim.pebbling import butterfly
+    >>> [(b.name, b.value) for b in root_bounds(butterfly(3), M=3)]
+    [('compulsory', 16), ('moments', 32), ('wavefront', 17)]
+    """
+    check_size("M", M)
+    Game(dag, M, recompute, partial)
+    if (least := dag.least_memory(partial)) > M:
+        raise InputError(
+            f"M = {M} is too small for {dag.name}: a vertex with its operands needs M >= {least}"
+        )
+    order = Order(dag, M, recompute, partial)
+    found = []
+    for name, bound in BOUNDS.items():
+        if (known := bound(order, seconds)) is not None:
+            found.append(RootBound(name, *known))
+    return found
+
+
+def root_bound(
+    dag: Dag, M: int, recompute: bool = False, partial: bool = False, seconds: float = 10.0
+) -> RootBound:
+    """The largest of `root_bounds`; of equal ones the first.
+
+    >>> from iosim.pebbling import chain
+    >>> root_bound(chain(5), M=2)
+    RootBound(name='compulsory', value=2, certificate={})
+    """
+    return max(root_bounds(dag, M, recompute, partial, seconds), key=lambda b: b.value)
