@@ -164,7 +164,8 @@ def test_the_page_of_the_development_names_every_file_theorem_and_step(rocq: Mod
 
 # ---------------------------------------------------------------- the twin
 
-TWIN = ("schedules-accepted", "broken-rejected", "solver-replayed", "tiny-optimum")
+TWIN = ("schedules-accepted", "broken-rejected", "solver-replayed", "results-over-operands",
+        "tiny-optimum")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TWIN)
@@ -180,18 +181,18 @@ def without(twin: ModuleType, rule: str) -> Any:
     """The twin's `allowed`, lacking a rule."""
     real = twin.allowed
 
-    def lacking(s: Any, op: Any, M: int, pairs: Any, d: int) -> bool:
+    def lacking(s: Any, op: Any, M: int, t: Any) -> bool:
         name, x = op
         if rule == "room":
-            return bool(real(s, op, 10**9, pairs, d))
+            return bool(real(s, op, 10**9, t))
         if rule == "once" and name == "Do":
-            return bool(real(type(s)(s.fast, s.slow, s.done - {x}), op, M, pairs, d))
-        if rule == "finished" and name == "Do" and x[0] == "F":
-            first = {("E", x[1], x[2], c) for c in range(d)}
-            return bool(real(type(s)(s.fast, s.slow, s.done | first), op, M, pairs, d))
+            return bool(real(type(s)(s.fast, s.slow, s.done - {x}), op, M, t))
+        if rule == "finished" and name == "Do":
+            first = {p for w in t.operands[x][:2] for p in t.terms.get(w, ())}
+            return bool(real(type(s)(s.fast, s.slow, s.done | first), op, M, t))
         if rule == "stored" and name == "Load":
             return x not in s.fast and len(s.fast) < M
-        return bool(real(s, op, M, pairs, d))
+        return bool(real(s, op, M, t))
 
     return lacking
 
@@ -204,8 +205,8 @@ def test_a_model_that_lacks_a_rule_is_noticed(
 
     monkeypatch.setattr(twin, "allowed", without(twin, rule))
     if rule == "stored":  # what is loaded without having been stored
-        s = twin.start([(0, 0)], 1)
-        assert twin.allowed(s, ("Load", ("S", 0, 0)), 3, {(0, 0)}, 1)
+        t = twin.attention([(0, 0)], 1)
+        assert twin.allowed(twin.start(t), ("Load", ("S", 0, 0)), 3, t)
         return
     result = run_step("rocq", schedules.broken_rejected)
     assert result.status == "failed"
@@ -215,6 +216,9 @@ def test_a_model_that_lacks_a_rule_is_noticed(
 Q, K, V, S, O = (("Q", 0, 0), ("K", 0, 0), ("V", 0, 0), ("S", 0, 0), ("O", 0, 0))
 FIRST, SECOND = ("E", 0, 0, 0), ("F", 0, 0, 0)
 MADE = {FIRST, ("E", 0, 0, 1)}  # the score, d = 2
+A, B, C, PRODUCT, OTHER = (
+    ("A", 0, 0), ("B", 0, 0), ("C", 0, 0), ("Mul", 0, 0, 0), ("Mul", 0, 0, 1)
+)  # fmt: skip
 # fast, slow, done, M, an operation that is allowed; then what forbids it, one thing each.
 RULES = (
     ({Q}, {K}, set(), 2, ("Load", K), {"slow": set(), "fast": {Q, K}, "M": 1}),
@@ -226,6 +230,15 @@ RULES = (
     ({S, V}, set(), MADE, 3, ("Do", SECOND),
      {"M": 2, "fast": {S, K}, "fast ": {V}, "done": {FIRST}, "done ": {*MADE, SECOND}}),
     ({S, V, O}, set(), {*MADE, ("F", 0, 1, 0)}, 3, ("Do", SECOND), {"fast": {S, V}}),
+    ({Q, K}, set(), set(), 2, ("Over", (FIRST, K)),
+     {"fast": {K}, "fast ": {Q}, "done": {FIRST}, "done ": {("E", 0, 0, 1)}, "fast  ": {Q, K, S},
+      "op": ("Over", (FIRST, V)), "op ": ("Over", (FIRST, S))}),
+    ({S, V}, set(), MADE, 2, ("Over", (SECOND, S)),
+     {"fast": {S, K}, "done": {FIRST}, "done ": {*MADE, ("F", 0, 1, 0)}}),
+    ({A, B}, set(), set(), 3, ("Do", PRODUCT),
+     {"M": 2, "fast": {A}, "fast ": {B}, "done": {PRODUCT}, "done ": {OTHER}}),
+    ({A, B, C}, set(), {OTHER}, 3, ("Do", PRODUCT), {"fast": {A, B}, "done": {OTHER, PRODUCT}}),
+    ({A, B}, set(), set(), 2, ("Over", (PRODUCT, B)), {"done": {OTHER}, "fast": {A, C}}),
 )  # fmt: skip
 
 
@@ -235,11 +248,14 @@ def test_every_rule_forbids_by_itself(rocq: ModuleType, rule: Any) -> None:
     from iosim_proofs.rocq import twin
 
     fast, slow, done, M, op, changes = rule
-    right = {"fast": fast, "slow": slow, "done": done, "M": M}
+    right = {"fast": fast, "slow": slow, "done": done, "M": M, "op": op}
+    task = twin.attention([(0, 0), (0, 1)], 2)
+    if fast & {A, B}:
+        task = twin.matrix_product(1, 1, 2)
 
-    def allowed(fast: Any, slow: Any, done: Any, M: int) -> bool:
+    def allowed(fast: Any, slow: Any, done: Any, M: int, op: Any) -> bool:
         state = twin.State(set(fast), set(slow), set(done))
-        return bool(twin.allowed(state, op, M, {(0, 0), (0, 1)}, 2))
+        return bool(twin.allowed(state, op, M, task))
 
     assert allowed(**right)
     for name, value in changes.items():
@@ -249,11 +265,13 @@ def test_every_rule_forbids_by_itself(rocq: ModuleType, rule: Any) -> None:
 def test_a_value_that_is_out_of_date_cannot_be_loaded(rocq: ModuleType) -> None:
     from iosim_proofs.rocq import twin
 
-    s = twin.State({Q, K, S}, {S}, {("E", 0, 0, 1)})
-    twin.execute(s, ("Do", FIRST))
-    assert S not in s.slow
-    assert s.fast == {Q, K, S}
-    assert FIRST in s.done
+    t = twin.attention([(0, 0)], 2)
+    for op, left in ((("Do", FIRST), {Q, K, S}), (("Over", (FIRST, Q)), {K, S})):
+        s = twin.State({Q, K, S}, {S}, {("E", 0, 0, 1)})
+        twin.execute(s, op, t)
+        assert S not in s.slow
+        assert s.fast == left
+        assert FIRST in s.done
 
 
 def test_a_dropped_sum_cannot_be_loaded_again(rocq: ModuleType) -> None:
@@ -261,11 +279,40 @@ def test_a_dropped_sum_cannot_be_loaded_again(rocq: ModuleType) -> None:
 
     ops = [("Load", ("Q", 0, 0)), ("Load", ("K", 0, 0)), ("Do", ("E", 0, 0, 0)),
            ("Drop", ("S", 0, 0)), ("Load", ("S", 0, 0))]  # fmt: skip
-    s, pairs = twin.start([(0, 0)], 1), {(0, 0)}
-    for op in ops[:-1]:
-        assert twin.allowed(s, op, 3, pairs, 1)
-        twin.execute(s, op)
-    assert not twin.allowed(s, ops[-1], 3, pairs, 1)
+    t = twin.attention([(0, 0)], 1)
+    assert twin.runs(ops[:-1], 3, t) is not None
+    assert twin.runs(ops, 3, t) is None
+
+
+@pytest.mark.parametrize("way", ["load", "store", "memory", "twice", "left out", "lost"])
+def test_a_broken_product_is_refused_in_every_way(rocq: ModuleType, way: str) -> None:
+    import random
+
+    from iosim_proofs.rocq import schedules, twin
+
+    rng = random.Random(0)
+    own = [c for c in schedules.cases() if c.name == "matmul" and len(c.ops) > 9]
+    assert len(own) > 15
+    for case in own:
+        assert case.computes()
+        M, ops = schedules.broken(rng, case, way)
+        assert (M, ops) != (case.M, list(case.ops))
+        assert not twin.computes(ops, M, case.task)
+
+
+def test_the_schedules_meet_masks_groups_and_splits(rocq: ModuleType) -> None:
+    from iosim_proofs.rocq import schedules
+
+    by: dict[str, set[int]] = {}
+    for c in schedules.cases():
+        by.setdefault(c.name, set()).add(len(c.task.outputs))
+    for name in ("matmul", "decode", "split_kv", "grouped_rows", "small_tiles", "flash2_log",
+                 "flash2_parts"):  # fmt: skip
+        assert name in by
+    masked = [p for p in schedules.PROBLEMS if getattr(p, "mask", None)]
+    assert len(masked) == 3
+    for problem in masked:  # its own closed form beside pairs one by one
+        assert len(schedules.seen(problem)) * problem.heads == problem.pairs < problem.N**2 * 4
 
 
 def test_the_least_cost_notices_a_wrong_solver(
@@ -277,6 +324,17 @@ def test_the_least_cost_notices_a_wrong_solver(
     monkeypatch.setattr(schedules, "TINY", (3,))
     monkeypatch.setattr(schedules, "solved", lambda *at: (real(*at)[0] - 1, []))
     assert run_step("rocq", schedules.tiny_optimum).status == "failed"
+
+
+def test_the_least_cost_with_results_over_operands_is_less(rocq: ModuleType) -> None:
+    """By hand: 2 × 1 × 1 in two words loads B again; one product in two words moves three."""
+    from iosim_proofs.rocq import searched, twin
+
+    assert searched.least(twin.matrix_product(1, 1, 1), 2, over=True) == 3
+    assert searched.least(twin.matrix_product(2, 1, 1), 2, over=True) == 5
+    assert searched.least(twin.matrix_product(2, 1, 1), 3) == 5
+    assert searched.least(twin.attention([(0, 0)], 1), 2, over=True) == 4
+    assert searched.least(twin.attention([(0, 0)], 1), 2) is None
 
 
 # ---------------------------------------------------------------- without Coq
@@ -351,6 +409,27 @@ def test_coq_notices_a_twin_that_differs(rocq: ModuleType, monkeypatch: pytest.M
     result = run_step("rocq", building.coq_agrees)
     assert result.status == "failed"
     assert "agrees.v" in str(result.detail)
+
+
+def test_every_mutant_is_a_change_of_the_model(rocq: ModuleType) -> None:
+    from iosim_proofs.rocq import mutants
+
+    real = (FOLDER / "model.v").read_text(encoding="utf-8")
+    texts = {mutants.changed(old, new) for _, old, new in mutants.MUTANTS}
+    assert len(texts | {real}) == len(mutants.MUTANTS) + 1
+    assert len({name for name, _, _ in mutants.MUTANTS}) == len(mutants.MUTANTS)
+
+
+@needs_coq
+@pytest.mark.numbers
+@pytest.mark.parametrize("name", ["a result over an operand that stays", "a product twice"])
+def test_coq_and_the_twin_notice_a_mutant_of_the_model(rocq: ModuleType, name: str) -> None:
+    from iosim_proofs.rocq import mutants
+
+    (mutant,) = (m for m in mutants.MUTANTS if m[0] == name)
+    assert mutants.noticed(*mutant[1:]) == ["proofs", "twin"]
+    comment = ("free word or in the place of", "free word or the place of")
+    assert mutants.noticed(*comment) == []  # nothing but a comment: nobody is to notice
 
 
 @needs_coq

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import building, schedules
+from . import building, mutants, schedules
 
-PARTS = (building, schedules)
+PARTS = (building, schedules, mutants)

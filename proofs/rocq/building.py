@@ -15,7 +15,7 @@ from iosim.checks.proof import NotInstalled, require, step
 from . import schedules, twin
 
 FOLDER = Path(__file__).parent
-INSTALL = "apt-get install -y --no-install-recommends coq libcoq-mathcomp-ssreflect"
+INSTALL = "apt-get install -y --no-install-recommends coq libcoq-mathcomp-ssreflect make"
 CASES = 2000  # schedules that Coq itself executes
 TOGETHER = 50  # of them, in one goal
 SEED = 19
@@ -122,15 +122,52 @@ def coq_attention_once() -> str:
 
 HEADER = """From mathcomp Require Import all_ssreflect.
 From iosim Require Import model.
-Definition aop := op aword_eqType aproduct_eqType.
-Definition load (w : aword) : aop := Load w.
-Definition store (w : aword) : aop := Store w.
-Definition drop (w : aword) : aop := Drop w.
-Definition do (p : aproduct) : aop := Do p.
-Definition says M H N d (ops : seq aop) (runs done : bool) (words : nat) : bool :=
-  let t := attention (heads H N) d in
+Definition says {word product : eqType} (t : task word product) M (ops : seq (op word product))
+    (runs done : bool) (words : nat) : bool :=
   [&& isSome (run M t (start t) ops) == runs, computes M t ops == done & cost ops == words].
 """
+# The operations on the words of attention begin with a, those of the matrix product with m.
+TYPED = """Definition {0}Load w := @Load {0}word_eqType {0}product_eqType w.
+Definition {0}Store w := @Store {0}word_eqType {0}product_eqType w.
+Definition {0}Drop w := @Drop {0}word_eqType {0}product_eqType w.
+Definition {0}Do p := @Do {0}word_eqType {0}product_eqType p.
+Definition {0}Over p w := @Over {0}word_eqType {0}product_eqType p w.
+"""
+
+
+def drawn(rng: random.Random, case: schedules.Case) -> tuple[int, list[twin.Op]]:
+    """M and a schedule: the project's, one with results over operands, a broken or a random one."""
+    way = rng.choice(("as it is", "over", "broken", "broken", "random", "random"))
+    if way == "broken":
+        return schedules.broken(rng, case)
+    if way == "random":
+        return case.M, schedules.wandering(rng, case)
+    return case.M, schedules.over(case) if way == "over" else list(case.ops)
+
+
+def agreement(folder: Path, cases: int, longest: int = 100) -> tuple[int, int]:
+    """How many schedules compute, and how many are not allowed: the same in Coq and in the twin.
+
+    They are made from the project's own of fewer than `longest` operations.  Raises AssertionError
+    where Coq's `model.v` of a folder says something else of one of them.
+    """
+    rng = random.Random(SEED)
+    base, claims, accepted, halted = schedules.short(longest), [], 0, 0
+    for _ in range(cases):
+        case = rng.choice(base)
+        M, ops = drawn(rng, case)
+        done, runs = (f(ops, M, case.task) for f in (twin.computes, twin.runs))
+        accepted, halted = accepted + bool(done), halted + (runs is None)
+        said = f"{str(runs is not None).lower()} {str(done).lower()} {twin.cost(ops)}"
+        task = case.task.coq
+        claims.append(f"says ({task}) {M} {twin.term(ops, task[0])} {said}")
+    lines = [HEADER, *(TYPED.format(letter) for letter in "am")]
+    for k in range(0, cases, TOGETHER):
+        lines += ["Goal [&& true, ", ",\n".join(claims[k : k + TOGETHER]), "& true]."]
+        lines += ["Proof. vm_cast_no_check (erefl true). Qed."]
+    (folder / "agrees.v").write_text("\n".join(lines), encoding="utf-8")
+    coq(folder, "agrees.v")
+    return accepted, halted
 
 
 @step(
@@ -140,29 +177,6 @@ Definition says M H N d (ops : seq aop) (runs done : bool) (words : nat) : bool 
 )
 def coq_agrees() -> str:
     """Schedules that compute, broken ones, and random ones, executed by Coq."""
-    rng = random.Random(SEED)
-    claims, accepted, halted = [], 0, 0
-    base = schedules.short()
-    for _ in range(CASES):
-        case = rng.choice(base)
-        M, ops = case.M, list(case.ops)
-        way = rng.choice(("as it is", "broken", "random"))
-        if way == "broken":
-            M, ops = schedules.broken(rng, case)
-        elif way == "random":
-            ops = schedules.wandering(rng, case)
-        done = twin.computes(ops, M, case.pairs, case.d)
-        runs = schedules.runs(ops, M, case.pairs, case.d)
-        accepted += done
-        halted += not runs
-        said = f"{str(runs).lower()} {str(done).lower()} {twin.cost(ops)}"
-        claims.append(f"says {M} {case.H} {case.N} {case.d} {twin.term(ops)} {said}")
-    folder = built()
-    lines = [HEADER]
-    for k in range(0, CASES, TOGETHER):
-        lines += ["Goal [&& true, ", ",\n".join(claims[k : k + TOGETHER]), "& true]."]
-        lines += ["Proof. vm_cast_no_check (erefl true). Qed."]
-    (folder / "agrees.v").write_text("\n".join(lines), encoding="utf-8")
-    coq(folder, "agrees.v")
+    accepted, halted = agreement(built(), CASES)
     require(CASES // 5 < accepted < CASES and halted > CASES // 5, "the cases are too much alike")
     return f"{CASES} schedules, {accepted} that compute, {halted} not allowed, seed {SEED}"

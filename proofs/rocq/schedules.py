@@ -6,21 +6,31 @@ import functools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import iosim
 from iosim import pebbling
 from iosim.checks.proof import require, step
 
-from . import translated, twin
+from . import searched, translated, twin
 
-NAMES = tuple(
-    a.name for a in iosim.all_algorithms() if a.problem is iosim.Attention and not a.needs
-)
-SIZES = ((2, 1, 1), (3, 1, 1), (2, 2, 1), (4, 2, 1), (3, 2, 2), (5, 3, 1))  # N, d, heads
-MEMORIES = (8, 10, 14, 20, 30)
-BREAKS = 3000
+PROBLEMS: tuple[Any, ...] = (
+    *(iosim.Attention(N, d, heads=H) for N, d, H in
+      ((2, 1, 1), (3, 1, 1), (2, 2, 1), (4, 2, 1), (3, 2, 2), (5, 3, 1))),
+    iosim.Attention(4, 1, causal=True),
+    iosim.Attention(5, 2, window=(1, 0)),
+    iosim.Attention(3, 1, d_v=2),
+    iosim.Attention(3, 1, heads=2, kv_heads=1),
+    iosim.Attention(3, 2, heads=4, kv_heads=2, causal=True),
+    iosim.Attention(2, 1, heads=2, kv_heads=1, N_k=5),
+    iosim.Attention(1, 2, heads=2, N_k=6),
+    iosim.MatMul(1, 1, 1), iosim.MatMul(2, 2, 2), iosim.MatMul(3, 4, 2), iosim.MatMul(2, 3, 5),
+)  # fmt: skip
+MEMORIES = (3, 5, 8, 10, 14, 20, 30)
+BREAKS = 4000
 SEED = 19
-TINY = (3, 4)  # M, at N = 2, d = 1: a search over all states of the model
+TINY = (3, 4)  # M, where all states of the model are searched
+SMALL = (((2, 2, 2), (3, 4)), ((2, 2, 1), (3, 4, 5)), ((3, 2, 2), (5,)))  # m, n, k, and M
 SOLVED = ((2, 1, (3, 4, 5, 6)), (2, 2, (4, 5, 6, 7)), (3, 1, (4, 5, 6, 7, 8)))  # N, d, M
 
 
@@ -29,46 +39,86 @@ class Case:
     """A schedule of the project for one problem and M, and the words that it should move."""
 
     name: str
-    H: int
-    N: int
-    d: int
+    task: twin.Task
     M: int
     ops: tuple[twin.Op, ...]
     words: int
 
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """All pairs of its heads."""
-        return twin.heads(self.H, self.N)
+    def computes(self) -> bool:
+        """Whether the model accepts it."""
+        return twin.computes(self.ops, self.M, self.task)
+
+
+def seen(problem: Any) -> list[tuple[int, int]]:
+    """The pairs of a row and a key of one head, one by one; not by the problem's own formulas."""
+    left, right = problem.window or (None, None)
+    right = 0 if problem.causal else right
+    own = problem.keys - problem.N
+    return [
+        (i, j) for i in range(problem.N) for j in range(problem.keys)
+        if (left is None or j >= i + own - left) and (right is None or j <= i + own + right)
+    ]  # fmt: skip
+
+
+def task_of(problem: Any) -> twin.Task:
+    """A problem of iosim as a task of the model."""
+    if isinstance(problem, iosim.MatMul):
+        return twin.matrix_product(problem.m, problem.n, problem.k)
+    share = problem.heads // (problem.kv_heads or problem.heads)
+    pairs = [
+        (h * problem.N + i, h // share * problem.keys + j)
+        for h in range(problem.heads) for i, j in seen(problem)
+    ]  # fmt: skip
+    require(len(pairs) == problem.pairs, f"{problem}: {len(pairs)} pairs, not {problem.pairs}")
+    return twin.attention(pairs, problem.d, problem.d_v)
+
+
+def counted(name: str, problem: Any, instance: Any) -> int:
+    """The words that iosim counts of the tensors that the model has.
+
+    Without scores that a mask hides, which a tile that it cuts moves too, and without the zeros
+    that FlashAttention-1 stores before it begins and loads with a row's first keys.
+    """
+    words = 0
+    for t in iosim.transfers(instance):
+        if t.tensor in ("S", "P"):
+            (a, b), (c, d) = t.ranges[-2:]
+            words += sum(a <= i < b and c <= j < d for i, j in seen(problem))
+        elif t.tensor in translated.LETTERS:
+            words += t.words
+    zeros = problem.heads * problem.N * (problem.d_v or problem.d) if name == "flash1" else 0
+    return words - 2 * zeros
 
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
-    """Every schedule at every size and M that it has tiles for."""
+    """Every schedule of a product or of attention, for every problem and M that it has tiles for.
+
+    Splits of the keys are one split: the model has one accumulator for an entry of O.
+    """
     found = []
-    for name in NAMES:
-        program = iosim.algorithm(name).program
-        for N, d, H in SIZES:
-            problem = iosim.Attention(N=N, d=d, heads=H)
+    for problem in PROBLEMS:
+        task = task_of(problem)
+        for a in iosim.all_algorithms(problem.kind):
+            if not a.supports(problem):
+                continue
+            program = a.program_for(problem)
             for M in MEMORIES:
                 try:
-                    tiles = iosim.optimal_tiles(program, problem, M).tiles
+                    tiles = dict(iosim.optimal_tiles(program, problem, M).tiles)
                 except iosim.CapacityError:
                     continue
+                if "B_s" in tiles:
+                    tiles["B_s"] = problem.keys
                 instance = iosim.bind(program, problem.sizes, tiles)
-                ops = tuple(translated.schedule(instance))
-                words = sum(
-                    t.words for t in iosim.transfers(instance) if t.tensor in translated.COUNTED
-                )
-                # FlashAttention-1 stores zeros at first, and loads them when it begins a row.
-                words -= 2 * H * N * d if name == "flash1" else 0
-                found.append(Case(name, H, N, d, M, ops, words))
+                ops = tuple(translated.schedule(instance, task))
+                found.append(Case(a.name, task, M, ops, counted(a.name, problem, instance)))
     return tuple(found)
 
 
-def short() -> list[Case]:
-    """The short ones among them."""
-    return [c for c in cases() if len(c.ops) < 100]
+def short(longest: int = 100) -> list[Case]:
+    """Those of fewer operations."""
+    return [c for c in cases() if len(c.ops) < longest]
 
 
 @step(
@@ -79,70 +129,71 @@ def short() -> list[Case]:
 def schedules_accepted() -> str:
     """Word by word, with the products where the schedule makes them."""
     for c in cases():
-        what = f"{c.name} at N={c.N} d={c.d} heads={c.H} M={c.M}"
-        require(twin.computes(c.ops, c.M, c.pairs, c.d), f"{what} is not accepted")
+        what = f"{c.name} of {c.task.coq} at M={c.M}"
+        require(c.computes(), f"{what} is not accepted")
         require(twin.cost(c.ops) == c.words, f"{what}: {twin.cost(c.ops)} words, not {c.words}")
-    require({c.name for c in cases()} == set(NAMES), "a schedule has no case")
-    return f"{len(cases())} schedules: {len(NAMES)} algorithms, N ≤ 5, d ≤ 3, M ≤ {max(MEMORIES)}"
-
-
-def runs(ops: Sequence[twin.Op], M: int, pairs: twin.Pairs, d: int) -> bool:
-    """Whether every operation is allowed."""
-    s, seen = twin.start(pairs, d), set(pairs)
-    for op in ops:
-        if not twin.allowed(s, op, M, seen, d):
-            return False
-        twin.execute(s, op)
-    return True
+    names = {c.name for c in cases()}
+    all_of = {a.name for kind in ("attention", "matmul") for a in iosim.all_algorithms(kind)}
+    require(names == all_of, f"no case of {sorted(all_of - names)}")
+    return (
+        f"{len(cases())} schedules: {len(names)} algorithms, {len(PROBLEMS)} problems, "
+        f"M ≤ {max(MEMORIES)}"
+    )
 
 
 def most(case: Case) -> int:
     """The largest number of words in fast memory."""
-    s, largest = twin.start(case.pairs, case.d), 0
+    s, largest = twin.start(case.task), 0
     for op in case.ops:
-        twin.execute(s, op)
+        twin.execute(s, op, case.task)
         largest = max(largest, len(s.fast))
     return largest
 
 
-def broken(rng: random.Random, case: Case) -> tuple[int, list[twin.Op]]:
-    """M and operations that do not compute attention, in one of several ways."""
-    ops = list(case.ops)
+WAYS = ("load", "store", "memory", "twice", "left out", "late", "lost")
+
+
+def broken(rng: random.Random, case: Case, way: str = "") -> tuple[int, list[twin.Op]]:
+    """M and operations that do not compute the task, broken in one of several ways."""
+    ops, made = list(case.ops), case.task.operands
     places = {name: [k for k, op in enumerate(ops) if op[0] == name] for name in ("Load", "Do")}
-    way = rng.choice(("load", "store", "memory", "twice", "left out", "late", "lost"))
+    way = way or rng.choice(WAYS)
     if way == "load":
         del ops[rng.choice(places["Load"])]
     elif way == "store":
-        word = rng.choice([op[1] for op in ops if op[0] == "Store" and op[1][0] == "O"])
+        word = rng.choice([w for name, w in ops if name == "Store" and w in case.task.outputs])
         ops = [op for op in ops if op != ("Store", word)]
     elif way == "memory":
         return most(case) - 1, ops
     elif way == "twice":
         at = rng.choice(places["Do"])
         ops.insert(at, ops[at])
-    elif way == "left out":
-        del ops[rng.choice(places["Do"])]
-    elif way == "late":
-        return late(rng, case)
-    else:  # an accumulator dropped before a further product, and not loaded
-        sums = [(k, twin.operands(ops[k][1])[2]) for k in places["Do"]]
-        later = [(k, w) for n, (k, w) in enumerate(sums) if any(v == w for _, v in sums[:n])]
+    elif way == "late" and (used := [k for k in places["Do"] if ops[k][1][0] == "F"]):
+        return late(rng, case, rng.choice(used))
+    elif way == "lost" and (later := again(ops, made)):
         at, word = rng.choice(later)
         ops.insert(at, ("Drop", word))
+    else:  # "left out", and where no sum is an operand or none has two products
+        del ops[rng.choice(places["Do"])]
     return case.M, ops
 
 
-def late(rng: random.Random, case: Case) -> tuple[int, list[twin.Op]]:
+def again(ops: Sequence[twin.Op], made: Any) -> list[tuple[int, twin.Word]]:
+    """Products that an accumulator has after its first, by position: it can be dropped before."""
+    sums = [(k, made[x][2]) for k, (name, x) in enumerate(ops) if name == "Do"]
+    return [(k, w) for n, (k, w) in enumerate(sums) if any(v == w for _, v in sums[:n])]
+
+
+def late(rng: random.Random, case: Case, used: int) -> tuple[int, list[twin.Op]]:
     """A product of the first kind right after its score was used; nothing else is wrong."""
     ops = list(case.ops)
-    used = rng.choice([k for k, (name, x) in enumerate(ops) if name == "Do" and x[0] == "F"])
-    _, i, j, _ = ops[used][1]
-    mine = ("Do", ("E", i, j, rng.randrange(case.d)))
+    score = case.task.operands[ops[used][1]][0]
+    mine = ("Do", rng.choice(sorted(case.task.terms[score])))
     ops.remove(mine)
-    s = twin.start(case.pairs, case.d)
+    s = twin.start(case.task)
     for op in case.ops[: used + 1]:
-        twin.execute(s, op)
-    missing = [w for w in twin.operands(mine[1])[:2] if w not in s.fast]
+        twin.execute(s, op, case.task)
+    missing = [w for w in case.task.operands[mine[1]][:2] if w not in s.fast]
     ops[used:used] = [
         *(("Load", w) for w in missing), mine, *(("Drop", w) for w in missing)
     ]  # fmt: skip
@@ -160,50 +211,90 @@ def broken_rejected() -> str:
     for _ in range(BREAKS):
         case = rng.choice(cases())
         M, ops = broken(rng, case)
-        require(not twin.computes(ops, M, case.pairs, case.d), f"a broken {case.name} is accepted")
-    return f"{BREAKS} broken schedules, seed {SEED}"
+        require(not twin.computes(ops, M, case.task), f"a broken {case.name} is accepted")
+    return f"{BREAKS} broken schedules, {len(WAYS)} ways, seed {SEED}"
 
 
 def wandering(rng: random.Random, case: Case) -> list[twin.Op]:
     """A start of the schedule, then allowed operations at random, and seldom any operation."""
-    s, seen = twin.start(case.pairs, case.d), set(case.pairs)
+    s, made = twin.start(case.task), case.task.operands
     ops = list(case.ops[: rng.randrange(len(case.ops))])
     for op in ops:
-        twin.execute(s, op)
+        twin.execute(s, op, case.task)
     for _ in range(rng.randrange(12)):
-        words = sorted(s.slow | s.fast)
-        every = [(name, w) for name in ("Load", "Store", "Drop") for w in words]
-        every += [("Do", p) for p in twin.products(case.pairs, case.d)]
-        free = [op for op in every if twin.allowed(s, op, case.M, seen, case.d)]
-        strange = rng.random() < 0.05 or not free
-        op = rng.choice(every if strange else free)
+        words = sorted({w for three in made.values() for w in three})
+        others = [(p[0], p[1] + 1, *p[2:]) for p in made]
+        every: dict[str, list[Any]] = dict.fromkeys(("Load", "Store", "Drop"), words)
+        every |= {"Do": [*made, *others], "Over": [(p, w) for p in made for w in made[p]]}
+        free = [
+            (name, x) for name, xs in every.items() for x in xs
+            if twin.allowed(s, (name, x), case.M, case.task)
+        ]  # fmt: skip
+        name = rng.choice(list(every))
+        strange = rng.random() < 0.15 or not free
+        op = (name, rng.choice(every[name])) if strange else rng.choice(free)
         ops.append(op)
-        if not twin.allowed(s, op, case.M, seen, case.d):
+        if not twin.allowed(s, op, case.M, case.task):
             break
-        twin.execute(s, op)
+        twin.execute(s, op, case.task)
     return ops
 
 
-def solved(N: int, d: int, M: int) -> tuple[int, list[twin.Op]]:
+def over(case: Case) -> list[twin.Op]:
+    """The schedule with results over operands wherever an operand dies with a first product."""
+    ops, s = list(case.ops), twin.start(case.task)
+    for k, (name, x) in enumerate(case.ops):
+        if name == "Do" and case.task.operands[x][2] not in s.fast:
+            rest = case.ops[k + 1 :]
+            dying = [
+                w for w in case.task.operands[x][:2]
+                if next((op for op in rest if w in used(op, case.task)), None) == ("Drop", w)
+            ]  # fmt: skip
+            if dying:
+                ops[k] = ("Over", (x, dying[0]))
+                ops[ops.index(("Drop", dying[0]), k)] = ("-", None)
+        twin.execute(s, (name, x), case.task)
+    return [op for op in ops if op[0] != "-"]
+
+
+def used(op: twin.Op, task: twin.Task) -> tuple[Any, ...]:
+    """The words that an operation names."""
+    return task.operands[op[1]] if op[0] == "Do" else (op[1],)
+
+
+def solved(task: twin.Task, graph: Any, M: int) -> tuple[int, list[twin.Op]]:
     """The solver's optimum in the game that the bounds count, and its schedule in the model."""
-    best = pebbling.optimum(
-        pebbling.attention(N, d, sums="vertex", softmax="free"), M, partial=True
-    )
-    require(best.optimal, f"no optimum for N={N} d={d} M={M}")
+    best = pebbling.optimum(graph, M, partial=True)
+    require(best.optimal, f"no optimum for {graph.name} at M={M}")
     ops: list[twin.Op] = []
     for move in best.schedule:
-        name, i, j = move.vertex[0], *map(int, move.vertex[2:-1].split(","))
-        word = ("S" if name == "E" else name, i, j)
-        if move.kind == "compute":  # d = 1: a score is one product
-            ops.append(("Do", ("E", i, j, 0)))
-        elif move.kind == "add" and name == "E":
-            ops.append(("Do", ("E", i, j, int(str(move.term).rpartition("·")[2]))))
+        letter, numbers = move.vertex[0], move.vertex[2:-1].split(",")
+        name = {"E": "S", "P": "C"}.get(letter, letter)  # where a sum has one product, it is this
+        word = (name, int(numbers[0]), int(numbers[1]))
+        if move.kind == "compute":
+            (product,) = task.terms[word]
+            ops.append(("Do", product))
         elif move.kind == "add":
-            row, key, column = map(int, str(move.term)[2:-1].split(","))
-            ops.append(("Do", ("F", row, key, column)))
+            last = int(str(move.term).rstrip("]").replace("·", ",").rpartition(",")[2])
+            if name == "O":
+                last = int(str(move.term)[2:-1].split(",")[1])
+            named = {"S": ("E", *word[1:], last), "O": ("F", word[1], last, word[2])}
+            ops.append(("Do", named.get(name, ("Mul", *word[1:], last))))
         else:
             ops.append(({"load": "Load", "store": "Store", "delete": "Drop"}[move.kind], word))
     return best.cost or 0, ops
+
+
+def instances() -> list[tuple[twin.Task, Any, tuple[int, ...]]]:
+    """Small tasks, the solver's graphs of them, and memories."""
+    found: list[tuple[twin.Task, Any, tuple[int, ...]]] = []
+    for N, d, memories in SOLVED:
+        graph = pebbling.attention(N, d, sums="vertex", softmax="free")
+        found.append((twin.attention(twin.heads(1, N), d), graph, memories))
+    for sizes, memories in SMALL:
+        graph = pebbling.matmul(*sizes, sums="vertex")
+        found.append((twin.matrix_product(*sizes), graph, memories))
+    return found
 
 
 @step(
@@ -214,60 +305,33 @@ def solved(N: int, d: int, M: int) -> tuple[int, list[twin.Op]]:
 def solver_replayed() -> str:
     """The game of docs/pebbling.md in which sums take their terms one at a time."""
     count = 0
-    for N, d, memories in SOLVED:
+    for task, graph, memories in instances():
         for M in memories:
-            cost, ops = solved(N, d, M)
-            require(
-                twin.computes(ops, M, twin.heads(1, N), d), f"N={N} d={d} M={M} is not accepted"
-            )
-            require(twin.cost(ops) == cost, f"N={N} d={d} M={M}: {twin.cost(ops)}, not {cost}")
+            cost, ops = solved(task, graph, M)
+            require(twin.computes(ops, M, task), f"{graph.name} M={M} is not accepted")
+            require(twin.cost(ops) == cost, f"{graph.name} M={M}: {twin.cost(ops)}, not {cost}")
             count += 1
-    return f"{count} instances, N ≤ 3, d ≤ 2, M ≤ 8"
+    return f"{count} instances: attention, N ≤ 3, d ≤ 2, M ≤ 8, and products, mnk ≤ 12, M ≤ 5"
 
 
-def least(N: int, d: int, M: int) -> int:
-    """The least cost of any schedule of the model: every state, by rising cost."""
-    pairs = twin.heads(1, N)
-    begin = twin.start(pairs, d)
-    bit = {w: 1 << k for k, w in enumerate(sorted({x for p in twin.products(pairs, d)
-                                                   for x in twin.operands(p)}))}  # fmt: skip
-    every = twin.products(pairs, d)
-    made = [[bit[w] for w in twin.operands(p)] for p in every]
-    before = [
-        sum(1 << q for q, o in enumerate(every) if p[0] == "F" and o[:3] == ("E", p[1], p[2]))
-        for p in every
-    ]
-    same = [sum(1 << q for q, o in enumerate(made) if o[2] == m[2]) for m in made]
-    slow = sum(bit[w] for w in begin.slow)
-    outputs = sum(bit["O", i, c] for i in range(N) for c in range(d))
-    words = list(bit.values())
-    full = (1 << len(every)) - 1
-    level, seen, cost = {(0, slow, 0)}, set(), 0
-    while True:
-        todo, costly = list(level), set()
-        while todo:
-            state = todo.pop()
-            if state in seen:
-                continue
-            seen.add(state)
-            fast, slow, done = state
-            if done == full and slow & outputs == outputs:
-                return cost
-            room = fast.bit_count() < M
-            for w in words:
-                if fast & w:
-                    todo.append((fast ^ w, slow, done))
-                    if not slow & w:
-                        costly.add((fast, slow | w, done))
-                elif slow & w and room:
-                    costly.add((fast | w, slow, done))
-            for p, (left, right, total) in enumerate(made):
-                if done >> p & 1 or not fast & left or not fast & right:
-                    continue
-                if before[p] & ~done or not (fast & total or (room and not same[p] & done)):
-                    continue
-                todo.append((fast | total, slow & ~total, done | 1 << p))
-        level, cost = costly - seen, cost + 1
+@step(
+    "results-over-operands",
+    how="exhaustive",
+    says="the same with results over operands that die: same words; and M = 2 is enough for them",
+)
+def results_over_operands() -> str:
+    """Every schedule that is short, and all states of the smallest tasks."""
+    changed = 0
+    for c in short():
+        ops = over(c)
+        require(twin.computes(ops, c.M, c.task), f"{c.name} of {c.task.coq} is not accepted")
+        require(twin.cost(ops) == c.words, f"{c.name} of {c.task.coq}: {twin.cost(ops)} words")
+        changed += ops != list(c.ops)
+    for task in (twin.attention([(0, 0)], 1), twin.matrix_product(2, 1, 1)):
+        apart, in_place = searched.least(task, 2), searched.least(task, 2, over=True)
+        require(apart is None and in_place is not None, f"{task.coq}: {apart} and {in_place}")
+    require(changed > 0, "no operand dies")
+    return f"{len(short())} schedules, of which {changed} have such results"
 
 
 @step(
@@ -277,7 +341,8 @@ def least(N: int, d: int, M: int) -> int:
 )
 def tiny_optimum() -> str:
     """A search over all states of the model that shares no code with the solver."""
-    for M in TINY:
-        found, known = least(2, 1, M), solved(2, 1, M)[0]
-        require(found == known, f"N=2 d=1 M={M}: {found} in the model, the solver has {known}")
-    return f"N = 2, d = 1, M = {min(TINY)} and {max(TINY)}, all states"
+    for task, graph, _ in (instances()[0], instances()[len(SOLVED)]):
+        for M in TINY:
+            found, known = searched.least(task, M), solved(task, graph, M)[0]
+            require(found == known, f"{graph.name} M={M}: {found}, the solver has {known}")
+    return f"attention, N = 2, d = 1, and the 2 × 2 × 2 product, M = {TINY}, all states"

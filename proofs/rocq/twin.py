@@ -1,19 +1,19 @@
 """The model of model.v in Python: the same rules, so that schedules can be tried fast.
 
-Words and products are tuples: ("Q", i, c), ("K", j, c), ("V", j, l), ("S", i, j), ("O", i, l),
-("E", i, j, c), ("F", i, j, l).  Operations are pairs: ("Load", word), ("Store", word),
-("Drop", word), ("Do", product).
+Words and products are tuples of a name and numbers: ("Q", i, c), ("E", i, j, c), ("A", i, l),
+("Mul", i, j, l) and so on.  Operations are pairs: ("Load", word), ("Store", word), ("Drop", word),
+("Do", product), ("Over", (product, word)).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Word: TypeAlias = tuple[str, int, int]
 Product: TypeAlias = tuple[str, int, int, int]
-Op: TypeAlias = tuple[str, tuple]
+Op: TypeAlias = tuple[str, Any]
 Pairs: TypeAlias = Sequence[tuple[int, int]]
 
 
@@ -22,17 +22,47 @@ def heads(H: int, N: int) -> list[tuple[int, int]]:
     return [(h * N + i, h * N + j) for h in range(H) for i in range(N) for j in range(N)]
 
 
-def products(pairs: Pairs, d: int) -> list[Product]:
-    """All products of the pairs."""
-    return [(kind, i, j, c) for kind in "EF" for i, j in pairs for c in range(d)]
+@dataclass(frozen=True)
+class Task:
+    """What `task` is in model.v: `operands` has the products, each with factors and accumulator."""
+
+    coq: str
+    inputs: frozenset[Word]
+    outputs: frozenset[Word]
+    operands: dict[Product, tuple[Word, Word, Word]]
+    terms: dict[Word, frozenset[Product]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found: dict[Word, set[Product]] = {}
+        for p, (_, _, total) in self.operands.items():
+            found.setdefault(total, set()).add(p)
+        object.__setattr__(self, "terms", {w: frozenset(ps) for w, ps in found.items()})
 
 
-def operands(p: Product) -> tuple[Word, Word, Word]:
-    """The two factors and the accumulator."""
-    kind, i, j, c = p
-    if kind == "E":
-        return ("Q", i, c), ("K", j, c), ("S", i, j)
-    return ("S", i, j), ("V", j, c), ("O", i, c)
+def attention(pairs: Pairs, d: int, d_v: int | None = None) -> Task:
+    """Attention over a set of pairs of a row and a key."""
+    d_v = d if d_v is None else d_v
+    made: dict[Product, tuple[Word, Word, Word]] = {}
+    for i, j in pairs:
+        made |= {("E", i, j, c): (("Q", i, c), ("K", j, c), ("S", i, j)) for c in range(d)}
+        made |= {("F", i, j, x): (("S", i, j), ("V", j, x), ("O", i, x)) for x in range(d_v)}
+    coq = f"attention_widths ({' :: '.join((*map(str, pairs), 'nil'))}) {d} {d_v}"
+    return _task(coq, made, "QKV", "O")
+
+
+def matrix_product(m: int, n: int, k: int) -> Task:
+    """The product of an m × k and a k × n matrix."""
+    made: dict[Product, tuple[Word, Word, Word]] = {
+        ("Mul", i, j, x): (("A", i, x), ("B", x, j), ("C", i, j))
+        for i in range(m) for j in range(n) for x in range(k)
+    }  # fmt: skip
+    return _task(f"matrix_product {m} {n} {k}", made, "AB", "C")
+
+
+def _task(coq: str, made: dict[Product, tuple[Word, Word, Word]], given: str, asked: str) -> Task:
+    words = {w for three in made.values() for w in three}
+    named = [frozenset(w for w in words if w[0] in names) for names in (given, asked)]
+    return Task(coq, *named, made)
 
 
 @dataclass
@@ -44,35 +74,37 @@ class State:
     done: set[Product] = field(default_factory=set)
 
 
-def start(pairs: Pairs, d: int) -> State:
-    """Empty fast memory, Q, K and V in slow memory."""
-    s = State()
-    for i, j in pairs:
-        for c in range(d):
-            s.slow |= {("Q", i, c), ("K", j, c), ("V", j, c)}
-    return s
+def start(t: Task) -> State:
+    """Empty fast memory, the inputs in slow memory."""
+    return State(slow=set(t.inputs))
 
 
-def allowed(s: State, op: Op, M: int, pairs: set[tuple[int, int]], d: int) -> bool:
+def ready(s: State, p: Product, t: Task) -> bool:
+    """Whether a product can be executed, wherever its result goes."""
+    if p not in t.operands or p in s.done:
+        return False
+    factors = t.operands[p][:2]
+    return all(w in s.fast and t.terms.get(w, frozenset()) <= s.done for w in factors)
+
+
+def allowed(s: State, op: Op, M: int, t: Task) -> bool:
     """Whether the operation may be executed."""
     name, x = op
     if name == "Load":
         return x in s.slow and x not in s.fast and len(s.fast) < M
     if name in ("Store", "Drop"):
         return x in s.fast
-    kind, i, j, c = x
-    if (i, j) not in pairs or not 0 <= c < d or x in s.done:
+    p, over = x if name == "Over" else (x, None)
+    if not ready(s, p, t):
         return False
-    left, right, total = operands(x)
-    if left not in s.fast or right not in s.fast:
-        return False
-    if kind == "F" and any(("E", i, j, b) not in s.done for b in range(d)):
-        return False
-    begun = any(operands(p)[2] == total for p in s.done)
-    return total in s.fast or (not begun and len(s.fast) < M)
+    left, right, total = t.operands[p]
+    starts = total not in s.fast and not t.terms[total] & s.done
+    if name == "Over":
+        return starts and over in (left, right)
+    return total in s.fast or (starts and len(s.fast) < M)
 
 
-def execute(s: State, op: Op) -> None:
+def execute(s: State, op: Op, t: Task) -> None:
     """Execute an operation that is allowed."""
     name, x = op
     if name == "Load":
@@ -82,21 +114,28 @@ def execute(s: State, op: Op) -> None:
     elif name == "Drop":
         s.fast.remove(x)
     else:
-        total = operands(x)[2]
+        p, over = x if name == "Over" else (x, None)
+        total = t.operands[p][2]
+        s.fast.discard(over)
         s.fast.add(total)
         s.slow.discard(total)
-        s.done.add(x)
+        s.done.add(p)
 
 
-def computes(ops: Iterable[Op], M: int, pairs: Pairs, d: int) -> bool:
-    """Whether the schedule is allowed in M words, and computes attention."""
-    s, seen = start(pairs, d), set(pairs)
+def runs(ops: Iterable[Op], M: int, t: Task) -> State | None:
+    """The state after the schedule, or None if an operation is not allowed."""
+    s = start(t)
     for op in ops:
-        if not allowed(s, op, M, seen, d):
-            return False
-        execute(s, op)
-    outputs = {("O", i, c) for i, _ in pairs for c in range(d)}
-    return set(products(pairs, d)) <= s.done and outputs <= s.slow
+        if not allowed(s, op, M, t):
+            return None
+        execute(s, op, t)
+    return s
+
+
+def computes(ops: Iterable[Op], M: int, t: Task) -> bool:
+    """Whether the schedule is allowed in M words, and computes what the task asks for."""
+    s = runs(ops, M, t)
+    return s is not None and t.operands.keys() <= s.done and t.outputs <= s.slow
 
 
 def cost(ops: Iterable[Op]) -> int:
@@ -104,7 +143,12 @@ def cost(ops: Iterable[Op]) -> int:
     return sum(name in ("Load", "Store") for name, _ in ops)
 
 
-def term(ops: Iterable[Op]) -> str:
-    """The schedule as a term of Coq."""
-    said = (f"{name.lower()} ({x[0]} {' '.join(map(str, x[1:]))})" for name, x in ops)
-    return "(" + " :: ".join((*said, "nil")) + ")"
+def term(ops: Iterable[Op], letter: str) -> str:
+    """The schedule as a term of Coq, where names of operations begin with a letter."""
+
+    def one(name: str, x: Any) -> str:
+        parts = x if name == "Over" else (x,)
+        said = " ".join(f"({y[0]} {' '.join(map(str, y[1:]))})" for y in parts)
+        return f"{letter}{name} {said}"
+
+    return "(" + " :: ".join((*(one(name, x) for name, x in ops), "nil")) + ")"
