@@ -119,12 +119,15 @@ def named(problem: Problem, M: int, game: Variant) -> dict[str, int]:
 
 
 def lower_bound(problem: Problem, M: int, game: Variant) -> tuple[float, str]:
-    """The largest exact lower bound that holds for a game, and its name."""
+    """The largest exact lower bound that holds for a game, and its name.
+
+    A game's rows may have no sums: bounds in which these take a word are left out.
+    """
     first, *others = game.classes
     found = {
         row.name: row.words or 0.0
         for row in exact_lower_bounds(problem, M, first)
-        if set(others) <= set(row.classes)
+        if set(others) <= set(row.classes) and not row.row_sums
     }
     name = max(sorted(found), key=lambda name: found[name])
     return found[name], name

@@ -455,7 +455,7 @@ def test_no_bound_is_above_an_optimum() -> None:
         problem, M = instance(row["instance"]), int(row["M_words"])
         game = GAMES[row["game"]]
         for bound in exact_lower_bounds(problem, M, game.classes[0]):
-            if set(game.classes) <= set(bound.classes):
+            if set(game.classes) <= set(bound.classes) and not bound.row_sums:
                 assert (bound.words or 0.0) <= int(row["optimum_words"]) + 1e-9, (row, bound)
         words, name = lower_bound(problem, M, game)
         assert words <= int(row["optimum_words"]) + 1e-9

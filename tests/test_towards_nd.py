@@ -10,10 +10,11 @@ import pytest
 from iosim.bounds import best_lower_bound, best_lower_bound_many, bound
 from iosim.bounds import parts as evaluated
 from iosim.checks.proof import load_theorem, run_step, statement, steps
+from iosim.checks.tightness import best_schedule
 from iosim.problem import Attention
 
 N = 2**18
-PARTS = bound("parts")
+PARTS, SUMS = bound("parts"), bound("parts-sums")
 
 
 @pytest.mark.parametrize("d", [64, 128])
@@ -30,13 +31,43 @@ def test_six_at_nd() -> None:
     """6Nd at M = Nd is the optimum: the bound comes up to it as N grows."""
     d = 8
     for rows in (2**14, 2**18, 2**22, 2**26):
+        words = PARTS.words(Attention(rows, d), rows * d)
+        assert 0 < 6 - words / (rows * d) < 8 * np.sqrt(d / rows)
+        # With row sums N/2 words are missing for two blocks; with them it is 6Nd again.
         least = best_lower_bound(Attention(rows, d), rows * d)
-        assert least.name == "parts"
-        assert 0 < 6 - least.words / (rows * d) < 8 * np.sqrt(d / rows)
+        assert least.name == "parts-sums"
+        assert 0 < 6 + 1 / d - least.words / (rows * d) < 8 * np.sqrt(d / rows)
+        words = SUMS.words(Attention(rows, d), rows * d + rows // 2 + 2 * d + 1)
+        assert 0 < 6 - words / (rows * d) < 8 * np.sqrt(d / rows)
+
+
+@pytest.mark.parametrize("d", [1, 2, 8, 64])
+def test_a_statistic_a_row_is_optimal(d: int) -> None:
+    """Theorem 4: 1 + 1/2d times 4N²d²/M, which flash2_parts comes up to."""
+    rows = 2**22
+    for M in (max(4 * d * d + 2 * d, 2**10 * (2 * d + 1)), 2**12 * (2 * d + 1)):
+        problem = Attention(rows, d)
+        words, name = best_lower_bound(problem, M)
+        assert name == "parts-sums"
+        assert words * M / (2 * rows * d) ** 2 == pytest.approx(1 + 1 / (2 * d), rel=0.01)
+        best = best_schedule(problem, M)
+        assert best.algorithm == "flash2_parts"
+        assert best.words / words < 1.01
+
+
+def test_the_step_is_where_a_sweep_begins() -> None:
+    """Above M = 2Nd/n the words-only bound has one sweep less than the schedule needs."""
+    for n in (3, 4, 5):
+        problem, M = Attention(N, 64), (N - 3 * 128) * 129 // n - 1000
+        best = best_schedule(problem, M).words
+        with_sums, without = (best / one.words(problem, M) for one in (SUMS, PARTS))
+        assert with_sums < 1.23 < without
 
 
 def test_recomputing_is_not_covered() -> None:
     assert [klass.name for klass in PARTS.classes] == ["once", "trees"]
+    assert SUMS.classes == PARTS.classes
+    assert (SUMS.row_sums, PARTS.row_sums) == (True, False)
     assert best_lower_bound(Attention(N, 64), N * 64, "recompute").name == "compulsory"
 
 
@@ -86,11 +117,12 @@ def test_under_a_causal_mask() -> None:
 def test_curves_are_words() -> None:
     M = np.unique(np.geomspace(N * 4, N * 64 * 2, 40).astype(np.int64))
     sizes = {"N": np.full_like(M, N), "d": np.full_like(M, 64), "heads": np.ones_like(M)}
-    curve = PARTS.curve(**sizes, M=M)
-    assert curve.tolist() == [PARTS.words(Attention(N, 64), int(x)) for x in M]
-    assert (np.diff(curve) <= 0).all()
+    for low in (PARTS, SUMS):
+        curve = low.curve(**sizes, M=M)
+        assert curve.tolist() == [low.words(Attention(N, 64), int(x)) for x in M]
+        assert (np.diff(curve) <= 0).all()
     names = best_lower_bound_many("attention", sizes, M)[1]
-    assert "parts" in names
+    assert "parts-sums" in names
 
 
 # ---------------------------------------------------------------- the proof
@@ -108,8 +140,14 @@ def test_every_step_passes_and_is_named() -> None:
 @pytest.mark.parametrize(
     ("constant", "wrong", "noticing"),
     [
-        ("CARRIED", 0.9, {"parts-once", "parts-trees"}),
-        ("CROSSING", 1.5, {"parts-once"}),
+        ("CARRIED", 0.9, {"parts-once", "parts-trees", "sums-schedules"}),
+        ("CROSSING", 1.5, {"parts-once", "sums-schedules"}),
+        ("SUM", 1.1, {"sums-once", "sums-trees", "sums-schedules"}),
+        ("STARTS", 0.5, {"sums-once", "sums-trees", "sums-schedules"}),
+        ("STARTS", 1.1, {"rows-alone"}),
+        ("WIDE", 0.9, {"few-parts"}),
+        ("ALONE", Fraction(11, 10), {"columns-alone"}),
+        ("LEAST_ALONE", 0.9, {"columns-alone"}),
         ("WHOLE", 1.05, {"parts-once", "parts-trees"}),
         ("SHARE", Fraction(3, 5), {"columns", "rows-alone"}),
         ("LEAST", 1, {"columns", "few-parts"}),
@@ -128,11 +166,21 @@ def test_a_planted_error_is_caught(constant: str, wrong, noticing: set[str]) -> 
     assert failed == noticing
 
 
+class Cheaper:
+    """A count of a tenth less."""
+
+    def __init__(self, counts) -> None:
+        self.total_words = counts.total_words * 9 // 10
+
+
 @pytest.mark.parametrize(
     ("where", "name", "spoil", "noticing"),
     [
         ("parts", "one_rectangle", lambda words: 1.02 * words, {"evaluator", "sweeps"}),
         ("parts", "any_pairs", lambda words: 1.02 * words, {"evaluator"}),
+        ("parts", "each_column", lambda words: 1.02 * words, {"evaluator", "sweeps"}),
+        ("parts", "streamed_triangles", lambda words: 1.01 * words + 1, {"evaluator"}),
+        ("schedules", "count", Cheaper, {"sums-schedules"}),
         ("parts", "_triangle_columns", lambda words: 1.01 * words, {"evaluator"}),
         ("accounting", "by_cap", lambda parts: parts[:-1], {"parts-once"}),
         ("game", "optimum", lambda loads: loads - 2, {"whole-rows-game"}),

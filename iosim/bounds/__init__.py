@@ -84,6 +84,7 @@ BOUNDS: dict[str, Bound] = {
         constant_tight.TREES,
         constant_tight.RECOMPUTE_TREES,
         parts.PARTS,
+        parts.SUMS,
         saha_ye.LOWER,
         saha_ye.UPPER,
         saha_ye.SQUARE_TILES,
@@ -127,7 +128,8 @@ class BoundRow:
     >>> row.name, row.words, row.as_dict()["class"]
     ('compulsory', 1048576.0, ['once', 'recompute', 'trees', 'recompute-trees'])
 
-    ``checked`` names the statement in proofs/rocq that gives these words, where there is one.
+    ``checked`` names the statement in proofs/rocq that gives these words, where there is one;
+    ``row_sums`` says that it holds only where each row's sum takes a word.
     """
 
     name: str
@@ -142,6 +144,7 @@ class BoundRow:
     source: str
     proof: str | None
     checked: str | None = None
+    row_sums: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a plain dict, for JSON; ``class`` lists the names of its classes."""
@@ -211,6 +214,7 @@ def _row(b: Bound, problem: Problem, M: int) -> BoundRow:
         source=b.source_for(problem.form),
         proof=b.proof_for(problem.form),
         checked=None if reason else b.machine_checked(problem, M),
+        row_sums=b.row_sums,
     )
 
 

@@ -161,6 +161,9 @@ class Bound:
         checks in Coq, or None where it says nothing; left out, there is none.
     checked_by
         that statement's name in proofs/rocq/theorems.v, and what of the class it leaves out.
+    row_sums
+        whether it holds only where each row's sum takes a word of fast memory, as in iosim's
+        machine; the others hold where row maxima and sums need no space, too.
     classes
         the classes that a lower bound covers: all of them for one in print, none for an upper
         bound, which is the count of a single algorithm.
@@ -190,6 +193,7 @@ class Bound:
     options_theorem: str = "7-the-other-exact-bounds"
     checked: Callable[[Form, Any], Any] | None = None
     checked_by: str = ""
+    row_sums: bool = False
 
     @property
     def expression(self) -> Any:

@@ -4,15 +4,20 @@
 that meets n rows is then in n/K parts at least, rounded up; each part touches its rows and columns
 whole; and only the M words that are in fast memory at a cut serve two parts.
 
-The words are the largest that the two theorems give with rows cut, and with columns cut; 0 where
-they say nothing: for M so large that one part holds all rows, or so small that what they leave out,
-(d + d_v)²·N/M rows or so, is more than what they add.
+A row has D = d + d_v words, as a column has; in `parts-sums` it has one more, its row sum, which
+starts for nothing and is never stored.  So rows fill the fast memory sooner.
 
-Proved in `proofs/towards_nd.md#theorem-1`, `proofs/towards_nd.md#theorem-2`.
+The words are the largest that the theorems give with rows cut, and with columns cut; 0 where
+they say nothing: for M so large that one part holds all rows, or, without row sums, so small that
+what they leave out, (d + d_v)²·N/M rows or so, is more than what they add.
+
+Proved in `proofs/towards_nd.md#theorem-1`, `proofs/towards_nd.md#theorem-2` and
+`proofs/towards_nd.md#theorem-4`.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -23,42 +28,65 @@ from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, Floats
 _SAFE = 1 - 1e-12
 
 
-def any_pairs(D: Any, M: Any, K: Any, columns: Any, rows: Any) -> Any:
+def any_pairs(D: Any, M: Any, K: Any, A: Any, G: Any, columns: Any, rows: Any) -> Any:
     """Theorem 1: `columns` is what its columns cost, `rows` the number of rows with 2D pairs.
 
     Args:
         D: words of a row of Q and O, and of a row of K and V.
         M: words of fast memory.
         K: rows of a part.
-        columns: Σ h(n) over all columns, n the pairs of one.
+        A: words of a row, D or D + 1; where columns are cut, of a column.
+        G: words of a column; where columns are cut, of a row.
+        columns: Σ h(n) over all columns, n the pairs of one, less what starts for nothing.
         rows: how many rows have 2D pairs or more.
 
     Returns the words, 0 where K does not fulfil the theorem's conditions.
 
-    >>> float(any_pairs(2, 100, 50, 1000, 30)), float(any_pairs(2, 100, 49, 1000, 30))
+    >>> float(any_pairs(2, 100, 50, 2, 2, 1000, 30)), float(any_pairs(2, 100, 49, 2, 2, 1000, 30))
     (1000.0, 0.0)
+    >>> float(any_pairs(2, 100, 49, 3, 2, 1000, 49))
+    998.0
     """
-    fits = (K >= 2 * D) & (K * D >= M)
+    fits = (K >= 2 * G) & (K * A >= M)
     return np.where(fits, columns + rows * (D - M / np.maximum(K, 1)), 0.0)
 
 
-def one_rectangle(D: Any, M: Any, j: Any, K: Any, rows: Any, columns: Any) -> Any:
-    """Theorem 2, with parts of K rows, of which j leave 3D rows or more.
+def one_rectangle(
+    M: Any, j: Any, K: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any = 0
+) -> Any:
+    """Theorem 2, with parts of K rows, of which j leave 3G rows or more.
+
+    Args:
+        M: words of fast memory.
+        j, K: parts, and rows of a part.
+        A, G: words of a row and of a column.
+        rows, columns: how many there are; where columns are cut, they change places.
+        lost: words that start for nothing: the row sums.
 
     Returns the words, 0 where j and K do not fulfil the theorem's conditions.
 
-    >>> float(one_rectangle(2, 1000, 1, 900, 1000, 1000))
+    >>> float(one_rectangle(1000, 1, 900, 2, 2, 1000, 1000))
     5600.0
     """
     left = rows - j * K
-    fits = (j >= 1) & (K >= 2 * D) & (K * D >= M) & (columns >= K) & (left >= 3 * D)
-    more, fewer = left - D, (j + 1) * D
-    few = (j + 1) * columns * D + j * (K * D - M)
-    other = 2 * rows * D + (j + 1) * ((columns - D) * D - M)
+    fits = (j >= 1) & (K >= 2 * G) & (K * A >= M) & (columns * G >= K * A) & (left >= 3 * G)
+    more, fewer = left - G, (j + 1) * G
+    few = (j + 1) * columns * G + j * (K * A - M)
+    other = 2 * rows * A + (j + 1) * ((columns - A) * G - M)
     both = (fewer * few + more * other) / np.where(fits, more + fewer, 1.0)
-    most = (j + 1) * ((columns + K) * D - M)
-    words = np.minimum(np.minimum(most, both), few + more * (columns - D - M / D))
+    most = (j + 1) * (columns * G + K * A - M)
+    words = np.minimum(np.minimum(most, both), few + more * (columns - A - M / G)) - lost
     return np.where(fits, np.maximum(words, 0.0), 0.0)
+
+
+def each_column(n: Any, K: Any, G: Any) -> Any:
+    """What a column of n pairs pays in Theorem 4, in parts of K ≥ G rows; G are its words.
+
+    >>> [float(each_column(n, 10, 4)) for n in (3, 10, 12, 15, 20)]
+    [3.0, 4.0, 6.0, 8.0, 8.0]
+    """
+    parts = np.floor(n / K)
+    return G * parts + np.minimum(n - parts * K, G)
 
 
 # Numbers j of parts that are tried: for M from Nd/16 on all that can be best.  They and their K do
@@ -66,37 +94,50 @@ def one_rectangle(D: Any, M: Any, j: Any, K: Any, rows: Any, columns: Any) -> An
 _MOST = 33
 
 
-def rectangles(count: Any, D: Any, M: Any, rows: Any, columns: Any) -> Any:
+def rectangles(
+    count: Any, D: Any, M: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any = 0
+) -> Any:
     """The best of some j and K where all pairs are `count` rectangles; rows are cut.
 
-    >>> float(rectangles(1.0, 2.0, 1000.0, 1000.0, 1000.0)) > 4000
+    >>> float(rectangles(1.0, 2.0, 1000.0, 2.0, 2.0, 1000.0, 1000.0)) > 4000
     True
     """
     alone = count == 1
     best: Any = 0.0
     if np.any(alone):
         for j in range(1, _MOST + 1):
-            K = np.floor((rows - 3 * D) / j)
-            best = np.maximum(best, one_rectangle(D, M, j, K, rows, columns))
-        K = np.floor(rows - 3 * D - np.floor(np.sqrt(rows * D) / 2))
-        best = np.maximum(best, one_rectangle(D, M, 1, K, rows, columns))
+            K = np.floor((rows - 3 * G) / j)
+            best = np.maximum(best, one_rectangle(M, j, K, A, G, rows, columns, lost))
+        K = np.floor(rows - 3 * G - np.floor(np.sqrt(rows * G) / 2))
+        best = np.maximum(best, one_rectangle(M, 1, K, A, G, rows, columns, lost))
     if not np.all(alone):
         met = np.where(columns >= 2 * D, count * rows, 0.0)
         several: Any = 0.0
         for j in range(1, _MOST + 1):
-            K = np.floor((rows - 2 * D) / j)
-            several = np.maximum(several, any_pairs(D, M, K, (j + 1) * count * columns * D, met))
+            K = np.floor((rows - 2 * G) / j)
+            paid = (j + 1) * count * columns * G - lost
+            several = np.maximum(several, any_pairs(D, M, K, A, G, paid, met))
         best = np.where(alone, best, several)
     return best
 
 
-def _triangle_columns(n: Any, K: Any, D: Any) -> Any:
-    """Σ h over columns of 1 … n pairs, in parts of K ≥ 2D rows; see Theorem 1."""
+def streamed(count: Any, M: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any) -> Any:
+    """Theorem 4 for `count` rectangles, with parts of M/A rows, which fill the fast memory.
+
+    >>> float(streamed(1.0, 999.0, 3.0, 2.0, 1000.0, 1000.0, 1000.0))
+    6000.0
+    """
+    K = np.maximum(np.ceil(M / A), G)
+    return count * columns * each_column(rows, K, G) - lost
+
+
+def _triangle_columns(n: Any, K: Any, D: Any, share: Any = 0.5) -> Any:
+    """Σ h over columns of 1 … n pairs, in parts of K ≥ D/share rows; see Theorems 1 and 4."""
     q = np.floor(n / K)
-    left = n - q * K
+    left, full = n - q * K, D / share
     parts = K * q * (q - 1) / 2 + q * (left + 1)
-    last = np.where(left < 2 * D, left * (left + 1) / 4, D * (left + 0.5 - D))
-    return D * (parts + q * (K - D - 0.5)) + last
+    last = np.where(left < full, share * left * (left + 1) / 2, D * (left + 0.5 - full / 2))
+    return D * (parts + q * (K - full / 2 - 0.5)) + last
 
 
 def triangles(count: Any, share: Any, D: Any, M: Any, N: Any) -> Any:
@@ -106,10 +147,32 @@ def triangles(count: Any, share: Any, D: Any, M: Any, N: Any) -> Any:
     35976.0
     """
     K = np.maximum(np.ceil(M / (share * D)), np.ceil(2 * D))
-    return any_pairs(D, M, share * K, count * _triangle_columns(N, K, D), 0.0)
+    return any_pairs(D, M, share * K, D, D, count * _triangle_columns(N, K, D), 0.0)
 
 
-def _numeric(t: Any) -> Floats:
+def streamed_triangles(count: Any, share: Any, D: Any, M: Any, N: Any) -> Any:
+    """Theorem 4 under a causal mask, with row sums.
+
+    >>> float(streamed_triangles(1.0, 1.0, 2.0, 999.0, 3996.0)) - 4 * 3996 * 3996 / 2 / 333
+    -3996.0
+    """
+    K = np.maximum(np.ceil(M / (share * (D + 1))), D)
+    return count * (_triangle_columns(N, K, D, 1.0) - share * N)
+
+
+def _dense(count: Any, D: Any, M: Any, rows: Any, columns: Any, sums: int) -> Any:
+    """The best for `count` rectangles, with rows cut and with columns cut."""
+    lost = sums * count * rows
+    best = rectangles(count, D, M, D + sums, D, rows, columns, lost)
+    if sums or not np.array_equal(rows, columns):
+        best = np.maximum(best, rectangles(count, D, M, D, D + sums, columns, rows, lost))
+    if sums:
+        best = np.maximum(best, streamed(count, M, D + 1, D, rows, columns, lost))
+        best = np.maximum(best, streamed(count, M, D, D + 1, columns, rows, lost))
+    return best
+
+
+def _numeric(t: Any, sums: int) -> Floats:
     def words(
         N: Any, N_k: Any, heads: Any, kv_heads: Any, scores: Any, D: Any, M: Any, left: Any = None
     ) -> Any:
@@ -119,16 +182,16 @@ def _numeric(t: Any) -> Floats:
             dense = dense & (N * N_k < 2.0**50)
         best: Any = 0.0
         if np.any(dense):
-            best = rectangles(kv_heads, D, M, share * N, N_k)
-            if not np.array_equal(share * N, N_k):
-                best = np.maximum(best, rectangles(kv_heads, D, M, N_k, share * N))
+            best = _dense(kv_heads, D, M, share * N, N_k, sums)
         if not np.all(dense):
             causal = (scores == N * (N + 1) / 2) & (N_k == N)
             if left is not None:  # as many pairs as below the diagonal may be others
                 causal = causal & (left >= N - 1)
-            below = np.where(causal, triangles(kv_heads, share, D, M, N), 0.0)
-            best = np.where(dense, best, below)
-        return _SAFE * best
+            below = triangles(kv_heads, share, D, M, N)
+            if sums:
+                below = np.maximum(below, streamed_triangles(kv_heads, share, D, M, N))
+            best = np.where(dense, best, np.where(causal, below, 0.0))
+        return _SAFE * np.maximum(best, 0.0)
 
     window = hasattr(t, "left") or hasattr(t, "right")
     limits = {"left": t.left} if hasattr(t, "left") else {}
@@ -139,27 +202,35 @@ def _numeric(t: Any) -> Floats:
     return found
 
 
-def _leading(t: Any) -> Any:
+def _leading(t: Any, sums: int) -> Any:
     """Theorem 2 for one head, without what is left out."""
     rows, D = t.heads * t.N, t.d + t.d_v
-    j = t.max(t.ceil(rows * D / t.M) - 1, 1)
-    return (j + 1) * ((t.N_k + rows / j) * D - t.M)
+    j = t.max(t.ceil(rows * (D + sums) / t.M) - 1, 1)
+    return (j + 1) * (t.N_k * D + rows / j * (D + sums) - t.M) - sums * rows
 
 
-PARTS = Bound(
-    name="parts",
-    kind="lower",
-    strength="exact",
-    problem="attention",
-    covers="; or ".join(CLASSES[x].says for x in ("once", "trees")),
-    formula=_leading,
-    validity="dense, or causal with N_k = N: else 0, and 0 where one part could hold all rows",
-    source="iosim, proofs/towards_nd.md",
-    proof="towards_nd",
-    theorem="theorem-2",
-    numeric=_numeric,
-    classes=(CLASSES["once"], CLASSES["trees"]),
-    options=EVERY_OPTION,
-    options_proof="towards_nd",
-    options_theorem="theorem-1",
-)
+def _entry(name: str, sums: int) -> Bound:
+    # With M/(D + 1) rows in a part Theorem 4 says something at every M.
+    small = "" if sums else ", and 0 where one part could hold all rows"
+    return Bound(
+        name=name,
+        kind="lower",
+        strength="exact",
+        problem="attention",
+        covers="; or ".join(CLASSES[x].says for x in ("once", "trees"))
+        + "; and each row's sum is added up in fast memory" * sums,
+        formula=functools.partial(_leading, sums=sums),
+        validity=f"dense, or causal with N_k = N: else 0{small}",
+        source="iosim, proofs/towards_nd.md",
+        proof="towards_nd",
+        theorem="theorem-2",
+        numeric=functools.partial(_numeric, sums=sums),
+        classes=(CLASSES["once"], CLASSES["trees"]),
+        options=EVERY_OPTION,
+        options_proof="towards_nd",
+        options_theorem="theorem-1",
+        row_sums=bool(sums),
+    )
+
+
+PARTS, SUMS = _entry("parts", 0), _entry("parts-sums", 1)

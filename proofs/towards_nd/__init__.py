@@ -1,7 +1,7 @@
 """Parts of an execution, and how often rows and columns are in one: see towards_nd.md."""
 
-from . import accounting, constants, game, numbers
+from . import accounting, constants, game, numbers, schedules
 
-__all__ = ["PARTS", "accounting", "constants", "game", "numbers"]
+__all__ = ["PARTS", "accounting", "constants", "game", "numbers", "schedules"]
 
-PARTS = (accounting, numbers, game)
+PARTS = (accounting, schedules, numbers, game)

@@ -20,7 +20,10 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Case:
-    """An execution: its products in order, and what it costs."""
+    """An execution: its products in order, and what it costs.
+
+    With row sums a pair has a product more, a row a word more.
+    """
 
     says: str
     products: list[Pair]  # the pair of each product
@@ -28,6 +31,7 @@ class Case:
     D: int
     M: int
     cost: int
+    sums: int = 0
 
     @property
     def pairs(self) -> Counter[Pair]:
@@ -82,6 +86,24 @@ def executed(draws: Iterator[Drawn], kind: str) -> Iterator[Case]:
         yield Case(one.says, products, d + d_v, d + d_v, one.M, cost)
 
 
+def with_sums(draws: Iterator[Drawn], kind: str) -> Iterator[Case]:
+    """Executions with row sums: the last column of V is all ones, which needs no loads.
+
+    What is computed with it is a row's sum.  It is stored once at the end, which is not needed.
+    """
+    for one in draws:
+        d, d_v, terms = sizes(one.order)
+        if d_v == 1:
+            continue
+        log: list[Entry] = one.log(kind)
+        cost = sum(what in ("load", "store") for what, _, _ in log)
+        ones = sum(what == "load" and item[0] == "v" and item[-1] == d_v - 1
+                   for what, item, _ in log)  # fmt: skip
+        products = [(int(item[0]), int(item[1])) for what, item, _ in log if what in ("E", "F")]
+        words = cost - ones - len(terms)
+        yield Case(f"{one.says}, ones", products, d + d_v, d + d_v - 1, one.M, words, 1)
+
+
 def large_memory(seed: int, count: int) -> Iterator[Drawn]:
     """One head whose words all fit, or nearly: what is carried over a cut is all of use."""
     rng = random.Random(seed)
@@ -107,9 +129,12 @@ def pair_by_pair(seed: int, count: int) -> Iterator[Drawn]:
 
 
 def lemma(case: Case, parts: list[list[Pair]]) -> None:
-    """Lemma 1: Q ≥ D·(Σ|I| + Σ|J|) + z − cM."""
+    """Lemma 1: Q ≥ D·(Σ|I| + Σ|J|) + z − cM; with row sums D + 1 words a row, less one for each."""
     rows, columns, crossing = sums(case, parts)
     whole = constants.WHOLE * case.D * sum(map(len, (*rows, *columns)))
+    if case.sums:
+        whole += constants.SUM * sum(map(len, rows))
+        whole -= constants.STARTS * len({i for i, _ in case.pairs})
     least = whole + constants.CROSSING * crossing - constants.CARRIED * (len(parts) - 1) * case.M
     require(
         case.cost >= least,
@@ -147,19 +172,22 @@ def rows_twice(case: Case) -> int:
     return seen
 
 
-def _check(kind: str, seed: int, cutter: Callable[[Case, random.Random], None]) -> int:
+def _check(
+    kind: str, seed: int, cutter: Callable[[Case, random.Random], None],
+    executions: Callable[[Iterator[Drawn], str], Iterator[Case]] = executed,
+) -> int:  # fmt: skip
     rng = random.Random(seed)
     sources = (drawn(seed, constants.EXECUTIONS), large_memory(seed, constants.EXECUTIONS),
                pair_by_pair(seed, constants.EXECUTIONS))  # fmt: skip
     count = 0
     for source in sources:
-        for case in executed(source, kind):
+        for case in executions(source, kind):
             cutter(case, rng)
             count += 1
     return count
 
 
-def _cut(case: Case, rng: random.Random) -> None:
+def cut(case: Case, rng: random.Random) -> None:
     for cuts in (0, 1, 1, 2, 5):
         lemma(case, anywhere(case, cuts, rng))
     for side in (0, 1):
@@ -176,13 +204,25 @@ def _cut(case: Case, rng: random.Random) -> None:
 @step("parts-once", how="sampled", says="Lemma 1 and cuts by rows or columns, scores made once")
 def parts_once() -> str:
     """Masks, shared heads, d ≠ d_v; cut at random and by every number of rows and columns."""
-    return f"{_check('once', 21, _cut)} random executions, seed 21"
+    return f"{_check('once', 21, cut)} random executions, seed 21"
 
 
 @step("parts-trees", how="sampled", says="the same with sums by random trees")
 def parts_trees() -> str:
     """As above."""
-    return f"{_check('trees', 22, _cut)} random executions, seed 22"
+    return f"{_check('trees', 22, cut)} random executions, seed 22"
+
+
+@step("sums-once", how="sampled", says="Lemma 1 with row sums, cut anywhere, scores made once")
+def sums_once() -> str:
+    """A row's sum is what a column of ones in V gives; it starts for nothing and isn't stored."""
+    return f"{_check('once', 24, cut, with_sums)} random executions, seed 24"
+
+
+@step("sums-trees", how="sampled", says="the same with sums by random trees, row sums, too")
+def sums_trees() -> str:
+    """As above."""
+    return f"{_check('trees', 25, cut, with_sums)} random executions, seed 25"
 
 
 @step(

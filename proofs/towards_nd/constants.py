@@ -7,14 +7,22 @@ CARRIED = 1
 CROSSING = 1
 # Lemma 1: words of a row that is whole in a part, in units of D = d + d_v.
 WHOLE = 1
+# Lemma 1: a row with its row sum has SUM words more, STARTS of which begin for nothing.
+SUM = 1
+STARTS = 1
 # Theorem 1: columns pay SHARE of what their crossing pairs cost, and rows the rest.
 SHARE = 0.5
 # Theorem 1: K ≥ LEAST·D.
 LEAST = 2
+# Theorem 2: all columns have WIDE times the words of a part's rows at least.
+WIDE = 1
 # Theorem 2: j parts of K rows leave LEFT·D rows at least.
 LEFT = 3
 # Theorem 2: rows are in TWICE parts at least when columns are cut.
 TWICE = 2
+# Theorem 4: K ≥ LEAST_ALONE·D, and columns pay for ALONE times each crossing pair.
+LEAST_ALONE = 1
+ALONE = 1
 # Game of whole rows: a cut saves SAVED·m loads.
 SAVED = 1
 
