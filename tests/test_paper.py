@@ -16,7 +16,7 @@ from experiments import _paper_checks as checks
 from experiments import paper
 from experiments._latex import tex
 from experiments._paper_parts import Made, Part
-from iosim.bounds import best_lower_bound
+from iosim.bounds import best_lower_bound, bound
 from iosim.bounds.unified import EXACT_FROM, lower_bound
 from iosim.checks.proof import load_theorem, run, steps, theorems
 from iosim.errors import IosimError
@@ -212,7 +212,7 @@ def test_parts_make_what_they_declare(tmp_path: Path) -> None:
     N, d = paper.N, paper.DS["Narrow"]
     assert numbers["GapN"] == f"2^{{{N.bit_length() - 1}}}"
     # Theorem thm:nd: 6Nd words at M = Nd, but for O(√(d/N)).
-    assert 5.8 < best_lower_bound(Attention(N, d), N * d).words / (N * d) < 6
+    assert 5.8 < bound("parts").words(Attention(N, d), N * d) / (N * d) < 6
     assert first["gap.pdf"].startswith(b"%PDF")
     for name, text in first.items():
         if name.endswith(".tex"):

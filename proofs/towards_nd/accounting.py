@@ -188,6 +188,7 @@ def _check(
 
 
 def cut(case: Case, rng: random.Random) -> None:
+    """Lemma 1 at random cuts, and in parts of every number of rows or columns."""
     for cuts in (0, 1, 1, 2, 5):
         lemma(case, anywhere(case, cuts, rng))
     for side in (0, 1):

@@ -70,8 +70,8 @@ class Trace:
         """Those of one operation; its operands are resident, row sums with their rows."""
         require(node.name in OTHER or node.name in FIRST or node.name in SECOND
                 or node.name in THIRD, f"{node.name} is not known")  # fmt: skip
-        boxes = [self.box(ref, env, loops)[-len(letters):]
-                 for ref, letters in zip(node.operands, OPS[node.name].dims, strict=False)]  # fmt: skip
+        operands = zip(node.operands, OPS[node.name].dims, strict=False)
+        boxes = [self.box(ref, env, loops)[-len(letters) :] for ref, letters in operands]
         if node.name in FIRST:
             (rows, columns), (_, width) = boxes[0], boxes[1]
             self.add("E", rows, columns, width)
