@@ -42,6 +42,7 @@ from iosim.pebbling.bits import mask, members
 from iosim.pebbling.bounds.order import Order
 
 ONE = 1 << 30  # the denominator of the multipliers
+FEW = 6  # moments of the first program, which takes a fraction of a second
 LARGEST = 12_000  # variables z: fewer moments are taken where there would be more
 Variable = tuple[str, int, int]
 Row = tuple[tuple[Any, ...], int, list[tuple[int, Variable]]]  # name, least value, terms
@@ -53,46 +54,51 @@ def bound(order: Order, seconds: float) -> tuple[int, dict[str, Any]] | None:
         return None
     until = time.monotonic() + seconds
     best: tuple[int, dict[str, Any]] | None = None
-    for close in (True, False):  # first the smaller program, then the larger
-        left = until - time.monotonic()
-        found = _solved(order, _moments(order), close, left) if left > 0 else None
+    some = _moments(order)
+    count = FEW
+    while True:  # larger and larger programs
+        found = _solved(order, sorted(some[:count]), until)
         if found is None:
             break
         if best is None or found[0] > best[0]:
             best = found
+        if count >= len(some):
+            break
+        count *= 2
     if best is None or best[0] <= 0:
         return None
     return order.compulsory + best[0], best[1]
 
 
 def _moments(order: Order) -> list[int]:
-    """Operations to look at: all, or those that most values span."""
+    """Operations to look at, those that most values span first."""
     operations = [u for u in range(order.n) if order.above[u] or order.below[u]]
-    operations.sort(key=lambda u: -len(order.spanning(u)))
-    return sorted(operations[: max(1, LARGEST // order.n)])
+    operations.sort(
+        key=lambda u: (
+            len(order.spanning(u)), min(order.above[u].bit_count(), order.below[u].bit_count())
+        ),
+        reverse=True,
+    )  # fmt: skip
+    return operations[: max(1, LARGEST // order.n)]
 
 
-def rows(order: Order, moments: list[int], close: bool) -> Iterator[Row]:
-    """The inequalities, Σ terms ≥ least; of two moments only neighbours where `close`."""
+def rows(order: Order, moments: list[int]) -> Iterator[Row]:
+    """The inequalities, Σ terms ≥ least."""
     among = mask(moments)
     for u in moments:
         for w in range(order.n):
             for b in members(order.before[w]):
                 yield ("before", b, w, u), 0, [(1, ("z", b, u)), (-1, ("z", w, u))]
-    pairs = [
-        (a, b) for a in moments for b in members(order.below[a] & among)
-        if not close or not order.below[a] & order.above[b] & among
-    ]  # fmt: skip
+    pairs = [(a, b) for a in moments for b in members(order.below[a] & among)]
     for a, b in pairs:
         if not order.below[a] & order.above[b] & among:
             for w in range(order.n):
                 yield ("later", w, a, b), 0, [(1, ("z", w, b)), (-1, ("z", w, a))]
-    if not close:
-        for a in moments:
-            for b in members(among >> a + 1 << a + 1 & ~order.below[a] & ~order.above[a]):
-                terms: list[tuple[int, Variable]] = [(1, ("z", a, b)), (1, ("z", b, a))]
-                yield ("either", a, b, 1), 1, terms
-                yield ("either", a, b, -1), -1, [(-x, z) for x, z in terms]
+    for a in moments:
+        for b in members(among >> a + 1 << a + 1 & ~order.below[a] & ~order.above[a]):
+            terms: list[tuple[int, Variable]] = [(1, ("z", a, b)), (1, ("z", b, a))]
+            yield ("either", a, b, 1), 1, terms
+            yield ("either", a, b, -1), -1, [(-x, z) for x, z in terms]
     counted = [v for v in order.counted if order.after[v] and order.touch[v].bit_count() > 1]
     for u in moments:
         terms = [(-order.words[v], ("red", v, u)) for v in counted if not order.hold[u] >> v & 1]
@@ -149,9 +155,7 @@ class _Columns:
         return self.number[x]
 
 
-def _solved(
-    order: Order, moments: list[int], close: bool, seconds: float
-) -> tuple[int, dict[str, Any]] | None:
+def _solved(order: Order, moments: list[int], until: float) -> tuple[int, dict[str, Any]] | None:
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix
 
@@ -161,7 +165,9 @@ def _solved(
     names: list[tuple[Any, ...]] = []
     least: list[int] = []
     at, where, values = [0], list[int](), list[int]()
-    for name, low, terms in rows(order, moments, close):
+    for name, low, terms in rows(order, moments):
+        if not len(names) & 1023 and time.monotonic() > until:
+            return None
         kept = len(where)
         for x, variable in terms:
             known = columns.known(variable)
@@ -178,10 +184,13 @@ def _solved(
     if not names:
         return None
     A = csr_matrix((np.array(values, float), where, at), shape=(len(names), len(columns.cost)))
+    left = until - time.monotonic()
+    if left <= 0:
+        return None
     found = solve(
         columns.cost, A_ub=-A, b_ub=-np.array(least, float),
         bounds=[(0, most) for most in columns.most], method="highs",
-        options={"time_limit": seconds},
+        options={"time_limit": left},
     )  # fmt: skip
     if found.status != 0:
         return None
