@@ -416,9 +416,12 @@ def test_rows_are_plain_data() -> None:
 
 
 def test_rows_name_what_is_checked_in_coq() -> None:
-    statements = (Path(__file__).parents[1] / "proofs/rocq/theorems.v").read_text()
+    folder = Path(__file__).parents[1] / "proofs/rocq"
+    statements = "".join((folder / f"theorems{x}.v").read_text() for x in ("", "_classes"))
     named = {b.name: b.checked_by.partition(",")[0] for b in BOUNDS.values() if b.checked}
-    assert set(named) == {"constant-tight-once", "matmul-tight", "matmul-cold"}
+    each_once = {"constant-tight-once", "constant-tight-trees"}
+    every = {*each_once, "constant-tight-recompute", "constant-tight-recompute-trees"}
+    assert set(named) == {*every, "matmul-tight", "matmul-cold"}
     for theorem in named.values():
         assert f"\nTheorem {theorem} " in statements
     assert not [b.name for b in BOUNDS.values() if b.checked_by and not b.checked]
@@ -427,19 +430,24 @@ def test_rows_name_what_is_checked_in_coq() -> None:
         return {row.name for row in bounds_for(problem, M) if row.checked}
 
     N, d = 4096, 64
-    # From M = 5(d + d_v)²/8 until every word is moved once, any set of pairs.
-    for M in (5 * d**2 // 2, 16384, N * d):
-        assert marked(Attention(N, d), M) == {"constant-tight-once"}
+    # From M = 5(d + d_v)²/8, or 2d(d + d_v), until every word is moved once, any set of pairs.
+    for M in (5 * d**2 // 2, 4 * d**2 - 1):
+        assert marked(Attention(N, d), M) == each_once
+    for M in (4 * d**2, N * d):
+        assert marked(Attention(N, d), M) == every
     for problem in (
         Attention(N, d, 8, kv_heads=2, causal=True),
         Attention(N, d, N_k=2 * N, d_v=d),
         Attention(N, d, causal=True, window=(2000, 0), sinks=4),
     ):
-        assert marked(problem, 16384) == {"constant-tight-once"}
+        assert marked(problem, 16384) == every
     assert not marked(Attention(N, d), 5 * d**2 // 2 - 1)
     assert not marked(Attention(N, d), 2 * N * d)
-    assert marked(Attention(N, d, d_v=32), 5 * 96**2 // 8) == {"constant-tight-once"}
+    assert marked(Attention(N, d, d_v=32), 5 * 96**2 // 8) == each_once
     assert not marked(Attention(N, d, d_v=32), 5 * 96**2 // 8 - 1)
+    assert marked(Attention(N, d, d_v=32), 2 * d * 96) == every
+    assert marked(Attention(N, d, d_v=32), 2 * d * 96 - 1) == each_once
+    assert marked(Attention(N, d, d_v=96), 4 * 160**2) == each_once
     assert not marked(Attention(N, d, statistics=True), 16384)
     assert marked(MatMul(64, 64, 64), 100) == {"matmul-tight", "matmul-cold"}
     # A bound above the statement is not marked.

@@ -41,7 +41,7 @@ def _entry(bound: Bound) -> str:
         ("source", _papers(bound.source)),
         ("theorem", _link(bound.theorem_link) or "none here: see the source"),
         ("with options", _link(bound.options_link)),
-        ("in Coq", bound.checked_by and f"`proofs/rocq/theorems.v`: {bound.checked_by}"),
+        ("in Coq", bound.checked_by and f"`proofs/rocq`: {bound.checked_by}"),
     ]
     table = [f"| {name} | {text.replace('|', '&#124;')} |" for name, text in rows if text]
     head = f"### {bound.name}\n\n{bound.strength}, {bound.kind}, of {bound.problem}\n"

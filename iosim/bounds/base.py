@@ -160,7 +160,7 @@ class Bound:
         the problem's form and `Terms` (exact numbers) → the words of the statement that proofs/rocq
         checks in Coq, or None where it says nothing; left out, there is none.
     checked_by
-        that statement's name in proofs/rocq/theorems.v, and what of the class it leaves out.
+        that statement's name in proofs/rocq, and what of the class it leaves out.
     row_sums
         whether it holds only where each row's sum takes a word of fast memory, as in iosim's
         machine; the others hold where row maxima and sums need no space, too.
@@ -266,7 +266,7 @@ class Bound:
         >>> from iosim.problem import Attention
         >>> once = bound("constant-tight-once")
         >>> once.machine_checked(Attention(4096, 64), 16384)
-        'attention_pairs_widths, without copies of a score or weight in words of their own'
+        'trees_pairs_widths'
         >>> once.machine_checked(Attention(4096, 64), 4096) is None  # below M = 5d²/2
         True
         """

@@ -24,12 +24,17 @@ from iosim.problem import Form
 _PAIRS = {"N_k", "align", "causal", "d_v", "kv_heads", "sinks", "window"}
 
 
-_CHECKED = "attention_pairs_widths, without copies of a score or weight in words of their own"
-
-
-def _in_coq(form: Form, t: Any) -> Any:
-    """Words of the statement in proofs/rocq/theorems.v: any set of pairs, M ≥ 5(d + d_v)²/8."""
+def _each_once(form: Form, t: Any) -> Any:
+    """Words of trees_pairs_widths in proofs/rocq: any set of pairs, M ≥ 5(d + d_v)²/8."""
     if 5 * (t.d + t.d_v) ** 2 > 8 * t.M or not _PAIRS.issuperset(form.options):
+        return None
+    return t.pairs * (t.d + t.d_v) ** 2 / t.M
+
+
+def _every_class(form: Form, t: Any) -> Any:
+    """Words of every_class_widths in proofs/rocq: any pairs, d_v ≤ d, M ≥ 2d(d + d_v)."""
+    narrow = t.d_v <= t.d and 2 * t.d * (t.d + t.d_v) <= t.M
+    if not narrow or not _PAIRS.issuperset(form.options):
         return None
     return t.pairs * (t.d + t.d_v) ** 2 / t.M
 
@@ -72,8 +77,8 @@ def _entry(klass: BoundClass) -> Bound:
         options=EVERY_OPTION,
         options_proof="attention_options",
         options_theorem=_OPTIONS[klass.name],
-        checked=_in_coq if klass.name == "once" else None,
-        checked_by=_CHECKED if klass.name == "once" else "",
+        checked=_every_class if "recompute" in klass.name else _each_once,
+        checked_by="every_class_widths" if "recompute" in klass.name else "trees_pairs_widths",
     )
 
 

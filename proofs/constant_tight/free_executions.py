@@ -1,7 +1,8 @@
 """The same where products may be executed again and sums are taken by any trees.
 
 `execute_free` logs an execution, `free_segments` cuts it; see `executions`.  A word is a set of
-executed products, so that it is known which of them reach O.
+executed products, so that it is known which of them reach O.  `run_free` has it move by move as
+well, as `tree_executions.run_trees` does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 
 from .executions import Entry, Task, Word, sizes
+from .tree_executions import Move, Value
 
 
 @dataclass(eq=False)
@@ -19,6 +21,14 @@ class _Sum:
     key: Word
     made: dict[int, int]  # term → number of the product
     slow: bool = False  # has slow memory a copy?
+
+    @property
+    def value(self) -> Value:
+        """Its terms, the last one first."""
+        _, i, j = self.key
+        if self.key[0] == "s":
+            return self.key, tuple(("E", i, j, c) for c in reversed(self.made))
+        return self.key, tuple(("F", i, k, j) for k in reversed(self.made))
 
 
 class _Free:
@@ -37,6 +47,7 @@ class _Free:
         self.fast: list[_Sum] = []
         self.away: list[_Sum] = []
         self.log: list[Entry] = []
+        self.moves: list[Move] = []
         self.parents: dict[int, tuple[int, ...]] = {}  # second product → the first ones it used
         self.useful: set[int] = set()
         self.at: dict[int, int] = {}  # entry of the log → number of the product
@@ -48,7 +59,9 @@ class _Free:
             inputs = [w for w in self.inputs if w not in words]
             sums = [s for s in self.fast if s not in pinned]
             if inputs and (not sums or self.rng.random() < self.greed):
-                self.inputs.remove(self.rng.choice(inputs))
+                word = self.rng.choice(inputs)
+                self.inputs.remove(word)
+                self.moves.append(("Free", (word, None)))
             else:
                 self.leave(self.rng.choice(sums))
 
@@ -56,6 +69,7 @@ class _Free:
         left = self.loads_left > 0
         if not one.slow and (keep or not left or self.rng.random() > self.forget):
             self.log.append(("store", one.key, 0))
+            self.moves.append(("Write", one.value))
             one.slow = True
         if one.slow:
             self.away.append(_Sum(one.key, dict(one.made), slow=True))
@@ -64,6 +78,7 @@ class _Free:
     def gone(self, one: _Sum) -> None:
         self.fast.remove(one)
         self.log.append(("gone", one.key, -1))
+        self.moves.append(("Free", one.value))
 
     def fetch(self, words: list[Word], pinned: list[_Sum]) -> None:
         for word in words:
@@ -71,12 +86,14 @@ class _Free:
                 self.room(words, pinned)
                 self.inputs.append(word)
                 self.log.append(("load", word, 0))
+                self.moves.append(("Read", (word, None)))
 
     def load(self, one: _Sum, pinned: list[_Sum]) -> _Sum:
         self.room([], pinned)
         copy = _Sum(one.key, dict(one.made), slow=True)
         self.fast.append(copy)
         self.log.append(("load", one.key, 1))
+        self.moves.append(("Read", one.value))
         self.loads_left -= 1
         return copy
 
@@ -91,10 +108,12 @@ class _Free:
         here = [s for s in self.fast if s.key == key and term not in s.made]
         if here and self.rng.random() > self.fresh:
             one, new = self.rng.choice(here), 0
+            self.moves.append(("Mul", (kind, i, j, c), one.value[1], one.value))
             one.made[term], one.slow = number, False
         else:
             self.room(words, pinned + score)
             one, new = _Sum(key, {term: number}), 1
+            self.moves.append(("Mul", (kind, i, j, c), (), None))
             self.fast.append(one)
         self.at[len(self.log)] = number
         self.log.append((kind, (i, j, c), new))
@@ -123,8 +142,7 @@ class _Free:
                 if one is None:
                     one = part
                 else:
-                    one.made, one.slow = one.made | part.made, False
-                    self.gone(part)
+                    self.merge(one, part)
                 continue
             term = self.rng.choice(sorted(lacking))
             kind, product = ("E", (key[1], key[2], term)) if of else ("F", (key[1], term, key[2]))
@@ -132,8 +150,12 @@ class _Free:
             if one is None:
                 one = made
             elif made is not one and made in self.fast and not set(made.made) & set(one.made):
-                one.made, one.slow = one.made | made.made, False
-                self.gone(made)
+                self.merge(one, made)
+
+    def merge(self, one: _Sum, part: _Sum) -> None:
+        self.moves.append(("Add", one.key, part.value[1], one.value[1], one.value))
+        one.made, one.slow = one.made | part.made, False
+        self.gone(part)
 
 
 @dataclass
@@ -161,6 +183,13 @@ def execute_free(order: list[Task], M: int, rng: random.Random) -> tuple[list[En
 
     Returns the log and the places in it of the products that reach O.
     """
+    return run_free(order, M, rng)[:2]
+
+
+def run_free(
+    order: list[Task], M: int, rng: random.Random
+) -> tuple[list[Entry], set[int], list[Move]]:
+    """`execute_free`, and its moves."""
     d, d_v, _ = sizes(order)
     seen = {task[1:3] for task in order}
     memory = _Free(d, d_v, seen, M, rng)
@@ -172,10 +201,12 @@ def execute_free(order: list[Task], M: int, rng: random.Random) -> tuple[list[En
             memory.useful |= set(done.made.values())
             if not done.slow:
                 memory.log.append(("store", done.key, 0))
+                memory.moves.append(("Write", done.value))
             memory.gone(done)
     for number in [n for n in memory.useful if n in memory.parents]:
         memory.useful |= set(memory.parents[number])
-    return memory.log, {at for at, number in memory.at.items() if number in memory.useful}
+    useful = {at for at, number in memory.at.items() if number in memory.useful}
+    return memory.log, useful, memory.moves
 
 
 def free_segments(log: list[Entry], useful: set[int], M: int, S: int) -> list[FreeSegment]:

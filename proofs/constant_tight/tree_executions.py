@@ -1,14 +1,19 @@
 """The same with sums by random trees: many partial sums of each score and of each output entry.
 
-`execute_trees` logs an execution, `tree_segments` cuts it; see `executions`.
+`execute_trees` logs an execution, `tree_segments` cuts it; see `executions`.  `run_trees` has it
+move by move as well, with the terms of every partial sum, as proofs/rocq/classes.v would have it.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from .executions import Entry, Segment, Task, Word, sizes
+
+Value = tuple[Word, tuple[Task, ...] | None]  # a partial sum, by its terms; None: an input
+Move = tuple[Any, ...]
 
 
 @dataclass
@@ -16,8 +21,12 @@ class _Part:
     """A partial sum: of a score ("s", i, j) or of an output entry ("o", i, l)."""
 
     key: Word
-    terms: int
+    made: tuple[Task, ...]  # its terms, the last one first
     slow: bool = False  # has slow memory a copy that is up to date?
+
+    @property
+    def value(self) -> Value:
+        return self.key, self.made
 
 
 class _Trees:
@@ -38,23 +47,30 @@ class _Trees:
         self.fast: list[_Part] = []
         self.away: list[_Part] = []
         self.log: list[Entry] = []
+        self.moves: list[Move] = []
 
     def parts(self, key: Word, where: list[_Part]) -> list[_Part]:
         return [part for part in where if part.key == key]
 
     def leave(self, part: _Part) -> None:
-        if not part.slow:
-            self.log.append(("store", part.key, 0))
-            part.slow = True
+        self.store(part)
         self.drop(part)
         self.away.append(part)
+
+    def store(self, part: _Part) -> None:
+        if not part.slow:
+            self.log.append(("store", part.key, 0))
+            self.moves.append(("Write", part.value))
+            part.slow = True
 
     def drop(self, part: _Part) -> None:
         self.fast = [other for other in self.fast if other is not part]
         self.log.append(("gone", part.key, 0))
+        self.moves.append(("Free", part.value))
 
     def merge(self, a: _Part, b: _Part) -> None:
-        a.terms, a.slow = a.terms + b.terms, False
+        self.moves.append(("Add", a.key, a.made, b.made, a.value))
+        a.made, a.slow = a.made + b.made, False
         self.drop(b)
 
     def room(self, words: list[Word], pinned: list[_Part]) -> None:
@@ -62,9 +78,13 @@ class _Trees:
             inputs = [w for w in self.inputs if w not in words]
             parts = [p for p in self.fast if not any(p is x for x in pinned)]
             if inputs and (not parts or self.rng.random() < self.greed):
-                self.inputs.remove(self.rng.choice(inputs))
+                self.forget(self.rng.choice(inputs))
             else:
                 self.leave(self.rng.choice(parts))
+
+    def forget(self, word: Word) -> None:
+        self.inputs.remove(word)
+        self.moves.append(("Free", (word, None)))
 
     def fetch(self, words: list[Word], pinned: list[_Part]) -> None:
         for word in words:
@@ -72,12 +92,14 @@ class _Trees:
                 self.room(words, pinned)
                 self.inputs.append(word)
                 self.log.append(("load", word, 0))
+                self.moves.append(("Read", (word, None)))
 
     def load(self, part: _Part, words: list[Word], pinned: list[_Part]) -> None:
         self.room(words, pinned)
         self.away = [other for other in self.away if other is not part]
         self.fast.append(part)
         self.log.append(("load", part.key, 0))
+        self.moves.append(("Read", part.value))
 
     def whole(self, key: Word) -> _Part:
         """The finished sum, in fast memory."""
@@ -98,17 +120,21 @@ class _Trees:
         away = self.parts(key, self.away)
         if away and self.rng.random() < 0.3:
             self.load(self.rng.choice(away), words, pinned)
-        here = self.parts(key, self.fast)
+        here, task = self.parts(key, self.fast), (kind, i, j, c)
         if here and self.rng.random() > self.fresh:
             part = self.rng.choice(here)
-            part.terms, part.slow = part.terms + 1, False
+            self.moves.append(("Mul", task, part.made, part.value))
+            part.made, part.slow = (task, *part.made), False
             self.log.append((kind, (i, j, c), 0))
         else:
+            over: Value | None = None
             if self.overwrites and self.rng.random() < 0.5:
                 self.inputs.remove(words[0])
+                over = words[0], None
             else:
                 self.room(words, pinned)
-            self.fast.append(_Part(key, 1))
+            self.moves.append(("Mul", task, (), over))
+            self.fast.append(_Part(key, (task,)))
             self.log.append((kind, (i, j, c), 1))
         here = self.parts(key, self.fast)
         if len(self.inputs) + len(self.fast) > self.M:
@@ -119,13 +145,17 @@ class _Trees:
             part = self.rng.choice(self.fast)
             if self.rng.random() < 0.5:
                 self.leave(part)
-            elif not part.slow:  # stored, and kept
-                self.log.append(("store", part.key, 0))
-                part.slow = True
+            else:  # stored, and kept
+                self.store(part)
 
 
 def execute_trees(order: list[Task], M: int, rng: random.Random) -> list[Entry]:
     """Carry out the products in order, sums by random trees; M ≥ 3 words."""
+    return run_trees(order, M, rng)[0]
+
+
+def run_trees(order: list[Task], M: int, rng: random.Random) -> tuple[list[Entry], list[Move]]:
+    """`execute_trees`, and its moves."""
     _, d_v, terms = sizes(order)
     memory = _Trees(M, rng)
     left = {(t[1], t[2]): d_v for t in order}
@@ -139,10 +169,10 @@ def execute_trees(order: list[Task], M: int, rng: random.Random) -> list[Entry]:
     for i in sorted(terms):
         for c in range(d_v):
             part = memory.whole(("o", i, c))
-            if part.terms != terms[i]:
-                raise ValueError(f"output entry {i}, {c} has {part.terms} terms of {terms[i]}")
+            if len(part.made) != terms[i]:
+                raise ValueError(f"output entry {i}, {c} has {len(part.made)} terms of {terms[i]}")
             memory.leave(part)
-    return memory.log
+    return memory.log, memory.moves
 
 
 def tree_segments(log: list[Entry], M: int, S: int, made_of: int) -> list[Segment]:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import building, mutants, schedules
+from . import building, mutants, schedules, simulated
 
-PARTS = (building, schedules, mutants)
+PARTS = (building, schedules, mutants, simulated)

@@ -1,6 +1,6 @@
 (** What the theorems rest on; [tests/test_rocq.py] and [iosim prove] compare the
     answer with [assumptions.txt]. *)
-From iosim Require Import theorems.
+From iosim Require Import theorems theorems_classes.
 Print Assumptions product_words.
 Print Assumptions attention_pairs_widths.
 Print Assumptions attention_pairs.
@@ -12,3 +12,12 @@ Print Assumptions attention_possible.
 Print Assumptions matrix_product_tight.
 Print Assumptions matrix_product_irony.
 Print Assumptions attention_once.
+Print Assumptions trees_pairs_widths.
+Print Assumptions trees_pairs.
+Print Assumptions every_class_widths.
+Print Assumptions every_class_pairs.
+Print Assumptions class_sub.
+Print Assumptions once_in_class.
+Print Assumptions class_possible.
+Print Assumptions attention_trees.
+Print Assumptions attention_every_class.

@@ -120,6 +120,29 @@ def coq_attention_once() -> str:
     return "all H, N, d, d_v, M ≥ 5(d + d_v)²/8, sets of pairs and schedules of model.v, by Coq"
 
 
+@step(
+    "coq-attention-trees",
+    how="proved",
+    says="Theorem 2, trees: loads + stores ≥ 4HN²d²/M for M ≥ 5d²/2; any pairs and d_v",
+)
+def coq_attention_trees() -> str:
+    """stays.v and trees.v with segment_cap.v; Coq's axioms of the reals."""
+    rests({"trees_pairs_widths", "trees_pairs", "attention_trees", "class_sub", "once_in_class",
+           "class_possible"})  # fmt: skip
+    return "all H, N, d, d_v, M ≥ 5(d + d_v)²/8, sets of pairs and schedules of classes.v, by Coq"
+
+
+@step(
+    "coq-attention-classes",
+    how="proved",
+    says="Theorem 4, all four classes: loads + stores ≥ 4HN²d²/M for M ≥ 4d²; any pairs, d_v ≤ d",
+)
+def coq_attention_classes() -> str:
+    """stays.v and recompute.v; Coq's axioms of the reals."""
+    rests({"every_class_widths", "every_class_pairs", "attention_every_class"})
+    return "all H, N, d_v ≤ d, M ≥ 2d(d + d_v), sets of pairs and schedules of classes.v, by Coq"
+
+
 HEADER = """From mathcomp Require Import all_ssreflect.
 From iosim Require Import model.
 Definition says {word product : eqType} (t : task word product) M (ops : seq (op word product))

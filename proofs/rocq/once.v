@@ -416,21 +416,11 @@ Qed.
 
 (** ** The whole schedule *)
 
-Lemma all_work m (g : nat -> nat * nat -> nat) :
-  (forall ij c, ij \in pairs -> c < m -> g c ij < parts) ->
-  size pairs * m <= \sum_(i < parts) \sum_(c < m) count (fun ij => g c ij == i) pairs.
-Proof.
-move=> lt; rewrite exchange_big /= (eq_bigr (fun=> size pairs)) => [|c _]; last first.
-  by rewrite -[RHS]count_predT -(sum_parts predT (fun ij pin => lt ij c pin (ltn_ord c)));
-    apply: eq_bigr => i _; apply: eq_count => ij; rewrite andbT.
-by rewrite sum_nat_const card_ord mulnC.
-Qed.
-
 Lemma parts_needed : 5 * (d + dv) ^ 2 <= 8 * M -> size pairs * (d + dv) ^ 2 <= parts * M ^ 2.
 Proof.
 move=> large; apply: segments_needed_widths (fun i : 'I_parts => segment_work i large) _ _ free_once free_paid.
-  by apply: all_work => ij c pin ltc; apply: segs_lt (segE_in _ ltc).
-by apply: all_work => ij c pin ltc; apply: segs_lt (segF_in _ ltc).
+  by apply: work_of_parts => ij c pin ltc; apply: segs_lt (segE_in _ ltc).
+by apply: work_of_parts => ij c pin ltc; apply: segs_lt (segF_in _ ltc).
 Qed.
 
 (** Every word of Q, K and V is loaded, and every word of O is stored. *)
@@ -447,20 +437,8 @@ Qed.
 
 Theorem once_bound : 5 * (d + dv) ^ 2 <= 8 * M -> size pairs * (d + dv) ^ 2 <= cost ops * M.
 Proof.
-move=> /parts_needed needed; have [one|two] := leqP parts 1; last first.
-  apply: leq_trans needed _; rewrite -mulnn mulnA leq_mul2r; apply/orP; right.
-  have := parts_cost ok M_gt0 two; apply: leq_trans.
-  by rewrite -mulnS (ltn_predK two) mulnC.
-have whole : size pairs * (d + dv) ^ 2 <= M ^ 2.
-  by apply: leq_trans needed _; rewrite -{2}[M ^ 2]mul1n leq_mul2r one orbT.
-have sq : size pairs * (d + dv) ^ 2 <= cost ops ^ 2.
-  have := box predT; rewrite count_predT => /leq_trans le.
-  apply: leq_trans (_ : ((d + dv) * (size (rows predT) + size (cols predT))) ^ 2 <= _).
-    rewrite expnMn mulnC leq_mul2l; apply/orP; right; apply: le.
-    by apply: leq_trans (nat_AGM2 _ _); rewrite leq_pmull.
-  by rewrite leq_exp2r // compulsory.
-rewrite -(leq_exp2r _ _ (isT : 0 < 2)) (expnMn (cost ops)) -mulnn.
-exact: leq_mul.
+move=> /parts_needed; apply: bound_of_parts compulsory (parts_cost ok M_gt0).
+by have := box predT; rewrite count_predT.
 Qed.
 
 End Once.

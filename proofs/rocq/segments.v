@@ -119,6 +119,35 @@ rewrite (bigD1_seq (f x)) ?mem_iota ?iota_uniq ?subn0 ?lt //= eqxx big1 ?addn0 /
 by rewrite eq_sym => /negPf->.
 Qed.
 
+(** Each of the products [b] of each of [X] is counted in some part. *)
+Lemma work_of_parts (T : eqType) (X : seq T) m n (g : nat -> T -> nat) :
+  (forall x b, x \in X -> b < m -> g b x < n) ->
+  size X * m <= \sum_(i < n) \sum_(b < m) count (fun x => g b x == i) X.
+Proof.
+move=> lt; rewrite exchange_big /= (eq_bigr (fun=> size X)) => [|b _]; last first.
+  by rewrite -[RHS]count_predT -(sum_parts predT (fun x xin => lt x b xin (ltn_ord b)));
+    apply: eq_bigr => i _; apply: eq_count => x; rewrite andbT.
+by rewrite sum_nat_const card_ord mulnC.
+Qed.
+
+(** [n] parts are needed for [Pi] pairs of [R] rows and [K] keys, all but one of which
+    cost [M]; and so much is moved in any case. *)
+Lemma bound_of_parts Pi D M n R K Q : Pi <= R * K -> D * (R + K) <= Q ->
+  (1 < n -> M + M * n.-1 <= Q) -> Pi * D ^ 2 <= n * M ^ 2 -> Pi * D ^ 2 <= Q * M.
+Proof.
+move=> box compulsory cost needed; have [one|two] := leqP n 1; last first.
+  apply: leq_trans needed _; rewrite -mulnn mulnA leq_mul2r; apply/orP; right.
+  by apply: leq_trans (cost two); rewrite -mulnS (ltn_predK two) mulnC.
+have whole : Pi * D ^ 2 <= M ^ 2.
+  by apply: leq_trans needed _; rewrite -{2}[M ^ 2]mul1n leq_mul2r one orbT.
+have sq : Pi * D ^ 2 <= Q ^ 2.
+  apply: leq_trans (_ : (D * (R + K)) ^ 2 <= _); last by rewrite leq_exp2r.
+  rewrite expnMn mulnC leq_mul2l; apply/orP; right; apply: leq_trans box _.
+  by apply: leq_trans (nat_AGM2 _ _); rewrite leq_pmull.
+rewrite -(leq_exp2r _ _ (isT : 0 < 2)) (expnMn Q) -mulnn.
+exact: leq_mul.
+Qed.
+
 (** ** Loomis and Whitney *)
 
 Lemma big_fibres (T U : eqType) (V : seq T) (X : seq U) (f : T -> U) (g : T -> nat) :

@@ -149,20 +149,32 @@ have : b * / (4 * sqrt 2) <= b * 1.
 lra.
 Qed.
 
+(** From the natural numbers to a quotient; [k] is 5/2, or 4 in [theorems_classes.v]. *)
+Lemma quotient (k : R) H N d M c : 0 < k -> k * INR d ^ 2 <= INR M ->
+  (4 * H * N ^ 2 * d ^ 2 <= c * M)%N ->
+  INR c >= 4 * INR H * INR N ^ 2 * INR d ^ 2 / INR M.
+Proof.
+move=> k0 large /INR_leq; have c0 := pos_INR c.
+rewrite 3!INRM 2!INR2 INRM (_ : INR 4 = 4); last by rewrite /=; lra.
+have [M0|M_gt0] := Req_dec (INR M) 0.
+  have -> : INR d ^ 2 = 0 by have := pow2_ge_0 (INR d); nra.
+  by move=> _; rewrite Rmult_0_r /Rdiv Rmult_0_l; lra.
+have {}M_gt0 : 0 < INR M by have := pos_INR M; lra.
+move=> le; apply/Rle_ge/(Rmult_le_reg_r (INR M)) => //.
+by rewrite /Rdiv Rmult_assoc Rinv_l; lra.
+Qed.
+
+Lemma five_halves d M : 5 / 2 * INR d ^ 2 <= INR M -> (5 * d ^ 2 <= 2 * M)%N.
+Proof.
+move=> large; have five : INR 5 = 5 by rewrite /=; lra.
+have two : INR 2 = 2 by [].
+by apply: leq_INR; rewrite INRM INR2 INRM five two; lra.
+Qed.
+
 Theorem attention_once H N d M ops : 5 / 2 * INR d ^ 2 <= INR M ->
   computes M (attention (heads H N) d) ops ->
   INR (cost ops) >= 4 * INR H * INR N ^ 2 * INR d ^ 2 / INR M.
 Proof.
-move=> large ok; have c0 := pos_INR (cost ops).
-have le : (5 * d ^ 2 <= 2 * M)%N.
-  have five : INR 5 = 5 by rewrite /=; lra.
-  have two : INR 2 = 2 by [].
-  by apply: leq_INR; rewrite INRM INR2 INRM five two; lra.
-have := INR_leq (attention_heads le ok); rewrite 3!INRM 2!INR2 INRM (_ : INR 4 = 4); last by rewrite /=; lra.
-have [M0|M_gt0] := Req_dec (INR M) 0.
-  have -> : INR d ^ 2 = 0 by have := pow2_ge_0 (INR d); lra.
-  by move=> _; rewrite Rmult_0_r /Rdiv Rmult_0_l; lra.
-have {}M_gt0 : 0 < INR M by have := pos_INR M; lra.
-move=> {}le; apply/Rle_ge/(Rmult_le_reg_r (INR M)) => //.
-by rewrite /Rdiv Rmult_assoc Rinv_l; lra.
+move=> large /(attention_heads (five_halves large)).
+by apply: quotient large; lra.
 Qed.
