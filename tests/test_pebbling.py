@@ -303,8 +303,8 @@ def test_time_and_memory_that_are_up_leave_an_interval() -> None:
 
 
 def test_far_beyond_reach_is_said_at_once() -> None:
-    with pytest.raises(InputError, match=r"far beyond reach.* 64 at most"):
-        optimum(butterfly(4), 5)
+    with pytest.raises(InputError, match=r"far beyond reach.* 512 at most"):
+        optimum(butterfly(7), 5)
     with pytest.raises(InputError, match="far beyond reach"):
         matmul(100, 100, 100)
     with pytest.raises(InputError, match=r"M = 2 is too small .* M >= 3"):
@@ -368,7 +368,7 @@ def test_the_command_prints_a_proved_optimum_and_the_schedule(tmp_path: Path) ->
         (["attention", "--N", "9", "--d", "2", "--heads", "32", "--kv-heads", "8", "--causal",
           "--window", "7,", "--M", "9"],
          "attention --N 9 --d 2 --heads 32 --kv-heads 8 --causal --window 7, is far beyond reach: "
-         "the search takes 64 vertices at most; --N 2 --d 2 --heads 2 --kv-heads 1 --causal "
+         "the search takes 512 vertices at most; --N 4 --d 2 --heads 4 --kv-heads 4 --causal "
          "--window 7, would do"),
         (["attention", "--N", "2", "--d", "1", "--N-k", "1Gi", "--window", "1,0", "--M", "9"],
          "N_k = 1,073,741,824 columns are too many"),

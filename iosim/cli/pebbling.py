@@ -181,7 +181,7 @@ def _dag(
 
 def _within_reach(kind: GraphKind, problem: Any, style: str, softmax: str, partial: bool) -> Dag:
     """The graph, unless it is far beyond reach; then an error with the sizes that would do."""
-    from iosim.pebbling.bits import WIDTH as most
+    from iosim.pebbling.rules import LARGEST as most
     from iosim.pebbling.rules import search_size
 
     def graph(problem: Any) -> Dag | None:

@@ -1,27 +1,17 @@
-"""All successors of many states at once.
+"""With recomputation: all successors of many states at once.
 
 A step computes one operation.  Just before it, its missing operands are loaded, and exactly as many
-values are evicted as must be; just after it, an output is stored and values without a further use
-are deleted.  Any pebbling can be put into this form without a further transfer:
+values are evicted as must be, and stored or not; just after it, an output is stored and values
+without a further use are deleted.  Any pebbling can be put into this form without a further
+transfer:
 
 * a load can wait until its value is used, a deletion until its place is needed, and a store until
   just before the deletion (or, of an output, be done at once: it must be done anyhow);
 * a value without a further use may leave at once.
 
-What a state has still to pay at least is its compulsory rest: a load for each value that is read
-later and not red, a store for each output.  Without recomputation that rest changes only at an
-eviction, so the search minimises *penalties*: evicting a clean value (a blue pebble lies there)
-costs its later load, 1; a dirty one costs a store as well, 2.
-
-Some operations can be done at once without loss; then no other successor is made.  They need no
-transfer and no eviction, and
-
-* they complete an output that nothing reads, or
-* their sum is dirty already, or
-* a dirty operand has no further use: the result can take its place in any later schedule, or
-* two operands have no further use: a schedule that evicts both pays two loads, as many transfers
-  as the store and the load of the result; the same holds for one such operand and a sum that was
-  resident and clean.
+What a state has still to pay at least is its compulsory rest: a load for each input that is needed
+and not red, a store for each output that is not blue.  With a free place, a value that is made from
+red ones costs nothing, and neither does deleting it: then no other successor is made.
 """
 
 from __future__ import annotations
@@ -33,10 +23,9 @@ import numpy as np
 from iosim.pebbling.bits import ONE, WIDTH, ZERO, Bools, Ints, Words, popcount, words
 from iosim.pebbling.rules import Rules
 from iosim.pebbling.states import States, concat, one
-from iosim.pebbling.subsets import TooMany, count_subsets, first_members, subsets, subsets_up_to
+from iosim.pebbling.subsets import TooMany, count_subsets, subsets, subsets_up_to
 
 AT_ONCE = 1 << 21  # successors made in one part
-FEW = 300  # ways to evict, beyond which a beam tries one only
 
 
 @dataclass(frozen=True)
@@ -51,25 +40,12 @@ class Children:
 
 
 class Expander:
-    """Successors under one variant of the rules; `fewer` for a beam, which may skip some."""
+    """Successors; at most about `at_once` of them are made in one part."""
 
-    def __init__(self, rules: Rules, fewer: bool = False):
-        self.rules = rules
-        self.fewer = fewer
-        self.M = rules.M
-        target = [op.target for op in rules.ops]
-        self.bit = words([1 << k for k in range(len(rules.ops))])
-        self.before = words(rules.before)
+    def __init__(self, rules: Rules, at_once: int = AT_ONCE):
+        self.rules, self.M, self.at_once = rules, rules.M, at_once
         self.reads = words(rules.reads)
-        self.target = words([1 << t for t in target])
-        self.into = words([rules.into[t] for t in target])
-        self.target_users = words([rules.users[t] for t in target])
-        self.is_output = words([rules.outputs >> t & 1 for t in target]) == ONE
-        width = max((len(op.reads) for op in rules.ops), default=0)
-        # The operands of each operation, padded with the first: its bit, and who reads it.
-        padded = [[*op.reads, *[op.reads[0]] * (width - len(op.reads))] for op in rules.ops]
-        self.operand = [words([1 << row[j] for row in padded]) for j in range(width)]
-        self.operand_users = [words([rules.users[row[j]] for row in padded]) for j in range(width)]
+        self.target = words([1 << op.target for op in rules.ops])
 
     def start(self) -> States:
         """The state before the first step."""
@@ -82,7 +58,7 @@ class Expander:
         than can be held.
         """
         try:
-            return _again(self, s, slack) if self.rules.recompute else _once(self, s, slack)
+            return _again(self, s, slack)
         except TooMany:
             if len(s) == 1:
                 raise
@@ -97,25 +73,16 @@ class Expander:
             np.concatenate((first.stored, second.stored)),
         )
 
-    def choices(self, cand: Words, over: Ints, dirty: Words, ways: int = 1) -> tuple[Ints, Words]:
-        """The sets that may be evicted: all, or where a beam would meet too many, the first."""
-        number = count_subsets(cand, over)
-        many = (number > FEW) & self.fewer
-        if np.where(many, 1, number).sum() * ways > AT_ONCE:
+    def choices(self, cand: Words, over: Ints, ways: int = 1) -> tuple[Ints, Words]:
+        """The sets that may be evicted."""
+        if count_subsets(cand, over).sum() * ways > self.at_once:
             raise TooMany
-        if not many.any():
-            return subsets(cand, over)
-        at, sets = subsets(cand, np.where(many, 0, over))
-        clean = cand & ~dirty
-        greedy = first_members(clean, np.where(many, over, 0))
-        left = np.where(many, over - popcount(greedy), 0)
-        greedy |= first_members(cand & dirty, left)
-        return at, np.where(many[at], greedy[at], sets)
+        return subsets(cand, over)
 
     def done(self, s: States) -> Bools:
         """Which states are goals."""
-        goal = self.rules.outputs if self.rules.recompute else (1 << len(self.rules.ops)) - 1
-        done: Bools = (s.A & np.uint64(goal)) == np.uint64(goal)
+        goal = np.uint64(self.rules.outputs)
+        done: Bools = (s.A & goal) == goal
         return done
 
 
@@ -128,54 +95,6 @@ def _only_first(rows: Ints, safe: Bools, count: int) -> Bools:
     keep = ~has[rows]
     keep[at[first]] = True
     return keep
-
-
-def _once(x: Expander, s: States, slack: int) -> Children:
-    A = s.A[:, None]
-    rows, op = np.nonzero(((A & x.bit) == ZERO) & ((A & x.before) == x.before))
-    a, r, dirty = s.A[rows], s.R[rows], s.D[rows]
-    reads, target = x.reads[op], x.target[op]
-    begun = (a & x.into[op]) != ZERO
-    hold = reads | target
-    over = popcount(r | hold) - x.M
-    after = a | x.bit[op]
-    dying = np.zeros(len(rows), np.uint64)
-    for operand, users in zip(x.operand, x.operand_users, strict=True):
-        dying |= np.where((users[op] & ~after) == ZERO, operand[op], ZERO)
-    stored = x.is_output[op] & ((x.into[op] & ~after) == ZERO)
-    leaves = stored & ((x.target_users[op] & ~after) == ZERO)
-
-    ready = (over <= 0) & (((reads | np.where(begun, target, ZERO)) & ~r) == ZERO)
-    safe = ready & (
-        leaves
-        | ((dirty & target) != ZERO)
-        | ((dirty & dying) != ZERO)
-        | (popcount(dying) + begun >= 2)
-    )
-    keep = _only_first(rows, safe, len(s)) & (over <= slack)
-    rows, op, a, r, dirty = rows[keep], op[keep], after[keep], r[keep], dirty[keep]
-    hold, over, dying, target = hold[keep], over[keep], dying[keep], target[keep]
-    stored, leaves = stored[keep], leaves[keep]
-
-    at, evicted = x.choices(r & ~hold, over, dirty)
-    rise = popcount(evicted) + popcount(evicted & dirty[at])
-    few = rise <= slack
-    at, evicted, rise = at[few], evicted[few], rise[few]
-    gone = evicted | dying[at] | np.where(leaves[at], target[at], ZERO)
-    new_dirty = dirty[at] | target[at]
-    written = np.where(stored[at], target[at], ZERO)
-    return Children(
-        States(
-            a[at],
-            (r[at] | hold[at]) & ~gone,
-            new_dirty & ~(gone | written),
-            rows[at],
-        ),
-        rise,
-        op[at],
-        evicted,
-        evicted & dirty[at],
-    )
 
 
 def needs(x: Expander, blue: Words, red: Words) -> tuple[Words, Words]:
@@ -219,7 +138,7 @@ def _again(x: Expander, s: States, slack: int) -> Children:
     target, hold, over, missing = target[keep], hold[keep], over[keep], missing[keep]
 
     stores = 2 ** min(int(over.max(initial=0)), max(slack, 0), WIDTH)
-    at, evicted = x.choices(r & ~hold, over, r & ~blue & ~inputs, stores)
+    at, evicted = x.choices(r & ~hold, over, stores)
     # The rest falls by no more than the loads of inputs and the store of an output.
     spare = slack - popcount(x.reads[op] & ~r & ~inputs)
     which, stored = subsets_up_to(evicted & ~blue[at] & ~inputs, spare[at])

@@ -9,10 +9,13 @@ word that holds the term could hold the sum with the term in it instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from iosim.errors import InputError
-from iosim.pebbling.bits import WIDTH, mask
+from iosim.pebbling.bits import mask
 from iosim.pebbling.dag import Dag
+
+LARGEST = 512  # values or operations: more are far beyond an exact search
 
 
 @dataclass(frozen=True)
@@ -44,37 +47,37 @@ class Rules:
     into: tuple[int, ...]
     users: tuple[int, ...]
 
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """The words of each value."""
+        return tuple(self.dag.words_of[v] for v in self.values)
+
     @property
     def compulsory(self) -> int:
-        """Loads of needed inputs and stores of outputs: no schedule moves less."""
-        return self.inputs.bit_count() + self.outputs.bit_count()
+        """Loads of needed inputs and stores of outputs, in words: no schedule moves less."""
+        return sum(self.weights[v] for s in (self.inputs, self.outputs) for v in _members(s))
 
 
 def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
     """Compile a graph for one variant of the game.
 
     Only what the outputs depend on is compiled.  Raises InputError where M allows no pebbling,
-    where both variants are asked for, where a vertex is several words, or where the graph
-    exceeds 64 values or operations.
+    where both variants are asked for, or where the graph has more than LARGEST values or
+    operations.
     """
     if recompute and partial:
         raise InputError(
             "recomputation and partial computations can't be combined: choose one of them"
-        )
-    if not dag.unit:
-        raise InputError(
-            f"{dag.name} has vertices of several words, which the search can't take yet: give "
-            "every vertex one word"
         )
     least = dag.least_memory(partial)
     if least > M:
         raise InputError(
             f"M = {M} is too small for {dag.name}: a vertex with its operands needs M >= {least}"
         )
-    if (size := search_size(dag, partial)) > WIDTH:
+    if (size := search_size(dag, partial)) > LARGEST:
         raise InputError(
-            f"{dag.name} is far beyond reach: {size} vertices to decide on; the search takes "
-            f"{WIDTH} at most"
+            f"{dag.name} is far beyond reach: {size:,} vertices to decide on; the search takes "
+            f"{LARGEST} at most"
         )
     needed = [v for v in dag.vertices if v in dag.needed]
     gone = dag.fused if partial else frozenset()
@@ -104,7 +107,7 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
 
 
 def search_size(dag: Dag, partial: bool) -> int:
-    """Values or operations of the game, whichever are more: the search takes up to 64."""
+    """Values or operations of the game, whichever are more: the search takes up to LARGEST."""
     if not partial:
         return len(dag.needed)
     ops = (

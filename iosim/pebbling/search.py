@@ -1,185 +1,263 @@
-"""The exact search: A* in whole levels of cost, and beams for a first schedule.
+"""The search for an optimum: limits, a schedule early, and what proves that none is better.
 
-States are expanded in order of cost so far + compulsory rest, a level at a time.  That sum never
-falls along a schedule, so when every state below level c has been expanded, no schedule costs less
-than c: each finished level is a proof, and the level of the first goal is the optimum.  A beam,
-which keeps only the most promising states of each step, finds a good schedule beforehand; states
-that cannot lead to a better one are never stored, and its own level need not be searched.
+Without recomputation: sweeps over layers of states under a growing limit (`layers.py`), with lower
+bounds from chains of operations (`chains.py`); graphs that a fraction of a second is enough for are
+swept in plain Python, and while numba loads or compiles the loops for others, or wherever a
+schedule may still be improved, orders are annealed (`annealing.py`).  With recomputation: whole
+levels of cost (`again.py`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from iosim.pebbling.bits import Ints, popcount
-from iosim.pebbling.expand import Expander
+from iosim.cache.compiled import available
+from iosim.pebbling.annealing import Annealing
+from iosim.pebbling.bounds import root_bound
+from iosim.pebbling.chains import choose
+from iosim.pebbling.game import Move
+from iosim.pebbling.layers import Layers, Stop, Tables
+from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import Rules
-from iosim.pebbling.states import Seen, States, concat, distinct
-from iosim.pebbling.subsets import TooMany
-from iosim.pebbling.symmetry import Symmetry
+from iosim.pebbling.symmetry import generators
+from iosim.pebbling.warming import waiting
+from iosim.pebbling.written import written
 
-CHUNK, BEAM_CHUNK = 1 << 13, 1 << 10  # states expanded at once
-NO_LIMIT = 10**6
-# Widths of the beams before the search, and once it has grown to so many states.
-NARROW = (30, 300)
-WIDE = ((20_000, 2_000), (400_000, 20_000))
-State = tuple[int, int, int]
+PLAIN = 150_000  # work that plain Python does in a fraction of a second
+FEW = 500  # changes of an order, in plain Python
+NARROW, WIDE = 50, 300  # widths of the beams
+Progress = Callable[["Found"], None]
 
 
 @dataclass
 class Found:
-    """What is known so far: no schedule costs less than `lower`; `path` costs `cost`.
+    """What is known so far: no schedule costs less than `lower`; `moves` cost `cost`."""
 
-    `expand` made the path: a schedule without recomputation may be the best with it.
-    """
-
-    expand: Expander
     lower: int
     cost: int | None = None
-    path: list[State] = field(default_factory=list)
+    moves: Sequence[Move] = field(default=())
     states: int = 0
     stopped: str = ""  # why the search ended early
-    symmetry: Symmetry | None = None  # under which the path's states are representatives
 
-    def offer(self, expand: Expander, cost: int, path: list[State]) -> None:
+    def offer(self, cost: int, moves: Sequence[Move]) -> None:
         """Keep a schedule if it is better."""
         if self.cost is None or cost < self.cost:
-            self.expand, self.cost, self.path = expand, cost, path
+            self.cost, self.moves = cost, moves
 
+    def prove(self, lower: int) -> None:
+        """No schedule costs less than that; nor less than the best, once that is reached."""
+        self.lower = max(self.lower, lower)
+        if self.cost is not None:
+            self.lower = min(self.lower, self.cost)
 
-Progress = Callable[[Found], None]
-
-
-class _Stop(Exception):
-    """Time or memory is up."""
+    @property
+    def closed(self) -> bool:
+        """Whether the best schedule is proved to be one."""
+        return self.cost is not None and self.lower >= self.cost
 
 
 @dataclass
-class _Limits:
+class Limits:
+    """When to stop: a moment of `time.monotonic`, and bytes in tables."""
+
     until: float
     memory: float
+    found: Found
     progress: Progress | None
+    told: float = 0.0
 
-    def check(self, found: Found, in_use: int = 0) -> None:
-        if found.cost is not None and time.monotonic() > self.until:
-            raise _Stop("time is up")
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return self.until - time.monotonic()
+
+    def check(self, in_use: float = 0) -> None:
+        """Raise Stop if a limit is reached; tell what is known now and then."""
+        if self.left <= 0:
+            raise Stop("time is up")
         if in_use > self.memory:
-            raise _Stop(f"memory is up ({self.memory / 2**30:.3g} GiB)")
-        if self.progress:
-            self.progress(found)
+            raise Stop(f"memory is up ({self.memory / 2**30:.3g} GiB)")
+        if self.progress and time.monotonic() > self.told + 0.1:
+            self.told = time.monotonic()
+            self.progress(self.found)
 
 
-def search(rules: Rules, seconds: float, memory: float, progress: Progress | None = None) -> Found:
+def search(
+    rules: Rules, seconds: float, memory: float, progress: Progress | None = None,
+    began: float | None = None,
+) -> Found:  # fmt: skip
     """Find the optimum, or what can be known in the given time and bytes of memory.
 
     An interrupt from the keyboard ends the search like a lack of time.
     """
-    expand = Expander(rules)
-    found = Found(expand, rules.compulsory)
-    limits = _Limits(time.monotonic() + seconds, memory, progress)
-    # Beams never recompute: any schedule without recomputation is one with it.
-    beams = Expander(replace(rules, recompute=False), fewer=True)
+    found = Found(rules.compulsory)
+    began = time.monotonic() if began is None else began
+    limits = Limits(began + 0.97 * seconds, 0.93 * memory, found, progress)
+    annealing = None
     try:
-        for width in NARROW:
-            if found.cost != found.lower:
-                _beam(beams, width, found, limits)
-        _levels(expand, beams, found, limits)
-    except _Stop as stop:
+        annealing = Annealing(rules.dag, rules.M, rules.recompute, rules.partial)
+        found.offer(annealing.cost, annealing.schedule())
+        if not found.closed:
+            if rules.recompute:
+                _anneal(annealing, found, limits, min(0.1 * limits.left, 10.0))
+                from iosim.pebbling.again import levels
+
+                levels(rules, found, limits)
+            else:
+                Once(rules, found, limits, annealing).run()
+    except Stop as stop:
         found.stopped = str(stop)
-    except (TooMany, MemoryError):
-        found.stopped = "memory is up: a single step has too many successors"
+    except MemoryError:
+        found.stopped = "memory is up"
     except KeyboardInterrupt:
         found.stopped = "interrupted"
+    if annealing and found.cost is not None and annealing.cost < found.cost:
+        found.offer(annealing.cost, annealing.schedule())
+    found.prove(found.lower)
+    if found.closed:
+        found.stopped = ""
+    if progress:
+        progress(found)
     return found
 
 
-def _chunks(count: int, size: int) -> Iterator[slice]:
-    return (slice(low, low + size) for low in range(0, count, size))
+def _anneal(
+    annealing: Annealing, found: Found, limits: Limits, seconds: float, steps: int | None = None
+) -> None:
+    """Anneal for a while; stops where nothing can be gained."""
+    seconds = min(seconds, limits.left)
+    if seconds <= 0 or found.closed:
+        return
+    annealing.run(seconds, steps, enough=found.lower)
+    if found.cost is None or annealing.cost < found.cost:
+        found.offer(annealing.cost, annealing.schedule())
+    limits.check()
 
 
-def _beam(expand: Expander, width: int, found: Found, limits: _Limits) -> None:
-    """Compute one operation per step, from the most promising states of the last step."""
-    base = expand.rules.compulsory
-    layer, rise = expand.start(), np.zeros(1, np.int64)
-    history = Seen()
-    for _ in expand.rules.ops:
-        numbers = history.append(layer)
-        slack = NO_LIMIT if found.cost is None else found.cost - 1 - base
-        parts: list[States] = []
-        rises: list[Ints] = []
-        for rows in _chunks(len(layer), BEAM_CHUNK):
-            limits.check(found)
-            children = expand(layer.take(rows), slack)
-            c, total = children.states, rise[rows][children.states.parent] + children.rise
-            best = _promising(c, total, slack, 2 * width)
-            parts.append(c.take(best).under(numbers[rows]))
-            rises.append(total[best])
-        layer, rise = concat(parts), np.concatenate(rises)
-        best = _promising(layer, rise, slack, width)
-        layer, rise = layer.take(best), rise[best]
-        if not len(layer):
+@dataclass
+class Once:
+    """The search without recomputation."""
+
+    rules: Rules
+    found: Found
+    limits: Limits
+    annealing: Annealing
+
+    def run(self) -> None:
+        """Prove an optimum, or raise Stop."""
+        self.packed = Packed(self.rules)
+        self.base = self.rules.compulsory
+        if self._small():
             return
-    found.offer(expand, base + int(rise[0]), [*history.path(int(layer.parent[0])),
-                                                    layer.row(0)])  # fmt: skip
+        fast = available()
+        if fast:
+            for seconds in waiting():
+                self.limits.check()
+                if seconds:  # in plain Python: nothing is compiled in this process
+                    _anneal(self.annealing, self.found, self.limits, seconds, steps=FEW)
+        if self.found.closed:
+            return
+        layers = Layers(self.packed, Tables(self.limits.memory, fast), self.limits.check)
+        self._large(layers)
+
+    def _small(self) -> bool:
+        """Sweeps in plain Python, as far as little work goes; whether that was enough."""
+        work = 0
+
+        def check(in_use: float) -> None:
+            nonlocal work
+            work += 1
+            self.limits.check(in_use)
+            if layers.work > PLAIN:
+                raise _Enough
+
+        layers = Layers(self.packed, Tables(self.limits.memory, fast=False), check)
+        try:
+            self._sweep(layers, layers.limit_of(self.found.cost) - 1, width=NARROW)
+            while not self.found.closed:
+                self._sweep(layers, self.found.lower - self.base)
+        except _Enough:
+            return False
+        return True
+
+    def _large(self, layers: Layers) -> None:
+        limits, found, seconds = self.limits, self.found, self.limits.left
+        for width in (NARROW, WIDE):
+            self._sweep(layers, layers.limit_of(found.cost) - 1, width)
+        if found.closed:
+            return
+        _anneal(self.annealing, found, limits, min(0.05 * seconds, 5.0))
+        self._root(min(0.03 * seconds, 3.0))
+        start = layers.start()
+        chains = choose(
+            self.packed, lambda chain: layers.bounds(chain, [start]),
+            min(0.05 * seconds, 2.0), limits.check,
+        )  # fmt: skip
+        layers.set_chains(chains)
+        found.prove(self.base + max((layers.bounds(c, [start])[0] for c in chains), default=0))
+        maps = generators(self.rules, self.packed, min(0.02 * seconds, 1.0))
+        untested = bool(maps)
+        layers.set_maps(maps)
+        while not found.closed:
+            began = time.monotonic()
+            limit = found.lower - self.base
+            self._sweep(layers, limit)
+            took = time.monotonic() - began
+            if untested and took > 0.05 and not found.closed:
+                untested = False
+                self._weigh(layers, limit, took)
+            if not found.closed:
+                _anneal(self.annealing, found, limits, min(0.1 * took, 5.0))
+
+    def _root(self, seconds: float) -> None:
+        """Bounds of the whole graph that stand apart from the search."""
+        if seconds < 0.5:  # scipy takes some time to load
+            return
+        try:
+            root = root_bound(self.rules.dag, self.rules.M, partial=self.rules.partial,
+                              seconds=seconds)  # fmt: skip
+        except ImportError:
+            return
+        self.found.prove(root.value)
+        self.limits.check()
+
+    def _weigh(self, layers: Layers, limit: int, took: float) -> None:
+        """Whether the same sweep goes faster without automorphisms; then they stay away."""
+        maps, until = layers.maps, time.monotonic() + took
+        check = layers.check
+
+        def sooner(in_use: float) -> None:
+            check(in_use)
+            if time.monotonic() > until:
+                raise _Enough
+
+        layers.set_maps([])
+        layers.check = sooner
+        try:
+            layers.sweep(limit)
+        except _Enough:
+            layers.set_maps(maps)
+        finally:
+            layers.check = check
+
+    def _sweep(self, layers: Layers, limit: int, width: int = 0) -> None:
+        """One sweep, and what it teaches."""
+        if self.found.closed or limit < 0:
+            return
+        before = layers.expanded
+        try:
+            penalties = layers.sweep(limit, width)
+        finally:
+            self.found.states += layers.expanded - before
+        if penalties is not None:
+            self.found.offer(self.base + penalties, written(self.rules, self.packed, layers.path()))
+        if not width:
+            self.found.prove(self.base + (limit + 1 if penalties is None else penalties))
+        else:
+            self.found.prove(self.found.lower)
 
 
-def _promising(states: States, rise: Ints, slack: int, width: int) -> Ints:
-    """The places of the best states, without duplicates: the cheapest, then the emptiest."""
-    rows = np.nonzero(rise <= slack)[0]
-    rank = (rise[rows] << 8) + popcount(states.R[rows])
-    if len(rows) > 4 * width:
-        cut = np.partition(rank, 4 * width)[4 * width]
-        rows, rank = rows[rank <= cut], rank[rank <= cut]
-    order = np.argsort(rank, kind="stable")
-    rows = rows[order]
-    first, _ = distinct(states.take(rows))
-    return rows[np.sort(first)[:width]]
-
-
-def _levels(expand: Expander, beams: Expander, found: Found, limits: _Limits) -> None:
-    """Expand every state of one level after the other, until one holds the optimum."""
-    found.symmetry = symmetry = Symmetry(expand.rules)
-    level = expand.rules.compulsory
-    pending: dict[int, list[States]] = {level: [expand.start()]}
-    wide = list(WIDE)
-    seen = Seen()
-    while found.cost is None or level < found.cost:
-        found.lower = level
-        wave = pending.pop(level, [])
-        while wave:
-            states = concat(wave)
-            at, hashes = distinct(states)
-            states = states.take(at)
-            new = seen.new(states, hashes)
-            states = states.take(new)
-            numbers = seen.add(states, hashes[new])
-            found.states = seen.size
-            if wide and seen.size > wide[0][0]:
-                _beam(beams, wide.pop(0)[1], found, limits)
-                if found.cost == level:
-                    return
-            wave = []
-            for rows in _chunks(len(states), CHUNK):
-                waiting = sum(len(s) for group in (*pending.values(), wave) for s in group)
-                limits.check(found, seen.size * Seen.BYTES + waiting * States.BYTES)
-                slack = NO_LIMIT if found.cost is None else found.cost - 1 - level
-                children = expand(states.take(rows), slack)
-                c = symmetry.canonical(children.states.under(numbers[rows]))
-                done = expand.done(c)
-                if done.any():
-                    goals = np.nonzero(done)[0]
-                    best = int(goals[np.argmin(children.rise[goals])])
-                    path = [*seen.path(int(c.parent[best])), c.row(best)]
-                    found.offer(expand, level + int(children.rise[best]), path)
-                for r in np.unique(children.rise[~done]):
-                    group = c.take((children.rise == r) & ~done)
-                    group = group.take(distinct(group)[0])
-                    (wave if r == 0 else pending.setdefault(level + int(r), [])).append(group)
-        level += 1
-        if found.cost is not None:
-            pending = {k: v for k, v in pending.items() if k < found.cost}
-    found.lower = found.cost
+class _Enough(Exception):
+    """As much work as was meant."""

@@ -8,22 +8,16 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from iosim.errors import InputError
-from iosim.pebbling.bits import members
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.game import Game, Move
-from iosim.pebbling.rules import Operation, compile_rules
-from iosim.pebbling.search import Found, State, search
-from iosim.pebbling.states import States, one
-from iosim.pebbling.symmetry import Symmetry
+from iosim.pebbling.rules import compile_rules
+from iosim.pebbling.search import Found, search
 from iosim.problem import check_size
 from iosim.shown import Tabled
 
@@ -117,9 +111,9 @@ def optimum(
     """The optimum of the red-blue pebble game on a graph with M red pebbles.
 
     The search ends after `seconds`, when its tables exceed `memory` bytes, or when it is
-    interrupted; then the result is an interval.  Every schedule was replayed on `Game`.  Raises
-    InputError where M allows no pebbling, where both variants are asked for, and for graphs beyond
-    64 vertices.
+    interrupted; then the result is an interval.  Every schedule was replayed on `Game`.  The search ends
+    within them, the compiling of its loops included.  Raises InputError where M allows no pebbling,
+    where both variants are asked for, and for graphs of more than 512 vertices.
 
     >>> from iosim.pebbling import matmul
     >>> best = optimum(matmul(2, 2, 1), M=4)
@@ -138,91 +132,16 @@ def optimum(
         if progress:
             progress(Known(found.lower, found.cost, found.states))
 
-    found = search(rules, seconds, memory, tell)
+    found = search(rules, seconds, memory, tell, began)
     game = Game(dag, M, recompute, partial)
-    moves: list[Move] = []
+    for move in found.moves:
+        game.play(move)
     if found.cost is not None:
-        moves = _write(found, game)
+        game.finish()
         if game.loads + game.stores != found.cost:
             raise AssertionError(f"the schedule moves {game.loads + game.stores}: {found.cost}")
     return Optimum(
         dag=dag, M=M, recompute=recompute, partial=partial, cost=found.cost,
-        lower_bound=found.lower, loads=game.loads, stores=game.stores, schedule=tuple(moves),
+        lower_bound=found.lower, loads=game.loads, stores=game.stores, schedule=tuple(found.moves),
         seconds=time.monotonic() - began, states=found.states, stopped=found.stopped,
     )  # fmt: skip
-
-
-def _write(found: Found, game: Game) -> list[Move]:
-    """Play the schedule along the path of states, each known up to an automorphism only.
-
-    `values` and `ops` lead from numbers in the present state to those in the schedule.
-    """
-    expand, rules = found.expand, found.expand.rules
-    slack = (found.cost or 0) - rules.compulsory
-    values = list(range(len(rules.values)))
-    ops = list(range(len(rules.ops)))
-    moves: list[Move] = []
-
-    def names(word: np.uint64) -> list[str]:
-        return [rules.values[values[v]] for v in members(int(word))]
-
-    for here, there in itertools.pairwise(found.path):
-        children = expand(one(*here), slack)
-        child, k = _which(found.symmetry, children.states, there)
-        moves += _step(
-            game,
-            rules.ops[ops[int(children.op[child])]],
-            names(children.evicted[child]),
-            set(names(children.stored[child])),
-            set(names(children.states.R[child])),
-        )
-        if found.symmetry and k >= 0:
-            values = [values[v] for v in np.argsort(found.symmetry.maps[k][0].image)]
-            ops = [ops[u] for u in np.argsort(found.symmetry.maps[k][1].image)]
-    game.finish()
-    return moves
-
-
-def _which(symmetry: Symmetry | None, children: States, goal: State) -> tuple[int, int]:
-    """The child that is the goal, and the automorphism that makes it so (−1 for none)."""
-    raw = children.find(goal)
-    if len(raw):
-        return int(raw[0]), -1
-    if symmetry is None:
-        raise AssertionError("the path has a gap")
-    child = int(symmetry.canonical(children).find(goal)[0])
-    for k in range(len(symmetry.maps)):
-        if symmetry.image(children.row(child), k) == goal:
-            return child, k
-    raise AssertionError("the path has a gap")
-
-
-def _step(
-    game: Game, op: Operation, evicted: list[str], stored: set[str], after: set[str]
-) -> list[Move]:
-    """Play one step: evict, load, compute, store an output, delete what has no further use."""
-    moves: list[Move] = []
-
-    def play(kind: str, v: str, term: str | None = None) -> None:
-        moves.append(Move(kind, v, term))
-        game.play(moves[-1])
-
-    v, dag = op.vertex, game.dag
-    for x in evicted:
-        if x in stored:
-            play("store", x)
-        play("delete", x)
-    operands = dag.preds[v] if op.term is None else (op.term,)
-    if op.term in dag.fused:
-        operands = dag.preds[op.term]
-    if game.terms.get(v):
-        operands = (*operands, v)
-    for x in operands:
-        if x not in game.red:
-            play("load", x)
-    play("compute" if op.term is None else "add", v, op.term)
-    if v in dag.outputs and v in game.computed and v not in game.blue:
-        play("store", v)
-    for x in sorted(game.red - after):
-        play("delete", x)
-    return moves

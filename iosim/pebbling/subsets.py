@@ -20,17 +20,6 @@ def count_subsets(cand: Words, size: Ints) -> np.ndarray[tuple[int], np.dtype[np
     return CHOOSE[popcount(cand), np.maximum(size, 0)]
 
 
-def first_members(sets: Words, size: Ints) -> Words:
-    """The `size` lowest members of each set."""
-    out = np.zeros(len(sets), np.uint64)
-    rest = sets
-    for taken in range(int(size.max(initial=0))):
-        low = np.where(size > taken, lowest(rest), ZERO)
-        out |= low
-        rest = rest ^ low
-    return out
-
-
 def subsets(cand: Words, size: Ints) -> tuple[Ints, Words]:
     """Every subset of `size` members of each set: the places of the sets, and the subsets.
 

@@ -1,0 +1,427 @@
+"""The search without recomputation: sweeps over layers of states, under a limit on their cost.
+
+A layer holds the states in which so many operations are done.  Every step does one at least, so one
+sweep, from the first layer to the last, meets every state that is left once duplicates, dominated
+states and those whose cost and bound exceed the limit are dropped.  If no state of the last layer
+is reached, no schedule costs as little as the limit, and the next sweep's limit is the least sum
+that was dropped.  So each finished sweep is a proof, and what must be held is a few layers, not
+every state.  A *beam* is a sweep that keeps only the most promising states of each layer: it proves
+nothing and finds a schedule soon.
+
+Why dropping loses no optimum: each rule leaves, beside what it drops, a state with as many or more
+operations done from which an optimum can be reached at no more.  Of all states that are kept and
+lead to an optimum, take one with the most operations done: none of its successors is dropped
+without a state as good that has more done, so it is the goal.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from iosim.cache.compiled import compiled
+from iosim.pebbling import bounding, expanding, loops, settling, thinning
+from iosim.pebbling.bits import popcount
+from iosim.pebbling.chains import chain_arrays
+from iosim.pebbling.packed import FULL, Packed, Step, split
+
+MIX = (0x243F6A8885A308D3, 0x9E3779B97F4A7C15, 29, FULL, 0, 1)
+Map = tuple[list[int], list[int]]  # images of operations, and of values
+NONE = 1 << 14  # a cost beyond all
+SMALL, LARGE = 1 << 12, 1 << 16
+
+
+class Stop(Exception):
+    """A limit is reached."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """How large tables may be, in bytes, and whether the loops over them are compiled."""
+
+    memory: float
+    fast: bool
+
+
+LOOPS: tuple[Callable[..., Any], ...] = (
+    expanding.expand, thinning.thin, thinning.gather, thinning.compact, thinning.index,
+    settling.settle, expanding.canonical, bounding.bound,
+)  # fmt: skip
+
+
+@functools.cache
+def loops_for(fast: bool) -> dict[str, Callable[..., Any]]:
+    """The loops by name, compiled (when first called) or plain."""
+    plain = {loop.__name__: loop for loop in LOOPS}
+    return {name: compiled(loop) for name, loop in plain.items()} if fast else plain
+
+
+@dataclass
+class Layers:
+    """Sweeps of one game.
+
+    Args:
+        packed: the game.
+        tables: bytes that they may take, and whether loops are compiled.
+        check: called every few hundredths of a second with the bytes in use; raises `Stop`.
+        maps: automorphisms, of operations and of values.
+    """
+
+    packed: Packed
+    tables: Tables
+    check: Callable[[float], None]
+    maps: list[Map] = field(default_factory=list)
+    expanded: int = 0  # states, by all sweeps
+    work: int = 0
+
+    def __post_init__(self) -> None:
+        self.fast, self.memory = self.tables.fast, self.tables.memory
+        self.make: Callable[[Any], Any] = (lambda x: x) if self.fast else (lambda x: x.tolist())
+        self.loop = loops_for(self.fast)
+        p = self.packed
+        self.sizes, self.ops, self.sets, self.one = p.arrays(self.make)
+        self.W = p.words
+        self.set_maps(self.maps)
+        self.set_chains([])
+        n = max(p.rules.M, len(p.weight), len(p.target)) + 8
+        self.local = (*(self.ints(n) for _ in range(6)), self.ints(64))
+        W = self.W
+        rooms = (3 * W, 3 * W, 2 * W, W, 4 * W, 3 * W, n * W, n)
+        self.rooms = tuple(self.words(k) for k in rooms)
+        self.control = self.ints(14)
+        # Room for states: all that memory allows where untouched pages cost nothing.
+        self.per_state = 24 * self.W + 16
+        self.most = int(self.memory / self.per_state) + 2
+        self.budget = 2000
+        self.room = self.sorting = 0
+
+    def ints(self, n: int) -> Any:
+        """So many numbers."""
+        return self.make(np.zeros(n, np.int64))
+
+    def words(self, n: int) -> Any:
+        """So many words of 64 bits."""
+        return self.make(np.zeros(n, np.uint64))
+
+    def limit_of(self, cost: int | None) -> int:
+        """The penalties of a schedule of that cost."""
+        return NONE - 1 if cost is None else cost - self.packed.rules.compulsory
+
+    def set_chains(self, chains: list[tuple[int, ...]]) -> None:
+        """Use the bounds of these chains."""
+        K, self.chain, self.cut = chain_arrays(self.packed, chains, self.make)
+        self.sizes[loops.CHAINS], self.sizes[loops.LONGEST] = len(chains), K
+
+    def set_maps(self, maps: list[Map]) -> None:
+        """Use these automorphisms."""
+        self.maps = maps
+        self.sizes[loops.MAPS] = len(maps)
+        ops = [x for o, _ in maps for x in o] or [0]
+        values = [x for _, v in maps for x in v] or [0]
+        self.images = tuple(self.make(np.array(x, np.int64)) for x in (ops, values))
+
+    # --- bounds --------------------------------------------------------------------------------
+
+    def bounds(self, chain: Any, at: list[Any]) -> list[int]:
+        """The bounds of one chain in some states."""
+        K, lengths, cut = chain_arrays(self.packed, [tuple(chain)], self.make)
+        sizes = self.sizes.copy()
+        sizes[loops.CHAINS], sizes[loops.LONGEST] = 1, K
+        live, room = self.rooms[2], self.rooms[4]
+        bound = self.loop["bound"]
+        return [
+            int(
+                bound(
+                    sizes,
+                    self.ops,
+                    self.sets,
+                    lengths,
+                    cut,
+                    self.one,
+                    s,
+                    live,
+                    room,
+                    NONE,
+                )
+            )
+            for s in at
+        ]
+
+    def start(self, done: int = 0) -> Any:
+        """A first state, with what can be done at once; nothing is red, and all loads are paid."""
+        s = self.words(3 * self.W)
+        for k, word in enumerate(split([done], self.W)):
+            s[k] = word
+        quick = self.loop["settle"](self.sizes, self.ops, self.sets, self.one, s, self.local[5])
+        self.first = tuple(int(u) for u in self.local[5][1 : quick + 1])
+        return s
+
+    # --- sweeps --------------------------------------------------------------------------------
+
+    def sweep(self, limit: int, width: int = 0, done: int = 0) -> int | None:
+        """The least penalties of a schedule, if they are within the limit.
+
+        With a width, a beam.
+        """
+        c = self.control
+        for k in range(len(c)):
+            c[k] = 0
+        c[loops.LIMIT] = limit
+        self.limit = limit
+        self._allocate()
+        s = self.start(done)
+        layers = len(self.packed.target) + 1
+        self.heads = self.make(np.full(layers, -1, np.int32))
+        self._first_state(s)
+        k = -1
+        for k in range(layers):
+            if self.heads[k] < 0:
+                continue
+            if k == layers - 1:
+                break
+            before = int(c[loops.RECORDS])
+            try:
+                self._layer(k, width)
+            finally:
+                self.expanded += int(c[loops.RECORDS]) - before
+        node = int(self.heads[layers - 1])
+        if node < 0:
+            return None
+        self.goal = node
+        return int(self.nodes[2][node])
+
+    def _first_state(self, s: Any) -> None:
+        p = self.nodes
+        for k in range(3 * self.W):
+            self.states[k] = s[k]
+        p[0][0], p[1][0], p[2][0], p[3][0], p[4][0] = -1, 0, 0, 0, -1
+        done = sum(int(s[k]).bit_count() for k in range(self.W))
+        self.heads[done] = 0
+        self.control[loops.USED] = 1
+        self._index()
+
+    def _allocate(self) -> None:
+        """Empty tables.  Compiled, they are as large as allowed, and take what is touched."""
+        if not self.room:
+            n = self.most if self.fast else SMALL
+            kinds = (np.int32, np.int32, np.int16, np.int16, np.int32)
+            self.states = self.make(np.empty(n * 3 * self.W, np.uint64))
+            records = int(self.memory / 8) + 2 if self.fast else SMALL
+            self.nodes = tuple(self.make(np.empty(n, kind)) for kind in kinds) + tuple(
+                self.make(np.empty(records, np.int32)) for _ in range(2)
+            )
+            self.room = min(n, LARGE)
+            self.slots = self.make(np.full(4 * SMALL, -1, np.int32))
+        c = self.control
+        c[loops.ROOM] = min(self.room, len(self.slots) // 2)
+        c[loops.MOST] = len(self.nodes[5])
+
+    def _index(self) -> None:
+        """Build the table anew, large enough for the room."""
+        size = 1
+        while size < 2 * self.room:
+            size *= 2
+        if len(self.slots) != size:
+            self.slots = []
+            self.slots = self.make(np.full(size, -1, np.int32))
+        elif self.fast:
+            self.slots.fill(-1)
+        else:
+            self.slots[:] = [-1] * size
+        self.mix = self.make(np.array((*MIX[:4], size - 1, 1), np.uint64))
+        self.control[loops.ROOM] = self.room
+        self.loop["index"](self.sizes, self.control, self.states, self.slots, self.mix,
+                           self.rooms[0])  # fmt: skip
+
+    def in_use(self) -> float:
+        """Bytes that the tables take."""
+        return (
+            self.room * self.per_state + len(self.slots) * 4
+            + int(self.control[loops.RECORDS]) * 8 + self.sorting
+        )  # fmt: skip
+
+    def grow(self) -> None:
+        """Make room: drop what has been expanded, or take more."""
+        c = self.control
+        used = int(c[loops.USED])
+        self.loop["compact"](self.sizes, c, self.nodes, self.states, self.heads)
+        if int(c[loops.USED]) > used // 2:
+            self.check(self.in_use() + self.room * self.per_state)
+            self.room *= 2
+            if not self.fast:
+                for column in (self.states, *self.nodes[:5]):
+                    column.extend(column[:])
+            elif self.room > self.most:
+                self.room = self.most
+                if int(c[loops.USED]) > 0.9 * self.room:
+                    raise Stop("memory is up")
+        self._index()
+
+    def _layer(self, k: int, width: int) -> None:
+        c = self.control
+        ids = self._sorted(k, width)
+        self._run("thin", ids)
+        kept = int(c[loops.KEPT])
+        if width and kept > width:
+            ids = self._best(ids, kept, width)
+            kept = width
+        c[loops.COUNT], c[loops.AT] = kept, 0
+        while self._run("expand", ids):
+            if int(c[loops.RECORDS]) >= int(c[loops.MOST]) - 1:
+                if self.fast:
+                    raise Stop("memory is up")
+                for column in self.nodes[5:]:
+                    column.extend([0] * len(column))
+                c[loops.MOST] = len(self.nodes[5])
+                continue
+            self.grow()
+            ids = self._gathered(k)
+            c[loops.COUNT], c[loops.AT] = len(ids), 0
+        self.heads[k] = -1
+
+    def _gathered(self, k: int) -> Any:
+        head = int(self.heads[k])
+        if self.fast:
+            room = np.empty(int(self.control[loops.USED]), np.int64)
+            count = int(self.loop["gather"](head, room, self.nodes))
+            return room[:count].copy()
+        ids = [0] * int(self.control[loops.USED])
+        return ids[: self.loop["gather"](head, ids, self.nodes)]
+
+    def _sorted(self, k: int, width: int) -> Any:
+        """The states of a layer: equal A together, of these the cheapest first."""
+        c, W = self.control, self.W
+        c[loops.KEPT] = c[loops.START] = c[loops.AT] = 0
+        ids = self._gathered(k)
+        c[loops.COUNT] = len(ids)
+        if not self.fast:
+            return sorted(
+                ids, key=lambda n: (self.states[3 * W * n : 3 * W * n + W], self.nodes[2][n])
+            )
+        rows = self.states[: int(c[loops.USED]) * 3 * W].reshape(-1, 3 * W)
+        self.sorting = 48 * len(ids)
+        self.check(self.in_use())
+        key = np.zeros(len(ids), np.uint64)
+        for j in range(W):
+            key = (key ^ rows[ids, j]) * np.uint64(MIX[1])
+            key ^= key >> np.uint64(31)
+        key = (key << np.uint64(12)) | np.minimum(self.nodes[2][ids], 4095).astype(np.uint64)
+        return ids[np.argsort(key, kind="stable")]
+
+    def _best(self, ids: Any, kept: int, width: int) -> Any:
+        """The most promising states of a layer: the least cost and bound, then the emptiest."""
+        W = self.W
+        cost, estimate = self.nodes[2], self.nodes[3]
+        if self.fast:
+            some = ids[:kept]
+            rows = self.states[: int(self.control[loops.USED]) * 3 * W].reshape(-1, 3 * W)
+            red = np.zeros(len(some), np.int64)
+            for j in range(W):
+                red += popcount(np.ascontiguousarray(rows[some, W + j]))
+            price = cost[some].astype(np.int64)
+            order = np.lexsort((red, price, price + estimate[some]))
+            estimate[some[order[width:]]] = -1
+            return some[order[:width]]
+
+        def rank(n: int) -> tuple[int, int, int]:
+            reds = sum(self.states[3 * W * n + W + j].bit_count() for j in range(W))
+            return cost[n] + estimate[n], cost[n], reds
+
+        ids = sorted(ids[:kept], key=rank)
+        for n in ids[width:]:
+            estimate[n] = -1
+        return ids[:width]
+
+    def _run(self, what: str, ids: Any) -> bool:
+        """Run a loop to its end, looking at the limits; whether it wants room."""
+        c = self.control
+        given: tuple[Any, ...]
+        if what == "thin":
+            given = (self.sizes, self.ops[2], self.one, c, ids, self.nodes, self.states)
+        else:
+            given = (
+                self.sizes, self.ops, self.sets, self.chain, self.cut, self.images, self.one,
+                self.mix, c, ids, self.nodes, self.states, self.slots, self.heads, self.rooms,
+                self.local, -1,
+            )  # fmt: skip
+        patience = 1
+        while True:
+            at, began = int(c[loops.AT]), time.perf_counter()
+            c[loops.WORK], c[loops.BUDGET] = 0, self.budget * patience
+            self.loop[what](*given)
+            self.work += int(c[loops.WORK])
+            took = time.perf_counter() - began
+            if c[loops.STATUS] == loops.DONE:
+                return False
+            if c[loops.STATUS] == loops.FULL:
+                return True
+            self.check(self.in_use())
+            patience = patience * 2 if int(c[loops.AT]) == at else 1
+            if patience == 1:
+                self.budget = int(
+                    min(1e9, max(200, self.budget * min(2.0, 0.03 / max(took, 1e-9))))
+                )
+
+    # --- schedules -----------------------------------------------------------------------------
+
+    def path(self) -> list[Step]:
+        """The steps to the goal of the last sweep."""
+        ranks = [int(self.nodes[1][self.goal])]
+        record = int(self.nodes[0][self.goal])
+        while record >= 0:
+            ranks.append(int(self.nodes[6][record]))
+            record = int(self.nodes[5][record])
+        ranks.reverse()
+        p = self.packed
+        s, cost = self.start(), 0
+        ops, values = list(range(len(p.target))), list(range(len(p.weight)))
+        steps = [Step(0, self.first)]
+        for wanted in ranks[1:]:
+            steps.append(self._child(s, cost, wanted, ops, values))
+            cost += self._price(s, self.rooms[2])
+            s = self.rooms[1][:] if not self.fast else self.rooms[1].copy()
+            applied = self.local[6]
+            self.loop["canonical"](self.sizes, self.images, self.one, s, self.rooms[5], applied)
+            for m in applied[1 : int(applied[0]) + 1]:
+                o, v = self.maps[int(m)]
+                ops = [ops[o.index(u)] for u in range(len(o))]
+                values = [values[v.index(x)] for x in range(len(v))]
+        return steps
+
+    def _price(self, s: Any, evicted: Any) -> int:
+        price = 0
+        for k in range(self.W):
+            word = int(evicted[k])
+            dirty = int(s[2 * self.W + k])
+            for j in range(64):
+                if word >> j & 1:
+                    price += self.packed.weight[64 * k + j] * (1 + (dirty >> j & 1))
+        return price
+
+    def _child(self, s: Any, cost: int, wanted: int, ops: list[int], values: list[int]) -> Step:
+        """The step to a child, in the schedule's numbers; the child is left in `work`."""
+        c = self.make(np.zeros(14, np.int64))
+        c[loops.LIMIT], c[loops.COUNT] = self.limit, 1
+        nodes = tuple(self.make(np.zeros(1, np.int64)) for _ in range(7))
+        nodes[2][0] = cost
+        states = s[:] if not self.fast else s.copy()
+        heads = self.make(np.zeros(1, np.int32))
+        if self.fast:
+            kinds = [x.dtype for x in self.nodes]
+            nodes = tuple(x.astype(kind) for x, kind in zip(nodes, kinds, strict=True))
+        self.loop["expand"](
+            self.sizes, self.ops, self.sets, self.chain, self.cut, self.images, self.one,
+            self.mix, c, self.ints(1), nodes, states, self.slots, heads, self.rooms, self.local,
+            wanted,
+        )  # fmt: skip
+        trace = [int(u) for u in self.local[5][: int(c[loops.WORK]) + 1]]
+        evicted = 0
+        for k in range(self.W):
+            evicted |= int(self.rooms[2][k]) << 64 * k
+        out = sum(1 << values[v] for v in range(len(values)) if evicted >> v & 1)
+        return Step(out, tuple(ops[u] for u in trace))

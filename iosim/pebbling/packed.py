@@ -1,0 +1,113 @@
+"""A game without recomputation as flat arrays, for the loops of `loops.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from iosim.pebbling.bits import members
+from iosim.pebbling.rules import Rules
+
+WIDTH = 64
+FULL = 2**64 - 1
+
+
+def split(sets: Iterable[int], words: int) -> list[int]:
+    """Sets of any size as consecutive words of 64 bits."""
+    return [x >> WIDTH * k & FULL for x in sets for k in range(words)]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a schedule, by number: what is evicted, and operations done one by one."""
+
+    evicted: int
+    ops: tuple[int, ...]
+
+
+@dataclass
+class Packed:
+    """Operations and the values that a search has to decide on, by number.
+
+    Inputs that one operation reads are not among the values: they come just before it and leave
+    with it, so that they only take `extra` words of fast memory for its time.
+
+    Attributes:
+        tracked: the number of each value in the rules.
+        words: of 64 bits that a set takes.
+    """
+
+    rules: Rules
+    tracked: list[int] = field(init=False)
+    words: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        r = self.rules
+        n = len(r.values)
+        self.tracked = [
+            v for v in range(n)
+            if (r.users[v] or r.into[v]) and not (r.inputs >> v & 1 and r.users[v].bit_count() == 1)
+        ]  # fmt: skip
+        number = {v: k for k, v in enumerate(self.tracked)}
+        self.number = number
+        self.words = max(1, -(-max(len(r.ops), len(self.tracked)) // WIDTH))
+        weights = r.weights
+        self.weight = [weights[v] for v in self.tracked]
+        self.target = [number[op.target] for op in r.ops]
+        self.reads = [sum(1 << number[v] for v in op.reads if v in number) for op in r.ops]
+        self.extra = [sum(weights[v] for v in op.reads if v not in number) for op in r.ops]
+        self.before = list(r.before)
+        self.into = [r.into[v] for v in self.tracked]
+        self.users = [r.users[v] for v in self.tracked]
+        self.stores = [r.outputs >> v & 1 for v in self.tracked]
+        self.made = [int(bool(r.into[v]) and not r.outputs >> v & 1) for v in self.tracked]
+        self.sinks = [int(s and not u) for s, u in zip(self.stores, self.users, strict=True)]
+        # Operations that must have come before each, in any number of steps, and that follow it.
+        self.above: list[int] = []
+        for before in self.before:
+            self.above.append(before)
+        changed = True
+        while changed:
+            changed = False
+            for u, before in enumerate(self.above):
+                more = before
+                for w in members(before):
+                    more |= self.above[w]
+                if more != before:
+                    self.above[u], changed = more, True
+        self.below = [
+            sum(1 << w for w in range(len(r.ops)) if self.above[w] >> u & 1)
+            for u in range(len(r.ops))
+        ]
+        self.touched = [self.reads[u] | 1 << self.target[u] for u in range(len(r.ops))]
+
+    def held(self, u: int) -> int:
+        """Words of fast memory that an operation takes."""
+        return self.extra[u] + sum(self.weight[v] for v in members(self.touched[u]))
+
+    def touched_by(self, ops: int) -> int:
+        """The values that some operation of a set reads or writes."""
+        out = 0
+        for u in members(ops):
+            out |= self.touched[u]
+        return out
+
+    def arrays(self, make: Callable[[Any], Any]) -> tuple[Any, Any, Any, Any]:
+        """`sizes` (still without chains and maps), `ops`, `sets` and `one`."""
+        W = self.words
+        unit = all(w == 1 for w in self.rules.weights)
+        sizes = np.array([W, len(self.target), len(self.weight), self.rules.M, unit, 0, 1, 0])
+        ops = tuple(
+            make(np.array(x or [0], np.int64))
+            for x in (self.target, self.extra, self.weight, self.stores, self.made, self.sinks)
+        )
+        touching = [i or u for i, u in zip(self.into, self.users, strict=True)]
+        using = [i | u for i, u in zip(self.into, self.users, strict=True)]
+        sets = tuple(
+            make(np.array(split(x, W) or [0], np.uint64))
+            for x in (self.before, self.reads, self.into, self.users, touching, using)
+        )
+        return make(sizes), ops, sets, make(np.array([1 << k for k in range(64)], np.uint64))

@@ -1,0 +1,226 @@
+"""The parts of the search against a plain search of every move: bounds, automorphisms, compiled
+loops, sets of several words, vertices of several words; and limits that hold.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_pebbling_oracle import Graph, as_dag, partial_oracle, random_graph
+
+from iosim.cache.compiled import available
+from iosim.pebbling import Dag, butterfly, chain, matmul, optimum, pyramid, replay, tree
+from iosim.pebbling.chains import choose
+from iosim.pebbling.game import Game
+from iosim.pebbling.layers import Layers, Tables
+from iosim.pebbling.packed import Packed
+from iosim.pebbling.rules import compile_rules
+from iosim.pebbling.symmetry import generators
+from iosim.pebbling.written import written
+
+pytestmark = pytest.mark.numbers
+
+FAST = [False, pytest.param(True, marks=pytest.mark.skipif(not available(), reason="no numba"))]
+
+
+def oracle(graph: Graph, words: list[int], outputs: set[int], M: int) -> int | None:
+    """The fewest words of any pebbling without recomputation, by every move; None if none."""
+    n = len(graph)
+    need = [sum(1 << p for p in ps) for ps in graph]
+    goal = sum(1 << v for v in outputs)
+    start = (0, sum(1 << v for v in range(n) if not graph[v]), 0)
+    best, queue = {start: 0}, [(0, start)]
+    while queue:
+        cost, state = heapq.heappop(queue)
+        if best[state] < cost:
+            continue
+        red, blue, computed = state
+        if blue & goal == goal:
+            return cost
+        used = sum(words[v] for v in range(n) if red >> v & 1)
+        moves = []
+        for v in range(n):
+            bit = 1 << v
+            if red & bit:
+                moves.append(((red & ~bit, blue, computed), 0))
+                if not blue & bit:
+                    moves.append(((red, blue | bit, computed), words[v]))
+            elif used + words[v] <= M:
+                if blue & bit:
+                    moves.append(((red | bit, blue, computed), words[v]))
+                if graph[v] and red & need[v] == need[v] and not computed & bit:
+                    moves.append(((red | bit, blue, computed | bit), 0))
+        for after, price in moves:
+            if cost + price < best.get(after, 1 << 30):
+                best[after] = cost + price
+                heapq.heappush(queue, (cost + price, after))
+    return None
+
+
+def swept(dag: Dag, M: int, fast: bool, partial: bool = False, helped: bool = True) -> int:
+    """The optimum by sweeps alone, with chains and automorphisms if `helped`; replayed."""
+    rules = compile_rules(dag, M, False, partial)
+    layers = Layers(packed := Packed(rules), Tables(1e8, fast), lambda in_use: None)
+    limit = 0
+    if helped:
+        start = layers.start()
+        chains = choose(packed, lambda x: layers.bounds(x, [start]), 0.02)
+        layers.set_chains(chains)
+        layers.set_maps(generators(rules, packed, 1.0))
+        limit = max((layers.bounds(x, [start])[0] for x in chains), default=0)
+    while (penalties := layers.sweep(limit)) is None:
+        limit += 1
+    assert penalties == limit
+    game = Game(dag, M, partial=partial)
+    for move in written(rules, packed, layers.path()):
+        game.play(move)
+    game.finish()
+    assert game.loads + game.stores == rules.compulsory + penalties
+    return rules.compulsory + penalties
+
+
+@pytest.mark.parametrize("fast", FAST)
+@pytest.mark.parametrize(
+    "block", [0, *(pytest.param(b, marks=pytest.mark.slow) for b in range(1, 10))]
+)
+def test_bounds_and_automorphisms_lose_no_optimum(block: int, fast: bool) -> None:
+    for seed in range(10 * block, 10 * (block + 1)):
+        rng = random.Random(9000 + seed)
+        graph, outputs = random_graph(rng, 9)
+        dag = as_dag(graph, outputs)
+        for M in range(dag.least_memory(), dag.least_memory() + 2):
+            want = oracle(graph, [1] * len(graph), outputs, M)
+            assert swept(dag, M, fast) == swept(dag, M, fast, helped=False) == want
+
+
+@pytest.mark.parametrize("fast", FAST)
+def test_sums_term_by_term_lose_no_optimum(fast: bool) -> None:
+    for seed in range(15):
+        rng = random.Random(5000 + seed)
+        graph, outputs = random_graph(rng, 7)
+        sums = {v for v, ps in enumerate(graph) if ps and rng.random() < 0.5}
+        dag = as_dag(graph, outputs, sums)
+        fused = {int(v[1:]) for v in dag.fused}
+        for M in range(dag.least_memory(True), dag.least_memory(True) + 2):
+            want = partial_oracle(graph, outputs, sums, fused, M)
+            assert swept(dag, M, fast, partial=True) == want
+
+
+@pytest.mark.parametrize("fast", FAST)
+@pytest.mark.parametrize(
+    "block", [0, *(pytest.param(b, marks=pytest.mark.slow) for b in (1, 2, 3))]
+)
+def test_vertices_of_several_words(block: int, fast: bool) -> None:
+    for seed in range(10 * block, 10 * (block + 1)):
+        rng = random.Random(7000 + seed)
+        graph, outputs = random_graph(rng, 8)
+        words = [rng.choice((1, 1, 2, 3)) for _ in graph]
+        plain = as_dag(graph, outputs)
+        number = {v: int(v[1:]) for v in plain.vertices}
+        dag = Dag("weighted", {f"v{k}": plain.preds[f"v{k}"] for k in range(len(graph))},
+                  plain.outputs, words=tuple(words))  # fmt: skip
+        assert len(number) == len(words)
+        for M in range(dag.least_memory(), dag.least_memory() + 3):
+            want = oracle(graph, words, outputs, M)
+            assert swept(dag, M, fast) == want
+            best = optimum(dag, M, seconds=60)
+            assert (best.cost, best.lower_bound) == (want, want)
+
+
+def beside(*dags: Dag) -> Dag:
+    """Graphs side by side, their vertices renamed."""
+    preds = {
+        f"{k}:{v}": tuple(f"{k}:{p}" for p in ps)
+        for k, dag in enumerate(dags) for v, ps in dag.preds.items()
+    }  # fmt: skip
+    outputs = tuple(f"{k}:{v}" for k, dag in enumerate(dags) for v in dag.outputs)
+    return Dag("beside", preds, outputs)
+
+
+@pytest.mark.parametrize("fast", FAST)
+def test_sets_of_several_words(fast: bool) -> None:
+    """A chain of more than 128 vertices, swept; more than 64 of a tree and a pyramid, solved."""
+    assert swept(chain(150), 2, fast) == 2
+    for dag, M, want in ((tree(6), 8, 65), (pyramid(10), 12, 12)):
+        best = optimum(dag, M, seconds=60)  # pebbling numbers: every input once, and the output
+        assert (best.cost, best.lower_bound) == (want, want)
+
+
+@pytest.mark.parametrize("fast", FAST)
+def test_graphs_side_by_side_cost_what_their_parts_cost(fast: bool) -> None:
+    """Each part can be done after the other, and none saves another one a transfer."""
+    parts = [(chain(70), 3), (tree(2), 3), (butterfly(1), 3), (tree(2), 3)]
+    want = sum(swept(dag, M, fast) for dag, M in parts)
+    whole = beside(*(dag for dag, _ in parts))
+    assert len(whole.vertices) > 64
+    assert swept(whole, 3, fast) == want
+
+
+def test_bounds_of_chains_are_not_idle() -> None:
+    """On a chain of layers that all use the same inputs the bound is most of the optimum."""
+    preds: dict[str, tuple[str, ...]] = {f"x{i}": () for i in range(6)}
+    last = "x0"
+    for k in range(4):
+        for i in range(1, 6):
+            preds[f"y{k},{i}"] = (last, f"x{i}")
+            last = f"y{k},{i}"
+    dag = Dag("again and again", preds)
+    rules = compile_rules(dag, 4, False, False)
+    layers = Layers(packed := Packed(rules), Tables(1e8, False), lambda in_use: None)
+    start = layers.start()
+    found = [layers.bounds(c, [start])[0]
+             for c in choose(packed, lambda c: layers.bounds(c, [start]), 0.5)]  # fmt: skip
+    best = optimum(dag, 4)
+    assert best.optimal
+    assert best.cost is not None
+    assert 0.7 * (best.cost - rules.compulsory) <= max(found) <= best.cost - rules.compulsory
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+WIDE = """
+import resource, sys, time
+from iosim.pebbling import Dag, optimum
+import random
+rng = random.Random(1)
+preds = {f"x{i}": () for i in range(23)}
+for k in range(40):
+    preds[f"y{k}"] = tuple(rng.sample(sorted(preds), 8))
+dag = Dag("wide", preds)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+best = optimum(dag, 9, seconds=float(sys.argv[1]), memory=float(sys.argv[2]),
+               recompute=sys.argv[3] == "again")
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(best.seconds, (after - before) * 1024, best.lower_bound, best.cost, best.stopped)
+"""
+
+
+@pytest.mark.parametrize("variant", ["once", "again"])
+def test_limits_of_memory_hold(variant: str, tmp_path: Path) -> None:
+    """63 vertices with in-degree 8: the resident set grows by no more than what was allowed."""
+    program = tmp_path / "wide.py"
+    program.write_text(WIDE)
+    done = subprocess.run(
+        [sys.executable, str(program), "8", str(150 * 2**20), variant],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    _, grown, lower, cost, *why = done.stdout.split()
+    numba = 160 * 2**20  # what numba and NumPy take themselves
+    assert float(grown) <= 1.1 * 150 * 2**20 + numba
+    assert int(lower) < int(cost)
+    assert "up" in why
+
+
+def test_a_search_that_is_out_of_time_says_so_and_keeps_its_interval() -> None:
+    began = time.monotonic()
+    best = optimum(matmul(3, 3, 3), 4, seconds=1.0)
+    assert best.stopped == "time is up"
+    assert 27 <= best.lower_bound < (best.cost or 0)
+    assert time.monotonic() - began < 60  # no figure: the machine may be busy
+    replay(best.dag, 4, best.schedule)
