@@ -110,10 +110,10 @@ def optimum(
 ) -> Optimum:
     """The optimum of the red-blue pebble game on a graph with M red pebbles.
 
-    The search ends after `seconds`, when its tables exceed `memory` bytes, or when it is
-    interrupted; then the result is an interval.  Every schedule was replayed on `Game`.  The search ends
-    within them, the compiling of its loops included.  Raises InputError where M allows no pebbling,
-    where both variants are asked for, and for graphs of more than 512 vertices.
+    The search ends within `seconds`, the compiling of its loops included, before its tables exceed
+    `memory` bytes, or when it is interrupted; then the result is an interval.  Every schedule was
+    replayed on `Game`.  Raises InputError where M allows no pebbling, where both variants are asked
+    for, and for graphs of more than 512 vertices.
 
     >>> from iosim.pebbling import matmul
     >>> best = optimum(matmul(2, 2, 1), M=4)
