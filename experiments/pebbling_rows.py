@@ -51,6 +51,9 @@ def merged(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, A
         row["limit_s"] = max(old["limit_s"], new["limit_s"])
         if new["cost"] is None or (old["cost"] is not None and old["cost"] <= new["cost"]):
             row |= {key: old[key] for key in ("cost", "schedule", "replayed")}
+        if old.get("certified") is not None:
+            row |= {key: old[key] for key in ("certified", "by")}
+            row["lower"] = max(row["lower"], old["certified"])
     row["optimal"] = row["cost"] == row["lower"]
     return row
 
@@ -82,9 +85,9 @@ def read(folder: Path = DATA / "pebbling") -> Rows:
     with (folder / "suite.csv").open(encoding="utf-8", newline="") as file:
         for text in csv.DictReader(file):
             row: dict[str, Any] = dict(text)
-            for name in ("vertices", "edges", "r0", "M", "compulsory", "lower", "cost", "replayed",
-                         "states", "peak_MiB"):  # fmt: skip
-                row[name] = int(text[name]) if text[name] else None
+            for name in ("vertices", "edges", "r0", "M", "compulsory", "certified", "lower", "cost",
+                         "replayed", "states", "peak_MiB"):  # fmt: skip
+                row[name] = int(text[name]) if text.get(name) else None
             row |= {name: float(text[name]) for name in ("seconds", "limit_s")}
             row["optimal"] = text["optimal"] == "True"
             found.append(row | {"schedule": games[tuple(text[k] for k in KEY)]})

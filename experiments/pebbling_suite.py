@@ -36,6 +36,8 @@ from iosim.errors import InputError
 from iosim.output import provenance
 from iosim.output.table import out_dir, write_csv
 from iosim.pebbling import Dag, Move, annealed, from_file, optimum, replay
+from iosim.pebbling.bounds import root_bound
+from iosim.pebbling.bounds.checking import proved
 
 from . import DATA, whole
 from .pebbling_rows import GAMES, KEY, markdown, merged, packed, put, read, shared, unpacked, words
@@ -112,6 +114,17 @@ def solved(path: Path, game: str, M: int, seconds: float, memory: float) -> dict
     }  # fmt: skip
 
 
+def certified(path: Path, game: str, M: int, seconds: float, _: float) -> dict[str, Any]:
+    """The best lower bound with a certificate, which other code has checked."""
+    dag, recompute = from_file(path, unit=True), GAMES[game]
+    best = root_bound(dag, M, recompute, seconds=seconds)
+    words = proved(dag, M, best.name, best.certificate, recompute)
+    return {"certified": words, "by": best.name}
+
+
+TASKS = {"solve": solved, "certify": certified}
+
+
 def peak() -> int:
     """The most memory that this process has had, in MiB."""
     status = Path("/proc/self/status")
@@ -158,6 +171,19 @@ class Table:
         self.write()
         return self.rows[instance.key]
 
+    def uncertified(self, instance: Instance) -> bool:
+        """Whether a row has no bound with a certificate yet."""
+        return instance.key in self.rows and self.rows[instance.key].get("certified") is None
+
+    def certify(self, instance: Instance, new: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep a bound with a certificate, and write everything."""
+        row = {**self.rows[instance.key], **new}
+        row["lower"] = max(row["lower"], row["certified"])
+        row["optimal"] = row["lower"] == row["cost"]
+        self.rows[instance.key], self.added = row, True
+        self.write()
+        return row
+
     def checked(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row with what its schedule moves when it is replayed."""
         dag, _ = self.found[row["graph"]]
@@ -175,13 +201,17 @@ class Table:
 
     def write(self) -> None:
         """Write the three files."""
+        for row in self.rows.values():
+            if row["cost"] == row["compulsory"]:  # which counting certifies
+                row |= {"certified": row["compulsory"], "by": "compulsory"}
         order = sorted(self.rows.values(), key=lambda row: (list(GAMES).index(row["game"]),
                                                             row["graph"], row["M"]))  # fmt: skip
         columns = (
-            "graph", "vertices", "edges", "game", "r0", "M", "compulsory", "lower", "cost",
-            "optimal", "replayed", "seconds", "states", "peak_MiB", "limit_s", "stopped",
+            "graph", "vertices", "edges", "game", "r0", "M", "compulsory", "certified",
+            "by", "lower", "cost", "optimal", "replayed", "seconds", "states", "peak_MiB",
+            "limit_s", "stopped",
         )  # fmt: skip
-        write_csv(self.folder / "suite.csv", [{k: row[k] for k in columns} for row in order])
+        write_csv(self.folder / "suite.csv", [{k: row.get(k) for k in columns} for row in order])
         games = [{k: row[k] for k in (*KEY, "cost", "schedule")} for row in order]
         write_csv(self.folder / "suite_schedules.csv", games)
         graphs = [
@@ -215,11 +245,11 @@ class Workers:
         self.folder, self.seconds, self.memory = folder, seconds, memory
         self.running: set[subprocess.Popen[str]] = set()
 
-    def __call__(self, instance: Instance) -> dict[str, Any] | str:
-        """What was found, or why nothing was."""
+    def __call__(self, instance: Instance, task: str) -> dict[str, Any] | str:
+        """What one of the tasks found, or why nothing was."""
         path = self.folder / f"{PREFIX}{instance.graph}.hdag"
-        given = json.dumps([str(path), instance.game, instance.M, self.seconds, self.memory])
-        code = "import sys, json; from experiments import pebbling_suite as s; s.solve(sys.argv[1])"
+        given = json.dumps([task, str(path), instance.game, instance.M, self.seconds, self.memory])
+        code = "import sys; from experiments import pebbling_suite as s; s.work(sys.argv[1])"
         paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         # In a session of its own, so that Ctrl-C reaches this process alone.
         with subprocess.Popen(
@@ -245,25 +275,25 @@ class Workers:
             process.kill()
 
 
-def solve(given: str) -> None:
-    """What a worker does: print what the solver finds."""
-    path, game, M, seconds, memory = json.loads(given)
-    print(json.dumps(solved(Path(path), game, M, seconds, memory)))
+def work(given: str) -> None:
+    """What a worker does: print what a task finds."""
+    task, path, *others = json.loads(given)
+    print(json.dumps(TASKS[task](Path(path), *others)))
 
 
-def run(table: Table, todo: Sequence[Instance], workers: Workers, args: argparse.Namespace) -> None:
-    """Solve instances, `args.jobs` at a time, and keep what is found."""
-    pool = concurrent.futures.ThreadPoolExecutor(args.jobs)
+def run(
+    task: str, todo: Sequence[Instance], workers: Workers, jobs: int
+) -> Iterator[tuple[Instance, dict[str, Any]]]:
+    """What is found on instances, as it is found, `jobs` at a time."""
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
-        waiting = {pool.submit(workers, instance): instance for instance in todo}
+        waiting = {pool.submit(workers, instance, task): instance for instance in todo}
         for done in concurrent.futures.as_completed(waiting):
             instance, new = waiting[done], done.result()
             if isinstance(new, str):
                 told(instance, new)
-                continue
-            row = table.add(instance, new, args.seconds)
-            told(instance, f"{row['lower']}..{row['cost']}, {new['seconds']} s, "
-                           f"{new['peak_MiB']} MiB {new['stopped']}")  # fmt: skip
+            else:
+                yield instance, new
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         workers.end()
@@ -287,6 +317,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--docs", type=Path, help="a page whose marked tables are replaced")
     parser.add_argument("--seconds", default=60.0, type=float, help="time for each instance")
     parser.add_argument("--memory", default=4.0, type=float, help="GiB for each instance")
+    parser.add_argument("--certify", default=0.0, type=float, metavar="SECONDS",
+                        help="time for each kind of lower bound with a certificate")  # fmt: skip
     parser.add_argument("--jobs", default=1, type=int, help="instances at once")
     parser.add_argument("--recompute", action="store_true", help="the game with recomputation")
     parser.add_argument("--only", default="", help="graphs whose name has this")
@@ -300,9 +332,18 @@ def main(argv: list[str] | None = None) -> None:
     game = "recompute" if args.recompute else "once"
     wanted = [i for name, (dag, _) in found.items() if args.only in name
               for i in instances(name, dag, game)]  # fmt: skip
-    workers = Workers(args.graphs, args.seconds, args.memory * 2**30)
     try:
-        run(table, open_ones(table, wanted, args.seconds), workers, args)
+        workers = Workers(args.graphs, args.seconds, args.memory * 2**30)
+        todo = open_ones(table, wanted, args.seconds)
+        for instance, new in run("solve", todo, workers, args.jobs):
+            row = table.add(instance, new, args.seconds)
+            told(instance, f"{row['lower']}..{row['cost']}, {new['seconds']} s, "
+                           f"{new['peak_MiB']} MiB {new['stopped']}")  # fmt: skip
+        workers = Workers(args.graphs, args.certify, args.memory * 2**30)
+        todo = [i for i in wanted if table.uncertified(i)] if args.certify else []
+        for instance, new in run("certify", todo, workers, args.jobs):
+            row = table.certify(instance, new)
+            told(instance, f"{row['certified']} by {row['by']} of {row['lower']}..{row['cost']}")
     except KeyboardInterrupt:
         print(f"experiments: interrupted, {len(table.rows)} rows are kept", file=sys.stderr)
         sys.exit(130)
@@ -311,8 +352,8 @@ def main(argv: list[str] | None = None) -> None:
         print(markdown(read(args.out), game))
     if args.docs:
         put(args.docs, read(args.out))
-    proved = sum(row["optimal"] for row in table.rows.values())
-    print(f"{proved} of {len(table.rows)} rows are proved", file=sys.stderr)
+    closed = sum(row["optimal"] for row in table.rows.values())
+    print(f"{closed} of {len(table.rows)} rows are proved", file=sys.stderr)
 
 
 if __name__ == "__main__":
