@@ -35,11 +35,6 @@ def unpacked(text: str) -> list[Move]:
     return [Move(LETTERS[word[0]], word[1:]) for word in text.split()]
 
 
-def words(moves: Iterable[Move]) -> list[Move]:
-    """The moves that cost a word."""
-    return [move for move in moves if move.kind in ("load", "store")]
-
-
 def merged(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any]:
     """Both runs of an instance as one: the better bound, the better schedule, all seconds."""
     row = dict(new)

@@ -26,7 +26,6 @@ import re
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +34,12 @@ from typing import Any
 from iosim.errors import InputError
 from iosim.output import provenance
 from iosim.output.table import out_dir, write_csv
-from iosim.pebbling import Dag, Move, annealed, from_file, optimum, replay
+from iosim.pebbling import Dag, from_file, optimum, replay
 from iosim.pebbling.bounds import root_bound
 from iosim.pebbling.bounds.checking import proved
 
 from . import DATA, whole
-from .pebbling_rows import GAMES, KEY, markdown, merged, packed, put, read, shared, unpacked, words
+from .pebbling_rows import GAMES, KEY, markdown, merged, packed, put, read, shared, unpacked
 
 SOURCE = "https://github.com/Algebraic-Programming/OneStopParallel, data/spaa/tiny"
 PREFIX = "instance_"  # of every file; a graph is called by the rest
@@ -90,27 +89,13 @@ def compulsory(dag: Dag) -> int:
 
 
 def solved(path: Path, game: str, M: int, seconds: float, memory: float) -> dict[str, Any]:
-    """What is found on one instance, in this process.
-
-    The search has four fifths of the time.  What it leaves open, or is too large for it, is
-    annealed for the rest: that gives a schedule, and the bound is what is compulsory.
-    """
-    dag, recompute, began = from_file(path, unit=True), GAMES[game], time.monotonic()
-    lower, states = compulsory(dag), 0
-    moves: tuple[Move, ...] = ()
-    try:
-        best = optimum(dag, M, recompute, seconds=0.8 * seconds, memory=memory)
-        lower, moves, states = best.lower_bound, best.schedule, best.states
-        stopped = best.stopped
-    except InputError as error:  # beyond what the search takes
-        stopped = str(error)
-    if not moves or len(words(moves)) > lower:
-        left = max(0.2 * seconds, seconds - (time.monotonic() - began))
-        other = annealed(dag, M, recompute, seconds=left, enough=lower)
-        moves = min((m for m in (moves, other) if m), key=lambda m: len(words(m)))
+    """What is found on one instance, in this process."""
+    dag = from_file(path, unit=True)
+    best = optimum(dag, M, GAMES[game], seconds=seconds, memory=memory)
     return {
-        "lower": lower, "cost": len(words(moves)), "seconds": round(time.monotonic() - began, 2),
-        "states": states, "peak_MiB": peak(), "stopped": stopped, "schedule": packed(moves),
+        "lower": best.lower_bound, "cost": best.cost, "seconds": round(best.seconds, 2),
+        "states": best.states, "peak_MiB": peak(), "stopped": best.stopped,
+        "schedule": packed(best.schedule),
     }  # fmt: skip
 
 
