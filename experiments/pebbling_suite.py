@@ -214,13 +214,13 @@ class Table:
 
 
 def open_ones(table: Table, wanted: Iterable[Instance], seconds: float) -> list[Instance]:
-    """What is left: not there yet, or neither proved nor tried for so long."""
+    """What is left: not there yet, or neither proved nor tried for so long; small gaps first."""
     found = []
     for instance in wanted:
         row = table.rows.get(instance.key)
         if row is None or (not row["optimal"] and row["limit_s"] < seconds):
-            found.append(instance)
-    return found
+            found.append((0 if row is None else row["cost"] - row["lower"], instance))
+    return [instance for _, instance in sorted(found, key=lambda pair: pair[0])]
 
 
 class Workers:
