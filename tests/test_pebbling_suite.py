@@ -75,8 +75,10 @@ def test_rows_agree_with_themselves_and_with_each_other() -> None:
     for row in ROWS:
         assert row["compulsory"] <= row["lower"] <= row["cost"] == row["replayed"]
         assert row["optimal"] == (row["lower"] == row["cost"])
-        assert row["compulsory"] <= row["certified"] <= row["lower"]
-        assert row["by"] in BOUNDS
+        assert row["certified"] is not None or row["game"] == "recompute"
+        if row["certified"] is not None:
+            assert row["compulsory"] <= row["certified"] <= row["lower"]
+            assert row["by"] in BOUNDS
     for (graph, game, M), row in at.items():
         # More memory never costs more, and neither does the right to compute again.
         for other, easier in at.items():
@@ -130,7 +132,7 @@ def test_every_game_replays_on_its_graph(graphs: dict[str, Dag]) -> None:
 
 def test_certificates_are_made_again(graphs: dict[str, Dag]) -> None:
     """Those of some rows; what the time of a linear program changes is not held."""
-    some = [row for row in ROWS if row["by"] != "compulsory"]
+    some = [row for row in ROWS if row["by"] not in ("", "compulsory")]
     for row in some[:: max(1, len(some) // 6)]:
         recompute = rows_of.GAMES[row["game"]]
         for bound in root_bounds(graphs[row["graph"]], row["M"], recompute, seconds=5):

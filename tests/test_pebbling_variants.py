@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from iosim.errors import CapacityError, InputError, IosimError, ResidencyError
@@ -168,3 +170,19 @@ def test_variants_cost_what_the_literature_says() -> None:
 def test_equal_words_scale_a_game() -> None:
     for M in (3, 4):
         assert cheapest(Dag("t", tree(2).preds, words=(3,) * 7), 3 * M) == 3 * cheapest(tree(2), M)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_optima_with_words_are_the_cheapest_games(seed: int) -> None:
+    rng = random.Random(seed)
+    n = rng.choice((4, 5, 6))
+    preds = {
+        f"v{k}": tuple(f"v{p}" for p in range(k) if rng.random() < 0.6)[: 2 + (seed & 1)]
+        for k in range(n)
+    }
+    dag = Dag("random", preds, words=tuple(rng.choice((1, 1, 2, 3)) for _ in range(n)))
+    least = dag.least_memory()
+    for M in (least, least + 1, least + 3):
+        best = optimum(dag, M)
+        assert best.optimal
+        assert best.cost == cheapest(dag, M), (preds, dag.words, M)
