@@ -150,7 +150,14 @@ PAGES = {
         ("attention_trees", "trees_pairs"),
         ("attention_every_class", "every_class_pairs"),
     ),
-    "matmul_tight": (("matrix_product_tight", "product_words"),),
+    "matmul_tight": (
+        (
+            "matrix_product_every_class",
+            "product_every_class",
+            "matrix_product_tight",
+            "product_words",
+        ),
+    ),
 }
 
 

@@ -12,7 +12,8 @@ Where fast memory is empty at first, as in iosim, the first segment may hold M l
 The summation order does not matter: where operands and results are distinct words of fast memory
 (only accumulation is in place), any summation trees can be replaced by one accumulator per entry
 without a further transfer or word of memory (proofs/matmul_tight.md, Lemma 4), and of recomputed
-values only those that lead to the stored result are counted.
+values only those that lead to the stored result are counted.  Where results may take the place of
+operands the bound holds as well (Remark 6); so Coq has checked it (proofs/rocq.md).
 
 Proved in `proofs/matmul_tight.md#corollary`, `proofs/matmul_tight.md#theorem-1`.
 """
@@ -26,7 +27,7 @@ _COVERS = (
     "operand and result is a word of fast memory"
 )
 
-_CHECKED = "matrix_product_tight, for one accumulator per entry, fast memory empty at first"
+_CHECKED = "matrix_product_every_class"
 
 
 def _cold(t: Any) -> Any:
@@ -59,5 +60,5 @@ LOWER = Bound(
     source="Smith, Lowery, Langou & van de Geijn, arXiv 1702.02017",
     proof="matmul_tight",
     checked=lambda form, t: _cold(t),
-    checked_by=_CHECKED,
+    checked_by=f"{_CHECKED}, fast memory empty at first",
 )

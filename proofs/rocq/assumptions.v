@@ -16,8 +16,10 @@ Print Assumptions trees_pairs_widths.
 Print Assumptions trees_pairs.
 Print Assumptions every_class_widths.
 Print Assumptions every_class_pairs.
+Print Assumptions product_every_class.
 Print Assumptions class_sub.
 Print Assumptions once_in_class.
 Print Assumptions class_possible.
+Print Assumptions matrix_product_every_class.
 Print Assumptions attention_trees.
 Print Assumptions attention_every_class.

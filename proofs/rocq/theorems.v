@@ -111,25 +111,28 @@ Qed.
 
 Local Open Scope R_scope.
 
-Theorem matrix_product_tight m n k M ops : (0 < M)%N ->
-  computes M (matrix_product m n k) ops ->
-  INR (cost ops) >= 2 * INR m * INR n * INR k / sqrt (INR M) - INR M.
+Lemma tight_words x M Q : (0 < M)%N -> (4 * x ^ 2 <= (Q + M) ^ 2 * M)%N ->
+  INR Q >= 2 * INR x / sqrt (INR M) - INR M.
 Proof.
-move=> M_gt0 /product_words/INR_leq; rewrite 2!INRM 2!INR2 !INRM INRD => le.
+move=> M_gt0 /INR_leq; rewrite 2!INRM 2!INR2 INRD => le.
 have s0 : 0 < INR M by apply: lt_0_INR; apply/ltP.
-have : 2 * INR m * INR n * INR k / sqrt (INR M) <= INR (cost ops) + INR M; last by lra.
+have : 2 * INR x / sqrt (INR M) <= INR Q + INR M; last by lra.
 move: le; rewrite (_ : INR 4 = 4); last by rewrite /=; lra.
-move: (pos_INR (cost ops)) s0; move: (INR (cost ops)) (INR M) => c s c0 s0 {}le.
+move: (pos_INR Q) (pos_INR x) s0; move: (INR Q) (INR x) (INR M) => c f s c0 f0 s0 {}le.
 have r0 : 0 < sqrt s by apply: sqrt_lt_R0.
 have ss : sqrt s * sqrt s = s by apply: sqrt_sqrt; lra.
 apply: (Rmult_le_reg_r (sqrt s)) => //.
-have -> : 2 * INR m * INR n * INR k / sqrt s * sqrt s = 2 * (INR m * INR n * INR k).
-  by field; lra.
+have -> : 2 * f / sqrt s * sqrt s = 2 * f by field; lra.
 apply: Rsqr_incr_0_var; last by apply: Rmult_le_pos; lra.
 have -> : ((c + s) * sqrt s)² = (c + s) ^ 2 * (sqrt s * sqrt s) by rewrite /Rsqr; ring.
 rewrite ss.
 by rewrite /Rsqr; lra.
 Qed.
+
+Theorem matrix_product_tight m n k M ops : (0 < M)%N ->
+  computes M (matrix_product m n k) ops ->
+  INR (cost ops) >= 2 * INR m * INR n * INR k / sqrt (INR M) - INR M.
+Proof. by move=> M_gt0 /product_words/(tight_words M_gt0); rewrite !INRM -!Rmult_assoc. Qed.
 
 (** Irony, Toledo and Tiskin's bound, which is smaller. *)
 Corollary matrix_product_irony m n k M ops : (0 < M)%N ->

@@ -5,7 +5,8 @@
 
 From Coq Require Import Reals Lra.
 From mathcomp Require Import all_ssreflect.
-From iosim Require Import model segment_cap possible theorems classes trees recompute inclusions.
+From iosim Require Import model segment_cap possible product theorems classes stays product_classes
+  trees recompute inclusions.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -53,6 +54,22 @@ apply: every_class_widths ok => //; first by rewrite d_gt0 leqnn.
 by rewrite addnn -mul2n mulnACA mulnn.
 Qed.
 
+(** ** The matrix product in any class: sums by trees, products executed again *)
+
+Theorem product_every_class m n k M c ops : attains c M (matrix_product m n k) ops ->
+  4 * (m * n * k) ^ 2 <= (traffic ops + M) ^ 2 * M.
+Proof.
+move=> ok; case: M ok => [|M] ok; last exact: classes_cold ok isT.
+case: (posnP (m * n * k)) => [->//|]; rewrite !muln_gt0 => /andP[/andP[m0 n0] k0].
+have pin : model.Mul 0 0 0 \in products (matrix_product m n k).
+  by apply/allpairsP; exists ((0, 0), 0); split; rewrite ?mem_iota //;
+    apply/allpairsP; exists (0, 0); rewrite !mem_iota.
+have [lt last] := placeP ok pin; have [/doesP[T [x o]] _] := lastingP last.
+have [_ _ /hasP[v vin _] _ _] := op_mul ok lt o.
+have := near_size (Free (Input _ (A 0 0))) ok (ltnW lt).
+by rewrite leqn0 size_eq0 => /eqP e; rewrite e in vin.
+Qed.
+
 (** ** What the classes contain: none of the theorems is empty *)
 
 Theorem class_sub (word product : eqType) c c' M (t : task word product) ops :
@@ -73,6 +90,11 @@ Qed.
 (** ** As the pages of the proofs write them *)
 
 Local Open Scope R_scope.
+
+Theorem matrix_product_every_class m n k M c ops : (0 < M)%N ->
+  attains c M (matrix_product m n k) ops ->
+  INR (traffic ops) >= 2 * INR m * INR n * INR k / sqrt (INR M) - INR M.
+Proof. by move=> M_gt0 /product_every_class/(tight_words M_gt0); rewrite !INRM -!Rmult_assoc. Qed.
 
 Theorem attention_trees H N d M ops : 5 / 2 * INR d ^ 2 <= INR M ->
   attains trees M (attention (heads H N) d) ops ->
