@@ -19,6 +19,7 @@ from iosim.pebbling.loops import (
     OPS,
     RECORDS,
     ROOM,
+    SKIP,
     STATUS,
     UNIT,
     USED,
@@ -97,7 +98,7 @@ def expand(
 ) -> None:  # fmt: skip
     """Expand the states of `ids` from `control[AT]` on, until all are, or a limit is reached.
 
-    A state that was left half-way is expanded again: what it made is in the table.  With `wanted`
+    A state that was left half-way is taken up again where it was left.  With `wanted`
     ≥ 0, the child of this rank of the first state is left in `child`, the evicted values in `live`,
     its operation and those that followed at once in `trace`, and their number in `control[WORK]`.
     """
@@ -205,6 +206,7 @@ def expand(
             while True:
                 control[WORK] += 1
                 if control[WORK] > control[BUDGET] and wanted < 0:
+                    control[SKIP] = max(control[SKIP], leaf)
                     control[STATUS] = GOING
                     return
                 leave = False
@@ -216,8 +218,8 @@ def expand(
                                 minimal = False
                     if minimal and price <= slack:
                         leaf += 1
-                        control[WORK] += 8
-                        if wanted < 0 or wanted == leaf:
+                        if wanted == leaf or (wanted < 0 and leaf > control[SKIP]):
+                            control[WORK] += 8
                             for k in range(3 * W):
                                 child[k] = s[k]
                             for j in range(taken):
@@ -297,6 +299,7 @@ def expand(
         path[record] = parent[node]
         ranks[record] = rank[node]
         estimate[node] = -1
+        control[SKIP] = 0
         control[RECORDS] = record + 1
         control[AT] += 1
     control[STATUS] = DONE

@@ -97,7 +97,7 @@ class Layers:
         # Room for states: all that memory allows where untouched pages cost nothing.
         self.per_state = 24 * self.W + 16
         self.most = int(self.memory / self.per_state) + 2
-        self.budget = 2000
+        self.budget = 2000 if self.fast else 50
         self.room = self.sorting = 0
 
     def ints(self, n: int) -> Any:
@@ -264,6 +264,7 @@ class Layers:
 
     def _layer(self, k: int, width: int) -> None:
         c = self.control
+        self.check(self.in_use())
         ids = self._sorted(k, width)
         self._run("thin", ids)
         kept = int(c[loops.KEPT])
@@ -281,7 +282,7 @@ class Layers:
                 continue
             self.grow()
             ids = self._gathered(k)
-            c[loops.COUNT], c[loops.AT] = len(ids), 0
+            c[loops.COUNT], c[loops.AT], c[loops.SKIP] = len(ids), 0, 0
         self.heads[k] = -1
 
     def _gathered(self, k: int) -> Any:
@@ -351,7 +352,7 @@ class Layers:
             )  # fmt: skip
         patience = 1
         while True:
-            at, began = int(c[loops.AT]), time.perf_counter()
+            at, began = (int(c[loops.AT]), int(c[loops.SKIP])), time.perf_counter()
             c[loops.WORK], c[loops.BUDGET] = 0, self.budget * patience
             self.loop[what](*given)
             self.work += int(c[loops.WORK])
@@ -361,11 +362,9 @@ class Layers:
             if c[loops.STATUS] == loops.FULL:
                 return True
             self.check(self.in_use())
-            patience = patience * 2 if int(c[loops.AT]) == at else 1
+            patience = patience * 2 if (int(c[loops.AT]), int(c[loops.SKIP])) == at else 1
             if patience == 1:
-                self.budget = int(
-                    min(1e9, max(200, self.budget * min(2.0, 0.03 / max(took, 1e-9))))
-                )
+                self.budget = int(min(1e9, max(20, self.budget * min(2.0, 0.03 / max(took, 1e-9)))))
 
     # --- schedules -----------------------------------------------------------------------------
 

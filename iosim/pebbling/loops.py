@@ -14,8 +14,10 @@ from __future__ import annotations
 
 # Places in `sizes`.
 WORDS, OPS, VALUES, M, UNIT, CHAINS, LONGEST, MAPS = range(8)
-# Places in `control`.
-LAYER, LIMIT, USED, ROOM, RECORDS, WORK, BUDGET, AT, COUNT, STATUS, MOST, KEPT, START = range(13)
+# Places in `control`.  SKIP: successors that a state left half-way has made.
+LAYER, LIMIT, USED, ROOM, RECORDS, WORK, BUDGET, AT, COUNT, STATUS, MOST, KEPT, START, SKIP = range(
+    14
+)
 # What `control[STATUS]` says.
 GOING, DONE, FULL = 0, 1, 2
 FURTHEST = 2000  # states of equal A that one is compared with

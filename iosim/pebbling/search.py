@@ -22,11 +22,12 @@ from iosim.pebbling.layers import Layers, Stop, Tables
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import Rules
 from iosim.pebbling.symmetry import generators
-from iosim.pebbling.warming import waiting
+from iosim.pebbling.warming import loaded, waiting
 from iosim.pebbling.written import written
 
 PLAIN = 150_000  # work that plain Python does in a fraction of a second
 FEW = 500  # changes of an order, in plain Python
+LOADING = 4.0  # seconds: shorter searches don't load numba
 NARROW, WIDE = 50, 300  # widths of the beams
 Progress = Callable[["Found"], None]
 
@@ -151,7 +152,8 @@ class Once:
         self.base = self.rules.compulsory
         if self._small():
             return
-        fast = available()
+        # Loading numba takes about a second, in parts of which nothing else can run.
+        fast = available() and (loaded() or self.limits.left > LOADING)
         if fast:
             for seconds in waiting():
                 self.limits.check()

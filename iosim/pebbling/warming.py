@@ -26,9 +26,14 @@ _child: list[subprocess.Popen[bytes]] = []
 _loading: list[threading.Thread] = []
 
 
+def loaded() -> bool:
+    """Whether the compiled loops are in this process."""
+    return bool(_loading) and not _loading[0].is_alive()
+
+
 def waiting() -> Iterator[float]:
     """Yields until the loops are compiled; each time, seconds that the caller may spend."""
-    if _loading and not _loading[0].is_alive():
+    if loaded():
         return
     if not _loading and not _kept():
         if not _child:

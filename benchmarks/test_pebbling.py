@@ -1,0 +1,53 @@
+"""The pebble search: compiled loops beside plain Python, and automorphisms beside none.
+
+``pytest benchmarks/test_pebbling.py -s``: states a second, and seconds of one sweep.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from iosim.cache.compiled import available
+from iosim.pebbling import Dag, butterfly, matmul
+from iosim.pebbling.layers import Layers, Tables
+from iosim.pebbling.packed import Packed
+from iosim.pebbling.rules import compile_rules
+from iosim.pebbling.symmetry import generators
+
+pytestmark = pytest.mark.skipif(
+    not available(), reason="numba is not installed: pip install -e '.[cache]'"
+)
+
+FREE = 1e9
+
+
+def swept(dag: Dag, M: int, limit: int, fast: bool, maps: bool = False) -> tuple[int, float]:
+    """States and processor seconds of one sweep, compiled beforehand."""
+    rules = compile_rules(dag, M, False, False)
+    layers = Layers(packed := Packed(rules), Tables(FREE, fast), lambda in_use: None)
+    if maps:
+        layers.set_maps(generators(rules, packed, 5.0))
+    layers.sweep(0)
+    before, began = layers.expanded, time.process_time()
+    layers.sweep(limit)
+    return layers.expanded - before, time.process_time() - began
+
+
+def test_compiled_is_much_faster_than_plain() -> None:
+    for dag, M, limit in ((matmul(2, 2, 2), 4, 4), (butterfly(3), 4, 10)):
+        (plain, slow), (same, quick) = (swept(dag, M, limit, fast) for fast in (False, True))
+        assert plain == pytest.approx(same, rel=0.3)  # ties are broken otherwise
+        print(f"\n{dag.name} M={M}: {plain / slow:,.0f} states a second plain, "
+              f"{same / quick:,.0f} compiled")  # fmt: skip
+        assert same / quick > 10 * plain / slow
+
+
+@pytest.mark.parametrize(
+    ("dag", "M", "limit"), [(matmul(3, 3, 3), 6, 7), (butterfly(3), 3, 18)], ids=str
+)
+def test_automorphisms_beside_none(dag: Dag, M: int, limit: int) -> None:
+    for maps in (False, True):
+        states, seconds = swept(dag, M, limit, fast=True, maps=maps)
+        print(f"\n{dag.name} M={M}, maps {maps}: {states:,} states, {seconds:.2f} s")
