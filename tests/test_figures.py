@@ -21,6 +21,7 @@ from matplotlib.text import Text
 from same_figure import same_figure
 from test_pictures import HERE as IMG
 
+from experiments import pebbling_gap
 from iosim.checks import reproduce
 from iosim.gpu.reports import REPORTS, SavedReport, gpu_report
 from iosim.gpu.reports._entry import ReportTable
@@ -36,7 +37,7 @@ PAGE = 800  # pixels that a page gives to a figure
 LEAST = 10  # pixels of its smallest text
 MODULES = {path.stem: path for path in reproduce.find([])}
 TABLES = ("verify", "tightness", "slope", "backward/tightness")
-NAMES = (*MODULES, *TABLES, "gpu")
+NAMES = (*MODULES, *TABLES, "gpu", "pebbling")
 # What an axis of words or bytes names: the boundary that they cross, or the memory that holds them.
 PLACES = ("slow ↔ fast", "SM↔L2", "L2↔DRAM", "fast memory")
 
@@ -55,6 +56,9 @@ def drawn_again(name: str, folder: Path) -> dict[Path, Path]:
     if name == "gpu":
         draw_records(recorded(DATA / "gpu" / "h200"), folder / "figure")
         return {DATA / "gpu" / x: folder / x for x in ("figure", "figure-layers")}
+    if name == "pebbling":
+        pebbling_gap.draw(read_csv(DATA / "pebbling" / "gap.csv"), folder / "gap")
+        return {DATA / "pebbling" / "gap": folder / "gap"}
     if name in TABLES:
         drawn = folder / Path(name).name
         plot_table(IMG / f"{name}.csv", drawn)
@@ -160,7 +164,7 @@ def test_every_figure_is_drawn_by_a_test() -> None:
     """No figure lies in docs or experiments that no test draws."""
     known = {IMG / x for x in (*TABLES, "protocol", "two-memories")}
     known |= {DATA / "gpu" / x for x in ("figure", "figure-layers")}
-    known |= {DATA / name / name for name in MODULES}
+    known |= {DATA / "pebbling" / "gap"} | {DATA / name / name for name in MODULES}
     found = {
         path.with_suffix("")
         for folder in ("docs", "experiments")

@@ -1,0 +1,212 @@
+"""Attention's optima against the lower bounds, on the largest instances that can be solved.
+
+``python -m experiments.pebbling_gap`` writes gap.csv, gap.json (the command, and what it ran on)
+and the figure to `data/pebbling/`; ``--draw`` draws the figure from the committed table.  The game
+is *words* of `experiments.pebbling_table`: what the bounds count.  One row is one instance at one
+M, from the least that allows a game to the least at which only compulsory transfers are left.
+
+An optimum is proved where a schedule moves as few words as a lower bound says: by annealing and the
+bounds of `iosim.pebbling.bounds`, else in the table optima.csv, else by a search.  What stays open
+is an interval.  A table that is there is carried on; ``--again`` tries what is open in it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from iosim.bounds import CLASSES, exact_lower_bounds
+from iosim.output import provenance
+from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, beside, pyplot, save
+from iosim.output.table import out_dir, publish, read_csv, write_csv
+from iosim.pebbling.annealing import Annealing
+from iosim.pebbling.bounds import root_bounds
+from iosim.pebbling.solve import optimum
+from iosim.problem import Attention
+
+from . import DATA, digits, told, whole
+from .pebbling_table import GAMES, graph
+
+GAME = GAMES["words"]
+INSTANCES = (
+    Attention(2, 1), Attention(2, 2), Attention(2, 3), Attention(3, 1), Attention(3, 2),
+    Attention(4, 1), Attention(5, 1),
+)  # fmt: skip
+THEOREM = "constant-tight-once"
+
+
+@functools.cache
+def recorded() -> dict[tuple[str, int], int]:
+    """The optima of `experiments.pebbling_table` that are proved, by instance and M."""
+    return {
+        (r["instance"], r["M_words"]): r["optimum_words"]
+        for r in read_csv(DATA / "pebbling" / "optima.csv")
+        if r["game"] == GAME.name and r["optimal"]
+    }
+
+
+def theorems(problem: Attention, M: int) -> dict[str, float]:
+    """The bounds of ``iosim bounds`` for the class that the game is in."""
+    found = exact_lower_bounds(problem, M, CLASSES["once"])
+    return {b.name: digits(b.words or 0.0) for b in found}
+
+
+def row(problem: Attention, M: int, seconds: float) -> dict[str, Any]:
+    """What is known of one instance at one M."""
+    dag, name = graph(problem, GAME), f"N={problem.N} d={problem.d}"
+    began = time.monotonic()
+    bounds = root_bounds(dag, M, partial=True, seconds=seconds / 4)
+    root = max(bounds, key=lambda b: b.value)
+    annealing = Annealing(dag, M, partial=True)
+    annealing.run(seconds / 4, enough=root.value)
+    low, high, by = root.value, annealing.cost, root.name
+    if low < high and (searched := recorded().get((f"attention {name}", M))) is not None:
+        low = high = searched
+        by = "optima.csv"
+    elif low < high:
+        found = optimum(dag, M, partial=True, seconds=seconds)
+        high = high if found.cost is None else min(high, found.cost)
+        if found.lower_bound > low:
+            low, by = found.lower_bound, "search"
+    return {
+        "instance": name,
+        "vertices": len(dag.preds),
+        "M_words": M,
+        "optimum_words": high,
+        "proved_words": low,
+        "optimal": low == high,
+        "proved_by": by,
+        "seconds": round(time.monotonic() - began, 1),
+        "moments": next((b.value for b in bounds if b.name == "moments"), bounds[0].value),
+        **theorems(problem, M),
+    }
+
+
+def rows(seconds: float, before: Path, again: bool) -> Iterator[dict[str, Any]]:
+    """All rows; those of a table are kept, or tried again where they are open."""
+    old = {(r["instance"], r["M_words"]): r for r in (read_csv(before) if before.exists() else [])}
+    for problem in INSTANCES:
+        dag = graph(problem, GAME)
+        M = dag.least_memory(partial=True)
+        while True:
+            made = old.get((f"N={problem.N} d={problem.d}", M))
+            if made is None or (again and not made["optimal"]):
+                made = merged(row(problem, M, seconds), made)
+            made |= theorems(problem, M)
+            yield made
+            if made["optimum_words"] == made["compulsory"]:
+                break
+            M += 1
+
+
+def merged(new: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
+    """What two rows of one game know together."""
+    if old is None:
+        return new
+    if old["proved_words"] > new["proved_words"]:
+        new |= {key: old[key] for key in ("proved_words", "proved_by")}
+    new["optimum_words"] = min(new["optimum_words"], old["optimum_words"])
+    new["optimal"] = new["optimum_words"] == new["proved_words"]
+    return new
+
+
+def ratio(row: dict[str, Any], name: str) -> float:
+    """The optimum over a bound."""
+    return float(row["optimum_words"] / row[name])
+
+
+def draw(table: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
+    """Above the words of one solved instance, below the optimum over the theorem, of all."""
+    names = list(dict.fromkeys(r["instance"] for r in table))
+    solved = [n for n in names if all(r["optimal"] for r in table if r["instance"] == n)]
+    shown = max(solved, key=lambda n: sum(r["instance"] == n for r in table))
+    here = [r for r in table if r["instance"] == shown]
+    M = [r["M_words"] for r in here]
+    plt = pyplot()
+    with plt.rc_context(STYLE):
+        figure, (top, low) = plt.subplots(2, 1, figsize=(WIDTH, 8.4))
+        top.plot(M, [r["optimum_words"] for r in here], color="black", marker="o", label="optimum")
+        lines = ("moments", THEOREM, "compulsory", "score-roots", "compression")
+        for k, name in enumerate(lines):
+            top.plot(M, [r[name] for r in here], color=PALETTE[k], marker=MARKERS[k + 1],
+                     linestyle="--", label=name)  # fmt: skip
+        top.set(title=f"{shown}: the optimum and the lower bounds", ylabel=WORDS, ylim=(0, None))
+        beside(top)
+        for k, name in enumerate(names):
+            some = [r for r in table if r["instance"] == name]
+            proved = [(r["M_words"], ratio(r, THEOREM)) for r in some if r["optimal"]]
+            low.plot(*zip(*proved, strict=True), color=PALETTE[k], marker=MARKERS[k], label=name)
+            for r in some:
+                if not r["optimal"]:
+                    ends = (r["proved_words"] / r[THEOREM], ratio(r, THEOREM))
+                    low.plot(
+                        [r["M_words"] + 0.08 * (k - 3)] * 2,
+                        ends,
+                        color=PALETTE[k],
+                        marker="_",
+                        alpha=0.7,
+                    )
+        worst = max((r for r in table if r["optimal"]), key=lambda r: ratio(r, THEOREM))
+        low.axhline(1, color="black", linewidth=1)
+        low.set(
+            title=f"Proved optima: at most {ratio(worst, THEOREM):.2f} times the theorem",
+            ylabel=f"optimum ÷ {THEOREM},\n{WORDS}", ylim=(0.9, None),
+        )  # fmt: skip
+        beside(low)
+        for axes, some in ((top, here), (low, table)):
+            axes.set_xlabel("fast memory M, words (model)")
+            axes.set_xticks(sorted({r["M_words"] for r in some}))
+        closed = sum(r["optimal"] for r in table)
+        figure.suptitle(
+            f"Attention where everything is small: {closed} of {len(table)} optima proved"
+            + (
+                ""
+                if closed == len(table)
+                else "\n(upright lines: from what is proved to the best known)"
+            )
+        )
+        figure.tight_layout()
+        return save(figure, stem)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Make the table and the figure."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.pebbling_gap", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--out", default=DATA / "pebbling", type=Path)
+    parser.add_argument("--seconds", default=60.0, type=float, help="time for each row")
+    parser.add_argument("--again", action="store_true", help="try the open rows of a table again")
+    parser.add_argument("--draw", action="store_true", help="only the figure, from the table")
+    args = parser.parse_args(argv)
+    where = out_dir(args.out)
+    if args.draw:
+        draw(read_csv(where / "gap.csv"), where / "gap")
+        return
+    words = sys.argv[1:] if argv is None else argv
+    about = provenance.of(" ".join(["python -m experiments.pebbling_gap", *words]))
+    began, found = time.monotonic(), list[dict[str, Any]]()
+    for made in rows(args.seconds, where / "gap.csv", args.again):
+        found.append(made)
+        text = "{instance}, M = {M_words}: {proved_words}..{optimum_words} by {proved_by}"
+        print(text.format(**made), file=sys.stderr, flush=True)
+    about |= {
+        "seconds": f"{time.monotonic() - began:.0f}",
+        "rows": str(len(found)),
+        "proved": str(sum(row["optimal"] for row in found)),
+    }
+
+    def make(part: Path) -> list[Path]:
+        write_csv(part / "gap.csv", found)
+        return [part / "gap.csv", *draw(found, part / "gap"), told(part / "gap.json", about)]
+
+    publish(where, make)
+
+
+if __name__ == "__main__":
+    whole(main)
