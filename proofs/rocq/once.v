@@ -89,40 +89,26 @@ Qed.
 
 (** ** Distinct rows and columns, and the words that products touch *)
 
-Definition rows (a : pred (nat * nat)) := undup [seq ij.1 | ij <- pairs & a ij].
-Definition cols (a : pred (nat * nat)) := undup [seq ij.2 | ij <- pairs & a ij].
+Definition side (f : nat * nat -> nat) (a : pred (nat * nat)) := undup [seq f ij | ij <- pairs & a ij].
+Definition rows := side fst.
+Definition cols := side snd.
 
-Lemma rowsP (a : pred (nat * nat)) r : reflect (exists2 ij, ij \in pairs /\ a ij & r = ij.1) (r \in rows a).
+Lemma sideP f (a : pred (nat * nat)) r :
+  reflect (exists2 ij, ij \in pairs /\ a ij & r = f ij) (r \in side f a).
 Proof.
 rewrite mem_undup; apply: (iffP mapP) => -[ij].
   by rewrite mem_filter => /andP[aij pin] ->; exists ij.
 by case=> pin aij ->; exists ij => //; rewrite mem_filter aij.
 Qed.
 
-Lemma colsP (a : pred (nat * nat)) r : reflect (exists2 ij, ij \in pairs /\ a ij & r = ij.2) (r \in cols a).
-Proof.
-rewrite mem_undup; apply: (iffP mapP) => -[ij].
-  by rewrite mem_filter => /andP[aij pin] ->; exists ij.
-by case=> pin aij ->; exists ij => //; rewrite mem_filter aij.
-Qed.
+Definition rowsP := sideP fst.
+Definition colsP := sideP snd.
 
 Lemma box (a : pred (nat * nat)) : count a pairs <= size (rows a) * size (cols a).
 Proof.
 rewrite -size_filter -(size_allpairs pair); apply: uniq_leq_size; first exact: filter_uniq.
 move=> [i j]; rewrite mem_filter => /andP[aij pin].
 by apply: allpairs_f; rewrite mem_undup; apply/mapP; exists (i, j); rewrite // mem_filter aij.
-Qed.
-
-Lemma leq_rows (a b : pred (nat * nat)) : subpred a b -> size (rows a) <= size (rows b).
-Proof.
-move=> sub; apply: uniq_leq_size; first exact: undup_uniq.
-by move=> r /rowsP[ij [pin /sub aij] ->]; apply/rowsP; exists ij.
-Qed.
-
-Lemma leq_cols (a b : pred (nat * nat)) : subpred a b -> size (cols a) <= size (cols b).
-Proof.
-move=> sub; apply: uniq_leq_size; first exact: undup_uniq.
-by move=> r /colsP[ij [pin /sub aij] ->]; apply/colsP; exists ij.
 Qed.
 
 (** [e c] and [f l] are the pairs whose products of column [c], or [l], are made;
@@ -380,9 +366,8 @@ Qed.
 Lemma sub_first i (a : pred (nat * nat)) : {in pairs, forall ij, inner i ij -> a ij} ->
   size (rows (inner i)) <= size (rows a) /\ size (cols (inner i)) <= size (cols a).
 Proof.
-move=> sub; split; apply: uniq_leq_size; try exact: undup_uniq.
-  by move=> r /rowsP[ij [pin iij] ->]; apply/rowsP; exists ij => //; split=> //; apply: sub.
-by move=> r /colsP[ij [pin iij] ->]; apply/colsP; exists ij => //; split=> //; apply: sub.
+move=> sub; split; apply: uniq_leq_size; rewrite ?undup_uniq //;
+  by move=> r /sideP[ij [pin iij] ->]; apply/sideP; exists ij => //; split=> //; apply: sub.
 Qed.
 
 Lemma segment_work i : 5 * (d + dv) ^ 2 <= 8 * M ->
