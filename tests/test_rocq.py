@@ -541,6 +541,22 @@ def test_coq_and_the_twin_notice_a_mutant_of_the_model(rocq: ModuleType, name: s
 
 @needs_coq
 @pytest.mark.numbers
+@pytest.mark.parametrize("rule", ["room", "finished", "disjoint"])
+def test_coq_notices_a_twin_of_the_classes_that_differs(
+    rocq: ModuleType, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from iosim_proofs.rocq import classes, simulated
+
+    simulated.drawn()  # before anything is changed
+    monkeypatch.setattr(classes, "Memory", lacking(classes, rule))
+    monkeypatch.setattr(simulated, "CASES", 100)
+    result = run_step("rocq", simulated.classes_agree)
+    assert result.status == "failed"
+    assert "classes_agree.v" in str(result.detail)
+
+
+@needs_coq
+@pytest.mark.numbers
 def test_make_checks_all_from_nothing(tmp_path: Path) -> None:
     """With an answer that is not the recorded one, make fails."""
     for name in ("Makefile", "_CoqProject", "assumptions.txt", *(f.name for f in SOURCES)):

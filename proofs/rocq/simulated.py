@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from iosim.checks.proof import require, step
 
@@ -96,6 +97,11 @@ def most(run: Run) -> int:
     return largest
 
 
+def _without(x: Any, p: twin.Product) -> Any:
+    """A move whose values lack a product among their terms."""
+    return tuple(_without(y, p) for y in x if y != p) if isinstance(x, tuple) else x
+
+
 def broken(rng: random.Random, run: Run) -> tuple[int, list[classes.Move]]:
     """M and moves that do not attain attention, in one of several ways."""
     moves = list(run.moves)
@@ -118,11 +124,13 @@ def broken(rng: random.Random, run: Run) -> tuple[int, list[classes.Move]]:
     elif way == "left out":  # all times that a product is executed
         p = rng.choice([moves[at][1] for at in places["Mul"]])
         moves = [m for m in moves if not (m[0] == "Mul" and m[1] == p)]
-    elif way == "unfinished":  # a product with a score that lacks a term
-        at = min(at for at in places["Mul"] if moves[at][1][0] == "F")
-        last = max(k for k in places["Mul"] if k < at and moves[k][1][0] == "E"
-                   and moves[k][1][1:3] == moves[at][1][1:3])  # fmt: skip
-        moves[last : at + 1] = [moves[at]]
+    elif way == "unfinished":  # nothing is wrong but that the term is nowhere
+        alone = {m[1] for m in moves if m[0] == "Mul" and not m[2]}
+        later = [moves[at][1] for at in places["Mul"] if moves[at][1] not in alone]
+        if not later:
+            return broken(rng, run)
+        p = rng.choice(later)
+        moves = [_without(m, p) for m in moves if not (m[0] == "Mul" and m[1] == p)]
     else:  # a partial sum added to itself
         p, T, _ = moves[rng.choice(places["Mul"])][1:]
         at = next(k for k, m in enumerate(moves) if m[0] == "Mul" and m[1:3] == (p, T))
