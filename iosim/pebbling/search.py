@@ -28,6 +28,7 @@ from iosim.pebbling.written import written
 PLAIN = 150_000  # work that plain Python does in a fraction of a second
 FEW = 500  # changes of an order, in plain Python
 LOADING = 4.0  # seconds: shorter searches don't load numba
+SPARE = 0.93  # of the memory: the rest is for what stands beside the tables
 NARROW, WIDE = 50, 300  # widths of the beams
 Progress = Callable[["Found"], None]
 
@@ -78,7 +79,7 @@ class Limits:
         """Raise Stop if a limit is reached; tell what is known now and then."""
         if self.left <= 0:
             raise Stop("time is up")
-        if in_use > self.memory:
+        if in_use > SPARE * self.memory:
             raise Stop(f"memory is up ({self.memory / 2**30:.3g} GiB)")
         if self.progress and time.monotonic() > self.told + 0.1:
             self.told = time.monotonic()
@@ -95,16 +96,20 @@ def search(
     """
     found = Found(rules.compulsory)
     began = time.monotonic() if began is None else began
-    limits = Limits(began + 0.97 * seconds, 0.93 * memory, found, progress)
+    limits = Limits(began + 0.97 * seconds, memory, found, progress)
     annealing = None
     try:
         annealing = Annealing(rules.dag, rules.M, rules.recompute, rules.partial)
         found.offer(annealing.cost, annealing.schedule())
         if not found.closed:
             if rules.recompute:
-                _anneal(annealing, found, limits, min(0.1 * limits.left, 10.0))
+                # A schedule without recomputation is one with it, and is found sooner.
+                first = Annealing(rules.dag, rules.M, False)
+                for one in (first, annealing):
+                    _anneal(one, found, limits, min(0.07 * limits.left, 8.0))
                 from iosim.pebbling.again import levels
 
+                _root(rules, found, limits)
                 levels(rules, found, limits)
             else:
                 Once(rules, found, limits, annealing).run()
@@ -137,6 +142,19 @@ def _anneal(
     limits.check()
 
 
+def _root(rules: Rules, found: Found, limits: Limits) -> None:
+    """Bounds of the whole graph that stand apart from the search."""
+    seconds = min(0.03 * limits.left, 3.0)
+    if seconds < 0.3:  # scipy takes some time to load
+        return
+    try:
+        root = root_bound(rules.dag, rules.M, rules.recompute, rules.partial, seconds)
+    except ImportError:
+        return
+    found.prove(root.value)
+    limits.check()
+
+
 @dataclass
 class Once:
     """The search without recomputation."""
@@ -161,7 +179,7 @@ class Once:
                     _anneal(self.annealing, self.found, self.limits, seconds, steps=FEW)
         if self.found.closed:
             return
-        layers = Layers(self.packed, Tables(self.limits.memory, fast), self.limits.check)
+        layers = Layers(self.packed, Tables(SPARE * self.limits.memory, fast), self.limits.check)
         self._large(layers)
 
     def _small(self) -> bool:
@@ -175,7 +193,7 @@ class Once:
             if layers.work > PLAIN:
                 raise _Enough
 
-        layers = Layers(self.packed, Tables(self.limits.memory, fast=False), check)
+        layers = Layers(self.packed, Tables(SPARE * self.limits.memory, fast=False), check)
         try:
             self._sweep(layers, layers.limit_of(self.found.cost) - 1, width=NARROW)
             while not self.found.closed:
@@ -191,7 +209,7 @@ class Once:
         if found.closed:
             return
         _anneal(self.annealing, found, limits, min(0.05 * seconds, 5.0))
-        self._root(min(0.03 * seconds, 3.0))
+        _root(self.rules, found, limits)
         start = layers.start()
         chains = choose(
             self.packed, lambda chain: layers.bounds(chain, [start]),
@@ -212,18 +230,6 @@ class Once:
                 self._weigh(layers, limit, took)
             if not found.closed:
                 _anneal(self.annealing, found, limits, min(0.1 * took, 5.0))
-
-    def _root(self, seconds: float) -> None:
-        """Bounds of the whole graph that stand apart from the search."""
-        if seconds < 0.5:  # scipy takes some time to load
-            return
-        try:
-            root = root_bound(self.rules.dag, self.rules.M, partial=self.rules.partial,
-                              seconds=seconds)  # fmt: skip
-        except ImportError:
-            return
-        self.found.prove(root.value)
-        self.limits.check()
 
     def _weigh(self, layers: Layers, limit: int, took: float) -> None:
         """Whether the same sweep goes faster without automorphisms; then they stay away."""
