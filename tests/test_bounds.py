@@ -447,7 +447,9 @@ def test_rows_name_what_is_checked_in_coq() -> None:
     assert not marked(Attention(N, d, d_v=32), 5 * 96**2 // 8 - 1)
     assert marked(Attention(N, d, d_v=32), 2 * d * 96) == every
     assert marked(Attention(N, d, d_v=32), 2 * d * 96 - 1) == each_once
-    assert marked(Attention(N, d, d_v=96), 4 * 160**2) == each_once
+    assert marked(Attention(N, d, d_v=96), 5 * 160**2 // 8) == each_once
+    assert marked(Attention(N, d, d_v=96), 2 * d * 160 - 1) == each_once
+    assert marked(Attention(N, d, d_v=96), 2 * d * 160) == every
     assert not marked(Attention(N, d, statistics=True), 16384)
     assert marked(MatMul(64, 64, 64), 100) == {"matmul-tight", "matmul-cold"}
     # A bound above the statement is not marked.

@@ -32,11 +32,10 @@ def _each_once(form: Form, t: Any) -> Any:
 
 
 def _every_class(form: Form, t: Any) -> Any:
-    """Words of every_class_widths in proofs/rocq: any pairs, d_v ≤ d, M ≥ 2d(d + d_v)."""
-    narrow = t.d_v <= t.d and 2 * t.d * (t.d + t.d_v) <= t.M
-    if not narrow or not _PAIRS.issuperset(form.options):
+    """Words of every_class_widths in proofs/rocq: any set of pairs, M ≥ 2d(d + d_v)."""
+    if 2 * t.d * (t.d + t.d_v) > t.M or not _PAIRS.issuperset(form.options):
         return None
-    return t.pairs * (t.d + t.d_v) ** 2 / t.M
+    return t.pairs * ((t.d + t.d_v) ** 2 - max(t.d_v - t.d, 0) ** 2) / t.M
 
 
 _OPTIONS = {

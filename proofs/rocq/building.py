@@ -136,12 +136,12 @@ def coq_attention_trees() -> str:
 @step(
     "coq-attention-classes",
     how="proved",
-    says="Theorem 4, all four classes: loads + stores ≥ 4HN²d²/M for M ≥ 4d²; any pairs, d_v ≤ d",
+    says="Theorem 4, all four classes: loads + stores ≥ 4HN²d²/M for M ≥ 4d²; any pairs and d_v",
 )
 def coq_attention_classes() -> str:
     """stays.v and recompute.v; Coq's axioms of the reals."""
     rests({"every_class_widths", "every_class_pairs", "attention_every_class"})
-    return "all H, N, d_v ≤ d, M ≥ 2d(d + d_v), sets of pairs and schedules of classes.v, by Coq"
+    return "all H, N, d, d_v, M ≥ 2d(d + d_v), sets of pairs and schedules of classes.v, by Coq"
 
 
 HEADER = """From mathcomp Require Import all_ssreflect.

@@ -46,15 +46,55 @@ have : (0 <= (2 * k * P - T) * (d * (2 * k * P) - v * T))%R.
 rewrite /k; lra.
 Qed.
 
+(** The cap where they are at least d: T^2 / 16 d, as at v = d. *)
+Lemma cap_second_wide (d v T L g f P p a : R) :
+  (0 < d <= v)%R -> (4 * d * (d + v) <= T)%R -> (0 <= p <= P)%R -> (P ^ 2 = p ^ 2 + a)%R -> (d * p <= g)%R ->
+  (2 * g + 2 * f + a <= T)%R -> (L <= v * P ^ 2)%R -> (L <= f * P)%R -> (16 * d * L <= T ^ 2)%R.
+Proof.
+move=> [d0 dv] dT [p0 pP] PE pg words LP Lf.
+case: (Rle_lt_dec P (2 * d)) => wide.
+  have P2 : (P ^ 2 <= (2 * d) ^ 2)%R by apply: pow_incr; lra.
+  have : (L <= v * (2 * d) ^ 2)%R.
+    by apply: Rle_trans LP _; apply: Rmult_le_compat_l; lra.
+  move=> /(Rmult_le_compat_l (16 * d) _ _ ltac:(lra)) low.
+  have : ((4 * d * (d + v)) ^ 2 <= T ^ 2)%R by apply: pow_incr; split=> //; do !apply: Rmult_le_pos; lra.
+  have : (0 <= d ^ 2 * (v - d) ^ 2)%R by apply: Rmult_le_pos; exact: pow2_ge_0.
+  by lra.
+have edge : (0 <= (P - p) * (P + p - 2 * d))%R by apply: Rmult_le_pos; lra.
+have fE : (2 * f <= T - 2 * d * P)%R by nra.
+have : (2 * f * P <= (T - 2 * d * P) * P)%R by apply: Rmult_le_compat_r; lra.
+have : (2 * L <= 2 * f * P)%R by lra.
+move=> low high; have : (16 * d * L <= 8 * d * ((T - 2 * d * P) * P))%R.
+  have : (8 * d * (2 * L) <= 8 * d * ((T - 2 * d * P) * P))%R by apply: Rmult_le_compat_l; lra.
+  by lra.
+have := pow2_ge_0 (T - 4 * d * P); lra.
+Qed.
+
+(** What is lost where v is larger than d: (d + v)^2 - (v - d)^2 = 4 d v. *)
+Definition widths d v := (d + v) ^ 2 - (v - d) ^ 2.
+
+Lemma widths_narrow d v : v <= d -> widths d v = (d + v) ^ 2.
+Proof. by rewrite -subn_eq0 /widths => /eqP->; rewrite subn0. Qed.
+
+Lemma widths_wide d v : d <= v -> widths d v = 4 * d * v.
+Proof.
+move=> le; rewrite /widths -(subnKC le) addKn; move: (v - d) => x.
+have -> : (d + (d + x)) ^ 2 = 4 * d * (d + x) + x ^ 2 by rewrite !(expnS, expn0, muln1); ring.
+exact: addnK.
+Qed.
+
+Lemma widths_le d v : widths d v <= (d + v) ^ 2.
+Proof. exact: leq_subr. Qed.
+
 (** One segment, over the natural numbers. *)
 Lemma segment_cap_second (d dv M : nat) (q k : 'I_d -> nat) (F o v : 'I_dv -> nat) (I J C a : nat) :
-  0 < dv <= d -> 2 * d * (d + dv) <= M ->
+  0 < d -> 0 < dv -> 2 * d * (d + dv) <= M ->
   (forall b, I <= q b) -> (forall b, J <= k b) -> C <= I * J ->
   (forall l, F l <= C + a) -> (forall l, F l <= o l * v l) ->
   \sum_b q b + \sum_b k b + \sum_l v l + \sum_l o l + a <= 2 * M ->
-  (d + dv) ^ 2 * (\sum_l F l) <= dv * M ^ 2.
+  widths d dv * (\sum_l F l) <= dv * M ^ 2.
 Proof.
-move=> /andP[v0 vd] dM Iq Jk CIJ Fn Fov words.
+move=> d0 v0 dM Iq Jk CIJ Fn Fov words.
 have Cn : C <= C + a by rewrite leq_addr.
 have none (f : 'I_dv -> nat) b : 0 <= f b by [].
 have [_ _ E3] := products_bound Cn (fun=> leq0n _) (fun=> leq0n _) Iq Jk CIJ.
@@ -66,21 +106,33 @@ have p2 : (p ^ 2)%R = INR C by rewrite pow2_sqrt //; exact: pos_INR.
 have p0 : (0 <= p)%R := sqrt_pos _.
 have pP : (p <= P)%R by apply: sqrt_le_1_alt; exact: INR_leq.
 have vR : (0 < INR dv)%R by apply: lt_0_INR; apply/ltP.
-have vdR := INR_leq vd; have c2 : INR 2 = 2%R by rewrite INR_IZR_INZ.
+have dR : (0 < INR d)%R by apply: lt_0_INR; apply/ltP.
+have c2 : INR 2 = 2%R by rewrite INR_IZR_INZ.
+have c4 : INR 4 = 4%R by rewrite INR_IZR_INZ.
 move/INR_leq: words; rewrite !(INRD, INRM) c2 => words.
 move/INR_leq: dM; rewrite !(INRD, INRM) c2 => dM.
-apply: leq_INR; rewrite !(INRM, INR2) INRD.
 have PE : (P ^ 2 = p ^ 2 + INR a)%R by rewrite P2 p2 INRD.
-have := @cap_second (INR d) (INR dv) (2 * INR M) (INR (\sum_l F l))
-  ((INR (\sum_b q b) + INR (\sum_b k b)) / 2) ((INR (\sum_l o l) + INR (\sum_l v l)) / 2)
-  P p (INR a) (conj vR vdR) ltac:(lra) (conj p0 pP) PE E3 ltac:(lra) F1 ltac:(lra).
-lra.
+pose L := INR (\sum_l F l); pose T := (2 * INR M)%R.
+pose g := ((INR (\sum_b q b) + INR (\sum_b k b)) / 2)%R.
+pose f := ((INR (\sum_l o l) + INR (\sum_l v l)) / 2)%R.
+have dT : (4 * INR d * (INR d + INR dv) <= T)%R by rewrite /T; lra.
+have gf : (2 * g + 2 * f + INR a <= T)%R by rewrite /T /g /f; lra.
+have Lf : (L <= f * P)%R by rewrite /L /f; lra.
+have [vd|/ltnW dv_] := leqP dv d.
+  rewrite widths_narrow //; apply: leq_INR; rewrite !(INRM, INR2) INRD.
+  have := cap_second (conj vR (INR_leq vd)) dT (conj p0 pP) PE E3 gf F1 Lf.
+  by rewrite /T -/L; lra.
+rewrite widths_wide // [4 * d * dv]mulnC -mulnA leq_pmul2l //.
+apply: leq_INR; rewrite !(INRM, INR2) c4.
+have := cap_second_wide (conj dR (INR_leq dv_)) dT (conj p0 pP) PE E3 gf F1 Lf.
+by rewrite /T -/L; lra.
 Qed.
 
 Section Recompute.
 Variables (c : class) (pairs : seq (nat * nat)) (d dv M : nat).
 Variable ops : seq (move aword_eqType aproduct_eqType).
 Hypothesis pairs_uniq : uniq pairs.
+Hypothesis d_gt0 : 0 < d.
 Hypothesis dv_gt0 : 0 < dv.
 Hypothesis M_gt0 : 0 < M.
 Hypothesis ok : attains c M (attention_widths pairs d dv) ops.
@@ -158,14 +210,13 @@ move=> w; apply: (touched_paid ok); first exact: border_size.
 by move=> ij; rewrite mem_filter => /andP[/andP[]].
 Qed.
 
-Lemma segment_work i : dv <= d -> 2 * d * (d + dv) <= M ->
-  (d + dv) ^ 2 * (\sum_(l < dv) count (f i l) pairs) <= dv * M ^ 2.
+Lemma segment_work i : 2 * d * (d + dv) <= M ->
+  widths d dv * (\sum_(l < dv) count (f i l) pairs) <= dv * M ^ 2.
 Proof.
-move=> vd large.
+move=> large.
 apply: (@segment_cap_second d dv M (fun b => size (rows (e i b))) (fun b => size (cols (e i b)))
   (fun l => count (f i l) pairs) (fun l => size (rows (f i l))) (fun l => size (cols (f i l)))
   (size (rows (inner i))) (size (cols (inner i))) (count (inner i) pairs) (count (visit i) pairs)) => //.
-- by rewrite dv_gt0.
 - move=> b; apply: uniq_leq_size; first exact: undup_uniq.
   move=> r /rowsP[ij [pin iij] ->]; apply/rowsP; exists ij => //; split=> //.
   exact: inner_whole (ltn_ord b).
@@ -181,21 +232,36 @@ apply: (@segment_cap_second d dv M (fun b => size (rows (e i b))) (fun b => size
 exact: segment_words.
 Qed.
 
-Theorem recompute_bound : dv <= d -> 2 * d * (d + dv) <= M ->
-  size pairs * (d + dv) ^ 2 <= traffic ops * M.
+Theorem recompute_bound : 2 * d * (d + dv) <= M ->
+  size pairs * widths d dv <= traffic ops * M.
 Proof.
-move=> vd large; apply: bound_of_parts (compulsory dv_gt0 ok) (parts_traffic (o0 := o0) M_gt0) _.
-  by have := box pairs_uniq predT; rewrite count_predT.
+move=> large.
 have all : size pairs * dv <= \sum_(i < parts) \sum_(l < dv) count (f i l) pairs.
   apply: (@work_of_parts _ _ dv parts (fun l ij => segment (posF l ij))) => ij l pin ltl.
   by apply: segment_lt; have [] := posFP pin ltl.
-rewrite -(leq_pmul2l dv_gt0).
-have : (d + dv) ^ 2 * (size pairs * dv)
-    <= (d + dv) ^ 2 * \sum_(i < parts) \sum_(l < dv) count (f i l) pairs.
-  by rewrite leq_mul2l all orbT.
-rewrite (_ : dv * (size pairs * _) = (d + dv) ^ 2 * (size pairs * dv)); last by ring.
-move=> /leq_trans; apply; rewrite big_distrr /= mulnCA -[parts in _ <= parts * _]card_ord -sum_nat_const.
-by apply: leq_sum => i _; apply: segment_work.
+have needed : size pairs * widths d dv <= parts * M ^ 2.
+  have work : widths d dv * (size pairs * dv)
+      <= widths d dv * \sum_(i < parts) \sum_(l < dv) count (f i l) pairs.
+    by rewrite leq_mul2l all orbT.
+  rewrite -(leq_pmul2l dv_gt0); have -> : dv * (size pairs * widths d dv) = widths d dv * (size pairs * dv).
+    by rewrite mulnA mulnC [dv * _]mulnC.
+  apply: leq_trans work _.
+  rewrite big_distrr /= mulnCA -[parts in _ <= parts * _]card_ord -sum_nat_const.
+  by apply: leq_sum => i _; apply: segment_work.
+have [one|two] := leqP parts 1; last first.
+  apply: leq_trans needed _; rewrite -mulnn mulnA leq_mul2r; apply/orP; right.
+  have := parts_traffic (o0 := o0) M_gt0 two; apply: leq_trans.
+  by rewrite -mulnS (ltn_predK two) mulnC.
+have whole : size pairs * widths d dv <= M ^ 2.
+  by apply: leq_trans needed _; rewrite -{2}[M ^ 2]mul1n leq_mul2r one orbT.
+have sq : size pairs * widths d dv <= traffic ops ^ 2.
+  apply: leq_trans (_ : ((d + dv) * (size (rows predT) + size (cols predT))) ^ 2 <= _); last first.
+    by rewrite leq_exp2r // (compulsory dv_gt0 ok).
+  have bx : size pairs <= size (rows predT) * size (cols predT).
+    by have := box pairs_uniq predT; rewrite count_predT.
+  rewrite expnMn mulnC; apply: leq_mul; first exact: widths_le.
+  by apply: leq_trans bx _; apply: leq_trans (nat_AGM2 _ _); rewrite leq_pmull.
+by rewrite -(leq_exp2r _ _ (isT : 0 < 2)) (expnMn (traffic ops)) -mulnn leq_mul.
 Qed.
 
 End Recompute.

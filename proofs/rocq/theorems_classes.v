@@ -35,23 +35,23 @@ Qed.
 
 (** ** Any class: products may be executed again, and partial sums added *)
 
-Theorem every_class_widths c pairs d dv M ops : uniq pairs -> 0 < dv <= d ->
+Theorem every_class_widths c pairs d dv M ops : uniq pairs -> 0 < d -> 0 < dv ->
   2 * d * (d + dv) <= M -> attains c M (attention_widths pairs d dv) ops ->
-  size pairs * (d + dv) ^ 2 <= traffic ops * M.
+  size pairs * ((d + dv) ^ 2 - (dv - d) ^ 2) <= traffic ops * M.
 Proof.
-move=> un /andP[dv_gt0 vd] large ok; have d_gt0 := leq_trans dv_gt0 vd.
+move=> un d_gt0 dv_gt0 large ok.
 have M_gt0 : 0 < M by apply: leq_trans large; rewrite !muln_gt0 addn_gt0 d_gt0.
-exact: recompute_bound ok vd large.
+exact: recompute_bound ok large.
 Qed.
 
 Theorem every_class_pairs c pairs d M ops : uniq pairs -> 4 * d ^ 2 <= M ->
   attains c M (attention pairs d) ops -> 4 * size pairs * d ^ 2 <= traffic ops * M.
 Proof.
 move=> un large ok; case: (posnP d) => [->|d_gt0]; first by rewrite muln0.
-have -> : 4 * size pairs * d ^ 2 = size pairs * (d + d) ^ 2.
+have := every_class_widths un d_gt0 d_gt0 _ ok; rewrite subnn subn0.
+have -> : size pairs * (d + d) ^ 2 = 4 * size pairs * d ^ 2.
   by rewrite addnn -mul2n expnMn mulnCA mulnA.
-apply: every_class_widths ok => //; first by rewrite d_gt0 leqnn.
-by rewrite addnn -mul2n mulnACA mulnn.
+by apply; rewrite addnn -mul2n mulnACA mulnn.
 Qed.
 
 (** ** The matrix product in any class: sums by trees, products executed again *)
