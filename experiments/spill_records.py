@@ -1,8 +1,8 @@
 """The records of Theorem 5 (proofs/constant_tight_spills.md): caps that are proved, M/d² by M/d².
 
-A record is M/d², (M + S)/d², two weights, and the cap on a segment's charged work that they give.
-The first four may be anything; here they are interpolated between points where scipy's Nelder–Mead
-found them (`KNOTS`).  The cap is raised from a guess until `iosim.bounds.unified.boxes.holds`.
+A record is M/d², (M + S)/d², four weights, and the cap on a segment's charged work that they give.
+The first six may be anything; here they are interpolated between points where scipy's Nelder–Mead
+found them (`KNOTS`).  The cap is the least that `iosim.bounds.unified.boxes.holds` proves, nearly.
 
 ``python -m experiments.spill_records`` prints the table of `iosim/bounds/unified/spills.py`;
 ``--search`` searches at the knots, from their present numbers.
@@ -20,62 +20,61 @@ import numpy as np
 from iosim.bounds.unified import boxes
 from iosim.errors import InputError
 
-# M/d², S/M, e, m/√(M/d²): found with --search, then smoothed; and about the bound's gap.
+# M/d², S/M, e, m/√(M/d²), n, r: found with --search, then smoothed; about the bound ÷ Π.
 KNOTS: tuple[tuple[float, ...], ...] = (
-    (0.03, 2.3, 0.965, 0.7, 1.10),
-    (0.0617, 2.35, 0.963, 0.52, 1.12), (0.115, 2.36, 0.962, 0.48, 1.15),
-    (0.215, 2.6, 0.959, 0.445, 1.20), (0.293, 2.55, 0.955, 0.43, 1.19),
-    (0.4, 2.5, 0.94, 0.41, 1.14), (0.547, 2.36, 0.945, 0.44, 1.13), (0.747, 2.2, 0.942, 0.5, 1.155),
-    (1.02, 1.8, 0.934, 0.462, 1.20), (1.39, 1.59, 0.902, 0.433, 1.12),
-    (1.9, 1.38, 0.891, 0.422, 1.062), (2.5, 1.28, 0.8, 0.37, 1.025),
+    (0.003, 2.05, 1.0, 0.535, 0.0, 0.0, 72.3), (0.01, 2.1, 0.994, 0.533, 0.0, 0.0, 39.4),
+    (0.03, 2.2, 0.996, 0.545, 0.001, 0.0, 22.55),
+    (0.1, 2.4, 0.968, 0.505, 0.0175, 0.0, 12.2), (0.25, 2.6, 0.925, 0.4635, 0.053, 0.0, 7.63),
+    (0.5, 2.6, 0.85, 0.397, 0.13, 0.0, 5.35), (0.7, 2.2, 0.785, 0.04, 0.184, 0.19, 4.34),
+    (0.85, 2.1, 0.806, 0.003, 0.14, 0.28, 3.8), (1.0, 1.9, 0.82, 0.002, 0.141, 0.307, 3.42),
+    (1.4, 1.55, 0.835, 0.03, 0.16, 0.335, 2.667), (2.0, 1.1, 0.832, 0.005, 0.25, 0.386, 1.985),
+    (2.5, 1.0, 0.83, 0.005, 0.25, 0.38, 1.59),
 )  # fmt: skip
-RATIO = 1.06  # from record to record
-STEP = 6e-3  # by which a cap is raised until it is proved
+RATIO = 1.035  # from record to record
+SKIPPED = 52  # the first, below 0.018: Theorem 1 of constant_tight.md says nearly as much
+STEP = 2e-3  # how near a cap is to one that is not proved
 
-Record = tuple[float, float, float, float, float]
-
-
-def numbers(x: float) -> tuple[float, float, float]:
-    """S/M, e and m at x = M/d², between the knots."""
-    at, *columns, _ = np.array(KNOTS).T
-    share, e, m = (float(np.interp(math.log(x), np.log(at), column)) for column in columns)
-    return share, e, m * math.sqrt(x)
+Record = tuple[float, float, float, float, float, float, float]
 
 
-def least_cap(x: float, T: float, e: float, m: float, guess: float, step: float) -> float:
-    """A cap that the boxes prove, by steps up from a guess; infinite where none is near."""
-    cap = 0.975 * guess
-    while not boxes.holds(x, T, e, m, cap):
-        cap *= 1 + step
-        if cap > 1.5 * guess:
+def numbers(x: float) -> tuple[float, boxes.Weights, float]:
+    """S/M, the weights, and about the bound ÷ Π at x = M/d², between the knots."""
+    at, *columns = np.array(KNOTS).T
+    columns[-1] = np.log(columns[-1])
+    share, e, m, n, r, bound = (float(np.interp(math.log(x), np.log(at), z)) for z in columns)
+    return share, boxes.Weights(e, m * math.sqrt(x), n, r), math.exp(bound)
+
+
+def least_cap(x: float, T: float, weights: boxes.Weights, guess: float, step: float) -> float:
+    """A cap that the boxes prove, nearly the least one; infinite where none is near a guess."""
+    low, high = 0.98 * guess, 1.005 * guess
+    while not boxes.holds(x, T, weights, high):
+        low, high = high, 1.02 * high
+        if high > 1.5 * guess:
             return math.inf
-    return cap
-
-
-def guess(x: float, share: float) -> float:
-    """About the cap, from what schedules move and the gap at the knots."""
-    root = math.sqrt(x)
-    best = min(4 / x, min(1 / x, 2 / root) + 1 + min(2 / root, 1 / x + 1))
-    at, *_, gap = np.array(KNOTS).T
-    return 2 * share * x * float(np.interp(math.log(x), np.log(at), gap)) / best
+    while high > (1 + step) * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if boxes.holds(x, T, weights, middle) else (middle, high)
+    return high
 
 
 def record(x: float, step: float = STEP) -> Record:
     """A record at x, with numbers of a few digits and a cap that is proved for just these."""
-    share, e, m = numbers(x)
+    share, weights, bound = numbers(x)
     x, T = float(f"{x:.4g}"), float(f"{x * (1 + share):.5g}")
-    e, m = round(e, 4), round(m, 4)
-    cap = float(f"{least_cap(x, T, e, m, guess(x, share), step) * (1 + 1e-5):.6g}")
-    if not boxes.holds(x, T, e, m, cap):
+    weights = boxes.Weights(*(round(weight, 4) for weight in weights))
+    cap = least_cap(x, T, weights, 2 * (T - x) / bound, step)
+    cap = float(f"{cap * (1 + 1e-5):.6g}")
+    if not boxes.holds(x, T, weights, cap):
         raise InputError(f"x = {x}: {cap} is not proved after rounding: give other knots")
-    return x, T, e, m, cap
+    return (x, T, *weights, cap)
 
 
 def records(part: int = 0, parts: int = 1) -> Iterator[Record]:
     """The table, from small M/d² to large; or a part of it."""
     first, last = KNOTS[0][0], KNOTS[-1][0]
     steps = math.ceil(math.log(last / first) / math.log(RATIO))
-    for k in range(part, steps + 1, parts):
+    for k in range(SKIPPED + part, steps + 1, parts):
         yield record(first * (last / first) ** (k / steps))
 
 
@@ -83,32 +82,34 @@ def falling(table: Sequence[Record]) -> list[Record]:
     """The records without those that the next larger one beats: the bound then falls with M."""
     kept: list[Record] = []
     for one in reversed(table):
-        x, T, _, _, c = one
-        if not kept or (T - x) / c > (kept[-1][1] - x) / kept[-1][4]:
+        x, T, *_, c = one
+        if not kept or (T - x) / c > (kept[-1][1] - x) / kept[-1][-1]:
             kept.append(one)
     return kept[::-1]
 
 
-def search(x: float, tries: int = 36) -> tuple[float, float, float, float]:
-    """Better numbers at x: S/M, e, m/√x, and the bound ÷ Π that they give."""
+def search(x: float, tries: int = 120) -> tuple[float, ...]:
+    """Better numbers at x, as in a knot."""
     from scipy.optimize import minimize
 
-    share, e, m = numbers(x)
+    share, weights, guess = numbers(x)
+    e, m, n, r = weights
 
     def bound(z: Any) -> float:
-        share, e, m = z
-        if not (0.5 < share < 4 and 0.3 < e < 1.3 and 0 <= m < 1.5):
+        share, *rest = map(float, z)
+        weights = boxes.Weights(*rest)
+        if not (0.5 < share < 4 and weights.usable):
             return 0.0
-        cap = least_cap(x, x * (1 + share), e, m, guess(x, share), STEP)
-        return -float(2 * share * x / cap)
+        cap = least_cap(x, x * (1 + share), weights, 2 * share * x / guess, STEP)
+        return -2 * share * x / cap
 
-    start = np.array([share, e, m])
-    around = np.vstack([start, start + np.diag([0.25, 0.03, 0.2 * m])])
+    start = np.array([share, e, m, n, r])
+    around = np.vstack([start, start + np.diag([0.2, 0.03, 0.1 * m + 0.02, 0.03, 0.05])])
     found = minimize(
         bound, start, method="Nelder-Mead", options={"maxfev": tries, "initial_simplex": around}
     )
-    share, e, m = map(float, found.x)
-    return share, e, m / math.sqrt(x), -float(found.fun)
+    share, e, m, n, r = map(float, found.x)
+    return share, e, m / math.sqrt(x), n, r, -float(found.fun)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

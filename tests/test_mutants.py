@@ -1,4 +1,5 @@
-"""Every inequality of proofs/constant_tight.md has a mutant that a check kills: one table.
+"""Every inequality of proofs/constant_tight.md and constant_tight_spills.md has a mutant that a
+check kills: one table.
 
 A mutant is a claim that is a little too strong, a face left out, or a wrong coefficient.  To add
 one: a line in `MUTANTS`, and for the accounting's inequalities a name in `constants.STRONGER`.
@@ -7,7 +8,7 @@ one: a line in `MUTANTS`, and for the accounting's inequalities a name in `const
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iosim.bounds.unified import caps, second
+from iosim.bounds.unified import boxes, caps, second
 from iosim.checks.proof import load_theorem, run_step, steps
 
 pytestmark = pytest.mark.numbers
@@ -31,6 +32,7 @@ class Mutant:
     plant: Plant
     killed_by: tuple[str, ...]
     says: str = ""
+    theorem: str = "constant_tight"
 
 
 def stronger(name: str, by: float = 0.5) -> Plant:
@@ -182,13 +184,62 @@ MUTANTS = [
 ]  # fmt: skip
 
 
+SPILLS = ("spills-once", "spills-trees")
+KINDS = [
+    "spilled, begun before", "spilled, begun, no second products", "spilled, whole",
+    "unspilled, begun before", "Y", "W, inner", "W, staying",
+]  # fmt: skip
+
+
+def cheaper(place: int) -> Plant:
+    """One of Lemma 5's conditions lacks a hundredth of what it must cover."""
+
+    def plant(module: ModuleType, patch: pytest.MonkeyPatch) -> None:
+        original = boxes.conditions
+
+        def spoilt(weights: Any, prices: Any) -> list[Any]:
+            found = original(weights, prices)
+            return [cost + (k == place) * prices.theta / 100 for k, cost in enumerate(found)]
+
+        patch.setattr(boxes, "conditions", spoilt)
+
+    return plant
+
+
+# Theorem 5: Lemmas 1 to 4 on executions, the conditions of Lemma 5, the caps of Lemma 6.
+MUTANTS += [
+    replace(mutant, theorem="constant_tight_spills")
+    for mutant in (
+        *(
+            Mutant(f"spills: {name}, a half more", stronger(name),
+                   SPILLS[1:] if name == "words from before" else SPILLS, name)
+            for name in load_theorem("constant_tight_spills").constants.STRONGER
+        ),
+        Mutant("spills: 3 for a stay", constant("STAY", 3), SPILLS[:1]),
+        Mutant("spills: S for a full segment", constant("SHORT", 0), SPILLS),
+        Mutant("spills, Lemma 4: 1.3·dpA", constant("SHARP", 1.3), SPILLS),
+        Mutant("spills, Lemma 4: 0.7·dpA", constant("SHARP", 0.7), ("spill-products",)),
+        *(
+            Mutant(f"spills, Lemma 5 without a condition: {kind}", constant("LEFT_OUT", place),
+                   ("spill-kinds",), "Lemma 5 says")
+            for place, kind in enumerate(KINDS)
+        ),
+        *(
+            Mutant(f"spills, Lemma 5, a cheaper condition: {kind}", cheaper(place),
+                   ("spill-prices",))
+            for place, kind in enumerate(KINDS)
+        ),
+    )
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_check_kills_it(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("z3")
-    module = load_theorem("constant_tight")
+    module = load_theorem(mutant.theorem)
     mutant.plant(module, monkeypatch)
     results = {
-        one.name: run_step("constant_tight", one)
+        one.name: run_step(mutant.theorem, one)
         for one in steps(module)
         if one.name in mutant.killed_by
     }
@@ -197,15 +248,22 @@ def test_a_check_kills_it(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> No
     assert all(mutant.says in (one.detail or "") for one in results.values())
 
 
-def test_every_inequality_and_face_has_a_mutant() -> None:
-    module = load_theorem("constant_tight")
+@pytest.mark.parametrize("theorem", ["constant_tight", "constant_tight_spills"])
+def test_every_inequality_has_a_mutant(theorem: str) -> None:
+    module = load_theorem(theorem)
     patched: dict[str, float] = {}
     for mutant in MUTANTS:
+        if mutant.theorem != theorem:
+            continue
         with pytest.MonkeyPatch.context() as patch:
             before = dict(module.constants.STRONGER)
             if mutant.killed_by != ("each-face",) and "evaluator" not in mutant.name:
                 mutant.plant(module, patch)
             patched |= {k: v for k, v in module.constants.STRONGER.items() if v != before[k]}
     assert set(patched) == set(module.constants.STRONGER)
+
+
+def test_every_face_has_a_mutant() -> None:
+    module = load_theorem("constant_tight")
     points = {klass: set(names) for klass, names in module.binding.BINDING.items()}
     assert points == {klass: set(names) for klass, names in FACES.items()}

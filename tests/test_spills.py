@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -35,23 +36,6 @@ def test_every_step_passes(share: int) -> None:
     assert [s.name for s in steps(module) if f"`{s.name}`" not in text] == []
 
 
-@pytest.mark.parametrize(
-    ("constant", "wrong", "noticing"),
-    [
-        ("STAY", 3, {"spills-once"}),
-        ("SHORT", -3, {"spills-once"}),
-        ("SHARP", 1.3, {"spills-once", "spills-trees"}),
-        ("SHARP", 0.7, {"spill-ends"}),
-    ],
-)
-def test_the_proof_notices_a_wrong_constant(constant: str, wrong, noticing: set[str]) -> None:
-    pytest.importorskip("z3")
-    module = load_theorem(NAME)
-    setattr(module.constants, constant, wrong)
-    results = {s.name: run_step(NAME, s) for s in steps(module) if s.name in noticing}
-    assert {n: r.status for n, r in results.items()} == dict.fromkeys(noticing, "failed")
-
-
 TAMPERED = [
     # An execution without its loads; a lost segment; a pair that is called spilled but is not.
     ("once_items", lambda f: ([i for i in f[0] if i[1] != "load"], f[1]), "spills-once"),
@@ -73,15 +57,48 @@ def test_the_proof_notices_tampering(monkeypatch, name: str, spoil, noticing: st
 
 
 def test_a_cap_that_is_too_small_is_not_proved() -> None:
-    for x, T, e, m, c in spills.RECORDS[::16]:
-        assert boxes.holds(x, T, e, m, c)
-        assert not boxes.holds(x, T, e, m, 0.95 * c)
-    assert not boxes.holds(1.0, 3.0, 2.5, 0.1, 10.0)
+    for x, T, *weights, c in spills.RECORDS[::16]:
+        assert boxes.holds(x, T, boxes.Weights(*weights), c)
+        assert not boxes.holds(x, T, boxes.Weights(*weights), 0.98 * c)
+    assert not boxes.holds(1.0, 3.0, boxes.Weights(2.5, 0.1, 0, 0), 10.0)
+    assert not boxes.holds(3.0, 3.0, boxes.Weights(0.9, 0.1, 0, 0), 10.0)
+
+
+def test_prices_that_do_not_meet_the_conditions_prove_nothing(monkeypatch) -> None:
+    x, T, *weights, c = spills.RECORDS[-1]
+    original = boxes._candidates
+
+    def cheaper(*args):
+        for prices in original(*args):
+            yield prices._replace(theta=0.9 * prices.theta)
+
+    monkeypatch.setattr(boxes, "_candidates", cheaper)
+    monkeypatch.setattr(boxes, "_MOST", 2000)
+    assert boxes.holds(x, T, boxes.Weights(*weights), c) == 0
+
+
+def test_the_maximum_over_a_box_is_one() -> None:
+    """`most` against Lemma 5's expression at many points of the box, written down once more."""
+    shapes = load_theorem(NAME).shapes
+    rng = random.Random(5)
+    for _ in range(300):
+        weights = shapes.random_weights(rng)
+        shape = shapes.random_shape(1.0, 3.0, rng)
+        prices = shapes.fitting_prices(shape, weights, rng)
+        ends = [sorted(rng.uniform(0, 1.5) for _ in range(2)) for _ in range(3)]
+        box = [tuple(np.array([z]) for z in pair) for pair in ends]
+        most = float(boxes.most(1.0, 3.0, weights, prices, box)[0])
+        t, g, s, k, theta, mu, *rest = map(float, prices)
+        root = math.sqrt(theta * min(theta + mu, 2 * theta))
+        p, h, f = np.meshgrid(*[np.linspace(*pair, 25) for pair in ends])
+        at = shapes.bound(theta, mu, 1.0, 3.0, p, h, f, weights.e, t, g, s, k, *rest, root)
+        assert at.max() <= most + 1e-9
+        assert at.max() >= most - 0.01 * (abs(most) + 1)
 
 
 def test_small_caps_are_noticed_by_shapes(monkeypatch) -> None:
     module = fewer(2)
-    smaller = tuple((*one[:4], 0.85 * one[4]) for one in spills.RECORDS)
+    smaller = tuple((*one[:-1], 0.85 * one[-1]) for one in spills.RECORDS)
     monkeypatch.setattr(spills, "RECORDS", smaller)
     (one,) = (s for s in steps(module) if s.name == "spill-shapes")
     assert run_step(NAME, one).status == "failed"
@@ -97,18 +114,18 @@ def test_a_record_is_made_again() -> None:
     x = spills.RECORDS[len(spills.RECORDS) // 2][0]
     made = spill_records.record(x)
     stored = spills.RECORDS[len(spills.RECORDS) // 2]
-    assert made[:4] == pytest.approx(stored[:4], rel=1e-3)
-    assert made[4] == pytest.approx(stored[4], rel=2e-2)
+    assert made[:6] == pytest.approx(stored[:6], rel=1e-3, abs=1e-4)
+    assert made[6] == pytest.approx(stored[6], rel=5e-3)
 
 
 def test_words_follow_from_a_record_by_hand() -> None:
     """In plain Python, at each record and between them; the class `recompute` has none of it."""
     for N, d in ((LARGE, 64), (LARGE, 128), (700, 48)):
-        for M in np.unique(np.geomspace(0.02 * d * d, 3 * d * d, 60).astype(int)).tolist():
+        for M in np.unique(np.geomspace(0.002 * d * d, 3 * d * d, 60).astype(int)).tolist():
             after = [one for one in spills.RECORDS if one[0] >= M / d**2]
             by_hand = 0.0
             if after:
-                _, T, _, _, c = after[0]
+                _, T, *_, c = after[0]
                 count = 2 * N * N / (c * d * d)
                 by_hand = (T * d * d - M - 2) * (count - 1) + M - 2 * N * d
             found = lower_bound(N, d, M)

@@ -13,7 +13,7 @@ Scores may be spilled, finished or not; maxima, exponentials, row sums and divis
 Results may overwrite operands or not: the bound is the same.
 For M ≥ 5d²/2 (`once`, `trees`) and M ≥ 4d² (`recompute`, `recompute-trees`) the bound is
 4HN²d²/M, with no lower-order term; as M/d² → 0 it tends to 4HN²d/√M, in `recompute-trees` to half
-of it.  Between d²/15 and 5d²/3 `once` and `trees` have a bound that keeps spilled scores apart
+of it.  Between 0.018d² and 2.2d² `once` and `trees` have a bound that keeps spilled scores apart
 (proofs/constant_tight_spills.md).  Only NumPy is needed.
 
 More generally (proofs/attention_options.md) the theorem is about any set of pairs of a row of Q and

@@ -1,150 +1,228 @@
 """The most charged work of a segment, spilled and unspilled pairs apart: a proof by boxes.
 
-Lemma 5 of proofs/constant_tight_spills.md bounds a segment's charged work by a function of three
-numbers, p, A and N (roots of sums over its pairs), for any multipliers θ, λ, α and β.  Here the
-domain of (p, A, N) is cut into boxes; in each box fixed multipliers are taken, those that are best
-at its centre, and the bound's maximum over the box is found exactly, as it is a sum of quadratic
-functions of one variable.  A box whose maximum exceeds the cap that is claimed is cut in eight.
+Lemma 5 of proofs/constant_tight_spills.md bounds a segment's charged work by a quadratic function
+of three numbers, p, g and f, for any prices that meet its conditions.  Here the domain of (p, h, f)
+is cut into boxes; in each box fixed prices are taken, those that are best at its centre, and the
+bound's maximum over the box is found exactly.  A box whose maximum exceeds the cap that is claimed
+is cut in eight.
 
 Sizes are scaled by d: words by d², products by d³; x = M/d², T = (M + S)/d².
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from iosim.bounds.base import Floats
 
-# λ, and θ as a share of the two values at which the bound turns.
-_LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0, 2.0)
-_SHARES = (1.0, 0.6, 0.3)
-# Boxes to a side at first, and boxes at most before the search gives up.
-_SIDE, _MOST = 16, 300_000
-# Room for rounding: a cap is exceeded only where it is by this share.
-_ROUND = 1e-9
-# The same of a difference under a root, as a share of its terms.
-_UNDER = 1e-15
+# Boxes to a side at first, boxes at most and cuts at least before the search gives up.
+_SIDE, _MOST, _DEPTH = 8, 100_000, 2
+# Where the search for prices begins (`_quadratic`), its steps, how often they are shortened.
+_BEGIN = [(a, b, 0.5) for a in (0.02, 0.1, 0.3, 0.7) for b in (0.05, 0.25, 0.6, 1.0, 1.6)]
+_AROUND = [(i, j, 0) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j] + [(0, 0, 1), (0, 0, -1)]
+_STEPS, _SHORTER, _TIMES = {True: (0.2, 0.25, 0.5), False: (0.06, 0.06, 0.2)}, 0.6, 6
+# Room for rounding: in a cap, as a share of it, and in a condition.
+_ROUND, _SLACK = 1e-9, 1e-13
+
+Box = Any  # ((p, p′), (h, h′), (f, f′)), arrays
 
 
-def _weights(e: float, m: float) -> tuple[float, float]:
-    """Weights of second products: of spilled pairs, of unspilled ones."""
-    return 2 - e, 2 - e + m
+class Weights(NamedTuple):
+    """Weights of charged work, for Theorem 5: e, m, n and r.
 
+    `e` is that of a first product; `m` what the start of an unspilled pair costs; `n` what that of
+    a spilled one adds; `r` what an unspilled pair's later visits add and its staying costs.
 
-def _choices(e: float, m: float, p: Floats, A: Floats, N: Floats) -> Any:
-    """Multipliers (θ, λ, α, β) that may be best at the points."""
-    spilled, unspilled = (w * w for w in _weights(e, m))
-    for lam in _LAMBDAS:
-        kappa = min(1 + lam, 2.0) ** 0.5
-        first, second = e * (A + p) / 2, N / (2 * kappa)
-        low = np.minimum(first, second)
-        thetas = [first, second, *(share * low for share in _SHARES[1:])]
-        thetas += [np.full_like(p, m), np.full_like(p, m / 2)]
-        for theta in thetas:
-            held = theta * (1 + lam)
-            for alpha in (theta, np.zeros_like(theta), np.minimum(theta, m), None):
-                if alpha is None:
-                    if spilled == unspilled:
-                        continue
-                    beta = np.maximum(0.0, (held - theta) / (unspilled - spilled))
-                    alpha = np.maximum(0.0, theta - spilled * beta)
-                beta = np.minimum((theta - alpha) / spilled, (held - alpha) / unspilled)
-                yield theta, lam, alpha, np.maximum(0.0, beta)
-
-
-def _top(square: Any, line: Any, lo: Any, hi: Any) -> Floats:
-    """max of square·z² + line·z over lo ≤ z ≤ hi."""
-    ends = np.maximum((square * lo + line) * lo, (square * hi + line) * hi)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.clip(np.where(square < 0, -line / (2 * square), lo), lo, hi)
-    found: Floats = np.maximum(ends, (square * z + line) * z)
-    return found
-
-
-def most(x: float, T: float, e: float, m: float, chosen: Any, box: Any) -> Floats:
-    """Lemma 5's bound for fixed multipliers, its maximum over boxes ((p, p′), (A, A′), (N, N′))."""
-    theta, lam, alpha, beta = chosen
-    (p0, p1), (A0, A1), (N0, N1) = box
-    spilled, unspilled = _weights(e, m)
-    kappa = np.sqrt(np.minimum(1 + lam, 2.0))
-    least = min(spilled, unspilled)
-    rise = alpha + beta * unspilled * unspilled - m  # of p²
-    narrow = _top(rise + e, -2 * theta, p0, p1) - alpha * A0 * A0
-    wide = _top(rise, 0.0, p0, p1) + _top(e - alpha, -2 * theta, A0, A1)
-    # The root is steep where p² is near x: rounding is covered before it is taken.
-    f0 = np.sqrt(np.maximum(0.0, p0 * p0 - x - _UNDER * (p0 * p0 + x)))
-    f1 = np.sqrt(np.maximum(0.0, p1 * p1 - x + _UNDER * (p1 * p1 + x)))
-    room = N1 - 2 * kappa * theta
-    few = np.maximum(f0 * room, f1 * room) - beta * N0 * N0
-    all_of_them = _top(1 / least - beta, -2 * kappa * theta / least, N0, N1)
-    start = theta * (T + lam * x) + x * np.maximum(0.0, alpha - m)
-    found: Floats = start + np.maximum(narrow, wide) + np.maximum(few, all_of_them)
-    return found
-
-
-def _best(x: float, T: float, e: float, m: float, box: Any) -> tuple[Floats, Floats]:
-    """The maximum over each box for the multipliers that are best at its centre, and what is there.
-
-    The latter is −inf where no segment has the centre's numbers.
+    >>> Weights(0.875, 0.125, 0.25, 0.5).seconds
+    (0.875, 1.25)
     """
-    p, A, N = ((lo + hi) / 2 for lo, hi in box)
-    A, N = np.maximum(A, p), np.maximum(N, _weights(e, m)[1] * p)
-    centre = ((p, p), (A, A), (N, N))
+
+    e: float
+    m: float
+    n: float
+    r: float
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """φ and ψ: weights of second products, of spilled and of unspilled pairs."""
+        return 2 - self.e - self.n, 2 - self.e + self.m
+
+    @property
+    def usable(self) -> bool:
+        """Whether Theorem 5 allows them."""
+        return min(self.e, self.m, self.n, self.r) >= 0 and min(self.seconds) > 0
+
+
+class Prices(NamedTuple):
+    """Lemma 5's numbers: τ, γ, σ and κ, and the prices θ, μ, π, π₁ and π₂."""
+
+    tau: Floats
+    gamma: Floats
+    sigma: Floats
+    kappa: Floats
+    theta: Floats
+    mu: Floats
+    whole: Floats
+    inner: Floats
+    stay: Floats
+
+
+def adds(weights: Weights, tau: Any, gamma: Any, sigma: Any, kappa: Any) -> tuple[Any, Any, Any]:
+    """a, b and b′: what a pair's first products add, and second ones of spilled and others."""
+    low, high = ((1 - sigma) * w + sigma * w * w / (2 * kappa) for w in weights.seconds)
+    return weights.e * (1 - tau + tau / (2 * gamma)), low, high
+
+
+def conditions(weights: Weights, prices: Prices) -> list[Any]:
+    """What each kind of pair costs beyond what it adds: Lemma 5 needs that none is negative."""
+    _, m, n, r = weights
+    tau, gamma, sigma, kappa, theta, mu, whole, inner, stay = prices
+    a, low, high = adds(weights, tau, gamma, sigma, kappa)
+    return [
+        theta - a - low,  # spilled, begun before
+        theta - a - n,  # spilled, begun, without second products
+        theta + whole - a - low - n,  # spilled, begun, with second products
+        theta + mu - a - high - r,  # unspilled, begun before
+        m + r + stay - a,  # Y
+        m + whole + inner - a - high,  # W, inner
+        m + r + whole + stay - a - high,  # W, staying
+        theta, mu, inner, stay, tau, 1 - tau, sigma, 1 - sigma, gamma, kappa,
+    ]  # fmt: skip
+
+
+def _met(weights: Weights, prices: Prices) -> Any:
+    """Whether the conditions are met, up to rounding."""
+    return np.minimum.reduce(np.broadcast_arrays(*conditions(weights, prices))) > -_SLACK
+
+
+def most(x: float, T: float, weights: Weights, prices: Prices, box: Box) -> Floats:
+    """Lemma 5's bound for fixed prices, its maximum over boxes ((p, p′), (h, h′), (f, f′))."""
+    tau, gamma, sigma, kappa, theta, mu, whole, inner, stay = prices
+    (p0, p1), hs, fs = box
+    first = weights.e * tau
+    square = whole + first  # of p
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Convex in h and in f: largest at ends.  In p the maximum may be inside.
+        tops = []
+        for h in hs:
+            line = first * h - 2 * theta
+            inside = np.clip(np.where(square < 0, -line / (2 * square), p0), p0, p1)
+            found = [(square * p + line) * p for p in (p0, p1, inside)]
+            tops.append(np.maximum.reduce(found) + (first * gamma / 2 * h - 2 * theta) * h)
+    root = np.sqrt(theta * np.minimum(theta + mu, 2 * theta))
+    ends = [((sigma * kappa / 2 + inner) * f - 2 * root) * f for f in fs]
+    result: Floats = theta * T + (mu + stay) * x + np.maximum(*tops) + np.maximum(*ends)
+    return result
+
+
+def _quadratic(weights: Weights, free: Any, steep: Floats) -> tuple[Floats, ...]:
+    """τ, γ, σ and κ from three free numbers, so that the bounds on products touch theirs.
+
+    `steep` is the slope of g(A + p) − pA over A² where A = g.  The three are a/e; a number that
+    makes b fall from 0 to 1 to that of few products, from 1 to 2 rise to that of all; and κ's place
+    between φ and ψ.
+    """
+    share, place, between = free
+    tau = np.where(share < steep, 1.0, (1 - share) / (1 - steep))
+    low, high = weights.seconds
+    kappa = (low + (high - low) * between) / np.minimum(1.0, place)
+    return tau, 1 / (2 * np.minimum(share, steep)), np.minimum(1.0, 2 - place), kappa
+
+
+def _candidates(weights: Weights, quadratic: tuple[Floats, ...]) -> Iterator[Prices]:
+    """Prices that meet the conditions, each as small as another one lets it be."""
+    _, m, n, r = weights
+    a, low, high = adds(weights, *quadratic)
+    least, older = np.maximum(a + low, a + n), a + high + r
+    started = np.maximum(0.0, a - m - r)
+    for theta, free in (
+        (least, False), (np.maximum(least, older), False), (np.maximum(least, older / 2), True),
+        (3 * np.maximum(least, older), False),
+    ):  # fmt: skip
+        mu = theta if free else np.maximum(0.0, older - theta)
+        spilled = a + low + n - theta
+        staying = np.maximum(spilled, a + high - m - r - started)
+        for whole in (spilled, staying, np.maximum(staying, a + high - m)):
+            inner = np.maximum(0.0, a + high - m - whole)
+            stay = np.maximum(started, a + high - m - r - whole)
+            yield Prices(*quadratic, theta, mu, whole, inner, stay)
+
+
+def _cheapest(
+    x: float, T: float, weights: Weights, box: Box, free: Any, *, anew: bool
+) -> tuple[Floats, Prices, Floats]:
+    """The least bounds found over boxes, their prices, and the prices' free numbers."""
+    (_, p), (_, h), _ = box
+    steep = h / (2 * (p + h))
     least = np.full_like(p, np.inf)
-    best = [np.zeros_like(p) for _ in range(4)]
-    for chosen in _choices(e, m, p, A, N):
-        value = most(x, T, e, m, chosen, centre)
-        better = value < least
-        least = np.where(better, value, least)
-        best = [np.where(better, new, old) for new, old in zip(chosen, best, strict=True)]
-    there = _possible(x, T, e, m, centre)
-    return most(x, T, e, m, best, box), np.where(there, least, -np.inf)
+    best = [np.ones_like(p) for _ in Prices._fields]
+    free = np.array(free)
+
+    def offer(numbers: Any) -> None:
+        nonlocal least, free
+        numbers = np.clip(numbers, 1e-4, np.array([1.0, 2.0, 1.0])[:, None])
+        for prices in _candidates(weights, _quadratic(weights, numbers, steep)):
+            value = most(x, T, weights, prices, box)
+            better = value < least
+            least = np.where(better, value, least)
+            free = np.where(better, numbers, free)
+            for old, new in zip(best, prices, strict=True):
+                np.copyto(old, new, where=better)
+
+    # Of small segments a and b are small, as the root of T.
+    scale = np.array([min(1.0, 2 * T**0.5)] * 2 + [1.0])[:, None]
+    offer(free)
+    for begin in _BEGIN if anew else ():
+        offer(np.array(begin)[:, None] * scale + 0 * p)
+    for shorter in range(_TIMES):
+        for way in _AROUND:
+            offer(free + (np.array(way) * _STEPS[anew] * _SHORTER**shorter)[:, None] * scale)
+    return least, Prices(*best), free
 
 
-def _possible(x: float, T: float, e: float, m: float, box: Any) -> Any:
-    """Whether a segment may have its (p, A, N) in the box."""
-    (p0, p1), (A0, A1), (N0, N1) = box
-    spilled, unspilled = _weights(e, m)
-    heavy = max(spilled, unspilled) ** 2
-    return (
-        (p0 <= A1) & (unspilled * p0 <= N1)
-        & (p1**2 + x + T >= A0**2) & ((unspilled * p1) ** 2 + heavy * T >= N0**2)
-    )  # fmt: skip
+def _centres(x: float, T: float, weights: Weights, prices: Prices, ends: Any) -> Floats:
+    """The bound at the boxes' centres; 0 where no segment is."""
+    centre = (ends[0] + ends[1]) / 2
+    value = most(x, T, weights, prices, [(z, z) for z in centre])
+    return np.where(centre.sum(axis=0) <= T / 2, value, 0.0)
 
 
-def holds(x: float, T: float, e: float, m: float, cap: float) -> int:
+def _eighths(box: Any, picked: Any) -> Any:
+    """Boxes cut in eight: low ends and high ends, 3 × boxes."""
+    low, high = (ends[:, picked] for ends in box)
+    half = (low + high) / 2
+    bits = [np.array([k >> n & 1 for n in range(3)], bool)[:, None] for k in range(8)]
+    lows = [np.where(bit, half, low) for bit in bits]
+    highs = [np.where(bit, high, half) for bit in bits]
+    return np.concatenate(lows, axis=1), np.concatenate(highs, axis=1)
+
+
+def holds(x: float, T: float, weights: Weights, cap: float) -> int:
     """Boxes that prove that no segment has more charged work than `cap`; 0 if they do not.
 
-    >>> holds(1.0, 3.0, 0.95, 0.48, 1.4) > 0, holds(1.0, 3.0, 0.95, 0.48, 1.1)
+    >>> one = Weights(0.82, 0.01, 0.14, 0.31)
+    >>> holds(1.0, 2.9, one, 1.2) > 0, holds(1.0, 2.9, one, 1.1)
     (True, 0)
     """
-    if not (x > 0 and x < T and 0 <= e < 2 and m >= 0 and cap > 0):
+    if not (x > 0 and x < T and weights.usable and cap > 0):
         return 0
-    heavy = max(_weights(e, m)) ** 2
-    ends = T / 2, (T * T / 4 + x + T) ** 0.5, (heavy * (T * T / 4 + T)) ** 0.5
-    grid = np.meshgrid(*[np.arange(_SIDE, dtype=np.float64)] * 3, indexing="ij")
-    sides = zip(grid, ends, strict=True)
-    box = [(at.ravel() * end / _SIDE, (at.ravel() + 1) * end / _SIDE) for at, end in sides]
-    count = 0
-    while len(box[0][0]):
-        keep = _possible(x, T, e, m, box)
-        box = [(lo[keep], hi[keep]) for lo, hi in box]
-        count += len(box[0][0])
+    side = T / 2 / _SIDE
+    grid = np.indices((_SIDE,) * 3).reshape(3, -1) * side
+    ends, free = (grid, grid + side), np.full(grid.shape, 0.5)
+    count = depth = 0
+    while ends[0].size:
+        there = ends[0].sum(axis=0) <= T / 2
+        ends, free = (ends[0][:, there], ends[1][:, there]), free[:, there]
+        count += int(there.sum())
         if count > _MOST:
             return 0
-        tops, centres = _best(x, T, e, m, box)
-        if centres.max(initial=-np.inf) > cap:
-            return 0  # smaller boxes would not help
-        over = tops > cap * (1 - _ROUND)
-        halves = [
-            [(lo[over], (lo[over] + hi[over]) / 2), ((lo[over] + hi[over]) / 2, hi[over])]
-            for lo, hi in box
-        ]
-        eighths = [[halves[k][bits >> k & 1] for bits in range(8)] for k in range(3)]
-        box = [
-            (np.concatenate([low for low, _ in parts]), np.concatenate([high for _, high in parts]))
-            for parts in eighths
-        ]
+        box = tuple(zip(*ends, strict=True))
+        top, prices, free = _cheapest(x, T, weights, box, free, anew=depth == 0)
+        over = (top > cap * (1 - _ROUND)) | ~_met(weights, prices)
+        if depth > _DEPTH and _centres(x, T, weights, prices, ends).max(initial=0.0) > cap:
+            return 0  # smaller boxes would hardly help
+        ends, free, depth = _eighths(ends, over), np.tile(free[:, over], 8), depth + 1
     return count
