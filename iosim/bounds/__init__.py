@@ -255,7 +255,7 @@ def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once")
     >>> from iosim import Attention
     >>> best = best_lower_bound(Attention(4096, 64), 1000)
     >>> best.name, round(best.words)
-    ('constant-tight-once', 123656989)
+    ('constant-tight-once', 128442370)
     """
     check_size("M", M)
     rows = exact_lower_bounds(problem, M, klass)

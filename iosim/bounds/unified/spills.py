@@ -172,7 +172,7 @@ def words(pairs: Any, ends: Any, d: Any, M: Any) -> Floats:
 
     >>> one = np.ones(1)
     >>> round(float(words(4096.0**2 * one, 8192 * one, 64 * one, 4096 * one)[0] / 4096**2), 1)
-    3.2
+    3.4
     """
     square = d * d
     x = M / square
