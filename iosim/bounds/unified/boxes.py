@@ -148,7 +148,7 @@ def _candidates(weights: Weights, quadratic: tuple[Floats, ...]) -> Iterator[Pri
         for whole in (spilled, staying, np.maximum(staying, a + high - m)):
             inner = np.maximum(0.0, a + high - m - whole)
             stay = np.maximum(started, a + high - m - r - whole)
-            yield Prices(*quadratic, theta, mu, whole, inner, stay)
+            yield Prices._make((*quadratic, theta, mu, whole, inner, stay))
 
 
 def _cheapest(
