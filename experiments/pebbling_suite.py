@@ -12,7 +12,8 @@ of its own, and its schedule is replayed on `Game` by another.  Rows are written
 and a later run takes up only what is still open and had less time: it keeps the better of both
 bounds and both schedules, and adds the seconds.
 
-It is no ``eNN`` experiment: it takes hours, and tests hold the committed rows against the solver.
+It is no ``eNN`` experiment: it takes half an hour or more, and tests hold the committed rows
+against the solver.
 """
 
 from __future__ import annotations

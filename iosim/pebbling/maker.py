@@ -6,7 +6,7 @@ from iosim.errors import InputError, closest
 from iosim.pebbling.dag import Dag
 
 SUMS = ("vertex", "chain")
-LARGEST = 100_000  # vertices: the search takes 64
+LARGEST = 100_000  # vertices: the search takes far fewer
 # Vertices, with their operands.
 Preds = dict[str, tuple[str, ...]]
 
