@@ -185,3 +185,55 @@ def test_a_ragged_load_beside_whole_vectors_ends_with_a_sector():
     apart = Job("naive", sizes, tiles | {"B_c3": 32}).emitted().source
     assert "mask=i_in[:, None] & j_in[None, :], other=0.0" in apart
     assert "p = tl.where" not in apart
+
+
+def test_odd_rows_of_d_beside_whole_vectors_end_with_a_sector():
+    """Found in a draw: with d = 54 beside d_v = 48, K moved 4 bytes at a time, and each sector was
+    asked for 4 times."""
+    problem = iosim.Attention(438, 54, 2, d_v=48)
+    text = Job.of("flash2", problem, {"B_r": 128, "B_c": 64}).emitted().source
+    for x, rows in (("K", "j_in"), ("Q", "i_in")):
+        assert f"mask=(to_64 < sector_end(54, {x}_ptr))[None, :] & {rows}[:, None]" in text
+        assert f"{x.lower()} = tl.where({rows}[:, None] & d_in[None, :], {x.lower()}, 0.0)" in text
+    assert "mask=j_in[:, None] & d_v_in[None, :], other=0.0" in text  # V as ever
+    alike = Job.of("flash2", iosim.Attention(438, 54, 2), {"B_r": 128, "B_c": 64}).emitted().source
+    assert "sector_end" not in alike  # no tile of that shape moves as vectors
+
+
+def test_a_branch_over_a_loaded_tile_makes_it_fp32_before():
+    """Found in a draw: Triton refuses a block whose type a branch changes."""
+    problem = iosim.Attention(643, 64, N_k=117, causal=True)
+    tiles = {"B_r1": 64, "B_c1": 64, "B_d1": 64, "W1": 0, "B_r2": 16, "B_c2": 128, "W2": 117,
+             "B_r3": 64, "B_c3": 64, "B_d3": 64}  # fmt: skip
+    lines = [x.strip() for x in Job.of("naive", problem, tiles).emitted().source.splitlines()]
+    at = lines.index("if 0 < N_k_part_stop:")
+    assert lines[at - 1] == "held = held.to(tl.float32)"
+
+
+def test_the_compiler_does_not_know_where_a_single_tile_starts():
+    """Found in a draw: it left out words that a mask hides from every row, so the hardware moved
+    less than the program says."""
+    problem = iosim.Attention(159, 64, causal=True, window=(124, 151))
+    tiles = {"B_r1": 64, "B_c1": 64, "B_d1": 64, "W1": 64, "B_r2": 16, "B_c2": 256,
+             "B_r3": 64, "B_c3": 64, "B_d3": 64}  # fmt: skip
+    text = Job.of("naive", problem, tiles, dtype="fp32").emitted().source
+    softmax = text[text.index("def naive_2") : text.index("def naive_3")]
+    loops = [x for x in softmax.splitlines() if x.strip().startswith("for j in")]
+    assert len(loops) == 6
+    assert all(" - (tl.num_programs(1) - 1), " in x for x in loops)
+    assert "num_programs" not in text[text.index("def naive_3") :]  # tiles of 64 of 159 columns
+
+
+def test_the_right_operand_of_a_tall_product_is_known():
+    """Its bytes are what a GPU's run looks at before it launches (`iosim.gpu.run.cuda`)."""
+
+    def operand(B_r: int, B_c: int, d: int = 128) -> int:
+        job = Job("flash2", {"N": 1024, "d": d, "heads": 1}, {"B_r": B_r, "B_c": B_c})
+        return job.emitted().kernels[0].operand
+
+    assert operand(64, 512) == 512 * 128
+    assert operand(64, 512, 64) == 512 * 64
+    assert operand(128, 32) == 32 * 128
+    assert operand(32, 512) == 0  # such a product reads registers
+    copy = iosim.bind(iosim.algorithm("copy").program, {"n": 64}, {"B": 16})
+    assert emit(copy).kernels[0].operand == 0

@@ -227,10 +227,8 @@ class Blocks:
         """Where a tile starts, so that it shows to be at a sector, where all tiles of its loop are:
         the compiler cannot know that a loop which goes on after another begins there.
         """
-        loop, at = self.where.loops[x], self.where.at[x]
-        start, stop = self.where.cases(loop)
-        known = bool((start[start < stop] % layout.PAD == 0).all())
-        known = known and self.where.step(loop) % layout.PAD == 0 and bool(loop.span.edges)
+        at, follows = self.where.at[x], bool(self.where.loops[x].span.edges)
+        known = follows and self.where.at_multiples(x, layout.PAD)
         whole = f"{at} // {layout.PAD} * {layout.PAD}"  # a hint would be lost on a loop variable
         return whole if known and not at.isdigit() else at
 

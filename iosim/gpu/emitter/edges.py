@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -40,13 +41,20 @@ def operand_names(spec: OpSpec, operands: int) -> list[str]:
 
 def summed(body: tuple[Node, ...]) -> set[str]:
     """Buffers that a matrix product adds to: fp32, whatever they were loaded from."""
-    return {
-        node.operands[k].buffer
-        for node in nodes(body)
-        if isinstance(node, Op)
-        for k, name in enumerate(operand_names(OPS[node.name], len(node.operands)))
-        if f", {{{name}}}, input_precision=" in (OPS[node.name].triton or "")
-    }
+    return {to for (to,) in _in_products(body, r", (\{\w+\}), input_precision=")}
+
+
+def products(body: tuple[Node, ...]) -> set[tuple[str, ...]]:
+    """Buffers of each matrix product: its result, and its right operand."""
+    return set(_in_products(body, r"(\{\w+\}) = tl\.dot\([^,]+, (?:tl\.trans\()?(\{\w+\})"))
+
+
+def _in_products(body: tuple[Node, ...], where: str) -> Iterator[tuple[str, ...]]:
+    """The buffers that a pattern finds in the templates of a body's operations."""
+    for node in (n for n in nodes(body) if isinstance(n, Op)):
+        names = operand_names(OPS[node.name], len(node.operands))
+        for found in re.finditer(where, OPS[node.name].triton or ""):
+            yield tuple(node.operands[names.index(x[1:-1])].buffer for x in found.groups())
 
 
 class Edges:

@@ -65,6 +65,7 @@ class Kernel:
         block: elements of the largest block value.
         least: elements of the smallest tile that is loaded: more threads than this would load
             some of it twice.
+        operand: elements of the largest right operand of its matrix products of 64 rows or more.
         boxes: of a kernel for Hopper, what its arguments before ``words_ptr`` describe.
         stages: of such a kernel, the tiles of each streamed buffer that are in flight.
 
@@ -86,6 +87,7 @@ class Kernel:
     clock: bool
     block: int
     least: int
+    operand: int = 0
     boxes: tuple[BulkBox, ...] = ()
     stages: int = 0
 

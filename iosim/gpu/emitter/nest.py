@@ -12,13 +12,14 @@ from iosim.counts import Key
 from iosim.gpu.emitter import offset
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
-from iosim.gpu.emitter.edges import Edges, Held, operand_names, summed
+from iosim.gpu.emitter.edges import Edges, Held, operand_names, products, summed
 from iosim.gpu.emitter.gate import stretches
 from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import NOTHING, Body, asked, chain, grows, touched, wide_tiles
 from iosim.gpu.emitter.order import Order, ahead
+from iosim.gpu.emitter.prelude import function
 from iosim.gpu.emitter.whole import Portion, portions
 from iosim.gpu.errors import EmitError
 from iosim.program.index import Dim, Span, Tile, dims, unstacked
@@ -69,6 +70,7 @@ class KernelText:
             clock=clock,
             block=self.block,
             least=self.least,
+            operand=self._operand_size(products(body)),
         )
         self.text = self._function(name)
 
@@ -78,19 +80,8 @@ class KernelText:
         pointers = [self.names.ptr(t) for t in self.tensors]
         pointers += [self.names.marks(name) for name in self.masks]
         pointers += ["gate_ptr"] * (self.lockstep is not None) + ["clock_ptr"] * self.clock
-        row = f"words_ptr + tl.program_id(0) * {len(self.keys)}"
-        return "\n".join([
-            "@triton.jit",
-            f"def {name}({', '.join(pointers)}, words_ptr, COUNT: tl.constexpr):",
-            *(f"    {line}" for line in self.tiles.header.values()),
-            "    if COUNT:",
-            *(f"        {self.names.counter(key)} = tl.full([], 0, tl.int64)" for key in self.keys),
-            *self.lines,
-            "    if COUNT:",
-            *(f"        tl.store({add(row, str(k))}, {self.names.counter(key)})"
-              for k, key in enumerate(self.keys)),
-            "",
-        ])  # fmt: skip
+        counters = [self.names.counter(key) for key in self.keys]
+        return function(name, pointers, self.tiles.header.values(), counters, self.lines)
 
     def _launch(self, grid: tuple[Loop, ...], inside: Body) -> None:
         """Turn the launch index into tiles: the innermost grid loop runs fastest.
@@ -139,6 +130,11 @@ class KernelText:
             self._say(f"{name} = {at}")
             at = name
         self.tiles.open(loop, at, self._say)
+
+    def _operand_size(self, pairs: set[tuple[str, ...]]) -> int:
+        """Elements of the largest right operand, of products of 64 rows or more."""
+        tall = [b for to, b in pairs if self.tiles.side(self.buffers[to][0]) >= 64]
+        return max((self.tiles.size(b, self.buffers[b]) for b in tall), default=0)
 
     def _tick(self, end: int) -> None:
         if self.clock:
@@ -372,9 +368,8 @@ class KernelText:
             for x in unstacked((dim,))
             if c in spec.over and isinstance(x, Span) and self.where.may_be_empty(x)
         }
-        names = operand_names(spec, len(node.operands))
-        for k, ref in enumerate(node.operands) if taken else ():
-            if ref.buffer in self.loaded and (k in spec.writes or names[k] in spec.lowest):
+        for x, ref in zip(operand_names(spec, len(node.operands)), node.operands, strict=True):
+            if taken and ref.buffer in self.loaded and x in spec.lowest:
                 name = self._block(ref.buffer, 0)
                 self._say(f"{name} = {name}.to(tl.float32)")  # as it is in the branch
         for x in sorted(taken, key=str):

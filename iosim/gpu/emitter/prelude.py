@@ -1,4 +1,8 @@
-"""What every emitted module begins with."""
+"""What every emitted module begins with, and the frame of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
 
 HEADER = '''\
 """{name} with {sizes}.
@@ -127,3 +131,26 @@ def rows(x, first):
     return gl.expand_dims(first + gl.arange(0, x.shape[0], gl.SliceLayout(1, x.type.layout)), 1)
 '''
 MMA = "MMA_{columns} = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, 16]))"
+
+
+def function(
+    name: str,
+    pointers: Sequence[str],
+    header: Collection[str],
+    counters: Sequence[str],
+    lines: Sequence[str],
+) -> str:
+    """A kernel's text: its header and lines, between counters that are made and stored."""
+    row = f"words_ptr + tl.program_id(0) * {len(counters)}"
+    return "\n".join([
+        "@triton.jit",
+        f"def {name}({', '.join(pointers)}, words_ptr, COUNT: tl.constexpr):",
+        *(f"    {line}" for line in header),
+        "    if COUNT:",
+        *(f"        {counter} = tl.full([], 0, tl.int64)" for counter in counters),
+        *lines,
+        "    if COUNT:",
+        *(f"        tl.store({row}{f' + {k}' if k else ''}, {counter})"
+          for k, counter in enumerate(counters)),
+        "",
+    ])  # fmt: skip

@@ -23,6 +23,10 @@ from iosim.gpu.targets import target as find
 from iosim.problem import Attention
 from iosim.program.walk import Instance
 
+# Bytes of a right operand in shared memory.  On an H200, with Triton 3.6, flash2 and split_kv with
+# 512 columns of 128 words were wrong by 0.3 to 0.8, and right with 256 columns or 64 words.
+WRONG_FROM = 131_072
+
 
 def torch_module() -> Any:
     """Import torch, or say what is missing."""
@@ -94,6 +98,11 @@ class Cuda:
         """
         from triton.runtime.errors import OutOfResources, PTXASError
 
+        if self.job.dtype != "fp32" and kernel.operand * 2 >= WRONG_FROM:
+            raise GpuError(
+                f"{kernel.name} has a product whose right operand takes {kernel.operand * 2:,} "
+                "bytes, of which Triton 3.6 was seen to make a wrong one: choose smaller tiles"
+            )
         warps, stages = self.job.options(kernel)
         seen = self.resources.get(kernel.name)
         fixed = [stages] if kernel.boxes else [seen.stages] if seen else []
