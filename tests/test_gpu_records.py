@@ -38,7 +38,9 @@ MORE = {
              "layers-flop", "layers-gpt2", "backward", "backward-causal", "validate-backward",
              "validate-backward-options", "validate-more", "devices", "bench-hopper",
              "bench-hopper-causal", "validate-hopper", "validate-hopper-options",
-             "validate-shapes", "validate-backward-shapes"],
+             "validate-shapes", "validate-backward-shapes", "validate-drawn-1",
+             "validate-drawn-2", "validate-hopper-styles", "bench-hopper-first",
+             "bench-hopper-persistent", "bench-hopper-both"],
     "h100": ["layers-bert", "layers-llama"],
 }  # fmt: skip
 

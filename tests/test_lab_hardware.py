@@ -29,7 +29,7 @@ def replayed():
 
     def watched(folder):
         found = replayed_once(folder.resolve())
-        shown = [one for one in found if one.report.name in SHOWN]
+        shown = [one for one in found if hardware.is_shown(one)]
         saved.update({(folder.name, one.folder.name): one for one in shown})
         return found
 

@@ -57,6 +57,11 @@ def data() -> dict[str, Any]:
     return committed.read(MADE)
 
 
+def is_shown(one: SavedReport) -> bool:
+    """Whether a record is on the page: draws, of hundreds of programs that differ in all, are not."""
+    return one.report.name in SHOWN and not one.folder.name.startswith("validate-drawn")
+
+
 def made(folder: Path) -> dict[str, Any]:
     """The view's data from the records of all machines under `folder`, of reports that it shows.
 
@@ -68,7 +73,7 @@ def made(folder: Path) -> dict[str, Any]:
         if machine.is_dir()
         and any(path.name.split("-")[0] in REPORTS for path in machine.iterdir())
         for one in sorted(replay(machine), key=lambda one: list(REPORTS).index(one.report.name))
-        if one.report.name in SHOWN
+        if is_shown(one)
     ]
     records: list[dict[str, Any]] = []
     first: dict[str, tuple[int, Columns, Columns]] = {}  # where a record of this name came first
