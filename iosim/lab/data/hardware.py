@@ -58,7 +58,7 @@ def data() -> dict[str, Any]:
 
 
 def is_shown(one: SavedReport) -> bool:
-    """Whether a record is on the page: draws, of hundreds of programs that differ in all, are not."""
+    """Whether a record is on the page: draws, of hundreds of unlike programs, are not."""
     return one.report.name in SHOWN and not one.folder.name.startswith("validate-drawn")
 
 
