@@ -256,6 +256,7 @@ COLUMNS: dict[str, Column] = {
     "launches": Column("launches timed"),
     "case": Column("case of attention"),
     "target": Column("target of the emitter"),
+    "style": Column("style of the target"),
     "compulsory_bytes": Column("inputs and outputs once", "bytes", L2_DRAM),
     "emitted_gb_per_s": Column("emitted kernel, compulsory bytes by time", "GB/s", L2_DRAM),
     "fused_gb_per_s": Column("PyTorch's kernel, compulsory bytes by time", "GB/s", L2_DRAM),
