@@ -368,8 +368,8 @@ class KernelText:
             for x in unstacked((dim,))
             if c in spec.over and isinstance(x, Span) and self.where.may_be_empty(x)
         }
-        for x, ref in zip(operand_names(spec, len(node.operands)), node.operands, strict=True):
-            if taken and ref.buffer in self.loaded and x in spec.lowest:
+        for c, ref in zip(operand_names(spec, len(node.operands)), node.operands, strict=True):
+            if taken and ref.buffer in self.loaded and c in spec.lowest:
                 name = self._block(ref.buffer, 0)
                 self._say(f"{name} = {name}.to(tl.float32)")  # as it is in the branch
         for x in sorted(taken, key=str):
