@@ -1,11 +1,12 @@
 """The records of Theorem 5 (proofs/constant_tight_spills.md): caps that are proved, M/d² by M/d².
 
 A record is M/d², (M + S)/d², four weights, and the cap on a segment's charged work that they give.
-The first six may be anything; here they are interpolated between points where scipy's Nelder–Mead
-found them (`KNOTS`).  The cap is the least that `iosim.bounds.unified.boxes.holds` proves, nearly.
+The first six may be anything; here they are interpolated between points (`KNOTS`), which came from
+a linear program over kinds of pairs and were smoothed by hand.  The cap is the least that
+`iosim.bounds.unified.boxes.holds` proves, nearly.
 
 ``python -m experiments.spill_records`` prints the table of `iosim/bounds/unified/spills.py`;
-``--search`` searches at the knots, from their present numbers.
+``--search`` looks for better ones, by scipy's Nelder–Mead from their present numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from iosim.bounds.unified import boxes
 from iosim.errors import InputError
 
-# M/d², S/M, e, m/√(M/d²), n, r: found with --search, then smoothed; about the bound ÷ Π.
+# M/d², S/M, e, m/√(M/d²), n, r; and about the bound ÷ Π.
 KNOTS: tuple[tuple[float, ...], ...] = (
     (0.003, 2.05, 1.0, 0.535, 0.0, 0.0, 72.3), (0.01, 2.1, 0.994, 0.533, 0.0, 0.0, 39.4),
     (0.03, 2.2, 0.996, 0.545, 0.001, 0.0, 22.55),

@@ -21,6 +21,7 @@ from iosim.pebbling.game import Game
 from iosim.pebbling.layers import Layers, Tables
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import compile_rules
+from iosim.pebbling.steps import path
 from iosim.pebbling.symmetry import generators
 from iosim.pebbling.written import written
 
@@ -78,7 +79,7 @@ def swept(dag: Dag, M: int, fast: bool, partial: bool = False, helped: bool = Tr
         limit += 1
     assert penalties == limit
     game = Game(dag, M, partial=partial)
-    for move in written(rules, packed, layers.path()):
+    for move in written(rules, packed, path(layers)):
         game.play(move)
     game.finish()
     assert game.loads + game.stores == rules.compulsory + penalties

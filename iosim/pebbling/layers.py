@@ -3,10 +3,10 @@
 A layer holds the states in which so many operations are done.  Every step does one at least, so one
 sweep, from the first layer to the last, meets every state that is left once duplicates, dominated
 states and those whose cost and bound exceed the limit are dropped.  If no state of the last layer
-is reached, no schedule costs as little as the limit, and the next sweep's limit is the least sum
-that was dropped.  So each finished sweep is a proof, and what must be held is a few layers, not
-every state.  A *beam* is a sweep that keeps only the most promising states of each layer: it proves
-nothing and finds a schedule soon.
+is reached, no schedule costs as little as the limit, and the next sweep's limit is one more.  So
+each finished sweep is a proof, and what must be held is a few layers, not every state.  A *beam* is
+a sweep that keeps only the most promising states of each layer: it proves nothing and finds a
+schedule soon.
 
 Why dropping loses no optimum: each rule leaves, beside what it drops, a state with as many or more
 operations done from which an optimum can be reached at no more.  Of all states that are kept and
@@ -28,7 +28,7 @@ from iosim.cache.compiled import compiled
 from iosim.pebbling import bounding, expanding, loops, settling, thinning
 from iosim.pebbling.bits import popcount
 from iosim.pebbling.chains import chain_arrays
-from iosim.pebbling.packed import FULL, Packed, Step, split
+from iosim.pebbling.packed import FULL, Packed, split
 
 MIX = (0x243F6A8885A308D3, 0x9E3779B97F4A7C15, 29, FULL, 0, 1)
 Map = tuple[list[int], list[int]]  # images of operations, and of values
@@ -365,62 +365,3 @@ class Layers:
             patience = patience * 2 if (int(c[loops.AT]), int(c[loops.SKIP])) == at else 1
             if patience == 1:
                 self.budget = int(min(1e9, max(20, self.budget * min(2.0, 0.03 / max(took, 1e-9)))))
-
-    # --- schedules -----------------------------------------------------------------------------
-
-    def path(self) -> list[Step]:
-        """The steps to the goal of the last sweep."""
-        ranks = [int(self.nodes[1][self.goal])]
-        record = int(self.nodes[0][self.goal])
-        while record >= 0:
-            ranks.append(int(self.nodes[6][record]))
-            record = int(self.nodes[5][record])
-        ranks.reverse()
-        p = self.packed
-        s, cost = self.start(), 0
-        ops, values = list(range(len(p.target))), list(range(len(p.weight)))
-        steps = [Step(0, self.first)]
-        for wanted in ranks[1:]:
-            steps.append(self._child(s, cost, wanted, ops, values))
-            cost += self._price(s, self.rooms[2])
-            s = self.rooms[1][:] if not self.fast else self.rooms[1].copy()
-            applied = self.local[6]
-            self.loop["canonical"](self.sizes, self.images, self.one, s, self.rooms[5], applied)
-            for m in applied[1 : int(applied[0]) + 1]:
-                o, v = self.maps[int(m)]
-                ops = [ops[o.index(u)] for u in range(len(o))]
-                values = [values[v.index(x)] for x in range(len(v))]
-        return steps
-
-    def _price(self, s: Any, evicted: Any) -> int:
-        price = 0
-        for k in range(self.W):
-            word = int(evicted[k])
-            dirty = int(s[2 * self.W + k])
-            for j in range(64):
-                if word >> j & 1:
-                    price += self.packed.weight[64 * k + j] * (1 + (dirty >> j & 1))
-        return price
-
-    def _child(self, s: Any, cost: int, wanted: int, ops: list[int], values: list[int]) -> Step:
-        """The step to a child, in the schedule's numbers; the child is left in `work`."""
-        c = self.make(np.zeros(14, np.int64))
-        c[loops.LIMIT], c[loops.COUNT] = self.limit, 1
-        nodes = tuple(self.make(np.zeros(1, np.int64)) for _ in range(7))
-        nodes[2][0] = cost
-        states = s[:] if not self.fast else s.copy()
-        heads = self.make(np.zeros(1, np.int32))
-        if self.fast:
-            kinds = [x.dtype for x in self.nodes]
-            nodes = tuple(x.astype(kind) for x, kind in zip(nodes, kinds, strict=True))
-        self.loop["expand"](
-            self.sizes, self.ops, self.sets, self.chain, self.cut, self.images, self.one,
-            self.mix, c, self.ints(1), nodes, states, self.slots, heads, self.rooms, self.local,
-            wanted,
-        )  # fmt: skip
-        trace = [int(u) for u in self.local[5][: int(c[loops.WORK]) + 1]]
-        evicted = 0
-        for k in range(self.W):
-            evicted |= int(self.rooms[2][k]) << 64 * k
-        out = sum(1 << values[v] for v in range(len(values)) if evicted >> v & 1)
-        return Step(out, tuple(ops[u] for u in trace))

@@ -21,6 +21,7 @@ from iosim.pebbling.game import Move
 from iosim.pebbling.layers import Layers, Stop, Tables
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import Rules
+from iosim.pebbling.steps import path
 from iosim.pebbling.symmetry import generators
 from iosim.pebbling.warming import loaded, waiting
 from iosim.pebbling.written import written
@@ -260,7 +261,7 @@ class Once:
         finally:
             self.found.states += layers.expanded - before
         if penalties is not None:
-            self.found.offer(self.base + penalties, written(self.rules, self.packed, layers.path()))
+            self.found.offer(self.base + penalties, written(self.rules, self.packed, path(layers)))
         if not width:
             self.found.prove(self.base + (limit + 1 if penalties is None else penalties))
         else:

@@ -21,6 +21,7 @@ from iosim.pebbling.graphs import tree
 from iosim.pebbling.layers import Layers, Tables, loops_for
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import compile_rules
+from iosim.pebbling.steps import path
 
 _child: list[subprocess.Popen[bytes]] = []
 _loading: list[threading.Thread] = []
@@ -76,6 +77,6 @@ def load(annealed: bool = False) -> None:
     layers = Layers(Packed(rules), Tables(1e6, True), lambda in_use: None)
     layers.sweep(9, 2)
     layers.sweep(9)
-    layers.path()
+    path(layers)
     layers.bounds((0,), [layers.start()])
     layers.grow()
