@@ -184,7 +184,7 @@ def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     worst = max((abs(r["off"]) for r in rows if r["in_step"]), default=0.0)
     axes.set_title(f"L2↔DRAM, reads: in lockstep within {worst:.2%} of the model")
     axes.set_xlabel("predicted bytes at L2↔DRAM (waves of programs)")
-    axes.set_ylabel("counted ÷ predicted, bytes at L2↔DRAM")
+    axes.set_ylabel("counted ÷ predicted,\nbytes at L2↔DRAM")
     beside(axes)
 
 
@@ -211,7 +211,7 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
         f"Reads fall as N²d²/M, M the rows on the chip: within {max(off, default=0.0):.1%}"
     )
     axes.set_xlabel("rows of Q and O resident at once")
-    axes.set_ylabel("bytes read at L2↔DRAM, in lockstep")
+    axes.set_ylabel("bytes read at L2↔DRAM,\nin lockstep")
     beside(axes)
     if kept:
         axes.set_ylim(bottom=0.35 * min(r["measured"] for r in kept))

@@ -342,10 +342,10 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     off = sum(r["unexplained"] for r in rows)
     if not off:
         axes.set(ylim=(-1, 1), yticks=(-1, 0, 1))
-    axes.set_title(f"SM↔L2: {len(rows)} programs, {off} unexplained bytes")
+    axes.set_title(f"SM↔L2: {len(rows):,} programs, {off:,} unexplained bytes")
     axes.set_xlabel("predicted bytes at SM↔L2 (filled: loads, open: stores)")
-    axes.set_ylabel("counted − predicted, bytes at SM↔L2")
-    beside(axes)
+    axes.set_ylabel("counted − predicted,\nbytes at SM↔L2")
+    beside(axes, ncols=2, fontsize="x-small", columnspacing=1.0, handletextpad=0.2)
 
 
 def _names(text: str) -> tuple[str, ...]:
