@@ -345,7 +345,7 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set_title(f"SM↔L2: {len(rows):,} programs, {off:,} unexplained bytes")
     axes.set_xlabel("predicted bytes at SM↔L2 (filled: loads, open: stores)")
     axes.set_ylabel("counted − predicted,\nbytes at SM↔L2")
-    beside(axes, ncols=2, fontsize="x-small", columnspacing=1.0, handletextpad=0.2)
+    beside(axes, ncols=2, columnspacing=0.6, handletextpad=0.1)
 
 
 def _names(text: str) -> tuple[str, ...]:
