@@ -40,7 +40,7 @@ from iosim.pebbling.bounds import root_bound
 from iosim.pebbling.bounds.checking import proved
 
 from . import DATA, whole
-from .pebbling_rows import GAMES, KEY, markdown, merged, packed, put, read, shared, unpacked
+from ._pebbling_rows import GAMES, KEY, markdown, merged, packed, put, read, shared, unpacked
 
 SOURCE = "https://github.com/Algebraic-Programming/OneStopParallel, data/spaa/tiny"
 PREFIX = "instance_"  # of every file; a graph is called by the rest

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from experiments import pebbling_rows as rows_of
+from experiments import _pebbling_rows as rows_of
 from experiments import pebbling_suite as suite
 from iosim.errors import InputError
 from iosim.pebbling import Dag, Move, butterfly, grid, optimum, replay, tree

@@ -40,10 +40,10 @@ class Vertex:
 
 
 @dataclass(frozen=True)
-class Edge:
+class Arc:
     """An edge as it was given: an operand, a result, the weight of what moves along it.
 
-    >>> Edge("a", "b").words is None
+    >>> Arc("a", "b").words is None
     True
     """
 
@@ -57,13 +57,13 @@ class Edge:
 class Drawn:
     """What a reader found.  `closed`: every vertex that an edge names must be among `vertices`.
 
-    >>> drawn = Drawn((), (Edge("a", 1),), closed=False)
+    >>> drawn = Drawn((), (Arc("a", 1),), closed=False)
     >>> drawn.dag("pair").preds
     {'a': (), '1': ('a',)}
     """
 
     vertices: tuple[Vertex, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[Arc, ...]
     closed: bool = True
 
     def dag(self, name: str, unit: bool = False) -> Dag:
@@ -84,7 +84,7 @@ class Drawn:
                 raise InputError(f"{_said(at)}{_collision(other.id, id)}")
         check_reach(len(found), len(self.edges))
         preds: dict[str, list[str]] = {v: [] for v in found}
-        first: dict[tuple[str, str], Edge] = {}
+        first: dict[tuple[str, str], Arc] = {}
         for e in self.edges:
             a, b = ends = str(e.operand), str(e.result)
             if a == b:
@@ -210,7 +210,7 @@ def from_edges(
     ({'a': (), 'b': (), 'c': ('a', 'b')}, (4, 1, 1))
     """
     drawn = Drawn(
-        tuple(Vertex(v) for v in vertices), tuple(Edge(a, b) for a, b in edges), closed=False
+        tuple(Vertex(v) for v in vertices), tuple(Arc(a, b) for a, b in edges), closed=False
     )
     dag = drawn.dag(name)
     given = {str(v): each for v, each in (words or {}).items()}
@@ -244,7 +244,7 @@ def drawn_from_networkx(graph: Any, at: str = "") -> Drawn:
         raise InputError(f"{_said(at)}the graph is undirected: give edges from operand to result")
     return Drawn(
         tuple(vertex(v, data, at) for v, data in graph.nodes(data=True)),
-        tuple(Edge(a, b, weight(data, at), at) for a, b, data in graph.edges(data=True)),
+        tuple(Arc(a, b, weight(data, at), at) for a, b, data in graph.edges(data=True)),
     )
 
 

@@ -21,7 +21,7 @@ def split(sets: Iterable[int], words: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Step:
+class SweepStep:
     """One step of a schedule, by number: what is evicted, and operations done one by one."""
 
     evicted: int

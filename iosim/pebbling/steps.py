@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iosim.pebbling import loops
-from iosim.pebbling.packed import Step
+from iosim.pebbling.packed import SweepStep
 
 if TYPE_CHECKING:
     from iosim.pebbling.layers import Layers
 
 
-def path(layers: Layers) -> list[Step]:
+def path(layers: Layers) -> list[SweepStep]:
     """The steps to the goal of the last sweep."""
     ranks = [int(layers.nodes[1][layers.goal])]
     record = int(layers.nodes[0][layers.goal])
@@ -28,7 +28,7 @@ def path(layers: Layers) -> list[Step]:
     p = layers.packed
     s, cost = layers.start(), 0
     ops, values = list(range(len(p.target))), list(range(len(p.weight)))
-    steps = [Step(0, layers.first)]
+    steps = [SweepStep(0, layers.first)]
     for wanted in ranks[1:]:
         steps.append(_child(layers, s, cost, wanted, ops, values))
         cost += _price(layers, s, layers.rooms[2])
@@ -57,7 +57,7 @@ def _price(layers: Layers, s: Any, evicted: Any) -> int:
 
 def _child(
     layers: Layers, s: Any, cost: int, wanted: int, ops: list[int], values: list[int]
-) -> Step:
+) -> SweepStep:
     """The step to a child, in the schedule's numbers; the child is left in `work`."""
     c = layers.make(np.zeros(14, np.int64))
     c[loops.LIMIT], c[loops.COUNT] = layers.limit, 1
@@ -78,4 +78,4 @@ def _child(
     for k in range(layers.W):
         evicted |= int(layers.rooms[2][k]) << 64 * k
     out = sum(1 << values[v] for v in range(len(values)) if evicted >> v & 1)
-    return Step(out, tuple(ops[u] for u in trace))
+    return SweepStep(out, tuple(ops[u] for u in trace))

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from iosim.pebbling.bits import members
 from iosim.pebbling.game import Move
-from iosim.pebbling.packed import Packed, Step
+from iosim.pebbling.packed import Packed, SweepStep
 from iosim.pebbling.rules import Rules
 
 
-def written(rules: Rules, packed: Packed, steps: Iterable[Step]) -> list[Move]:
+def written(rules: Rules, packed: Packed, steps: Iterable[SweepStep]) -> list[Move]:
     """The moves: evictions, then of each operation loads, itself, a store, deletions.
 
     A value that is evicted is stored if it has no blue pebble; an operand that is not red is

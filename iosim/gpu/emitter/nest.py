@@ -133,7 +133,7 @@ class KernelText:
 
     def _operand_size(self, pairs: set[tuple[str, ...]]) -> int:
         """Elements of the largest right operand, of products of 64 rows or more."""
-        tall = [b for to, b in pairs if self.tiles.side(self.buffers[to][0]) >= 64]
+        tall = [b for to, b in pairs if to and b and self.tiles.side(self.buffers[to][0]) >= 64]
         return max((self.tiles.size(b, self.buffers[b]) for b in tall), default=0)
 
     def _tick(self, end: int) -> None:

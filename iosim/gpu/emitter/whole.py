@@ -65,7 +65,8 @@ def portions(
         first, last: the loop's ends, as text.
         shapes: the indices of the buffers that are resident outside the loop.
         blocks: the tiles that are open around it.
-        apart: whether a short last tile is a portion of its own where there is no mask, too.
+        apart: whether a short last tile is a portion of its own where there is no mask, too; so it
+            is for Hopper, where tiles move whole and what a mask hides is loaded in any case.
     """
     found = _masks(loop, shapes, blocks)
     limits = sorted({x for own in found.values() for x in own}, key=str)
@@ -90,7 +91,7 @@ def portions(
     before = [Portion(first, begin)] if least else []
     after = [Portion(end, last)] if most else []
     parts = [*before, whole, *after]
-    if loop.span.edges and blocks.where.trips(loop) == 1:
+    if not apart and loop.span.edges and blocks.where.trips(loop) == 1:
         parts = [replace(x, first=f"{x.first} - {UNKNOWN}") for x in parts]
     return lines, parts
 

@@ -17,12 +17,12 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.pebbling.bounds import compulsory, moments, trees, wavefront
-from iosim.pebbling.bounds.order import Order
+from iosim.pebbling.bounds.order import PartialOrder
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.game import Game
 from iosim.problem import check_size
 
-Bound = Callable[[Order, float], tuple[int, dict[str, Any]] | None]
+Bound = Callable[[PartialOrder, float], tuple[int, dict[str, Any]] | None]
 
 # By name: of an order and some seconds, the bound and its certificate, or None.
 BOUNDS: dict[str, Bound] = {
@@ -64,7 +64,7 @@ def root_bounds(
         raise InputError(
             f"M = {M} is too small for {dag.name}: a vertex with its operands needs M >= {least}"
         )
-    order = Order(dag, M, recompute, partial)
+    order = PartialOrder(dag, M, recompute, partial)
     found = []
     for name, bound in BOUNDS.items():
         if (known := bound(order, seconds)) is not None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from iosim.pebbling.bounds.order import Order
+from iosim.pebbling.bounds.order import PartialOrder
 
 
-def bound(order: Order, seconds: float) -> tuple[int, dict[str, Any]]:
+def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]]:
     """The words of the inputs that some output depends on, and of the outputs that are made."""
     return order.compulsory, {}

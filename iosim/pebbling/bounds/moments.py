@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from iosim.pebbling.bits import mask, members
-from iosim.pebbling.bounds.order import Order
+from iosim.pebbling.bounds.order import PartialOrder
 
 ONE = 1 << 30  # the denominator of the multipliers
 FEW = 6  # moments of the first program, which takes a fraction of a second
@@ -48,7 +48,7 @@ Variable = tuple[str, int, int]
 Row = tuple[tuple[Any, ...], int, list[tuple[int, Variable]]]  # name, least value, terms
 
 
-def bound(order: Order, seconds: float) -> tuple[int, dict[str, Any]] | None:
+def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | None:
     """The compulsory words and what the moments need besides."""
     if not order.n:
         return None
@@ -70,7 +70,7 @@ def bound(order: Order, seconds: float) -> tuple[int, dict[str, Any]] | None:
     return order.compulsory + best[0], best[1]
 
 
-def _moments(order: Order) -> list[int]:
+def _moments(order: PartialOrder) -> list[int]:
     """Operations to look at, those that most values span first."""
     operations = [u for u in range(order.n) if order.above[u] or order.below[u]]
     operations.sort(
@@ -82,7 +82,7 @@ def _moments(order: Order) -> list[int]:
     return operations[: max(1, LARGEST // order.n)]
 
 
-def rows(order: Order, moments: list[int]) -> Iterator[Row]:
+def rows(order: PartialOrder, moments: list[int]) -> Iterator[Row]:
     """The inequalities, Σ terms ≥ least."""
     among = mask(moments)
     for u in moments:
@@ -133,7 +133,7 @@ def rows(order: Order, moments: list[int]) -> Iterator[Row]:
 class _Columns:
     """Numbers of the variables; those that are known are none."""
 
-    def __init__(self, order: Order, moments: int) -> None:
+    def __init__(self, order: PartialOrder, moments: int) -> None:
         self.order, self.moments = order, moments
         self.number: dict[Variable, int] = {}
         self.cost: list[int] = []
@@ -155,7 +155,9 @@ class _Columns:
         return self.number[x]
 
 
-def _solved(order: Order, moments: list[int], until: float) -> tuple[int, dict[str, Any]] | None:
+def _solved(
+    order: PartialOrder, moments: list[int], until: float
+) -> tuple[int, dict[str, Any]] | None:
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix
 
@@ -218,7 +220,7 @@ def _solved(order: Order, moments: list[int], until: float) -> tuple[int, dict[s
 VALUES = {"loads": 1, "store": 1, "live": 1, "more": 1, "load": 1}
 
 
-def _named(order: Order, name: tuple[Any, ...]) -> list[Any]:
+def _named(order: PartialOrder, name: tuple[Any, ...]) -> list[Any]:
     kind, *numbers = name
     if kind == "either":
         return [kind, order.name(numbers[0]), order.name(numbers[1]), numbers[2]]

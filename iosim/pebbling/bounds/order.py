@@ -9,7 +9,7 @@ from iosim.pebbling.bits import mask, members
 from iosim.pebbling.dag import Dag
 
 
-class Order:
+class PartialOrder:
     """Operations and values of a game, by number.
 
     Attributes:

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from iosim.pebbling.bits import members
-from iosim.pebbling.bounds.order import Order
+from iosim.pebbling.bounds.order import PartialOrder
 
 MANY = 400  # operations, beyond which only some are tried
 Path = list[tuple[int, int | None]]  # operations, and the value that leads to each
 
 
-def bound(order: Order, seconds: float) -> tuple[int, dict[str, Any]] | None:
+def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | None:
     """The compulsory words, and what the operation with the largest wavefront needs besides."""
     if not order.dag.unit:
         return None
@@ -56,13 +56,13 @@ def bound(order: Order, seconds: float) -> tuple[int, dict[str, Any]] | None:
     }
 
 
-def _named(order: Order, paths: list[Path]) -> list[list[Any]]:
+def _named(order: PartialOrder, paths: list[Path]) -> list[list[Any]]:
     values = order.ops.values
     return [[[order.name(w), None if v is None else values[v]] for w, v in path]
             for path in paths]  # fmt: skip
 
 
-def _cut(order: Order, u: int, counted: set[int]) -> list[Path]:
+def _cut(order: PartialOrder, u: int, counted: set[int]) -> list[Path]:
     """Paths that prove how large the boundary is, of values that count."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import maximum_flow

@@ -1,9 +1,9 @@
-"""Edge lists: ``operand result`` per line, and the words of the operand's value as a third."""
+"""Arc lists: ``operand result`` per line, and the words of the operand's value as a third."""
 
 from __future__ import annotations
 
 from iosim.errors import InputError
-from iosim.pebbling.drawn import Drawn, Edge
+from iosim.pebbling.drawn import Arc, Drawn
 from iosim.pebbling.readers._entry import Reader, shown, whole
 
 SAYS = "give one 'operand result' or 'operand result words' per line"
@@ -22,7 +22,7 @@ def read(name: str, text: str) -> Drawn:
                 f"{name}:{number}: expected 'operand result' or 'operand result words', got "
                 f"{shown(line)}"
             )
-        edges.append(Edge(words[0], words[1], weight, f"{name}:{number}"))
+        edges.append(Arc(words[0], words[1], weight, f"{name}:{number}"))
     if not edges:
         raise InputError(f"{name} has no edge: {SAYS}")
     return Drawn((), tuple(edges), closed=False)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iosim.errors import InputError
-from iosim.pebbling.drawn import Drawn, Edge, Vertex
+from iosim.pebbling.drawn import Arc, Drawn, Vertex
 from iosim.pebbling.maker import check_reach
 from iosim.pebbling.readers._entry import Reader, shown, whole
 
@@ -97,7 +97,7 @@ def read(name: str, text: str) -> Drawn:
                 raise lines.error(f"vertex {v} is the source of two hyperedges, {of[v]} and {h}")
             source[h], of[v] = v, h
         else:
-            edges.append(Edge(str(source[h]), str(v), at=lines.at))
+            edges.append(Arc(str(source[h]), str(v), at=lines.at))
     rest = next(lines.rows, None)
     if rest:
         raise InputError(f"{name}:{rest[0]}: a line beyond the {pins} pins: {shown(rest[1])}")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.pebbling.drawn import Drawn, Edge, vertex, weight
+from iosim.pebbling.drawn import Arc, Drawn, vertex, weight
 from iosim.pebbling.readers._entry import Reader
 
 SAYS = "write networkx.node_link_data, with nodes and edges"
@@ -40,8 +40,8 @@ def read(name: str, text: str) -> Drawn:
     )
 
 
-def _edge(row: dict[str, Any], name: str) -> Edge:
-    return Edge(row["source"], row["target"], weight(row, name), name)
+def _edge(row: dict[str, Any], name: str) -> Arc:
+    return Arc(row["source"], row["target"], weight(row, name), name)
 
 
 def _list(name: str, data: dict[str, Any], key: str) -> list[Any]:
