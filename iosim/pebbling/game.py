@@ -128,7 +128,12 @@ class Game:
         self.computed: set[str] = set()
         # Of a sum, the terms that are in it; of vertices made at once, all operands.
         self.terms: dict[str, set[str]] = {}
-        self.used = self.loads = self.stores = self.computes = self.moves = 0
+        self.loads = self.stores = self.computes = self.moves = 0
+
+    @property
+    def used(self) -> int:
+        """Words of fast memory that red pebbles take."""
+        return sum(self.dag.words_of[v] for v in self.red)
 
     def play(self, move: Move) -> None:
         """Make one move."""
@@ -160,11 +165,6 @@ class Game:
                 takes = f"{words} words of fast memory beside {self.used}"
             raise CapacityError(f"{v} would take {takes}, M = {self.M}: delete one first")
         self.red.add(v)
-        self.used += words
-
-    def _remove(self, v: str) -> None:
-        self.red.remove(v)
-        self.used -= self.dag.words_of[v]
 
     def _resident(self, v: str, what: str) -> None:
         if v not in self.red:
@@ -189,7 +189,7 @@ class Game:
 
     def _delete(self, move: Move) -> None:
         self._resident(move.vertex, f"delete {move.vertex}")
-        self._remove(move.vertex)
+        self.red.remove(move.vertex)
 
     def _compute(self, move: Move) -> None:
         self._computable(move.vertex)
@@ -203,7 +203,7 @@ class Game:
         if p is None or p not in self.dag.preds[v]:
             raise IllegalMove(f"slide from {p} to {v}: that is no operand of it")
         self._computable(v)
-        self._remove(p)
+        self.red.remove(p)
         self._place(v)
         self._made(v)
 
