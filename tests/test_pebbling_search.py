@@ -21,6 +21,7 @@ from iosim.pebbling.game import Game
 from iosim.pebbling.layers import Layers, Tables
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import compile_rules
+from iosim.pebbling.search import Found
 from iosim.pebbling.steps import path
 from iosim.pebbling.symmetry import generators
 from iosim.pebbling.written import written
@@ -225,3 +226,16 @@ def test_a_search_that_is_out_of_time_says_so_and_keeps_its_interval() -> None:
     assert 27 <= best.lower_bound < (best.cost or 0)
     assert time.monotonic() - began < 60  # no figure: the machine may be busy
     replay(best.dag, 4, best.schedule)
+
+
+def test_a_bound_that_claims_too_much_is_no_answer() -> None:
+    """Not an optimum that it "proves": a schedule below what is proved shows a wrong proof."""
+    found = Found(lower=4)
+    found.offer(8, ())
+    found.prove(8)
+    assert found.closed
+    with pytest.raises(AssertionError, match="9 are proved, and a schedule costs 8"):
+        found.prove(9)
+    found = Found(lower=9)
+    with pytest.raises(AssertionError, match="9 are proved, and a schedule costs 8"):
+        found.offer(8, ())

@@ -28,7 +28,7 @@ from iosim.pebbling.loops import (
     WORK,
     M,
 )
-from iosim.pebbling.settling import apply, settle
+from iosim.pebbling.settling import apply, ready, settle
 
 
 def canonical(sizes: Any, images: Any, one: Any, s: Any, scratch: Any, applied: Any) -> None:
@@ -162,14 +162,7 @@ def expand(
                     if within:
                         must[i] |= one[h]
         for u in range(count):
-            uw, ub = u >> 6, one[u & 63]
-            if s[uw] & ub:
-                continue
-            fit = True
-            for k in range(W):
-                if before[u * W + k] & ~s[k]:
-                    fit = False
-            if not fit:
+            if not ready(W, before, one, s, u):
                 continue
             t = target[u]
             over, m, spare, present = extra[u] - sizes[M], 0, 0, zero

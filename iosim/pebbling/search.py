@@ -48,12 +48,17 @@ class Found:
         """Keep a schedule if it is better."""
         if self.cost is None or cost < self.cost:
             self.cost, self.moves = cost, moves
+        self._consistent()
 
     def prove(self, lower: int) -> None:
-        """No schedule costs less than that; nor less than the best, once that is reached."""
+        """No schedule costs less than that."""
         self.lower = max(self.lower, lower)
-        if self.cost is not None:
-            self.lower = min(self.lower, self.cost)
+        self._consistent()
+
+    def _consistent(self) -> None:
+        """A schedule below what is proved shows that some proof is wrong: no answer, then."""
+        if self.cost is not None and self.cost < self.lower:
+            raise AssertionError(f"{self.lower} are proved, and a schedule costs {self.cost}")
 
     @property
     def closed(self) -> bool:
@@ -122,7 +127,6 @@ def search(
         found.stopped = "interrupted"
     if annealing and found.cost is not None and annealing.cost < found.cost:
         found.offer(annealing.cost, annealing.schedule())
-    found.prove(found.lower)
     if found.closed:
         found.stopped = ""
     if progress:
@@ -264,8 +268,6 @@ class Once:
             self.found.offer(self.base + penalties, written(self.rules, self.packed, path(layers)))
         if not width:
             self.found.prove(self.base + (limit + 1 if penalties is None else penalties))
-        else:
-            self.found.prove(self.found.lower)
 
 
 class _Enough(Exception):

@@ -13,6 +13,14 @@ from iosim.pebbling.loops import (
 )
 
 
+def ready(W: int, before: Any, one: Any, s: Any, u: int) -> bool:
+    """Whether an operation is not done, and all are that come before it."""
+    for k in range(W):
+        if before[u * W + k] & ~s[k]:
+            return False
+    return not s[u >> 6] & one[u & 63]
+
+
 def settle(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, trace: Any) -> int:
     """Do at once what can be done without loss; how many operations that were.
 
@@ -38,13 +46,7 @@ def settle(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, trace: Any) -> int
         changed = False
         for u in range(count):
             uw, ub = u >> 6, one[u & 63]
-            if s[uw] & ub:
-                continue
-            fit = True
-            for k in range(W):
-                if before[u * W + k] & ~s[k]:
-                    fit = False
-            if not fit:
+            if not ready(W, before, one, s, u):
                 continue
             t = target[u]
             tw, tb = t >> 6, one[t & 63]

@@ -213,6 +213,7 @@ def test_play_and_pause(open_view: Open) -> None:
     page.get_by_role("button", name="Play").click()
     until(page, lambda: position(page) > 50)
     page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Play").wait_for()
     here = position(page)
     page.wait_for_timeout(150)
     assert position(page) == here

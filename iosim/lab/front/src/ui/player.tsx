@@ -1,6 +1,6 @@
 // Playing through steps: a clock, and the buttons that move it.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Button, Select } from "./controls";
 import { say } from "./numbers";
 
@@ -23,7 +23,8 @@ export function useClock(on: boolean, rate: number, tick: (steps: number) => voi
   const still = useStill();
   const call = useRef(tick);
   call.current = tick;
-  useEffect(() => {
+  // Before anything is drawn: after what shows that it stands, no step comes.
+  useLayoutEffect(() => {
     if (!on) return;
     let frame = 0;
     let last: number | undefined;
