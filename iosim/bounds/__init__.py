@@ -45,15 +45,8 @@ from iosim.bounds import (
     saha_ye_large,
     saha_ye_small,
 )
-from iosim.bounds.base import (
-    CLASSES,
-    Bound,
-    BoundClass,
-    Floats,
-    Ints,
-    axis_names,
-    bound_class,
-)
+from iosim.bounds.base import Bound, Floats, Ints, axis_names
+from iosim.bounds.classes import CLASSES, BoundClass, bound_class
 from iosim.bounds.terms import sym
 from iosim.errors import InputError, closest
 from iosim.problem import PROBLEMS, Form, Problem, check_size

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, BoundClass, Floats
+from iosim.bounds.base import EVERY_OPTION, Bound, Floats
 from iosim.bounds.charges import AGAIN, BLEND, MIXTURES, ONCE, Blend, Charges
+from iosim.bounds.classes import CLASSES, BoundClass
 from iosim.bounds.unified import pattern_words
 
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, BoundClass, Floats
+from iosim.bounds.base import EVERY_OPTION, Bound, Floats
+from iosim.bounds.classes import CLASSES, BoundClass
 from iosim.bounds.unified import EXACT_FROM, pattern_words
 from iosim.problem import Form
 

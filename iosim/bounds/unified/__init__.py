@@ -40,7 +40,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from iosim.bounds.base import CLASSES, BoundClass, Floats, bound_class
+from iosim.bounds.base import Floats
+from iosim.bounds.classes import CLASSES, BoundClass, bound_class
 from iosim.bounds.terms import check_entries, in_chunks
 from iosim.bounds.unified import spills
 from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
