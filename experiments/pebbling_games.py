@@ -12,7 +12,6 @@ It is no ``eNN`` experiment: its tests replay every game, and solve every board 
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,8 @@ from iosim.pebbling import Dag, butterfly, fewest_parts, grid, optimum, pyramid,
 from iosim.pebbling.rules import compile_rules
 from iosim.problem import Attention, MatMul, Problem
 
-from . import DATA, whole
+from . import whole
+from ._pebbling_tables import options
 from .pebbling_table import GAMES, Variant, graph
 
 NAME = "games.json"
@@ -91,12 +91,7 @@ def board(name: str, key: str, seconds: float = 60.0) -> dict[str, Any]:
 
 def main(argv: list[str] | None = None) -> None:
     """Solve every board."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.pebbling_games", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--out", default=DATA / "pebbling", type=Path)
-    parser.add_argument("--seconds", default=60.0, type=float, help="time for each optimum")
-    args = parser.parse_args(argv)
+    args = options("pebbling_games", __doc__, each="optimum").parse_args(argv)
     where = out_dir(args.out)
     about = provenance.of("python -m experiments.pebbling_games")
     began = time.monotonic()

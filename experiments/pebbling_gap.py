@@ -12,26 +12,25 @@ is an interval.  A table that is there is carried on; ``--again`` tries what is 
 
 from __future__ import annotations
 
-import argparse
 import functools
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from iosim.bounds import CLASSES, exact_lower_bounds
-from iosim.output import provenance
 from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, beside, pyplot, save
-from iosim.output.table import out_dir, publish, read_csv, write_csv
+from iosim.output.table import out_dir, read_csv
 from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.bounds import root_bounds
 from iosim.pebbling.solve import optimum
 from iosim.problem import Attention
 
-from . import DATA, digits, told, whole
+from . import DATA, digits, whole
+from ._pebbling_tables import command, options, write_table
 from .pebbling_table import GAMES, graph
 
+NAME = "pebbling_gap"
 GAME = GAMES["words"]
 INSTANCES = (
     Attention(2, 1), Attention(2, 2), Attention(2, 3), Attention(3, 1), Attention(3, 2),
@@ -176,36 +175,18 @@ def draw(table: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
 
 def main(argv: list[str] | None = None) -> None:
     """Make the table and the figure."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.pebbling_gap", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--out", default=DATA / "pebbling", type=Path)
-    parser.add_argument("--seconds", default=60.0, type=float, help="time for each row")
+    parser = options(NAME, __doc__)
     parser.add_argument("--again", action="store_true", help="try the open rows of a table again")
     parser.add_argument("--draw", action="store_true", help="only the figure, from the table")
     args = parser.parse_args(argv)
-    where = out_dir(args.out)
+    stem = out_dir(args.out) / "gap"
+    before = stem.with_suffix(".csv")
     if args.draw:
-        draw(read_csv(where / "gap.csv"), where / "gap")
+        draw(read_csv(before), stem)
         return
-    words = sys.argv[1:] if argv is None else argv
-    about = provenance.of(" ".join(["python -m experiments.pebbling_gap", *words]))
-    began, found = time.monotonic(), list[dict[str, Any]]()
-    for made in rows(args.seconds, where / "gap.csv", args.again):
-        found.append(made)
-        text = "{instance}, M = {M_words}: {proved_words}..{optimum_words} by {proved_by}"
-        print(text.format(**made), file=sys.stderr, flush=True)
-    about |= {
-        "seconds": f"{time.monotonic() - began:.0f}",
-        "rows": str(len(found)),
-        "proved": str(sum(row["optimal"] for row in found)),
-    }
-
-    def make(part: Path) -> list[Path]:
-        write_csv(part / "gap.csv", found)
-        return [part / "gap.csv", *draw(found, part / "gap"), told(part / "gap.json", about)]
-
-    publish(where, make)
+    line = "{instance}, M = {M_words}: {proved_words}..{optimum_words} by {proved_by}"
+    about = command(NAME, argv)
+    write_table(stem, rows(args.seconds, before, args.again), line, about, draw)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,6 @@ rows against it.
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +19,7 @@ from typing import Any
 from iosim.algorithms import all_algorithms
 from iosim.bounds import CLASSES, BoundClass, exact_lower_bounds
 from iosim.errors import CapacityError
-from iosim.output import provenance
-from iosim.output.table import out_dir, publish, write_csv
+from iosim.output.table import out_dir
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.graphs import KINDS
 from iosim.pebbling.rules import compile_rules
@@ -31,7 +27,10 @@ from iosim.pebbling.solve import optimum
 from iosim.problem import Attention, AttentionBackward, MatMul, Problem
 from iosim.tiling import optimal_tiles
 
-from . import DATA, told, whole
+from . import whole
+from ._pebbling_tables import command, options, write_table
+
+NAME = "pebbling_table"
 
 
 @dataclass(frozen=True)
@@ -198,35 +197,17 @@ def markdown(found: Sequence[Mapping[str, Any]]) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Make the table."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.pebbling_table", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--out", default=DATA / "pebbling", type=Path)
+    parser = options(NAME, __doc__)
     parser.add_argument("--docs", type=Path, help="a page whose marked table is replaced")
-    parser.add_argument("--seconds", default=60.0, type=float, help="time for each row")
     args = parser.parse_args(argv)
-    where = out_dir(args.out)
-    words = sys.argv[1:] if argv is None else argv
-    about = provenance.of(" ".join(["python -m experiments.pebbling_table", *words]))
-    began = time.monotonic()
-    found: list[dict[str, Any]] = []
-    for problem, games in INSTANCES:
-        for game in games:
-            for row in rows(problem, GAMES[game], args.seconds):
-                found.append(row)
-                text = "{instance}, {game}, M = {M_words}: {proved_words}..{optimum_words}"
-                print(text.format(**row), file=sys.stderr, flush=True)
-    about |= {
-        "seconds": f"{time.monotonic() - began:.0f}",
-        "rows": str(len(found)),
-        "proved": str(sum(row["optimal"] for row in found)),
-    }
-
-    def make(part: Path) -> list[Path]:
-        write_csv(part / "optima.csv", found)
-        return [part / "optima.csv", told(part / "optima.json", about)]
-
-    publish(where, make)
+    made = (
+        row
+        for problem, games in INSTANCES
+        for game in games
+        for row in rows(problem, GAMES[game], args.seconds)
+    )
+    line = "{instance}, {game}, M = {M_words}: {proved_words}..{optimum_words}"
+    found = write_table(out_dir(args.out) / "optima", made, line, command(NAME, argv))
     if args.docs:
         before, _, rest = args.docs.read_text(encoding="utf-8").partition(START)
         after = rest.partition(STOP)[2]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments import pebbling_gap
+from experiments._pebbling_tables import write_table
+from iosim.errors import InputError
 from iosim.output.table import read_csv
 from iosim.problem import Attention
 
@@ -66,3 +71,28 @@ def test_rows_known_twice_are_merged() -> None:
         "proved_words": 5, "optimum_words": 5, "proved_by": "search", "optimal": True,
     }  # fmt: skip
     assert pebbling_gap.merged(dict(new), None) == new
+
+
+def test_a_table_that_is_there_is_carried_on(tmp_path: Path) -> None:
+    """The rows come out as they are committed; only the provenance is the new run's."""
+    shutil.copy(FOLDER / "gap.csv", tmp_path)
+    pebbling_gap.main(["--out", str(tmp_path)])
+    assert (tmp_path / "gap.csv").read_bytes() == (FOLDER / "gap.csv").read_bytes()
+    assert (tmp_path / "gap.png").exists()
+    about, kept = (json.loads((x / "gap.json").read_text("utf-8")) for x in (tmp_path, FOLDER))
+    assert about["command"] == f"python -m experiments.pebbling_gap --out {tmp_path}"
+    assert [about[x] for x in ("rows", "proved")] == [kept[x] for x in ("rows", "proved")]
+
+
+def test_a_table_whose_rows_end_badly_is_not_written(tmp_path: Path) -> None:
+    def bad() -> Iterator[dict[str, Any]]:
+        yield dict(ROWS[0])
+        raise InputError("no more")
+
+    def draw(rows: object, stem: Path) -> list[Path]:
+        raise OSError("no figure")
+
+    for rows in (bad(), iter([dict(ROWS[0])])):
+        with pytest.raises(InputError, match=r"no more|cannot write"):
+            write_table(tmp_path / "x", rows, "{instance}", {}, draw)
+    assert not list(tmp_path.iterdir())
