@@ -134,7 +134,10 @@ def draw(table: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
         for k, name in enumerate(lines):
             top.plot(M, [r[name] for r in here], color=PALETTE[k], marker=MARKERS[k + 1],
                      linestyle="--", label=name)  # fmt: skip
-        top.set(title=f"{shown}: the optimum and the lower bounds", ylabel=WORDS, ylim=(0, None))
+        top.set(
+            title=f"{shown}: the optimum, proved at every M, and the lower bounds",
+            ylabel=WORDS, ylim=(0, None),
+        )  # fmt: skip
         beside(top)
         for k, name in enumerate(names):
             some = [r for r in table if r["instance"] == name]
@@ -151,23 +154,18 @@ def draw(table: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
                         alpha=0.7,
                     )
         worst = max((r for r in table if r["optimal"]), key=lambda r: ratio(r, THEOREM))
+        closed = sum(r["optimal"] for r in table)
         low.axhline(1, color="black", linewidth=1)
-        low.set(
-            title=f"Proved optima: at most {ratio(worst, THEOREM):.2f} times the theorem",
-            ylabel=f"optimum ÷ {THEOREM},\n{WORDS}", ylim=(0.9, None),
-        )  # fmt: skip
+        title = f"Proved optima: at most {ratio(worst, THEOREM):.2f} times the theorem"
+        if closed < len(table):
+            title += "\nUpright lines, not proved: best lower bound to best schedule"
+        low.set(title=title, ylabel=f"optimum ÷ {THEOREM},\n{WORDS}", ylim=(0.9, None))
         beside(low)
         for axes, some in ((top, here), (low, table)):
             axes.set_xlabel("fast memory M, words (model)")
             axes.set_xticks(sorted({r["M_words"] for r in some}))
-        closed = sum(r["optimal"] for r in table)
         figure.suptitle(
             f"Attention where everything is small: {closed} of {len(table)} optima proved"
-            + (
-                ""
-                if closed == len(table)
-                else "\n(upright lines: from what is proved to the best known)"
-            )
         )
         figure.tight_layout()
         return save(figure, stem)

@@ -58,9 +58,16 @@ def test_the_title_follows_the_rows(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "gap.csv", tmp_path)
     before = drawn()
     assert "33 of 52 optima proved" in before
+    assert "Upright lines, not proved: best lower bound to best schedule" in before
     text = (tmp_path / "gap.csv").read_text("utf-8")
     (tmp_path / "gap.csv").write_text(text.replace(",26,26,True,", ",27,26,False,"), "utf-8")
     assert "32 of 52 optima proved" in drawn()
+    lines = text.splitlines(keepends=True)
+    proved = [x for x in lines if ",True," in x]
+    (tmp_path / "gap.csv").write_text("".join([lines[0], *proved]), "utf-8")
+    after = drawn()
+    assert "33 of 33 optima proved" in after
+    assert "Upright lines" not in after
 
 
 def test_rows_known_twice_are_merged() -> None:
