@@ -16,7 +16,7 @@ from . import DATA, Rows, told
 
 
 def options(module: str, doc: str | None, each: str = "row") -> argparse.ArgumentParser:
-    """A parser for ``python -m experiments.MODULE``, described by the first line of its docstring.
+    """A parser for a module of this folder, described by the first line of its docstring.
 
     It has ``--out``, the folder for the files, and ``--seconds``, the time for `each` of them.
 
