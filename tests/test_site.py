@@ -92,6 +92,13 @@ def test_statements_of_a_proof_have_anchors_of_their_own(statements: ModuleType)
     assert not doctest.testmod(statements).failed
 
 
+def test_a_reader_meets_theorems_in_the_order_of_their_numbers(statements: ModuleType) -> None:
+    for page in (ROOT / "proofs").glob("*.md"):
+        names = [x.name for x in statements.statements(page.read_text(encoding="utf-8"))]
+        numbers = [int(m[1]) for x in names if (m := re.match(r"Theorem (\d+)", x))]
+        assert numbers == sorted(numbers), page.name
+
+
 def test_introductory_pages_introduce_words_before_they_use_them(
     terms: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,7 +43,7 @@ def test_six_at_nd() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 8, 64])
 def test_a_statistic_a_row_is_optimal(d: int) -> None:
-    """Theorem 4: 1 + 1/2d times 4N²d²/M, which flash2_parts comes up to."""
+    """Theorem 2: 1 + 1/2d times 4N²d²/M, which flash2_parts comes up to."""
     rows = 2**22
     for M in (max(4 * d * d + 2 * d, 2**10 * (2 * d + 1)), 2**12 * (2 * d + 1)):
         problem = Attention(rows, d)

@@ -12,7 +12,7 @@ they say nothing: for M so large that one part holds all rows, or, without row s
 what they leave out, (d + d_v)²·N/M rows or so, is more than what they add.
 
 Proved in `proofs/towards_nd.md#theorem-1`, `proofs/towards_nd.md#theorem-2` and
-`proofs/towards_nd.md#theorem-4`.
+`proofs/towards_nd.md#theorem-3`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def any_pairs(D: Any, M: Any, K: Any, A: Any, G: Any, columns: Any, rows: Any) -
 def one_rectangle(
     M: Any, j: Any, K: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any = 0
 ) -> Any:
-    """Theorem 2, with parts of K rows, of which j leave 3G rows or more.
+    """Theorem 3, with parts of K rows, of which j leave 3G rows or more.
 
     Args:
         M: words of fast memory.
@@ -81,7 +81,7 @@ def one_rectangle(
 
 
 def each_column(n: Any, K: Any, G: Any) -> Any:
-    """What a column of n pairs pays in Theorem 4, in parts of K ≥ G rows; G are its words.
+    """What a column of n pairs pays in Theorem 2, in parts of K ≥ G rows; G are its words.
 
     >>> [float(each_column(n, 10, 4)) for n in (3, 10, 12, 15, 20)]
     [3.0, 4.0, 6.0, 8.0, 8.0]
@@ -123,7 +123,7 @@ def rectangles(
 
 
 def streamed(count: Any, M: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any) -> Any:
-    """Theorem 4 for `count` rectangles, with parts of M/A rows, which fill the fast memory.
+    """Theorem 2 for `count` rectangles, with parts of M/A rows, which fill the fast memory.
 
     >>> float(streamed(1.0, 999.0, 3.0, 2.0, 1000.0, 1000.0, 1000.0))
     6000.0
@@ -133,7 +133,7 @@ def streamed(count: Any, M: Any, A: Any, G: Any, rows: Any, columns: Any, lost: 
 
 
 def _triangle_columns(n: Any, K: Any, D: Any, share: Any = 0.5) -> Any:
-    """Σ h over columns of 1 … n pairs, in parts of K ≥ D/share rows; see Theorems 1 and 4."""
+    """Σ h over columns of 1 … n pairs, in parts of K ≥ D/share rows; see Theorems 1 and 2."""
     q = np.floor(n / K)
     left, full = n - q * K, D / share
     parts = K * q * (q - 1) / 2 + q * (left + 1)
@@ -152,7 +152,7 @@ def triangles(count: Any, share: Any, D: Any, M: Any, N: Any) -> Any:
 
 
 def streamed_triangles(count: Any, share: Any, D: Any, M: Any, N: Any) -> Any:
-    """Theorem 4 under a causal mask, with row sums.
+    """Theorem 2 under a causal mask, with row sums.
 
     >>> float(streamed_triangles(1.0, 1.0, 2.0, 999.0, 3996.0))
     47940.0
@@ -204,14 +204,14 @@ def _numeric(t: Any, sums: int) -> Floats:
 
 
 def _leading(t: Any, sums: int) -> Any:
-    """Theorem 2 for one head, without what is left out."""
+    """Theorem 3 for one head, without what is left out."""
     rows, D = t.heads * t.N, t.d + t.d_v
     j = t.max(t.ceil(rows * (D + sums) / t.M) - 1, 1)
     return (j + 1) * (t.N_k * D + rows / j * (D + sums) - t.M) - sums * rows
 
 
 def _entry(name: str, sums: int) -> Bound:
-    # With M/(D + 1) rows in a part Theorem 4 says something at every M.
+    # With M/(D + 1) rows in a part Theorem 2 says something at every M.
     small = "" if sums else ", and 0 where one part could hold all rows"
     return Bound(
         name=name,
@@ -224,7 +224,7 @@ def _entry(name: str, sums: int) -> Bound:
         validity=f"dense, or causal with N_k = N: else 0{small}",
         source="iosim, proofs/towards_nd.md",
         proof="towards_nd",
-        theorem="theorem-2",
+        theorem="theorem-3",
         numeric=functools.partial(_numeric, sums=sums),
         classes=(CLASSES["once"], CLASSES["trees"]),
         options=EVERY_OPTION,

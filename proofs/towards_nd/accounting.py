@@ -156,7 +156,7 @@ def second_cut(case: Case, parts: list[list[Pair]]) -> int:
 
 
 def rows_twice(case: Case) -> int:
-    """Theorem 2: cut by columns, D fewer than a row has pairs, a row pays for two parts."""
+    """Theorem 3: cut by columns, D fewer than a row has pairs, a row pays for two parts."""
     degree = Counter(i for i, _ in case.pairs)
     seen = 0
     for cap in range(1, max(degree.values()) - case.D + 1):

@@ -14,15 +14,15 @@ STARTS = 1
 SHARE = 0.5
 # Theorem 1: K ≥ LEAST·D.
 LEAST = 2
-# Theorem 2: all columns have WIDE times the words of a part's rows at least.
-WIDE = 1
-# Theorem 2: j parts of K rows leave LEFT·D rows at least.
-LEFT = 3
-# Theorem 2: rows are in TWICE parts at least when columns are cut.
-TWICE = 2
-# Theorem 4: K ≥ LEAST_ALONE·D, and columns pay for ALONE times each crossing pair.
+# Theorem 2: K ≥ LEAST_ALONE·D, and columns pay for ALONE times each crossing pair.
 LEAST_ALONE = 1
 ALONE = 1
+# Theorem 3: all columns have WIDE times the words of a part's rows at least.
+WIDE = 1
+# Theorem 3: j parts of K rows leave LEFT·D rows at least.
+LEFT = 3
+# Theorem 3: rows are in TWICE parts at least when columns are cut.
+TWICE = 2
 # Game of whole rows: a cut saves SAVED·m loads.
 SAVED = 1
 

@@ -1,4 +1,4 @@
-"""The game of whole rows: what Theorem 2 says where nothing is left out, and exact optima."""
+"""The game of whole rows: what Theorem 3 says where nothing is left out, and exact optima."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def optimum(R: int, C: int, m: int) -> int:
 
 
 def least(R: int, C: int, m: int) -> int:
-    """Theorem 2 in this game: a word is a whole row, no pair crosses a cut, D is left out."""
+    """Theorem 3 in this game: a word is a whole row, no pair crosses a cut, D is left out."""
     best = R + C
     for j in range(1, R):
         K = (R - 1) // j
@@ -85,7 +85,7 @@ GAMES = ((2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (4, 3))
 @step(
     "whole-rows-game",
     how="exhaustive",
-    says="Theorem 2 in the game of whole rows is at most the optimum, which the steps attain",
+    says="Theorem 3 in the game of whole rows is at most the optimum, which the steps attain",
 )
 def whole_rows_game() -> str:
     """Optima by breadth-first search; the streaming slot saves a load at each turn."""

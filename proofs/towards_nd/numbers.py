@@ -1,4 +1,4 @@
-"""The inequalities of Theorems 1 and 2, the evaluator against them, and counted schedules."""
+"""The inequalities of Theorems 1 to 3, the evaluator against them, and counted schedules."""
 
 # ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
 
@@ -17,7 +17,7 @@ from . import constants
 def column(n: int, K: int, D: int, share: Fraction | float | None = None) -> Fraction:
     """h(n) of Theorem 1: D for each part but the last, and what is left at half price up to D.
 
-    With share = 1 it is that of Theorem 4.
+    With share = 1 it is that of Theorem 2.
     """
     share = constants.SHARE if share is None else share
     return D * (n // K) + min(share * Fraction(n % K), Fraction(D))
@@ -26,7 +26,7 @@ def column(n: int, K: int, D: int, share: Fraction | float | None = None) -> Fra
 @step(
     "columns",
     how="exhaustive",
-    says="what a column of n pairs pays in p parts of K rows: Theorem 1's h, Theorem 2's (j + 1)D",
+    says="what a column of n pairs pays in p parts of K rows: Theorem 1's h, Theorem 3's (j + 1)D",
 )
 def columns() -> str:
     """Every p; pairs beyond pK cross a cut."""
@@ -49,7 +49,7 @@ def columns() -> str:
 @step(
     "columns-alone",
     how="exhaustive",
-    says="Theorem 4: what a column of n pairs pays in p parts of K ≥ D rows, if rows take nothing",
+    says="Theorem 2: what a column of n pairs pays in p parts of K ≥ D rows, if rows take nothing",
 )
 def columns_alone() -> str:
     """Every p; a pair beyond pK costs a word."""
@@ -86,7 +86,7 @@ def rows_alone() -> str:
 @step(
     "few-parts",
     how="proved",
-    says="Theorem 2: fewer than j cuts make up for it by crossing pairs",
+    says="Theorem 3: fewer than j cuts make up for it by crossing pairs",
 )
 def few_parts() -> str:
     """With c = j − 1 − i cuts, i ≥ 0, columns of D words pay C·[(r − D) + i(K − D)] more."""
@@ -107,7 +107,7 @@ def few_parts() -> str:
 @step(
     "either-cut",
     how="proved",
-    says="Theorem 2: the larger of two lines in e is at least a mean of them without e",
+    says="Theorem 3: the larger of two lines in e is at least a mean of them without e",
 )
 def either_cut() -> str:
     """And exactly j cuts are worse than j + 1 only by what the theorem says."""
