@@ -158,6 +158,21 @@ PAGES = {
             "product_words",
         ),
     ),
+    "rocq": (
+        ("product_words", "matrix_product_tight", "matrix_product_irony"),
+        (
+            "attention_pairs_widths",
+            "attention_pairs",
+            "attention_heads",
+            "attention_causal",
+            "attention_once",
+        ),
+        ("product_possible", "attention_possible_widths", "attention_possible"),
+        ("trees_pairs_widths", "trees_pairs", "attention_trees"),
+        ("every_class_widths", "every_class_pairs", "attention_every_class"),
+        ("product_every_class", "matrix_product_every_class"),
+        ("class_sub", "once_in_class", "class_possible"),
+    ),
 }
 
 
@@ -167,6 +182,14 @@ def test_the_page_prints_the_statements_of_the_file(page: str) -> None:
     assert printed == [
         "\n".join(f"{theorems()[name]}\n" for name in names) for names in PAGES[page]
     ]
+
+
+def test_the_page_of_the_development_prints_every_statement() -> None:
+    """Once each: those that the test above compares are all that there are."""
+    printed = [name for names in PAGES["rocq"] for name in names]
+    assert sorted(printed) == sorted(theorems())
+    files = (bare((FOLDER / f"{x}.v").read_text("utf-8")) for x in ("theorems", "theorems_classes"))
+    assert re.findall(r"^(?:Theorem|Corollary) (\w+)", "".join(files), re.M) == list(theorems())
 
 
 def test_the_page_of_the_development_names_every_file_theorem_and_step(rocq: ModuleType) -> None:
