@@ -2,10 +2,10 @@
 
     Sections 3, 4 and 6 of [proofs/constant_tight.md]: the accounting of the
     segments (Lemmas 1, 2, 4), which with the cap of a segment
-    ([segment_cap.v]: Lemmas 3 and 6) gives Theorem 2. *)
+    ([touched.v]: Lemmas 3 and 6) gives Theorem 2. *)
 
 From mathcomp Require Import all_ssreflect.
-From iosim Require Import model segments machine segment_cap.
+From iosim Require Import model segments machine touched.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -40,9 +40,6 @@ elim: s => //= y s IH _; rewrite /maxn; case: ifP => lt; last by rewrite mem_hea
 by rewrite inE IH ?orbT //; case: s lt {IH}.
 Qed.
 
-Lemma count_sum (T : Type) (a : pred T) s : count a s = \sum_(x <- s) (a x : nat).
-Proof. by elim: s => [|x s IH]; rewrite ?big_nil ?big_cons //= IH. Qed.
-
 Section Once.
 Variables (pairs : seq (nat * nat)) (d dv M : nat).
 Variable ops : seq (op aword_eqType aproduct_eqType).
@@ -60,94 +57,18 @@ Local Notation parts := (parts M t ops o0 M).
 Local Notation border := (border n M M (event M t ops o0)).
 Local Notation paid := (paid M t ops o0).
 Local Notation spilled := (spilled ops).
-
-Definition prodE c (ij : nat * nat) : aproduct_eqType := E ij.1 ij.2 c.
-Definition prodF l (ij : nat * nat) : aproduct_eqType := F ij.1 ij.2 l.
-Definition score (ij : nat * nat) : aword_eqType := S ij.1 ij.2.
-
-Lemma inE_ ij c : ij \in pairs -> c < d -> prodE c ij \in products t.
-Proof.
-move=> pin lt; rewrite mem_cat; apply/orP; left; apply/allpairsP.
-by exists (ij, c); rewrite mem_iota add0n.
-Qed.
-
-Lemma inF_ ij l : ij \in pairs -> l < dv -> prodF l ij \in products t.
-Proof.
-move=> pin lt; rewrite mem_cat; apply/orP; right; apply/allpairsP.
-by exists (ij, l); rewrite mem_iota add0n.
-Qed.
-
-Lemma score_input ij : score ij \notin inputs t.
-Proof. by rewrite !mem_cat; apply/negP => /or3P[] /allpairsP[? [_ _]]. Qed.
+Local Notation inE_ := (inE_ dv).
+Local Notation inF_ := (inF_ d).
+Local Notation score_input := (score_input pairs d dv).
+Local Notation rows := (rows pairs).
+Local Notation cols := (cols pairs).
+Local Notation words := (words pairs d dv).
 
 Lemma out_spill ij l : ij \in pairs -> l < dv -> spilled (O ij.1 l).
 Proof.
 move=> pin lt; apply: (out_spilled o0 ok).
   by apply/allpairsP; exists (ij, l); rewrite mem_iota add0n.
 by rewrite !mem_cat; apply/negP => /or3P[] /allpairsP[? [_ _]].
-Qed.
-
-(** ** Distinct rows and columns, and the words that products touch *)
-
-Definition side (f : nat * nat -> nat) (a : pred (nat * nat)) := undup [seq f ij | ij <- pairs & a ij].
-Definition rows := side fst.
-Definition cols := side snd.
-
-Lemma sideP f (a : pred (nat * nat)) r :
-  reflect (exists2 ij, ij \in pairs /\ a ij & r = f ij) (r \in side f a).
-Proof.
-rewrite mem_undup; apply: (iffP mapP) => -[ij].
-  by rewrite mem_filter => /andP[aij pin] ->; exists ij.
-by case=> pin aij ->; exists ij => //; rewrite mem_filter aij.
-Qed.
-
-Definition rowsP := sideP fst.
-Definition colsP := sideP snd.
-
-Lemma box (a : pred (nat * nat)) : count a pairs <= size (rows a) * size (cols a).
-Proof.
-rewrite -size_filter -(size_allpairs pair); apply: uniq_leq_size; first exact: filter_uniq.
-move=> [i j]; rewrite mem_filter => /andP[aij pin].
-by apply: allpairs_f; rewrite mem_undup; apply/mapP; exists (i, j); rewrite // mem_filter aij.
-Qed.
-
-(** [e c] and [f l] are the pairs whose products of column [c], or [l], are made;
-    [s] are pairs whose score is paid. *)
-Definition words (e f : nat -> pred (nat * nat)) (s : seq (nat * nat)) : seq aword_eqType :=
-  [seq Q r c | c <- iota 0 d, r <- rows (e c)]
-  ++ [seq K r c | c <- iota 0 d, r <- cols (e c)]
-  ++ [seq V r l | l <- iota 0 dv, r <- cols (f l)]
-  ++ [seq O r l | l <- iota 0 dv, r <- rows (f l)]
-  ++ map score s.
-
-Lemma words_uniq e f s : uniq s -> uniq (words e f s).
-Proof.
-move=> us; rewrite /words.
-have un m (g : nat -> seq nat) (h : nat -> nat -> aword_eqType) : (forall c, uniq (g c)) ->
-    (forall r c r' c', h r c = h r' c' -> r = r' /\ c = c') ->
-    uniq [seq h r c | c <- iota 0 m, r <- g c].
-  move=> ug inj; apply: allpairs_uniq_dep => [|c _|]; [exact: iota_uniq | exact: ug |].
-  by move=> [c r] [c' r'] _ _ /= /inj[-> ->].
-rewrite !cat_uniq !un ?(map_inj_uniq (f := score)) ?us //=;
-  try by [move=> [? ?] [? ?] [/= -> ->] | move=> ? ? ? ? [-> ->] | move=> ?; exact: undup_uniq].
-rewrite !andbT; apply/and4P; split; apply/hasPn => x; rewrite ?mem_cat.
-- by move=> /or4P[|||] => [/allpairsPdep[? [? [_ _ ->]]]|/allpairsPdep[? [? [_ _ ->]]]
-    |/allpairsPdep[? [? [_ _ ->]]]|/mapP[? _ ->]]; apply/negP => /allpairsPdep[? [? [_ _]]].
-- by move=> /or3P[] => [/allpairsPdep[? [? [_ _ ->]]]
-    |/allpairsPdep[? [? [_ _ ->]]]|/mapP[? _ ->]]; apply/negP => /allpairsPdep[? [? [_ _]]].
-- by move=> /orP[] => [/allpairsPdep[? [? [_ _ ->]]]|/mapP[? _ ->]];
-    apply/negP => /allpairsPdep[? [? [_ _]]].
-by move=> /mapP[? _ ->]; apply/negP => /allpairsPdep[? [? [_ _]]].
-Qed.
-
-Lemma words_size e f s :
-  size (words e f s) = \sum_(c < d) size (rows (e c)) + \sum_(c < d) size (cols (e c))
-    + \sum_(l < dv) size (cols (f l)) + \sum_(l < dv) size (rows (f l)) + size s.
-Proof.
-have sz (T : Type) m (g : nat -> seq nat) (h : nat -> nat -> T) :
-    size [seq h r c | c <- iota 0 m, r <- g c] = \sum_(c < m) size (g c).
-  by rewrite size_allpairs_dep sumnE big_map -(big_mkord xpredT (fun c => size (g c))) /index_iota subn0.
-by rewrite !size_cat !sz size_map !addnA.
 Qed.
 
 (** All these words are paid, if the products lie in [[x, y)]. *)
@@ -189,17 +110,11 @@ Qed.
 Definition segE c ij := seg (prodE c ij).
 Definition segF l ij := seg (prodF l ij).
 Definition segsE ij := [seq segE c ij | c <- iota 0 d].
-Definition segs ij := segsE ij ++ [seq segF l ij | l <- iota 0 dv].
+Local Notation segs := (segs d dv segE segF).
+Local Notation segE_in := (segE_in dv segE segF).
+Local Notation segF_in := (segF_in d segE segF).
 Definition first ij := lo (segsE ij).
 Definition final ij := hi (segs ij).
-
-Lemma segE_in ij c : c < d -> segE c ij \in segs ij.
-Proof. by move=> lt; rewrite mem_cat; apply/orP; left; apply: map_f; rewrite mem_iota. Qed.
-
-Lemma segF_in ij l : l < dv -> segF l ij \in segs ij.
-Proof.
-by move=> lt; rewrite mem_cat; apply/orP; right; apply/mapP; exists l; rewrite ?mem_iota.
-Qed.
 
 Lemma segs_lt ij i : ij \in pairs -> i \in segs ij -> i < parts.
 Proof.
@@ -254,16 +169,6 @@ have := first_le pin iin; have := hi_ge iin; rewrite -/(final ij).
 case: (first ij =P final ij) => [->|_] /= le1 le2; last first.
   by case: (first ij == i); case: (spilled _).
 by rewrite andbT eqn_leq le1 le2.
-Qed.
-
-Lemma leq_visits i (f : nat * nat -> nat) : {in pairs, forall ij, f ij \in segs ij} ->
-  count (fun ij => f ij == i) pairs
-    <= count (inner i) pairs + count (visit i) pairs + count (fresh i) pairs.
-Proof.
-move=> fin; rewrite !count_sum -!big_split /= big_seq [X in _ <= X]big_seq.
-apply: leq_sum => ij pin; case: eqP => // fi; have := visits (i := i) pin.
-rewrite -{1}fi fin // => /(_ isT).
-by case: (inner i ij); case: (visit i ij); case: (fresh i ij).
 Qed.
 
 (** Lemma 4: at most one inner or free visit a pair, and another visit after it. *)
@@ -348,7 +253,7 @@ Lemma segment_words i :
     + \sum_(l < dv) size (cols (f i l)) + \sum_(l < dv) size (rows (f i l))
     + count (visit i) pairs <= 2 * M.
 Proof.
-have := words_size (e i) (f i) [seq ij <- pairs | visit i ij].
+have := words_size pairs d dv (e i) (f i) [seq ij <- pairs | visit i ij].
 rewrite size_filter mul2n -addnn => <-.
 apply: (paid_segment ok M_gt0 (i := i)); first by apply/words_uniq/filter_uniq.
 move=> w; apply: words_paid; first exact: border_size.
@@ -363,56 +268,13 @@ move=> pin /andP[/eqP fi]; rewrite negbK => /eqP ff xin.
 by rewrite eqn_leq -{2}fi first_le // -fi ff hi_ge.
 Qed.
 
-Lemma sub_first i (a : pred (nat * nat)) : {in pairs, forall ij, inner i ij -> a ij} ->
-  size (rows (inner i)) <= size (rows a) /\ size (cols (inner i)) <= size (cols a).
-Proof.
-move=> sub; split; apply: uniq_leq_size; rewrite ?undup_uniq //;
-  by move=> r /sideP[ij [pin iij] ->]; apply/sideP; exists ij => //; split=> //; apply: sub.
-Qed.
-
-Lemma segment_work i : 5 * (d + dv) ^ 2 <= 8 * M ->
-  200 * (d + dv) * (\sum_(c < d) count (e i c) pairs + \sum_(l < dv) count (f i l) pairs)
-    + 36 * (d + dv) ^ 2 * count (visit i) pairs
-  <= 189 * M ^ 2 + 11 * (d + dv) ^ 2 * (count (fresh i) pairs + count (inner i) pairs)
-    + 36 * (d + dv) ^ 2 * count (fresh i) pairs.
-Proof.
-move=> large.
-have subE (c : 'I_d) : {in pairs, forall ij, inner i ij -> e i c ij}.
-  by move=> ij pin inn; apply: inner_all inn (segE_in _ (ltn_ord c)).
-have subF (l : 'I_dv) : {in pairs, forall ij, inner i ij -> f i l ij}.
-  by move=> ij pin inn; apply: inner_all inn (segF_in _ (ltn_ord l)).
-apply: (@segment_cap_widths d dv M (fun c => count (e i c) pairs) (fun c => size (rows (e i c)))
-  (fun c => size (cols (e i c))) (fun l => count (f i l) pairs)
-  (fun l => size (rows (f i l))) (fun l => size (cols (f i l)))
-  (size (rows (inner i))) (size (cols (inner i)))) => //.
-- by rewrite addn_gt0 d_gt0.
-- by move=> c; apply: leq_visits => ij _; apply: segE_in.
-- by move=> c; apply: box.
-- by move=> c; case: (sub_first (subE c)).
-- by move=> c; case: (sub_first (subE c)).
-- by move=> c; apply: leq_visits => ij _; apply: segF_in.
-- by move=> c; apply: box.
-- by move=> c; case: (sub_first (subF c)).
-- by move=> c; case: (sub_first (subF c)).
-- exact: box.
-- exact: fresh_size.
-exact: segment_words.
-Qed.
-
 (** ** The whole schedule *)
-
-Lemma parts_needed : 5 * (d + dv) ^ 2 <= 8 * M -> size pairs * (d + dv) ^ 2 <= parts * M ^ 2.
-Proof.
-move=> large; apply: segments_needed_widths (fun i : 'I_parts => segment_work i large) _ _ free_once free_paid.
-  by apply: work_of_parts => ij c pin ltc; apply: segs_lt (segE_in _ ltc).
-by apply: work_of_parts => ij c pin ltc; apply: segs_lt (segF_in _ ltc).
-Qed.
 
 (** Every word of Q, K and V is loaded, and every word of O is stored. *)
 Lemma compulsory : (d + dv) * (size (rows predT) + size (cols predT)) <= cost ops.
 Proof.
-have := @paid_cost _ _ _ _ _ o0 ok _ (words_uniq (fun=> predT) (fun=> predT) (s := [::]) isT).
-rewrite words_size !sum_nat_const !card_ord addn0 => le.
+have un : uniq (words (fun=> predT) (fun=> predT) [::]) by apply: words_uniq.
+have := @paid_cost _ _ _ _ _ o0 ok _ un; rewrite words_size !sum_nat_const !card_ord addn0 => le.
 apply: leq_trans (le _) => [|w].
   by move: (size (rows _)) (size (cols _)) => R K; apply: eq_leq; ring.
 apply: words_paid => //.
@@ -422,8 +284,10 @@ Qed.
 
 Theorem once_bound : 5 * (d + dv) ^ 2 <= 8 * M -> size pairs * (d + dv) ^ 2 <= cost ops * M.
 Proof.
-move=> /parts_needed; apply: bound_of_parts compulsory (parts_cost ok M_gt0).
-by have := box predT; rewrite count_predT.
+move=> large; apply: bound_of_parts compulsory (parts_cost ok M_gt0) _.
+  by have := box pairs_uniq predT; rewrite count_predT.
+exact: (parts_needed pairs_uniq d_gt0 segs_lt inner_all visits fresh_size segment_words
+  free_once free_paid).
 Qed.
 
 End Once.

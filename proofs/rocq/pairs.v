@@ -1,7 +1,7 @@
 (** * Attention in the classes of [classes.v]: what holds in all of them *)
 
 From mathcomp Require Import all_ssreflect.
-From iosim Require Import model segments once classes stays.
+From iosim Require Import model segments touched classes stays.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -70,7 +70,7 @@ Lemma touched_paid x y (e f : nat -> pred (nat * nat)) (s : seq (nat * nat)) w :
   (forall ij, ij \in s -> paid x y (score ij)) ->
   w \in words e f s -> paid x y w.
 Proof.
-move=> len inx iny ins; rewrite /once.words !mem_cat => /or4P[||| /orP[|]].
+move=> len inx iny ins; rewrite /touched.words !mem_cat => /or4P[||| /orP[|]].
 - case/allpairsPdep => b [r [+ /rowsP[ij [pin eij] ->] ->]]; rewrite mem_iota => ltb.
   have [k /andP[le lt] /doesP[T [z o]]] := inx b ij pin ltb eij; have ltn := leq_trans lt len.
   have [_ _ wh _ _] := op_mul ok ltn o.

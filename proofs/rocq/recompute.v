@@ -6,7 +6,7 @@
 From Coq Require Import Reals Lra Psatz.
 Set Warnings "-notation-overridden".
 From mathcomp Require Import all_ssreflect.
-From iosim Require Import model segments segment_cap once classes stays pairs.
+From iosim Require Import model segments segment_cap touched classes stays pairs.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -217,12 +217,8 @@ move=> large.
 apply: (@segment_cap_second d dv M (fun b => size (rows (e i b))) (fun b => size (cols (e i b)))
   (fun l => count (f i l) pairs) (fun l => size (rows (f i l))) (fun l => size (cols (f i l)))
   (size (rows (inner i))) (size (cols (inner i))) (count (inner i) pairs) (count (visit i) pairs)) => //.
-- move=> b; apply: uniq_leq_size; first exact: undup_uniq.
-  move=> r /rowsP[ij [pin iij] ->]; apply/rowsP; exists ij => //; split=> //.
-  exact: inner_whole (ltn_ord b).
-- move=> b; apply: uniq_leq_size; first exact: undup_uniq.
-  move=> r /colsP[ij [pin iij] ->]; apply/colsP; exists ij => //; split=> //.
-  exact: inner_whole (ltn_ord b).
+- by move=> b; apply: side_sub => ij pin inn; apply: inner_whole (ltn_ord b).
+- by move=> b; apply: side_sub => ij pin inn; apply: inner_whole (ltn_ord b).
 - exact: box.
 - move=> l; rewrite !count_sum -big_split /=; apply: leq_sum => ij _.
   rewrite /inner /visit; have [fi|//] := boolP (f i l ij).

@@ -1,10 +1,10 @@
 (** * Attention, class [trees]: Lemma 8 of [proofs/constant_tight.md]
 
     Each product is executed once; partial sums may be written, read and added.
-    With the cap of a segment ([segment_cap.v]) this gives Theorem 2. *)
+    With the cap of a segment ([touched.v]) this gives Theorem 2. *)
 
 From mathcomp Require Import all_ssreflect.
-From iosim Require Import model segments segment_cap once classes stays pairs.
+From iosim Require Import model segments touched classes stays pairs.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -90,15 +90,9 @@ Qed.
 
 Definition segE b ij := segment (pos (prodE b ij)).
 Definition segF l ij := segment (pos (prodF l ij)).
-Definition segs ij := [seq segE b ij | b <- iota 0 d] ++ [seq segF l ij | l <- iota 0 dv].
-
-Lemma segE_in ij b : b < d -> segE b ij \in segs ij.
-Proof. by move=> lt; rewrite mem_cat; apply/orP; left; apply: map_f; rewrite mem_iota. Qed.
-
-Lemma segF_in ij l : l < dv -> segF l ij \in segs ij.
-Proof.
-by move=> lt; rewrite mem_cat; apply/orP; right; apply/mapP; exists l; rewrite ?mem_iota.
-Qed.
+Local Notation segs := (segs d dv segE segF).
+Local Notation segE_in := (segE_in dv segE segF).
+Local Notation segF_in := (segF_in d segE segF).
 
 Lemma segs_lt ij i : ij \in pairs -> i \in segs ij -> i < parts.
 Proof.
@@ -113,14 +107,11 @@ Definition bought i ij := paid (border i) (border i.+1) (score ij).
 Definition visit i ij := [&& i \in segs ij, ~~ inner i ij & bought i ij].
 Definition fresh i ij := [&& i \in segs ij, ~~ inner i ij & ~~ bought i ij].
 
-Lemma leq_visits i (f : nat * nat -> nat) : {in pairs, forall ij, f ij \in segs ij} ->
-  count (fun ij => f ij == i) pairs
-    <= count (inner i) pairs + count (visit i) pairs + count (fresh i) pairs.
-Proof.
-move=> fin; rewrite !count_sum -!big_split /= big_seq [X in _ <= X]big_seq.
-apply: leq_sum => ij pin; case: eqP => // fi; rewrite /visit /fresh -fi fin //=.
-by case: inner; case: bought.
-Qed.
+Lemma inner_all i ij x : ij \in pairs -> inner i ij -> x \in segs ij -> x == i.
+Proof. by move=> _ /allP; apply. Qed.
+
+Lemma visits i ij : ij \in pairs -> i \in segs ij -> [|| inner i ij, visit i ij | fresh i ij].
+Proof. by move=> _; rewrite /visit /fresh => ->; case: inner; case: bought. Qed.
 
 (** Where a pair is visited its score is in fast memory. *)
 Lemma visit_here ij i : ij \in pairs -> i \in segs ij ->
@@ -286,52 +277,14 @@ move=> w; apply: (touched_paid ok); first exact: border_size.
 by move=> ij; rewrite mem_filter => /andP[/and3P[]].
 Qed.
 
-Lemma sub_inner i (a : pred (nat * nat)) : {in pairs, forall ij, inner i ij -> a ij} ->
-  size (rows (inner i)) <= size (rows a) /\ size (cols (inner i)) <= size (cols a).
-Proof.
-move=> sub; split; apply: uniq_leq_size; try exact: undup_uniq.
-  by move=> r /rowsP[ij [pin iij] ->]; apply/rowsP; exists ij => //; split=> //; apply: sub.
-by move=> r /colsP[ij [pin iij] ->]; apply/colsP; exists ij => //; split=> //; apply: sub.
-Qed.
-
-Lemma segment_work i : 5 * (d + dv) ^ 2 <= 8 * M ->
-  200 * (d + dv) * (\sum_(b < d) count (e i b) pairs + \sum_(l < dv) count (f i l) pairs)
-    + 36 * (d + dv) ^ 2 * count (visit i) pairs
-  <= 189 * M ^ 2 + 11 * (d + dv) ^ 2 * (count (fresh i) pairs + count (inner i) pairs)
-    + 36 * (d + dv) ^ 2 * count (fresh i) pairs.
-Proof.
-move=> large.
-have subE (b : 'I_d) : {in pairs, forall ij, inner i ij -> e i b ij}.
-  by move=> ij pin /allP; apply; apply: segE_in.
-have subF (l : 'I_dv) : {in pairs, forall ij, inner i ij -> f i l ij}.
-  by move=> ij pin /allP; apply; apply: segF_in.
-apply: (@segment_cap_widths d dv M (fun b => count (e i b) pairs) (fun b => size (rows (e i b)))
-  (fun b => size (cols (e i b))) (fun l => count (f i l) pairs)
-  (fun l => size (rows (f i l))) (fun l => size (cols (f i l)))
-  (size (rows (inner i))) (size (cols (inner i)))) => //.
-- by rewrite addn_gt0 d_gt0.
-- by move=> b; apply: leq_visits => ij _; apply: segE_in.
-- by move=> b; apply: box.
-- by move=> b; case: (sub_inner (subE b)).
-- by move=> b; case: (sub_inner (subE b)).
-- by move=> l; apply: leq_visits => ij _; apply: segF_in.
-- by move=> l; apply: box.
-- by move=> l; case: (sub_inner (subF l)).
-- by move=> l; case: (sub_inner (subF l)).
-- exact: box.
-- exact: fresh_size.
-exact: segment_words.
-Qed.
-
 (** ** The whole schedule *)
 
 Theorem trees_bound : 5 * (d + dv) ^ 2 <= 8 * M -> size pairs * (d + dv) ^ 2 <= traffic ops * M.
 Proof.
 move=> large; apply: bound_of_parts (compulsory dv_gt0 ok) (parts_traffic (o0 := o0) M_gt0) _.
   by have := box pairs_uniq predT; rewrite count_predT.
-apply: segments_needed_widths (fun i : 'I_parts => segment_work i large) _ _ free_once free_paid.
-  by apply: work_of_parts => ij b pin ltb; apply: segs_lt (segE_in _ ltb).
-by apply: work_of_parts => ij l pin ltl; apply: segs_lt (segF_in _ ltl).
+exact: (parts_needed pairs_uniq d_gt0 segs_lt inner_all visits fresh_size segment_words
+  free_once free_paid).
 Qed.
 
 End Trees.
