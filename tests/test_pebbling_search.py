@@ -65,10 +65,12 @@ def oracle(graph: Graph, words: list[int], outputs: set[int], M: int) -> int | N
     return None
 
 
-def swept(dag: Dag, M: int, fast: bool, partial: bool = False, helped: bool = True) -> int:
+def swept(
+    dag: Dag, M: int, fast: bool, partial: bool = False, helped: bool = True, back: bool = False
+) -> int:
     """The optimum by sweeps alone, with chains and automorphisms if `helped`; replayed."""
     rules = compile_rules(dag, M, False, partial)
-    layers = Layers(packed := Packed(rules), Tables(1e8, fast), lambda in_use: None)
+    layers = Layers(packed := Packed(rules, back), Tables(1e8, fast), lambda in_use: None)
     limit = 0
     if helped:
         start = layers.start()
@@ -99,6 +101,8 @@ def test_bounds_and_automorphisms_lose_no_optimum(block: int, fast: bool) -> Non
         for M in range(dag.least_memory(), dag.least_memory() + 2):
             want = oracle(graph, [1] * len(graph), outputs, M)
             assert swept(dag, M, fast) == swept(dag, M, fast, helped=False) == want
+            assert swept(dag, M, fast, back=True) == want
+            assert swept(dag, M, fast, helped=False, back=True) == want
 
 
 @pytest.mark.parametrize("fast", FAST)
@@ -130,7 +134,7 @@ def test_vertices_of_several_words(block: int, fast: bool) -> None:
         assert len(number) == len(words)
         for M in range(dag.least_memory(), dag.least_memory() + 3):
             want = oracle(graph, words, outputs, M)
-            assert swept(dag, M, fast) == want
+            assert swept(dag, M, fast) == swept(dag, M, fast, back=True) == want
             best = optimum(dag, M, seconds=60)
             assert (best.cost, best.lower_bound) == (want, want)
 

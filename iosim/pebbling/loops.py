@@ -13,7 +13,7 @@ mixed in one expression, since numba would make floating point of it.
 from __future__ import annotations
 
 # Places in `sizes`.
-WORDS, OPS, VALUES, M, UNIT, CHAINS, LONGEST, MAPS = range(8)
+WORDS, OPS, VALUES, M, UNIT, CHAINS, LONGEST, MAPS, BACK = range(9)
 # Places in `control`.  SKIP: successors that a state left half-way has made.
 LAYER, LIMIT, USED, ROOM, RECORDS, WORK, BUDGET, AT, COUNT, STATUS, MOST, KEPT, START, SKIP = range(
     14

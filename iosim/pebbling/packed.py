@@ -1,4 +1,13 @@
-"""A game without recomputation as flat arrays, for the loops of `loops.py`."""
+"""A game without recomputation as flat arrays, for the loops of `loops.py`; forwards or backwards.
+
+What a schedule costs can be read from either end.  Take its operations in order and, at each, the
+values that are red.  A value's time goes from the first operation that touches it (reads or writes
+it) to the last, and it costs a load for each of the gaps in which it is not red, and a store if it
+has a gap and was made.  Neither depends on the direction in which one looks.  So a search may as
+well do the last operation first: each operation then comes after those that need its result, a
+value begins where it is touched last, and may go once its maker has been met.  Where sums are taken
+term by term it depends: a partial sum costs a store for each gap before which it has grown.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +44,17 @@ class Packed:
     Inputs that one operation reads are not among the values: they come just before it and leave
     with it, so that they only take `extra` words of fast memory for its time.
 
+    Args:
+        rules: the game.
+        back: whether to look from the end; of sums that are taken term by term it may not be so.
+
     Attributes:
         tracked: the number of each value in the rules.
         words: of 64 bits that a set takes.
     """
 
     rules: Rules
+    back: bool = False
     tracked: list[int] = field(init=False)
     words: int = field(init=False)
 
@@ -60,6 +74,12 @@ class Packed:
         self.reads = [sum(1 << number[v] for v in op.reads if v in number) for op in r.ops]
         self.extra = [sum(weights[v] for v in op.reads if v not in number) for op in r.ops]
         self.before = list(r.before)
+        if self.back:
+            assert self.reversible
+            self.before = [
+                sum(1 << u for u, first in enumerate(r.before) if first >> w & 1)
+                for w in range(len(r.ops))
+            ]
         self.into = [r.into[v] for v in self.tracked]
         self.users = [r.users[v] for v in self.tracked]
         self.stores = [r.outputs >> v & 1 for v in self.tracked]
@@ -84,6 +104,11 @@ class Packed:
         ]
         self.touched = [self.reads[u] | 1 << self.target[u] for u in range(len(r.ops))]
 
+    @property
+    def reversible(self) -> bool:
+        """Whether every value is made at once, so that the end is as good as the beginning."""
+        return all(into.bit_count() <= 1 for into in self.rules.into)
+
     def held(self, u: int) -> int:
         """Words of fast memory that an operation takes."""
         return self.extra[u] + sum(self.weight[v] for v in members(self.touched[u]))
@@ -99,15 +124,21 @@ class Packed:
         """`sizes` (still without chains and maps), `ops`, `sets` and `one`."""
         W = self.words
         unit = all(w == 1 for w in self.rules.weights)
-        sizes = np.array([W, len(self.target), len(self.weight), self.rules.M, unit, 0, 1, 0])
+        sizes = np.array(
+            [W, len(self.target), len(self.weight), self.rules.M, unit, 0, 1, 0, self.back]
+        )
+        using = [i | u for i, u in zip(self.into, self.users, strict=True)]
+        reads, into, users, stores = self.reads, self.into, self.users, self.stores
+        touching = [i or u for i, u in zip(into, users, strict=True)]
+        if self.back:  # an operation finds its result as it finds its operands
+            reads, users, touching = self.touched, using, using
+            into, stores = [0] * len(using), [0] * len(using)
         ops = tuple(
             make(np.array(x or [0], np.int64))
-            for x in (self.target, self.extra, self.weight, self.stores, self.made, self.sinks)
+            for x in (self.target, self.extra, self.weight, stores, self.made, self.sinks)
         )
-        touching = [i or u for i, u in zip(self.into, self.users, strict=True)]
-        using = [i | u for i, u in zip(self.into, self.users, strict=True)]
         sets = tuple(
             make(np.array(split(x, W) or [0], np.uint64))
-            for x in (self.before, self.reads, self.into, self.users, touching, using)
+            for x in (self.before, reads, into, users, touching, using)
         )
         return make(sizes), ops, sets, make(np.array([1 << k for k in range(64)], np.uint64))

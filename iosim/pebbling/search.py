@@ -1,7 +1,9 @@
 """The search for an optimum: limits, a schedule early, and what proves that none is better.
 
 Without recomputation: sweeps over layers of states under a growing limit (`layers.py`), with lower
-bounds from chains of operations (`chains.py`); graphs that a fraction of a second is enough for are
+bounds from chains of operations (`chains.py`), from the first operation or from the last, with
+automorphisms or without, whichever measures say is faster (some graphs take ten times as long from
+one end as from the other); graphs that a fraction of a second is enough for are
 swept in plain Python, and while numba loads or compiles the loops for others, or wherever a
 schedule may still be improved, orders are annealed (`annealing.py`).  With recomputation: whole
 levels of cost (`again.py`).
@@ -9,6 +11,7 @@ levels of cost (`again.py`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +21,7 @@ from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.bounds import root_bound
 from iosim.pebbling.chains import choose
 from iosim.pebbling.game import Move
-from iosim.pebbling.layers import Layers, Stop, Tables
+from iosim.pebbling.layers import Layers, Map, Stop, Tables
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import Rules
 from iosim.pebbling.steps import path
@@ -31,6 +34,9 @@ FEW = 500  # changes of an order, in plain Python
 LOADING = 4.0  # seconds: shorter searches don't load numba
 SPARE = 0.93  # of the memory: the rest is for what stands beside the tables
 NARROW, WIDE = 50, 300  # widths of the beams
+# A sweep may take so many times as long as the one before; then the other ways are tried, too.  A
+# way that has taken longer than LONG is kept, so that the memory of the others is free.
+PATIENCE, SHORT, LONG = 4.0, 0.02, 4.0  # times; seconds
 Progress = Callable[["Found"], None]
 
 
@@ -161,6 +167,14 @@ def _root(rules: Rules, found: Found, limits: Limits) -> None:
 
 
 @dataclass
+class Way:
+    """A direction to look in, with automorphisms or without them."""
+
+    layers: Layers
+    maps: list[Map]
+
+
+@dataclass
 class Once:
     """The search without recomputation."""
 
@@ -171,9 +185,9 @@ class Once:
 
     def run(self) -> None:
         """Prove an optimum, or raise Stop."""
-        self.packed = Packed(self.rules)
+        packed = Packed(self.rules)
         self.base = self.rules.compulsory
-        if self._small():
+        if self._small(packed):
             return
         # Loading numba takes about a second, in parts of which nothing else can run.
         fast = available() and (loaded() or self.limits.left > LOADING)
@@ -184,10 +198,11 @@ class Once:
                     _anneal(self.annealing, self.found, self.limits, seconds, steps=FEW)
         if self.found.closed:
             return
-        layers = Layers(self.packed, Tables(SPARE * self.limits.memory, fast), self.limits.check)
-        self._large(layers)
+        games = [packed, Packed(self.rules, back=True)] if packed.reversible else [packed]
+        tables = Tables(SPARE * self.limits.memory, fast)
+        self._large([Layers(game, tables, self.limits.check) for game in games])
 
-    def _small(self) -> bool:
+    def _small(self, packed: Packed) -> bool:
         """Sweeps in plain Python, as far as little work goes; whether that was enough."""
         work = 0
 
@@ -198,7 +213,7 @@ class Once:
             if layers.work > PLAIN:
                 raise _Enough
 
-        layers = Layers(self.packed, Tables(SPARE * self.limits.memory, fast=False), check)
+        layers = Layers(packed, Tables(SPARE * self.limits.memory, fast=False), check)
         try:
             self._sweep(layers, layers.limit_of(self.found.cost) - 1, width=NARROW)
             while not self.found.closed:
@@ -207,53 +222,63 @@ class Once:
             return False
         return True
 
-    def _large(self, layers: Layers) -> None:
+    def _large(self, directions: list[Layers]) -> None:
         limits, found, seconds = self.limits, self.found, self.limits.left
         for width in (NARROW, WIDE):
-            self._sweep(layers, layers.limit_of(found.cost) - 1, width)
+            for layers in directions:
+                self._sweep(layers, layers.limit_of(found.cost) - 1, width)
         if found.closed:
             return
         _anneal(self.annealing, found, limits, min(0.05 * seconds, 5.0))
         _root(self.rules, found, limits)
-        start = layers.start()
-        chains = choose(
-            self.packed, lambda chain: layers.bounds(chain, [start]),
-            min(0.05 * seconds, 2.0), limits.check,
-        )  # fmt: skip
-        layers.set_chains(chains)
-        found.prove(self.base + max((layers.bounds(c, [start])[0] for c in chains), default=0))
-        maps = generators(self.rules, self.packed, min(0.02 * seconds, 1.0))
-        untested = bool(maps)
-        layers.set_maps(maps)
-        while not found.closed:
-            began = time.monotonic()
-            limit = found.lower - self.base
-            self._sweep(layers, limit)
-            took = time.monotonic() - began
-            if untested and took > 0.05 and not found.closed:
-                untested = False
-                self._weigh(layers, limit, took)
-            if not found.closed:
-                _anneal(self.annealing, found, limits, min(0.1 * took, 5.0))
+        ways: list[Way] = []
+        for layers in directions:
+            start = layers.start()
+            chains = choose(
+                layers.packed, lambda chain: layers.bounds(chain, [start]),  # noqa: B023
+                min(0.05 * seconds, 2.0) / len(directions), limits.check,
+            )  # fmt: skip
+            layers.set_chains(chains)
+            found.prove(self.base + max((layers.bounds(c, [start])[0] for c in chains), default=0))
+            maps = generators(self.rules, layers.packed, min(0.02 * seconds, 1.0))
+            ways += [Way(layers, maps)] + ([Way(layers, [])] if maps else [])
+        self._climb(ways)
 
-    def _weigh(self, layers: Layers, limit: int, took: float) -> None:
-        """Whether the same sweep goes faster without automorphisms; then they stay away."""
-        maps, until = layers.maps, time.monotonic() + took
+    def _climb(self, ways: list[Way]) -> None:
+        """Sweep under growing limits, in the way that measures say is the fastest."""
+        found, last = self.found, SHORT
+        while not found.closed:
+            limit, patience, took = found.lower - self.base, PATIENCE * last, None
+            while took is None:
+                for way in ways:
+                    took = self._within(way, limit, patience if len(ways) > 1 else math.inf)
+                    if took is not None:
+                        break
+                patience *= 2
+            last = max(SHORT, took)
+            ways = [way, *(other for other in ways if other is not way and last < LONG)]
+            if not found.closed:
+                _anneal(self.annealing, found, self.limits, min(0.1 * took, 5.0))
+
+    def _within(self, way: Way, limit: int, seconds: float) -> float | None:
+        """Sweep one way; the seconds that it took, or None where it was stopped after so many."""
+        layers, began = way.layers, time.monotonic()
         check = layers.check
 
         def sooner(in_use: float) -> None:
             check(in_use)
-            if time.monotonic() > until:
+            if time.monotonic() > began + seconds:
                 raise _Enough
 
-        layers.set_maps([])
         layers.check = sooner
+        layers.set_maps(way.maps)
         try:
-            layers.sweep(limit)
+            self._sweep(layers, limit)
         except _Enough:
-            layers.set_maps(maps)
+            return None
         finally:
             layers.check = check
+        return time.monotonic() - began
 
     def _sweep(self, layers: Layers, limit: int, width: int = 0) -> None:
         """One sweep, and what it teaches."""
@@ -265,7 +290,8 @@ class Once:
         finally:
             self.found.states += layers.expanded - before
         if penalties is not None:
-            self.found.offer(self.base + penalties, written(self.rules, self.packed, path(layers)))
+            moves = written(self.rules, layers.packed, path(layers))
+            self.found.offer(self.base + penalties, moves)
         if not width:
             self.found.prove(self.base + (limit + 1 if penalties is None else penalties))
 

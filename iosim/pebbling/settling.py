@@ -6,6 +6,7 @@ from typing import Any
 
 from iosim.cache.compiled import popcount
 from iosim.pebbling.loops import (
+    BACK,
     OPS,
     UNIT,
     WORDS,
@@ -27,20 +28,23 @@ def settle(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, trace: Any) -> int
     `s` is changed in place, and the operations are put in `trace` from place 1 on.  They need no
     eviction, and of missing operands only such as have no further use (their loads are paid).
 
-    * They complete an output that nothing reads, or their sum is dirty already.
-    * A dirty operand that was red has no further use: in any later schedule the result can take
-      its place, evicted when it is evicted, at no more.  A clean one will do if the result is clean
-      (an output, stored at once).
-    * Two red operands have no further use: a schedule that evicts one keeps the result in the
-      place of the other, and one that evicts both pays two loads, as many transfers as the store
-      and the load of the result.  The same holds for one and a sum that was red and clean.
+    What is new is what they touch first and what has a further use: it wants a place.  A place
+    falls free where a red value has no further use.  Each new value can have a place so that it
+    costs no more than what has left it would have, in any later schedule: it is evicted when that
+    is.
 
-    With weights the place must be large enough: no operand that is counted is smaller.
+    * One that a store must come before (made, no output, or a sum that grows) takes the place of a
+      dirty one, or those of two clean ones: a schedule that evicts one of these keeps it in the
+      place of the other, and one that evicts both pays two loads, as many as its store and load.
+    * Any other takes any place.
+
+    A sum that is red already leaves its own place and takes one.  With weights a place must be
+    large enough for every new value.
     """
     W, count, unit = sizes[WORDS], sizes[OPS], sizes[UNIT]
     target, extra, weight = ops[0], ops[1], ops[2]
     stores, quick = ops[3], 0
-    before, reads, into, users = sets[0], sets[1], sets[2], sets[3]
+    before, reads, into, users, touching = sets[0], sets[1], sets[2], sets[3], sets[4]
     changed = True
     while changed:
         changed = False
@@ -102,36 +106,70 @@ def settle(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, trace: Any) -> int
             resident = s[W + tw] & tb
             if begun and not resident:
                 continue
-            # Operands without a further use: those that were red, and whether all missing are such.
-            dying, dirty_dying, missing_stay = 0, 0, False
+            # What is new: to be stored before it goes, or not; how large it may be.
+            dirty_new, clean_new, largest, missing = 0, 0, 0, False
             for k in range(W):
-                word = reads[u * W + k]
+                word = reads[u * W + k] & ~s[W + k]
+                while word:
+                    rest = word & (word - one[0])
+                    v = 64 * k + popcount((word ^ rest) - one[0])
+                    word = rest
+                    dies, met = True, False
+                    for j in range(W):
+                        done = s[j]
+                        if touching[v * W + j] & done:
+                            met = True
+                        if j == uw:
+                            done = done | ub
+                        if users[v * W + j] & ~done:
+                            dies = False
+                    if dies:
+                        continue
+                    if met:
+                        missing = True
+                    largest = max(largest, weight[v])
+                    if ops[4][v]:
+                        dirty_new += 1
+                    else:
+                        clean_new += 1
+            if missing:
+                continue
+            dirty_free, clean_free = 0, 0
+            if not sizes[BACK]:
+                written = complete and stores[t]
+                if not (written and last):
+                    largest = max(largest, weight[t])
+                    if written:
+                        clean_new += 1
+                    else:
+                        dirty_new += 1
+                if begun and weight[t] >= largest:
+                    if s[2 * W + tw] & tb:
+                        dirty_free += 1
+                    else:
+                        clean_free += 1
+            for k in range(W):
+                word = reads[u * W + k] & s[W + k]
                 while word:
                     rest = word & (word - one[0])
                     bit = word ^ rest
                     v = 64 * k + popcount(bit - one[0])
                     word = rest
-                    dies = True
+                    dies = weight[v] >= largest
                     for j in range(W):
                         done = s[j]
                         if j == uw:
                             done = done | ub
                         if users[v * W + j] & ~done:
                             dies = False
-                    if s[W + k] & bit:
-                        if dies and weight[v] >= weight[t]:
-                            dying += 1
-                            if s[2 * W + k] & bit:
-                                dirty_dying += 1
-                    elif not dies:
-                        missing_stay = True
-            if missing_stay:
-                continue
-            written = complete and stores[t]
-            safe = (written and last) or dirty_dying > 0 or (written and dying > 0)
-            if begun:
-                safe = safe or dying > 0 or (s[2 * W + tw] & tb) != (one[0] & ~one[0])
-            if not (safe or dying >= 2):
+                    if dies:
+                        if s[2 * W + k] & bit:
+                            dirty_free += 1
+                        else:
+                            clean_free += 1
+            same = min(dirty_new, dirty_free)
+            pairs = 2 * (dirty_new - same)
+            if pairs > clean_free or clean_new > dirty_free - same + clean_free - pairs:
                 continue
             apply(sizes, ops, sets, one, s, u)
             quick += 1
@@ -148,9 +186,23 @@ def apply(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, u: int) -> None:
     reads, into, users = sets[1], sets[2], sets[3]
     uw, ub = u >> 6, one[u & 63]
     tw, tb = t >> 6, one[t & 63]
+    if sizes[BACK]:  # dirty is what is touched first, unless it needs no store
+        for k in range(W):
+            word = reads[u * W + k] & ~s[W + k]
+            while word:
+                rest = word & (word - one[0])
+                v = 64 * k + popcount((word ^ rest) - one[0])
+                fresh = ops[4][v] > 0
+                for j in range(W):
+                    if users[v * W + j] & s[j]:
+                        fresh = False
+                if fresh:
+                    s[2 * W + k] |= word ^ rest
+                word = rest
+    else:
+        s[2 * W + tw] |= tb
     s[uw] |= ub
     s[W + tw] |= tb
-    s[2 * W + tw] |= tb
     complete, last = True, True
     for k in range(W):
         if into[t * W + k] & ~s[k]:
