@@ -1,4 +1,5 @@
-"""The pebble search: compiled loops beside plain Python, and automorphisms beside none.
+"""The pebble search: compiled loops beside plain Python, automorphisms beside none, and from the
+end beside from the beginning.
 
 ``pytest benchmarks/test_pebbling.py -s``: states a second, and seconds of one sweep.  At the end
 stands which bars hold (`bars.py`).
@@ -25,10 +26,12 @@ pytestmark = pytest.mark.skipif(
 FREE = 1e9
 
 
-def swept(dag: Dag, M: int, limit: int, fast: bool, maps: bool = False) -> tuple[int, float]:
+def swept(
+    dag: Dag, M: int, limit: int, fast: bool, maps: bool = False, back: bool = False
+) -> tuple[int, float]:
     """States and processor seconds of one sweep, compiled beforehand."""
     rules = compile_rules(dag, M, False, False)
-    layers = Layers(packed := Packed(rules), Tables(FREE, fast), lambda in_use: None)
+    layers = Layers(packed := Packed(rules, back), Tables(FREE, fast), lambda in_use: None)
     if maps:
         layers.set_maps(generators(rules, packed, 5.0))
     layers.sweep(0)
@@ -53,3 +56,27 @@ def test_automorphisms_beside_none(dag: Dag, M: int, limit: int) -> None:
     for maps in (False, True):
         states, seconds = swept(dag, M, limit, fast=True, maps=maps)
         print(f"\n{dag.name} M={M}, maps {maps}: {states:,} states, {seconds:.2f} s")
+
+
+def powers(n: int, times: int) -> Dag:
+    """A band matrix times a vector, again and again: a product for each pair, then sums."""
+    preds: dict[str, tuple[str, ...]] = {f"x0,{i}": () for i in range(n)}
+    near = {i: [j for j in (i - 1, i, i + 1) if 0 <= j < n] for i in range(n)}
+    preds |= {f"a{i},{j}": () for i in range(n) for j in near[i]}
+    for t in range(times):
+        for i in range(n):
+            for j in near[i]:
+                preds[f"p{t},{i},{j}"] = (f"a{i},{j}", f"x{t},{j}")
+            preds[f"x{t + 1},{i}"] = tuple(f"p{t},{i},{j}" for j in near[i])
+    return Dag(f"powers n={n} times={times}", preds)
+
+
+@pytest.mark.parametrize(
+    ("dag", "M", "limit"),
+    [(powers(4, 3), 5, 12), (powers(4, 3), 6, 12), (matmul(3, 3, 3), 6, 6), (butterfly(3), 4, 14)],
+    ids=str,
+)
+def test_from_the_end_beside_from_the_beginning(dag: Dag, M: int, limit: int) -> None:
+    for back in (False, True):
+        states, seconds = swept(dag, M, limit, fast=True, back=back)
+        print(f"\n{dag.name} M={M}, back {back}: {states:,} states, {seconds:.2f} s")

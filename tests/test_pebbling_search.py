@@ -81,6 +81,8 @@ def swept(
     while (penalties := layers.sweep(limit)) is None:
         limit += 1
     assert penalties == limit
+    if not helped:  # under a higher limit the goal of a sweep is the least, too
+        assert layers.sweep(limit + 2) == penalties
     game = Game(dag, M, partial=partial)
     for move in written(rules, packed, path(layers)):
         game.play(move)

@@ -34,9 +34,10 @@ FEW = 500  # changes of an order, in plain Python
 LOADING = 4.0  # seconds: shorter searches don't load numba
 SPARE = 0.93  # of the memory: the rest is for what stands beside the tables
 NARROW, WIDE = 50, 300  # widths of the beams
-# A sweep may take so many times as long as the one before; then the other ways are tried, too.  A
-# way that has taken longer than LONG is kept, so that the memory of the others is free.
+# A sweep may take so many times as long as expected; then the other ways are tried, too.  A way
+# that has taken longer than LONG is kept, so that the memory of the others is free.
 PATIENCE, SHORT, LONG = 4.0, 0.02, 4.0  # times; seconds
+SLOWEST, FASTEST = 1.3, 4.0  # growth from sweep to sweep that is reckoned with
 Progress = Callable[["Found"], None]
 
 
@@ -167,6 +168,47 @@ def _root(rules: Rules, found: Found, limits: Limits) -> None:
 
 
 @dataclass
+class Pace:
+    """How far the next limit may be from the last: sweeps grow by about the same factor each time.
+
+    A sweep under a high limit proves as much as all those under lower ones, and these together take
+    several times as long as it.  But one that does not end proves nothing.
+
+    >>> pace = Pace()
+    >>> pace.limit(4, 20, 60.0)
+    4
+    >>> pace.took(4, 1.0)
+    >>> pace.took(5, 2.0)
+    >>> pace.limit(6, 9, 70.0), pace.limit(6, 20, 70.0), pace.expected(7)
+    (9, 7, 8.0)
+    """
+
+    sweeps: list[tuple[int, float]] = field(default_factory=list)
+
+    def took(self, limit: int, seconds: float) -> None:
+        """Note a sweep that ended."""
+        self.sweeps.append((limit, seconds))
+
+    def expected(self, limit: int) -> float:
+        """Seconds of a sweep under this limit."""
+        if len(self.sweeps) < 2:
+            return SHORT
+        (a, before), (b, seconds) = self.sweeps[-2:]
+        growth = (max(seconds, SHORT) / max(before, SHORT)) ** (1 / max(1, b - a))
+        return float(max(seconds, SHORT) * min(max(growth, SLOWEST), FASTEST) ** (limit - b))
+
+    def limit(self, least: int, most: int, left: float) -> int:
+        """A limit for the next sweep, where so many seconds are left."""
+        if len(self.sweeps) < 2:
+            return least
+        if self.expected(most) < 0.5 * left:
+            return most
+        while least < most and self.expected(least + 1) < 0.2 * left:
+            least += 1
+        return least
+
+
+@dataclass
 class Way:
     """A direction to look in, with automorphisms or without them."""
 
@@ -246,19 +288,25 @@ class Once:
 
     def _climb(self, ways: list[Way]) -> None:
         """Sweep under growing limits, in the way that measures say is the fastest."""
-        found, last = self.found, SHORT
+        found, pace = self.found, Pace()
         while not found.closed:
-            limit, patience, took = found.lower - self.base, PATIENCE * last, None
+            limit = pace.limit(found.lower - self.base, self._highest(), self.limits.left)
+            patience, took = PATIENCE * pace.expected(limit), None
             while took is None:
                 for way in ways:
                     took = self._within(way, limit, patience if len(ways) > 1 else math.inf)
                     if took is not None:
                         break
                 patience *= 2
-            last = max(SHORT, took)
-            ways = [way, *(other for other in ways if other is not way and last < LONG)]
+            pace.took(limit, took)
+            ways = [way, *(other for other in ways if other is not way and took < LONG)]
             if not found.closed:
                 _anneal(self.annealing, found, self.limits, min(0.1 * took, 5.0))
+
+    def _highest(self) -> int:
+        """The limit of which a sweep finds the optimum for sure, or proves the best schedule."""
+        assert self.found.cost is not None
+        return self.found.cost - self.base - 1
 
     def _within(self, way: Way, limit: int, seconds: float) -> float | None:
         """Sweep one way; the seconds that it took, or None where it was stopped after so many."""
