@@ -27,6 +27,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture
+def brief_annealing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver's annealing stops after few changes, not after seconds: its exact searches are left.
+
+    With --slow it takes as long as it does for a user.
+    """
+    if request.config.getoption("--slow"):
+        return
+    from iosim.pebbling.annealing import Annealing
+
+    real, few = Annealing.run, getattr(request.module, "CHANGES", 100_000)
+
+    def run(self: Annealing, seconds: float, steps: int | None = None, enough: int = 0) -> None:
+        real(self, seconds, few if steps is None else min(steps, few), enough)
+
+    monkeypatch.setattr(Annealing, "run", run)
+
+
+@pytest.fixture
 def golden(request: pytest.FixtureRequest):
     """Compare a text with a golden file; --update-golden rewrites it, to be read as a diff."""
 
