@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def brief_annealing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The solver's annealing stops after few changes, not after seconds: its exact searches are left.
+    """The solver's annealing stops after so many changes, not after seconds.
 
     With --slow it takes as long as it does for a user.
     """
