@@ -9,12 +9,14 @@ import pytest
 
 from iosim.bounds import best_lower_bound, best_lower_bound_many, bound
 from iosim.bounds import parts as evaluated
+from iosim.bounds import stays as words_of_stays
 from iosim.checks.proof import load_theorem, run_step, statement, steps
 from iosim.checks.tightness import best_schedule
 from iosim.problem import Attention
 
 N = 2**18
 PARTS, SUMS = bound("parts"), bound("parts-sums")
+STAYS, STAYS_SUMS = bound("stays"), bound("stays-sums")
 
 
 @pytest.mark.parametrize("d", [64, 128])
@@ -117,12 +119,66 @@ def test_under_a_causal_mask() -> None:
 def test_curves_are_words() -> None:
     M = np.unique(np.geomspace(N * 4, N * 64 * 2, 40).astype(np.int64))
     sizes = {"N": np.full_like(M, N), "d": np.full_like(M, 64), "heads": np.ones_like(M)}
-    for low in (PARTS, SUMS):
+    for low in (PARTS, SUMS, STAYS, STAYS_SUMS):
         curve = low.curve(**sizes, M=M)
         assert curve.tolist() == [low.words(Attention(N, 64), int(x)) for x in M]
         assert (np.diff(curve) <= 0).all()
     names = best_lower_bound_many("attention", sizes, M)[1]
-    assert "parts-sums" in names
+    assert {"parts-sums", "stays-sums"} <= set(names)
+
+
+# ---------------------------------------------------------------- stays
+
+
+@pytest.mark.parametrize("d", [8, 64])
+def test_stays_in_leading_order(d: int) -> None:
+    """N·(2nβ + (n − 1)/β)/(β + n − 1) rows of 2d words, but for a share of 5nd/N."""
+    rows = 2**24
+    for beta in (1.5, 2.02, 2.5, 2.98, 3.1, 3.7, 4.5, 7.3):
+        M = round(rows * 2 * d / beta)
+        n = int(np.ceil(beta))
+        leading = (2 * n * beta + (n - 1) / beta) / (beta + n - 1)
+        words = STAYS.words(Attention(rows, d), M) / (2 * rows * d)
+        assert leading * (1 - 10 * n * d / rows) < words < leading
+
+
+def test_stays_close_most_of_the_gap() -> None:
+    """The largest bound is within 1.15 of the best schedule, but just below 2Nd/n."""
+    for part in (0.3, 0.45, 0.6, 0.65, 0.8, 0.98):
+        problem, M = Attention(N, 64), int(part * N * 64)
+        least = best_lower_bound(problem, M)
+        assert least.name == "stays-sums"
+        gap = best_schedule(problem, M).words / least.words
+        assert 1 < gap < 1.15 < best_schedule(problem, M).words / SUMS.words(problem, M) + 0.05
+
+
+def test_stays_are_of_the_class_once() -> None:
+    assert [klass.name for klass in STAYS.classes] == ["once"]
+    assert (STAYS_SUMS.row_sums, STAYS.row_sums) == (True, False)
+    assert best_lower_bound(Attention(N, 64), N * 48, "trees").name == "parts-sums"
+
+
+def test_stays_of_rows_and_columns_may_change_places() -> None:
+    for M in (1000, 2500, 4500):
+        long, wide = Attention(5000, 2, N_k=1900), Attention(1900, 2, N_k=5000)
+        assert STAYS.words(long, M) == STAYS.words(wide, M) > 0
+
+
+def test_stays_of_heads_add_up() -> None:
+    one, many = (STAYS_SUMS.words(Attention(N, 64, heads), N * 48) for heads in (1, 20))
+    assert many == pytest.approx(20 * one)
+    group = Attention(N, 64, 4, kv_heads=1)
+    assert STAYS.words(group, N * 48) == STAYS.words(Attention(4 * N, 64, N_k=N), N * 48) > 0
+
+
+@pytest.mark.parametrize("options", [{"window": (5, 0)}, {"causal": True}])
+def test_stays_say_nothing_of_masks(options: dict) -> None:
+    assert STAYS.words(Attention(N, 64, **options), N * 48) == 0
+    small = Attention(5000, 2, window=(5000, 5000))
+    assert STAYS.words(small, 7500) == STAYS.words(Attention(5000, 2), 7500) > 0
+    # 2⁶⁰ − 1 pairs are 2⁶⁰ as floats, but no rectangle.
+    rows = 2**30
+    assert STAYS.words(Attention(rows, 64, window=(rows - 2, rows)), rows * 48) == 0
 
 
 # ---------------------------------------------------------------- the proof
@@ -154,6 +210,16 @@ def test_every_step_passes_and_is_named() -> None:
         ("LEFT", 2.5, {"few-parts"}),
         ("TWICE", 2.2, {"second-cut"}),
         ("SAVED", 0.5, {"whole-rows-game"}),
+        ("BUSY", 1, {"stays-once"}),
+        ("AT_ONCE", Fraction(6, 5), {"stays-once", "stays-game"}),
+        ("CLAIM", Fraction(11, 10), {"stays-game", "stays-pieces"}),
+        ("SPARE", 2, {"stays-floors"}),
+        ("STORED", 3, {"stays-once"}),
+        ("SPILLED", 1, {"both-sides"}),
+        ("RESULT", 9, {"stays-evaluator"}),
+        ("SAME_MOMENT", Fraction(6, 5), {"stays-game", "both-sides"}),
+        ("CROSSED", 3, {"stays-once"}),
+        ("CROSSED", 5, {"stays-evaluator"}),
     ],
 )
 def test_a_planted_error_is_caught(constant: str, wrong, noticing: set[str]) -> None:
@@ -185,11 +251,15 @@ class Cheaper:
         ("accounting", "by_cap", lambda parts: parts[:-1], {"parts-once"}),
         ("game", "optimum", lambda loads: loads - 2, {"whole-rows-game"}),
         ("numbers", "keep", lambda words: words * 97 // 100, {"sweeps"}),
+        ("words", "either_side", lambda words: 1.02 * words, {"stays-evaluator", "sweeps"}),
+        ("stays", "recorded", lambda log: log[: len(log) * 3 // 4], {"stays-once"}),
+        ("stays", "runs_of", lambda runs: runs * 2, {"stays-once"}),
+        ("game", "optimum", lambda loads: loads - 1, {"stays-game"}),
     ],
 )
 def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing: set[str]) -> None:
     module = load_theorem("towards_nd")
-    target = evaluated if where == "parts" else getattr(module, where)
+    target = {"parts": evaluated, "words": words_of_stays}.get(where) or getattr(module, where)
     original = getattr(target, name)
     monkeypatch.setattr(target, name, lambda *a: spoil(original(*a)))
     failed = {s.name for s in steps(module) if s.name in noticing

@@ -44,6 +44,7 @@ from iosim.bounds import (
     saha_ye,
     saha_ye_large,
     saha_ye_small,
+    stays,
 )
 from iosim.bounds.base import Bound, Floats, Ints, axis_names
 from iosim.bounds.classes import CLASSES, BoundClass, bound_class
@@ -78,6 +79,8 @@ BOUNDS: dict[str, Bound] = {
         constant_tight.RECOMPUTE_TREES,
         parts.PARTS,
         parts.SUMS,
+        stays.STAYS,
+        stays.SUMS,
         saha_ye.LOWER,
         saha_ye.UPPER,
         saha_ye.SQUARE_TILES,

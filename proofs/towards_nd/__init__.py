@@ -1,7 +1,7 @@
 """Parts of an execution, and how often rows and columns are in one: see towards_nd.md."""
 
-from . import accounting, constants, game, numbers, schedules
+from . import accounting, constants, either, game, numbers, schedules, stays
 
-__all__ = ["PARTS", "accounting", "constants", "game", "numbers", "schedules"]
+__all__ = ["PARTS", "accounting", "constants", "either", "game", "numbers", "schedules", "stays"]
 
-PARTS = (accounting, schedules, numbers, game)
+PARTS = (accounting, schedules, numbers, game, stays, either)

@@ -23,6 +23,23 @@ WIDE = 1
 LEFT = 3
 # Theorem 3: rows are in TWICE parts at least when columns are cut.
 TWICE = 2
+# Lemma 3: a column of BUSY·G pairs in fast memory counts as there; a row of BUSY·A likewise.
+BUSY = 2
+# Lemma 3: of stays that are there at one moment AT_ONCE are left to none; CLAIM for each claim.
+AT_ONCE = 1
+CLAIM = 1
+# Theorem 5: a word of O with s stays moves STORED·s − 1 times.
+STORED = 2
+# Lemma 3: stays that meet all rows have q + SPARE − n pieces.
+SPARE = 1
+# Theorem 5: a spilled pair moves SPILLED words.
+SPILLED = 2
+# Theorem 5: at a step there are M + RESULT words, before it or after it.
+RESULT = 1
+# Theorem 5: what is in fast memory at one moment counts SAME_MOMENT times.
+SAME_MOMENT = 1
+# Theorem 5: a stay loses CROSSED·G pairs that it meets in part, CROSSED·A of a row's.
+CROSSED = 4
 # Game of whole rows: a cut saves SAVED·m loads.
 SAVED = 1
 

@@ -1,0 +1,372 @@
+"""Theorem 5: stays of row and column words, on simulated executions and in the game of whole rows.
+
+What the proof counts is counted here step by step, from what is in fast memory at each step.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+
+from iosim.checks.proof import require, step
+
+from ..constant_tight.executions import Entry, Task, Word, _Memory, order_of
+from . import constants, game
+
+Stay = tuple[int, int]  # its first and last step
+Item = tuple[str, int, int]
+
+
+class Recorded(_Memory):
+    """The simulated machine; its log says as well when a word leaves."""
+
+    def leave(self, word: Word) -> None:
+        """Also log that the word is gone."""
+        super().leave(word)
+        self.log.append(("gone", word, 0))
+
+    def second_kind(self, i: int, j: int, m: int) -> None:
+        """A score that has been used up is gone."""
+        super().second_kind(i, j, m)
+        if ("s", i, j) not in self.fast:
+            self.log.append(("gone", ("s", i, j), 0))
+
+
+def recorded(order: list[Task], M: int, rng: random.Random, policy: str) -> list[Entry]:
+    """An execution of class `once` with M words, its products in order."""
+    memory = Recorded(order, M, rng, policy, 0.0)
+    uses: dict[Word, list[int]] = {}
+    for at, (kind, i, j, c) in enumerate(order, start=1):
+        for word in operands(kind, i, j, c):
+            uses.setdefault(word, []).append(at)
+    memory.next_use = {w: at[::-1] for w, at in uses.items()}
+    for at, (kind, i, j, c) in enumerate(order, start=1):
+        memory.clock = at
+        (memory.first_kind if kind == "E" else memory.second_kind)(i, j, c)
+    for word in [w for w in memory.fast if w[0] == "o"]:
+        memory.leave(word)
+    return memory.log
+
+
+def operands(kind: str, i: int, j: int, c: int) -> tuple[Word, Word, Word]:
+    """The words of a product: of its pair, of its row, of its column."""
+    row, column = ("q", "k") if kind == "E" else ("o", "v")
+    return ("s", i, j), (row, i, c), (column, j, c)
+
+
+@dataclass
+class Side:
+    """Rows or columns: their words' stays, and how many pairs each stay meets whole."""
+
+    words: int  # of a row, or of a column
+    stays: dict[Item, list[Stay]]
+    met: dict[tuple[Item, Stay], int]
+
+    def there(self, at: int) -> int:
+        """How many words have a stay at a step."""
+        return sum(a <= at <= b for runs in self.stays.values() for a, b in runs)
+
+    def number(self) -> int:
+        """How many stays there are."""
+        return sum(map(len, self.stays.values()))
+
+
+def runs_of(present: Collection[int]) -> list[Stay]:
+    """Maximal runs of steps that follow each other."""
+    found: list[Stay] = []
+    for at in sorted(present):
+        if found and found[-1][1] == at - 1:
+            found[-1] = (found[-1][0], at)
+        else:
+            found.append((at, at))
+    return found
+
+
+class Counted:
+    """An execution, step by step; with `sums` the last column of V is ones, which is no word."""
+
+    def __init__(self, log: Sequence[Entry], d: int, d_v: int, sums: int) -> None:
+        self.log, self.sums = log, sums
+        self.ones = d_v - 1 if sums else -1
+        self.width = (d + d_v, d + d_v - sums)
+        self.held: list[set[Item]] = []  # before a step or after it
+        self.made: dict[tuple[int, int], dict[int, tuple[Item, ...]]] = {}  # pair → step → words
+        now: set[Item] = set()
+        for at, (what, item, _) in enumerate(log):
+            before = set(now)
+            if what == "load":
+                now.add(item)  # type: ignore[arg-type]
+            elif what == "gone":
+                now.discard(item)  # type: ignore[arg-type]
+            elif what in "EF":
+                i, j, c = (int(x) for x in item)
+                pair, *others = operands(what, i, j, c)
+                now |= {pair, *others}
+                self.made.setdefault((i, j), {})[at] = tuple(x for x in others if self.counts(x))
+            self.held.append({x for x in before | now if self.counts(x)})
+
+    def counts(self, word: Item) -> bool:
+        """Whether it is a word: ones are none."""
+        return not (self.sums and word[0] == "v" and word[2] == self.ones)
+
+    def moved(self) -> Counter[Item]:
+        """Loads and stores of each word."""
+        return Counter(
+            item for what, item, _ in self.log  # type: ignore[misc]
+            if what in ("load", "store") and self.counts(item)  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def side(self, which: int) -> Side:
+        """Rows (0) or columns (1): stays that have a product, busy ones filled up."""
+        kinds, width = ("qo", "kv")[which], self.width[which]
+        present: dict[Item, set[int]] = {}
+        products: dict[Item, dict[int, tuple[int, int]]] = {}
+        for pair, steps in self.made.items():
+            for at, words in steps.items():
+                for word in words:
+                    if word[0] in kinds:
+                        products.setdefault(word, {})[at] = pair
+        of = {word: word[1] for word in products}
+        for at, held in enumerate(self.held):
+            alive = Counter(word[1 + which] for word in held if word[0] == "s")
+            busy = {x for x, n in alive.items() if n >= constants.BUSY * width}
+            for word, x in of.items():
+                if word in held or x in busy:
+                    present.setdefault(word, set()).add(at)
+        side = Side(width, {}, {})
+        for word, steps in products.items():
+            for a, b in runs_of(present[word]):
+                pairs = {pair for at, pair in steps.items() if a <= at <= b}
+                if pairs:
+                    side.stays.setdefault(word, []).append((a, b))
+                    whole = {p for p in pairs if all(a <= at <= b for at in self.made[p])}
+                    side.met[word, (a, b)] = len(whole)
+                    self.few_cross(word, (a, b), pairs - whole, width)
+        return side
+
+    def few_cross(self, word: Item, stay: Stay, bad: set[tuple[int, int]], width: int) -> None:
+        """Of the pairs that a stay meets in part few keep a word in fast memory at its ends."""
+        moved = self.moved()
+        kept = {p for p in bad if moved["s", *p] < 2}
+        most = constants.CROSSED * width - 2
+        require(len(kept) <= most, f"{word} in steps {stay}: {len(kept)} pairs, not {most}")
+
+
+def leavings(rows: Side, columns: Side, M: int, says: str) -> int:
+    """The lemma of stays, for rows that leave and for columns that do; how often it says something.
+
+    M is what is in fast memory at most at a step.
+    """
+    ends = sorted({at for s in (rows, columns) for runs in s.stays.values() for x in runs
+                   for at in x})  # fmt: skip
+    fullest = max(ends, key=lambda at: rows.there(at) + columns.there(at))
+    most = rows.there(fullest) + columns.there(fullest)
+    require(most <= M, f"{says}: stays of {most} words at step {fullest}, M = {M}")
+    said = 0
+    for leave, claim in ((rows, columns), (columns, rows)):
+        free = leave.number() - constants.AT_ONCE * leave.there(fullest)
+        for rate in (Fraction(1), Fraction(5, 4), Fraction(3, 2), Fraction(2)):
+            claims = sum(floor(leave.words * g / (rate * most)) for g in claim.met.values())
+            require(constants.CLAIM * rate * claims <= free,
+                    f"{says}: {claims} claims of {rate} on {free} stays")  # fmt: skip
+            said += claims > 0
+    return said
+
+
+def executions(seed: int, count: int) -> Iterator[tuple[str, int, Counted]]:
+    """Random executions: many rows of few words, so that columns are busy and words come again."""
+    rng = random.Random(seed)
+    for draw in range(count):
+        N, K, d, d_v = rng.randint(2, 9), rng.randint(2, 9), rng.randint(1, 2), rng.randint(1, 2)
+        sums = int(d_v > 1 and rng.random() < 0.5)
+        order = order_of([(range(N), range(K))], d, d_v, rng)
+        if draw % 3 == 0:  # rows of scores at a time, each column's words one after the other
+            order = by_blocks(N, K, d, d_v, rng)
+        M = rng.randint(3, (N + K) * (d + d_v))
+        log = recorded(order, M, rng, rng.choice(["lru", "random", "belady"]))
+        says = f"N = {N}, N_k = {K}, d = {d}, d_v = {d_v}, M = {M}, draw {draw} of seed {seed}"
+        yield says, M, Counted(log, d, d_v, sums)
+
+
+def by_blocks(N: int, K: int, d: int, d_v: int, rng: random.Random) -> list[Task]:
+    """Blocks of rows or columns stay while the others stream past, word by word."""
+    side = rng.randrange(2)
+    size, other = ((N, K), (K, N))[side]
+    width = rng.randint(1, size)
+    order: list[Task] = []
+    for first in range(0, size, width):
+        for y in range(other):
+            block = range(first, min(size, first + width))
+            pairs = [(x, y) if side == 0 else (y, x) for x in block]
+            order += [("E", *p, c) for c in range(d) for p in pairs]
+            order += [("F", *p, c) for c in range(d_v) for p in pairs]
+    return order
+
+
+@step(
+    "stays-once", how="sampled",
+    says="Lemma 3 and what goes before it, on executions of class once, with row sums and without",
+)  # fmt: skip
+def stays_once() -> str:
+    """Stays, loads and stores of each word, pairs met in part, claims and leavings."""
+    said = count = again = 0
+    for says, M, run in executions(31, 2 * constants.EXECUTIONS):
+        rows, columns = run.side(0), run.side(1)
+        moved = run.moved()
+        for side in (rows, columns):
+            for word, runs in side.stays.items():
+                n = len(runs)
+                if word[0] == "o":
+                    n = constants.STORED * n - 1
+                require(moved[word] >= n, f"{says}: {word} moves {moved[word]} times, {runs}")
+                again += len(runs) > 1
+        said += leavings(rows, columns, M + constants.RESULT, says)
+        count += 1
+    require(said > count // 3 and again > count, f"{said} claims, {again} words that come again")
+    return f"{count} random executions, {said} with claims, {again} words that come again, seed 31"
+
+
+class Play:
+    """The game of whole rows: what is loaded meets all of the other side that is there."""
+
+    def __init__(self, R: int, C: int) -> None:
+        self.rows = [("row", i, 0) for i in range(R)]
+        self.columns = [("column", j, 0) for j in range(C)]
+        self.there: list[Item] = []
+        self.began: dict[Item, int] = {}
+        self.meets: dict[Item, set[int]] = {}  # in its present stay
+        self.met: set[tuple[int, int]] = set()
+        self.sides = (Side(1, {}, {}), Side(1, {}, {}))
+        self.loads = self.most = 0
+
+    def load(self, item: Item) -> None:
+        """One item more is there."""
+        self.began[item], self.meets[item] = self.loads, set()
+        for other in self.there:
+            if other[0] != item[0]:
+                self.met.add((item[1], other[1]) if item[0] == "row" else (other[1], item[1]))
+                self.meets[item].add(other[1])
+                self.meets[other].add(item[1])
+        self.there.append(item)
+        self.loads += 1
+        self.most = max(self.most, len(self.there))
+
+    def leave(self, item: Item) -> None:
+        """One item fewer."""
+        self.there.remove(item)
+        side, stay = self.sides[item[0] == "column"], (self.began[item], self.loads - 1)
+        side.stays.setdefault(item, []).append(stay)
+        side.met[item, stay] = len(self.meets[item])
+
+    def lacking(self, item: Item) -> int:
+        """How many it would meet that it has not met."""
+        new = [x[1] for x in self.there if x[0] != item[0]]
+        pairs = [(item[1], x) if item[0] == "row" else (x, item[1]) for x in new]
+        return sum(pair not in self.met for pair in pairs)
+
+
+def at_random(R: int, C: int, m: int, rng: random.Random) -> Play:
+    """Mostly what meets most is loaded; what leaves is the oldest, any, or now this, now that."""
+    play, old = Play(R, C), rng.choice([0.0, 0.5, 1.0])
+    while len(play.met) < R * C:
+        out = [x for x in (*play.rows, *play.columns) if x not in play.there]
+        best = max(out, key=lambda x: (play.lacking(x), rng.random()))
+        play.load(best if rng.random() < 0.9 else rng.choice(out))
+        if len(play.there) > m:
+            play.leave(play.there[0] if rng.random() < old else rng.choice(play.there))
+    return play
+
+
+def in_sweeps(R: int, C: int, m: int, rng: random.Random) -> Play:
+    """Blocks of some side stay, beside items of the other side that are kept for all of them."""
+    play, width = Play(R, C), rng.randint(1, m)
+    stay, stream = rng.sample([play.rows, play.columns], 2)
+    kept = stream[: rng.randint(0, m - width)]
+    for item in kept:
+        play.load(item)
+    for first in range(0, len(stay), width):
+        # The last of a sweep is the first of the next one.
+        others, stream = stream, stream[::-1]
+        for item in stay[first : first + width]:
+            play.load(item)
+        for item in others:
+            if item not in kept and play.lacking(item):
+                play.load(item)
+                play.leave(item)
+        for item in stay[first : first + width]:
+            play.leave(item)
+    return play
+
+
+# Rows 0 to 4 and columns 5 to 9, two of which stay: what is loaded, and what then leaves.
+FIVE = (
+    (0, None), (1, None), (5, 0), (2, 5), (6, 1), (7, 2), (0, 0), (3, 3), (4, 6), (1, 7), (8, 4),
+    (9, 1), (0, 0), (2, 2), (3, 8), (4, 9), (5, None),
+)  # fmt: skip
+
+
+def five() -> int:
+    """The loads of that play, once all rows have met all columns."""
+    play = Play(5, 5)
+    items = (*play.rows, *play.columns)
+    for item, gone in FIVE:
+        require(len(play.there) <= 2, f"{play.there} stay")
+        play.load(items[item])
+        if gone is not None:
+            play.leave(items[gone])
+    require(len(play.met) == 25, f"{len(play.met)} pairs")
+    return play.loads
+
+
+def played(R: int, C: int, m: int, rng: random.Random) -> tuple[Side, Side, int]:
+    """A play with m items and the one that is loaded: rows, columns and loads."""
+    play = rng.choice([at_random, in_sweeps])(R, C, m, rng)
+    for item in list(play.there):
+        play.leave(item)
+    require(len(play.met) == R * C and play.most <= m + 1, f"{len(play.met)} pairs, {play.most}")
+    return *play.sides, play.loads
+
+
+def at_least(R: int, C: int, held: int) -> Fraction:
+    """Theorem 5 in this game: a word is a whole row, and nothing is left out."""
+    best = Fraction(R + C)
+    for q, p in itertools.product(range(1, R + 1), range(1, C + 1)):
+        u, v = Fraction(q * held, R), Fraction(p * held, C)
+        if max(u, v) <= 1:
+            saved = q * (C - held) + p * (R - held) + min(u, v) * constants.SAME_MOMENT * held
+            best = max(best, R + C + saved / (1 + max(u, v)))
+    return best
+
+
+@step(
+    "stays-game", how="sampled",
+    says="Lemma 3 in the game of whole rows, and Theorem 5 against optima and random plays",
+)  # fmt: skip
+def stays_game() -> str:
+    """m items and the one that is loaded are there at a time."""
+    rng, said = random.Random(32), 0
+    plays = 4 * constants.EXECUTIONS
+    for _ in range(plays):
+        R, C = rng.randint(2, 12), rng.randint(2, 12)
+        m = rng.randint(1, max(R, C))
+        rows, columns, loads = played(R, C, m, rng)
+        says = f"{R} rows, {C} columns, m = {m}"
+        said += leavings(rows, columns, m + 1, says)
+        require(at_least(R, C, m + 1) <= loads, f"{says}: {loads} loads")
+    require(said > plays // 3, f"{said} claims only")
+    found = []
+    for N, m in game.GAMES:
+        best, low = game.optimum(N, N, m), at_least(N, N, m + 1)
+        require(low <= best, f"N = {N}, m = {m}: {float(low)} > {best}")
+        found.append(f"{N}/{m}: {float(low):.2f} of {best}")
+    steps = game.staircase(5, 2) - 2
+    require(at_least(5, 5, 3) <= five() < steps, f"{five()} loads, the steps say {float(steps)}")
+    return (
+        f"{plays} random plays, {said} claims, seed 32; N/m: {', '.join(found)}; "
+        f"5/2 in {five()}, where the steps say {float(steps):.2f}"
+    )
