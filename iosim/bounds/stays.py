@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import CLASSES, EVERY_OPTION, Bound, Floats
+from iosim.bounds.base import EVERY_OPTION, Bound, Floats
+from iosim.bounds.classes import CLASSES
 
 # For rounding.
 _SAFE = 1 - 1e-12
