@@ -542,6 +542,7 @@ def game(rows: int, columns: int) -> Dag:
     return Dag(f"backward {rows}×{columns}", preds, tuple(out), frozenset(sums))
 
 
+@pytest.mark.usefixtures("brief_annealing")
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 2), (2, 1)])
 @pytest.mark.parametrize("recompute", [False, True])
 def test_no_bound_is_above_an_optimum(rows: int, columns: int, recompute: bool) -> None:

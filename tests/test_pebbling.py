@@ -41,6 +41,7 @@ from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.symmetry import automorphisms
 from iosim.problem import PROBLEMS, Attention, AttentionBackward, Problem
 
+pytestmark = pytest.mark.usefixtures("brief_annealing")
 DATA = Path(__file__).parent.parent / "experiments" / "data" / "pebbling"
 PAIR = Dag("pair", {"a": (), "b": (), "c": ("a", "b")})
 

@@ -16,7 +16,7 @@ from iosim.pebbling import Dag, butterfly, chain, matmul, optimum, pyramid, tree
 from iosim.pebbling.bounds import root_bound, root_bounds
 from iosim.pebbling.bounds.checking import proved
 
-pytestmark = pytest.mark.numbers
+pytestmark = [pytest.mark.numbers, pytest.mark.usefixtures("brief_annealing")]
 
 
 def check(dag: Dag, M: int, best: int, better: Counter[str], **variant: bool) -> None:
