@@ -60,16 +60,30 @@ def test_an_interrupt_ends_the_workers_without_a_word() -> None:
 
 
 @pytest.mark.numbers
-def test_the_exponents_at_a_size_where_they_show() -> None:
-    """−1 above d², −1/2 below, from measured counts only: each where few words are moved."""
-    small = [round(16 * 2 ** (k / 2)) for k in range(13)]
-    large = [round(1024 * 2 ** (k / 2)) for k in range(9)]
-    fitted = {}
-    for N, sizes in ((128, small), (512, large)):
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_exponents_at_a_size_where_they_show(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """−1 above d², −1/2 below, from measured counts only: each where few words are moved.
+
+    With --slow every schedule runs at every M, not only those that are fitted, where they are.
+    """
+    small = [round(16 * 2 ** (k / 2)) for k in range(13 if whole else 9)]
+    large = [round(1024 * 2 ** (k / 2)) for k in range(9 if whole else 5)]
+    exponents = {a.name: a.exponent for a in plain_algorithms("attention") if a.exponent}
+    fitted, real = {}, verify._least
+    for N, sizes, exponent in ((128, small, -0.5), (512, large, -1.0)):
+        these = [name for name, one in exponents.items() if whole or one == exponent]
+        monkeypatch.setattr(
+            verify,
+            "_least",
+            lambda x, these=these: {k: M for k, M in real(x).items() if whole or k in these},
+        )
         report = verify.verify(Attention(N, 32), sizes=sizes, workers=1)
         assert report.ok, report.failures
+        assert {p.algorithm for p in report.points} >= set(these)
         fitted |= {s.algorithm: s for s in report.slopes if s.fitted is not None}
-    assert set(fitted) == {a.name for a in plain_algorithms("attention") if a.exponent}
+    assert set(fitted) == set(exponents)
     assert {s.expected for s in fitted.values()} == {-1.0, -0.5}
     for s in fitted.values():
         assert s.fitted == pytest.approx(s.expected, abs=verify.SLOPE_TOLERANCE)
