@@ -26,16 +26,17 @@ def settle(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, trace: Any) -> int
     """Do at once what can be done without loss; how many operations that were.
 
     `s` is changed in place, and the operations are put in `trace` from place 1 on.  They need no
-    eviction, and of missing operands only such as have no further use (their loads are paid).
+    eviction.
 
-    What is new is what they touch first and what has a further use: it wants a place.  A place
-    falls free where a red value has no further use.  Each new value can have a place so that it
-    costs no more than what has left it would have, in any later schedule: it is evicted when that
-    is.
+    What is new is what they touch that is not red and has a further use: it wants a place.  (A load
+    after an eviction is paid already.)  A place falls free where a red value has no further use.
+    Each new value can have a place so that it costs no more than what has left it would have, in
+    any later schedule: it is evicted when that is.
 
-    * One that a store must come before (made, no output, or a sum that grows) takes the place of a
-      dirty one, or those of two clean ones: a schedule that evicts one of these keeps it in the
-      place of the other, and one that evicts both pays two loads, as many as its store and load.
+    * One that a store must come before (made, no output, not evicted yet, or a sum that grows)
+      takes the place of a dirty one, or those of two clean ones: a schedule that evicts one of
+      these keeps it in the place of the other, and one that evicts both pays two loads, as many as
+      its store and load.
     * Any other takes any place.
 
     A sum that is red already leaves its own place and takes one.  With weights a place must be
@@ -107,7 +108,7 @@ def settle(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, trace: Any) -> int
             if begun and not resident:
                 continue
             # What is new: to be stored before it goes, or not; how large it may be.
-            dirty_new, clean_new, largest, missing = 0, 0, 0, False
+            dirty_new, clean_new, largest = 0, 0, 0
             for k in range(W):
                 word = reads[u * W + k] & ~s[W + k]
                 while word:
@@ -125,15 +126,11 @@ def settle(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, trace: Any) -> int
                             dies = False
                     if dies:
                         continue
-                    if met:
-                        missing = True
                     largest = max(largest, weight[v])
-                    if ops[4][v]:
-                        dirty_new += 1
-                    else:
+                    if met or not ops[4][v]:
                         clean_new += 1
-            if missing:
-                continue
+                    else:
+                        dirty_new += 1
             dirty_free, clean_free = 0, 0
             if not sizes[BACK]:
                 written = complete and stores[t]
@@ -169,7 +166,7 @@ def settle(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, trace: Any) -> int
                             clean_free += 1
             same = min(dirty_new, dirty_free)
             pairs = 2 * (dirty_new - same)
-            if pairs > clean_free or clean_new > dirty_free - same + clean_free - pairs:
+            if pairs + clean_new > dirty_free - same + clean_free:
                 continue
             apply(sizes, ops, sets, one, s, u)
             quick += 1
