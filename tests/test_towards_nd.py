@@ -152,10 +152,10 @@ def test_stays_close_most_of_the_gap() -> None:
         assert 1 < gap < 1.15 < best_schedule(problem, M).words / SUMS.words(problem, M) + 0.05
 
 
-def test_stays_are_of_the_class_once() -> None:
-    assert [klass.name for klass in STAYS.classes] == ["once"]
+def test_stays_are_of_two_classes() -> None:
+    assert STAYS.classes == STAYS_SUMS.classes == PARTS.classes
     assert (STAYS_SUMS.row_sums, STAYS.row_sums) == (True, False)
-    assert best_lower_bound(Attention(N, 64), N * 48, "trees").name == "parts-sums"
+    assert best_lower_bound(Attention(N, 64), N * 48, "trees").name == "stays-sums"
 
 
 def test_stays_of_rows_and_columns_may_change_places() -> None:
@@ -210,8 +210,8 @@ def test_every_step_passes_and_is_named() -> None:
         ("LEFT", 2.5, {"few-parts"}),
         ("TWICE", 2.2, {"second-cut"}),
         ("SAVED", 0.5, {"whole-rows-game"}),
-        ("BUSY", 1, {"stays-once"}),
-        ("AT_ONCE", Fraction(6, 5), {"stays-once", "stays-game"}),
+        ("BUSY", 1, {"stays-once", "stays-trees"}),
+        ("AT_ONCE", Fraction(6, 5), {"stays-once", "stays-trees", "stays-game"}),
         ("CLAIM", Fraction(11, 10), {"stays-game", "stays-pieces"}),
         ("SPARE", 2, {"stays-floors"}),
         ("STORED", 3, {"stays-once"}),
@@ -253,6 +253,7 @@ class Cheaper:
         ("numbers", "keep", lambda words: words * 97 // 100, {"sweeps"}),
         ("words", "either_side", lambda words: 1.02 * words, {"stays-evaluator", "sweeps"}),
         ("stays", "recorded", lambda log: log[: len(log) * 3 // 4], {"stays-once"}),
+        ("stays", "recorded_trees", lambda log: log[: len(log) * 3 // 4], {"stays-trees"}),
         ("stays", "runs_of", lambda runs: runs * 2, {"stays-once"}),
         ("game", "optimum", lambda loads: loads - 1, {"stays-game"}),
     ],

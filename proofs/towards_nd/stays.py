@@ -5,21 +5,20 @@ What the proof counts is counted here step by step, from what is in fast memory 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
 from iosim.checks.proof import require, step
 
-from ..constant_tight.executions import Entry, Task, Word, _Memory, order_of
-from . import constants, game
-
-Stay = tuple[int, int]  # its first and last step
-Item = tuple[str, int, int]
+from ..constant_tight.executions import Entry, Task, Word, _Memory, order_of, sizes
+from ..constant_tight.tree_executions import _Trees
+from . import constants, game, plays
+from .plays import Item, Side, Stay
 
 
 class Recorded(_Memory):
@@ -53,27 +52,42 @@ def recorded(order: list[Task], M: int, rng: random.Random, policy: str) -> list
     return memory.log
 
 
+class RecordedTrees(_Trees):
+    """The same with sums by random trees; its log says as well when a word of Q, K or V leaves."""
+
+    def forget(self, word: Word) -> None:
+        """Also log that the word is gone."""
+        super().forget(word)
+        self.log.append(("gone", word, 0))
+
+    def product(self, kind: str, i: int, j: int, c: int) -> None:
+        """A result may overwrite an operand."""
+        super().product(kind, i, j, c)
+        _, row, column = operands(kind, i, j, c)
+        for word in (row, column) if kind == "E" else (column,):
+            if word not in self.inputs:
+                self.log.append(("gone", word, 0))
+
+
+def recorded_trees(order: list[Task], M: int, rng: random.Random) -> list[Entry]:
+    """An execution of class `trees`."""
+    memory, (_, d_v, terms) = RecordedTrees(M, rng), sizes(order)
+    left = {(t[1], t[2]): d_v for t in order}
+    for kind, i, j, c in order:
+        memory.product(kind, i, j, c)
+        left[i, j] -= kind == "F"
+        if not left[i, j]:
+            for part in memory.parts(("s", i, j), memory.fast):
+                memory.drop(part)
+    for i, c in itertools.product(sorted(terms), range(d_v)):
+        memory.leave(memory.whole(("o", i, c)))
+    return memory.log
+
+
 def operands(kind: str, i: int, j: int, c: int) -> tuple[Word, Word, Word]:
     """The words of a product: of its pair, of its row, of its column."""
     row, column = ("q", "k") if kind == "E" else ("o", "v")
     return ("s", i, j), (row, i, c), (column, j, c)
-
-
-@dataclass
-class Side:
-    """Rows or columns: their words' stays, and how many pairs each stay meets whole."""
-
-    words: int  # of a row, or of a column
-    stays: dict[Item, list[Stay]]
-    met: dict[tuple[Item, Stay], int]
-
-    def there(self, at: int) -> int:
-        """How many words have a stay at a step."""
-        return sum(a <= at <= b for runs in self.stays.values() for a, b in runs)
-
-    def number(self) -> int:
-        """How many stays there are."""
-        return sum(map(len, self.stays.values()))
 
 
 def runs_of(present: Collection[int]) -> list[Stay]:
@@ -90,36 +104,44 @@ def runs_of(present: Collection[int]) -> list[Stay]:
 class Counted:
     """An execution, step by step; with `sums` the last column of V is ones, which is no word."""
 
-    def __init__(self, log: Sequence[Entry], d: int, d_v: int, sums: int) -> None:
+    def __init__(self, log: Sequence[Entry], d: int, d_v: int, sums: int, trees: bool) -> None:
         self.log, self.sums = log, sums
         self.ones = d_v - 1 if sums else -1
         self.width = (d + d_v, d + d_v - sums)
         self.held: list[set[Item]] = []  # before a step or after it
         self.made: dict[tuple[int, int], dict[int, tuple[Item, ...]]] = {}  # pair → step → words
-        now: set[Item] = set()
-        for at, (what, item, _) in enumerate(log):
+        now: Counter[Item] = Counter()  # how many words of a sum are there, by trees
+        for at, (what, item, new) in enumerate(log):
             before = set(now)
             if what == "load":
-                now.add(item)  # type: ignore[arg-type]
+                now[item] += 1  # type: ignore[index]
             elif what == "gone":
-                now.discard(item)  # type: ignore[arg-type]
+                now[item] -= 1  # type: ignore[index]
             elif what in "EF":
                 i, j, c = (int(x) for x in item)
                 pair, *others = operands(what, i, j, c)
-                now |= {pair, *others}
+                made = pair if what == "E" else others[0]
+                now[made] += new if trees else made not in now
                 self.made.setdefault((i, j), {})[at] = tuple(x for x in others if self.counts(x))
-            self.held.append({x for x in before | now if self.counts(x)})
+            require(min(now.values(), default=0) >= 0, f"{item} is gone twice")
+            now = +now
+            self.held.append({x for x in before | set(now) if self.counts(x)})
 
     def counts(self, word: Item) -> bool:
         """Whether it is a word: ones are none."""
         return not (self.sums and word[0] == "v" and word[2] == self.ones)
 
-    def moved(self) -> Counter[Item]:
+    def moved(self, how: Sequence[str] = ("load", "store")) -> Counter[Item]:
         """Loads and stores of each word."""
         return Counter(
             item for what, item, _ in self.log  # type: ignore[misc]
-            if what in ("load", "store") and self.counts(item)  # type: ignore[arg-type]
+            if what in how and self.counts(item)  # type: ignore[arg-type]
         )  # fmt: skip
+
+    @functools.cached_property
+    def spilled(self) -> set[Item]:
+        """What is stored and loaded."""
+        return set(self.moved(["store"])) & set(self.moved(["load"]))
 
     def side(self, which: int) -> Side:
         """Rows (0) or columns (1): stays that have a product, busy ones filled up."""
@@ -151,8 +173,8 @@ class Counted:
 
     def few_cross(self, word: Item, stay: Stay, bad: set[tuple[int, int]], width: int) -> None:
         """Of the pairs that a stay meets in part few keep a word in fast memory at its ends."""
-        moved = self.moved()
-        kept = {p for p in bad if moved["s", *p] < 2}
+        spilled = self.spilled
+        kept = {p for p in bad if ("s", *p) not in spilled}
         most = constants.CROSSED * width - 2
         require(len(kept) <= most, f"{word} in steps {stay}: {len(kept)} pairs, not {most}")
 
@@ -178,7 +200,7 @@ def leavings(rows: Side, columns: Side, M: int, says: str) -> int:
     return said
 
 
-def executions(seed: int, count: int) -> Iterator[tuple[str, int, Counted]]:
+def executions(seed: int, count: int, trees: bool) -> Iterator[tuple[str, int, Counted]]:
     """Random executions: many rows of few words, so that columns are busy and words come again."""
     rng = random.Random(seed)
     for draw in range(count):
@@ -188,9 +210,12 @@ def executions(seed: int, count: int) -> Iterator[tuple[str, int, Counted]]:
         if draw % 3 == 0:  # rows of scores at a time, each column's words one after the other
             order = by_blocks(N, K, d, d_v, rng)
         M = rng.randint(3, (N + K) * (d + d_v))
-        log = recorded(order, M, rng, rng.choice(["lru", "random", "belady"]))
+        if trees:
+            log = recorded_trees(order, M, rng)
+        else:
+            log = recorded(order, M, rng, rng.choice(["lru", "random", "belady"]))
         says = f"N = {N}, N_k = {K}, d = {d}, d_v = {d_v}, M = {M}, draw {draw} of seed {seed}"
-        yield says, M, Counted(log, d, d_v, sums)
+        yield says, M, Counted(log, d, d_v, sums, trees)
 
 
 def by_blocks(N: int, K: int, d: int, d_v: int, rng: random.Random) -> list[Task]:
@@ -208,128 +233,38 @@ def by_blocks(N: int, K: int, d: int, d_v: int, rng: random.Random) -> list[Task
     return order
 
 
-@step(
-    "stays-once", how="sampled",
-    says="Lemma 3 and what goes before it, on executions of class once, with row sums and without",
-)  # fmt: skip
-def stays_once() -> str:
+def counted(seed: int, trees: bool) -> str:
     """Stays, loads and stores of each word, pairs met in part, claims and leavings."""
     said = count = again = 0
-    for says, M, run in executions(31, 2 * constants.EXECUTIONS):
+    for says, M, run in executions(seed, 2 * constants.EXECUTIONS, trees):
         rows, columns = run.side(0), run.side(1)
         moved = run.moved()
         for side in (rows, columns):
             for word, runs in side.stays.items():
                 n = len(runs)
-                if word[0] == "o":
+                if word[0] == "o" and not trees:
                     n = constants.STORED * n - 1
                 require(moved[word] >= n, f"{says}: {word} moves {moved[word]} times, {runs}")
                 again += len(runs) > 1
         said += leavings(rows, columns, M + constants.RESULT, says)
         count += 1
     require(said > count // 3 and again > count, f"{said} claims, {again} words that come again")
-    return f"{count} random executions, {said} with claims, {again} words that come again, seed 31"
+    return f"{count} random executions, {said} claims, {again} words that come again, seed {seed}"
 
 
-class Play:
-    """The game of whole rows: what is loaded meets all of the other side that is there."""
-
-    def __init__(self, R: int, C: int) -> None:
-        self.rows = [("row", i, 0) for i in range(R)]
-        self.columns = [("column", j, 0) for j in range(C)]
-        self.there: list[Item] = []
-        self.began: dict[Item, int] = {}
-        self.meets: dict[Item, set[int]] = {}  # in its present stay
-        self.met: set[tuple[int, int]] = set()
-        self.sides = (Side(1, {}, {}), Side(1, {}, {}))
-        self.loads = self.most = 0
-
-    def load(self, item: Item) -> None:
-        """One item more is there."""
-        self.began[item], self.meets[item] = self.loads, set()
-        for other in self.there:
-            if other[0] != item[0]:
-                self.met.add((item[1], other[1]) if item[0] == "row" else (other[1], item[1]))
-                self.meets[item].add(other[1])
-                self.meets[other].add(item[1])
-        self.there.append(item)
-        self.loads += 1
-        self.most = max(self.most, len(self.there))
-
-    def leave(self, item: Item) -> None:
-        """One item fewer."""
-        self.there.remove(item)
-        side, stay = self.sides[item[0] == "column"], (self.began[item], self.loads - 1)
-        side.stays.setdefault(item, []).append(stay)
-        side.met[item, stay] = len(self.meets[item])
-
-    def lacking(self, item: Item) -> int:
-        """How many it would meet that it has not met."""
-        new = [x[1] for x in self.there if x[0] != item[0]]
-        pairs = [(item[1], x) if item[0] == "row" else (x, item[1]) for x in new]
-        return sum(pair not in self.met for pair in pairs)
-
-
-def at_random(R: int, C: int, m: int, rng: random.Random) -> Play:
-    """Mostly what meets most is loaded; what leaves is the oldest, any, or now this, now that."""
-    play, old = Play(R, C), rng.choice([0.0, 0.5, 1.0])
-    while len(play.met) < R * C:
-        out = [x for x in (*play.rows, *play.columns) if x not in play.there]
-        best = max(out, key=lambda x: (play.lacking(x), rng.random()))
-        play.load(best if rng.random() < 0.9 else rng.choice(out))
-        if len(play.there) > m:
-            play.leave(play.there[0] if rng.random() < old else rng.choice(play.there))
-    return play
-
-
-def in_sweeps(R: int, C: int, m: int, rng: random.Random) -> Play:
-    """Blocks of some side stay, beside items of the other side that are kept for all of them."""
-    play, width = Play(R, C), rng.randint(1, m)
-    stay, stream = rng.sample([play.rows, play.columns], 2)
-    kept = stream[: rng.randint(0, m - width)]
-    for item in kept:
-        play.load(item)
-    for first in range(0, len(stay), width):
-        # The last of a sweep is the first of the next one.
-        others, stream = stream, stream[::-1]
-        for item in stay[first : first + width]:
-            play.load(item)
-        for item in others:
-            if item not in kept and play.lacking(item):
-                play.load(item)
-                play.leave(item)
-        for item in stay[first : first + width]:
-            play.leave(item)
-    return play
-
-
-# Rows 0 to 4 and columns 5 to 9, two of which stay: what is loaded, and what then leaves.
-FIVE = (
-    (0, None), (1, None), (5, 0), (2, 5), (6, 1), (7, 2), (0, 0), (3, 3), (4, 6), (1, 7), (8, 4),
-    (9, 1), (0, 0), (2, 2), (3, 8), (4, 9), (5, None),
+@step(
+    "stays-once", how="sampled",
+    says="Lemma 3 and what goes before it, on executions of class once, with row sums and without",
 )  # fmt: skip
+def stays_once() -> str:
+    """Scores and entries of O with one accumulator each."""
+    return counted(31, False)
 
 
-def five() -> int:
-    """The loads of that play, once all rows have met all columns."""
-    play = Play(5, 5)
-    items = (*play.rows, *play.columns)
-    for item, gone in FIVE:
-        require(len(play.there) <= 2, f"{play.there} stay")
-        play.load(items[item])
-        if gone is not None:
-            play.leave(items[gone])
-    require(len(play.met) == 25, f"{len(play.met)} pairs")
-    return play.loads
-
-
-def played(R: int, C: int, m: int, rng: random.Random) -> tuple[Side, Side, int]:
-    """A play with m items and the one that is loaded: rows, columns and loads."""
-    play = rng.choice([at_random, in_sweeps])(R, C, m, rng)
-    for item in list(play.there):
-        play.leave(item)
-    require(len(play.met) == R * C and play.most <= m + 1, f"{len(play.met)} pairs, {play.most}")
-    return *play.sides, play.loads
+@step("stays-trees", how="sampled", says="the same with sums by random trees")
+def stays_trees() -> str:
+    """A sum is there if any word of it is."""
+    return counted(34, True)
 
 
 def at_least(R: int, C: int, held: int) -> Fraction:
@@ -350,23 +285,24 @@ def at_least(R: int, C: int, held: int) -> Fraction:
 def stays_game() -> str:
     """m items and the one that is loaded are there at a time."""
     rng, said = random.Random(32), 0
-    plays = 4 * constants.EXECUTIONS
-    for _ in range(plays):
+    count = 4 * constants.EXECUTIONS
+    for _ in range(count):
         R, C = rng.randint(2, 12), rng.randint(2, 12)
         m = rng.randint(1, max(R, C))
-        rows, columns, loads = played(R, C, m, rng)
+        rows, columns, loads = plays.played(R, C, m, rng)
         says = f"{R} rows, {C} columns, m = {m}"
         said += leavings(rows, columns, m + 1, says)
         require(at_least(R, C, m + 1) <= loads, f"{says}: {loads} loads")
-    require(said > plays // 3, f"{said} claims only")
+    require(said > count // 3, f"{said} claims only")
     found = []
     for N, m in game.GAMES:
         best, low = game.optimum(N, N, m), at_least(N, N, m + 1)
         require(low <= best, f"N = {N}, m = {m}: {float(low)} > {best}")
         found.append(f"{N}/{m}: {float(low):.2f} of {best}")
     steps = game.staircase(5, 2) - 2
-    require(at_least(5, 5, 3) <= five() < steps, f"{five()} loads, the steps say {float(steps)}")
+    five = plays.five()
+    require(at_least(5, 5, 3) <= five < steps, f"{five} loads, the steps say {float(steps)}")
     return (
-        f"{plays} random plays, {said} claims, seed 32; N/m: {', '.join(found)}; "
-        f"5/2 in {five()}, where the steps say {float(steps):.2f}"
+        f"{count} random plays, {said} claims, seed 32; N/m: {', '.join(found)}; "
+        f"5/2 in {five}, where the steps say {float(steps):.2f}"
     )
