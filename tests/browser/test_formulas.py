@@ -92,7 +92,7 @@ def test_bounds_with_options_are_python_s(tmp_path: Path) -> None:
             want = words[name][problem.form][problem, M]
             assert values[2 * k + 1] == pytest.approx(want, rel=1e-14), (problem, M, name)
     assert min(seen.values()) > MASKED / 8, seen
-    assert len(covering) == 12
+    assert len(covering) == 14
 
 
 def test_bounds_are_python_s(tmp_path: Path) -> None:
