@@ -198,6 +198,7 @@ def test_the_backward_pass_as_stated() -> None:
 FAST = ("gap", "optima", "gpu", "formal")
 
 
+@pytest.mark.numbers
 def test_parts_make_what_they_declare(tmp_path: Path) -> None:
     made = paper.write(tmp_path, FAST)
     assert {path.name for path in made} == {

@@ -204,6 +204,7 @@ def solved(dag: Dag, M: int, **variant: bool) -> int:
     return best.cost
 
 
+@pytest.mark.numbers
 def test_matmul_2_2_2() -> None:
     # M = 3, 6 and 8 were proved by a plain CP-SAT model as well; 4 and 5 were beyond it.
     assert [solved(matmul(2, 2, 2), M) for M in range(3, 9)] == [25, 17, 14, 13, 12, 12]
@@ -214,6 +215,7 @@ def test_attention_2_1() -> None:
     assert [solved(attention(2, 1), M) for M in range(3, 9)] == [24, 15, 11, 10, 9, 8]
 
 
+@pytest.mark.numbers
 def test_attention_3_1() -> None:
     costs = [solved(attention(3, 1), M) for M in range(6, 12)]
     assert costs == [21, 18, 16, 14, 13, 12]

@@ -16,6 +16,7 @@ from iosim.tiling import optimal_tiles
 TWO_STATISTICS = ("naive", "flash1", "flash2", "flash2_chunked", "flash2_keep", "small_cache",
                   "spill_rows")  # fmt: skip
 # And the others, with words ÷ d from which on they run for sure.
+pytestmark = pytest.mark.numbers
 LEAST = {"flash2_log": 4, "flash2_parts": 5, "small_tiles": 0}
 
 
@@ -50,10 +51,11 @@ def test_peaks_are_those_of_the_notes(options: dict[str, int]) -> None:
         assert iosim.peak(iosim.bind(program, problem.sizes, tiles | more)) == peak
 
 
-def test_the_best_at_any_capacity_is_one_of_them() -> None:
+@pytest.mark.parametrize("points", [10, pytest.param(40, marks=pytest.mark.slow)])
+def test_the_best_at_any_capacity_is_one_of_them(points: int) -> None:
     """At N = 2¹⁸ none of the schedules with two statistics is better from M = 64 to Nd/16."""
     for d in (64, 128):
-        for M in np.geomspace(64, 2**18 * d // 16, 40).astype(int).tolist():
+        for M in np.geomspace(64, 2**18 * d // 16, points).astype(int).tolist():
             problem = Attention(2**18, d)
             found = (words(x, problem, M) for x, least in LEAST.items() if least * d <= M)
             assert best_schedule(problem, M).words == min(found)

@@ -14,6 +14,7 @@ from iosim.checks.proof import load_theorem, run_step, statement, steps
 from iosim.checks.tightness import best_schedule
 from iosim.problem import Attention
 
+pytestmark = pytest.mark.numbers
 N = 2**18
 PARTS, SUMS = bound("parts"), bound("parts-sums")
 STAYS, STAYS_SUMS = bound("stays"), bound("stays-sums")
