@@ -199,7 +199,11 @@ FAST = ("gap", "optima", "gpu", "formal")
 
 
 @pytest.mark.numbers
-def test_parts_make_what_they_declare(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [1.5, pytest.param(paper.STEP, marks=pytest.mark.slow)])
+def test_parts_make_what_they_declare(
+    step: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(paper, "STEP", step)  # from one fast memory of the figure to the next
     made = paper.write(tmp_path, FAST)
     assert {path.name for path in made} == {
         "numbers.tex", *(file for name in FAST for file in paper.PARTS[name].files)
