@@ -30,7 +30,6 @@ from iosim.pebbling import (
 from proofs.hong_kung.game import clean, transfers
 
 pytestmark = pytest.mark.usefixtures("brief_annealing")
-CHANGES = 600_000  # of the annealing: after 500,000 it finds the diamond's optimum for M = 4
 OPTIMA = Path(__file__).parent.parent / "experiments" / "data" / "pebbling" / "optima.csv"
 BOARDS = {(row["graph"], row["game"]): row for row in pebbles.data()["boards"]}
 CASES = [(*key, best["M"]) for key, row in BOARDS.items() for best in row["optima"]]

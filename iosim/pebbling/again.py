@@ -86,6 +86,8 @@ def _levels(rules: Rules, found: Found, limits: Limits) -> None:
                     (wave if r == 0 else pending.setdefault(level + int(r), [])).append(group)
                 took = time.monotonic() - began
                 chunk = int(min(1 << 13, max(1, chunk * min(2.0, SPAN / max(took, 1e-6)))))
+        if found.cost == level:  # as much as was proved when the level began: an optimum
+            return
         level += 1
         found.prove(level)
         if found.cost is not None:
