@@ -5,7 +5,8 @@ fit, so that row words leave meanwhile.  Each such stay can be given leavings of
 and V save in loads, rows have in stays.  The same holds with rows and columns exchanged, and what
 is in fast memory at one moment serves one of the two only.
 
-From about Nd/4 to Nd it says more than `parts`, but in a share of about 5nd/N below M = 2Nd/n.
+From about Nd/4 to Nd and from 4Nd/3 to 2Nd it says more than `parts`, but for a share of about
+9nd/N below M = 2Nd/n.
 For heads without a mask, each of which moves as many words as if it were alone; else 0.
 
 Proved in `proofs/towards_nd.md#theorem-5`.

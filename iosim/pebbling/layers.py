@@ -3,7 +3,7 @@
 A layer holds the states in which so many operations are done.  Every step does one at least, so one
 sweep, from the first layer to the last, meets every state that is left once duplicates, dominated
 states and those whose cost and bound exceed the limit are dropped.  If no state of the last layer
-is reached, no schedule costs as little as the limit, and the next sweep's limit is one more.  So
+is reached, no schedule costs as little as the limit, and the next sweep has a higher one.  So
 each finished sweep is a proof, and what must be held is a few layers, not every state.  A *beam* is
 a sweep that keeps only the most promising states of each layer: it proves nothing and finds a
 schedule soon.

@@ -2,8 +2,8 @@
 
 Without recomputation: sweeps over layers of states under a growing limit (`layers.py`), with lower
 bounds from chains of operations (`chains.py`), from the first operation or from the last, with
-automorphisms or without, whichever measures say is faster (some graphs take ten times as long from
-one end as from the other); graphs that a fraction of a second is enough for are
+automorphisms or without, whichever measures say is faster (some graphs take several times as long
+from one end as from the other); graphs that a fraction of a second is enough for are
 swept in plain Python, and while numba loads or compiles the loops for others, or wherever a
 schedule may still be improved, orders are annealed (`annealing.py`).  With recomputation: whole
 levels of cost (`again.py`).
@@ -171,8 +171,8 @@ def _root(rules: Rules, found: Found, limits: Limits) -> None:
 class Pace:
     """How far the next limit may be from the last: sweeps grow by about the same factor each time.
 
-    A sweep under a high limit proves as much as all those under lower ones, and these together take
-    several times as long as it.  But one that does not end proves nothing.
+    A sweep under a high limit proves as much as all those under lower ones, which together can take
+    longer than it.  But one that does not end proves nothing.
 
     >>> pace = Pace()
     >>> pace.limit(4, 20, 60.0)
