@@ -221,6 +221,12 @@ class Layers:
         c[loops.ROOM] = min(self.room, len(self.slots) // 2)
         c[loops.MOST] = len(self.nodes[5])
 
+    def release(self) -> None:
+        """Give the tables back; the next sweep takes new ones."""
+        self.room = self.sorting = 0
+        self.states, self.nodes, self.slots = [], (), []
+        self.control[loops.RECORDS] = 0
+
     def _index(self) -> None:
         """Build the table anew, large enough for the room."""
         size = 1

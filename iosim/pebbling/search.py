@@ -35,7 +35,7 @@ LOADING = 4.0  # seconds: shorter searches don't load numba
 SPARE = 0.93  # of the memory: the rest is for what stands beside the tables
 NARROW, WIDE = 50, 300  # widths of the beams
 # A sweep may take so many times as long as expected; then the other ways are tried, too.  A way
-# that has taken longer than LONG is kept, so that the memory of the others is free.
+# that has taken longer than LONG is kept.
 PATIENCE, SHORT, LONG = 4.0, 0.02, 4.0  # times; seconds
 SLOWEST, FASTEST = 1.3, 4.0  # growth from sweep to sweep that is reckoned with
 Progress = Callable[["Found"], None]
@@ -287,7 +287,12 @@ class Once:
         self._climb(ways)
 
     def _climb(self, ways: list[Way]) -> None:
-        """Sweep under growing limits, in the way that measures say is the fastest."""
+        """Sweep under growing limits, in the way that measures say is the fastest.
+
+        Only its tables are held: a way that is stopped gives its own back.
+        """
+        for way in ways:
+            way.layers.release()
         found, pace = self.found, Pace()
         while not found.closed:
             limit = pace.limit(found.lower - self.base, self._highest(), self.limits.left)
@@ -323,6 +328,7 @@ class Once:
         try:
             self._sweep(layers, limit)
         except _Enough:
+            layers.release()
             return None
         finally:
             layers.check = check
