@@ -144,7 +144,7 @@ def test_stays_in_leading_order(d: int) -> None:
 
 
 def test_stays_close_most_of_the_gap() -> None:
-    """The largest bound is within 1.15 of the best schedule, but just below 2Nd/n."""
+    """The largest bound is within 1.15 of the best schedule, but in windows at 2Nd/n."""
     for part in (0.3, 0.45, 0.6, 0.65, 0.8, 0.98):
         problem, M = Attention(N, 64), int(part * N * 64)
         least = best_lower_bound(problem, M)
