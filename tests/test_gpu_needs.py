@@ -15,6 +15,7 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.reports import REPORTS, gpu_report, runner
 from iosim.gpu.reports.validate import CASES
 from iosim.gpu.run import needs
+from iosim.gpu.run.cuda import Cuda
 
 ORIGIN = {"date": "", "commit": "", "command": ""}
 
@@ -143,3 +144,17 @@ def test_the_command_imports_no_torch_before_it_says_so():
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.stdout.split("\n")[:2] == ["2", "[]"], done.stderr
     assert done.stderr.strip() == f"iosim: {needs.NO_TORCH}"
+
+
+def test_a_launch_of_seconds_is_timed_once():
+    device, left = Cuda.__new__(Cuda), []
+    device.seconds = lambda go: left.pop(0)  # type: ignore[method-assign]
+    left[:] = [9.0, 1.0]
+    assert device.median_time(lambda: None) == 9.0
+    assert left == [1.0]
+    left[:] = [0.9, 0.3, 0.1, 0.2, 0.5, 0.4, 7.0]
+    assert device.median_time(lambda: None) == 0.3
+    assert left == [7.0]
+    left[:] = [0.9, *[0.01] * 7]
+    assert device.median_time(lambda: None, least=1) == 0.01
+    assert len(left) == 2

@@ -26,6 +26,7 @@ from iosim.program.walk import Instance
 # Bytes of a right operand in shared memory.  On an H200, with Triton 3.6, flash2 and split_kv with
 # 512 columns of 128 words were wrong by 0.3 to 0.8, and right with 256 columns or 64 words.
 WRONG_FROM = 131_072
+LONG = 5.0  # seconds of a launch that is timed once
 
 
 def torch_module() -> Any:
@@ -218,17 +219,26 @@ class Cuda:
         return float(apart.max() if apart.numel() else 0.0) / scale
 
     def median_time(self, go: Callable[[], Any], least: int = 5, seconds: float = 0.05) -> float:
-        """Median seconds of a launch over at least `least` launches, after one to warm up."""
-        go()
+        """Median seconds of a launch over at least `least` launches, after one to warm up.
+
+        A launch of `LONG` seconds or more is its own median: one is enough.
+        """
+        first = self.seconds(go)
+        if first >= LONG:
+            return first
         times: list[float] = []
         while len(times) < least or (sum(times) < seconds and len(times) < 100):
-            start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            go()
-            stop.record()
-            stop.synchronize()
-            times.append(start.elapsed_time(stop) / 1000)
+            times.append(self.seconds(go))
         return statistics.median(times)
+
+    def seconds(self, go: Callable[[], Any]) -> float:
+        """Seconds of one launch, between two events."""
+        start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        go()
+        stop.record()
+        stop.synchronize()
+        return float(start.elapsed_time(stop)) / 1000
 
 
 def _resources(compiled: Any, warps: int, stages: int) -> Resources:
