@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -197,6 +198,38 @@ def test_recorded_runs_with_options(folder, every):
     for algorithm, share, more in beyond("h200", folder, lambda at: at % every == 0):
         assert abs(share) <= 0.02 or 0 < more <= 640 * 1024, (algorithm, share, more)
         assert share <= 0.16
+
+
+LONG = {  # schedule, d → of each launch, resident on an SM, and reads over what is said
+    ("two_kernels", 64): [(2, 1.935), (1, 0.991), (2, 1.005)],
+    ("two_kernels", 128): [(2, 1.901), (1, 1.002), (2, 1.003)],
+    ("flash2_backward", 64): [(2, 1.921), (4, 0), (1, 1.001)],
+    ("flash2_backward", 128): [(2, 1.898), (4, 0), (1, 1.001)],
+}
+
+
+@pytest.mark.numbers
+@pytest.mark.parametrize(
+    ("name", "d"),
+    [pytest.param(*x, marks=[pytest.mark.slow] * (at > 0)) for at, x in enumerate(LONG)],
+)
+def test_recorded_backward_passes_beyond_l2(name, d):
+    """Launches with products within 1%; row sums, which take 32 bytes of a row, nearly twice."""
+    record = read_record(GPUS / "h200" / "validate-backward-long", ("sram", "dram"))
+    (at,) = (k for k, x in enumerate(record.jobs) if (x.algorithm, x.sizes.get("d")) == (name, d))
+    job, found = record.jobs[at], []
+    if name == "two_kernels":  # as much is swept in fewer, larger tiles
+        job = replace(job, tiles=job.tiles | {"B_c2": 64})
+    sms, half = record.device("multiprocessors"), record.device("l2_bytes") // 2
+    kernels = record.measured[at].kernels
+    for kernel, launch, own in zip(kernels, boxes.launches(job), record.launches[at], strict=True):
+        said = launch.footprint
+        if launch.touched > half:
+            said = tiles.lru(launch.passes(lockstep(kernel.per_sm * sms))).loads_at(half)
+        reads = moved_at("dram", [own]).load_bytes
+        assert launch.loads == moved_at("sram", [own]).load_bytes
+        found.append((kernel.per_sm, round(reads / said, 3) if said else 0))
+    assert found == LONG[name, d]
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import sys
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +16,6 @@ from iosim.cli import gpu as commands
 from iosim.gpu.reports import REPORTS, replay, runner
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
 from iosim.gpu.run import profiler, worker
-from iosim.gpu.targets import Installation
 from iosim.problem import BlockSparse
 
 
@@ -142,29 +138,3 @@ def test_a_report_takes_one_record_and_one_line(monkeypatch, tmp_path, capsys):
     assert command.main(["--left", "4", "--out", str(tmp_path)], standalone_mode=False) == 1
     (saved,) = replay(tmp_path)
     assert (saved.report.name, saved.table.rows, saved.table.good) == ("sums", [{"sum": 7}], False)
-
-
-PAGE = Path(__file__).parent.parent / "docs" / "gpu.md"
-
-
-def test_commands_of_records_that_are_to_be_made_plan_what_they_say(monkeypatch, capsys):
-    """Each names a record, goes to a folder of its own, and plans; of a draw, a few."""
-    text = PAGE.read_text().split("## Records still to be made")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| `(\S+)` \| `iosim gpu (.*?)` \|", text, re.MULTILINE)
-    assert len(rows) == text.count("`iosim gpu ") - 1  # `replay`, in the sentence above
-    monkeypatch.setattr("iosim.gpu.reports.devices.devices", lambda: 2)
-    monkeypatch.setattr(runner, "machine", lambda: Installation("NVIDIA H200", (9, 0), "3.6.0"))
-    outs = set()
-    for name, command in rows:
-        words = [word.replace("200", "3") for word in shlex.split(command)]
-        assert name.split("-")[0] == words[0] in REPORTS
-        outs.add(words[words.index("--out") + 1])
-        code, out = _main(monkeypatch, capsys, *words, "--dry-run")
-        assert code == 0, out.err
-        assert len(out.out.splitlines()) > 1
-        for wanted in ("two_kernels", "flash2_backward"):
-            assert (wanted in command) <= (wanted in out.out)
-        assert ("--target hopper" in command) == ("hopper" in out.out)
-        style = (re.findall(r"--style (\S+)", command) or [""])[0]
-        assert (f'"style": "{style}"' in out.out) == (words[0] == "bench")
-    assert len(outs) == len(rows)

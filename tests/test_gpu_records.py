@@ -40,7 +40,8 @@ MORE = {
              "bench-hopper-causal", "validate-hopper", "validate-hopper-options",
              "validate-shapes", "validate-backward-shapes", "validate-drawn-1",
              "validate-drawn-2", "validate-hopper-styles", "bench-hopper-first",
-             "bench-hopper-persistent", "bench-hopper-both"],
+             "bench-hopper-persistent", "bench-hopper-both", "bench-hopper-both-causal",
+             "validate-backward-long"],
     "h100": ["layers-bert", "layers-llama"],
 }  # fmt: skip
 

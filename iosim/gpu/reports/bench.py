@@ -28,11 +28,10 @@ from iosim.gpu.reports._entry import (
 from iosim.gpu.reports._targets import ran_instead, style_option, target_option
 from iosim.gpu.reports._timing import fitting, interleaved, timed
 from iosim.gpu.run.job import Job
-from iosim.gpu.targets import PLAIN, target
+from iosim.gpu.targets import BAR, PLAIN, target
 from iosim.problem import Attention
 from iosim.units import parse_words
 
-BAR = 0.5  # of the fused kernel's speed, from N = 4k on, where a target has none of its own
 MASKS = ("dense", "causal")
 ALGORITHM = "flash2"  # beside which PyTorch's kernels stand
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
@@ -194,7 +193,7 @@ class _MeasuredFile:
 def _table(folder: Path) -> ReportTable:
     rows = read_json(folder / MEASURED, _MeasuredFile).rows
     long = [row for row in rows if row.N >= 4096]
-    bars = {_kind(row): target(row.target).bars.get((row.case, row.d), BAR) for row in long}
+    bars = {_kind(row): target(row.target).bar(row.case, row.d, row.style) for row in long}
     good = bool(long) and all(row.of_fused >= bars[_kind(row)] for row in long)
     least_of = {key: min(row.of_fused for row in long if _kind(row) == key) for key in bars}
     if set(bars.values()) <= {BAR}:

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from iosim.errors import InputError, closest
-from iosim.gpu.targets._entry import Emission, Installation, Target
+from iosim.gpu.targets._entry import BAR, Emission, Installation, Target
 from iosim.registry import registered
 
-__all__ = ["PLAIN", "TARGETS", "Emission", "Installation", "Target", "chosen", "target"]
+__all__ = ["BAR", "PLAIN", "TARGETS", "Emission", "Installation", "Target", "chosen", "target"]
 
 # The first is for every schedule and device; those after it are faster where they run.
 TARGETS: dict[str, str] = {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Tiles, then warps and stages by name → a job that a benchmark may time.
 Maker = Callable[..., "Job"]
+BAR = 0.5  # of the fused kernel's speed, where a target asks for no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class Target:
             they are as they are.
         bars: the least part of the fused kernel's speed that `iosim gpu bench` asks from
             N = 4,096 on, by case and head dimension; ½ elsewhere.
+        styled_cases: those of `bars` that kernels of its styles are held to, too.
         tried: what makes a job → the jobs that `iosim gpu bench` chooses among.
         styles: other ways to write its kernels, by name → what they do; the words are the same.
         queued: whether launches are timed behind a kernel that keeps the GPU busy, since the CPU
@@ -97,8 +99,20 @@ class Target:
     boundaries: tuple[str, ...] = ()
     least_rows: int = 0
     bars: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    styled_cases: tuple[str, ...] = ()
     styles: Mapping[str, str] = field(default_factory=dict)
     queued: bool = False
+
+    def bar(self, case: str, d: int, style: str = "") -> float:
+        """The part of the fused kernel's speed that is asked of a style, "" for none.
+
+        >>> from iosim.gpu.targets import target
+        >>> hopper = target("hopper")
+        >>> [hopper.bar("causal", 64, style) for style in ("", "persistent")]
+        [0.9, 0.5]
+        """
+        held = not style or case in self.styled_cases
+        return self.bars.get((case, d), BAR) if held else BAR
 
     def styled(self, text: str) -> tuple[str, ...]:
         """Styles as they are typed, joined by commas; InputError for one that it hasn't.
