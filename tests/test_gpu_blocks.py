@@ -11,8 +11,12 @@ import walking
 from test_blocks import scores_times_v, stream_rows
 
 import iosim
+from iosim.counting.numbers import count
 from iosim.gpu import EmitError, Lockstep, emit, interpret
 from iosim.gpu.emitter import layout
+from iosim.gpu.reports import gpu_report
+from iosim.gpu.reports.validate import TOLERANCE, validate_jobs
+from iosim.gpu.run import patterns
 from iosim.problem import BlockSparse
 from iosim.program.marks import BlockMask, masks
 
@@ -188,3 +192,52 @@ def test_a_sweep_around_a_marked_loop_is_kept_in_step():
     outcome = interpret(emit(instance, Lockstep(1, every=2)), hbm)
     np.testing.assert_allclose(outcome.outputs["O"], run.outputs["O"], rtol=2e-3, atol=2e-3)
     assert outcome.counts == run.counts
+
+
+def test_patterns_of_blocks_by_hand():
+    assert patterns.mask("below", 3, 6).astype(int).tolist() == [
+        [1, 1, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1],
+    ]  # fmt: skip
+    band = patterns.mask("band", 4, 8)
+    assert np.argwhere(band[2]).ravel().tolist() == [0, 3, 4, 5]
+    assert band[0].all()
+    assert band[:, 0].all()
+    drawn = patterns.mask("drawn", 40, 50)
+    assert not drawn[0].any()
+    assert abs(drawn[1:].mean() - 0.3) < 0.03
+    with pytest.raises(iosim.InputError, match="unknown pattern 'bands': did you mean 'band'"):
+        patterns.mask("bands", 2, 2)
+
+
+@pytest.mark.parametrize("case", ["band", "tiles", "below"])
+def test_jobs_of_patterns_are_right_and_say_what_their_masks_move(case):
+    (job,) = validate_jobs(("block_sparse",), (16,), (2048,), (100,), cases=(case,))
+    instance, inputs = job.instance, job.problem.random(3)
+    rows, columns = (-(-100 // job.tiles[x]) for x in ("B_r", "B_c"))
+    assert rows > 1
+    assert columns > 2
+    ((_, mask),) = instance.masks
+    assert 0 < mask.numbers[0] < rows * columns
+    found = interpret(job.emitted(), inputs, job.dtype)
+    assert iosim.max_error({"O": found.outputs["O"]}, job.reference(inputs)) < TOLERANCE["fp16"]
+    assert found.counts == count(instance)
+    pairs = job.sizes["heads"] * rows * columns
+    assert layout.mask_bytes(instance, [4]) == 32 * 4 * pairs
+    assert (
+        layout.mask_bytes(iosim.bind(iosim.algorithm("copy").program, {"n": 4}, {"B": 2}), []) == 0
+    )
+
+
+def test_cases_of_patterns_are_for_schedules_with_block_masks():
+    report = gpu_report("validate")
+    given = {o.name: o.parse(o.default) for o in report.options}
+    with pytest.raises(iosim.InputError, match="flash2 run no case of band"):
+        report.plan(given | {"algorithms": ("flash2",), "cases": ("band",)})
+    both = validate_jobs(
+        ("flash2", "block_sparse"), (64,), (16384,), (128,), cases=("dense", "band")
+    )
+    assert [(job.algorithm, job.pattern) for job in both] == [
+        ("flash2", ""),
+        ("block_sparse", "band"),
+    ]
+    assert both[1].as_dict()["pattern"] == "band"

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from iosim.counts import Key
@@ -111,6 +111,33 @@ def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[L
     named |= {x for loop in outer if loop.marks for x in (loop.tile, loop.marks.rows)}
     runs = functools.partial(running, program=instance.program, marked=dict(instance.masks))
     return _over(outer, named, runs, index, access, instance.env)
+
+
+def mask_bytes(instance: Instance, warps: Iterable[int]) -> int:
+    """Bytes of sectors that kernels read of block masks: in each iteration that a mask may leave
+    out, each warp reads one.
+
+    Args:
+        warps: of the kernel of each top-level node, in turn.
+    """
+    if not instance.masks:
+        return 0
+    bodies = (node for node in instance.program.body if isinstance(node, Loop))
+    return SECTOR * sum(
+        n * iterations(instance, (*outer, replace(loop, marks=None)))
+        for body, n in zip(bodies, warps, strict=True)
+        for outer, loop in _marked((body,), ())
+    )
+
+
+def _marked(
+    body: tuple[Node, ...], outer: tuple[Loop, ...]
+) -> Iterator[tuple[tuple[Loop, ...], Loop]]:
+    for node in body:
+        if isinstance(node, Loop):
+            if node.marks is not None:
+                yield outer, node
+            yield from _marked(node.body, (*outer, node))
 
 
 def iterations(instance: Instance, loops: tuple[Loop, ...]) -> int:

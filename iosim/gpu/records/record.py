@@ -118,6 +118,10 @@ class Record:
         """A number of the device, such as ``l2_bytes``; GpuError if the record has none."""
         return _device(self.provenance, what, self.folder)
 
+    def warps(self, at: int) -> list[int]:
+        """Of each kernel of a job."""
+        return [kernel.warps for kernel in self.measured[at].kernels]
+
     def ticks(self, at: int) -> NDArray[np.int64] | None:
         """When each item of a job started and ended, (items, 2) in nanoseconds; None without.
 

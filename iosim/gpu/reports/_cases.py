@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from iosim.algorithms._entry import Algorithm
 from iosim.errors import InputError, closest
+from iosim.gpu.probes import probe
+from iosim.problem import Attention, BlockSparse
 from iosim.problem.scores import MaskedScores
+from iosim.tiling import smallest_capacity
+from iosim.tiling.gpu import gpu_tiles
 
 
 @dataclass(frozen=True)
@@ -19,15 +25,19 @@ class Case:
         options: the length → options of `iosim.problem.Attention`.
         rows: N of Q, where it is not the length; keys are as many as the length then.
         grouped: heads of Q for each head of K and V.
+        pattern: of the tiles that are computed, of `iosim.gpu.run.patterns`; "": all.
     """
 
     says: str
     options: Callable[[int], Mapping[str, Any]]
     rows: int = 0
     grouped: int = 1
+    pattern: str = ""
 
     def problem(self, of: type[Any], N: int, d: int, heads: int) -> Any:
         """The problem at a length; None where problems of this class have no such variant."""
+        if bool(self.pattern) != issubclass(of, BlockSparse):
+            return None
         options = dict(self.options(N))
         if self.grouped > 1:
             options["kv_heads"] = heads
@@ -35,9 +45,22 @@ class Case:
             options["N_k"] = N
         if not options:
             return of.beside_attention(N, d, heads)
+        if self.pattern:
+            return of(N, N, d, heads * self.grouped, **options)
         if not issubclass(of, MaskedScores):
             return None
         return of(self.rows or N, d, heads * self.grouped, **options)
+
+    def tiles(self, entry: Algorithm, problem: Any, M: int) -> dict[str, int]:
+        """Tiles on powers of two within M words.
+
+        Those of a pattern are flash2's without one, since no search can choose what a mask marks.
+        Raises CapacityError where none fit.
+        """
+        if self.pattern:
+            entry = probe("flash2")
+            problem = Attention(problem.N, problem.d, problem.heads)
+        return dict(gpu_tiles(entry.program_for(problem), problem, M).tiles)
 
 
 CASES: dict[str, Case] = {
@@ -58,6 +81,12 @@ CASES: dict[str, Case] = {
         "16 rows at the end of a cache, causal, 8 heads of Q for one of K",
         lambda N: {"causal": True}, 16, 8,
     ),
+    "band": Case("a block mask: tiles near the diagonal", lambda N: {}, pattern="band"),
+    "tiles": Case("a block mask: 3 tiles of 10, drawn", lambda N: {}, pattern="drawn"),
+    "below": Case(
+        "a block mask: tiles up to the diagonal; causal, 4 heads of Q for one of K",
+        lambda N: {"causal": True}, grouped=4, pattern="below",
+    ),
 }  # fmt: skip
 
 
@@ -68,3 +97,24 @@ def cases(text: str) -> tuple[str, ...]:
         if name not in CASES:
             raise InputError(f"unknown case {name!r}: {closest(name, CASES)}")
     return chosen
+
+
+def least_capacity(
+    names: tuple[str, ...], chosen: tuple[str, ...], head_sizes: tuple[int, ...]
+) -> int:
+    """The least M at which any of the algorithms has a tile in any of the cases.
+
+    Raises InputError where none of them runs any of the cases.
+    """
+    found = []
+    for entry, case in itertools.product(map(probe, names), (CASES[name] for name in chosen)):
+        problem = case.problem(entry.problem, 1024, min(head_sizes), 1)
+        if problem is not None and not case.pattern and entry.supports(problem.form):
+            program = entry.program_for(problem)
+            found.append(smallest_capacity(program, problem, lattice="pow2"))
+    if not found:
+        raise InputError(
+            f"{', '.join(names)} run no case of {', '.join(chosen)}: choose other cases or "
+            "schedules"
+        )
+    return min(found)

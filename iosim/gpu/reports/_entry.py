@@ -149,15 +149,20 @@ def planned(runs: Iterable[WorkerRun]) -> list[dict[str, Any]]:
             found.append({"task": run.task, "asked": text})
             continue
         for job in run.asked["jobs"]:
-            sizes = {**job["sizes"], **job["variant"]}
             found.append({
-                "algorithm": job["algorithm"], "sizes": listed(sizes), "dtype": job["dtype"],
+                "algorithm": job["algorithm"], "sizes": listed(told(job)), "dtype": job["dtype"],
                 "M_words": job["M"], "tiles": listed(job["tiles"]),
                 "target": job["target"],
             })  # fmt: skip
     if all(row.get("target", PLAIN) == PLAIN for row in found):
         return [{name: x for name, x in row.items() if name != "target"} for row in found]
     return found
+
+
+def told(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Sizes and options of a job, with the pattern of its block mask where it has one."""
+    blocks = {"blocks": job["pattern"]} if job["pattern"] else {}
+    return {**job["sizes"], **job["variant"], **blocks}
 
 
 def listed(values: Mapping[str, Any]) -> str:

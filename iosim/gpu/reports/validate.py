@@ -26,7 +26,7 @@ from iosim.gpu.probes import probe
 from iosim.gpu.records.counters import BOUNDARIES, Moved, moved_at
 from iosim.gpu.records.record import COUNTERS, Record, naming, read_measured, read_record
 from iosim.gpu.reports import _axes
-from iosim.gpu.reports._cases import CASES, cases
+from iosim.gpu.reports._cases import CASES, cases, least_capacity
 from iosim.gpu.reports._draw import drawn_jobs
 from iosim.gpu.reports._entry import (
     JOB_TASKS,
@@ -37,6 +37,7 @@ from iosim.gpu.reports._entry import (
     integers,
     job_runs,
     listed,
+    told,
     wanted,
 )
 from iosim.gpu.reports._targets import (
@@ -56,8 +57,6 @@ from iosim.gpu.targets import target as target_of
 from iosim.output.plot import beside
 from iosim.problem import word_bytes
 from iosim.program.marks import masks
-from iosim.tiling import smallest_capacity
-from iosim.tiling.gpu import gpu_tiles
 from iosim.units import bytes_of, parse_int
 
 # The largest error that rounding may leave, relative to the largest output.
@@ -86,17 +85,20 @@ def validate_jobs(
     for dtype, name, case, d, M, N in every:
         entry = probe(name)
         problem = CASES[case].problem(entry.problem, N, d, heads)
-        if problem is None or not entry.supports(problem.form) or masks(entry.program):
+        if problem is None or not entry.supports(problem.form):
+            continue
+        if bool(masks(entry.program)) != bool(CASES[case].pattern):
             continue
         if not entry.regime.holds(problem, M):
             continue
         try:
-            tiles = gpu_tiles(entry.program_for(problem), problem, M).tiles
+            tiles = CASES[case].tiles(entry, problem, M)
         except CapacityError:
             continue
-        job = formed(Job.of(name, problem, tiles, dtype=dtype, M=M, **how))
+        pattern = CASES[case].pattern
+        job = formed(Job.of(name, problem, tiles, dtype=dtype, M=M, pattern=pattern, **how))
         if job is not None:  # a larger M may change nothing
-            found.setdefault((dtype, name, problem, *sorted(job.tiles.items())), job)
+            found.setdefault((dtype, name, problem, pattern, *sorted(job.tiles.items())), job)
     return list(found.values())
 
 
@@ -111,7 +113,7 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     if not jobs:
         for job in validate_jobs(*asked, cases=given["cases"]) if target != PLAIN else ():
             replace(job, target=target).emitted()  # says why it has no form
-        least = _smallest_capacity(names, given["cases"], head_sizes)
+        least = least_capacity(names, given["cases"], head_sizes)
         raise InputError(
             f"M = {','.join(map(str, capacities))} words holds no 16 x 16 tile of "
             f"{','.join(names)}: use M >= {least}"
@@ -134,32 +136,13 @@ def _plan_drawn(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     return job_runs(jobs, counters=given["counters"], drawn=drawn)
 
 
-def _smallest_capacity(
-    names: tuple[str, ...], cases: tuple[str, ...], head_sizes: tuple[int, ...]
-) -> int:
-    """The least M at which any of the algorithms has a tile in any of the cases.
-
-    Raises InputError where none of them runs any of the cases.
-    """
-    found = []
-    for entry, case in itertools.product(map(probe, names), cases):
-        problem = CASES[case].problem(entry.problem, 1024, min(head_sizes), 1)
-        if problem is not None and entry.supports(problem.form):
-            program = entry.program_for(problem)
-            found.append(smallest_capacity(program, problem, lattice="pow2"))
-    if not found:
-        raise InputError(
-            f"{', '.join(names)} run no case of {', '.join(cases)}: choose other cases or schedules"
-        )
-    return min(found)
-
-
 @dataclass(frozen=True)
 class ValidateRow:
     """One configuration.  Bytes unless a name says otherwise; −1 where nothing was read.
 
     ``dead_load`` is what the model and the kernel count and the hardware doesn't move: all sectors
-    of loads that nothing reads.
+    of loads that nothing reads.  ``mask_load`` is the other way round: sectors of a block mask,
+    whose words the model doesn't have.
     """
 
     algorithm: str
@@ -190,11 +173,12 @@ class ValidateRow:
     failed: str = ""
     beside_fused: float = math.nan
     dead_load: int = 0
+    mask_load: int = 0
 
     @property
     def unexplained(self) -> int:
         """Bytes at SM↔L2 that neither the model, its sectors nor dead loads explain."""
-        load = self.difference_load - self.explained_load + self.dead_load
+        load = self.difference_load - self.explained_load + self.dead_load - self.mask_load
         store = self.difference_store - self.explained_store
         return abs(load) + abs(store)
 
@@ -255,7 +239,7 @@ def _row(record: Record, at: int) -> ValidateRow:
     moved = model["load"] + model["store"]
     return ValidateRow(
         algorithm=job.algorithm,
-        sizes=listed({**job.sizes, **job.variant}),
+        sizes=listed(told(job.as_dict())),
         dtype=job.dtype,
         M_words=job.M,
         tiles=listed(job.tiles),
@@ -281,6 +265,9 @@ def _row(record: Record, at: int) -> ValidateRow:
         spills=sum(k.spills for k in measured.kernels),
         beside_fused=measured.beside_fused,
         dead_load=dead,
+        mask_load=layout.mask_bytes(instance, record.warps(at))
+        if launches and measured.kernels
+        else 0,
         failed=measured.failed or (record.profiled[at].failed if record.profiled else ""),
     )
 
@@ -301,6 +288,8 @@ def _summary(found: list[ValidateRow], drawn: Mapping[str, int]) -> str:
     )
     if dead := [row.dead_load for row in counted if row.dead_load]:
         text += f"; {len(dead)} with dead loads, {sum(dead)} bytes that hardware doesn't move"
+    if masked := [row.mask_load for row in counted if row.mask_load]:
+        text += f"; {len(masked)} under block masks, of which {sum(masked)} bytes were read"
     if drawn:
         text = f"seed {drawn['seed']}, {drawn['number']} drawn: {text}"
     if large:
@@ -313,11 +302,12 @@ def _table(folder: Path) -> ReportTable:
     record = read_record(folder, boundaries_of(jobs), needed=False)
     found, drawn = validate_rows(record), record.drawn
     rows = [asdict(r) | {"unexplained": r.unexplained, "good": r.good} for r in found]
-    told = {
+    shown = {
         "beside_fused": any(not math.isnan(r.beside_fused) for r in found),  # not in older records
         "dead_load": any(r.dead_load for r in found),
+        "mask_load": any(r.mask_load for r in found),
     }
-    rows = [{k: v for k, v in row.items() if told.get(k, True)} for row in rows]
+    rows = [{k: v for k, v in row.items() if shown.get(k, True)} for row in rows]
     tried = found[1:] or found  # the gate always runs
     failed = "" if any(not r.failed for r in tried) else tried[-1].failed
     good = all(r.good or (drawn and r.too_large) for r in found)
@@ -388,8 +378,8 @@ REPORT = GpuReport(
     table=_table,
     columns=(
         "algorithm", "sizes", "dtype", "M_words", "model_load", "kernel_load", "sram_load",
-        "difference_load", "explained_load", "dead_load", "model_store", "kernel_store",
-        "sram_store", "difference_store", "explained_store", "error", "time_s",
+        "difference_load", "explained_load", "dead_load", "mask_load", "model_store",
+        "kernel_store", "sram_store", "difference_store", "explained_store", "error", "time_s",
         "model_gb_per_s", "peak_bytes",
         "shared_bytes", "register_bytes", "failed",
     ),

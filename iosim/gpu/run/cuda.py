@@ -180,7 +180,7 @@ class Cuda:
         form = problem.form
         x = {t.name: self.window(memory[t.name], t.name).double() for t in form.inputs}
         on_gpu = self.check.want
-        elsewhere = {} if on_gpu else problem.reference({n: v.cpu().numpy() for n, v in x.items()})
+        elsewhere = {} if on_gpu else self.job.reference({n: v.cpu().numpy() for n, v in x.items()})
         worst = 0.0
         for t in form.outputs:
             got = self.window(memory[t.name], t.name)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from iosim.errors import InputError, closest
 from iosim.gpu.emitter.kernels import EmitError, Emitted, Kernel, Lockstep, emit
 from iosim.gpu.probes import probe
+from iosim.gpu.run.patterns import mask
 from iosim.gpu.targets import PLAIN, target
 from iosim.problem import size_names
+from iosim.program.marks import masks
 from iosim.program.walk import Instance, bind
 
 
@@ -28,6 +33,7 @@ class Job:
             is how many launches are timed at least.
         target: of the emitter, one of `iosim.gpu.targets`.
         style: of the target's `styles`, joined by commas.
+        pattern: of the program's block masks, of `iosim.gpu.run.patterns`; "" where it has none.
     """
 
     algorithm: str
@@ -44,6 +50,7 @@ class Job:
     variant: dict[str, Any] = field(default_factory=dict)
     target: str = PLAIN
     style: str = ""
+    pattern: str = ""
 
     @classmethod
     def of(cls, algorithm: str, problem: Any, tiles: dict[str, int], **others: Any) -> Job:
@@ -63,7 +70,29 @@ class Job:
         """The bound program."""
         problem = self.problem
         program = probe(self.algorithm).program_for(problem)
-        return bind(program, problem.sizes, self.tiles)
+        return bind(program, problem.sizes, self.tiles, self.masks)
+
+    @property
+    def masks(self) -> dict[str, NDArray[np.bool_]]:
+        """The pattern, for each block mask of the program."""
+        if not self.pattern:
+            return {}
+        problem = self.problem
+        program = probe(self.algorithm).program_for(problem)
+        env = {**problem.sizes, **self.tiles}
+        return {
+            name: mask(self.pattern, rows.count(env), columns.count(env))
+            for name, (rows, columns) in masks(program).items()
+        }
+
+    def reference(self, inputs: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+        """Outputs of the problem, by its own formula in NumPy."""
+        problem = self.problem
+        if not self.pattern:
+            return dict(problem.reference(inputs))
+        (marked,) = self.masks.values()
+        seen = problem.scores(marked, self.tiles["B_r"], self.tiles["B_c"])
+        return dict(problem.reference(inputs, seen))
 
     @property
     def problem(self) -> Any:

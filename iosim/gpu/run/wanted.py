@@ -144,6 +144,7 @@ def _usual(name: str, sizes: dict[str, int]) -> float:
 _CHECKS = {
     "attention": Check(_usual, _attention),
     "attention-backward": Check(_usual, _gradient, _statistics),
+    "block-sparse": Check(_usual),
     "matmul": Check(want=_product),
 }
 

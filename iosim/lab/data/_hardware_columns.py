@@ -201,6 +201,7 @@ COLUMNS: dict[str, Column] = {
     "sram_load": Column("loads by the hardware's counter", "bytes", SM_L2),
     "difference_load": Column("counter − model, loads", "bytes", SM_L2),
     "explained_load": Column("of these in partly filled sectors, by the model", "bytes", SM_L2),
+    "mask_load": Column("sectors of a block mask, which the model doesn't have", "bytes", SM_L2),
     "dead_load": Column("loads that nothing reads, which hardware doesn't move", "bytes", SM_L2),
     "model_store": Column("stores by the model: words × bytes per word", "bytes", SM_L2),
     "kernel_store": Column("stores counted inside the kernel", "bytes", SM_L2),
