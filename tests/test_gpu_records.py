@@ -41,8 +41,9 @@ MORE = {
              "validate-shapes", "validate-backward-shapes", "validate-drawn-1",
              "validate-drawn-2", "validate-hopper-styles", "bench-hopper-first",
              "bench-hopper-persistent", "bench-hopper-both", "bench-hopper-both-causal",
-             "validate-backward-long"],
-    "h100": ["layers-bert", "layers-llama"],
+             "validate-backward-long", "validate-blocks"],
+    "h100": ["layers-bert", "layers-llama", "validate-backward", "validate-drawn-1",
+             "validate-hopper", "validate-hopper-options"],
 }  # fmt: skip
 
 
