@@ -314,6 +314,12 @@ def _table(folder: Path) -> ReportTable:
     return ReportTable(rows, _summary(found, drawn) + ran_instead(folder), bool(good), failed)
 
 
+def _off(row: Mapping[str, Any], way: str) -> int:
+    """Bytes that nothing explains, loaded or stored."""
+    more = row.get("mask_load", 0) - row.get("dead_load", 0) if way == "load" else 0
+    return int(row[f"sram_{way}"] - row[f"model_{way}"] - row[f"explained_{way}"] - more)
+
+
 def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     """Every configuration's loads and stores between the SM and L2."""
     for k, name in enumerate(dict.fromkeys(r["algorithm"] for r in rows)):
@@ -323,7 +329,7 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
         for way, filled in (("load", True), ("store", False)):
             axes.plot(
                 [r[f"model_{way}"] for r in mine],
-                [r[f"sram_{way}"] - r[f"model_{way}"] - r[f"explained_{way}"] for r in mine], mark,
+                [_off(r, way) for r in mine], mark,
                 color=colour, markersize=5, markeredgewidth=0.9,
                 markerfacecolor=colour if filled else "none",
                 label=name if filled else None,
