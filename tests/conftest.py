@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import sizes
 from hypothesis import settings
 
 # They need a browser: `pytest tests/browser` runs them.
@@ -17,6 +18,10 @@ settings.load_profile("iosim")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the exhaustive versions as well")
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sizes.slow = config.getoption("--slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -14,6 +14,7 @@ import test_paged
 from engine import Engine, speed
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sizes import draws
 from strategies import (
     Square,
     algorithms,
@@ -125,7 +126,7 @@ def agree(engine: Engine, case: Case) -> None:
         assert re.match(starts, code), (line, code)
 
 
-@settings(max_examples=3000)
+@settings(max_examples=draws(3000, 800))
 @given(cases())
 def test_random_instances(engine: Engine, case: Any) -> None:
     try:
@@ -193,7 +194,7 @@ def large(draw: st.DrawFn) -> Case:
     return program, sizes, tiles, {}
 
 
-@settings(max_examples=1500)
+@settings(max_examples=draws(1500, 400))
 @given(large())
 def test_large_instances(engine: Engine, case: Any) -> None:
     program, sizes, tiles, _ = case
@@ -219,7 +220,7 @@ def walks(instance: Any) -> bool:
     return any(instance.env[axis] > 200 for axis in loops)
 
 
-@settings(max_examples=400)
+@settings(max_examples=draws(400, 150))
 @given(bound_programs(), st.data())
 def test_what_cannot_be_bound(engine: Engine, case: Any, data: Any) -> None:
     """Names that are missing or unknown, and values that are no sizes."""

@@ -11,6 +11,7 @@ import pytest
 from engine import Engine
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sizes import draws
 from strategies import (
     Square,
     dependent_schedules,
@@ -189,7 +190,7 @@ ANY = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=draws(400, 120))
 @given(ANY, st.integers(1, 200))
 def test_best_tiles_of_random_programs(engine: Engine, case: Any, M: int) -> None:
     """Programs whose words fall and rise with parameters in other ways than those of attention."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine import asker
+from sizes import draws
 
 from iosim.bounds import BOUNDS
 from iosim.lab.data import slope
@@ -16,7 +17,7 @@ from iosim.lab.data.traced import Formulas
 from iosim.problem import Attention, Form
 
 POINTS = 4000
-MASKED = 3000
+MASKED = draws(3000, 600)
 
 
 def told(problem: Attention, M: int) -> dict[str, int]:

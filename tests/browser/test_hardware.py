@@ -560,8 +560,11 @@ def test_controls_answer_at_once(open_view: Any) -> None:
     assert sorted(frames)[len(frames) // 4] < 33, frames
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [pytest.param(size, scheme, marks=[] if scheme == "light" else pytest.mark.slow)
+     for size in SIZES for scheme in SCHEMES],
+)  # fmt: skip
 def test_a_gate_a_row_and_a_recorded_drift_fit(
     size: str, scheme: str, open_view: Any, shot: Any
 ) -> None:

@@ -259,6 +259,7 @@ def allows(game: Game, move: Move) -> bool:
 # --- the page's search ---------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("brief_annealing")
 @pytest.mark.parametrize("block", range(3))
 def test_the_page_finds_the_solvers_optima(block: int, ask: Ask) -> None:
     rng = random.Random(100 + block)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from commands import told
 from engine import asker
+from sizes import draws
 from speed import ONWARD, answers_in
 
 import iosim
@@ -20,7 +21,7 @@ from iosim.lab.page import payload
 from iosim.problem import Attention
 from iosim.tiling import optimal_tiles, smallest_capacity
 
-LINKS = 120
+LINKS = draws(120, 30)
 Open = Callable[..., Any]
 
 

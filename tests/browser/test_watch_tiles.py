@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from engine import asker
+from sizes import draws
 
 import iosim
 from iosim.algorithms import Algorithm
@@ -16,7 +17,7 @@ from iosim.lab.data.watch import MASKS
 from iosim.lab.page import payload
 from iosim.tiling import optimal_tiles
 
-LINKS = 400
+LINKS = draws(400, 120)
 Typed = tuple[Algorithm, Any, int, dict[str, str]]
 
 

@@ -10,6 +10,7 @@ import pytest
 from engine import Engine, build
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sizes import draws
 from test_engine import Case, cases
 
 import iosim
@@ -168,7 +169,7 @@ def agree(timeline: Engine, case: Case, chosen: list[float]) -> None:
         assert step == next(over, 0)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=draws(400, 150), deadline=None)
 @given(case=cases(), chosen=st.lists(st.floats(0, 1), max_size=6))
 def test_moments_are_those_of_a_walk(timeline: Engine, case: Case, chosen: list[float]) -> None:
     agree(timeline, case, chosen)
