@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy
+from sizes import draws
 
 from iosim.bounds import BOUNDS, CLASSES, bound, sym
 from iosim.bounds.base import Bound
@@ -52,7 +53,7 @@ def test_the_least_words_of_a_huge_problem() -> None:
 @pytest.mark.parametrize("klass", CLASSES)
 def test_huge_sizes_in_exact_integers(klass: str) -> None:
     rng, leading = random.Random(17), 0
-    for _ in range(3000):
+    for _ in range(draws(3000, 700)):
         N, keys, d, M, H = (large(rng) for _ in range(5))
         least = H * (N + keys) * 2 * d
         exact = Fraction(least)
@@ -72,7 +73,7 @@ def test_huge_sizes_in_exact_integers(klass: str) -> None:
                                   klass=klass)  # fmt: skip
         for found in (one, float(many), rows, float(sets)):
             assert exact * (1 - Fraction(1, 2**40)) <= Fraction(found) <= exact
-    assert leading > 50
+    assert leading > 12
 
 
 @pytest.mark.parametrize("b", CLOSED, ids=lambda b: b.name)
@@ -95,7 +96,7 @@ def test_huge_sizes_in_the_catalogue(b: Bound) -> None:
             assert value >= exact * (1 - Fraction(1, 2**30)) - 1
         seen += 1
         beyond += exact > 2**53
-        if seen == 60:
+        if seen == draws(60, 20):
             break
     assert seen >= 10
     assert beyond > 2 or b.problem == "copy"

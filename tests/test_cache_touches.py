@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sizes import draws
 from strategies import (
     Square,
     attention_programs,
@@ -52,9 +53,10 @@ DENSE = [
 ]  # fmt: skip
 
 
-def joined(stream: Stream) -> tuple[list[int], list[bool]]:
-    """Addresses and marks of a whole stream."""
+def joined(stream: Stream, chunk: int | None = None) -> tuple[list[int], list[bool]]:
+    """Addresses and marks of a whole stream, whose chunks but the last are all as long as said."""
     parts = list(stream.chunks())
+    assert chunk is None or all(part.address.size == chunk for part in parts[:-1])
     return (
         [x for part in parts for x in part.address.tolist()],
         [x for part in parts for x in part.write.tolist()],
@@ -73,11 +75,10 @@ def agree(instance: Instance, moves: bool = False, chunk: int = 2**18, **asked: 
         asked.get("positions"),
     )
     start = {("array" if r.scratch else "tensor", r.name): r.start for r in stream.regions}
-    address, write = joined(stream)
+    address, write = joined(stream, chunk)
     assert address == [start[kind, name] + at for kind, name, at, _ in oracle.found]
     assert write == [written for *_, written in oracle.found]
     assert stream.length == len(address)
-    assert all(part.address.size == chunk for part in list(stream.chunks())[:-1])
     check_regions(stream, instance, oracle, asked.get("line_words", 1))
     return stream
 
@@ -99,9 +100,10 @@ def tiles(algorithm: Any, size: int) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", DENSE)
 @pytest.mark.parametrize("size", [1, 2, 3, 9])
-def test_dense_schedules(name: str, size: int) -> None:
+@pytest.mark.parametrize(("N", "d"), [(5, 3), pytest.param(7, 5, marks=pytest.mark.slow)])
+def test_dense_schedules(name: str, size: int, N: int, d: int) -> None:
     algorithm = iosim.algorithm(name)
-    problem = iosim.Attention(N=7, d=5, heads=2)
+    problem = iosim.Attention(N=N, d=d, heads=2)
     instance = iosim.bind(algorithm.program, problem.sizes, tiles(algorithm, size))
     for asked in UNITS:
         agree(instance, **asked)
@@ -121,9 +123,10 @@ def test_chunks_say_the_same_wherever_they_are_cut(chunk: int) -> None:
     "how", ["row-major", "column-major", Tiled(1, 1), Tiled(2, 3), Tiled(9, 4)]
 )
 @pytest.mark.parametrize("name", ["flash2", "naive", "flash2_keep"])
-def test_layouts(name: str, how: Any) -> None:
+@pytest.mark.parametrize(("N", "d"), [(5, 4), pytest.param(7, 5, marks=pytest.mark.slow)])
+def test_layouts(name: str, how: Any, N: int, d: int) -> None:
     algorithm = iosim.algorithm(name)
-    problem = iosim.Attention(N=7, d=5, heads=2)
+    problem = iosim.Attention(N=N, d=d, heads=2)
     instance = iosim.bind(algorithm.program, problem.sizes, tiles(algorithm, 3))
     some = ["K"] if name == "flash2" else [tensor.name for tensor in algorithm.program.tensors]
     layouts = dict.fromkeys(some, how)
@@ -241,7 +244,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @given(attention_programs(most=6), st.data())
-@settings(max_examples=150)
+@settings(max_examples=draws(150, 60))
 def test_every_attention_schedule_with_all_options(drawn: Any, data: st.DataObject) -> None:
     algorithm, problem, given_tiles = drawn
     instance = iosim.bind(algorithm.program_for(problem), problem.sizes, given_tiles)
@@ -250,7 +253,7 @@ def test_every_attention_schedule_with_all_options(drawn: Any, data: st.DataObje
 
 @given(random_schedules(mixed=True) | dependent_schedules() | dependent_schedules(lanes=True)
        | split_schedules() | stacked_copies(), st.data())  # fmt: skip
-@settings(max_examples=300)
+@settings(max_examples=draws(300, 120))
 def test_random_programs(drawn: Any, data: st.DataObject) -> None:
     try:
         instance = iosim.bind(*drawn)
@@ -260,7 +263,7 @@ def test_random_programs(drawn: Any, data: st.DataObject) -> None:
 
 
 @given(problems(BlockSparse, 6), st.data())
-@settings(max_examples=60)
+@settings(max_examples=draws(60, 30))
 def test_block_masks(problem: Any, data: st.DataObject) -> None:
     program = iosim.algorithm("block_sparse").program_for(problem)
     given_tiles = {p.name: data.draw(st.integers(1, 7), label=p.name) for p in program.params}
@@ -274,7 +277,7 @@ def test_block_masks(problem: Any, data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=draws(60, 30))
 def test_paged(data: st.DataObject) -> None:
     draw = data.draw
     causal = draw(st.booleans(), label="causal")

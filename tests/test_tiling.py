@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Memory
+from sizes import draws
 from strategies import few_tiles, plain_algorithms, random_schedules, searchable
 
 import iosim
@@ -561,7 +562,7 @@ def test_many_points_are_answered_like_each_alone(name: str, lattice: Any) -> No
     """Same tiles, ties and spare ones included, whatever stands beside a point."""
     algorithm = iosim.algorithm(name)
     rng = np.random.default_rng(1)
-    points = 80 if len(algorithm.program.params) < 10 else 30
+    points = draws(80, 40) if len(algorithm.program.params) < 10 else 30
     sizes = {x: rng.integers(1, 3000, points) for x in size_names(algorithm.problem)}
     some = rng.choice(points, 4, replace=False)
     for x in sizes:
@@ -838,12 +839,13 @@ def test_every_rule_chooses_alike_at_one_point_and_at_many() -> None:
     rng = np.random.default_rng(5)
     for entry in plain_algorithms():
         names = size_names(entry.problem)
-        columns = {x: rng.integers(1, 3 if x == "heads" else 90, 12) for x in names}
-        M = rng.integers(300, 20_000, 12)
+        points = draws(12, 5)
+        columns = {x: rng.integers(1, 3 if x == "heads" else 90, points) for x in names}
+        M = rng.integers(300, 20_000, points)
         family = Family.of(entry.problem, {x: int(v.max()) for x, v in columns.items()})
         for how in (*rules.RULES, *entry.rules):
             used, found, _ = rules.choose_many(entry, how, family, columns, M)
-            for k in range(12):
+            for k in range(points):
                 problem = entry.problem(**{x: int(v[k]) for x, v in columns.items()})
                 if not found[k]:
                     with pytest.raises(CapacityError):

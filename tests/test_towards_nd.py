@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -185,11 +186,21 @@ def test_stays_say_nothing_of_masks(options: dict) -> None:
 # ---------------------------------------------------------------- the proof
 
 
-def test_every_step_passes_and_is_named() -> None:
+@pytest.fixture
+def fewer(request: pytest.FixtureRequest) -> ModuleType:
+    """The theorem with fewer executions and sizes; `iosim prove` and --slow take all of them."""
+    module = load_theorem("towards_nd")
+    own = module.constants
+    if not request.config.getoption("--slow"):
+        assert (own.EXECUTIONS, own.SIZES, own.STEP) == (300, 250, 1)
+        own.EXECUTIONS, own.SIZES, own.STEP = 100, 60, 4
+    return module
+
+
+def test_every_step_passes_and_is_named(fewer: ModuleType) -> None:
     pytest.importorskip("z3")
-    module, text = load_theorem("towards_nd"), statement("towards_nd")
+    module, text = fewer, statement("towards_nd")
     assert [s.name for s in steps(module) if f"`{s.name}`" not in text] == []
-    module.constants.EXECUTIONS, module.constants.SIZES = 150, 60
     results = [run_step("towards_nd", s) for s in steps(module)]
     assert [(r.step, r.detail) for r in results if r.status != "passed"] == []
 
@@ -261,6 +272,7 @@ class Cheaper:
 )
 def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing: set[str]) -> None:
     module = load_theorem("towards_nd")
+    module.constants.STEP = 2
     target = {"parts": evaluated, "words": words_of_stays}.get(where) or getattr(module, where)
     original = getattr(target, name)
     monkeypatch.setattr(target, name, lambda *a: spoil(original(*a)))

@@ -43,6 +43,8 @@ CROSSED = 4
 # Game of whole rows: a cut saves SAVED·m loads.
 SAVED = 1
 
-# How many random executions and sizes the sampled steps draw.
+# How many random executions and sizes the sampled steps draw, and the step from one size of fast
+# memory to the next, in hundredths of N·D, where sweeps are counted.
 EXECUTIONS = 300
 SIZES = 250
+STEP = 1

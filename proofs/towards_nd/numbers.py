@@ -229,7 +229,7 @@ def sweeps() -> str:
     count, closest = 0, [0.0, 0.0]
     for N in (12, 30, 64, 100, 1000, 10000):
         for D in (2, 3, 8):
-            for share in range(1, 160, 3 if N > 100 else 1):
+            for share in range(1, 160, constants.STEP * (3 if N > 100 else 1)):
                 M = N * D * share // 100
                 for sums, names in enumerate((("parts", "stays"), ("parts-sums", "stays-sums"))):
                     if M < D + sums:
