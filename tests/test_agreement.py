@@ -58,6 +58,7 @@ def check_agreement(algorithm: Any, problem: Any, tiles: dict[str, int]) -> None
         assert np.allclose(by_hand, ref, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.numbers
 @settings(max_examples=150, deadline=None)
 @given(bound_programs())
 def test_every_count_agrees(case: Any) -> None:
@@ -160,6 +161,7 @@ def test_time_to_count_does_not_grow_with_the_sizes(name: str) -> None:
     assert counts.total_words > 2**40
 
 
+@pytest.mark.numbers
 @settings(max_examples=250, deadline=None)
 @given(random_schedules())
 def test_random_schedules_are_counted_alike(case: Any) -> None:

@@ -39,6 +39,7 @@ def test_the_example_of_bars_runs() -> None:
         del sys.modules["bars"]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("text", [SPEED, SCRIPT], ids=["pytest", "script"])
 @pytest.mark.parametrize(
     ("measured", "words", "status"), [(49, [], 1), (49, ["--only-print"], 0), (50, [], 0)]

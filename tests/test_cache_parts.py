@@ -213,6 +213,7 @@ def nest(seed: int) -> iosim.Instance:
     return iosim.bind(program, sizes, {p.name: rng.randint(1, 4) for p in program.params})
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("fast", [False, True])
 def test_nests_are_measured_as_they_are_walked(

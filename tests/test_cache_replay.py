@@ -309,6 +309,7 @@ def test_replays_are_those_of_the_dumb_simulator(policy: str, fast: bool) -> Non
             assert traffic == dumb(accesses, cache), (seed, cache)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("fast", [False, True])
 def test_opt_is_that_of_the_dumb_simulator(fast: bool) -> None:
     for seed in range(8):
@@ -326,6 +327,7 @@ def test_opt_with_codes_of_64_bits_is_the_same(fast: bool, monkeypatch: pytest.M
     assert replay_many(stream, opt_caches(), fast=fast) == narrow
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("policy", POLICIES)
 def test_compiled_and_plain_are_one_over_long_streams(policy: str) -> None:
     """More addresses, and more accesses, than one summary of OPT's covers: 64³ times."""

@@ -43,6 +43,7 @@ def test_the_table_of_the_main_job() -> None:
             assert said == pytest.approx(bound(name).curve(**sizes, M=M), rel=1e-9, abs=1e-3), name
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     ("folder", "kind"), [(".", Attention), ("backward", AttentionBackward)], ids=["forward", "back"]
 )

@@ -71,6 +71,7 @@ def drawn(data: Any, name: str, most: int = 24) -> Any:
     return on_devices(name, data.draw(problems(name, P, most)), P, deal)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("name", SCHEDULES)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())

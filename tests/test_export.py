@@ -174,6 +174,7 @@ def test_a_wrong_sum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         check_samples(instance, moments, [count(instance).total_words])
 
 
+@pytest.mark.numbers
 def test_long_runs_are_passed_over() -> None:
     """Half a milliard of transfers in the time of a few hundred moments."""
     problem = Attention(262_144, 128)

@@ -26,6 +26,7 @@ def _main(monkeypatch, capsys, *args):
     return stop.value.code, capsys.readouterr()
 
 
+@pytest.mark.numbers
 def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
     for args, said in [
         (("emit", "flash3"), "did you mean 'flash"),

@@ -145,6 +145,7 @@ def _compile(
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
     jobs = validate_jobs(head_sizes=(64,), capacities=(16384,), lengths=(1024,), dtypes=(dtype,))
@@ -160,6 +161,7 @@ def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
         }, (name, moves)  # fmt: skip
 
 
+@pytest.mark.numbers
 def test_stacked_rows_compile_and_fit():
     names, cases = ("grouped_rows", "decode"), ("grouped", "decode", "chunk")
     for length in (1024, 1001):
@@ -182,6 +184,7 @@ def test_a_load_that_nothing_reads_is_in_no_machine_code():
     assert len(once) == 5  # K and V are loaded ahead of the loop, too
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("rows", "columns"), [(16, 256), (32, 64), (64, 64)])
 def test_no_load_overwrites_what_a_product_still_reads(rows, columns):
     """Found in a sweep: dK and dV of 256 columns by 16 rows were wrong by a tenth on an H200."""
@@ -192,6 +195,7 @@ def test_no_load_overwrites_what_a_product_still_reads(rows, columns):
     assert text.count("num_stages=1") == (rows < 64)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("name", "sizes", "tiles", "dtype", "variant"), [
     ("flash2", (438, 54, 2), {"B_r": 128, "B_c": 64}, "fp16", {"d_v": 48}),
     ("flash2", (36, 115, 2), {"B_r": 16, "B_c": 64}, "fp32", {"d_v": 96, "N_k": 326}),
@@ -231,6 +235,7 @@ def test_clocks_and_gates_compile_too():
     assert "cp.async.cg.shared.global" in moves  # the sweep is still pipelined
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("N", [1024, 1000])
 def test_a_loop_that_follows_a_tile_compiles_too(N):
     job = Job("causal", {"N": N, "d": 64, "heads": 1}, {"B_r": 64, "B_c": 32})
@@ -277,6 +282,7 @@ def test_a_tile_that_is_loaded_twice_is_not_loaded_once():
     assert found[4] == 2
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("name", "dtype", "N", "d", "options", "B_r", "B_c"), [
     ("naive", "fp16", 200, 64, {"window": (37, 20)}, 64, 64),  # shaped as V's and as O's
     ("spill_rows", "fp16", 200, 64, {"window": (37, 20)}, 32, 64),  # as V's
@@ -332,6 +338,7 @@ def test_tiles_of_partial_results_move_a_vector_at_once():
     assert all("ld.global.v4.b32" in found for found in moves)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("W", [5, 20])
 def test_a_name_that_comes_back_with_another_shape_compiles(W):
     """Held rows make blocks of 16 or 32, the others of 64."""
@@ -339,6 +346,7 @@ def test_a_name_that_comes_back_with_another_shape_compiles(W):
     assert _compile([Job("flash2_keep", sizes, {"W": W, "B_r": 64, "B_c": 64})])
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("N", "tiles", "options"), [
     (1024, (64, 64), {}), (1000, (64, 32), {}), (100, (128, 128), {}),
     (1000, (64, 64), {"kv_heads": 1, "d_v": 128, "causal": True}),

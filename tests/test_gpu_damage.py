@@ -122,6 +122,7 @@ def test_whole_records_are_good(records, report):
     assert _says(report, records[report]) == ""
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("report", REPORTS)
 def test_json_of_wrong_types(records, tmp_path, report, every):
@@ -143,6 +144,7 @@ def test_json_of_wrong_types(records, tmp_path, report, every):
     assert len(said) > 10
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("report", REPORTS)
 def test_files_that_are_missing_or_cut_or_garbage(records, report, tmp_path):
     for path in sorted(records[report].iterdir()):
@@ -162,6 +164,7 @@ def test_files_that_are_missing_or_cut_or_garbage(records, report, tmp_path):
             shutil.rmtree(folder)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("most", [40, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("report", [name for name in REPORTS if name not in TIMED])
 def test_reports_with_cells_rows_and_columns_out_of_place(records, tmp_path, report, most):

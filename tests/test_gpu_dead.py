@@ -89,6 +89,7 @@ def test_dead_words_and_sectors_are_those_told_by_hand(name):
     assert all_ - some == 2 * sum(DEAD[name].values())  # rows of 16 words fill their sector
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("name", DEAD)
 def test_a_load_is_dead_where_spoiling_it_changes_nothing(name):
     """An experiment that shares no code with the fold: what is loaded is changed."""

@@ -51,6 +51,7 @@ FIRST = [
 ]  # fmt: skip
 
 
+@pytest.mark.numbers
 def test_what_is_drawn_fits_and_covers_all_kinds():
     jobs = drawn_jobs(NAMES, 1, 60)
     for job in jobs:
@@ -67,6 +68,7 @@ def test_what_is_drawn_fits_and_covers_all_kinds():
     assert any(job.sizes.get("d", 0) % 2 and job.sizes["N"] % 2 for job in jobs)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("seed", [3, 4])
 def test_drawn_kernels_count_what_the_model_does(seed):
     """The quickest of some, in Triton's interpreter: right outputs, and the model's words."""

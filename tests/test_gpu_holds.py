@@ -127,6 +127,7 @@ CASES = [
 ]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("online", ONLINE)
 @pytest.mark.parametrize(("schedule", "W"), CASES, ids=lambda x: getattr(x, "__name__", x))
 def test_a_hold_of_any_width_computes_the_same(schedule, W, online):

@@ -77,6 +77,7 @@ def test_attention_is_right_and_moves_the_words_of_the_model(problem, tiles):
 STYLES = ["waits-first", "persistent", "waits-first,persistent"]
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize(("problem", "tiles"), CASES)
 def test_every_style_moves_the_same(problem, tiles, style, monkeypatch):

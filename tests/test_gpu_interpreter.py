@@ -61,6 +61,7 @@ def _check(name, problem, tiles, dtype, lockstep=None):
     assert outcome.counts == iosim.count(instance)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("name", "problem", "tiles"), CASES, ids=lambda x: str(x)[:40])
 def test_every_algorithm_agrees_with_reference_and_model(name, problem, tiles):
     _check(name, problem, tiles, "fp32")

@@ -94,6 +94,7 @@ def bars(path):
     return re.findall(r"<!-- (.*, (?:eager|compiled|fused)) -->", path.read_text())
 
 
+@pytest.mark.numbers
 def test_replay_and_figure_need_no_gpu_and_no_torch(folder, tmp_path):
     here = write_record(tmp_path / "records" / "layers").parent
     assert ok("gpu", "replay", str(here), "--write").startswith("layers: 8 runs, 8 measured")

@@ -557,6 +557,7 @@ KERNELS_OWN = [
 ]  # fmt: skip
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("own", KERNELS_OWN)
 @pytest.mark.parametrize("what", ["q", "k", "s", "o", "l"])
 @pytest.mark.parametrize(("N", "d"), [(20, 16), pytest.param(37, 24, marks=pytest.mark.slow)])
@@ -572,6 +573,7 @@ def test_a_buffer_may_have_a_name_of_the_kernels_own(own, what, N, d):
     assert outcome.counts == iosim.count(instance)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("name", ["words", "gate", "clock", "K_ptr", "tl", "item"])
 @pytest.mark.parametrize(
     "kernel", ["unmasked", "load vector", "load_vector", "tl", "2 passes", "class"]

@@ -252,6 +252,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert f"more than {MOST_BYTES:,} bytes" in line(tmp_path / "large.json")
 
 
+@pytest.mark.numbers
 def test_a_long_graph_is_read_soon(tmp_path: Path) -> None:
     """Time grows with the file, not with its square: a chain of operators, the last one first."""
     n = 20_000
@@ -309,6 +310,7 @@ def strange(seed: random.Random, told: Any, path: tuple[Any, ...] = ()) -> None:
             where[f"{key}{seed.choice(['', 's', ' '])}"] = where.pop(key)
 
 
+@pytest.mark.numbers
 @given(strategies.graphs(), st.randoms(use_true_random=False), st.integers(1, 4))
 @settings(max_examples=600)
 def test_a_changed_file_is_a_graph_or_one_line(

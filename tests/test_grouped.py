@@ -260,6 +260,7 @@ def compulsory(p: Any) -> int:
     return p.heads * p.N * width + (p.kv_heads or p.heads) * columns * width
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("p", DECODING, ids=repr)
 def test_decode_is_compulsory_from_the_memory_on_that_holds_the_rows_of_a_group(p: Any) -> None:
     """Bar: within 1.001 of what is compulsory; it moves exactly that."""

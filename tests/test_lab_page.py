@@ -119,6 +119,7 @@ def test_odd_text_survives(text: str) -> None:
     assert [tag for tag, _ in parts.tags].count("script") == 2
 
 
+@pytest.mark.numbers
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(),
                     lambda x: st.lists(x) | st.dictionaries(st.text(), x)))  # fmt: skip
 def test_any_value_survives(value: Any) -> None:
@@ -140,6 +141,7 @@ def test_what_is_no_page_is_refused_before_it_is_made(name: str, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.numbers
 def test_the_command_writes_whole_files_or_none(tmp_path: Path, data: dict[str, Any]) -> None:
     for name, said in others(tmp_path).items():
         before = sorted(tmp_path.iterdir())
@@ -156,6 +158,7 @@ def test_the_command_writes_whole_files_or_none(tmp_path: Path, data: dict[str, 
     assert not [x for x in tmp_path.iterdir() if x.name.startswith(".part")]
 
 
+@pytest.mark.numbers
 def test_the_command_writes_the_data_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that is made, where a file ends with .json; and it is made once."""
     made = []

@@ -84,7 +84,13 @@ def test_the_optima_are_those_of_the_table() -> None:
 
 
 @pytest.mark.numbers
-@pytest.mark.parametrize(("graph", "game"), BOARDS)
+@pytest.mark.parametrize(
+    ("graph", "game"),
+    [
+        pytest.param(*one, marks=pytest.mark.slow if one[0] == "matmul-chain" else [])
+        for one in BOARDS
+    ],
+)
 def test_the_solver_finds_the_same_optima(graph: str, game: str) -> None:
     again = optima(GRAPHS[graph][game], GAMES[game], seconds=60)
     said = BOARDS[graph, game]["optima"]

@@ -81,6 +81,7 @@ def told() -> dict[str, Any]:
     return data()
 
 
+@pytest.mark.numbers
 def test_every_schedule_travels_that_needs_no_data(told: dict[str, Any]) -> None:
     names = [x for x in ALGORITHMS if algorithm(x).problem.kind in KINDS]
     assert [x["name"] for x in told["schedules"]] == names
@@ -90,6 +91,7 @@ def test_every_schedule_travels_that_needs_no_data(told: dict[str, Any]) -> None
         assert all(set(x["needs"]) <= set(form.split()) for form in x["forms"])
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     ("form", "problem"),
     [

@@ -41,6 +41,7 @@ def parameters() -> list[Any]:
     return found
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("words", "command", "nasty"), parameters())
 def test_every_option_takes_any_text(
     words: tuple[str, ...], command: click.Command, nasty: click.Parameter, tmp_path: Path,

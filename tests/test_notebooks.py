@@ -221,6 +221,7 @@ def test_every_class_that_shows_itself_is_tested() -> None:
     } <= {"Folder"}
 
 
+@pytest.mark.numbers
 def test_formulas_as_latex() -> None:
     """matplotlib sets every formula; what it doesn't know (cases) is looked at by its braces."""
     parser = MathTextParser("path")

@@ -210,6 +210,7 @@ ALIGN = "align = upper left changes nothing: there is no mask to align"
 RIGHT = "window's right = 5 changes nothing: causal sets it to 0"
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     ("words", "notes"),
     [
@@ -280,6 +281,7 @@ def test_verify_with_options(tmp_path: Path) -> None:
         assert names <= set(header)
 
 
+@pytest.mark.numbers
 def test_arrays_of_grouped_heads_and_keys_of_their_own(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     arrays = {x: rng.standard_normal(shape) for x, shape in

@@ -357,6 +357,7 @@ def test_the_command_prints_a_proved_optimum_and_the_schedule(tmp_path: Path) ->
         "load", "load", "compute", "store"]  # fmt: skip
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -453,6 +454,7 @@ def instance(text: str) -> Problem:
     return PROBLEMS[kind](**given)
 
 
+@pytest.mark.numbers
 def test_no_bound_is_above_an_optimum() -> None:
     for row in table():
         problem, M = instance(row["instance"]), int(row["M_words"])

@@ -173,6 +173,7 @@ def small(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.numbers
 def test_a_suite_is_made_and_carried_on(small: Path, tmp_path: Path, capfd: Any) -> None:
     out, page = tmp_path / "out", tmp_path / "page.md"
     page.write_text("".join(f"{game}\n{''.join(rows_of.marks(game))}" for game in rows_of.GAMES))

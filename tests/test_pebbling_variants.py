@@ -172,6 +172,7 @@ def test_equal_words_scale_a_game() -> None:
         assert cheapest(Dag("t", tree(2).preds, words=(3,) * 7), 3 * M) == 3 * cheapest(tree(2), M)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("seed", range(8))
 def test_optima_with_words_are_the_cheapest_games(seed: int) -> None:
     rng = random.Random(seed)

@@ -240,6 +240,7 @@ TWIN = ("schedules-accepted", "broken-rejected", "solver-replayed", "results-ove
         "tiny-optimum", "simulations-accepted", "simulations-broken")  # fmt: skip
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("name", TWIN)
 def test_the_twin_holds(rocq: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from iosim_proofs.rocq import schedules
@@ -465,6 +466,7 @@ def test_the_schedules_meet_masks_groups_and_splits(rocq: ModuleType) -> None:
         assert len(schedules.seen(problem)) * problem.heads == problem.pairs < problem.N**2 * 4
 
 
+@pytest.mark.numbers
 def test_the_least_cost_notices_a_wrong_solver(
     rocq: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -412,6 +412,7 @@ def test_a_machine_of_ones_own(tmp_path: Path) -> None:
     assert done.stderr == "iosim: own.toml: cache_bytes is missing: every machine needs it\n"
 
 
+@pytest.mark.numbers
 def test_out_has_tables_and_a_figure(tmp_path: Path) -> None:
     text = ok(*LLAMA, "--batch", "8", "--out", str(tmp_path / "new"))
     names = ("operators.csv", "machine.csv", "roofline.png", "roofline.svg")

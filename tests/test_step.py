@@ -165,6 +165,7 @@ EMITTED = {
 }
 
 
+@pytest.mark.numbers
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 @pytest.mark.parametrize(
     ("name", "case"),

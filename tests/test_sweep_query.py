@@ -32,6 +32,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("name", NAMES)
 def test_the_name_of_a_folder_changes_no_row(name: str, beside: Path, tmp_path: Path) -> None:
     path = beside / name

@@ -223,8 +223,12 @@ def rows_of(place: Path) -> Callable[[str], list[dict[str, Any]]]:
 
 
 @pytest.mark.numbers
-@pytest.mark.parametrize("width", [*WIDTHS, None], ids=str)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [pytest.param(name, width, marks=pytest.mark.slow if long else [], id=f"{name}-{width}")
+     for name in TABLES for width in (*WIDTHS, None)
+     for long in [name.startswith("verify") and width not in (40, 100)]],
+)  # fmt: skip
 def test_tables_are_whole_at_every_width(
     name: str, width: int | None, place: Path, rows_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

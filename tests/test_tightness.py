@@ -39,6 +39,7 @@ def worst(d: int, low: float, high: float, klass: str) -> float:
     return max(point.gap for point in points)
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("d", [64, 128])
 class TestBars:
     """The gaps that `iosim tightness` must not exceed at N = 2**18."""
@@ -72,6 +73,7 @@ def every_count(sizes: dict[str, Any], M: Any) -> dict[str, tuple[Any, Any]]:
     return counts
 
 
+@pytest.mark.numbers
 def test_no_schedule_moves_less_than_any_bound() -> None:
     """Random points, and all of the smallest; every schedule against every bound of a class."""
     rng = np.random.default_rng(0)
@@ -130,6 +132,7 @@ def test_no_schedule_moves_less_than_any_bound_one_by_one(
             assert all((row.words or 0) <= words for row in point.bounds)
 
 
+@pytest.mark.numbers
 def test_a_sweep_is_its_points() -> None:
     """Searched together, and one by one; a point where no schedule runs is left out."""
     Ms = [2, 3, 40, 700, 5000]
@@ -170,6 +173,7 @@ def test_unknown_class() -> None:
         tightness.best_schedule(Attention(9, 9), 2)
 
 
+@pytest.mark.numbers
 def test_named_schedules_are_the_best_of_the_family() -> None:
     """The best schedules of the search are registered, as the very same programs."""
     named = {entry.program.body for entry in plain_algorithms("attention")}

@@ -29,6 +29,7 @@ def points(problem: Attention = SMALL, M: int = 300) -> list[verify.Point]:
     return [verify.check_point(name, problem, M, hbm, want) for name in names]
 
 
+@pytest.mark.numbers
 def test_all_checks_pass() -> None:
     report = verify.verify(SMALL, workers=1)
     assert report.ok, report.failures
@@ -102,6 +103,7 @@ def formula_points(problem: Attention) -> list[verify.Point]:
     return found
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(
     ("N", "d"),
     [(100, 16), (64, 4), (1000, 4), (300, 12), (64, 32), (200, 16), (512, 8), (2048, 48), (9, 9)],
@@ -181,6 +183,7 @@ def test_failures_reach_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "CHECKS FAILED" in done.stdout
 
 
+@pytest.mark.numbers
 def test_the_given_arrays_and_sizes_are_what_runs(tmp_path: Path) -> None:
     """A wrong reference for the user's own arrays would show: the arrays reach the machine."""
     from test_cli import ok

@@ -84,6 +84,7 @@ def test_how_much_is_done_and_left(done: int, said: str) -> None:
 _TILES = r"\r[\d,]+ of {} passes over tiles {}, \d+ s, about \d+ s left"
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize(("size", "words", "line"), [
     ("4096", ("--engine", "tiles", "--policy", "opt", "--bypass", "--capacity", "512,1024"),
      _TILES.format("1,839,104", "replayed")),
