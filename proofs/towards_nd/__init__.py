@@ -1,7 +1,18 @@
 """Parts of an execution, and how often rows and columns are in one: see towards_nd.md."""
 
-from . import accounting, constants, either, game, numbers, schedules, stays
+from . import accounting, constants, either, game, left_over, moments, numbers, schedules, stays
 
-__all__ = ["PARTS", "accounting", "constants", "either", "game", "numbers", "schedules", "stays"]
+__all__ = [
+    "PARTS",
+    "accounting",
+    "constants",
+    "either",
+    "game",
+    "left_over",
+    "moments",
+    "numbers",
+    "schedules",
+    "stays",
+]
 
-PARTS = (accounting, schedules, numbers, game, stays, either)
+PARTS = (accounting, schedules, numbers, game, stays, either, moments, left_over)

@@ -40,6 +40,15 @@ RESULT = 1
 SAME_MOMENT = 1
 # Theorem 5: a stay loses CROSSED·G pairs that it meets in part, CROSSED·A of a row's.
 CROSSED = 4
+# Lemma 3: WIDEST times the words of a side that are there at most at a step.
+WIDEST = 1
+# Lemma 4: words of rows at one moment count MOMENT times, what columns pay ONE_MORE times.
+MOMENT = 1
+ONE_MORE = 1
+# Theorem 6: a row word with one stay loses ENDS·B pairs that it meets in part.
+ENDS = 2
+# Lemma 4: an entry of O with two stays moves MORE_MOVES words more than it has stays.
+MORE_MOVES = 1
 # Game of whole rows: a cut saves SAVED·m loads.
 SAVED = 1
 

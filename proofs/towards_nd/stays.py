@@ -61,12 +61,14 @@ class RecordedTrees(_Trees):
         self.log.append(("gone", word, 0))
 
     def product(self, kind: str, i: int, j: int, c: int) -> None:
-        """A result may overwrite an operand."""
+        """A result may overwrite an operand: then it is gone at once."""
+        begin = len(self.log)
         super().product(kind, i, j, c)
         _, row, column = operands(kind, i, j, c)
+        at = next(x for x in range(begin, len(self.log)) if self.log[x][0] == kind)
         for word in (row, column) if kind == "E" else (column,):
             if word not in self.inputs:
-                self.log.append(("gone", word, 0))
+                self.log.insert(at + 1, ("gone", word, 0))
 
 
 def recorded_trees(order: list[Task], M: int, rng: random.Random) -> list[Entry]:
@@ -105,7 +107,7 @@ class Counted:
     """An execution, step by step; with `sums` the last column of V is ones, which is no word."""
 
     def __init__(self, log: Sequence[Entry], d: int, d_v: int, sums: int, trees: bool) -> None:
-        self.log, self.sums = log, sums
+        self.log, self.sums, self.trees, self.each = log, sums, trees, d + d_v
         self.ones = d_v - 1 if sums else -1
         self.width = (d + d_v, d + d_v - sums)
         self.held: list[set[Item]] = []  # before a step or after it
@@ -192,8 +194,11 @@ def leavings(rows: Side, columns: Side, M: int, says: str) -> int:
     said = 0
     for leave, claim in ((rows, columns), (columns, rows)):
         free = leave.number() - constants.AT_ONCE * leave.there(fullest)
-        for rate in (Fraction(1), Fraction(5, 4), Fraction(3, 2), Fraction(2)):
-            claims = sum(floor(leave.words * g / (rate * most)) for g in claim.met.values())
+        widest = constants.WIDEST * max(map(claim.there, ends))
+        rates = (Fraction(1), Fraction(5, 4), Fraction(3, 2), Fraction(2))
+        for wide, rate in itertools.product({most, int(widest)} - {0}, rates):
+            room = [leave.words * g - most + wide for g in claim.met.values()]
+            claims = sum(max(0, floor(x / (rate * wide))) for x in room)
             require(constants.CLAIM * rate * claims <= free,
                     f"{says}: {claims} claims of {rate} on {free} stays")  # fmt: skip
             said += claims > 0
