@@ -5,7 +5,7 @@ row has to meet each column in fast memory.  Here what makes room goes first: an
 streams, meeting all m that stay, or takes the place of one of them, which it does not meet.  So
 with k items for each one a play is one of kN rows with km that stay and k times the loads, and one
 below the sweeps' count would be a better schedule for all long sequences
-(`proofs/towards_nd.md#5-what-is-attained`).  Breadth-first search of all plays for N ≤ 4 is a step
+(`proofs/towards_nd.md#6-what-is-attained`).  Breadth-first search of all plays for N ≤ 4 is a step
 of that proof; this goes further, and proves nothing.
 
 ``python -m experiments.whole_rows`` prints the cheapest play of each size that was found, beside

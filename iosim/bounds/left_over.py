@@ -1,6 +1,6 @@
 """Rows that n sweeps leave over: every column is loaded once more, or rows leave it room.
 
-Cut by rows, K = ⌈M/A⌉ in a part, a column that meets all rows is in n + 1 parts, or costs as much.
+Cut in parts of M row words, a column that meets all rows is in n + 1 parts, or costs as much.
 What rows have in fast memory at one moment comes on top of that.  Where that is little, rows
 never fill the fast memory, and either columns are loaded more often or entries of O stored twice.
 
@@ -28,7 +28,7 @@ def at_a_moment(M: Any, A: Any, G: Any, O: Any, rows: Any, columns: Any, swept: 
         A, G: words of a row and of a column.
         O: words of a row that are entries of its output.
         rows, columns: how many there are.
-        swept: nGC + min(r, G)·C, the words without X.
+        swept: what columns pay, the words without X.
         B: pairs of a row in fast memory for which all its words count as there.
 
     >>> M, d = 2**24, 64
@@ -66,15 +66,14 @@ def left_over(
         M, A, G, O, rows, columns: as `at_a_moment` has them.
         lost: words that start for nothing: the row sums.
 
-    Returns the words, 0 where a part has fewer than G rows.
-
     >>> round(float(left_over(2**24, 129, 128, 64, 2**18, 2**18, 2**18)) / 2**25, 3)
     3.221
     """
-    part = np.floor(M / A) + 1
-    n = np.floor(rows / part)
-    swept = (n * G + np.minimum(rows - n * part, G)) * columns
+    n = np.floor(A * rows / M)
+    over, sums = np.maximum(A * rows - n * M, 0.0), A - G
+    one_more = np.minimum((n + 1) * G, n * G + 2 * np.sqrt(over) - sums)
+    swept = np.minimum(one_more, 2 * np.sqrt(A * rows) - sums) * columns
     X: Any = 0.0
     for many in _BUSY:
         X = np.maximum(X, at_a_moment(M, A, G, O, rows, columns, swept, many * A))
-    return np.where((part >= G) & (n >= 1), np.maximum(swept + X - lost, 0.0), 0.0)
+    return np.maximum(swept + X - lost, 0.0)

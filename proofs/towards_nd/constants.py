@@ -45,6 +45,8 @@ WIDEST = 1
 # Lemma 4: words of rows at one moment count MOMENT times, what columns pay ONE_MORE times.
 MOMENT = 1
 ONE_MORE = 1
+# Lemma 4: D products with pairs that cross cost ROOTS·√D words of columns and pairs.
+ROOTS = 2
 # Theorem 6: a row word with one stay loses ENDS·B pairs that it meets in part.
 ENDS = 2
 # Lemma 4: an entry of O with two stays moves MORE_MOVES words more than it has stays.

@@ -8,6 +8,7 @@ from fractions import Fraction
 from iosim.checks.proof import require, step, unsat
 
 from . import constants
+from .moments import least_paid
 
 
 @step("one-moment", how="proved", says="Theorem 6 from its two sides, for what rows have at once")
@@ -46,19 +47,20 @@ def between() -> str:
     return "all reals X ≥ 0, x ≥ 0, E > 0"
 
 
-@step("rows-pay", how="exhaustive", says="Lemma 4: what a column pays in any number of parts")
-def rows_pay() -> str:
-    """p parts of K rows at most, of R = nK + r: G·p, and a word for each pair that crosses."""
+@step("columns-pay", how="exhaustive", says="Lemma 4: what a column pays in any number of parts")
+def columns_pay() -> str:
+    """p parts with all its words, Y words in others, z pairs that cross: pG + Y + z."""
     count = 0
-    for G, K in itertools.product(range(1, 7), range(1, 13)):
-        if K < G:
+    for G, A, R, H in itertools.product(range(1, 5), range(1, 5), range(1, 9), range(1, 33)):
+        sums = A - G
+        if sums not in (0, 1):
             continue
-        for R, p in itertools.product(range(60), range(70)):
-            n, r = divmod(R, K)
-            pays = G * p + max(0, R - p * K)
-            require(pays >= (n * G + min(r, G)) * constants.ONE_MORE, f"{G}, {K}, {R}, {p}: {pays}")
-            count += 1
-    return f"{count} cases, G ≤ 6, K ≤ 12, R < 60"
+        low = least_paid(A, G, R, H, sums)
+        for p, Y, z in itertools.product(range(A * R // H + 2), range(3 * G), range(R + 1)):
+            if z * (Y + sums) >= A * R - p * H:
+                require(p * G + Y + z >= low - 1e-9, f"{G}, {A}, {R}, {H}: {p}, {Y}, {z}")
+                count += 1
+    return f"{count} cases, G, A ≤ 4, R ≤ 8, H ≤ 32"
 
 
 @step("spoilt", how="proved", says="Theorem 6: spilled pairs take no more pieces than they cost")
@@ -76,11 +78,7 @@ def spoilt() -> str:
 def theorem(M: int, O: int, rows: int, columns: int, D: int, sums: int) -> Fraction:
     """The largest words of Theorem 6 over all B, one rectangle of pairs: X to 40 binary digits."""
     A, G, held = D + constants.SUM * sums, D, M + constants.RESULT
-    K = -(-M // A)
-    n, r = divmod(rows, K)
-    if K < G:
-        return Fraction(0)
-    swept = constants.ONE_MORE * (n * G + min(r, G)) * columns
+    swept = Fraction(least_paid(A, G, rows, M, sums)) * columns
     best = Fraction(0)
     for B in range(A, 2 * held // G + 1):
         more = 1 + Fraction(A * held, B)
