@@ -35,7 +35,7 @@ def edge(d: int, good: int, bad: int) -> int:
 def above(d: int, n: int) -> tuple[tuple[int, int] | None, float]:
     """The first and the last size with a gap above the bar near N(2d + 1)/n; the largest gap."""
     middle = N * (2 * d + 1) // n
-    below, over = 11 * d * d // (10 * n), 3 * d
+    below, over = 3 * d * d // (2 * n), 4 * d
     spread = [*np.linspace(-below, 0, 40), *np.linspace(1, over, 20)]
     sizes = [middle + int(x) for x in spread]
     found = gaps(d, sizes)
@@ -43,9 +43,8 @@ def above(d: int, n: int) -> tuple[tuple[int, int] | None, float]:
     if not high:
         return None, max(found)
     first, last = high[0], high[-1]
-    return (edge(d, sizes[first - 1], sizes[first]), edge(d, sizes[last + 1], sizes[last])), max(
-        found
-    )
+    edges = edge(d, sizes[first - 1], sizes[first]), edge(d, sizes[last + 1], sizes[last])
+    return edges, max(found)
 
 
 def main() -> None:

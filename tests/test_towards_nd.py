@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from iosim.bounds import best_lower_bound, best_lower_bound_many, bound
+from iosim.bounds import left_over as words_left_over
 from iosim.bounds import parts as evaluated
 from iosim.bounds import stays as words_of_stays
 from iosim.checks.proof import load_theorem, run_step, statement, steps
-from iosim.checks.tightness import best_schedule
+from iosim.checks.tightness import best_schedule, tightness
 from iosim.problem import Attention
 
 pytestmark = pytest.mark.numbers
@@ -37,10 +38,10 @@ def test_six_at_nd() -> None:
     for rows in (2**14, 2**18, 2**22, 2**26):
         words = PARTS.words(Attention(rows, d), rows * d)
         assert 0 < 6 - words / (rows * d) < 8 * np.sqrt(d / rows)
-        # With row sums N/2 words are missing for two blocks; with them it is 6Nd again.
+        # With row sums N/2 words are missing for two blocks, and it is 6.5Nd; with them 6Nd again.
         least = best_lower_bound(Attention(rows, d), rows * d)
-        assert least.name == "parts-sums"
-        assert 0 < 6 + 1 / d - least.words / (rows * d) < 8 * np.sqrt(d / rows)
+        assert least.name == "stays-sums"
+        assert 0 < 6.5 - least.words / (rows * d) < 8 * np.sqrt(d / rows) + 1 / d
         words = SUMS.words(Attention(rows, d), rows * d + rows // 2 + 2 * d + 1)
         assert 0 < 6 - words / (rows * d) < 8 * np.sqrt(d / rows)
 
@@ -154,6 +155,31 @@ def test_stays_close_most_of_the_gap() -> None:
         assert 1 < gap < 1.15 < best_schedule(problem, M).words / SUMS.words(problem, M) + 0.05
 
 
+@pytest.mark.parametrize("d", [64, 128])
+def test_the_gap_where_n_sweeps_do_not_fit(d: int) -> None:
+    """Rows with their sums leave N words over at M = 2Nd/n: d² are enough for Theorem 6."""
+    problem, A = Attention(N, d), 2 * d + 1
+    for n in (2, 3, 4, 5, 8, 16, 31):
+        for M in (2 * N * d // n, A * N // n - d * d // n):
+            if M <= N * d:
+                assert 1 < tightness(problem, M).gap < 1.15, (n, M)
+    # With fewer words the columns are not seen to be loaded once more.
+    assert tightness(problem, A * N // 3 - d * d // 8).gap > 1.15
+
+
+def test_six_and_a_half_where_the_sums_do_not_fit() -> None:
+    """Theorem 6: X is M/2 in leading order, d² words are as good as N, and 2√D where it is less."""
+    d = 64
+    A, rows = 2 * d + 1, 2.0**40
+    for n in (2, 3, 5):
+        for over, loaded in ((0.0, 0.0), (d * d / 4, 0.5), (d * d, 1.0), (9.0 * d * d, 1.0)):
+            M = (A * rows - over) / n
+            found = words_left_over.left_over(M, A, 2 * d, d, rows, rows) / (2 * d * rows)
+            assert found > n + loaded - 0.01
+            if loaded == 1:
+                assert found == pytest.approx(n + 1 + 1 / (2 * n), abs=0.03)
+
+
 def test_stays_are_of_two_classes() -> None:
     assert STAYS.classes == STAYS_SUMS.classes == PARTS.classes
     assert (STAYS_SUMS.row_sums, STAYS.row_sums) == (True, False)
@@ -162,8 +188,11 @@ def test_stays_are_of_two_classes() -> None:
 
 def test_stays_of_rows_and_columns_may_change_places() -> None:
     for M in (1000, 2500, 4500):
-        long, wide = Attention(5000, 2, N_k=1900), Attention(1900, 2, N_k=5000)
-        assert STAYS.words(long, M) == STAYS.words(wide, M) > 0
+        shapes = ((5000, 1900), (1900, 5000))
+        either = max(words_of_stays.stays(M, 4, 4, *x) for x in shapes)
+        assert either > 0
+        for rows, columns in shapes:
+            assert STAYS.words(Attention(rows, 2, N_k=columns), M) >= either * (1 - 1e-9)
 
 
 def test_stays_of_heads_add_up() -> None:
@@ -232,6 +261,13 @@ def test_every_step_passes_and_is_named(fewer: ModuleType) -> None:
         ("SAME_MOMENT", Fraction(6, 5), {"stays-game", "both-sides"}),
         ("CROSSED", 3, {"stays-once"}),
         ("CROSSED", 5, {"stays-evaluator"}),
+        ("WIDEST", Fraction(2, 3), {"stays-game"}),
+        ("MOMENT", Fraction(6, 5), {"moments-once", "moments-trees", "moments-game"}),
+        ("ONE_MORE", Fraction(11, 10), {"moments-game", "columns-pay"}),
+        ("ROOTS", Fraction(21, 10), {"columns-pay"}),
+        ("MORE_MOVES", 2, {"moments-once"}),
+        ("MOMENT", Fraction(1, 2), {"stays-evaluator"}),
+        ("ENDS", 3, {"stays-evaluator"}),
     ],
 )
 def test_a_planted_error_is_caught(constant: str, wrong, noticing: set[str]) -> None:
@@ -263,6 +299,15 @@ class Cheaper:
         ("accounting", "by_cap", lambda parts: parts[:-1], {"parts-once"}),
         ("game", "optimum", lambda loads: loads - 2, {"whole-rows-game"}),
         ("numbers", "keep", lambda words: words * 97 // 100, {"sweeps"}),
+        ("more", "at_a_moment", lambda words: 1.5 * words, {"stays-evaluator"}),
+        ("moments", "by_row_words", lambda cuts: cuts[:-1], {"moments-once", "moments-trees"}),
+        (
+            "moments",
+            "stays_of",
+            lambda runs: {w: (2 * a, b) for w, (a, b) in runs.items()},
+            {"moments-once", "moments-trees"},
+        ),
+        ("game", "optimum", lambda loads: loads - 1, {"whole-rows-room"}),
         ("words", "either_side", lambda words: 1.02 * words, {"stays-evaluator", "sweeps"}),
         ("stays", "recorded", lambda log: log[: len(log) * 3 // 4], {"stays-once"}),
         ("stays", "recorded_trees", lambda log: log[: len(log) * 3 // 4], {"stays-trees"}),
@@ -273,9 +318,10 @@ class Cheaper:
 def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing: set[str]) -> None:
     module = load_theorem("towards_nd")
     module.constants.STEP = 2
-    target = {"parts": evaluated, "words": words_of_stays}.get(where) or getattr(module, where)
+    target = {"parts": evaluated, "words": words_of_stays, "more": words_left_over}.get(where)
+    target = target or getattr(module, where)
     original = getattr(target, name)
-    monkeypatch.setattr(target, name, lambda *a: spoil(original(*a)))
+    monkeypatch.setattr(target, name, lambda *a, **k: spoil(original(*a, **k)))
     failed = {s.name for s in steps(module) if s.name in noticing
               and run_step("towards_nd", s).status == "failed"}  # fmt: skip
     assert failed == noticing

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 # Pairs of a row that keep its words in fast memory, by the count, in units of A.
-_BUSY = (8, 16, 32, 64, 128)
+_BUSY = (8, 16, 32, 64, 256, 1024)
 
 
 def at_a_moment(M: Any, A: Any, G: Any, O: Any, rows: Any, columns: Any, swept: Any, B: Any) -> Any:

@@ -5,11 +5,11 @@ fit, so that row words leave meanwhile.  Each such stay can be given leavings of
 and V save in loads, rows have in stays.  The same holds with rows and columns exchanged, and what
 is in fast memory at one moment serves one of the two only.
 
-From about Nd/4 to Nd and from 4Nd/3 to 2Nd it says more than `parts`, but for a share of about
-9nd/N below M = 2Nd/n.
+From about Nd/6 to Nd and from 4Nd/3 to 2Nd it says more than `parts`, but for a share of about
+9nd/N below M = 2Nd/n, where `iosim.bounds.left_over` does.
 For heads without a mask, each of which moves as many words as if it were alone; else 0.
 
-Proved in `proofs/towards_nd.md#theorem-5`.
+Proved in `proofs/towards_nd.md#theorem-5`, and what is left over in `#theorem-6` there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SAFE = 1 - 1e-12
 _SHARE = 0.6
 # Stays of a column word, and of a row word, that are tried.  They do not depend on M, so that the
 # words don't grow with M.
-_MOST = 8
+_MOST = 12
 
 
 def either_side(
