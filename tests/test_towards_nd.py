@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from fractions import Fraction
 from types import ModuleType
 
@@ -267,7 +269,11 @@ def test_every_step_passes_and_is_named(fewer: ModuleType) -> None:
         ("ROOTS", Fraction(21, 10), {"columns-pay"}),
         ("MORE_MOVES", 2, {"moments-once"}),
         ("MOMENT", Fraction(1, 2), {"stays-evaluator"}),
-        ("ENDS", 3, {"stays-evaluator"}),
+        ("ENDS", 3, {"stays-evaluator", "left-over-evaluator"}),
+        ("ENDS", Fraction(1, 2), {"one-stay"}),
+        ("WIDEST", Fraction(1, 2), {"one-stay"}),
+        ("ROOTS", Fraction(19, 10), {"left-over-evaluator"}),
+        ("SUM", 2, {"left-over-evaluator"}),
     ],
 )
 def test_a_planted_error_is_caught(constant: str, wrong, noticing: set[str]) -> None:
@@ -300,6 +306,7 @@ class Cheaper:
         ("game", "optimum", lambda loads: loads - 2, {"whole-rows-game"}),
         ("numbers", "keep", lambda words: words * 97 // 100, {"sweeps"}),
         ("more", "at_a_moment", lambda words: 1.5 * words, {"stays-evaluator"}),
+        ("more", "at_a_moment", lambda words: 0.9 * words, {"left-over-evaluator"}),
         ("moments", "by_row_words", lambda cuts: cuts[:-1], {"moments-once", "moments-trees"}),
         (
             "moments",
@@ -325,3 +332,31 @@ def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing
     failed = {s.name for s in steps(module) if s.name in noticing
               and run_step("towards_nd", s).status == "failed"}  # fmt: skip
     assert failed == noticing
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("n * G + 2 * np.sqrt(over) - sums", "n * G + 2.2 * np.sqrt(over) - sums"),
+        ("2 * np.sqrt(over) - sums", "2 * np.sqrt(over)"),
+        ("np.minimum(one_more, 2 * np.sqrt(A * rows) - sums)", "one_more"),
+        ("2 * np.sqrt(A * rows) - sums", "2 * np.sqrt(A * rows)"),
+        ("(2 * held >= B * G)", "(B > 0)"),
+        ("more = 1 + A * held / B", "more = 1 + G * held / B"),
+        ("more = 1 + A * held / B", "more = A * held / B"),
+        ("(columns - 2 * B - A)", "(columns - B - A)"),
+        ("(columns - 2 * B - A)", "(columns - 2 * B)"),
+        ("- 2 * A * rows - held", "- 2 * A * rows - 2 * held"),
+        ("n = np.floor(A * rows / M)", "n = np.ceil(A * rows / M)"),
+        ("swept + X - lost", "swept + X"),
+    ],
+)
+def test_a_wrong_evaluator_is_caught(monkeypatch, right: str, wrong: str) -> None:
+    text = inspect.getsource(words_left_over)
+    assert right in text
+    spoilt = types.ModuleType("spoilt")
+    exec(text.replace(right, wrong), vars(spoilt))
+    module = load_theorem("towards_nd")
+    monkeypatch.setattr(module.left_over, "evaluated", spoilt)
+    (checked,) = (s for s in steps(module) if s.name == "left-over-evaluator")
+    assert run_step("towards_nd", checked).status == "failed"

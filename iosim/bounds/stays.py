@@ -27,8 +27,8 @@ from iosim.bounds.left_over import left_over
 _SAFE = 1 - 1e-12
 # The largest t: what leaves no fewer rows and columns than the theorem asks for.
 _SHARE = 0.6
-# Stays of a column word, and of a row word, that are tried.  They do not depend on M, so that the
-# words don't grow with M.
+# Stays of a column word, and of a row word, that are tried.  They do not depend on M, so that
+# Theorem 5's words don't grow with M.
 _MOST = 12
 
 

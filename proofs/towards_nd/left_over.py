@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import random
 from fractions import Fraction
 
+from iosim.bounds import left_over as evaluated
 from iosim.checks.proof import require, step, unsat
 
 from . import constants
@@ -75,26 +77,61 @@ def spoilt() -> str:
     return "all reals"
 
 
+def largest(
+    M: int, A: int, G: int, O: int, rows: int, columns: int, swept: Fraction, B: int
+) -> Fraction:
+    """The largest X that Theorem 6 allows with one B, to 40 binary digits; 0 if there is none."""
+    held = M + constants.RESULT
+    more = 1 + Fraction(A * held, B)
+    free = G * (columns - constants.ENDS * B - A) - held
+    if A > B or 2 * held < B * G or free <= 0:
+        return Fraction(0)
+    short = swept + more - 2 * A * rows - held
+    low, high = Fraction(0), min(O * rows - more * max(short / free, 1), free - more)
+    if high <= 0 or more * max(short, free) > O * rows * free:
+        return Fraction(0)
+    for _ in range(40):
+        X = (low + high) / 2
+        if (X + more) * max(2 * X + short, free) <= O * rows * free:
+            low = X
+        else:
+            high = X
+    return high
+
+
 def theorem(M: int, O: int, rows: int, columns: int, D: int, sums: int) -> Fraction:
-    """The largest words of Theorem 6 over all B, one rectangle of pairs: X to 40 binary digits."""
-    A, G, held = D + constants.SUM * sums, D, M + constants.RESULT
+    """The largest words of Theorem 6 over all B, for one rectangle of pairs."""
+    A, G = D + constants.SUM * sums, D
     swept = Fraction(least_paid(A, G, rows, M, sums)) * columns
-    best = Fraction(0)
-    for B in range(A, 2 * held // G + 1):
-        more = 1 + Fraction(A * held, B)
-        free = G * (columns - constants.ENDS * B - A) - held
-        if free <= 0:
-            break
-        short = swept + more - 2 * A * rows - held
-        top = min(O * rows - more * max(short / free, 1), free - more)
-        low, high = Fraction(0), max(top, Fraction(0))
-        if more * max(short, free) > O * rows * free:
-            continue
-        for _ in range(40):
-            X = (low + high) / 2
-            if (X + more) * max(2 * X + short, free) <= O * rows * free:
-                low = X
-            else:
-                high = X
-        best = max(best, high)
+    every = range(A, 2 * (M + constants.RESULT) // G + 1)
+    best = max((largest(M, A, G, O, rows, columns, swept, B) for B in every), default=Fraction(0))
     return swept + constants.MOMENT * best - constants.STARTS * sums * rows
+
+
+@step(
+    "left-over-evaluator", how="sampled",
+    says="the words of `left_over` are at most Theorem 6's best, its X the one of the same B",
+)  # fmt: skip
+def left_over_evaluator() -> str:
+    """Words that are left over from none to more than (G + 1)²/4, all B."""
+    rng, over, small = random.Random(47), 0, 0
+    for _ in range(constants.SIZES):
+        G, sums = rng.choice([6, 8, 12]), rng.randint(0, 1)
+        A, O = G + sums, rng.randint(1, G - 1)
+        rows, columns = rng.randint(40, 120), rng.randint(40, 400)
+        M = (A * rows - rng.randint(0, G * G // 3)) // rng.randint(1, 8)
+        if rng.random() < 0.3:
+            M = rng.randint(1, A * rows // 8)
+        words = float(evaluated.left_over(M, A, G, O, rows, columns, sums * rows))
+        best = theorem(M, O, rows, columns, G, sums)
+        says = f"A = {A}, G = {G}, O = {O}, {rows} rows, {columns} columns, M = {M}"
+        require(words <= best * (1 + Fraction(1, 10**12)), f"{says}: {words}, not {float(best)}")
+        over += 0 < A * rows % M < (G + sums) ** 2 / 4
+        B = rng.randint(A, 2 * A)
+        swept = Fraction(least_paid(A, G, rows, M, sums)) * columns
+        X = float(largest(M, A, G, O, rows, columns, swept, B))
+        found = float(evaluated.at_a_moment(M, A, G, O, rows, columns, float(swept), B))
+        require(abs(X - found) <= 1e-6 * (1 + X), f"{says}, B = {B}: X = {found}, not {X}")
+        small += X > 0
+    require(over > constants.SIZES // 4 < 4 * small, f"{over} with a few over, {small} with X > 0")
+    return f"{constants.SIZES} random sizes, {over} with a few words over, {small} with X, seed 47"

@@ -7,7 +7,8 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from fractions import Fraction
+from math import floor, inf, sqrt
 
 from iosim.checks.proof import require, step
 
@@ -201,6 +202,55 @@ def moments_once() -> str:
 def moments_trees() -> str:
     """A sum is there if any word of it is."""
     return counted(42, True)
+
+
+def one_stay(run: Counted, M: int, B: int, says: str) -> tuple[int, int]:
+    """Theorem 6's own stays: rows with B pairs are busy, columns never; claims, words with one."""
+    (A, G), held = run.width, M + constants.RESULT
+    rows, columns = run.side(0, B), run.side(1, inf)
+    at_once = max(len(words) for words, _, _ in moments(run).held)
+    x = at_once + 1 + Fraction(A * held, B)
+    ends = sorted({at for side in (rows, columns) for runs in side.stays.values()
+                   for stay in runs for at in stay})  # fmt: skip
+    full = max(ends, key=lambda at: rows.there(at) + columns.there(at))
+    most = rows.there(full) + columns.there(full)
+    require(most <= held, f"{says}, B = {B}: {most} words at step {full}, not {held}")
+    widest = max(map(rows.there, ends))
+    require(constants.WIDEST * x >= widest, f"{says}, B = {B}: {widest} row words, not {x}")
+    C, spilled = len({j for _, j in run.made}), Counter(w[1] for w in run.spilled if w[0] == "s")
+    moved, single = run.moved(), 0
+    for word, runs in rows.stays.items():
+        sum_word = run.sums and word[0] == "o" and word[2] == run.ones
+        if len(runs) == 1:
+            least = C - constants.ENDS * (B - 1) - spilled[int(word[1])]
+            found = rows.met[word, runs[0]]
+            require(found >= least, f"{says}, B = {B}: {word} meets {found} whole, not {least}")
+            single += least > 0
+        else:
+            least = len(runs) + constants.MORE_MOVES * (word[0] == "o")
+            least = len(runs) - 1 if sum_word else least
+            require(moved[word] >= least, f"{says}: {word} moves {moved[word]} times, not {least}")
+    free, said = columns.number() - columns.there(full), 0
+    for rate in (Fraction(1), Fraction(5, 4), Fraction(2)):
+        claims = sum(max(0, floor((G * g - most + x) / (rate * x))) for g in rows.met.values())
+        require(
+            constants.CLAIM * rate * claims <= free, f"{says}, B = {B}: {claims} claims, {free}"
+        )
+        said += claims > 0
+    return said, single
+
+
+@step("one-stay", how="sampled", says="Theorem 6: what row words with one stay meet, and claim")
+def one_stays() -> str:
+    """Executions of both classes, with B from A to A + 6."""
+    rng, said, single, count = random.Random(44), 0, 0, 0
+    for seed, trees in ((45, False), (46, True)):
+        for says, M, run in executions(seed, constants.EXECUTIONS, trees):
+            B = rng.randint(run.width[0], run.width[0] + 6)
+            found = one_stay(run, M, B, says)
+            said, single, count = said + found[0], single + found[1], count + 1
+    require(min(said, single) > count // 6, f"{said} claims, {single} words with one stay")
+    return f"{count} random executions, {said} claims, {single} words with one stay, seeds 45, 46"
 
 
 def most_at_once(side: Side, loads: int) -> int:

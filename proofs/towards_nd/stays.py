@@ -145,9 +145,16 @@ class Counted:
         """What is stored and loaded."""
         return set(self.moved(["store"])) & set(self.moved(["load"]))
 
-    def side(self, which: int) -> Side:
-        """Rows (0) or columns (1): stays that have a product, busy ones filled up."""
+    def side(self, which: int, busy_from: float | None = None) -> Side:
+        """Rows (0) or columns (1): stays that have a product, busy ones filled up.
+
+        Busy are those with so many pairs in fast memory, Theorem 5's number unless it is given.
+        """
         kinds, width = ("qo", "kv")[which], self.width[which]
+        most = constants.CROSSED * width - 2
+        if busy_from is not None:
+            most = constants.ENDS * (busy_from - 1)
+        least = constants.BUSY * width if busy_from is None else busy_from
         present: dict[Item, set[int]] = {}
         products: dict[Item, dict[int, tuple[int, int]]] = {}
         for pair, steps in self.made.items():
@@ -158,7 +165,7 @@ class Counted:
         of = {word: word[1] for word in products}
         for at, held in enumerate(self.held):
             alive = Counter(word[1 + which] for word in held if word[0] == "s")
-            busy = {x for x, n in alive.items() if n >= constants.BUSY * width}
+            busy = {x for x, n in alive.items() if n >= least}
             for word, x in of.items():
                 if word in held or x in busy:
                     present.setdefault(word, set()).add(at)
@@ -170,14 +177,13 @@ class Counted:
                     side.stays.setdefault(word, []).append((a, b))
                     whole = {p for p in pairs if all(a <= at <= b for at in self.made[p])}
                     side.met[word, (a, b)] = len(whole)
-                    self.few_cross(word, (a, b), pairs - whole, width)
+                    self.few_cross(word, (a, b), pairs - whole, most)
         return side
 
-    def few_cross(self, word: Item, stay: Stay, bad: set[tuple[int, int]], width: int) -> None:
+    def few_cross(self, word: Item, stay: Stay, bad: set[tuple[int, int]], most: float) -> None:
         """Of the pairs that a stay meets in part few keep a word in fast memory at its ends."""
         spilled = self.spilled
         kept = {p for p in bad if ("s", *p) not in spilled}
-        most = constants.CROSSED * width - 2
         require(len(kept) <= most, f"{word} in steps {stay}: {len(kept)} pairs, not {most}")
 
 
