@@ -133,6 +133,11 @@ def test_no_schedule_moves_less_than_any_bound_one_by_one(
 
 
 @pytest.mark.numbers
+def test_so_many_columns_that_steps_of_a_search_double_63_times() -> None:
+    found = tightness.tightness(Attention(2, 2, N_k=33_393_319_309), 22)
+    assert (found.best.algorithm, found.gap) == ("flash2", pytest.approx(1))
+
+
 def test_a_sweep_is_its_points() -> None:
     """Searched together, and one by one; a point where no schedule runs is left out."""
     Ms = [2, 3, 40, 700, 5000]

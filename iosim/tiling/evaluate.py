@@ -203,7 +203,7 @@ class Reach:
             good = np.asarray(peak(where, lower, upper) <= self.points.M[where])
             first[some] = np.where(good, middle, first[some])
             last[some] = np.where(good, last[some], middle - 1)
-            step = 2 * step + 1
+            step = min(2 * step + 1, 2**62)
         return first
 
 
