@@ -17,7 +17,7 @@ import iosim
 from iosim.counting import symbols
 from iosim.errors import CapacityError, InputError
 from iosim.gpu import emit, interpret, l2
-from iosim.gpu.reports import validate
+from iosim.gpu.reports import _cases, validate
 from iosim.gpu.run.job import Job
 from iosim.problem import Attention
 from iosim.tiling.gpu import gpu_tiles
@@ -352,9 +352,9 @@ def test_waves_of_one_program_share_nothing() -> None:
 def test_a_report_says_where_a_schedule_has_no_case() -> None:
     said = "decode run no case of dense, causal: choose other cases or schedules"
     with pytest.raises(InputError, match=said):
-        validate._smallest_capacity(("decode",), ("dense", "causal"), (64,))
+        _cases.least_capacity(("decode",), ("dense", "causal"), (64,))
     (job,) = validate.validate_jobs(("decode",), (64,), (8192,), (1024,), cases=("dense", "decode"))
-    assert validate._smallest_capacity(("decode",), ("decode",), (64,)) <= 8192
+    assert _cases.least_capacity(("decode",), ("decode",), (64,)) <= 8192
     assert job.variant == {"N_k": 1024, "kv_heads": 2}
 
 
