@@ -1,8 +1,8 @@
 """Where n sweeps just don't fit: at which M the best schedule is more than 1.15 times the bound.
 
 Just below M = N(2d + 1)/n words the rows of Q and O, with their sums, leave a few words over.  From
-a little more than d²/n words below to 3d words above, this looks at 60 sizes, and between the ones
-at the edges finds the first and the last with a gap above 1.15 by bisection.
+3d²/2n words below to 4d words above, this looks at 60 sizes, and between the ones at the edges
+finds the first and the last with a gap above 1.15 by bisection.
 
 ``python -m experiments.left_over`` prints them for d = 64 and 128, N = 2¹⁸ and each n, the largest
 gap, and what share of Nd/16 ≤ M ≤ Nd lies between them (`proofs/towards_nd.md#6-what-is-attained`).
@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from iosim.checks.tightness import sweep
+from iosim.errors import InputError
 
 from . import whole
 
@@ -43,6 +44,10 @@ def above(d: int, n: int) -> tuple[tuple[int, int] | None, float]:
     if not high:
         return None, max(found)
     first, last = high[0], high[-1]
+    if first == 0 or last == len(sizes) - 1:
+        raise InputError(
+            f"d = {d}, n = {n}: the gap is above {BAR} at an edge of what is looked at"
+        )
     edges = edge(d, sizes[first - 1], sizes[first]), edge(d, sizes[last + 1], sizes[last])
     return edges, max(found)
 

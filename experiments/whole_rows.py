@@ -34,7 +34,10 @@ _CHANGES, _PAIR = 100_000, 2.0
 # Temperatures, the first and the last, in loads.
 _HOT, _COLD = 1.0, 0.1
 
-staircase = load_theorem("towards_nd").game.staircase
+
+def swept(N: int, m: int) -> float:
+    """Loads of the best schedule's sweeps, in leading order: the proof's own count."""
+    return float(load_theorem("towards_nd").game.staircase(N, m))
 
 
 def price(items: Any, places: Any, length: int, N: int, m: int, again: float, room: Any) -> Any:
@@ -130,7 +133,7 @@ def found(
     N: int, m: int, again: float, seconds: float, seed: int = 0
 ) -> tuple[float, list[tuple[int, int]]]:
     """The cheapest play that is found: its cost, and what is loaded and where it stays."""
-    most = math.ceil(1.3 * staircase(N, m))
+    most = math.ceil(1.3 * swept(N, m))
     kept = np.full(2 + 2 * most, math.inf)
     started, tries = time.monotonic(), 0
     run = compiled(anneal)
@@ -173,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(argv)
     for N, m in asked.sizes:
         cost, play = found(N, m, asked.again, asked.seconds, asked.seed)
-        print(f"N = {N}, m = {m}: {cost:g} found, {float(staircase(N, m)):.2f} by sweeps", play)
+        print(f"N = {N}, m = {m}: {cost:g} found, {swept(N, m):.2f} by sweeps", play)
 
 
 if __name__ == "__main__":

@@ -348,7 +348,7 @@ def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing
         ("(columns - 2 * B - A)", "(columns - 2 * B)"),
         ("- 2 * A * rows - held", "- 2 * A * rows - 2 * held"),
         ("n = np.floor(A * rows / M)", "n = np.ceil(A * rows / M)"),
-        ("swept + X - lost", "swept + X"),
+        ("swept + X - sums * rows", "swept + X"),
     ],
 )
 def test_a_wrong_evaluator_is_caught(monkeypatch, right: str, wrong: str) -> None:

@@ -21,7 +21,7 @@ _BUSY = (8, 16, 32, 64, 256, 1024)
 
 
 def at_a_moment(M: Any, A: Any, G: Any, O: Any, rows: Any, columns: Any, swept: Any, B: Any) -> Any:
-    """Theorem 6's X: words of rows at one moment, of which either side of the theorem makes most.
+    """Theorem 6's X with one B: the most words that rows at one moment add, 0 where there are none.
 
     Args:
         M: words of fast memory.
@@ -51,22 +51,13 @@ def at_a_moment(M: Any, A: Any, G: Any, O: Any, rows: Any, columns: Any, swept: 
     return np.where(allowed & (rest <= 0), np.maximum(X, 0.0), 0.0)
 
 
-def left_over(
-    M: Any,
-    A: Any,
-    G: Any,
-    O: Any,
-    rows: Any,
-    columns: Any,
-    lost: Any = 0,
-) -> Any:
-    """Theorem 6 with the best of a few B.
+def left_over(M: Any, A: Any, G: Any, O: Any, rows: Any, columns: Any) -> Any:
+    """Theorem 6 with the best of a few B: words, with row sums where A is G + 1.
 
     Args:
         M, A, G, O, rows, columns: as `at_a_moment` has them.
-        lost: words that start for nothing: the row sums.
 
-    >>> round(float(left_over(2**24, 129, 128, 64, 2**18, 2**18, 2**18)) / 2**25, 3)
+    >>> round(float(left_over(2**24, 129, 128, 64, 2**18, 2**18)) / 2**25, 3)
     3.221
     """
     n = np.floor(A * rows / M)
@@ -76,4 +67,4 @@ def left_over(
     X: Any = 0.0
     for many in _BUSY:
         X = np.maximum(X, at_a_moment(M, A, G, O, rows, columns, swept, many * A))
-    return np.maximum(swept + X - lost, 0.0)
+    return np.maximum(swept + X - sums * rows, 0.0)

@@ -89,7 +89,7 @@ def _numeric(t: Any, sums: int) -> Floats:
         # Few pairs that a window hides would not be seen where numbers are rounded.
         dense = (scores == N * N_k) & (N * N_k < 2.0**50 if window else True)
         best = stays(M, D + sums, D, rows, N_k, sums * rows)
-        best = np.maximum(best, left_over(M, D + sums, D, d_v, rows, N_k, sums * rows))
+        best = np.maximum(best, left_over(M, D + sums, D, d_v, rows, N_k))
         if sums or not np.array_equal(rows, N_k):
             best = np.maximum(best, stays(M, D, D + sums, N_k, rows, sums * rows))
         return _SAFE * np.where(dense, kv_heads * best, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from fractions import Fraction
 
@@ -36,6 +37,7 @@ def _meeting(item: int, held: int, R: int, C: int) -> int:
     return sum(1 << (i * C + item - R) for i in range(R) if held >> i & 1)
 
 
+@functools.cache
 def optimum(R: int, C: int, m: int, *, room_first: bool = False) -> int:
     """The fewest loads until every row has met every column, with m of them resident.
 
@@ -97,13 +99,18 @@ GAMES = ((2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (4, 3))
 )
 def whole_rows_game() -> str:
     """Optima by breadth-first search; the streaming slot saves a load at each turn."""
+    for N, m in GAMES:
+        best, low = optimum(N, N, m), least(N, N, m)
+        require(low <= best, f"N = {N}, m = {m}: {low} > {best}")
+    return stepped(room_first=False)
+
+
+def stepped(room_first: bool) -> str:
+    """Optima are the sweeps' loads rounded up, less one at each turn unless room is made first."""
     found = []
     for N, m in GAMES:
-        best = optimum(N, N, m)
-        low = least(N, N, m)
-        require(low <= best, f"N = {N}, m = {m}: {low} > {best}")
-        n = -(-N // m)
-        steps = staircase(N, m) - (n - 1)
+        best, turns = optimum(N, N, m, room_first=room_first), -(-N // m) - 1
+        steps = staircase(N, m) - (0 if room_first else turns)
         require(steps <= best < steps + 1, f"N = {N}, m = {m}: {best}, the steps say {steps}")
         found.append(f"{N}/{m}: {best}")
     return f"N ≤ 4, optima for N/m: {', '.join(found)}"
@@ -116,9 +123,4 @@ def whole_rows_game() -> str:
 )
 def whole_rows_room() -> str:
     """Optima by breadth-first search.  With k items for each, such a play is one of kN rows."""
-    found = []
-    for N, m in GAMES:
-        best, steps = optimum(N, N, m, room_first=True), staircase(N, m)
-        require(steps <= best < steps + 1, f"N = {N}, m = {m}: {best}, the sweeps say {steps}")
-        found.append(f"{N}/{m}: {best}")
-    return f"N ≤ 4, optima for N/m: {', '.join(found)}"
+    return stepped(room_first=True)

@@ -122,7 +122,7 @@ def left_over_evaluator() -> str:
         M = (A * rows - rng.randint(0, G * G // 3)) // rng.randint(1, 8)
         if rng.random() < 0.3:
             M = rng.randint(1, A * rows // 8)
-        words = float(evaluated.left_over(M, A, G, O, rows, columns, sums * rows))
+        words = float(evaluated.left_over(M, A, G, O, rows, columns))
         best = theorem(M, O, rows, columns, G, sums)
         says = f"A = {A}, G = {G}, O = {O}, {rows} rows, {columns} columns, M = {M}"
         require(words <= best * (1 + Fraction(1, 10**12)), f"{says}: {words}, not {float(best)}")

@@ -44,25 +44,17 @@ class Moments:
 
 
 def moments(run: Counted) -> Moments:
-    """Count from the log what is there after each step; what goes does so in the step before."""
-    now: Counter[Item] = Counter()
+    """What is there between steps; what goes does so in the step before."""
     held: list[tuple[set[Item], set[Item], set[Item]]] = [(set(), set(), set())]
     made: list[Product | None] = []
-    for what, item, new in run.log:
-        if what == "gone":
-            now[item] -= 1  # type: ignore[index]
-        else:
+    for (what, item, _), there in zip(run.log, run.after, strict=True):
+        if what != "gone":
             made.append(None)
             held.append(held[-1])
-        if what == "load":
-            now[item] += 1  # type: ignore[index]
-        elif what in ("E", "F"):
+        if what in ("E", "F"):
             i, j, c = (int(x) for x in item)
-            score, row, column = operands(what, i, j, c)
-            result = score if what == "E" else row
-            now[result] += new if run.trees else result not in +now
+            _, row, column = operands(what, i, j, c)
             made[-1] = Product((i, j), row, column if run.counts(column) else None)
-        there = {x for x, n in now.items() if n > 0 and run.counts(x)}
         rows, columns, pairs = ({x for x in there if x[0] in kind} for kind in ("qo", "kv", "s"))
         held[-1] = rows, columns, pairs
     used = [{x.row, x.column} - {None} if x else set() for x in made]
@@ -152,14 +144,22 @@ def words(run: Counted, runs: dict[Item, tuple[int, int]], says: str) -> int:
     """What each row word moves beside its stays; how many entries of O are stored twice."""
     moved, again = run.moved(), 0
     for word, (n, useful) in runs.items():
-        least = n
-        if word[0] == "o" and run.sums and word[2] == run.ones:
-            least -= 1
-        elif word[0] == "o" and useful > 1:
-            least += constants.MORE_MOVES
-            again += 1
+        least = fewest(run, word, n, useful)
         require(moved[word] >= least, f"{says}: {word} moves {moved[word]} times, not {least}")
+        again += word[0] == "o" and useful > 1 and not of_sum(run, word)
     return again
+
+
+def of_sum(run: Counted, word: Item) -> bool:
+    """Whether a word is a row's sum."""
+    return bool(run.sums and word[0] == "o" and word[2] == run.ones)
+
+
+def fewest(run: Counted, word: Item, stays: int, useful: int) -> int:
+    """What a row word moves at least that has so many stays, and so many with a product."""
+    if of_sum(run, word):
+        return stays - 1
+    return stays + constants.MORE_MOVES * (word[0] == "o" and useful > 1)
 
 
 def counted(seed: int, trees: bool) -> str:
@@ -220,15 +220,13 @@ def one_stay(run: Counted, M: int, B: int, says: str) -> tuple[int, int]:
     C, spilled = len({j for _, j in run.made}), Counter(w[1] for w in run.spilled if w[0] == "s")
     moved, single = run.moved(), 0
     for word, runs in rows.stays.items():
-        sum_word = run.sums and word[0] == "o" and word[2] == run.ones
         if len(runs) == 1:
             least = C - constants.ENDS * (B - 1) - spilled[int(word[1])]
             found = rows.met[word, runs[0]]
             require(found >= least, f"{says}, B = {B}: {word} meets {found} whole, not {least}")
             single += least > 0
         else:
-            least = len(runs) + constants.MORE_MOVES * (word[0] == "o")
-            least = len(runs) - 1 if sum_word else least
+            least = fewest(run, word, len(runs), len(runs))
             require(moved[word] >= least, f"{says}: {word} moves {moved[word]} times, not {least}")
     free, said = columns.number() - columns.there(full), 0
     for rate in (Fraction(1), Fraction(5, 4), Fraction(2)):

@@ -111,6 +111,7 @@ class Counted:
         self.ones = d_v - 1 if sums else -1
         self.width = (d + d_v, d + d_v - sums)
         self.held: list[set[Item]] = []  # before a step or after it
+        self.after: list[set[Item]] = []
         self.made: dict[tuple[int, int], dict[int, tuple[Item, ...]]] = {}  # pair → step → words
         now: Counter[Item] = Counter()  # how many words of a sum are there, by trees
         for at, (what, item, new) in enumerate(log):
@@ -127,7 +128,8 @@ class Counted:
                 self.made.setdefault((i, j), {})[at] = tuple(x for x in others if self.counts(x))
             require(min(now.values(), default=0) >= 0, f"{item} is gone twice")
             now = +now
-            self.held.append({x for x in before | set(now) if self.counts(x)})
+            self.after.append({x for x in now if self.counts(x)})
+            self.held.append({x for x in before if self.counts(x)} | self.after[-1])
 
     def counts(self, word: Item) -> bool:
         """Whether it is a word: ones are none."""
