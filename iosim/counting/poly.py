@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from iosim.program.hashed import Hashed, hashed
 from iosim.program.index import Affine, Span, Tile
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Trips:
+class Trips(Hashed):
     """⌈length / step⌉, the iterations of a loop."""
 
     length: Affine
@@ -25,8 +27,9 @@ class Trips:
         return f"⌈({length})/{self.step}⌉" if " " in length else f"⌈{length}/{self.step}⌉"
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Part:
+class Part(Hashed):
     """The length of a span that depends on open tiles, or the trips of a loop over it."""
 
     span: Span
@@ -36,8 +39,9 @@ class Part:
         return f"|{self.span}|" if self.step is None else f"⌈|{self.span}|/{self.step}⌉"
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Clip:
+class Clip(Hashed):
     """min(length, step), the extent of a loop's first tile.
 
     The length of a loop over an outer tile is that tile's, or what that tile is clipped to.
@@ -50,8 +54,9 @@ class Clip:
         return f"min({self.length}, {self.step})"
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Hashed):
     """Σ over the tiles of a loop of a product of atoms, each of which depends on the tile."""
 
     tile: Tile
@@ -63,8 +68,9 @@ class Sum:
         return f"Σ_{self.tile} {'·'.join(map(_factor, self.factors))}"
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Hashed):
     """Σ over the pairs of a block mask that one of its rows marks, of 1 or of |columns|.
 
     It is open until the loop of the tile `rows` is closed: then sums over the whole mask take its

@@ -106,7 +106,7 @@ def launches(job: Job) -> list[LaunchMoves]:
     >>> only.items, only.item.tolist(), only.write.tolist(), only.bytes.tolist()
     (3, [0, 0, 1, 1, 2, 2], [False, True, False, True, False, True], [4, 4, 2, 4, 4, 2])
     """
-    return [_launch(job, body) for body in nests(job.instance)]
+    return [launch(job, body) for body in nests(job.instance)]
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ class _Moved:
     item: Ints
 
 
-def _launch(job: Job, body: Body) -> LaunchMoves:
+def launch(job: Job, body: Body) -> LaunchMoves:
+    """One of a job's launches; raises what `launches` does."""
     instance = job.instance
     grid, inside = chain(body)
     at = _Open(1, instance.env, {}, (), np.zeros(1, np.int64))
@@ -284,12 +285,30 @@ def _cut(boxes: Ints) -> tuple[Ints, Ints, Ints]:
     number, words = np.zeros(len(boxes), np.int64), np.ones(1, np.int64)
     for axis in range(boxes.shape[1] // 2):
         own = boxes[:, 2 * axis : 2 * axis + 2]
-        ends = np.unique(own)
-        low, high = np.searchsorted(ends, own).T
+        ends, places = ranked(own)
+        low, high = places.T
         times = (high - low)[row]
         inner = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times)
         row, number = np.repeat(row, times), np.repeat(number, times)
         number = number * (ends.size - 1) + low[row] + inner
         words = (words[:, None] * np.diff(ends)).reshape(-1)
-    used, number = np.unique(number, return_inverse=True)
-    return row, number.reshape(-1), words[used]
+    used, number = ranked(number)
+    return row, number, words[used]
+
+
+def ranked(values: Ints) -> tuple[Ints, Ints]:
+    """Different values in order, and the place of each value among them.
+
+    Where they lie close together they are marked in a table, since to sort millions takes seconds.
+
+    >>> ranked(np.array([[7, 3], [3, 5]]))
+    (array([3, 5, 7]), array([[2, 0],
+           [0, 1]]))
+    """
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, -1)
+    if high - low >= 4 * values.size + 1024:
+        found, place = np.unique(values, return_inverse=True)
+        return found, place.reshape(values.shape)
+    there = np.zeros(high - low + 1, bool)
+    there[values - low] = True
+    return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[values - low]

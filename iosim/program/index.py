@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, assert_never, overload
 
 from iosim.errors import ProgramError
+from iosim.program.hashed import Hashed, hashed
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Hashed):
     """An end of an open tile: its first position, or the one after its last."""
 
     tile: Tile
@@ -30,8 +32,9 @@ class Edge:
 Name: TypeAlias = str | Edge
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Affine:
+class Affine(Hashed):
     """``const + Σ coefficient·name``, the only arithmetic that a bound may use.
 
     Names are axes, parameters, and the edges of open tiles (`Tile.start`, `Tile.stop`).  Sums,
@@ -120,8 +123,9 @@ class Affine:
         return " + ".join(parts).replace("+ -", "- ")
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Span:
+class Span(Hashed):
     """A part of an axis: positions ``start <= p < stop``.
 
     A fixed span lies inside its axis, which binding checks.  One that names edges of open tiles is
@@ -190,8 +194,9 @@ class Span:
         return ":" if self.whole else f"{self.start}:{self.stop}"
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Hashed):
     """The part of an axis that one iteration of the loop `var` covers.
 
     A point (the loop had no step) is a single position and adds no dimension to a buffer.
@@ -223,8 +228,9 @@ class Tile:
 Single: TypeAlias = Span | Tile
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Hashed):
     """Indices of neighbouring axes of a tensor that are one dimension of a buffer.
 
     Its extent is the product of theirs; positions run over the parts in order, the last one
@@ -257,8 +263,9 @@ class Stack:
         return "×".join(f"({text})" if ":" in text else text for text in texts)
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Number:
+class Number(Hashed):
     """Which iteration of its loop a tile is, from 0 on: a point on a derived axis."""
 
     tile: Tile
@@ -268,8 +275,9 @@ class Number:
         return f"#{self.tile}"
 
 
+@hashed
 @dataclass(frozen=True, slots=True)
-class Within:
+class Within(Hashed):
     """A tile, counted from its own start, on an axis that is as long as the tile's step.
 
     A buffer that it indexes has the tile itself as a dimension.

@@ -146,7 +146,7 @@ class Constraints:
 
 def take(values: Any, at: Any) -> Any:
     """The entries for some points, of an array or of what all share."""
-    return values[at] if np.ndim(values) else values
+    return values[at] if getattr(values, "ndim", 0) else values
 
 
 def keep(boxes: Boxes, which: Ints) -> Boxes:

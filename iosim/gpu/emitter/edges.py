@@ -6,10 +6,12 @@ That is 0, except where a row's maximum was taken of them.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from iosim.program.ir import Alloc, Load, Loop, Node, Op, nodes
 from iosim.program.ops import OPS, OpSpec
@@ -36,7 +38,12 @@ class Held:
 
 def operand_names(spec: OpSpec, operands: int) -> list[str]:
     """The names of an operation's operands, which its template and its NumPy form share."""
-    return list(inspect.signature(spec.numpy).parameters)[:operands]
+    return _letters(spec.numpy)[:operands]
+
+
+@functools.cache
+def _letters(form: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(form).parameters)
 
 
 def summed(body: tuple[Node, ...]) -> set[str]:

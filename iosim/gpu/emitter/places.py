@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, assert_never
 
@@ -45,6 +46,12 @@ def _places(span: Span, loops: Mapping[Tile, Loop], env: Mapping[Any, int]) -> t
     found = sorted(set(space.cases(span, loops, env))) or [(0, 0)]
     start, stop = np.array(found, np.int64).T
     return start, stop
+
+
+@functools.lru_cache(maxsize=4096)
+def _followed(span: Span) -> tuple[Tile, ...]:
+    """The tiles at whose edges a span lies."""
+    return tuple(edge.tile for edge in sorted(span.edges, key=str))
 
 
 class Places:
@@ -95,7 +102,7 @@ class Places:
         """Where a span starts and stops: once, or in every iteration of the loops it follows."""
         loops = self.loops if loops is None else loops
         span = x.span if isinstance(x, Loop) else x
-        key = (span, *(id(loops[edge.tile]) for edge in sorted(span.edges, key=str)))
+        key = (span, *(id(loops[tile]) for tile in _followed(span)))
         if key not in self._found:
             self._found[key] = _places(span, loops, self.instance.env)
         return self._found[key]

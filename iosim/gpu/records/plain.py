@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import reprlib
 import types
@@ -62,13 +63,19 @@ def checked(kind: Any, value: Any, where: str) -> Any:
     raise GpuError(f"{where} is {reprlib.repr(value)}, not {name}: the record is damaged")
 
 
-def _record(kind: Any, value: dict[str, Any], where: str) -> Any:
-    hints = typing.get_type_hints(kind)
+@functools.cache
+def _asked(kind: Any) -> tuple[dict[str, Any], set[str]]:
+    """The types of a dataclass's fields, and the names of those without a default."""
     needed = {
         f.name
         for f in dataclasses.fields(kind)
         if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
     }
+    return typing.get_type_hints(kind), needed
+
+
+def _record(kind: Any, value: dict[str, Any], where: str) -> Any:
+    hints, needed = _asked(kind)
     if missing := needed - set(value):
         raise GpuError(f"{where} lacks {', '.join(sorted(missing))}: the record is damaged")
     if unknown := set(value) - set(hints):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,27 +79,34 @@ def validate_jobs(
     style: str = "",
 ) -> list[Job]:
     """Every algorithm × case × d × M × N for which tiles fit, in its regime, each once."""
-    found: dict[tuple[Any, ...], Job] = {}
+    return list(_jobs(names, head_sizes, capacities, lengths, dtypes, heads, cases, target, style))
+
+
+def _jobs(  # one after another: to choose tiles takes time
+    names: Any, head_sizes: Any, capacities: Any, lengths: Any, dtypes: Any, heads: int = 2,
+    cases: tuple[str, ...] = ("dense",), target: str = PLAIN, style: str = "",
+) -> Iterator[Job]:  # fmt: skip
+    found: set[Any] = set()
     how: dict[str, Any] = {"target": target, "style": style}
-    every = itertools.product(dtypes, names, cases, head_sizes, capacities, lengths)
+    formed_in = [x for x in dtypes if target == PLAIN or x in target_of(target).dtypes]
+    every = itertools.product(formed_in, names, cases, head_sizes, capacities, lengths)
     for dtype, name, case, d, M, N in every:
         entry = probe(name)
         problem = CASES[case].problem(entry.problem, N, d, heads)
         if problem is None or not entry.supports(problem.form):
             continue
-        if bool(masks(entry.program)) != bool(CASES[case].pattern):
-            continue
-        if not entry.regime.holds(problem, M):
+        pattern = CASES[case].pattern
+        if bool(masks(entry.program)) != bool(pattern) or not entry.regime.holds(problem, M):
             continue
         try:
             tiles = CASES[case].tiles(entry, problem, M)
         except CapacityError:
             continue
-        pattern = CASES[case].pattern
         job = formed(Job.of(name, problem, tiles, dtype=dtype, M=M, pattern=pattern, **how))
-        if job is not None:  # a larger M may change nothing
-            found.setdefault((dtype, name, problem, pattern, *sorted(job.tiles.items())), job)
-    return list(found.values())
+        key = job and (dtype, name, problem, pattern, *sorted(job.tiles.items()))
+        if job is not None and key not in found:  # a larger M may change nothing
+            found.add(key)
+            yield job
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
@@ -111,7 +118,7 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     target_of(target).styled(style)
     jobs = validate_jobs(*asked, cases=given["cases"], target=target, style=style)
     if not jobs:
-        for job in validate_jobs(*asked, cases=given["cases"]) if target != PLAIN else ():
+        for job in _jobs(*asked, cases=given["cases"]) if target != PLAIN else ():
             replace(job, target=target).emitted()  # says why it has no form
         least = least_capacity(names, given["cases"], head_sizes)
         raise InputError(

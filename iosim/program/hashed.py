@@ -1,0 +1,43 @@
+"""Hashes that are taken once: tables of indices and atoms are asked all the time."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+_T = TypeVar("_T", bound="Hashed")
+
+
+class Hashed:
+    """A base of frozen dataclasses with slots, for `hashed`: where the hash is kept.
+
+    It is no field, so that copies in other processes, where hashes of strings differ, take their
+    own.
+    """
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
+def hashed(made: type[_T]) -> type[_T]:
+    """A frozen dataclass whose hash, of all that lies in it, is taken when it is first asked.
+
+    >>> from dataclasses import dataclass
+    >>> @hashed
+    ... @dataclass(frozen=True, slots=True)
+    ... class Point(Hashed):
+    ...     x: int
+    >>> hash(Point(3)) == hash(Point(3)) == hash((3,)), {Point(3), Point(3)}
+    (True, {Point(x=3)})
+    """
+    fresh = made.__hash__
+
+    def kept(self: _T) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = fresh(self)
+            object.__setattr__(self, "_hash", found)
+            return found
+
+    made.__hash__ = kept  # type: ignore[method-assign,assignment]
+    return made
