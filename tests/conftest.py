@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,21 +35,39 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture
-def brief_annealing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def brief_annealing(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     """The solver's annealing stops after so many changes, not after seconds.
 
+    While its loops are compiled it rests, and of tests at the same time one has them compiled.
     With --slow it takes as long as it does for a user.
     """
     if request.config.getoption("--slow"):
         return
+    from iosim.pebbling import search, warming
     from iosim.pebbling.annealing import Annealing
 
-    real, few = Annealing.run, 300
+    real, few, waiting = Annealing.run, 300, warming.waiting
+    base = tmp_path_factory.getbasetemp()
+    turn = (base.parent if hasattr(request.config, "workerinput") else base) / "compiling"
 
     def run(self: Annealing, seconds: float, steps: int | None = None, enough: int = 0) -> None:
         real(self, seconds, few if steps is None else min(steps, few), enough)
 
+    def resting() -> Iterator[float]:
+        if warming.loaded():
+            return
+        with turn.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            for _ in waiting():
+                time.sleep(0.05)
+                yield 0.0
+
     monkeypatch.setattr(Annealing, "run", run)
+    monkeypatch.setattr(search, "waiting", resting)
 
 
 @pytest.fixture

@@ -142,7 +142,11 @@ def test_what_is_no_page_is_refused_before_it_is_made(name: str, tmp_path: Path)
 
 
 @pytest.mark.numbers
-def test_the_command_writes_whole_files_or_none(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_the_command_writes_whole_files_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, Any]
+) -> None:
+    """With data that are there; the test below has the command make its own."""
+    monkeypatch.setattr(pages, "payload", lambda **_: data)
     for name, said in others(tmp_path).items():
         before = sorted(tmp_path.iterdir())
         done = iosim_("lab", "-o", name, "--no-open", cwd=tmp_path)
@@ -164,7 +168,7 @@ def test_the_command_writes_the_data_alone(tmp_path: Path, monkeypatch: pytest.M
     made = []
 
     def few(*args: Any, **more: Any) -> dict[str, Any]:
-        made.append(payload(["slope"], **more))
+        made.append(payload(["wall"], **more))
         return made[0]
 
     monkeypatch.setattr(pages, "payload", few)

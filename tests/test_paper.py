@@ -199,7 +199,7 @@ FAST = ("gap", "optima", "gpu", "formal")
 
 
 @pytest.mark.numbers
-@pytest.mark.parametrize("step", [1.5, pytest.param(paper.STEP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [4.0, pytest.param(paper.STEP, marks=pytest.mark.slow)])
 def test_parts_make_what_they_declare(
     step: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

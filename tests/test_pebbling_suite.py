@@ -255,7 +255,7 @@ def test_a_folder_without_graphs_says_where_they_are(tmp_path: Path) -> None:
 def test_an_interrupt_keeps_what_is_there_and_leaves_no_process(
     small: Path, tmp_path: Path
 ) -> None:
-    words = ["--graphs", str(small), "--out", str(tmp_path / "out"), "--seconds", "500"]
+    words = ["--graphs", str(small), "--out", str(tmp_path / "out"), "--seconds", "60"]
     process = subprocess.Popen(
         [sys.executable, "-m", "experiments.pebbling_suite", *words, "--recompute"], cwd=ROOT,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

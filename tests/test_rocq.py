@@ -241,6 +241,7 @@ TWIN = ("schedules-accepted", "broken-rejected", "solver-replayed", "results-ove
 
 
 @pytest.mark.numbers
+@pytest.mark.usefixtures("brief_annealing")
 @pytest.mark.parametrize("name", TWIN)
 def test_the_twin_holds(rocq: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from iosim_proofs.rocq import schedules

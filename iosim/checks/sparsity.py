@@ -124,10 +124,12 @@ def _seen(problem: BlockSparse, env: Mapping[str, int], marked: Any) -> Visible:
     i, j = (np.arange(0, n, env[x]) for n, x in ((problem.N, "B_r"), (problem.N_k, "B_c")))
     rows = np.minimum(env["B_r"], problem.N - i)
     columns = np.minimum(env["B_c"], problem.N_k - j)
+    if not problem.causal:
+        used, keys = marked.any(axis=1), marked.any(axis=0)
+        pairs = int(rows @ marked @ columns)
+        return Visible(pairs, int(rows[used].sum()), int(columns[keys].sum()))
     # Of a tile, how many keys its first row sees, if there were keys without end either way.
-    first = np.full((i.size, j.size), problem.N_k)
-    if problem.causal:
-        first = i[:, None] + problem.N_k - problem.N + 1 - j
+    first = i[:, None] + problem.N_k - problem.N + 1 - j
     last = first + rows[:, None] - 1
     upto = _triangle(last) - _triangle(first - 1)
     beyond = _triangle(last - columns) - _triangle(first - 1 - columns)

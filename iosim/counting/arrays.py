@@ -56,25 +56,30 @@ class OnArrays:
         self.env, self.high, self.valid = env, env if high is None else high, valid
         self.upper = upper
         self._seen: dict[Atom, Any] = {}
+        self._lengths: dict[Affine, Any] = {}
         self._lines: dict[Sum, tuple[Any, Any]] = {}
         self._boxes: dict[Any, Any] = {}
 
     def length(self, value: Affine) -> Any:
         """An affine expression."""
-        total: Any = value.const
-        for name, c in value.sizes:
-            x = self.high[name] if c < 0 else self.env[name]
-            total = total + (x if c == 1 else c * x)
+        total: Any = self._lengths.get(value)
+        if total is None:
+            total = value.const
+            for name, c in value.sizes:
+                x = self.high[name] if c < 0 else self.env[name]
+                total = total + (x if c == 1 else c * x)
+            self._lengths[value] = total
         return total
 
     def __call__(self, atom: Atom) -> Any:
         """The values of an atom."""
         if isinstance(atom, str):
             return self.env[atom]
-        if atom not in self._seen:
+        found = self._seen.get(atom)
+        if found is None:
             if isinstance(atom, Sum):
-                self._seen[atom] = self._sum(atom)
-                return self._seen[atom]
+                self._seen[atom] = found = self._sum(atom)
+                return found
             if isinstance(atom, Tile):
                 return self.env[Edge(atom, "stop")] - self.env[Edge(atom, "start")]
             if isinstance(atom, Part):
@@ -91,10 +96,11 @@ class OnArrays:
             if not self.valid:
                 length = np.maximum(length, 0)
             if isinstance(atom, Trips):
-                self._seen[atom] = -(-length // self.high[atom.step])
+                found = -(-length // self.high[atom.step])
             else:
-                self._seen[atom] = np.minimum(length, self.env[atom.step])
-        return self._seen[atom]
+                found = np.minimum(length, self.env[atom.step])
+            self._seen[atom] = found
+        return found
 
     def _sum(self, atom: Sum) -> Any:
         if self.high is self.env:
