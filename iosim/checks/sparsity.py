@@ -125,9 +125,9 @@ def _seen(problem: BlockSparse, env: Mapping[str, int], marked: Any) -> Visible:
     rows = np.minimum(env["B_r"], problem.N - i)
     columns = np.minimum(env["B_c"], problem.N_k - j)
     if not problem.causal:
-        used, keys = marked.any(axis=1), marked.any(axis=0)
-        pairs = int(rows @ marked @ columns)
-        return Visible(pairs, int(rows[used].sum()), int(columns[keys].sum()))
+        some, every = marked.any(axis=1), marked.any(axis=0)
+        of_marks = int(rows @ marked @ columns)
+        return Visible(of_marks, int(rows[some].sum()), int(columns[every].sum()))
     # Of a tile, how many keys its first row sees, if there were keys without end either way.
     first = i[:, None] + problem.N_k - problem.N + 1 - j
     last = first + rows[:, None] - 1

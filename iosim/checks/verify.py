@@ -16,7 +16,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from iosim.program.ir import Program
 from iosim.program.walk import bind
 from iosim.tiling import best_counts, optimal_tiles, smallest_capacity
 from iosim.units import shown
+
+if TYPE_CHECKING:
+    from iosim.bounds import BoundRow
 
 # Blocked float64 sums of N terms differ from the reference by a few ulps; 1e-9 is far from both
 # that and from any wrong answer.
@@ -121,11 +124,13 @@ def _least(problem: Attentions) -> dict[str, int]:
 
 
 def check_point(
-    name: str, problem: Attentions, M: int, hbm: Mapping[str, Array], want: Mapping[str, Array]
-) -> Point:
+    name: str, problem: Attentions, M: int, hbm: Mapping[str, Array], want: Mapping[str, Array],
+    bounds: Sequence[BoundRow] | None = None,
+) -> Point:  # fmt: skip
     """Run one algorithm with its optimal tiles at M and check all that one point can show.
 
-    Raises CapacityError if M is below the algorithm's minimum.
+    `bounds` are those of `bounds_for` at M, where they are known.  Raises CapacityError if M is
+    below the algorithm's minimum.
     """
     from iosim.bounds import bounds_for
 
@@ -151,7 +156,7 @@ def check_point(
         )  # fmt: skip
     lower = [
         row
-        for row in bounds_for(problem, M)
+        for row in (bounds_for(problem, M) if bounds is None else bounds)
         if (row.kind, row.strength) == ("lower", "exact")
         and {klass.name for klass in row.classes} & set(found.classes)
     ]
@@ -279,12 +284,17 @@ def _adopt(problem: Attentions, hbm: Mapping[str, Array], want: Mapping[str, Arr
     """Give a worker the inputs once instead of with every job; interrupts are its parent's."""
     if multiprocessing.parent_process() is not None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _shared[:] = [problem, hbm, want]
+    _shared[:] = [problem, hbm, want, {}]
 
 
 def _work(job: tuple[str, int]) -> Point:
-    problem, hbm, want = _shared
-    return check_point(job[0], problem, job[1], hbm, want)
+    from iosim.bounds import bounds_for
+
+    problem, hbm, want, bounds = _shared
+    name, M = job
+    if M not in bounds:  # of all algorithms the same
+        bounds[M] = bounds_for(problem, M)
+    return check_point(name, problem, M, hbm, want, bounds[M])
 
 
 def fit_slope(name: str, problem: Attentions, points: Iterable[Point]) -> Slope:

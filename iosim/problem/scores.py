@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -232,6 +233,7 @@ _KV_HEADS = Axis("kv_heads", "heads of K and V", letters="g")
 _GROUP = Axis("group", "heads that share one head of K and V", letters="u", of=_group)
 
 
+@functools.lru_cache(maxsize=256)
 def form_of(
     kind: str,
     keys: bool,
