@@ -42,7 +42,8 @@ def brief_annealing(
 ) -> None:
     """The solver's annealing stops after so many changes, not after seconds.
 
-    While its loops are compiled it rests, and of tests at the same time one has them compiled.
+    Chains are looked for briefly, too.  While its loops are compiled the solver rests, and of tests
+    at the same time one has them compiled.
     With --slow it takes as long as it does for a user.
     """
     if request.config.getoption("--slow"):
@@ -50,7 +51,7 @@ def brief_annealing(
     from iosim.pebbling import search, warming
     from iosim.pebbling.annealing import Annealing
 
-    real, few, waiting = Annealing.run, 300, warming.waiting
+    real, few, waiting, choose = Annealing.run, 300, warming.waiting, search.choose
     base = tmp_path_factory.getbasetemp()
     turn = (base.parent if hasattr(request.config, "workerinput") else base) / "compiling"
 
@@ -68,6 +69,11 @@ def brief_annealing(
 
     monkeypatch.setattr(Annealing, "run", run)
     monkeypatch.setattr(search, "waiting", resting)
+    monkeypatch.setattr(
+        search,
+        "choose",
+        lambda p, value, seconds, *more: choose(p, value, min(seconds, 0.2), *more),
+    )
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 from test_cli import entries, iosim_
 
+from iosim.bounds import exact_lower_bounds
 from iosim.lab.page import envelope
 
 NASTY = (
@@ -24,6 +26,7 @@ GOOD = {
     "algo": "flash2", "N": "16", "d": "4", "M": "99", "what": "missing", "sql": "SELECT 1",
     "out": "out", "workers": "1",
 }  # fmt: skip
+BOUNDS = functools.cache(exact_lower_bounds)
 # Not from here: those that need a GPU, or run for minutes.
 LEFT_OUT = {"reproduce", "validate", "bench", "dram", "paper"}
 
@@ -54,6 +57,7 @@ def test_every_option_takes_any_text(
     if words == ("lab",):  # its data takes seconds, and no option changes how it is made
         monkeypatch.setattr("iosim.lab.page.payload", lambda exercises: envelope({}))
     monkeypatch.setattr(Figure, "savefig", drawn_once())
+    monkeypatch.setattr("iosim.checks.slope.exact_lower_bounds", BOUNDS)  # of the same few M
     if nasty.name == "dask":
         monkeypatch.setattr("iosim.sweep.dask", _stop)
     for text in NASTY:
