@@ -48,13 +48,17 @@ class Experiment:
     tables: Callable[[], Mapping[str, Rows]]
     draw: Callable[[Path, Path], list[Path]]
 
-    def run(self, folder: Path) -> list[Path]:
-        """Make everything in a folder; the paths."""
+    def tabulate(self, folder: Path) -> list[Path]:
+        """Make the tables in a folder; the paths."""
         made = []
         for name, rows in self.tables().items():
             made.append(folder / name)
             write_csv(made[-1], rows)
-        return [*made, *self.draw(folder, folder / self.name)]
+        return made
+
+    def run(self, folder: Path) -> list[Path]:
+        """Make everything in a folder; the paths."""
+        return [*self.tabulate(folder), *self.draw(folder, folder / self.name)]
 
     def main(self) -> None:
         """Make everything in `data/`, with its provenance: all files at the end, or none."""

@@ -35,7 +35,9 @@ SHORT = ("e04_blocks", "e07_wall")
 def test_committed_numbers_come_out_again(path: Path) -> None:
     result = reproduce.reproduce(path)
     assert result.same, result.verdict
-    assert "rows as committed" in result.verdict
+    tables = (ROOT / "experiments" / "data" / path.stem).glob("*.csv")
+    rows = sum(len(read_csv(table)) for table in tables)
+    assert result.verdict == f"reproduced, {rows:,} rows as committed"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)

@@ -21,6 +21,7 @@ from iosim.errors import InputError
 from iosim.lab import page as pages
 from iosim.lab import widget
 from iosim.lab.data import DATA
+from iosim.lab.exercises import exercises
 from iosim.lab.packed import unpack
 from iosim.lab.page import as_json, envelope, page, payload
 
@@ -146,7 +147,7 @@ def test_the_command_writes_whole_files_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, Any]
 ) -> None:
     """With data that are there; the test below has the command make its own."""
-    monkeypatch.setattr(pages, "payload", lambda **_: data)
+    monkeypatch.setattr(pages, "payload", lambda exercises: data)
     for name, said in others(tmp_path).items():
         before = sorted(tmp_path.iterdir())
         done = iosim_("lab", "-o", name, "--no-open", cwd=tmp_path)
@@ -167,13 +168,15 @@ def test_the_command_writes_the_data_alone(tmp_path: Path, monkeypatch: pytest.M
     """All that is made, where a file ends with .json; and it is made once."""
     made = []
 
-    def few(*args: Any, **more: Any) -> dict[str, Any]:
+    def few(**more: Any) -> dict[str, Any]:
+        assert list(more) == ["exercises"]  # and so all views
         made.append(payload(["wall"], **more))
         return made[0]
 
     monkeypatch.setattr(pages, "payload", few)
     ok("lab", "-o", "lab.json", cwd=tmp_path)
     (told,) = made
+    assert told["exercises"] == exercises()
     assert json.loads((tmp_path / "lab.json").read_text()) == json.loads(as_json(told))
     assert not [x for x in tmp_path.iterdir() if x.name.startswith(".part")]
 
