@@ -35,7 +35,10 @@ RECORD = json.loads((suite.DATA / "pebbling" / "suite.json").read_text(encoding=
 def graphs() -> dict[str, Dag]:
     where = Path(os.environ.get("IOSIM_SUITE", suite.DATA / "pebbling" / "suite"))
     if not list(where.glob("*.hdag")):
-        pytest.skip("IOSIM_SUITE names no folder with OneStopParallel's data/spaa/tiny")
+        pytest.skip(
+            f"no graphs in {where}: git clone {suite.SOURCE.partition(',')[0]}, and run "
+            "IOSIM_SUITE=OneStopParallel/data/spaa/tiny pytest tests/test_pebbling_suite.py"
+        )
     found = suite.graphs(where)
     sums = {graph["graph"]: graph["sha256"] for graph in RECORD["graphs"]}
     assert {name: digest for name, (_, digest) in found.items()} == sums

@@ -5,6 +5,8 @@ IOSIM_SCREENSHOTS names a folder for the pictures that tests take; without it th
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -15,8 +17,8 @@ import pytest
 from engine import Engine, build
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from iosim.lab.page import as_json, payload
 from iosim.lab.page import page as written
-from iosim.lab.page import payload
 
 CHROMIUM = os.environ.get("IOSIM_CHROMIUM", "/usr/bin/chromium")
 
@@ -41,9 +43,34 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def data() -> dict[str, Any]:
-    """What the page shows, made once."""
-    return payload()
+def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What all views show, made once for all workers of a run: it takes ten seconds."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    path = folder / "everything.json"
+    with (folder / "everything.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            path.write_text(as_json(payload()), encoding="utf-8")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="session")
+def only(everything: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+    """As `payload` of some views."""
+
+    def some(*views: str) -> dict[str, Any]:
+        return everything | {"views": {view: everything["views"][view] for view in views}}
+
+    return some
+
+
+@pytest.fixture(scope="session")
+def data(everything: dict[str, Any]) -> dict[str, Any]:
+    """What the page shows."""
+    return everything
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
-"""The widget in JupyterLab itself: run by hand, since JupyterLab is large.
+"""The widget in JupyterLab itself, which is large: .ci/lab makes an environment that has it.
 
-In an environment that has what ``iosim[lab]`` needs, and JupyterLab, with this tree's iosim::
+By hand, in one with JupyterLab, pandas and what ``iosim[lab]`` needs, of this tree's iosim::
 
     IOSIM_JUPYTER=that/bin/jupyter-lab pytest tests/browser/test_jupyter.py
 
@@ -29,7 +29,7 @@ import iosim
 JUPYTER = Path(os.environ.get("IOSIM_JUPYTER") or Path(sys.executable).with_name("jupyter-lab"))
 if not JUPYTER.is_file():
     pytest.skip(
-        "no JupyterLab: pip install jupyterlab 'iosim[lab]' in an environment, and run "
+        "no JupyterLab: pip install jupyterlab pandas 'iosim[lab]' in an environment, and run "
         "IOSIM_JUPYTER=that/bin/jupyter-lab pytest tests/browser/test_jupyter.py",
         allow_module_level=True,
     )
@@ -50,9 +50,9 @@ def rows(b):
             b.free(q)
 rows = iosim.build("rows", iosim.Attention, rows)
 iosim.watch(iosim.bind(rows, problem.sizes, {"B": 16}))"""
-NAIVE = """import iosim
+SLOW = """import iosim
 problem = iosim.Attention(N=4096, d=64, causal=True)
-program = iosim.algorithm("naive").program_for(problem)
+program = iosim.algorithm("small_tiles").program_for(problem)
 iosim.watch(iosim.bind(program, problem.sizes, iosim.optimal_tiles(program, problem, 500).tiles))"""
 LAB = """from iosim.lab.widget import lab
 lab(["pebbles"])"""
@@ -132,7 +132,8 @@ def run_cells(browser: Browser, served: tuple[str, Path]) -> Iterator[Callable[.
         page.goto(f"{address}/lab/tree/{name}.ipynb?reset")
         # Without a kernel yet, running would ask which one.
         page.wait_for_function(
-            "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+            "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+            " === 'idle'"
         )
         page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
         # The last cell that was run has its number.
@@ -181,7 +182,7 @@ def test_watch_in_a_cell(run_cells: Callable[..., Any]) -> None:
 
 def test_python_is_asked_for_tiles(run_cells: Callable[..., Any]) -> None:
     """Of a schedule with many tiles the page's search takes long: Python's come before."""
-    page = run_cells("asked", NAIVE)
+    page = run_cells("asked", SLOW)
     view = page.locator(".jp-OutputArea [data-view=watch]")
     field = view.get_by_label("M, words", exact=True)
     field.fill("2000")
@@ -189,7 +190,7 @@ def test_python_is_asked_for_tiles(run_cells: Callable[..., Any]) -> None:
     view.locator(".tiling summary").click()
     view.get_by_role("button", name="Choose for the fewest words").click()
     problem = iosim.Attention(4096, 64, causal=True)
-    program = iosim.algorithm("naive").program_for(problem)
+    program = iosim.algorithm("small_tiles").program_for(problem)
     best = iosim.optimal_tiles(program, problem, 2000)
     expect(view).to_contain_text("Tiles, fewest words")
     for name, size in best.tiles.items():

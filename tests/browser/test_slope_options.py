@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from commands import told
 from engine import asker
+from screens import texts
 from sizes import draws
 from speed import ONWARD, answers_in
 
@@ -17,7 +18,6 @@ import iosim
 from iosim.bounds import bounds_for
 from iosim.errors import CapacityError, InputError
 from iosim.lab.data.watch import MASKS
-from iosim.lab.page import payload
 from iosim.problem import Attention
 from iosim.tiling import optimal_tiles, smallest_capacity
 
@@ -57,11 +57,11 @@ def best(program: Any, problem: Attention, M: int) -> Any:
         return None
 
 
-def test_columns_are_python_s(tmp_path: Any) -> None:
+def test_columns_are_python_s(tmp_path: Any, only: Callable[..., Any]) -> None:
     rng = random.Random(17)
     cases = [(*typed(rng), int(2 ** rng.uniform(2, 15))) for _ in range(LINKS)]
     ask = asker(tmp_path / "own.mjs", "src/views/slope/own.cli.ts")
-    asked = [payload(["slope", "watch"]), *({"params": p, "M": M} for _, p, M in cases)]
+    asked = [only("slope", "watch"), *({"params": p, "M": M} for _, p, M in cases)]
     seen = dict.fromkeys(("runs", "too small", "lacks", "covered", "not covered"), 0)
     for (problem, link, M), answer in zip(cases, ask(asked)[1:], strict=True):
         assert not answer["wrong"], (link, answer)
@@ -114,8 +114,7 @@ def table(page: Any) -> dict[str, dict[str, Any]]:
     """The rows of the table at the cursor, when every tile is found; the last is the bound."""
     page.locator(".slope-reading[aria-busy='false']").wait_for(timeout=60_000)
     found = {}
-    for row in page.locator(".slope-reading tbody tr").all():
-        first, words, _, peak = (cell.inner_text() for cell in row.locator("td").all())
+    for first, words, _, peak in texts(page.locator(".slope-reading tbody tr")):
         name, _, below = first.strip().partition("\n")
         tiles = {x: number(v) for x, v in re.findall(r"(\w+) = ([\d,]+)", below)}
         found[name.split()[0]] = {"words": words and number(words), "tiles": tiles, "peak": peak}
@@ -145,10 +144,7 @@ def test_numbers_under_a_mask_are_those_of_the_commands(
     assert floor == said["lower_bound"]
     assert rows[floor]["words"] == round(said["lower_bound_words"])
     page.locator(".slope-bounds summary").click()
-    listed = {
-        row.locator("td").nth(0).inner_text(): row.locator("td").nth(2).inner_text()
-        for row in page.locator(".slope-bounds tbody tr").all()
-    }
+    listed = {cells[0]: cells[2] for cells in texts(page.locator(".slope-bounds tbody tr"))}
     for row in told("bounds", *words, *options):
         if row["words"] is None:
             assert listed[row["name"]].startswith("does not apply")

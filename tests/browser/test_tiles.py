@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from commands import told
 from engine import Engine
+from screens import texts
 
 import iosim
 from iosim.counting.numbers import peak_many
@@ -24,18 +25,19 @@ N, D, M = 1024, 64, 24_576
 Open = Callable[..., Any]
 
 
+@pytest.fixture(scope="session")
+def data(only: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """A page with this view only."""
+    return only("tiles")
+
+
 def rows(page: Any) -> list[dict[str, Any]]:
     """The table of points: name, both tiles, words, peak, whether they fit."""
-    found = []
-    for row in page.locator(".tiles-points tbody tr").all():
-        what, x, y, words, ratio, peak, fits = (
-            cell.inner_text() for cell in row.locator("td").all()
-        )
-        found.append({
-            "what": what.strip(), "x": number(x), "y": number(y), "words": number(words),
-            "ratio": ratio, "peak": number(peak), "fits": fits == "yes",
-        })  # fmt: skip
-    return found
+    return [
+        {"what": what.strip(), "x": number(x), "y": number(y), "words": number(words),
+         "ratio": ratio, "peak": number(peak), "fits": fits == "yes"}
+        for what, x, y, words, ratio, peak, fits in texts(page.locator(".tiles-points tbody tr"))
+    ]  # fmt: skip
 
 
 def number(text: str) -> int:
@@ -214,27 +216,26 @@ def test_a_mark_is_gone_to(open_view: Open) -> None:
         64, 96, rule["words"])  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("N", "0", "at least 1"), ("N", "5000", "at most 4,096"), ("N", "1k5", "whole number"),
-        ("d", "", "whole number"), ("M", "1e9", "M is 1e9; it is at most 16,777,216"),
-        ("M", "1Gi", "at most"),
-        ("B_r", "2000", "at most 1,024"), ("B_c", "-3", "B_c is -3; it is at least 1"),
-    ],
-)  # fmt: skip
-def test_bad_input_is_said_beside_the_field(
-    name: str, text: str, says: str, open_view: Open
-) -> None:
+BAD = [
+    ("N", "0", "at least 1"), ("N", "5000", "at most 4,096"), ("N", "1k5", "whole number"),
+    ("d", "", "whole number"), ("M", "1e9", "M is 1e9; it is at most 16,777,216"),
+    ("M", "1Gi", "at most"),
+    ("B_r", "2000", "at most 1,024"), ("B_c", "-3", "B_c is -3; it is at least 1"),
+]  # fmt: skip
+
+
+def test_bad_input_is_said_beside_the_field(open_view: Open) -> None:
     page = open_view("tiles")
     before = rows(page)
-    fill(page, name, text)
-    assert says in page.locator(".tiles .field .wrong").inner_text()
-    assert (
-        page.locator(".tiles").get_by_label(name, exact=True).get_attribute("aria-invalid")
-        == "true"
-    )
-    assert rows(page) == before
+    for name, text, says in BAD:
+        field = page.locator(".tiles").get_by_label(name, exact=True)
+        was = field.input_value()
+        field.fill(text)
+        assert says in page.locator(".tiles .field .wrong").inner_text()
+        assert field.get_attribute("aria-invalid") == "true"
+        assert rows(page) == before, (name, text)
+        field.fill(was)
+        page.locator(".tiles .field .wrong").wait_for(state="detached")
 
 
 def test_where_nothing_fits_the_least_memory_is_said(open_view: Open) -> None:
@@ -267,6 +268,7 @@ def test_a_broken_link_opens_what_there_is(open_view: Open) -> None:
     assert page.locator(".tiles").get_by_label("W", exact=True).input_value() == "100"
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("schedule", PLANES)
 def test_a_change_is_answered_at_once(schedule: str, open_view: Open) -> None:
     size = "n" if schedule == "matmul" else "N"

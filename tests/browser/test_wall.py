@@ -10,6 +10,7 @@ import pytest
 from commands import told
 from playwright.sync_api import expect
 from rules import judged
+from screens import texts
 from speed import EACH, answers_in
 
 from iosim.errors import InputError
@@ -24,16 +25,19 @@ from iosim.roofline.work import L2_DRAM, work_of
 Open = Callable[..., Any]
 
 
+@pytest.fixture(scope="session")
+def data(only: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """A page with this view only."""
+    return only("wall")
+
+
 def words(text: str) -> int:
     return int(text.replace(",", ""))
 
 
 def rows(page: Any, caption: str) -> list[list[str]]:
     table = page.locator("table", has=page.locator("caption", has_text=caption))
-    return [
-        [cell.strip() for cell in row.locator("td").all_inner_texts()]
-        for row in table.locator("tbody tr").all()
-    ]
+    return [[cell.strip() for cell in row] for row in texts(table.locator("tbody tr"))]
 
 
 def operators(model: str, phase: str, batch: int, gpu: str) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ import iosim
 from iosim.algorithms import Algorithm
 from iosim.errors import CapacityError, InputError
 from iosim.lab.data.watch import MASKS
-from iosim.lab.page import payload
 from iosim.tiling import optimal_tiles
 
 LINKS = draws(400, 120)
@@ -55,11 +55,13 @@ def typed(rng: random.Random) -> Typed | None:
     return algorithm, problem, M, {k: str(v) for k, v in link.items()}
 
 
-def test_links_show_the_best_tiles(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_links_show_the_best_tiles(
+    tmp_path_factory: pytest.TempPathFactory, only: Callable[..., Any]
+) -> None:
     """At once, or in the end where the search goes on beside the view; all labelled so."""
     rng = random.Random(1)
     cases = [x for _ in range(2 * LINKS) if (x := typed(rng))][:LINKS]
-    asked: list[Any] = [payload(["watch"])]
+    asked: list[Any] = [only("watch")]
     asked += [{"params": case[3], "atOnce": 1e9 * (k % 2)} for k, case in enumerate(cases)]
     ask = asker(tmp_path_factory.mktemp("watch") / "links.mjs", "src/views/watch/links.ts")
     seen = dict.fromkeys(("refused", "too small", "fits", "later", "masked"), 0)

@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import iosim
+from iosim.lab import page as lab_page
 from iosim.lab import widget
 from iosim.lab.data import DATA
 
@@ -43,6 +44,13 @@ window.gone = (await import(url)).default.render({{ model, el: document.getEleme
 
 
 @pytest.fixture
+def made_before(everything: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The widget takes what views show from what was made for all tests."""
+    of = {where: everything["views"][view] for view, where in DATA.items()}
+    monkeypatch.setattr(lab_page, "_made", of.__getitem__)
+
+
+@pytest.fixture
 def open_cell(open_file: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
     """Opens a widget in a file that stands for a notebook."""
 
@@ -66,6 +74,7 @@ def watched() -> Any:
     return iosim.watch(iosim.bind(iosim.algorithm("flash2").program, sizes, {"B_r": 16, "B_c": 8}))
 
 
+@pytest.mark.usefixtures("made_before")
 def test_every_view_in_a_cell(open_cell: Callable[..., Any], shot: Callable[..., None]) -> None:
     page = open_cell(widget.lab())
     address = page.url
@@ -116,6 +125,7 @@ def test_keys_in_a_cell_are_not_the_notebook_s(open_cell: Callable[..., Any]) ->
     assert page.evaluate("heard.at(-1)") == "s"
 
 
+@pytest.mark.usefixtures("made_before")
 def test_a_widget_s_repr_is_short() -> None:
     assert repr(watched()) == "<Lab watch>"
     assert repr(widget.lab(["slope", "tiles"])) == "<Lab slope, tiles>"
