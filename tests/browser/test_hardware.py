@@ -26,12 +26,6 @@ GPUS = Path(__file__).parents[2] / "experiments" / "data" / "gpu"
 MIB = 2**20
 
 
-@pytest.fixture(scope="session")
-def data(only: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """A page with this view only."""
-    return only("hardware")
-
-
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """Asks the page's code questions, all at once: the answers."""

@@ -19,12 +19,6 @@ from iosim.pebbling import Game, Move, from_edges, optimum, segments
 KEYS = {"load": "l", "store": "s", "compute": "c", "delete": "d"}
 
 
-@pytest.fixture(scope="session")
-def data(only: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """A page with this view only."""
-    return only("pebbles")
-
-
 def vertex(page: Page, name: str) -> Any:
     return page.locator(f'[data-vertex="{name}"]')
 

@@ -25,12 +25,6 @@ N, D, M = 1024, 64, 24_576
 Open = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
-def data(only: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """A page with this view only."""
-    return only("tiles")
-
-
 def rows(page: Any) -> list[dict[str, Any]]:
     """The table of points: name, both tiles, words, peak, whether they fit."""
     return [

@@ -25,12 +25,6 @@ from iosim.roofline.work import L2_DRAM, work_of
 Open = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
-def data(only: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """A page with this view only."""
-    return only("wall")
-
-
 def words(text: str) -> int:
     return int(text.replace(",", ""))
 

@@ -26,12 +26,6 @@ from iosim.trace import transfers
 Open = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
-def data(only: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """A page with this view only."""
-    return only("watch")
-
-
 @dataclass(frozen=True)
 class Case:
     """What a link says of a schedule, and the words of the command line that say the same."""
