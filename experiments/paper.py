@@ -14,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import iosim
+from iosim.bounds.classes import WIDE
 from iosim.checks.tightness import Tightness, sweep, tightness
 from iosim.errors import IosimError
 from iosim.output.plot import PALETTE, pyplot
@@ -28,7 +29,7 @@ from ._latex import closed, name, power, rows
 from ._paper_parts import PARTS, Made, part
 
 OUT = Path(__file__).parent.parent / "proofs" / "paper" / "build"
-NAMES, CLASSES = ("Narrow", "Wide"), tuple(iosim.bounds.CLASSES)
+NAMES, CLASSES = ("Narrow", "Wide"), tuple(klass.name for klass in WIDE)
 SHOWN_CLASSES = tuple(c for c in CLASSES if c != "trees")  # where it equals `once`
 TITLES = {c: c.title().replace("-", "") for c in CLASSES}
 N, DS = 2**18, dict(zip(NAMES, (64, 128), strict=True))
@@ -56,7 +57,7 @@ _GAPS = (
     *(f"GapSquare{TITLES[c]}{n}" for c in SHOWN_CLASSES[:2] for n in NAMES),
     *(f"GapTwice{TITLES[c]}" for c in SHOWN_CLASSES),
     "BoundSquare", "WordsSquare", "GapSixteenthOnce", "GapHalfOnce", "GapWholeOnce",
-    "GapTowardsOnce", "GapWholeRecompute",
+    "GapTowardsOnce", "GapWholeRecompute", "StayFar", "StaySquareNarrow", "StaySquareWide",
 )  # fmt: skip
 
 
@@ -97,6 +98,10 @@ def gap() -> Made:
     numbers["GapWholeRecompute"] = f"{at['recompute', d, N * d].gap:.2f}"
     towards = near(found["once"], lambda d, M: N * d // 16 <= M <= N * d)
     numbers["GapTowardsOnce"] = f"{towards:.2f}"
+    stay = sweep(N, list(DS.values()), chosen, "stationary")
+    numbers["StayFar"] = f"{near(stay, lambda d, M: N * d // 16 <= M <= N * d):.2f}"
+    for n, d in DS.items():
+        numbers[f"StaySquare{n}"] = f"{near(stay, lambda p, M, d=d: p == d and M == d * d):.2f}"
     for p, other in zip(found["once"], found["trees"], strict=True):
         if p.gap != other.gap:
             raise IosimError(f"paper: trees is not as once at {p!r}")

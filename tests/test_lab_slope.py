@@ -84,6 +84,9 @@ def test_bounds_are_those_of_the_command(told: dict[str, Any]) -> None:
         problem = Attention(preset["N"], preset["d"])
         for k in range(0, len(preset["sizes"]), 40):
             for row in bounds_for(problem, preset["sizes"][k]):
+                if [klass.name for klass in row.classes] == ["stationary"]:
+                    assert row.name not in preset["bounds"]  # not of all schedules of the view
+                    continue
                 said = preset["bounds"][row.name][k]
                 assert (said is None) == (row.words is None)
                 assert said is None or said == pytest.approx(row.words, rel=1e-9, abs=1e-3)

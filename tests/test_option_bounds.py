@@ -177,7 +177,8 @@ def test_sources_name_the_proof_that_covers_the_options() -> None:
     dense, causal = Attention(64, 8), Attention(64, 8, causal=True)
     for before, row in zip(bounds_for(dense, 100), bounds_for(causal, 100), strict=True):
         carried = row.applies and row.name != "compulsory"  # which needs no proof
-        page = "towards_nd" if row.name.startswith(("parts", "stays")) else "attention_options"
+        near = row.name.startswith(("parts", "stays", "sweeps"))
+        page = "towards_nd" if near else "attention_options"
         more = f"; with options proofs/{page}.md" if carried else ""
         assert row.source == before.source + more
         assert row.proof == (page if carried else before.proof)

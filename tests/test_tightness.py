@@ -90,11 +90,13 @@ def test_no_schedule_moves_less_than_any_bound() -> None:
     for b in BOUNDS.values():
         if (b.problem, b.kind, b.strength) == ("attention", "lower", "exact"):
             assert b.everywhere
-            checked += 1
             low = b.curve(**sizes, M=M)
-            for name, (words, found) in counts.items():
-                assert (low <= words)[found].all(), (b.name, name)
-    assert checked >= len(CLASSES) + 4
+            for entry in plain_algorithms("attention"):
+                words, found = counts[entry.name]
+                if any(b.covers_class(CLASSES[klass]) for klass in entry.classes):
+                    assert (low <= words)[found].all(), (b.name, entry.name)
+                    checked += 1
+    assert checked >= (len(CLASSES) + 4) * 10
     # The check could fail: a bound a tenth larger would be above some count.
     once = BOUNDS["constant-tight-once"].curve(**sizes, M=M)
     assert (1.1 * once > best)[best > 5 * axes[0] * axes[1] * axes[2]].any()
@@ -102,14 +104,18 @@ def test_no_schedule_moves_less_than_any_bound() -> None:
     for k in rng.integers(0, len(M), 12):
         problem = Attention(*(int(v[k]) for v in axes))
         for klass in CLASSES:
-            point = tightness.tightness(problem, int(M[k]), klass)
+            try:
+                point = tightness.tightness(problem, int(M[k]), klass)
+            except CapacityError:
+                assert klass == "stationary"
+                continue
             assert point.gap >= 1, point
-            assert point.best.words == best[k]
-            assert counts[point.best.algorithm][0][k] == best[k]
+            assert point.best.words == best[k] or klass == "stationary"
+            assert counts[point.best.algorithm][0][k] == point.best.words
             assert {row.name for row in point.bounds} == {
                 b.name for b in BOUNDS.values()
                 if b.problem == "attention" and b.kind == "lower" and b.strength == "exact"
-                and CLASSES[klass] in b.classes
+                and b.covers_class(CLASSES[klass])
             }  # fmt: skip
 
 
@@ -144,7 +150,10 @@ def test_a_sweep_is_its_points() -> None:
     for klass in CLASSES:
         found = tightness.sweep(100, [3, 16], Ms, klass, heads=2)
         assert found == [
-            tightness.tightness(Attention(100, d, 2), M, klass) for d in (3, 16) for M in Ms[1:]
+            tightness.tightness(Attention(100, d, 2), M, klass)
+            for d in (3, 16)
+            for M in Ms[1:]
+            if klass != "stationary" or M > 3
         ]
 
 
@@ -254,10 +263,10 @@ def test_the_class_has_one_key_and_one_help() -> None:
 
     sizes = ("--N", "1024", "--d", "64", "--M", "4096", "--json")
     rows = {row["name"]: row for row in json.loads(ok("bounds", *sizes))}
-    assert rows["compulsory"]["class"] == list(CLASSES)
+    assert rows["compulsory"]["class"] == [name for name, x in CLASSES.items() if not x.within]
     assert rows["saha-ye-attained"]["class"] == []
     for name, klass in CLASSES.items():
-        row = rows[f"constant-tight-{name}"]
+        row = rows["sweeps" if klass.within else f"constant-tight-{name}"]
         assert (row["class"], row["covers"]) == ([name], klass.says)
         point = json.loads(ok("tightness", *sizes, "--class", name))
         assert point["class"] == name

@@ -29,6 +29,10 @@ class Regime:
     holds: Callable[[Any, int], bool]
 
 
+# The classes of most schedules, and of those that load every word of Q once, store every entry of O
+# once, never load one, and store no score (tests/test_stationary.py counts them).
+WIDE = ("once", "recompute", "trees", "recompute-trees")
+STATIONARY = (*WIDE, "stationary")
 ANYWHERE = Regime("any M", lambda problem, M: True)
 
 
@@ -53,7 +57,8 @@ class Algorithm(Displayed):
             M < d²; 0 where none is claimed.
         regime: where it is meant to be used; sweeps over hardware leave other points out.
         classes: names of the classes of algorithms that it is in (`iosim.bounds.CLASSES`), whose
-            lower bounds hold for it; the first has the largest.
+            lower bounds hold for it; the first is the one that it is held against where none is
+            asked for.
 
     >>> from iosim import algorithm
     >>> flash2 = algorithm("flash2")
@@ -73,7 +78,7 @@ class Algorithm(Displayed):
     needs: tuple[str, ...] = ()
     exponent: float = 0.0
     regime: Regime = ANYWHERE
-    classes: tuple[str, ...] = ("once", "recompute", "trees", "recompute-trees")
+    classes: tuple[str, ...] = WIDE
     html_by = "iosim.output.views:algorithm"
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ smaller blocks or `flash2` runs, and reads K and V again for each block.
 
 from __future__ import annotations
 
-from iosim.algorithms._entry import Algorithm, Regime
+from iosim.algorithms._entry import STATIONARY, Algorithm, Regime
 from iosim.algorithms._passes import fused_rows
 from iosim.algorithms._shape import groups
 from iosim.problem import Attention
@@ -31,4 +31,5 @@ ALGORITHM = Algorithm(
     source="Dao 2023, FlashAttention-2's code, csrc/flash_attn/flash_api.cpp, without splits",
     needs=("N_k",),
     regime=Regime("N ≤ 16", lambda problem, M: problem.N <= 16),
+    classes=STATIONARY,
 )

@@ -6,7 +6,7 @@ all of M goes to Q and O (B_r ≈ M/2d), which gives 4N²d²/M.
 
 from __future__ import annotations
 
-from iosim.algorithms._entry import Algorithm
+from iosim.algorithms._entry import STATIONARY, Algorithm
 from iosim.algorithms._passes import fused_rows
 from iosim.problem import Attention
 
@@ -19,4 +19,5 @@ ALGORITHM = Algorithm(
     source="Dao 2023, arXiv 2307.08691, Algorithm 1",
     attains="attenio",
     exponent=-1.0,
+    classes=STATIONARY,
 )

@@ -7,7 +7,7 @@ around M = d².
 
 from __future__ import annotations
 
-from iosim.algorithms._entry import Algorithm
+from iosim.algorithms._entry import STATIONARY, Algorithm
 from iosim.algorithms._passes import fused_rows
 from iosim.problem import Attention
 from iosim.program.build import Builder
@@ -27,4 +27,5 @@ ALGORITHM = Algorithm(
     source="iosim's schedule search, after Dao 2023, arXiv 2307.08691",
     attains="attenio",
     exponent=-1.0,
+    classes=STATIONARY,
 )

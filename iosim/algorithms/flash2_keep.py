@@ -7,7 +7,7 @@ that the next smaller number of sweeps cannot use keep rows of K and V instead. 
 
 from __future__ import annotations
 
-from iosim.algorithms._entry import Algorithm
+from iosim.algorithms._entry import STATIONARY, Algorithm
 from iosim.algorithms._passes import attend, finish, statistics
 from iosim.algorithms._shape import columns, heads, hide, keys, tile_sizes, values
 from iosim.problem import Attention
@@ -47,4 +47,5 @@ ALGORITHM = Algorithm(
     attains="attenio",
     lacks=("sinks", "window"),  # a window moves on from the first rows
     exponent=-1.0,
+    classes=STATIONARY,
 )

@@ -8,7 +8,7 @@ head 2Nd + 2⌈N/B_r⌉·Nd words, with B_r·(2d + 2) + 1 ≤ M.
 
 from __future__ import annotations
 
-from iosim.algorithms._entry import Algorithm
+from iosim.algorithms._entry import STATIONARY, Algorithm
 from iosim.algorithms._passes import mean, store_mean
 from iosim.algorithms._shape import columns, heads, hide, tile_sizes, values
 from iosim.problem import Attention
@@ -50,4 +50,5 @@ ALGORITHM = Algorithm(
     source="iosim's schedule search; L for m and l: Alexandridis et al. 2025, arXiv 2505.14201",
     attains="attenio",
     exponent=-1.0,
+    classes=STATIONARY,
 )

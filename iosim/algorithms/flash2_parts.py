@@ -9,7 +9,7 @@ as M grows.
 
 from __future__ import annotations
 
-from iosim.algorithms._entry import Algorithm
+from iosim.algorithms._entry import STATIONARY, Algorithm
 from iosim.algorithms._passes import mean, store_mean
 from iosim.algorithms._shape import Keys, columns, heads, hide, keys, tile_sizes, values
 from iosim.problem import Attention
@@ -65,4 +65,5 @@ ALGORITHM = Algorithm(
     cost="4N²d²/M",
     source="iosim; L for m and l: Alexandridis et al. 2025, arXiv 2505.14201",
     exponent=-1.0,
+    classes=STATIONARY,
 )

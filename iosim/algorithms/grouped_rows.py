@@ -12,7 +12,7 @@ of a group fit (`decode`): K and V are then read once, and not once per head.
 
 from __future__ import annotations
 
-from iosim.algorithms._entry import Algorithm
+from iosim.algorithms._entry import STATIONARY, Algorithm
 from iosim.algorithms._passes import fused_rows
 from iosim.algorithms._shape import groups
 from iosim.problem import Attention
@@ -33,4 +33,5 @@ ALGORITHM = Algorithm(
     source="FlashAttention-3's code, hopper/pack_gqa.h; Shah et al. 2024, arXiv 2407.08608",
     needs=("kv_heads",),
     exponent=-1.0,
+    classes=STATIONARY,
 )

@@ -20,7 +20,7 @@ from typing import Any
 
 from iosim.bounds.base import EVERY_OPTION, Bound, Floats
 from iosim.bounds.charges import AGAIN, BLEND, MIXTURES, ONCE, Blend, Charges
-from iosim.bounds.classes import CLASSES, BoundClass
+from iosim.bounds.classes import CLASSES, WIDE, BoundClass
 from iosim.bounds.unified import pattern_words
 
 
@@ -75,9 +75,7 @@ def _forward(klass: BoundClass) -> Bound:
     )
 
 
-FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES, FORWARD_RECOMPUTE_TREES = map(
-    _forward, CLASSES.values()
-)
+FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES, FORWARD_RECOMPUTE_TREES = map(_forward, WIDE)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.bounds.classes import CLASSES, BoundClass
+from iosim.bounds.classes import WIDE, BoundClass, wide
 from iosim.bounds.terms import (
     ROUNDED_FROM,
     Arrays,
@@ -115,8 +115,8 @@ class Bound:
         whether it holds only where each row's sum takes a word of fast memory, as in iosim's
         machine; the others hold where row maxima and sums need no space, too.
     classes
-        the classes that a lower bound covers: all of them for one in print, none for an upper
-        bound, which is the count of a single algorithm.
+        the classes that a lower bound covers, and with each those within it: all of them for one
+        in print, none for an upper bound, which is the count of a single algorithm.
 
     >>> from iosim.bounds import bound
     >>> from iosim.problem import Attention
@@ -137,7 +137,7 @@ class Bound:
     proof: str | None = None
     theorem: str = "theorem-1"
     numeric: Callable[[Any], Floats] | None = None
-    classes: tuple[BoundClass, ...] = tuple(CLASSES.values())
+    classes: tuple[BoundClass, ...] = WIDE
     options: tuple[str, ...] = ()
     options_proof: str | None = None
     options_theorem: str = "7-the-other-exact-bounds"
@@ -175,6 +175,15 @@ class Bound:
     def covers_form(self, form: Form) -> bool:
         """Whether the theorem covers the form's kind and options."""
         return self._lack(form) is None
+
+    def covers_class(self, klass: BoundClass) -> bool:
+        """Whether the theorem covers a class, or the one that it is within.
+
+        >>> from iosim.bounds import CLASSES, bound
+        >>> [name for name, klass in CLASSES.items() if bound("parts").covers_class(klass)]
+        ['once', 'trees', 'stationary']
+        """
+        return klass in self.classes or wide(klass) in self.classes
 
     def source_for(self, form: Form) -> str:
         """Paper and theorem for problems of a form.

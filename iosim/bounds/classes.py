@@ -14,13 +14,17 @@ class BoundClass:
     Attributes:
         name: what ``--class`` and the tables call it.
         says: what its algorithms may do, in one sentence.
+        within: the class that it is a part of, whose bounds hold for it, too; "" for none.
 
     >>> CLASSES["recompute"].says
     'one accumulator per score and per output entry; scores may be computed again'
+    >>> CLASSES["stationary"].within
+    'once'
     """
 
     name: str
     says: str
+    within: str = ""
 
 
 CLASSES: dict[str, BoundClass] = {
@@ -37,8 +41,16 @@ CLASSES: dict[str, BoundClass] = {
         BoundClass(
             "recompute-trees", "scores and terms may be computed again; sums in any order and shape"
         ),
+        BoundClass(
+            "stationary",
+            "every word of Q loaded once, every entry of O stored once and never loaded, no score "
+            "stored; every score computed once",
+            within="once",
+        ),
     )
 }
+# Those that are no part of another one: what a bound covers that says nothing of its class.
+WIDE = tuple(klass for klass in CLASSES.values() if not klass.within)
 
 
 def bound_class(klass: BoundClass | str) -> BoundClass:
@@ -56,3 +68,13 @@ def bound_class(klass: BoundClass | str) -> BoundClass:
     if klass not in CLASSES:
         raise InputError(f"unknown class {klass!r}: {closest(klass, CLASSES)}")
     return CLASSES[klass]
+
+
+def wide(klass: BoundClass | str) -> BoundClass:
+    """The class that a class is within, or itself; InputError for an unknown one.
+
+    >>> wide("stationary").name, wide("trees").name
+    ('once', 'trees')
+    """
+    chosen = bound_class(klass)
+    return CLASSES[chosen.within] if chosen.within else chosen

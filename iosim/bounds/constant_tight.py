@@ -17,7 +17,7 @@ import functools
 from typing import Any
 
 from iosim.bounds.base import EVERY_OPTION, Bound, Floats
-from iosim.bounds.classes import CLASSES, BoundClass
+from iosim.bounds.classes import WIDE, BoundClass
 from iosim.bounds.unified import EXACT_FROM, pattern_words
 from iosim.problem import Form
 
@@ -82,4 +82,4 @@ def _entry(klass: BoundClass) -> Bound:
     )
 
 
-ONCE, RECOMPUTE, TREES, RECOMPUTE_TREES = map(_entry, CLASSES.values())
+ONCE, RECOMPUTE, TREES, RECOMPUTE_TREES = map(_entry, WIDE)

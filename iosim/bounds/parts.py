@@ -24,9 +24,7 @@ import numpy as np
 
 from iosim.bounds.base import EVERY_OPTION, Bound, Floats
 from iosim.bounds.classes import CLASSES
-
-# For rounding.
-_SAFE = 1 - 1e-12
+from iosim.bounds.shapes import of_shapes
 
 
 def any_pairs(D: Any, M: Any, K: Any, A: Any, G: Any, columns: Any, rows: Any) -> Any:
@@ -174,33 +172,14 @@ def _dense(count: Any, D: Any, M: Any, rows: Any, columns: Any, sums: int) -> An
 
 
 def _numeric(t: Any, sums: int) -> Floats:
-    def words(
-        N: Any, N_k: Any, heads: Any, kv_heads: Any, scores: Any, D: Any, M: Any, left: Any = None
-    ) -> Any:
-        share = heads / kv_heads
-        dense = scores == N * N_k
-        if window:  # rounded, few pairs that it hides would not be seen
-            dense = dense & (N * N_k < 2.0**50)
-        best: Any = 0.0
-        if np.any(dense):
-            best = _dense(kv_heads, D, M, share * N, N_k, sums)
-        if not np.all(dense):
-            causal = (scores == N * (N + 1) / 2) & (N_k == N)
-            if left is not None:  # as many pairs as below the diagonal may be others
-                causal = causal & (left >= N - 1)
-            below = triangles(kv_heads, share, D, M, N)
-            if sums:
-                below = np.maximum(below, streamed_triangles(kv_heads, share, D, M, N))
-            best = np.where(dense, best, np.where(causal, below, 0.0))
-        return _SAFE * np.maximum(best, 0.0)
+    def dense(count: Any, rows: Any, columns: Any, d: Any, d_v: Any, M: Any) -> Any:
+        return _dense(count, d + d_v, M, rows, columns, sums)
 
-    window = hasattr(t, "left") or hasattr(t, "right")
-    limits = {"left": t.left} if hasattr(t, "left") else {}
-    found: Floats = t.each(
-        words, N=t.N, N_k=t.N_k, heads=t.heads, kv_heads=t.kv_heads, scores=t.scores,
-        D=t.d + t.d_v, M=t.M, **limits,
-    )  # fmt: skip
-    return found
+    def below(count: Any, share: Any, N: Any, d: Any, d_v: Any, M: Any) -> Any:
+        words = triangles(count, share, d + d_v, M, N)
+        return np.maximum(words, streamed_triangles(count, share, d + d_v, M, N)) if sums else words
+
+    return of_shapes(t, dense, below)
 
 
 def _leading(t: Any, sums: int) -> Any:

@@ -22,9 +22,8 @@ import numpy as np
 from iosim.bounds.base import EVERY_OPTION, Bound, Floats
 from iosim.bounds.classes import CLASSES
 from iosim.bounds.left_over import left_over
+from iosim.bounds.shapes import of_rectangles
 
-# For rounding.
-_SAFE = 1 - 1e-12
 # The largest t: what leaves no fewer rows and columns than the theorem asks for.
 _SHARE = 0.6
 # Stays of a column word, and of a row word, that are tried.  They do not depend on M, so that
@@ -81,25 +80,15 @@ def stays(M: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any = 0) -> Any
 
 
 def _numeric(t: Any, sums: int) -> Floats:
-    def words(
-        N: Any, N_k: Any, heads: Any, kv_heads: Any, scores: Any, d: Any, d_v: Any, M: Any
-    ) -> Any:
+    def dense(count: Any, rows: Any, columns: Any, d: Any, d_v: Any, M: Any) -> Any:
         D = d + d_v
-        rows = heads / kv_heads * N
-        # Few pairs that a window hides would not be seen where numbers are rounded.
-        dense = (scores == N * N_k) & (N * N_k < 2.0**50 if window else True)
-        best = stays(M, D + sums, D, rows, N_k, sums * rows)
-        best = np.maximum(best, left_over(M, D + sums, D, d_v, rows, N_k))
-        if sums or not np.array_equal(rows, N_k):
-            best = np.maximum(best, stays(M, D, D + sums, N_k, rows, sums * rows))
-        return _SAFE * np.where(dense, kv_heads * best, 0.0)
+        best = stays(M, D + sums, D, rows, columns, sums * rows)
+        best = np.maximum(best, left_over(M, D + sums, D, d_v, rows, columns))
+        if sums or not np.array_equal(rows, columns):
+            best = np.maximum(best, stays(M, D, D + sums, columns, rows, sums * rows))
+        return count * best
 
-    window = hasattr(t, "left") or hasattr(t, "right")
-    found: Floats = t.each(
-        words, N=t.N, N_k=t.N_k, heads=t.heads, kv_heads=t.kv_heads, scores=t.scores,
-        d=t.d, d_v=t.d_v, M=t.M,
-    )  # fmt: skip
-    return found
+    return of_rectangles(t, dense)
 
 
 def _leading(t: Any, sums: int) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 from iosim.algorithms import Algorithm, all_algorithms
 from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds
 from iosim.counting.numbers import count
-from iosim.errors import CapacityError
+from iosim.errors import CapacityError, InputError
 from iosim.output.rows import Table
 from iosim.problem import Attention, Attentions, Form, check_size
 from iosim.program.walk import bind
@@ -90,8 +90,8 @@ def best_schedule(
 
     With `klass`, of those in that class of algorithms.
 
-    Raises InputError for an unknown class, CapacityError where no schedule runs in M, with the
-    smallest M in which one does.
+    Raises InputError for a class that is unknown or has no schedule of this problem, CapacityError
+    where no schedule runs in M, with the smallest M in which one does.
     """
     (best,) = _best_schedules([(problem, M)], klass)
     if best is None:
@@ -106,7 +106,13 @@ def best_schedule(
 def _schedules(form: Form, klass: BoundClass | str | None) -> tuple[Algorithm, ...]:
     """The schedules that support a form's options, and are in the class if one is given."""
     name = None if klass is None else bound_class(klass).name
-    return tuple(a for a in all_algorithms(form) if name is None or name in a.classes)
+    found = tuple(a for a in all_algorithms(form) if name is None or name in a.classes)
+    if not found:
+        every = dict.fromkeys(x for a in all_algorithms(form) for x in a.classes)
+        raise InputError(
+            f"no schedule of {form.kind} is in class {name}: choose {' or '.join(every)}"
+        )
+    return found
 
 
 def _best_schedules(

@@ -1,10 +1,22 @@
 """Parts of an execution, and how often rows and columns are in one: see towards_nd.md."""
 
-from . import accounting, constants, either, game, left_over, moments, numbers, schedules, stays
+from . import (
+    accounting,
+    chain,
+    constants,
+    either,
+    game,
+    left_over,
+    moments,
+    numbers,
+    schedules,
+    stays,
+)
 
 __all__ = [
     "PARTS",
     "accounting",
+    "chain",
     "constants",
     "either",
     "game",
@@ -15,4 +27,4 @@ __all__ = [
     "stays",
 ]
 
-PARTS = (accounting, schedules, numbers, game, stays, either, moments, left_over)
+PARTS = (accounting, schedules, numbers, game, stays, either, moments, left_over, chain)

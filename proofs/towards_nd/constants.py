@@ -51,6 +51,10 @@ ROOTS = 2
 ENDS = 2
 # Lemma 4: an entry of O with two stays moves MORE_MOVES words more than it has stays.
 MORE_MOVES = 1
+# Theorems 7 and 8: a point costs CHAIN times the columns that its row meets.
+CHAIN = 1
+# Theorem 7: a row word with two stays, or in a spoilt row, moves AGAIN words more.
+AGAIN = 1
 # Game of whole rows: a cut saves SAVED·m loads.
 SAVED = 1
 

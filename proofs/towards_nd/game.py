@@ -38,11 +38,12 @@ def _meeting(item: int, held: int, R: int, C: int) -> int:
 
 
 @functools.cache
-def optimum(R: int, C: int, m: int, *, room_first: bool = False) -> int:
+def optimum(R: int, C: int, m: int, *, room_first: bool = False, rows_once: bool = False) -> int:
     """The fewest loads until every row has met every column, with m of them resident.
 
     An item that is loaded meets all that are resident; then one of the m + 1 goes.  With
-    `room_first` one that stays takes the place of one that it does not meet.  Breadth first.
+    `room_first` one that stays takes the place of one that it does not meet.  With `rows_once` a
+    row that has met a column and is gone is not loaded again.  Breadth first.
     """
     every = (1 << (R * C)) - 1
     level: set[_State] = {(0, 0)}
@@ -52,6 +53,8 @@ def optimum(R: int, C: int, m: int, *, room_first: bool = False) -> int:
         for met, held in level:
             for item in range(R + C):
                 if held >> item & 1:
+                    continue
+                if rows_once and item < R and met >> (item * C) & ((1 << C) - 1):
                     continue
                 then = met | _meeting(item, held, R, C)
                 if then == every:

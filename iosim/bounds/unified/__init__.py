@@ -27,7 +27,7 @@ where d < d_v.
 >>> round(pattern_bound(pairs=4096 * 4097 // 2, rows=4096, columns=4096, d=64, M=16384))
 8390656
 
->>> list(CLASSES), EXACT_FROM["once"]
+>>> list(EXACT_FROM), EXACT_FROM["once"]
 (['once', 'recompute', 'trees', 'recompute-trees'], 2.5)
 """
 
@@ -41,7 +41,7 @@ from typing import Any, Literal
 import numpy as np
 
 from iosim.bounds.base import Floats
-from iosim.bounds.classes import CLASSES, BoundClass, bound_class
+from iosim.bounds.classes import CLASSES, BoundClass, wide
 from iosim.bounds.terms import check_entries, in_chunks
 from iosim.bounds.unified import spills
 from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
@@ -220,7 +220,7 @@ def lower_bound(
     >>> round(lower_bound(N=4096, d=64, M=16384, klass="recompute"))
     16777216
     """
-    theorem = _THEOREMS[bound_class(klass).name]
+    theorem = _THEOREMS[wide(klass).name]
     sizes = _sizes(N, d, M, heads, keys, d_v)
     one = {name: np.array([check_size(name, v)], dtype=np.float64) for name, v in sizes.items()}
     grid = _grid(one["N"], one["heads"], one["keys"])
@@ -255,7 +255,7 @@ def lower_bound_many(
     >>> lower_bound_many(4096, 64, np.array([16384, 32768])).round().tolist()
     [16777216.0, 8388608.0]
     """
-    theorem = _THEOREMS[bound_class(klass).name]
+    theorem = _THEOREMS[wide(klass).name]
     if not apart:
         theorem = replace(theorem, apart=False)
     sizes = _sizes(N, d, M, heads, keys, d_v)
@@ -319,7 +319,7 @@ def pattern_words(
     >>> pattern_words("once", pairs, ends, d, M, d).round().tolist()
     [16777216.0]
     """
-    return _best(_THEOREMS[bound_class(klass).name], pairs, ends, d, d_v, M)
+    return _best(_THEOREMS[wide(klass).name], pairs, ends, d, d_v, M)
 
 
 def pattern_bound_many(
@@ -366,7 +366,7 @@ def certificate(
     >>> certificate(N=4096, d=64, M=16384).segment
     16384
     """
-    chosen = bound_class(klass)
+    chosen = wide(klass)
     sizes = {name: check_size(name, v) for name, v in _sizes(N, d, M, heads, keys, d_v).items()}
     side = (sizes["d"] + sizes["d_v"]) / 2
     square, M_ = np.array([side**2]), np.array([float(sizes["M"])])

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from iosim.algorithms import Algorithm, all_algorithms
-from iosim.bounds import BOUNDS, CLASSES, Bound
+from iosim.bounds import BOUNDS, Bound
+from iosim.bounds.classes import WIDE
 from iosim.checks.shipped import shipped
 from iosim.counting.numbers import count_many, peak_many
 from iosim.lab.data.traced import Formulas, TracedTerms, traced_bound
@@ -96,7 +97,7 @@ def data() -> dict[str, Any]:
     """
     form = Attention.plain_form()
     return {
-        "classes": {klass.name: klass.says for klass in CLASSES.values()},
+        "classes": {klass.name: klass.says for klass in WIDE},
         "schedules": [_told(a) for a in all_algorithms(form.kind)],
         "bounds": [_stated(b) for b in _bounds()],
         "presets": [preset_data(preset) for preset in PRESETS],
@@ -242,7 +243,9 @@ def _most(p: Any) -> Any:
 
 
 def _bounds() -> list[Bound]:
-    return [b for b in BOUNDS.values() if b.problem == "attention"]
+    """Those that hold for all schedules of the view, or for a single algorithm."""
+    every = (b for b in BOUNDS.values() if b.problem == "attention")
+    return [b for b in every if not b.classes or set(b.classes) & set(WIDE)]
 
 
 def _words(b: Bound, problem: Attention, sizes: Sequence[int]) -> list[float | None]:

@@ -1,0 +1,72 @@
+"""Bounds of a rectangle of pairs, or of a triangle, carried over to heads.
+
+Heads of Q that share one head of K and V are a rectangle, rows of Q below each other; under a
+causal mask, where there are as many rows of Q as of K, a triangle.  Other masks have neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iosim.bounds.base import Floats
+
+# For rounding.
+SAFE = 1 - 1e-12
+# Of kv_heads rectangles: words(kv_heads, rows, columns, d, d_v, M).
+Rectangles = Callable[[Any, Any, Any, Any, Any, Any], Any]
+# Of kv_heads triangles: words(kv_heads, heads / kv_heads, N, d, d_v, M).
+Triangles = Callable[[Any, Any, Any, Any, Any, Any], Any]
+
+
+def of_rectangles(t: Any, rectangles: Rectangles) -> Floats:
+    """`of_shapes` where nothing is said of triangles."""
+    return of_shapes(t, rectangles, lambda *sizes: 0.0)
+
+
+def of_shapes(t: Any, rectangles: Rectangles, triangles: Triangles) -> Floats:
+    """The words of a problem's heads, from what is proved of a shape; 0 for other masks.
+
+    Args:
+        t: `iosim.bounds.terms.Arrays` of attention's sizes and M.
+        rectangles: ``words(kv_heads, rows, columns, d, d_v, M)`` where every pair is seen.
+        triangles: ``words(kv_heads, share, N, d, d_v, M)`` under a causal mask, each row of Q there
+            `share` times.
+
+    >>> import numpy as np
+    >>> from iosim.bounds.terms import Arrays
+    >>> from iosim.problem import Attention
+    >>> sizes = {"N": [8, 8], "d": [4, 4], "heads": [3, 3], "M": [50, 60]}
+    >>> t = Arrays(Attention.plain_form(), {x: np.array(v) for x, v in sizes.items()})
+    >>> of_rectangles(t, lambda heads, rows, columns, d, d_v, M: heads * rows * columns).round(6)
+    array([192., 192.])
+    """
+    window = hasattr(t, "left") or hasattr(t, "right")
+
+    def words(
+        N: Any, N_k: Any, heads: Any, kv_heads: Any, scores: Any, d: Any, d_v: Any, M: Any,
+        left: Any = None,
+    ) -> Any:  # fmt: skip
+        share = heads / kv_heads
+        dense = scores == N * N_k
+        if window:  # rounded, few pairs that it hides would not be seen
+            dense = dense & (N * N_k < 2.0**50)
+        best: Any = 0.0
+        if np.any(dense):
+            best = rectangles(kv_heads, share * N, N_k, d, d_v, M)
+        if not np.all(dense):
+            causal = (scores == N * (N + 1) / 2) & (N_k == N)
+            if left is not None:  # as many pairs as below the diagonal may be others
+                causal = causal & (left >= N - 1)
+            below = np.where(causal, triangles(kv_heads, share, N, d, d_v, M), 0.0)
+            best = np.where(dense, best, below)
+        return SAFE * np.maximum(best, 0.0)
+
+    limits = {"left": t.left} if hasattr(t, "left") else {}
+    found: Floats = t.each(
+        words, N=t.N, N_k=t.N_k, heads=t.heads, kv_heads=t.kv_heads, scores=t.scores,
+        d=t.d, d_v=t.d_v, M=t.M, **limits,
+    )  # fmt: skip
+    return found

@@ -1,0 +1,108 @@
+"""Sweeps of K and V past rows that stay: Q loaded once, O stored once, no score stored.
+
+Take the row word that leaves fast memory first, then of those that come later the one that leaves
+first, and so on.  At most M + 1 words of rows are there when one of them leaves, so that there are
+k = ⌈AR/(M + 1)⌉ of them, R rows of A words.  While each is there, nearly all of K and V is, too:
+loaded anew, but for what stays in fast memory beside the rows.
+
+The bound is at any M what a schedule can do whose rows stay, of which FlashAttention-2 is one; to
+move less, a schedule has to load words of Q again, or store entries of O or scores.
+Where a mask hides pairs, rows have columns of their own, and the sweeps are not counted whole.
+
+Proved in `proofs/towards_nd.md#theorem-7`, and for masks in `#theorem-8` there.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from iosim.bounds.base import EVERY_OPTION, Bound, Floats
+from iosim.bounds.classes import CLASSES
+from iosim.bounds.shapes import SAFE, of_rectangles
+
+
+def sweeps(M: Any, A: Any, G: Any, rows: Any, columns: Any) -> Any:
+    """Theorem 7's words for one rectangle of pairs, where each row word stays once.
+
+    Args:
+        M: words of fast memory.
+        A, G: words of a row and of a column; with row sums A is G + 1.
+        rows, columns: how many there are.
+
+    Returns the words, 0 where K and V nearly fit.
+
+    >>> M, d = 2**20, 8  # the rows fill 4M: 4 sweeps, and beside them a row of Q and O, less M
+    >>> words = float(sweeps(M, 2 * d, 2 * d, 2**18, 2**18)) / (2 * d * 2**18)
+    >>> round(words, 2)
+    5.0
+    """
+    held = M + 1
+    met = columns - 2 * (A - 1)
+    times = np.ceil(SAFE * A * rows / held)
+    words = (A + G) * rows + times * (G * met - held)
+    return np.where((met > 0) & (G * met >= held), words, 0.0)
+
+
+def any_pairs(M: Any, A: Any, G: Any, rows: Any, pairs: Any) -> Any:
+    """Theorem 8's words for any set of pairs.
+
+    Args:
+        M: words of fast memory.
+        A, G: words of a row and of a column; with row sums A is G + 1.
+        rows: how many rows have a pair.
+        pairs: how many pairs there are.
+
+    >>> M, d, N = 2**16, 8, 2**18
+    >>> words = float(any_pairs(M, 2 * d, 2 * d, N, N * (N + 1) / 2)) / (2 * d * N)
+    >>> round(words, 2)  # half of 64 sweeps of K and V, with a causal mask
+    32.01
+    """
+    held = M + 1
+    over = G * pairs - (2 * (A - 1) * G + held) * rows
+    return G * rows + np.where(over > 0, held + A * over / held, 0.0)
+
+
+def _numeric(t: Any, sums: int) -> Floats:
+    def dense(count: Any, rows: Any, columns: Any, d: Any, d_v: Any, M: Any) -> Any:
+        return count * sweeps(M, d + d_v + sums, d + d_v, rows, columns)
+
+    def masked(rows: Any, pairs: Any, d: Any, d_v: Any, M: Any) -> Any:
+        return SAFE * any_pairs(M, d + d_v + sums, d + d_v, rows, pairs)
+
+    each = t.each(masked, rows=t.heads * t.rows, pairs=t.pairs, d=t.d, d_v=t.d_v, M=t.M)
+    found: Floats = np.maximum(of_rectangles(t, dense), each)
+    return found
+
+
+def _leading(t: Any, sums: int) -> Any:
+    """One head of K and V, without what is left out."""
+    rows, D = t.heads * t.N, t.d + t.d_v
+    return 2 * D * rows + t.ceil((D + sums) * rows / t.M) * (D * t.N_k - t.M)
+
+
+def _entry(name: str, sums: int) -> Bound:
+    return Bound(
+        name=name,
+        kind="lower",
+        strength="exact",
+        problem="attention",
+        covers=CLASSES["stationary"].says
+        + "; and each row's sum is added up in fast memory" * sums,
+        formula=functools.partial(_leading, sums=sums),
+        validity="every N, d, heads and M; whole sweeps where no pair is hidden",
+        source="iosim, proofs/towards_nd.md",
+        proof="towards_nd",
+        theorem="theorem-7",
+        numeric=functools.partial(_numeric, sums=sums),
+        classes=(CLASSES["stationary"],),
+        options=EVERY_OPTION,
+        options_proof="towards_nd",
+        options_theorem="theorem-8",
+        row_sums=bool(sums),
+    )
+
+
+SWEEPS, SUMS = _entry("sweeps", 0), _entry("sweeps-sums", 1)
