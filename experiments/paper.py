@@ -101,7 +101,7 @@ def gap() -> Made:
     stay = sweep(N, list(DS.values()), chosen, "stationary")
     numbers["StayFar"] = f"{near(stay, lambda d, M: N * d // 16 <= M <= N * d):.2f}"
     for n, d in DS.items():
-        numbers[f"StaySquare{n}"] = f"{near(stay, lambda p, M, d=d: p == d and M == d * d):.2f}"
+        numbers[f"StaySquare{n}"] = f"{near(stay, lambda p, M, d=d: p == d and d * d == M):.2f}"
     for p, other in zip(found["once"], found["trees"], strict=True):
         if p.gap != other.gap:
             raise IosimError(f"paper: trees is not as once at {p!r}")

@@ -43,8 +43,8 @@ CLASSES: dict[str, BoundClass] = {
         ),
         BoundClass(
             "stationary",
-            "every word of Q loaded once, every entry of O stored once and never loaded, no score "
-            "stored; every score computed once",
+            "every word of Q loaded once, every entry of O stored once, no entry of O and no row "
+            "sum loaded, no score stored; every score computed once",
             within="once",
         ),
     )

@@ -5,8 +5,8 @@ first, and so on.  At most M + 1 words of rows are there when one of them leaves
 k = ⌈AR/(M + 1)⌉ of them, R rows of A words.  While each is there, nearly all of K and V is, too:
 loaded anew, but for what stays in fast memory beside the rows.
 
-The bound is at any M what a schedule can do whose rows stay, of which FlashAttention-2 is one; to
-move less, a schedule has to load words of Q again, or store entries of O or scores.
+FlashAttention-2 is a schedule whose rows stay.  To move less than the bound a schedule has to load
+words of Q again, or to store entries of O twice, to move row sums, or to store scores.
 Where a mask hides pairs, rows have columns of their own, and the sweeps are not counted whole.
 
 Proved in `proofs/towards_nd.md#theorem-7`, and for masks in `#theorem-8` there.

@@ -5,7 +5,8 @@ one of `iosim.bounds.CLASSES`, with its optimal tiles; the denominator the large
 explicit constants that covers the class.
 
 So at a gap of 1 both the schedule and the bound would be optimal.  All schedules of attention are
-in all three classes; of its backward pass those that compute scores twice are in `recompute` only.
+in the four wide classes, some of them in `stationary`, too; of its backward pass those that compute
+scores twice are in classes with `recompute` only.
 Of a problem with options (masks, keys of their own, grouped heads) the bounds are those that cover
 them, and the schedules those that support them.
 """

@@ -71,7 +71,7 @@ def streaming(
         elif draw % 4 == 1:
             order = by_blocks(N, K, d, d_v, rng)
         else:
-            order = in_blocks(N, K, d, d_v, width)
+            order = in_blocks(N, K, d, d_v, width, rng.choice([1, 1, 2]))
             M = width * (d + d_v) + 1 + rng.choice([1, d, d + d_v])
             M += trees * rng.choice([2, 6]) * (d_v * width + 2)
         if masked:
@@ -86,12 +86,14 @@ def streaming(
         yield says, M, Counted(log, d, d_v, sums, trees)
 
 
-def in_blocks(N: int, K: int, d: int, d_v: int, width: int) -> list[Task]:
-    """Blocks of rows stay while columns stream past them, one score at a time."""
+def in_blocks(N: int, K: int, d: int, d_v: int, width: int, few: int) -> list[Task]:
+    """Blocks of rows stay while columns stream past them, the scores of a few at a time."""
     order: list[Task] = []
-    for first in range(0, N, width):
-        for j, i in itertools.product(range(K), range(first, min(N, first + width))):
-            order += [("E", i, j, c) for c in range(d)] + [("F", i, j, c) for c in range(d_v)]
+    for first, start in itertools.product(range(0, N, width), range(0, K, few)):
+        some = range(start, min(K, start + few))
+        for i in range(first, min(N, first + width)):
+            order += [("E", i, j, c) for j in some for c in range(d)]
+            order += [("F", i, j, c) for j in some for c in range(d_v)]
     return order
 
 
@@ -125,6 +127,13 @@ class Rows:
         whole = sum(all(first <= at <= last for at in steps) for steps in row)
         least = self.met(int(word[1]))
         require(whole >= least, f"{self.says}: {word} meets {whole} columns whole, not {least}")
+
+    def all_fit(self) -> None:
+        """Check at all ends of stays that what counts as there fits, of all row words."""
+        for at in {x for runs in self.stays.values() for stay in runs for x in stay}:
+            X = sum(a <= at <= b for runs in self.stays.values() for a, b in runs)
+            Y = sum(word[0] in "kv" for word in self.run.held[at])
+            require(self.held >= X + Y, f"{self.says}: {X} and {Y} words at step {at}")
 
     def fits(self, at: int) -> int:
         """How many of the words have their stay at a step; check that columns' fit beside them."""
@@ -185,6 +194,7 @@ def counted(seed: int, trees: bool, masked: bool = False) -> str:
         A = run.width[0]
         for S in (0, A // 2, rng.randint(A // 2, 2 * A)):
             rows = Rows(run, M, S, says)
+            rows.all_fit()
             over = float(theorem_8(rows) if masked else theorem_7(rows, M))
             if over >= 0:
                 said, stay, nearest = said + 1, stay + (rows.E == 0), min(nearest, over)
