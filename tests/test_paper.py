@@ -268,7 +268,7 @@ def test_an_optimum_below_a_bound_stops_it(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_unproved_statement_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in checks.FORMAL.glob("[!.]*"):
-        if path.suffix in (".v", ".txt", ""):
+        if path.is_file() and path.suffix in (".v", ".txt", ""):
             (tmp_path / path.name).write_text(path.read_text())
     monkeypatch.setattr(checks, "FORMAL", tmp_path)
     assert checks.formal.make().numbers["FormalStatements"] != "0"

@@ -9,7 +9,7 @@ FlashAttention-2 is a schedule whose rows stay.  To move less than the bound a s
 words of Q again, or to store entries of O twice, to move row sums, or to store scores.
 Where a mask hides pairs, rows have columns of their own, and the sweeps are not counted whole.
 
-Proved in `proofs/towards_nd.md#theorem-7`, and for masks in `#theorem-8` there.
+Proved in `proofs/towards_nd.md#theorem-7`, and for masks in `proofs/towards_nd.md#theorem-8`.
 """
 
 from __future__ import annotations

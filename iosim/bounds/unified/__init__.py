@@ -27,7 +27,7 @@ where d < d_v.
 >>> round(pattern_bound(pairs=4096 * 4097 // 2, rows=4096, columns=4096, d=64, M=16384))
 8390656
 
->>> list(EXACT_FROM), EXACT_FROM["once"]
+>>> [name for name in CLASSES if name in EXACT_FROM], EXACT_FROM["once"]
 (['once', 'recompute', 'trees', 'recompute-trees'], 2.5)
 """
 
