@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-import types
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from planted import noticed, rewritten, set_wrong
 
 from iosim.algorithms import Algorithm, all_algorithms
 from iosim.bounds import CLASSES, best_lower_bound, bound, exact_lower_bounds
 from iosim.bounds import sweeps as words_of_sweeps
-from iosim.checks.proof import load_theorem, run_step, steps
+from iosim.checks.proof import load_theorem
 from iosim.checks.tightness import best_schedule, sweep, tightness
 from iosim.counting.numbers import count
 from iosim.errors import CapacityError, InputError
@@ -51,8 +50,7 @@ def test_the_class_is_what_the_counts_say(entry: Algorithm) -> None:
         if entry.supports(problem):
             least = smallest_capacity(entry.program_for(problem), problem)
             seen += [stays(entry, problem, least + more) for more in (0, 7, 30, 150, 600)]
-    if not seen:
-        pytest.skip(f"{entry.name} needs options that tables of counts come with")
+    assert seen
     assert all(seen) == ("stationary" in entry.classes), seen
 
 
@@ -203,11 +201,8 @@ def test_no_schedule_in_the_class() -> None:
 )
 def test_a_planted_error_is_caught(constant: str, wrong, noticing: set[str]) -> None:
     module = load_theorem("towards_nd")
-    assert getattr(module.constants, constant) != wrong
-    setattr(module.constants, constant, wrong)
-    failed = {s.name for s in steps(module) if s.name in noticing
-              and run_step("towards_nd", s).status == "failed"}  # fmt: skip
-    assert failed == noticing
+    set_wrong(module, constant, wrong)
+    assert noticed("towards_nd", module, noticing) == noticing
 
 
 @pytest.mark.numbers
@@ -225,8 +220,7 @@ def test_tampering_is_caught(monkeypatch, name: str, spoil, noticing: str) -> No
     module = load_theorem("towards_nd")
     original = getattr(module.chain, name)
     monkeypatch.setattr(module.chain, name, lambda *a: spoil(original(*a)))
-    (checked,) = (s for s in steps(module) if s.name == noticing)
-    assert run_step("towards_nd", checked).status == "failed"
+    assert noticed("towards_nd", module, {noticing})
 
 
 @pytest.mark.parametrize(
@@ -238,7 +232,7 @@ def test_tampering_is_caught(monkeypatch, name: str, spoil, noticing: str) -> No
         ("np.ceil(", "np.floor("),
         ("(A + G) * rows", "2 * A * rows"),
         ("(G * met - held)", "G * met"),
-        ("(G * met >= held)", "(G > 0)"),
+        ("G * met >= held", "G > 0"),
         ("2 * (A - 1) * G + held", "(A - 1) * G + held"),
         ("2 * (A - 1) * G + held", "2 * (A - 1) * G"),
         ("G * rows + np.where(over", "A * rows + np.where(over"),
@@ -247,11 +241,7 @@ def test_tampering_is_caught(monkeypatch, name: str, spoil, noticing: str) -> No
     ],
 )
 def test_a_wrong_evaluator_is_caught(monkeypatch, right: str, wrong: str) -> None:
-    text = inspect.getsource(words_of_sweeps)
-    assert right in text
-    spoilt = types.ModuleType("spoilt")
-    exec(text.replace(right, wrong), vars(spoilt))
+    spoilt = rewritten(words_of_sweeps, right, wrong)
     module = load_theorem("towards_nd")
     monkeypatch.setattr(module.chain, "evaluated", spoilt)
-    (checked,) = (s for s in steps(module) if s.name == "sweeps-evaluator")
-    assert run_step("towards_nd", checked).status == "failed"
+    assert noticed("towards_nd", module, {"sweeps-evaluator"})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import types
 from fractions import Fraction
 from types import ModuleType
 
 import numpy as np
 import pytest
+from planted import noticed, rewritten, set_wrong
 
 from iosim.bounds import best_lower_bound, best_lower_bound_many, bound
 from iosim.bounds import left_over as words_left_over
@@ -279,11 +278,8 @@ def test_every_step_passes_and_is_named(fewer: ModuleType) -> None:
 def test_a_planted_error_is_caught(constant: str, wrong, noticing: set[str]) -> None:
     pytest.importorskip("z3")
     module = load_theorem("towards_nd")
-    assert getattr(module.constants, constant) != wrong
-    setattr(module.constants, constant, wrong)
-    failed = {s.name for s in steps(module) if s.name in noticing
-              and run_step("towards_nd", s).status == "failed"}  # fmt: skip
-    assert failed == noticing
+    set_wrong(module, constant, wrong)
+    assert noticed("towards_nd", module, noticing) == noticing
 
 
 class Cheaper:
@@ -329,9 +325,7 @@ def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing
     target = target or getattr(module, where)
     original = getattr(target, name)
     monkeypatch.setattr(target, name, lambda *a, **k: spoil(original(*a, **k)))
-    failed = {s.name for s in steps(module) if s.name in noticing
-              and run_step("towards_nd", s).status == "failed"}  # fmt: skip
-    assert failed == noticing
+    assert noticed("towards_nd", module, noticing) == noticing
 
 
 @pytest.mark.parametrize(
@@ -352,11 +346,7 @@ def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing
     ],
 )
 def test_a_wrong_evaluator_is_caught(monkeypatch, right: str, wrong: str) -> None:
-    text = inspect.getsource(words_left_over)
-    assert right in text
-    spoilt = types.ModuleType("spoilt")
-    exec(text.replace(right, wrong), vars(spoilt))
+    spoilt = rewritten(words_left_over, right, wrong)
     module = load_theorem("towards_nd")
     monkeypatch.setattr(module.left_over, "evaluated", spoilt)
-    (checked,) = (s for s in steps(module) if s.name == "left-over-evaluator")
-    assert run_step("towards_nd", checked).status == "failed"
+    assert noticed("towards_nd", module, {"left-over-evaluator"})

@@ -17,14 +17,13 @@ Proved in `proofs/towards_nd.md#theorem-1`, `proofs/towards_nd.md#theorem-2` and
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import EVERY_OPTION, Bound, Floats
-from iosim.bounds.classes import CLASSES
+from iosim.bounds.base import Floats
 from iosim.bounds.shapes import of_shapes
+from iosim.bounds.sums import with_sums
 
 
 def any_pairs(D: Any, M: Any, K: Any, A: Any, G: Any, columns: Any, rows: Any) -> Any:
@@ -189,28 +188,14 @@ def _leading(t: Any, sums: int) -> Any:
     return (j + 1) * (t.N_k * D + rows / j * (D + sums) - t.M) - sums * rows
 
 
-def _entry(name: str, sums: int) -> Bound:
+PARTS, SUMS = with_sums(
+    "parts",
+    classes=("once", "trees"),
+    formula=_leading,
+    numeric=_numeric,
+    validity="dense, or causal with N_k = N: else 0",
     # With M/(D + 1) rows in a part Theorem 2 says something at every M.
-    small = "" if sums else ", and 0 where one part could hold all rows"
-    return Bound(
-        name=name,
-        kind="lower",
-        strength="exact",
-        problem="attention",
-        covers="; or ".join(CLASSES[x].says for x in ("once", "trees"))
-        + "; and each row's sum is added up in fast memory" * sums,
-        formula=functools.partial(_leading, sums=sums),
-        validity=f"dense, or causal with N_k = N: else 0{small}",
-        source="iosim, proofs/towards_nd.md",
-        proof="towards_nd",
-        theorem="theorem-3",
-        numeric=functools.partial(_numeric, sums=sums),
-        classes=(CLASSES["once"], CLASSES["trees"]),
-        options=EVERY_OPTION,
-        options_proof="towards_nd",
-        options_theorem="theorem-1",
-        row_sums=bool(sums),
-    )
-
-
-PARTS, SUMS = _entry("parts", 0), _entry("parts-sums", 1)
+    without=", and 0 where one part could hold all rows",
+    theorem="theorem-3",
+    options_theorem="theorem-1",
+)

@@ -15,18 +15,16 @@ from iosim.bounds.base import Floats
 
 # For rounding.
 SAFE = 1 - 1e-12
-# Of kv_heads rectangles: words(kv_heads, rows, columns, d, d_v, M).
-Rectangles = Callable[[Any, Any, Any, Any, Any, Any], Any]
-# Of kv_heads triangles: words(kv_heads, heads / kv_heads, N, d, d_v, M).
-Triangles = Callable[[Any, Any, Any, Any, Any, Any], Any]
+# The words of some shapes that are alike.
+_Words = Callable[..., Any]
 
 
-def of_rectangles(t: Any, rectangles: Rectangles) -> Floats:
+def of_rectangles(t: Any, rectangles: _Words) -> Floats:
     """`of_shapes` where nothing is said of triangles."""
     return of_shapes(t, rectangles, lambda *sizes: 0.0)
 
 
-def of_shapes(t: Any, rectangles: Rectangles, triangles: Triangles) -> Floats:
+def of_shapes(t: Any, rectangles: _Words, triangles: _Words) -> Floats:
     """The words of a problem's heads, from what is proved of a shape; 0 for other masks.
 
     Args:

@@ -14,15 +14,14 @@ Proved in `proofs/towards_nd.md#theorem-5`, and what is left over in `#theorem-6
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import EVERY_OPTION, Bound, Floats
-from iosim.bounds.classes import CLASSES
+from iosim.bounds.base import Floats
 from iosim.bounds.left_over import left_over
 from iosim.bounds.shapes import of_rectangles
+from iosim.bounds.sums import with_sums
 
 # The largest t: what leaves no fewer rows and columns than the theorem asks for.
 _SHARE = 0.6
@@ -101,26 +100,12 @@ def _leading(t: Any, sums: int) -> Any:
     return D * (rows + t.N_k) + saved / (1 + t.max(of_rows, of_columns))
 
 
-def _entry(name: str, sums: int) -> Bound:
-    return Bound(
-        name=name,
-        kind="lower",
-        strength="exact",
-        problem="attention",
-        covers="; or ".join(CLASSES[x].says for x in ("once", "trees"))
-        + "; and each row's sum is added up in fast memory" * sums,
-        formula=functools.partial(_leading, sums=sums),
-        validity="dense: else 0",
-        source="iosim, proofs/towards_nd.md",
-        proof="towards_nd",
-        theorem="theorem-5",
-        numeric=functools.partial(_numeric, sums=sums),
-        classes=(CLASSES["once"], CLASSES["trees"]),
-        options=EVERY_OPTION,
-        options_proof="towards_nd",
-        options_theorem="theorem-5",
-        row_sums=bool(sums),
-    )
-
-
-STAYS, SUMS = _entry("stays", 0), _entry("stays-sums", 1)
+STAYS, SUMS = with_sums(
+    "stays",
+    classes=("once", "trees"),
+    formula=_leading,
+    numeric=_numeric,
+    validity="dense: else 0",
+    theorem="theorem-5",
+    options_theorem="theorem-5",
+)

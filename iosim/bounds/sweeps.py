@@ -14,14 +14,13 @@ Proved in `proofs/towards_nd.md#theorem-7`, and for masks in `proofs/towards_nd.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import EVERY_OPTION, Bound, Floats
-from iosim.bounds.classes import CLASSES
+from iosim.bounds.base import Floats
 from iosim.bounds.shapes import SAFE, of_rectangles
+from iosim.bounds.sums import with_sums
 
 
 def sweeps(M: Any, A: Any, G: Any, rows: Any, columns: Any) -> Any:
@@ -43,7 +42,7 @@ def sweeps(M: Any, A: Any, G: Any, rows: Any, columns: Any) -> Any:
     met = columns - 2 * (A - 1)
     times = np.ceil(SAFE * A * rows / held)
     words = (A + G) * rows + times * (G * met - held)
-    return np.where((met > 0) & (G * met >= held), words, 0.0)
+    return np.where(G * met >= held, words, 0.0)
 
 
 def any_pairs(M: Any, A: Any, G: Any, rows: Any, pairs: Any) -> Any:
@@ -83,26 +82,12 @@ def _leading(t: Any, sums: int) -> Any:
     return 2 * D * rows + t.ceil((D + sums) * rows / t.M) * (D * t.N_k - t.M)
 
 
-def _entry(name: str, sums: int) -> Bound:
-    return Bound(
-        name=name,
-        kind="lower",
-        strength="exact",
-        problem="attention",
-        covers=CLASSES["stationary"].says
-        + "; and each row's sum is added up in fast memory" * sums,
-        formula=functools.partial(_leading, sums=sums),
-        validity="every N, d, heads and M; whole sweeps where no pair is hidden",
-        source="iosim, proofs/towards_nd.md",
-        proof="towards_nd",
-        theorem="theorem-7",
-        numeric=functools.partial(_numeric, sums=sums),
-        classes=(CLASSES["stationary"],),
-        options=EVERY_OPTION,
-        options_proof="towards_nd",
-        options_theorem="theorem-8",
-        row_sums=bool(sums),
-    )
-
-
-SWEEPS, SUMS = _entry("sweeps", 0), _entry("sweeps-sums", 1)
+SWEEPS, SUMS = with_sums(
+    "sweeps",
+    classes=("stationary",),
+    formula=_leading,
+    numeric=_numeric,
+    validity="every N, d, heads and M; whole sweeps where no pair is hidden",
+    theorem="theorem-7",
+    options_theorem="theorem-8",
+)

@@ -106,12 +106,15 @@ def best_schedule(
 
 def _schedules(form: Form, klass: BoundClass | str | None) -> tuple[Algorithm, ...]:
     """The schedules that support a form's options, and are in the class if one is given."""
-    name = None if klass is None else bound_class(klass).name
-    found = tuple(a for a in all_algorithms(form) if name is None or name in a.classes)
+    every = all_algorithms(form)
+    if klass is None:
+        return every
+    name = bound_class(klass).name
+    found = tuple(a for a in every if name in a.classes)
     if not found:
-        every = dict.fromkeys(x for a in all_algorithms(form) for x in a.classes)
+        others = dict.fromkeys(x for a in every for x in a.classes)
         raise InputError(
-            f"no schedule of {form.kind} is in class {name}: choose {' or '.join(every)}"
+            f"no schedule of {form.kind} is in class {name}: choose {' or '.join(others)}"
         )
     return found
 

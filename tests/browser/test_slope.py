@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from commands import told
-from screens import texts
+from screens import refuses, texts
 from speed import ARROW, ONWARD, answers_in
 
 from iosim.bounds import best_lower_bound, bounds_for
@@ -219,16 +219,7 @@ BAD_M = [
 
 def test_bad_sizes_are_said_beside_the_field(open_view: Open) -> None:
     page = open_view("slope")
-    before = rows(page)
-    message = page.locator(".slope .field .wrong")
-    for text, says in BAD_M:
-        type_M(page, text)
-        assert says in message.inner_text()
-        field = page.locator(".slope").get_by_label("M", exact=True)
-        assert field.get_attribute("aria-invalid") == "true"
-        assert rows(page) == before, text
-        type_M(page, "4Ki")
-        message.wait_for(state="detached")
+    refuses(page, [("M", text, says) for text, says in BAD_M], rows, ".slope")
 
 
 def whole(page: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from commands import told
 from engine import Engine
-from screens import texts
+from screens import refuses, texts
 
 import iosim
 from iosim.counting.numbers import peak_many
@@ -220,16 +220,7 @@ BAD = [
 
 def test_bad_input_is_said_beside_the_field(open_view: Open) -> None:
     page = open_view("tiles")
-    before = rows(page)
-    for name, text, says in BAD:
-        field = page.locator(".tiles").get_by_label(name, exact=True)
-        was = field.input_value()
-        field.fill(text)
-        assert says in page.locator(".tiles .field .wrong").inner_text()
-        assert field.get_attribute("aria-invalid") == "true"
-        assert rows(page) == before, (name, text)
-        field.fill(was)
-        page.locator(".tiles .field .wrong").wait_for(state="detached")
+    refuses(page, BAD, rows, ".tiles")
 
 
 def test_where_nothing_fits_the_least_memory_is_said(open_view: Open) -> None:
