@@ -43,7 +43,9 @@ MORE = {
              "bench-hopper-persistent", "bench-hopper-both", "bench-hopper-both-causal",
              "validate-backward-long", "validate-blocks"],
     "h100": ["layers-bert", "layers-llama", "validate-backward", "validate-drawn-1",
-             "validate-hopper", "validate-hopper-options"],
+             "validate-hopper", "validate-hopper-options", "validate-options", "validate-shapes",
+             "validate-blocks", "validate-backward-options", "validate-backward-shapes",
+             "validate-more", "validate-drawn-3"],
 }  # fmt: skip
 
 
