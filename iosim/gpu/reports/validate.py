@@ -328,7 +328,8 @@ def _off(row: Mapping[str, Any], way: str) -> int:
 
 
 def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """Every configuration's loads and stores between the SM and L2."""
+    """Loads and stores between the SM and L2 of every configuration with hardware counters."""
+    rows = [r for r in rows if r["sram_load"] >= 0]
     for k, name in enumerate(dict.fromkeys(r["algorithm"] for r in rows)):
         mine = [r for r in rows if r["algorithm"] == name]
         mark = _axes.MARKS[k % len(_axes.MARKS)]
