@@ -106,6 +106,30 @@ def test_links_hold_the_view_and_its_state(open_view: Open) -> None:
     expect(shown.get_by_role("alert")).to_contain_text('The address names a view "nothing"')
 
 
+# Listens before the page does, which is not told of a new address until `tell` is called.
+HOLD = """
+    window.tell = () => { window.told = true; dispatchEvent(new HashChangeEvent("hashchange")); };
+    addEventListener("hashchange", (event) => window.told || event.stopImmediatePropagation());
+"""
+TYPE_THEN_GO = """async (box) => {
+    box.value = "128";
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+    location.hash = "#watch?N=32&d=8";
+    await new Promise((done) => setTimeout(done, 800)); // the page would have written N=128
+    return [box.isConnected, location.hash];
+}"""
+
+
+def test_an_address_is_kept_until_the_page_is_told_of_it(open_view: Open) -> None:
+    shown = open_view("watch", hash="?N=64&d=8")
+    shown.add_init_script(HOLD)
+    shown.reload()
+    field = shown.get_by_label("N", exact=True)
+    assert field.evaluate(TYPE_THEN_GO) == [True, "#watch?N=32&d=8"]
+    shown.evaluate("tell()")
+    expect(field).to_have_value("32")
+
+
 BROKEN = {
     "{": "is not JSON",
     "": "is not JSON",

@@ -30,12 +30,14 @@ export function useRoute(known: readonly string[], page: boolean, say: (text: st
       : { view: known[0] ?? "", params: {}, visit: 0 };
   });
   const first = useRef(true); // data that is opened later has views of its own
+  const seen = useRef(page ? location.hash : ""); // as this page wrote or read it last
   useEffect(() => {
     if (!page) return;
     const refuse = (view: string) =>
       view && !known.includes(view) && say(`The address names a view ${JSON.stringify(view)}; there are ${known.join(", ")}.`);
     const moved = () => {
-      const { view, params } = parse(location.hash);
+      seen.current = location.hash;
+      const { view, params } = parse(seen.current);
       refuse(view);
       if (known.includes(view))
         setRoute((r) => ({ view, params: { ...r.params, [view]: params }, visit: r.visit + 1 }));
@@ -48,8 +50,11 @@ export function useRoute(known: readonly string[], page: boolean, say: (text: st
   useEffect(() => {
     if (!page || !route.view) return;
     const wait = setTimeout(() => {
+      if (location.hash !== seen.current) return; // changed by hand, of which `moved` is not told yet
       const now = link(route);
-      if (now !== location.hash) history.replaceState(null, "", now);
+      if (now === seen.current) return;
+      history.replaceState(null, "", now);
+      seen.current = location.hash; // as the browser writes it
     }, PAUSE_MS);
     return () => clearTimeout(wait);
   }, [page, route]);
