@@ -258,7 +258,7 @@ def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once")
     >>> best.name, round(best.words)
     ('constant-tight-once', 128442370)
     """
-    check_size("M", M)
+    M = check_size("M", M)
     rows = exact_lower_bounds(problem, M, klass)
     if not rows:
         raise InputError(f"no exact lower bound for {problem.kind} at M = {M}: add one")

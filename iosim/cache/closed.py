@@ -222,7 +222,7 @@ def reuse(instance: Instance) -> tuple[Reuse, ...]:
 
 def misses(rules: Sequence[Reuse], capacity: int) -> int:
     """Accesses that miss in an LRU cache of this many words, with lines of one word."""
-    check_size("capacity", capacity)
+    capacity = check_size("capacity", capacity)
     return sum(rule.beyond(capacity) for rule in rules)
 
 
@@ -235,5 +235,5 @@ def loads(rules: Sequence[Reuse], capacity: int) -> int:
     >>> loads(rules, 2**14), loads(rules, 2**16)
     (4031314995840, 1000128000000)
     """
-    check_size("capacity", capacity)
+    capacity = check_size("capacity", capacity)
     return sum(rule.beyond(capacity) for rule in rules if not rule.write)

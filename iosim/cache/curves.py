@@ -61,7 +61,7 @@ class Curve:
 
     def step(self, capacity: int) -> int:
         """Which step holds at a capacity in words; InputError below one line."""
-        check_size("capacity", capacity)
+        capacity = check_size("capacity", capacity)
         if capacity < self.line_words:
             raise InputError(
                 f"a capacity of {capacity} words is under one line of {self.line_words}: give at "
@@ -179,7 +179,7 @@ def curve(stream: Stream, policy: str = "lru", *, line_words: int = 1) -> Curve:
     ([1, 2, 3], [6, 4, 3])
     """
     check_stream(stream)
-    check_size("line_words", line_words)
+    line_words = check_size("line_words", line_words)
     if policy not in STACKS:
         raise InputError(f"no curve of policy {policy!r} in one pass: {closest(policy, STACKS)}")
     if stream.addresses == 0:

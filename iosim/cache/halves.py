@@ -75,7 +75,7 @@ def replay_parts(
             "interleaved() makes"
         )
     check_cache(part)
-    check_size("parts", parts)
+    parts = check_size("parts", parts)
     policy = POLICIES[part.policy]
     if part.sets > 1 or part.write != "back" or policy.foresees:
         raise InputError(

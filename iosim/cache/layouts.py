@@ -31,8 +31,8 @@ class Tiled:
     b: int
 
     def __post_init__(self) -> None:
-        check_size("rows of a block", self.a)
-        check_size("columns of a block", self.b)
+        object.__setattr__(self, "a", check_size("rows of a block", self.a))
+        object.__setattr__(self, "b", check_size("columns of a block", self.b))
 
     def words(self, shape: tuple[int, ...]) -> int:
         """How many words a tensor takes, with those beyond its edges."""

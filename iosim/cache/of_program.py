@@ -115,7 +115,7 @@ def items(
     [[4, 2]]
     """
     known = _Known.of(instance, transferring, unit, line_words, layouts, positions)
-    check_size("chunk", chunk)
+    chunk = check_size("chunk", chunk)
 
     def stream(item: Item) -> Stream:
         def made() -> Iterator[Accesses]:
@@ -169,7 +169,7 @@ def _stream(
     chunk: int,
 ) -> Stream:
     known = _Known.of(instance, plan, unit, line_words, layouts, positions)
-    check_size("chunk", chunk)
+    chunk = check_size("chunk", chunk)
 
     def made() -> Iterator[Accesses]:
         walk = Walk(instance, known.ground, known.told)
@@ -210,7 +210,7 @@ class _Known:
             raise InputError(f"a stream of {type(instance).__name__}: bind() a program first")
         if unit not in UNITS:
             raise InputError(f"unknown unit {unit!r}: {closest(str(unit), UNITS)}")
-        check_size("line_words", line_words)
+        line_words = check_size("line_words", line_words)
         check(instance.program)
         body = plan(instance.program)
         told = _positions(instance, body, positions)

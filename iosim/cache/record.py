@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from iosim.cache.policies import POLICIES, Policy
 from iosim.errors import InputError, closest
+from iosim.problem import whole_number
 
 Write = Literal["back", "through"]
 
@@ -55,9 +56,9 @@ or 104 words, or other ways
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _whole("line_words", self.line_words)
-        _whole("capacity", self.capacity, least=None)
-        _whole("seed", self.seed, least=None)
+        self._whole("line_words")
+        self._whole("capacity", least=None)
+        self._whole("seed", least=None)
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: {closest(self.policy, POLICIES)}")
         if self.write not in ("back", "through"):
@@ -69,9 +70,18 @@ or 104 words, or other ways
             )
         self._divides(self.capacity, self.line_words, "words")
         if self.ways is not None:
-            _whole("ways", self.ways)
+            self._whole("ways")
             self._divides(self.lines, self.ways, "ways")
         self._suits(POLICIES[self.policy])
+
+    def _whole(self, name: str, least: int | None = 1) -> None:
+        """A field as a Python int."""
+        number = whole_number(value := getattr(self, name))
+        if number is None:
+            raise InputError(f"{name}={value!r} is no whole number: give one")
+        if least is not None and number < least:
+            raise InputError(f"{name}={value}: give {least} or more")
+        object.__setattr__(self, name, number)
 
     def _divides(self, whole: int, part: int, what: str) -> None:
         if whole % part == 0:
@@ -145,13 +155,6 @@ class Traffic:
     def words(self) -> int:
         """All words that crossed to or from slow memory, the flush included."""
         return self.loads + self.write_backs + self.flush
-
-
-def _whole(name: str, value: object, least: int | None = 1) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f"{name}={value!r} is no whole number: give one")
-    if least is not None and value < least:
-        raise InputError(f"{name}={value}: give {least} or more")
 
 
 def check_cache(given: Any) -> None:

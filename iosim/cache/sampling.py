@@ -11,8 +11,10 @@ sample of the same kind.  How much the groups' own estimates differ tells the st
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,7 @@ from iosim.cache.curves import by_lines
 from iosim.cache.lru_stack import Timeline
 from iosim.cache.stream import Stream, check_stream
 from iosim.errors import InputError
-from iosim.problem import check_size
+from iosim.problem import check_size, whole_number
 
 Ints = NDArray[np.int64]
 GROUPS = 8
@@ -164,8 +166,12 @@ def sampled(
     [3000.0, 1000.0]
     """
     check_stream(stream)
-    check_size("line_words", line_words)
-    if not 0 < rate <= 1:
+    line_words = check_size("line_words", line_words)
+    drawn_by = whole_number(seed)
+    if drawn_by is None:
+        raise InputError(f"seed must be a whole number, got {seed!r}: give an integer")
+    given: Any = rate
+    if isinstance(given, bool) or not isinstance(given, numbers.Real) or not 0 < rate <= 1:
         raise InputError(f"a rate of {rate}: give a share above 0 and at most 1")
     for capacity in capacities:
         if check_size("capacity", capacity) < line_words:
@@ -173,7 +179,7 @@ def sampled(
                 f"a capacity of {capacity} words is under one line of {line_words}: give at least "
                 f"{line_words}"
             )
-    below, seed = round(rate * 2**62), seed & 0xFFFFFFFF
+    below, seed = round(rate * 2**62), drawn_by & 0xFFFFFFFF
     lines = -(-stream.addresses // line_words)
     chosen, hashes = _sample(lines, below, seed, watch)
     if len(chosen) < 2 * GROUPS:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from iosim.cache.stream import CHUNK, Accesses, Stream, check_stream, of_arrays
 from iosim.errors import InputError
-from iosim.problem import check_size
+from iosim.problem import check_range, check_size
 from iosim.renamed import old_names
 
 Ints = NDArray[np.int64]
@@ -46,8 +46,7 @@ def sweeps(items: int, pieces: int, of: Ints | None = None) -> tuple[Stream, ...
     >>> [chunk.address.tolist() for chunk in both.chunks()]
     [[0, 0, 1, 1]]
     """
-    check_size("items", items)
-    check_size("pieces", pieces)
+    items, pieces = check_size("items", items), check_size("pieces", pieces)
     which = np.zeros(items, np.int64) if of is None else of
     one = np.arange(pieces)
     each = {k: of_arrays(one + k * pieces) for k in set(which.tolist())}
@@ -66,7 +65,7 @@ def lockstep(resident: int) -> Order:
     >>> [chunk.address.tolist() for chunk in both.chunks()]
     [[0, 1, 0, 1, 2, 2]]
     """
-    check_size("resident", resident)
+    resident = check_size("resident", resident)
 
     def order(lengths: Ints) -> Clock:
         firsts = np.arange(0, lengths.size, resident)
@@ -86,8 +85,7 @@ def round_robin(resident: int, accesses: int = 1) -> Order:
     >>> [chunk.address.tolist() for chunk in both.chunks()]
     [[0, 0, 1, 1, 2, 2]]
     """
-    check_size("resident", resident)
-    check_size("accesses", accesses)
+    resident, accesses = check_size("resident", resident), check_size("accesses", accesses)
 
     def order(lengths: Ints) -> Clock:
         begin = _begins(-(-lengths // accesses), resident)
@@ -113,11 +111,9 @@ def drifting(resident: int, per_mille: int, seed: int = 0, every: int = 0) -> Or
     >>> [chunk.address.tolist() for chunk in both.chunks()]
     [[1, 0, 1, 0, 1, 0]]
     """
-    check_size("resident", resident)
-    ranges = {"drift": (per_mille, MOST_DRIFT), "seed": (seed, 2**32 - 1), "every": (every, 2**62)}
-    for name, (value, most) in ranges.items():
-        if not 0 <= value <= most:
-            raise InputError(f"{name} = {value} is out of range: give 0 to {most}")
+    resident = check_size("resident", resident)
+    per_mille = check_range("drift", per_mille, 0, MOST_DRIFT)
+    seed, every = check_range("seed", seed, 0, 2**32 - 1), check_range("every", every, 0, 2**62)
 
     def order(lengths: Ints) -> Clock:
         pace = paces(lengths.size, per_mille, seed)
@@ -244,7 +240,7 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
     >>> [chunk.address.tolist() for chunk in both.chunks()]
     [[0, 1, 7, 8, 2]]
     """
-    check_size("chunk", chunk)
+    chunk = check_size("chunk", chunk)
     if isinstance(streams, Stream):
         raise InputError("one stream is nothing to interleave: give a list, one for each item")
     for stream in streams:

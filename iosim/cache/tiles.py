@@ -319,7 +319,7 @@ def opt(found: Passes, capacity: int, *, watch: Watch = unwatched) -> Traffic:
     >>> opt(whole, 512).loads, opt(whole, 4096).loads
     (4256, 1536)
     """
-    check_size("capacity", capacity)
+    capacity = check_size("capacity", capacity)
     words, never = found.words.tolist(), 2 * found.tile.size
     held, dirty, use = [0] * len(words), [0] * len(words), [never] * len(words)
     latest: list[tuple[int, int]] = []  # a heap: minus when it is next used, and the tile

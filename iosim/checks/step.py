@@ -120,7 +120,7 @@ def training_step(
     >>> training_step(Attention(1024, 64), 24576).backward.algorithm.name
     'two_kernels'
     """
-    check_size("M", M)
+    M = check_size("M", M)
     if not isinstance(problem, Attention):
         raise InputError(f"a step is one of attention, got {problem!r}: give iosim.Attention")
     first = replace(problem, statistics=True)

@@ -29,7 +29,7 @@ from iosim.program.space import (
     resolved,
     step,
 )
-from iosim.program.walk import Instance
+from iosim.program.walk import Instance, check_instance
 
 IntArray = NDArray[np.int64]
 
@@ -48,8 +48,7 @@ def count(instance: Instance) -> Counts:
     >>> counts.total_words, counts["load", "K"]
     (917504, 393216)
     """
-    if not isinstance(instance, Instance):
-        raise InputError(f"count takes an instance, got {type(instance).__name__}: bind() it first")
+    check_instance("count", instance)
     value = OnInts(instance.env)
     closed = close(instance.program)
     return Counts.of({key: int(poly.evaluate(value)) for key, poly in closed.counts.items()})
@@ -63,8 +62,7 @@ def peak(instance: Instance) -> int:
     >>> peak(bind(algorithm("flash2").program, sizes, tiles))
     24345
     """
-    if not isinstance(instance, Instance):
-        raise InputError(f"peak takes an instance, got {type(instance).__name__}: bind() it first")
+    check_instance("peak", instance)
     return int(highest(close(instance.program).peak, OnInts(instance.env)))
 
 
@@ -106,8 +104,7 @@ def peak_at(instance: Instance) -> PeakAt:
     >>> print(peak_at(bind(program, problem.sizes, {"B_r": 4, "B_c": 6})).tiles)
     {'h': (0, 1), 'i': (4, 8), 'j': (0, 6)}
     """
-    if not isinstance(instance, Instance):
-        raise InputError(f"peak_at needs an instance, got {type(instance).__name__}: bind() it")
+    check_instance("peak_at", instance)
     best = PeakAt(0, {}, ())
     for level in close(instance.program).peak:
         words, env = OnInts(instance.env).most_at(level)

@@ -12,7 +12,7 @@ from iosim.errors import InputError
 from iosim.program.index import Index, Single, Tile, dims, unstacked
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
 from iosim.program.ops import OPS
-from iosim.program.walk import Instance
+from iosim.program.walk import Instance, check_instance
 
 # Of an operation's mathematics, what is shorter stands beside it.
 SHORT = 16
@@ -38,8 +38,8 @@ def show(program: Program, instance: Instance | None = None) -> str:
             f"show takes a program, got {type(program).__name__}: give it first, as in "
             "show(program, instance)"
         )
-    if not isinstance(instance, Instance | None):
-        raise InputError(f"show takes an instance, got {type(instance).__name__}: bind() it first")
+    if instance is not None:
+        check_instance("show", instance)
     lines = list(listing(program, instance))
     if instance is not None:
         sizes = ", ".join(f"{name} = {value:,}" for name, value in instance.values)

@@ -12,6 +12,7 @@ from iosim.fusion.best import best
 from iosim.fusion.groups import Groups
 from iosim.fusion.partitions import Partition, partition
 from iosim.layers.graph import Graph
+from iosim.problem import check_size
 
 # Files of groups that something else has chosen, each a fusion by the name of the file.
 RECORDED = Path(__file__).parent / "recorded"
@@ -84,9 +85,11 @@ def fused(
     >>> fused(graph, "none", 100).words, fused(graph, "best", 100).words
     (48, 16)
     """
+    M = check_size("M", M)
+    within = None if within is None else check_size("within", within)
     if how in FUSIONS:
         return FUSIONS[how].of(graph, M, intermediate_tiles, within)
-    if how.endswith(".json"):
+    if isinstance(how, str) and how.endswith(".json"):
         groups = _from_file(Path(how))
         return partition(graph, groups, M, how, intermediate_tiles=intermediate_tiles)
     raise InputError(f"unknown fusion {how!r}: {closest(how, FUSIONS)}; or name a .json file")

@@ -10,6 +10,7 @@ from iosim.fusion.groups import Groups, ordered
 from iosim.fusion.kernels import FusedKernel, kernel
 from iosim.fusion.members import Illegal
 from iosim.layers.graph import Graph
+from iosim.problem import check_size
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def partition(
     >>> [partition(graph, names, M=100, how="").words for names in ([["a"], ["b"]], [["b", "a"]])]
     [32, 16]
     """
+    M = check_size("M", M)
     groups = [tuple(names) for names in groups]
     known = [op.name for op in graph.operators]
     place = {name: k for k, name in enumerate(known)}

@@ -36,11 +36,10 @@ from iosim.cache import Cache, replay_many, tiles
 from iosim.cache.halves import replay_parts
 from iosim.cache.shared import MOST_DRIFT, Order, drifting, interleaved, lockstep, sweeps
 from iosim.counting.numbers import count, peak
-from iosim.errors import InputError
 from iosim.gpu import boxes, l2
 from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
-from iosim.problem import check_size, word_bytes
+from iosim.problem import check_range, check_size, word_bytes
 from iosim.renamed import renamed
 from iosim.units import bytes_of
 
@@ -169,9 +168,8 @@ def reads(
     """
     machine.chip_words(job.dtype)  # raises where its size has no source
     at_once = resident(job, machine) if programs is None else programs
-    check_size("programs", at_once)
-    if drift is not None and not 0 <= drift <= MOST_DRIFT:
-        raise InputError(f"drift = {drift} is out of range: give 0 to {MOST_DRIFT}")
+    at_once = check_size("programs", at_once)
+    drift = None if drift is None else check_range("drift", drift, 0, MOST_DRIFT)
     order = None if drift is None else drifting(at_once, drift, seed)
     size = int(machine.cache_bytes or 0)
     if l2.unlike_sweeps(job):

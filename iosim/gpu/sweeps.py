@@ -25,6 +25,7 @@ from iosim.gpu import l2
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.nests import chain, nests
 from iosim.gpu.run.job import Job
+from iosim.problem import check_range
 from iosim.program.ir import Loop
 
 __all__ = ["MOST_DRIFT", "PACE", "Sweeps"]
@@ -61,10 +62,7 @@ class Sweeps:
             "drift": (0, MOST_DRIFT), "every": (0, 2**20), "seed": (0, 2**32 - 1),
         }  # fmt: skip
         for name, (least, most) in ranges.items():
-            if not least <= getattr(self, name) <= most:
-                raise InputError(
-                    f"{name} = {getattr(self, name)} is out of range: give {least} to {most}"
-                )
+            object.__setattr__(self, name, check_range(name, getattr(self, name), least, most))
 
     @classmethod
     def of(cls, job: Job, resident: int, drift: int, seed: int = 0) -> Sweeps:

@@ -37,7 +37,9 @@ def machine(text: str | os.PathLike[str]) -> Hardware:
     >>> machine("a100-80gb").dram_bytes_per_s / 1e9
     2039.0
     """
-    name = os.fspath(text)
+    if not isinstance(text, (str, os.PathLike)):
+        raise InputError(f"a machine is a name or a file, got {text!r}: give one, like 'h200'")
+    name = str(text)
     if name in MACHINES:
         return MACHINES[name]
     if isinstance(text, Path) or name.endswith(".toml") or os.sep in name:

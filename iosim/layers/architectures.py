@@ -45,7 +45,7 @@ def asked(model: str | Config, phase: str, batch: int, N: int, *, tokens: int = 
 
     Raises InputError as `config` and `Ask` do, and for decoding with a model that doesn't.
     """
-    found = config(model) if isinstance(model, str) else model
+    found = model if isinstance(model, Config) else config(model)
     ask = Ask(found, phase, batch, N, tokens, attention, dtype)
     if ask.cached and not ARCHITECTURES[found.family].decodes:
         raise InputError(f"{found.name} encodes whole sequences: it has no decoding; ask for "

@@ -21,7 +21,7 @@ from typing import Any
 from iosim.errors import InputError, closest
 from iosim.layers.backward import backward
 from iosim.layers.graph import Graph
-from iosim.layers.models import Config
+from iosim.layers.models import Config, positive
 from iosim.operators import Operand, Operator, operand, operator
 from iosim.operators.base import ROLES
 from iosim.problem import word_bytes
@@ -99,9 +99,7 @@ class Ask:
                 raise InputError(f"unknown {what} {got!r}: {closest(got, known)}")
         word_bytes(self.dtype)
         for what in ("batch", "N", "tokens"):
-            size = getattr(self, what)
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise InputError(f"{what} = {size!r}: give an integer ≥ 1")
+            object.__setattr__(self, what, positive(what, getattr(self, what)))
         if self.tokens > self.N:
             raise InputError(f"tokens = {self.tokens} don't fit into a context of N = {self.N}: "
                              "give less")  # fmt: skip

@@ -6,9 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.errors import InputError, closest
-from iosim.problem import MODELS
+from iosim.problem import MODELS, whole_number
 
 FAMILIES = ("bert", "gpt2", "llama", "mixture")
+
+
+def positive(what: str, size: object) -> int:
+    """Return `size` as an int, or raise InputError unless it is an integer, 1 or more.
+
+    >>> positive("batch", 8)
+    8
+    """
+    number = whole_number(size)
+    if number is None or number < 1:
+        raise InputError(f"{what} = {size!r}: give an integer ≥ 1")
+    return number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +98,8 @@ class Config:
 
     def _positive(self, *names: str) -> None:
         for name in names:
-            size = getattr(self, name)
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise InputError(f"{self.name}: {name} = {size!r}: give an integer ≥ 1")
+            size = positive(f"{self.name}: {name}", getattr(self, name))
+            object.__setattr__(self, name, size)
 
     @property
     def group(self) -> int:
@@ -138,6 +149,8 @@ def config(name: str) -> Config:
     >>> config("llama3-8b").feed_forward
     14336
     """
+    if not isinstance(name, str):
+        raise InputError(f"a model is a name or a Config, got {name!r}: give one, like 'gpt2'")
     if name.endswith((".toml", ".json")):
         from iosim.layers.described import described
 

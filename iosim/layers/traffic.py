@@ -29,7 +29,7 @@ from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
 from iosim.errors import InputError
 from iosim.operators import Operand, Operator
-from iosim.problem import Attentions, MatMul
+from iosim.problem import Attentions, MatMul, check_size
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles
 
@@ -74,6 +74,7 @@ def moved(op: Operator, M: int, schedule: str | None = None) -> Crossing:
     Raises InputError for a schedule where there is none, one that doesn't solve the problem, and an
     M in which nothing fits.
     """
+    M = check_size("M", M)
     if op.kind.problem is None:
         if schedule is not None:
             raise InputError(f"{op.name} is a stream: it has no schedule to choose")

@@ -13,10 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from iosim.errors import InputError
 from iosim.layers.architectures import ARCHITECTURES, asked
 from iosim.layers.graph import Graph
-from iosim.layers.models import Config
+from iosim.layers.models import Config, positive
 from iosim.operators import Operand, Operator, operator
 from iosim.problem import word_bytes
 
@@ -90,8 +89,7 @@ def workload(model: str | Config, phase: str, *, batch: int, N: int, tokens: int
     [('gpt2 step of the layer', 12), ('gpt2 step of embedding and head', 1)]
     """
     ask = asked(model, phase, batch, N, tokens=tokens, attention=attention, dtype=dtype)
-    if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
-        raise InputError(f"devices = {devices!r}: give an integer ≥ 1")
+    devices = positive("devices", devices)
     family = ARCHITECTURES[ask.config.family]
     embedding, layer, head = family.embedding(ask), family.layer(ask), family.head(ask)
     parts = [Stage(embedding, 1), Stage(layer, ask.config.layers), Stage(head, 1)]

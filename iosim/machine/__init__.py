@@ -27,7 +27,7 @@ from iosim.program.index import Index, Span, Tile, cut, cut_from, dims
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
 from iosim.program.marks import numbered_tiles
 from iosim.program.ops import OPS
-from iosim.program.walk import Instance
+from iosim.program.walk import Instance, check_instance
 from iosim.shown import Tabled
 
 # How many words of one buffer are processed at once.
@@ -45,7 +45,7 @@ class Machine:
     M: int
 
     def __post_init__(self) -> None:
-        check_size("M", self.M)
+        object.__setattr__(self, "M", check_size("M", self.M))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +114,7 @@ def simulate(
     >>> iosim.max_error(run.outputs, problem.reference(hbm)) < 1e-12
     True
     """
-    if not isinstance(instance, Instance):
-        raise InputError(
-            f"simulate takes an instance, got {type(instance).__name__}: bind() it first"
-        )
+    check_instance("simulate", instance)
     if not isinstance(machine, Machine):
         raise InputError(f"simulate takes a machine, got {machine!r}: give Machine(M)")
     program = instance.program

@@ -86,8 +86,7 @@ def operand(
     for axis in axes.split():
         if axis not in sizes:
             raise InputError(f"tensor {name}: axis {axis!r} has no size: give one of {axis}=…")
-        size = sizes[axis]
-        check_size(f"tensor {name}: the size of axis {axis!r}", size)
+        size = check_size(f"tensor {name}: the size of axis {axis!r}", sizes[axis])
         if axis in (a for a, _ in found):
             raise InputError(f"tensor {name} has axis {axis!r} twice: name each axis once")
         found.append((axis, size))

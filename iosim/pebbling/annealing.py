@@ -132,7 +132,7 @@ class Annealing:
     def __init__(
         self, dag: Dag, M: int, recompute: bool = False, partial: bool = False, seed: int = 0
     ):
-        check_size("M", M)
+        M = check_size("M", M)
         self._fresh = functools.partial(Game, dag, M, recompute, partial)
         self._fresh()
         if (least := dag.least_memory(partial)) > M:
@@ -184,7 +184,7 @@ class Annealing:
         if not seconds > 0:
             raise InputError(f"seconds = {seconds} is no time to search: give more than 0")
         if steps is not None:
-            check_size("steps", steps)
+            steps = check_size("steps", steps)
         last = math.inf if steps is None else self.tried + steps
         if not self._ops.reads:
             return

@@ -141,6 +141,15 @@ def short(name: object) -> str:
     return repr(text if len(text) <= LONG else f"{text[:LONG]}…")
 
 
+def check_dag(value: object) -> None:
+    """Raise InputError for what is no graph."""
+    if not isinstance(value, Dag):
+        raise InputError(
+            f"the game is played on a graph, got {type(value).__name__}: give a Dag, like "
+            "iosim.pebbling.pyramid(3)"
+        )
+
+
 def checked_words(preds: Mapping[str, Any], words: Sequence[object]) -> tuple[int, ...]:
     """Words of vertices, all ones by default; raises InputError for what is no such number."""
     if not words:

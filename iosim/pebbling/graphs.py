@@ -13,7 +13,7 @@ from iosim.pebbling.attended import (
     least_gradients,
 )
 from iosim.pebbling.dag import Dag
-from iosim.pebbling.maker import Maker, Preds
+from iosim.pebbling.maker import LARGEST, Maker, Preds, check_reach
 from iosim.problem import check_size
 
 
@@ -23,8 +23,8 @@ def matmul(m: int, n: int, k: int, sums: str = "chain") -> Dag:
     >>> len(matmul(2, 2, 2).preds)
     20
     """
-    for name, size in (("m", m), ("n", n), ("k", k)):
-        check_size(name, size)
+    m, n, k = (check_size(name, size) for name, size in (("m", m), ("n", n), ("k", k)))
+    check_reach(m * k + k * n + m * n * k)
     b = Maker(sums)
     A = {(i, t): b.input(f"A[{i},{t}]") for i in range(m) for t in range(k)}
     B = {(t, j): b.input(f"B[{t},{j}]") for t in range(k) for j in range(n)}
@@ -42,7 +42,8 @@ def chain(n: int) -> Dag:
     >>> list(chain(3).preds.values())
     [(), ('v0',), ('v1',)]
     """
-    check_size("n", n)
+    n = check_size("n", n)
+    check_reach(n)
     return Dag(f"chain n={n}", {f"v{i}": (f"v{i - 1}",) if i else () for i in range(n)})
 
 
@@ -55,8 +56,8 @@ def tree(depth: int, arity: int = 2) -> Dag:
     >>> len(tree(3).preds), len(tree(3).inputs)
     (15, 8)
     """
-    check_size("depth", depth, 0)
-    check_size("arity", arity)
+    depth, arity = check_size("depth", depth, 0), check_size("arity", arity)
+    check_reach(depth, arity ** min(depth, LARGEST.bit_length()))
     preds: Preds = {f"t{depth},{i}": () for i in range(arity**depth)}
     for level in range(depth - 1, -1, -1):
         for i in range(arity**level):
@@ -72,8 +73,8 @@ def grid(rows: int, columns: int) -> Dag:
     >>> len(grid(2, 3).preds)
     6
     """
-    check_size("rows", rows)
-    check_size("columns", columns)
+    rows, columns = check_size("rows", rows), check_size("columns", columns)
+    check_reach(rows * columns)
     preds: Preds = {}
     for i in range(rows):
         for j in range(columns):
@@ -92,7 +93,8 @@ def pyramid(height: int) -> Dag:
     >>> len(pyramid(3).preds), len(pyramid(3).inputs)
     (10, 4)
     """
-    check_size("height", height, 0)
+    height = check_size("height", height, 0)
+    check_reach((height + 1) * (height + 2) // 2)
     return Dag(
         f"pyramid height={height}",
         {f"p{row},{i}": (f"p{row - 1},{i}", f"p{row - 1},{i + 1}") if row else ()
@@ -109,7 +111,8 @@ def butterfly(k: int) -> Dag:
     >>> len(butterfly(2).preds)
     12
     """
-    check_size("k", k, 0)
+    k = check_size("k", k, 0)
+    check_reach(k, (k + 1) * 2 ** min(k, LARGEST.bit_length()))
     n = 2**k
     preds: Preds = {f"x0,{i}": () for i in range(n)}
     for rank in range(k):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from iosim.errors import InputError
 from iosim.pebbling.bits import mask, members
-from iosim.pebbling.dag import Dag
+from iosim.pebbling.dag import Dag, check_dag
 from iosim.pebbling.game import Move
 from iosim.problem import check_size
 
@@ -62,7 +62,8 @@ def segments(dag: Dag, moves: Iterable[Move], s: int) -> list[Segment]:
     >>> [x.loads + x.stores for x in segments(best.dag, best.schedule, s=2)]
     [2, 2]
     """
-    check_size("s", s)
+    check_dag(dag)
+    s = check_size("s", s)
     cuts: list[list[Move]] = [[]]
     paid = 0
     for move in moves:
@@ -115,7 +116,8 @@ def fewest_parts(dag: Dag, S: int) -> int:
     >>> fewest_parts(chain(5), S=1)
     1
     """
-    check_size("S", S)
+    check_dag(dag)
+    S = check_size("S", S)
     graph = _Graph(dag)
     reached, parts = {0}, 0
     while graph.all not in reached:

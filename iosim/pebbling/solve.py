@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.pebbling.dag import Dag
+from iosim.pebbling.dag import Dag, check_dag
 from iosim.pebbling.game import Game, Move
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.search import Found, search
@@ -120,7 +120,8 @@ def optimum(
     >>> best.cost, best.lower_bound
     (8, 8)
     """
-    check_size("M", M)
+    check_dag(dag)
+    M = check_size("M", M)
     if not seconds > 0:
         raise InputError(f"seconds = {seconds} is no time to search: give more than 0")
     if not memory > 0:

@@ -30,10 +30,12 @@ from iosim.problem.base import (
     BaseProblem,
     Problem,
     as_array,
+    check_range,
     check_size,
     in_shape,
     joined_shape,
     size_names,
+    whole_number,
 )
 from iosim.problem.blocks import BlockSparse
 from iosim.problem.copy import Copy
@@ -85,6 +87,7 @@ __all__ = [
     "as_array",
     "axis",
     "check_positions",
+    "check_range",
     "check_size",
     "derive",
     "every_axis",
@@ -95,6 +98,7 @@ __all__ = [
     "model",
     "option",
     "size_names",
+    "whole_number",
     "word_bytes",
 ]
 
@@ -191,12 +195,19 @@ def word_bytes(dtype: str, wide: bool = False) -> int:
 def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
     """The largest ``|got − want| / max(1, max|want|)`` over all outputs.
 
-    NaN counts as infinite, and so does a wrong shape.
+    NaN counts as infinite, and so does a wrong shape.  Raises InputError unless both give arrays by
+    name, and where an output is missing.
 
     >>> import numpy as np
     >>> max_error({"Y": np.array([1.0, 2.5])}, {"Y": np.array([1.0, 2.0])})
     0.25
     """
+    for given in (got, want):
+        if not isinstance(given, Mapping):
+            raise InputError(f"max_error takes arrays by name, got {type(given).__name__}: give a "
+                             "dict, like run.outputs")  # fmt: skip
+    if missing := sorted(set(want) - set(got)):
+        raise InputError(f"the first of two has no output {missing[0]}: give it")
     worst = 0.0
     for name, ref in want.items():
         if np.shape(got[name]) != ref.shape:

@@ -31,6 +31,36 @@ from iosim.problem.form import (
 LARGEST_SIZE = 2**40
 
 
+def whole_number(value: object) -> int | None:
+    """An integer, NumPy's too, as a Python int, which never overflows; None for all else.
+
+    >>> import numpy as np
+    >>> whole_number(np.int32(7)), whole_number(7.0), whole_number(True)
+    (7, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        return None
+    return int(value)
+
+
+def check_range(name: str, value: object, least: int, most: int) -> int:
+    """Return `value` as an int, or raise InputError unless it is an integer in [least, most].
+
+    >>> check_range("seed", 7, 0, 9)
+    7
+    >>> check_range("seed", 10, 0, 9)
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: seed = 10 is out of range: give 0 to 9
+    """
+    number = whole_number(value)
+    if number is None:
+        raise InputError(f"{name} must be a whole number, got {value!r}: give an integer")
+    if not least <= number <= most:
+        raise InputError(f"{name} = {value} is out of range: give {least} to {most}")
+    return number
+
+
 def check_size(name: str, value: object, least: int = 1) -> int:
     """Return `value` as an int, or raise InputError unless it is an integer in [least, 2**40].
 
@@ -41,13 +71,14 @@ def check_size(name: str, value: object, least: int = 1) -> int:
         ...
     iosim.errors.InputError: N = -1 is outside 1..1099511627776 (2**40): choose a size inside
     """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    number = whole_number(value)
+    if number is None:
         raise InputError(f"{name} must be a whole number, got {value!r}: give an integer")
-    if not least <= int(value) <= LARGEST_SIZE:
+    if not least <= number <= LARGEST_SIZE:
         raise InputError(
             f"{name} = {value} is outside {least}..{LARGEST_SIZE} (2**40): choose a size inside"
         )
-    return int(value)
+    return number
 
 
 def as_array(name: str, value: object) -> NDArray[Any]:

@@ -81,6 +81,18 @@ def _checked(
     return derive(program.derived, clipped(program, env, min))
 
 
+def check_instance(what: str, value: object) -> None:
+    """Raise InputError for what is no bound program.
+
+    >>> check_instance("count", 7)
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: count takes an instance, got int: bind() it first
+    """
+    if not isinstance(value, Instance):
+        raise InputError(f"{what} takes an instance, got {type(value).__name__}: bind() it first")
+
+
 def bind(
     program: Program,
     sizes: Mapping[str, int],
@@ -156,8 +168,9 @@ class Transfer:
 
 
 def walk(instance: Instance) -> Iterator[Transfer]:
-    """Every transfer in program order, one tile at a time."""
-    yield from _walk(instance, instance.program.body, instance.env, {})
+    """Every transfer in program order, one tile at a time; InputError for no instance."""
+    check_instance("transfers", instance)
+    return _walk(instance, instance.program.body, instance.env, {})
 
 
 Loops: TypeAlias = Mapping[Tile, Loop]

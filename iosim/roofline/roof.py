@@ -17,9 +17,11 @@ the bytes at each boundary over the speed of that boundary, the bytes over a lin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from numbers import Real
+from typing import Any, Literal
 
 from iosim.errors import InputError
 from iosim.hardware import Hardware
@@ -84,8 +86,17 @@ class Roof:
 
     @classmethod
     def of(cls, machine: Hardware, launch_s: float | None = None) -> Roof:
-        """Of a machine, with its own launch overhead or another."""
-        return cls(machine, machine.launch_s if launch_s is None else launch_s)
+        """Of a machine, with its own launch overhead or another.
+
+        Raises InputError for one that is no number of seconds, 0 or more.
+        """
+        if launch_s is None:
+            return cls(machine, machine.launch_s)
+        given: Any = launch_s
+        number = not isinstance(given, bool) and isinstance(given, Real)
+        if not (number and 0 <= launch_s < math.inf):
+            raise InputError(f"launch_s must be seconds ≥ 0, got {launch_s!r}: give a number")
+        return cls(machine, float(launch_s))
 
     @property
     def vector_peak(self) -> float | None:

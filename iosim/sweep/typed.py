@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from iosim.algorithms import algorithm
 from iosim.errors import InputError, closest
-from iosim.problem import LIMITS, Option
+from iosim.problem import LIMITS, Option, whole_number
 from iosim.tiling.rules import rule_of
 from iosim.units import LONGEST_AXIS, parse_option, parse_range, split_limits
 
@@ -18,9 +16,12 @@ def as_text(name: str, value: Any) -> str:
     """An option as typed: text, a number, or a list of these."""
     if isinstance(value, (list, tuple)) and value:
         return ",".join(as_text(name, x) for x in value)
-    if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)):
+    if isinstance(value, str):
+        return value
+    number = whole_number(value)
+    if number is None:
         raise InputError(f"{name} = {value!r} is no value: give text, whole numbers, or a list")
-    return value if isinstance(value, str) else _shown(int(value))
+    return _shown(number)
 
 
 def _shown(value: object) -> str:
@@ -40,12 +41,13 @@ def as_rows(value: Any) -> int:
     """Points in a shard as given; 0 where they are not."""
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_AXIS:
+    number = whole_number(value)
+    if number is None or not 1 <= number <= LONGEST_AXIS:
         raise InputError(
             f"shard_rows = {_shown(value)} is no number of points: give a whole number from 1 to "
             f"{LONGEST_AXIS}"
         )
-    return value
+    return number
 
 
 def sides(one: Option, value: Any) -> dict[str, str]:

@@ -94,7 +94,7 @@ def optimal_tiles(
         ...
     iosim.errors.CapacityError: flash2 needs at least 195 words and M is 100: use M >= 195
     """
-    check_size("M", M)
+    M = check_size("M", M)
     _check_given(program, problem)
     kind = getattr(problem, "kind", program.problem)
     if kind != program.problem:

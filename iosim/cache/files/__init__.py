@@ -121,8 +121,8 @@ def read_trace(
     3
     """
     path = Path(path)
-    check_size("line_words", line_words)
-    check_size("chunk", chunk)
+    line_words = check_size("line_words", line_words)
+    chunk = check_size("chunk", chunk)
     return form_of(path, form=form).read(path, line_words, chunk)
 
 

@@ -51,7 +51,7 @@ class DeviceSchedule:
 
     def takes(self, problem: Any) -> Any:
         """The problem as the program has it; InputError for one that it doesn't solve."""
-        if problem.kind != self.problem.kind:
+        if getattr(problem, "kind", None) != self.problem.kind:
             raise InputError(
                 f"{self.name} solves {self.problem.kind}, got {problem!r}: choose another schedule"
             )

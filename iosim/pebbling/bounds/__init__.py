@@ -18,7 +18,7 @@ from typing import Any
 from iosim.errors import InputError
 from iosim.pebbling.bounds import compulsory, moments, trees, wavefront
 from iosim.pebbling.bounds.order import PartialOrder
-from iosim.pebbling.dag import Dag
+from iosim.pebbling.dag import Dag, check_dag
 from iosim.pebbling.game import Game
 from iosim.problem import check_size
 
@@ -58,7 +58,8 @@ def root_bounds(
     >>> [(b.name, b.value) for b in root_bounds(butterfly(3), M=3)]
     [('compulsory', 16), ('moments', 32), ('wavefront', 17)]
     """
-    check_size("M", M)
+    check_dag(dag)
+    M = check_size("M", M)
     Game(dag, M, recompute, partial)
     if (least := dag.least_memory(partial)) > M:
         raise InputError(
