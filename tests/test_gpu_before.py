@@ -121,6 +121,27 @@ def _flash2(N, B_r, heads=1, d=64, B_c=64):
     return Job("flash2", {"N": N, "d": d, "heads": heads}, {"B_r": B_r, "B_c": B_c})
 
 
+def test_what_is_read_at_least_has_all_of_l2_for_one_cache():
+    """K and V of 45 MiB: more than half of 60 MiB, which lockstep has for them, and less than all."""
+    job, size = _flash2(184_320, 128), 2 * 184_320 * 64
+    found = reads(job, machine("h200"), programs=132)
+    assert found.half < 2 * size < found.l2
+    assert found.least == 3 * size
+    assert found.lockstep == (1 + 2 * found.waves) * size > found.least
+    one_more = _flash2(2 * 184_320, 128)  # more than all of it
+    twice = reads(one_more, machine("h200"), programs=132)
+    assert twice.least == twice.lockstep
+
+
+def test_a_drift_is_safe_up_to_one_sweep_of_those_that_are_resident():
+    """Of eight heads with 64 items each, 66 programs sweep two at a time."""
+    found = reads(_flash2(4096, 64, heads=8), machine("h200"), programs=66, drift=1)
+    assert found.together < found.swept
+    most = found.lockstep + found.together
+    assert replace(found, most=most).safe
+    assert not replace(found, most=most + 1).safe
+
+
 @pytest.mark.parametrize("heads", [1, 2, 3])
 @pytest.mark.parametrize("programs", [3, 4, 7, 16])
 def test_the_models_cases_come_out_of_interleaved_streams(heads, programs):

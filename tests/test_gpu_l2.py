@@ -51,6 +51,9 @@ def test_drift_of_programs_in_step_is_the_wave_model():
     (apart,) = l2.drift_bytes(late, job, [room])
     assert apart - together == 4 * l2.swept_bytes(job)
     assert l2.spread(late) == pytest.approx(0.5, abs=0.01)
+    # Eleven programs, each a hundredth of a sweep before the next: without the outer two 0.08.
+    eleven = np.array([[-10 * k, 1000 - 10 * k] for k in range(11)])
+    assert l2.spread(eleven) == pytest.approx(0.08)
     with pytest.raises(iosim.IosimError, match="heads = 1"):
         l2.drift_bytes(ticks, _flash2(4096, 64, heads=2), [room])
 
