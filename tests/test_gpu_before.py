@@ -122,7 +122,7 @@ def _flash2(N, B_r, heads=1, d=64, B_c=64):
 
 
 def test_what_is_read_at_least_has_all_of_l2_for_one_cache():
-    """K and V of 45 MiB: more than half of 60 MiB, which lockstep has for them, and less than all."""
+    """K and V of 45 MiB: more than half of an L2 of 60 MiB, and less than all of it."""
     job, size = _flash2(184_320, 128), 2 * 184_320 * 64
     found = reads(job, machine("h200"), programs=132)
     assert found.half < 2 * size < found.l2

@@ -59,6 +59,13 @@ def test_flash_attention_2_backward_is_exact(found, d, causal):
     (added,) = [row for row in main.rows if row.what.startswith("reductions")]
     pairs = 32 * 33 // 2 if causal else 32 * 32
     assert added.expected == pairs * 128 * d * 4 * 8
+    # What is added to is read and written once, in fp32, beside dK and dV, and Q, K, V, dO, L, D.
+    assert {
+        row.what: row.expected for row in main.rows if "write" in row.what or "least" in row.what
+    } == {
+        "writes, unless they stay in L2": 8 * 4096 * d * (2 + 2 + 4),
+        "reads if they drift, at least": 8 * 4096 * (d * (4 * 2 + 4) + 2 * 4),
+    }
 
 
 def test_cudnn_is_exact_on_its_own_path(found):

@@ -80,6 +80,54 @@ def test_hints_come_at_their_thresholds(name: str) -> None:
     assert hint.says(kernel(**held))
 
 
+def test_loads_that_use_little_are_told_only_where_they_are_many() -> None:
+    """Of 1,000 bytes at SM↔L2 those of load-store units are 100, or 99; of these 49 are used."""
+    (hint,) = (x for x in HINTS if x.name == "coalescing")
+
+    def with_others(moved: float) -> ProfiledKernel:
+        asked = {"asked_read": moved, "read_requests": 1, "used_read": 0.49 * moved}
+        return kernel(**asked, l2_read=1000, l2_write=0, bulk_read=1000 - moved, atom_read=0)
+
+    assert hint.says(with_others(100)).startswith("loads use 49% of the bytes")
+    assert not hint.says(with_others(99))
+
+
+_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+_LSU = "l1tex__t_sectors_pipe_lsu_mem_{}_op_{}.sum"
+# What one of a counter is worth: flop of a thread's instruction, bytes of a sector or wavefront.
+WORTH = {
+    **{("vector_fp32", _OP.format(x)): n for x, n in {"fadd": 1, "fmul": 1, "ffma": 2}.items()},
+    **{("vector_fp16", _OP.format(x)): n for x, n in {"hadd": 2, "hmul": 2, "hfma": 4}.items()},
+    **{("vector_fp64", _OP.format(x)): n for x, n in {"dadd": 1, "dmul": 1, "dfma": 2}.items()},
+    ("asked_read", _LSU.format("global", "ld")): 32,
+    ("asked_write", _LSU.format("global", "st")): 32,
+    ("local_read", _LSU.format("local", "ld")): 32,
+    ("local_write", _LSU.format("local", "st")): 32,
+    ("shared", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"): 128,
+}
+
+
+def test_one_of_a_counter_is_worth_so_much() -> None:
+    """`kernel` divides by the factors that are looked at, so they are written out here."""
+    told = {(name, x): n for name, one in QUANTITIES.items() for form in one.forms
+            for x, n in form.items() if n != 1 or name.startswith("vector")}  # fmt: skip
+    assert told == WORTH
+
+
+def test_the_peak_is_that_of_what_does_most() -> None:
+    others = ("tensor_bf16", "tensor_tf32", "tensor_fp8", "tensor_fp64", "vector_fp16",
+              "vector_fp64")  # fmt: skip
+    zeros = dict.fromkeys(others, 0)
+    assert kernel(**zeros, tensor_fp16=1001, vector_fp32=1000).dtype == "fp16"
+    assert kernel(**zeros, tensor_fp16=1000, vector_fp32=1000).dtype == "fp32"
+    assert kernel(**zeros | {"tensor_bf16": 9}, tensor_fp16=8, vector_fp32=0).dtype == "bf16"
+
+
+def test_what_warps_wait_for_is_a_share_of_all_waiting() -> None:
+    said = judge(kernel(stall_barrier=3, stall_wait=1, stall_long_scoreboard=1)).because
+    assert "60% is for a barrier of the block" in said
+
+
 def test_a_position_on_the_roofline_by_hand() -> None:
     """10 µs, 10⁹ flop of fp16 products, 10⁶ bytes each way: 500 FLOP/B, 100 TFLOP/s of 989.4."""
     known = {"tensor_fp16": 1e9, "vector_fp32": 0, "dram_read": 1e6, "dram_write": 1e6}

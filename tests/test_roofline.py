@@ -21,10 +21,11 @@ import iosim
 from iosim.errors import InputError
 from iosim.fusion import Illegal, fused, kernel
 from iosim.hardware import Hardware, machine
+from iosim.layers.graph import Graph
 from iosim.layers.models import CONFIGS, Config
 from iosim.layers.traffic import moved
 from iosim.layers.workload import workload
-from iosim.operators import OPERATORS
+from iosim.operators import OPERATORS, operand, operator
 from iosim.output.table import read_csv
 from iosim.problem import Attention, AttentionBackward
 from iosim.roofline import single
@@ -365,6 +366,28 @@ def test_the_shares_of_the_sentence_are_those_of_the_rows() -> None:
     match = re.search(r"weights alone (\d+)%", found["sentence"])
     assert match is not None
     assert abs(int(match[1]) / 100 - weights / 4.8e12 / whole) < 0.011
+
+
+def test_launches_are_named_where_they_take_half_a_percent() -> None:
+    shares = []
+    for launch in ("0.02", "0.05", "0.1", "0.3", "4"):
+        found = told(*LLAMA, "--batch", "8", "--launch-us", launch)
+        whole = found["totals"]["time_s"]
+        mine = sum(r["time_s"] for r in found["operators"] if r["limit"] == "launch")
+        shares.append(mine / whole)
+        assert ("launches of kernels take" in found["sentence"]) == (shares[-1] >= 0.005)
+    assert any(0.005 <= x < 0.05 for x in shares)
+    assert any(0 < x < 0.005 for x in shares)
+
+
+@pytest.mark.parametrize("dtypes", [("fp16", "fp32"), ("fp32", "fp16")])
+def test_products_are_held_against_the_peak_of_their_wider_factor(dtypes: tuple[str, str]) -> None:
+    s = {"m": 64, "k": 32, "n": 16}
+    x, w = (operand(t, axes, s, dtype=dtype)
+            for t, axes, dtype in zip("XW", ("m k", "k n"), dtypes, strict=True))  # fmt: skip
+    product = operator("linear", "contraction", [x, w], [operand("Y", "m n", s)])
+    (one,) = works(Graph("linear", (product,)), machine("h100"))
+    assert one.dtype == "fp32"
 
 
 def test_what_does_not_fit_is_said() -> None:
