@@ -38,7 +38,7 @@ from iosim.layers.models import CONFIGS, FAMILIES, Config, config
 from iosim.layers.traffic import moved
 from iosim.layers.workload import step, workload
 from iosim.layers.writing import to_json
-from iosim.operators import operator
+from iosim.operators import operand, operator
 from iosim.problem import MODELS, AttentionBackward
 from iosim.tiling import optimal_tiles
 
@@ -318,6 +318,20 @@ def test_a_mixture_reads_its_active_experts() -> None:
         read = sum(op.words[t.name][0] for op in graph.operators for t in op.reads
                    if t.role == "weight" and t.words == 8 * c.hidden * c.feed_forward)  # fmt: skip
         assert read == active * expert
+
+
+def test_rows_of_experts_are_rounded_up_to_equally_many() -> None:
+    """Five rows for four experts count as two for each; the dimensions of both products differ."""
+    s = {"m": 5, "e": 4, "i": 6, "u": 3}
+    x, dy, y = operand("X", "m i", s), operand("dY", "m u", s), operand("Y", "m u", s)
+    w, dw, experts = (operand(t, axes, s) for t, axes in
+                      (("W", "e u i"), ("dW", "e u i"), ("experts", "m")))  # fmt: skip
+    up = moved(operator("up", "expert_product", [x, w, experts], [y]), 10**6)
+    assert up.loads == {"experts": 5, "X": 4 * 2 * 6, "W": 4 * 3 * 6}
+    assert up.stores == {"Y": 4 * 2 * 3}
+    sums = moved(operator("sums", "expert_weights", [dy, x, experts], [dw]), 10**6)
+    assert sums.loads == {"experts": 5, "dY": 4 * 2 * 3, "X": 4 * 2 * 6}
+    assert sums.stores == {"dW": 4 * 3 * 6}
 
 
 def test_any_number_of_rows_of_an_expert() -> None:

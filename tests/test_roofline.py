@@ -401,6 +401,9 @@ def test_what_does_not_fit_is_said() -> None:
     train = kept(workload("gpt2", "training", batch=1, N=64))
     assert train == {"weight": 2 * n, "state": 12 * n, "gradient": 2 * (n + table)}
     # In fp32 the weights are their own master copy, and counted once.
+    # What encodes whole sequences keeps no keys and values for later.
+    assert list(kept(workload("bert-base", "prefill", batch=8, N=64))) == ["weight"]
+    assert list(kept(workload("gpt2", "prefill", batch=8, N=64))) == ["weight", "cache"]
     assert kept(workload("gpt2", "training", batch=1, N=64, dtype="fp32")) == {
         "weight": 4 * n, "state": 8 * n, "gradient": 4 * (n + table),
     }  # fmt: skip
