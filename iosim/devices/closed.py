@@ -54,17 +54,6 @@ def sent_words(program: DeviceProgram) -> Any:
     return sympy.factor(total)
 
 
-def most_words(program: DeviceProgram) -> Any:
-    """Words that every device sends where P divides all that is dealt.
-
-    >>> from iosim.devices import schedule
-    >>> print(most_words(schedule("ring-attention").program))
-    2*N*d*kv_heads*(P - 1)/P
-    """
-    found = sent_words(program)
-    return sympy.factor(found.replace(_Extent, lambda axis, k: _size(str(axis)) / P))
-
-
 def sent_by(program: DeviceProgram, instance: Any, device: int) -> int:
     """`sent_words` of one device, with the extents of an instance."""
     if instance.P == 1:
