@@ -18,6 +18,7 @@ from walking import agree, by_walking
 import iosim
 from iosim.algorithms.block_sparse import ALGORITHM
 from iosim.checks.sparsity import sparsity, tallest
+from iosim.cli import options
 from iosim.counting import marked, symbols
 from iosim.counting.numbers import peak_at
 from iosim.gpu.emitter.kernels import EmitError
@@ -393,6 +394,30 @@ def test_count_takes_a_mask_from_a_file(tmp_path: Any) -> None:
         assert says in done.stderr
     with pytest.raises(iosim.InputError, match="flash2 takes no block mask: leave blocks out"):
         choose_tiles(iosim.algorithm("flash2"), iosim.Attention(8, 2), 100, "auto", {"blocks": 1})
+
+
+def test_a_damaged_mask_is_one_line(tmp_path: Any) -> None:
+    """Each byte of a header replaced in turn, files that are cut off or claim to be huge."""
+    good, path = tmp_path / "good.npy", tmp_path / "mask.npy"
+    np.save(good, np.tri(3, dtype=bool))
+    whole = good.read_bytes()
+    huge = whole.replace(b"(3, 3)", b"(9" + b"9" * 15 + b", 3)")
+    several = tmp_path / "several.npz"
+    np.savez(several, a=np.tri(3, dtype=bool))
+    broken = [whole[:k] + x + whole[k + 1 :] for k in range(80) for x in (b"(", b'"', b"\xff", b"")]
+    said = []
+    for data in (*broken, whole[:60], whole[:-1], b"", huge, several.read_bytes()):
+        path.write_bytes(data)
+        try:
+            (found,) = options.masks(f"blocks={path}").values()
+        except iosim.InputError as error:
+            said.append(str(error))
+        else:
+            said.append("")
+            assert isinstance(found, np.ndarray)
+    refused = f"can't read {path}: it is no array of NumPy; save a mask with numpy.save()"
+    assert {*said} == {"", refused}
+    assert said[-5:] == [refused] * 5
 
 
 # -- Proposition 4 ----------------------------------------------------------------------------

@@ -127,10 +127,13 @@ def masks(text: str | None) -> dict[str, Any]:
     import numpy as np
 
     try:
-        return {name: np.load(path, allow_pickle=False)}
-    except (OSError, ValueError, EOFError) as error:
-        why = getattr(error, "strerror", None) or "it is no array of NumPy"
-        raise InputError(f"can't read {path}: {why}; save a mask with numpy.save()") from None
+        if isinstance(found := np.load(path, allow_pickle=False), np.ndarray):
+            return {name: found}
+        why = None
+    except Exception as error:  # a broken header raises nearly anything, tokenize.TokenError too
+        why = getattr(error, "strerror", None)
+    why = why or "it is no array of NumPy"
+    raise InputError(f"can't read {path}: {why}; save a mask with numpy.save()")
 
 
 def memory(
