@@ -2,6 +2,7 @@
 
 from . import (
     accounting,
+    again,
     chain,
     constants,
     either,
@@ -16,6 +17,7 @@ from . import (
 __all__ = [
     "PARTS",
     "accounting",
+    "again",
     "chain",
     "constants",
     "either",
@@ -27,4 +29,4 @@ __all__ = [
     "stays",
 ]
 
-PARTS = (accounting, schedules, numbers, game, stays, either, moments, left_over, chain)
+PARTS = (accounting, schedules, numbers, game, stays, either, moments, left_over, chain, again)

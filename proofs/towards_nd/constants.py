@@ -55,6 +55,8 @@ MORE_MOVES = 1
 CHAIN = 1
 # Theorem 7: a row word with two stays, or in a spoilt row, moves AGAIN words more.
 AGAIN = 1
+# Theorem 5's corollary: a word of Q that comes again saves AGAIN_SAVES·(1/v − 1) words.
+AGAIN_SAVES = 1
 # Game of whole rows: a cut saves SAVED·m loads.
 SAVED = 1
 
