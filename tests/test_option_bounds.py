@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -174,19 +175,28 @@ def test_a_bound_that_is_only_for_dense_attention_says_so() -> None:
     assert {one.name for one in Attention.options()} == set(EVERY_OPTION)
 
 
-def test_sources_name_the_proof_that_covers_the_options() -> None:
+def test_sources_name_the_theorems_that_cover_the_options() -> None:
+    """Who cites a bound needs the statement's number: a file has several."""
     dense, causal = Attention(64, 8), Attention(64, 8, causal=True)
+    carries = {"parts": "towards_nd.md, Theorem 1", "sweeps": "towards_nd.md, Theorem 8",
+               "stays": "",
+               "constant-tight-once": "attention_options.md, Theorem B",
+               "constant-tight-trees": "attention_options.md, Theorem B",
+               "constant-tight-recompute": "attention_options.md, Theorem C",
+               "constant-tight-recompute-trees": "attention_options.md, Theorem D"}  # fmt: skip
     for before, row in zip(bounds_for(dense, 100), bounds_for(causal, 100), strict=True):
         carried = row.applies and row.name != "compulsory"  # which needs no proof
-        near = row.name.startswith(("parts", "stays", "sweeps"))
-        page = "towards_nd" if near else "attention_options"
-        more = f"; with options proofs/{page}.md" if carried else ""
-        assert row.source == before.source + more
-        assert row.proof == (page if carried else before.proof)
+        by = carries.get(row.name.removesuffix("-sums"), "attention_options.md, section 7")
+        assert row.source == before.source + f"; with options proofs/{by}" * bool(carried and by)
         assert "attention_options" not in before.source
+        assert not before.source.startswith("iosim") or re.search(r"md, Theorem \d", before.source)
     said = ok("tightness", "--N", "64", "--d", "8", "--M", "100", "--causal", "--json")
     rows = {row["name"]: row for row in json.loads(said)["bounds"]}
     assert rows["constant-tight-once"]["proof"] == "attention_options"
+    assert rows["constant-tight-once"]["theorems"] == [
+        "proofs/constant_tight.md#theorem-1", "proofs/attention_options.md#theorem-b"
+    ]  # fmt: skip
+    assert rows["stays"]["theorems"] == ["proofs/towards_nd.md#theorem-5"]
 
 
 def test_the_printed_formulas() -> None:

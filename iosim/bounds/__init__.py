@@ -129,8 +129,9 @@ class BoundRow:
     >>> row.name, row.words, row.as_dict()["class"]
     ('compulsory', 1048576.0, ['once', 'recompute', 'trees', 'recompute-trees'])
 
-    ``checked`` names the statement in proofs/rocq that gives these words, where there is one;
-    ``row_sums`` says that it holds only where each row's sum takes a word.
+    ``theorems`` are the statements that it uses, each as file and anchor; ``checked`` names the
+    statement in proofs/rocq that gives these words, where there is one; ``row_sums`` says that it
+    holds only where each row's sum takes a word.
     """
 
     name: str
@@ -144,6 +145,7 @@ class BoundRow:
     validity: str
     source: str
     proof: str | None
+    theorems: tuple[str, ...] = ()
     checked: str | None = None
     row_sums: bool = False
 
@@ -214,6 +216,7 @@ def _row(b: Bound, problem: Problem, M: int) -> BoundRow:
         validity=b.validity,
         source=b.source_for(problem.form),
         proof=b.proof_for(problem.form),
+        theorems=b.theorems_for(problem.form),
         checked=None if reason else b.machine_checked(problem, M),
         row_sums=b.row_sums,
     )

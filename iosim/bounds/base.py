@@ -63,6 +63,15 @@ def _always(t: Terms) -> str | None:
     return None
 
 
+def _said(link: str) -> str:
+    """A statement's file and anchor as people write them: ``proofs/x.md, Theorem 3``."""
+    page, _, anchor = link.partition("#")
+    kind, _, number = anchor.partition("-")
+    if kind.isdigit():  # a heading's: 7-the-other-exact-bounds
+        return f"{page}, section {kind}"
+    return f"{page}, {kind.capitalize()} {number.upper()}"
+
+
 def _large(terms: Terms, words: Any) -> Any:
     """Where rounding of floats could add up to a word."""
     return (words >= ROUNDED_FROM) | (terms.products() >= 2.0**53)
@@ -190,12 +199,23 @@ class Bound:
 
         >>> from iosim.bounds import bound
         >>> from iosim.problem import Attention
-        >>> bound("constant-tight-once").source_for(Attention(8, 4, causal=True).form)
-        'iosim, proofs/constant_tight.md; with options proofs/attention_options.md'
+        >>> bound("sweeps").source_for(Attention(8, 4, causal=True).form)
+        'iosim, proofs/towards_nd.md, Theorem 7; with options proofs/towards_nd.md, Theorem 8'
         """
-        if form.options and self.options_proof:
-            return f"{self.source}; with options proofs/{self.options_proof}.md"
-        return self.source
+        if not (form.options and self.options_link) or self.options_link == self.theorem_link:
+            return self.source
+        return f"{self.source}; with options {_said(self.options_link)}"
+
+    def theorems_for(self, form: Form) -> tuple[str, ...]:
+        """The statements that it uses for problems of a form, each as file and anchor.
+
+        >>> from iosim.bounds import bound
+        >>> from iosim.problem import Attention
+        >>> bound("constant-tight-once").theorems_for(Attention(8, 4, causal=True).form)
+        ('proofs/constant_tight.md#theorem-1', 'proofs/attention_options.md#theorem-b')
+        """
+        links = (self.theorem_link, self.options_link if form.options else None)
+        return tuple(dict.fromkeys(link for link in links if link))
 
     @property
     def theorem_link(self) -> str | None:

@@ -55,7 +55,8 @@ SHARP = Bound(
     covers=_COVERS,
     formula=_sharp,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
-    source="iosim, proofs/compression.md: Saha & Ye's argument with the lemma's best constants",
+    source="iosim, proofs/compression.md, Theorem 1: Saha & Ye's argument with the lemma's best "
+    "constants",
     proof="compression",
     options=EVERY_OPTION,
     options_proof="attention_options",

@@ -61,6 +61,7 @@ def _entry(klass: BoundClass) -> Bound:
         unseen: Floats = t.heads * (t.N - t.rows) * t.d_v
         return words + unseen
 
+    number = 4 if klass.name == "recompute-trees" else 1
     return Bound(
         name=f"constant-tight-{klass.name}",
         kind="lower",
@@ -69,9 +70,9 @@ def _entry(klass: BoundClass) -> Bound:
         covers=klass.says,
         formula=formula,
         validity=f"every N, d, heads and M; 4·heads·N²d²/M from M = {EXACT_FROM[klass.name]}·d² on",
-        source="iosim, proofs/constant_tight.md",
+        source=f"iosim, proofs/constant_tight.md, Theorem {number}",
         proof="constant_tight",
-        theorem="theorem-4" if klass.name == "recompute-trees" else "theorem-1",
+        theorem=f"theorem-{number}",
         numeric=numeric,
         classes=(klass,),
         options=EVERY_OPTION,

@@ -42,7 +42,8 @@ COLD = Bound(
     covers=f"{_COVERS}, which is empty at first",
     formula=_cold,
     validity="all sizes and every M; it says nothing (0) once 2mnk ≤ M^{3/2}",
-    source="iosim, proofs/matmul_tight.md: the proof of arXiv 1702.02017, first segment longer",
+    source="iosim, proofs/matmul_tight.md, Corollary: the proof of arXiv 1702.02017, first segment "
+    "longer",
     proof="matmul_tight",
     theorem="corollary",
     checked=lambda form, t: _cold(t),

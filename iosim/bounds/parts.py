@@ -196,6 +196,6 @@ PARTS, SUMS = with_sums(
     validity="dense, or causal with N_k = N: else 0",
     # With M/(D + 1) rows in a part Theorem 2 says something at every M.
     without=", and 0 where one part could hold all rows",
-    theorem="theorem-3",
-    options_theorem="theorem-1",
+    theorem=3,
+    options_theorem=1,
 )

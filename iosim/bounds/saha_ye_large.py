@@ -54,7 +54,8 @@ ROOTS = Bound(
     covers=_COVERS,
     formula=_roots,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
-    source="iosim, proofs/saha_ye_large.md: Saha & Ye's argument, counting completed scores only",
+    source="iosim, proofs/saha_ye_large.md, Theorem 1: Saha & Ye's argument, counting completed "
+    "scores only",
     proof="saha_ye_large",
     options=EVERY_OPTION,
     options_proof="attention_options",

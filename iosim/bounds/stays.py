@@ -106,6 +106,6 @@ STAYS, SUMS = with_sums(
     formula=_leading,
     numeric=_numeric,
     validity="dense: else 0",
-    theorem="theorem-5",
-    options_theorem="theorem-5",
+    theorem=5,
+    options_theorem=5,
 )

@@ -18,8 +18,8 @@ def with_sums(
     numeric: Callable[..., Floats],
     validity: str,
     without: str = "",
-    theorem: str,
-    options_theorem: str,
+    theorem: int,
+    options_theorem: int,
 ) -> tuple[Bound, Bound]:
     """`name` and `name-sums`, of theorems in `proofs/towards_nd.md`.
 
@@ -31,7 +31,7 @@ def with_sums(
         formula, numeric: as `Bound` has them, of the terms and of `sums`, the words of a row's sum,
             0 or 1.
         validity: in one sentence, with `without` at its end where there are no row sums.
-        theorem, options_theorem: their anchors there.
+        theorem, options_theorem: their numbers there.
 
     >>> from iosim.bounds.stays import STAYS, SUMS
     >>> STAYS.name, STAYS.row_sums, SUMS.name, SUMS.row_sums
@@ -48,14 +48,14 @@ def with_sums(
             + "; and each row's sum is added up in fast memory" * sums,
             formula=functools.partial(formula, sums=sums),
             validity=validity + without * (1 - sums),
-            source="iosim, proofs/towards_nd.md",
+            source=f"iosim, proofs/towards_nd.md, Theorem {theorem}",
             proof="towards_nd",
-            theorem=theorem,
+            theorem=f"theorem-{theorem}",
             numeric=functools.partial(numeric, sums=sums),
             classes=tuple(CLASSES[x] for x in classes),
             options=EVERY_OPTION,
             options_proof="towards_nd",
-            options_theorem=options_theorem,
+            options_theorem=f"theorem-{options_theorem}",
             row_sums=bool(sums),
         )
 

@@ -88,6 +88,6 @@ SWEEPS, SUMS = with_sums(
     formula=_leading,
     numeric=_numeric,
     validity="every N, d, heads and M; whole sweeps where no pair is hidden",
-    theorem="theorem-7",
-    options_theorem="theorem-8",
+    theorem=7,
+    options_theorem=8,
 )

@@ -99,7 +99,7 @@ FORWARD = LinkBound(
         work="the d products of a score are on one device, and so are those of a weight with a row "
         "of V; any split of the work, scores may be computed again",
     ),
-    source="iosim, proofs/devices.md",
+    source="iosim, proofs/devices.md, Theorem 1",
     proof="devices",
 )  # fmt: skip
 
@@ -114,6 +114,6 @@ BACKWARD = LinkBound(
         work="all five products of a pair of a row and a key are on one device; any split of the "
         "work, scores may be computed again",
     ),
-    source="iosim, proofs/devices.md",
+    source="iosim, proofs/devices.md, Theorem 2",
     proof="devices",
 )  # fmt: skip
