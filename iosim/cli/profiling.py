@@ -164,7 +164,8 @@ def _save(chosen: Sequence[KernelLaunch], out: Path, versions: dict[str, str]) -
 
     # What was typed may have a user's paths.
     save(chosen, out, versions | provenance.of("iosim profile"))
-    opt.remark(f"{len(chosen):,} launches saved in {out}: iosim profile {out} reads them again")
+    saved = f"{len(chosen):,} launch{'es' * (len(chosen) != 1)} saved in {out}"
+    opt.remark(f"{saved}: iosim profile {out} reads the record again")
 
 
 def _print(
