@@ -189,6 +189,8 @@ def test_every_command_of_sizes_takes_every_option() -> None:
         (("count", "flash2", "--model", "gpt5", "--M", "9"), "unknown model 'gpt5': did you mean"),
         (("count", "copy", "--model", "gpt2", "--M", "9"),
          "gpt2 is a model of attention, not of copy: leave it out"),
+        (("count", "paged", "--model", "llama3-8b", "--M", "9999"),
+         "not of paged: leave it out, and give --d 128 --heads 32 --kv-heads 8"),
         (("verify", "--causal", "--N", "8", "--d", "2", "--M", "1"), "no algorithm runs in M = 1"),
         (("verify", "--model", "llama3-8b"), "choose a smaller N or fewer heads"),
     ],

@@ -13,6 +13,7 @@ from test_cli import iosim_, ok
 
 from iosim.errors import InputError
 from iosim.layers.models import CONFIGS, Config, config
+from iosim.problem import MODELS
 
 TINY = {"family": "llama", "layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2,
         "feed_forward": 96, "vocabulary": 100, "positions": 128}  # fmt: skip
@@ -56,6 +57,17 @@ def test_a_config_of_hugging_face_is_the_published_one(
     if name == "mixtral-8x7b":
         want = replace(want, positions=32768)
     assert config(str(path)) == want
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_file_says_attention_s_sizes_as_the_published_model_does(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(toml(asdict(CONFIGS[name])))
+    assert config(str(path)).attention == MODELS[name][0]
+    asked = ("count", "flash2", "--N", "100", "--M", "9999", "--json", "--model")
+    assert ok(*asked, str(path)) == ok(*asked, name)
 
 
 def test_commands_take_a_file(tmp_path: Path) -> None:

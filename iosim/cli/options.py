@@ -18,9 +18,9 @@ import click
 
 from iosim.cli.layout import layout
 from iosim.errors import InputError
+from iosim.layers.models import attention_of
 from iosim.output.cells import cell
 from iosim.problem import MODELS, PROBLEMS, Option, every_axis, every_option, size_names
-from iosim.problem import model as find_model
 from iosim.problem.scores import MaskedScores
 from iosim.units import parse_int, parse_option, parse_words, typed_option
 
@@ -109,7 +109,7 @@ def _gathering(chosen: Mapping[str, Callable[[Any], Any]]) -> Callable[[F], F]:
     return decorate
 
 
-model = click.option("--model", help=f"sizes and options of a known model: {', '.join(MODELS)}")
+model = click.option("--model", help=f"sizes and options of {', '.join(MODELS)}, a .toml or .json")
 
 
 mask = click.option(
@@ -265,11 +265,14 @@ def of_model(model: str | None, kind: str = "attention") -> Sizes:
     """
     if model is None:
         return {}
-    found = find_model(model)
+    found, source = attention_of(model)
     cls = PROBLEMS[kind]
     if size_names(type(found)) != size_names(cls) or not found.told.keys() <= _names_of(cls):
-        raise InputError(f"{model} is a model of {found.kind}, not of {kind}: leave it out")
-    remark(f"{model} is {said(found)} ({MODELS[model][1]})")
+        more = [f"{spelt(x)[0]} {found.told[x]}" for x in ("d", "heads", "kv_heads")
+                if x in found.told.keys() & _names_of(cls)]  # fmt: skip
+        less = "leave it out" + f", and give {' '.join(more)}" * bool(more)
+        raise InputError(f"{model} is a model of {found.kind}, not of {kind}: {less}")
+    remark(f"{model} is {said(found)} ({source})")
     options = {one.name: one for one in found.options()}
     return {
         name: typed_option(options[name], value) if name in options else str(value)

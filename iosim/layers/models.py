@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.errors import InputError, closest
-from iosim.problem import MODELS, whole_number
+from iosim.problem import MODELS, Attention, whole_number
 
 FAMILIES = ("bert", "gpt2", "llama", "mixture")
 
@@ -106,6 +106,17 @@ class Config:
         """Heads of queries that share one of keys and values."""
         return self.heads // self.kv_heads
 
+    @property
+    def attention(self) -> Attention:
+        """The attention of one layer, one sequence of as many tokens as there are positions.
+
+        >>> config("llama3-8b").attention
+        Attention(N=8192, d=128, heads=32, kv_heads=8, causal=True)
+        """
+        shared = self.kv_heads if self.group > 1 else None
+        return Attention(self.positions, self.head_size, self.heads, kv_heads=shared,
+                         causal=self.family != "bert")  # fmt: skip
+
 
 def _published(name: str, family: str, layers: int, feed_forward: int, vocabulary: int,
                source: str, **more: Any) -> Config:  # fmt: skip
@@ -159,3 +170,17 @@ def config(name: str) -> Config:
         near = closest(name, CONFIGS)
         raise InputError(f"unknown model {name!r}: {near}; or name a file, .toml or config.json")
     return CONFIGS[name]
+
+
+def attention_of(name: str) -> tuple[Attention, str]:
+    """A model's attention, and its source in words; of a file's model, its family and context.
+
+    Raises InputError as `config` does.
+
+    >>> attention_of("gpt2")[1]
+    'Radford et al. 2019, 12 heads of 64, context 1024'
+    """
+    if name in MODELS:
+        return MODELS[name]
+    found = config(name)
+    return found.attention, f"family {found.family}, context {found.positions}"
