@@ -13,7 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from iosim.checks import verify as verifying
 from iosim.cli import watching
+from iosim.problem import Attention
 
 
 class Terminal(io.StringIO):
@@ -95,11 +97,33 @@ _TILES = r"\r[\d,]+ of {} passes over tiles {}, \d+ s, about \d+ s left"
 def test_iosim_cache_shows_how_far_it_is(
     size: str, words: tuple[str, ...], line: str, tmp_path: Path
 ) -> None:
+    check_progress(line, tmp_path, "cache", "flash2", "--N", size, "--d", "16", "--tiles",
+                   "B_r=16,B_c=16", "--capacity", "512", "--policy", "fifo", *words)  # fmt: skip
+
+
+def test_iosim_lab_shows_how_far_it_is(tmp_path: Path) -> None:
+    check_progress(r"\r\d+ of \d+ programs and views, \d+ s", tmp_path, "lab", "-o", "lab.html")
+
+
+def test_runs_that_take_long_are_told_before_any_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "TOLD_EVERY", 0.001)
+    told: list[tuple[int, int]] = []
+
+    def count(done: int, of: int) -> None:
+        told.append((done, of))
+
+    done = verifying.verify(Attention(64, 8), sizes=[200], workers=2, tick=count)
+    runs = len(done.points)
+    assert told[0] == (0, runs)
+    assert told[-1] == (runs, runs)
+    assert told == sorted(told)
+
+
+def check_progress(line: str, cwd: Path, *words: str) -> None:
     """A terminal sees a line that is gone at the end; stdout has none of it."""
     here, there = pty.openpty()
-    run = [sys.executable, "-m", "iosim", "cache", "flash2", "--N", size, "--d", "16", "--tiles",
-           "B_r=16,B_c=16", "--capacity", "512", "--policy", "fifo", *words]  # fmt: skip
-    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=there, cwd=tmp_path) as done:
+    run = [sys.executable, "-m", "iosim", *words]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=there, cwd=cwd) as done:
         os.close(there)
         seen = b""
         while True:

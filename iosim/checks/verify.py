@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,9 @@ LARGEST_SCORES = 2**28
 SLOPE_TOLERANCE = 0.12
 ABOVE, BELOW = "M ≥ d²", "M < d²"
 
+
+# Seconds after which it is told how many runs are done, also if none was finished in them.
+TOLD_EVERY = 1.0
 
 # What ``iosim verify`` writes.
 FILES = ("verify.csv", "verify.png", "verify.svg")
@@ -204,7 +207,7 @@ def verify(
         hbm: Q, K, V, float64, of shapes (heads, N, d), (kv_heads, N_k, d) and (kv_heads, N_k, d_v),
             and what else is an input of the problem; random if not given.
         workers: processes; 1 runs everything in this one.
-        tick: called as ``tick(done, of)`` while points finish.
+        tick: called as ``tick(done, of)`` when points finish, and each second if none does.
 
     Raises:
         InputError: no algorithm can run at any of the sizes, none supports the options, or an array
@@ -252,9 +255,10 @@ def verify(
         ) as p:
             # Small memories take longest: first, so that no worker is left with one at the end.
             try:
-                runs = [p.submit(_work, job) for job in sorted(jobs, key=lambda job: job[1])]
-                for run in runs:
-                    points.append(run.result())
+                runs = {p.submit(_work, job) for job in sorted(jobs, key=lambda job: job[1])}
+                while runs:
+                    done, runs = wait(runs, TOLD_EVERY, FIRST_COMPLETED)
+                    points += [run.result() for run in done]
                     tick(len(points), len(jobs))
             except BaseException:
                 # A run may take a minute yet.  None is cancelled: the executor's thread, which

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from iosim.cli import options as opt
+from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 
 _SUFFIXES = (".html", ".htm", ".json")
@@ -33,7 +34,11 @@ def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:
     suffix = out.suffix.lower() if out else ".html"
     if suffix not in _SUFFIXES:
         raise InputError(f"'{out}' is no page: name a file in {', '.join(_SUFFIXES)}")
-    data = payload(exercises=read_exercises(exercises))
+    own = read_exercises(exercises)
+    with watching() as line:
+        data = payload(
+            exercises=own, tick=lambda done, of: line(part_done(done, of, "programs and views"))
+        )
     text = as_json(data) if suffix == ".json" else page(data)
     where = out or Path(tempfile.mkdtemp(prefix="iosim-lab-")) / "lab.html"
     with replacing(where) as (part,):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 from typing import Any
@@ -28,19 +28,30 @@ BUILD = "run `npm ci && npm run build` in iosim/lab/front"
 
 
 def payload(
-    views: Sequence[str] | None = None, exercises: Mapping[str, Any] | None = None
+    views: Sequence[str] | None = None,
+    exercises: Mapping[str, Any] | None = None,
+    tick: Callable[[int, int], object] = lambda done, of: None,
 ) -> dict[str, Any]:
     """What the page shows, as one JSON value.
 
     Args:
         views: which views have data, by name; all of `DATA` if None.
         exercises: view → exercises; those of the project if None.
+        tick: called as ``tick(done, of)`` before each program and each view is made.
     """
     chosen = DATA if views is None else {name: DATA[name] for name in views}
-    programs = {name: algorithm_data(algorithm(name)) for name in ALGORITHMS}
     if exercises is None:
         exercises = read_exercises()
-    return envelope({name: _made(where) for name, where in chosen.items()}, programs, exercises)
+    of = len(ALGORITHMS) + len(chosen)
+
+    def told(names: Iterable[str], before: int) -> Iterator[str]:
+        for done, name in enumerate(names, before):
+            tick(done, of)
+            yield name
+
+    programs = {name: algorithm_data(algorithm(name)) for name in told(ALGORITHMS, 0)}
+    made = {name: _made(chosen[name]) for name in told(chosen, len(programs))}
+    return envelope(made, programs, exercises)
 
 
 def envelope(
