@@ -179,8 +179,10 @@ def setup(app: Any) -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def main(what: str, *folder: str) -> None:
+def main(what: str = "", *folder: str) -> None:
     """Write notebooks or figures, and print where they are."""
+    if (what, len(folder)) not in (("notebooks", 1), ("figures", 0)):
+        sys.exit("say what to write: notebooks FOLDER, or figures")
     sys.path.insert(0, str(ROOT))
     write = {"notebooks": write_notebooks, "figures": write_figures}[what]
     print(*write(*map(Path, folder)), sep="\n")

@@ -41,4 +41,4 @@ def slides() -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(slides(), encoding="utf-8")
+    Path(*sys.argv[1:2] or ["slides.html"]).write_text(slides(), encoding="utf-8")
