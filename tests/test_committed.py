@@ -25,7 +25,7 @@ def test_the_table_of_the_main_job() -> None:
     assert {r["kind"] for r in rows} == {"run", "formula", "lower", "upper"}
     assert {r["name"] for r in rows if r["kind"] == "run"} == {
         a.name for a in plain_algorithms("attention")
-    }  # fmt: skip
+    }, "draw it anew: iosim verify --out docs/img"  # fmt: skip
     assert {(r["N"], r["d"], r["heads"]) for r in rows} == {(1024, 64, 1)}
     sizes = {"N": 1024, "d": 64, "heads": 1}
     for name in dict.fromkeys(r["name"] for r in rows):

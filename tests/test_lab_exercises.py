@@ -24,7 +24,7 @@ BUILT_IN = exercises()
 
 
 def test_every_view_has_exercises() -> None:
-    assert set(BUILT_IN) == set(DATA)
+    assert set(BUILT_IN) == set(DATA), "write iosim/lab/exercises/<view>.toml"
     for view, found in BUILT_IN.items():
         assert len(found) >= 3, view
         for one in found:

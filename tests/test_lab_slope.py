@@ -58,8 +58,9 @@ def test_a_preset_is_the_figure_of_the_readme(told: dict[str, Any]) -> None:
             if row["kind"] == "run":
                 runs.remove((name, M, int(row["total_words"]), float(row["max_error"])))
     assert not runs
-    assert lines == set(preset["curves"])
-    assert known == {name for name in strength if strength[name] == "exact"}
+    anew = "draw it anew: iosim verify --out docs/img"
+    assert lines == set(preset["curves"]), anew
+    assert known == {name for name in strength if strength[name] == "exact"}, anew
 
 
 def test_words_are_counts_at_optimal_tiles(told: dict[str, Any]) -> None:
