@@ -64,7 +64,7 @@ def _always(t: Terms) -> str | None:
 
 
 def _said(link: str) -> str:
-    """A statement's file and anchor as people write them: ``proofs/x.md, Theorem 3``."""
+    """A statement's file and anchor as people write them: ``proofs/towards_nd.md, Theorem 3``."""
     page, _, anchor = link.partition("#")
     kind, _, number = anchor.partition("-")
     if kind.isdigit():  # a heading's: 7-the-other-exact-bounds
