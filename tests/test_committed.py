@@ -10,7 +10,8 @@ import pytest
 from strategies import plain_algorithms
 
 import iosim
-from iosim.bounds import bound
+from iosim.bounds import BOUNDS, bound
+from iosim.bounds.classes import WIDE
 from iosim.checks import tightness
 from iosim.counting.numbers import count_many
 from iosim.output import table
@@ -26,6 +27,12 @@ def test_the_table_of_the_main_job() -> None:
     assert {r["name"] for r in rows if r["kind"] == "run"} == {
         a.name for a in plain_algorithms("attention")
     }, "draw it anew: iosim verify --out docs/img"  # fmt: skip
+    assert {r["name"] for r in rows if r["kind"] == "lower"} == {
+        b.name
+        for b in BOUNDS.values()
+        if (b.problem, b.kind, b.strength) == ("attention", "lower", "exact")
+        and set(b.classes) & set(WIDE)
+    }
     assert {(r["N"], r["d"], r["heads"]) for r in rows} == {(1024, 64, 1)}
     sizes = {"N": 1024, "d": 64, "heads": 1}
     for name in dict.fromkeys(r["name"] for r in rows):

@@ -339,6 +339,18 @@ def test_arrays_of_another_shape_are_one_line() -> None:
     assert given[0].ok
 
 
+def test_no_run_is_below_the_lower_bounds_of_the_figure() -> None:
+    """Bounds of schedules whose rows stay hold for some schedules, and are no line below all."""
+    rows = verify.table(verify.verify(Attention(128, 8), sizes=[5, 64, 300], workers=1)).rows
+    low: dict[int, float] = {}
+    for row in rows:
+        if row["kind"] == "lower":
+            low[row["M_words"]] = max(row["total_words"], low.get(row["M_words"], 0.0))
+    runs = [row for row in rows if row["kind"] == "run"]
+    assert {row["M_words"] for row in runs} == {5, 64, 300}
+    assert all(row["total_words"] >= low[row["M_words"]] for row in runs)
+
+
 @pytest.mark.numbers
 def test_the_figure_says_the_options_and_tells_every_schedule_apart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -370,6 +370,7 @@ def as_dict(report: Report) -> dict[str, Any]:
 def table(report: Report) -> Table:
     """The report as rows: what was run, the formula lines, and the bounds, for CSV and figure."""
     from iosim.bounds import bounds_for
+    from iosim.bounds.classes import WIDE
 
     p = report.problem
     base = shown(p)
@@ -392,7 +393,8 @@ def table(report: Report) -> Table:
                          "total_words": counts.total_words})  # fmt: skip
     for M in grid:
         for bound in bounds_for(p, M):
-            if bound.strength == "exact" and bound.words:
+            every = not bound.classes or set(bound.classes) & set(WIDE)  # not of schedules apart
+            if bound.strength == "exact" and bound.words and every:
                 rows.append({"kind": bound.kind, "name": bound.name, **base, "M_words": M,
                              "total_words": round(bound.words, 3)})  # fmt: skip
     return Table(tuple(rows), "words moved against M", "iosim.output.figures:words")
