@@ -142,7 +142,14 @@ def short(name: object) -> str:
 
 
 def check_dag(value: object) -> None:
-    """Raise InputError for what is no graph."""
+    """Raise InputError for what is no graph.
+
+    >>> check_dag("pyramid")
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: the game is played on a graph, got str: give a Dag, like \
+iosim.pebbling.pyramid(3)
+    """
     if not isinstance(value, Dag):
         raise InputError(
             f"the game is played on a graph, got {type(value).__name__}: give a Dag, like "

@@ -34,7 +34,6 @@ LARGEST_SIZE = 2**40
 def whole_number(value: object) -> int | None:
     """An integer, NumPy's too, as a Python int, which never overflows; None for all else.
 
-    >>> import numpy as np
     >>> whole_number(np.int32(7)), whole_number(7.0), whole_number(True)
     (7, None, None)
     """
