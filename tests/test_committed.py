@@ -10,7 +10,7 @@ import pytest
 from strategies import plain_algorithms
 
 import iosim
-from iosim.bounds import BOUNDS, bound
+from iosim.bounds import BOUNDS, best_lower_bound, bound
 from iosim.bounds.classes import WIDE
 from iosim.checks import tightness
 from iosim.counting.numbers import count_many
@@ -48,6 +48,16 @@ def test_the_table_of_the_main_job() -> None:
         else:
             assert all(bound(name).applies(Attention(**sizes), int(m)) for m in M)
             assert said == pytest.approx(bound(name).curve(**sizes, M=M), rel=1e-9, abs=1e-3), name
+
+
+def test_runs_of_the_main_job_are_held_against_the_bounds_of_their_classes() -> None:
+    rows = [r for r in table.read_csv(IMG / "verify.csv") if r["kind"] == "run"]
+    for r in rows[::7]:
+        classes = iosim.algorithm(r["name"]).classes
+        every = [best_lower_bound(Attention(1024, 64), r["M_words"], klass) for klass in classes]
+        best = max(every, key=lambda found: found.words)
+        assert (r["name"], r["M_words"], r["lower_bound"]) == (r["name"], r["M_words"], best.name)
+        assert r["lower_bound_words"] == pytest.approx(best.words, abs=1e-3)
 
 
 @pytest.mark.numbers
