@@ -147,7 +147,7 @@ def test_the_command_writes_whole_files_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, Any]
 ) -> None:
     """With data that are there; the test below has the command make its own."""
-    monkeypatch.setattr(pages, "payload", lambda exercises: data)
+    monkeypatch.setattr(pages, "payload", lambda **_: data)
     for name, said in others(tmp_path).items():
         before = sorted(tmp_path.iterdir())
         done = iosim_("lab", "-o", name, "--no-open", cwd=tmp_path)

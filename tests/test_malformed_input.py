@@ -55,7 +55,7 @@ def test_every_option_takes_any_text(
     if words == ("tightness",):
         monkeypatch.setattr("iosim.checks.tightness.sweep", _stop)
     if words == ("lab",):  # its data takes seconds, and no option changes how it is made
-        monkeypatch.setattr("iosim.lab.page.payload", lambda exercises: envelope({}))
+        monkeypatch.setattr("iosim.lab.page.payload", lambda **_: envelope({}))
     monkeypatch.setattr(Figure, "savefig", drawn_once())
     monkeypatch.setattr("iosim.checks.slope.exact_lower_bounds", BOUNDS)  # of the same few M
     if nasty.name == "dask":
