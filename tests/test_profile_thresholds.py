@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from iosim.gpu.profiling.kernels import L2_DRAM, ProfiledKernel, kernels, positions
+from iosim.gpu.profiling.kernels import L2_DRAM, SHARED, ProfiledKernel, kernels, positions
 from iosim.gpu.profiling.launch import KernelLaunch
 from iosim.gpu.profiling.metrics import QUANTITIES
 from iosim.gpu.profiling.verdict import HINTS, UNITS, judge
@@ -126,6 +126,24 @@ def test_the_peak_is_that_of_what_does_most() -> None:
 def test_what_warps_wait_for_is_a_share_of_all_waiting() -> None:
     said = judge(kernel(stall_barrier=3, stall_wait=1, stall_long_scoreboard=1)).because
     assert "60% is for a barrier of the block" in said
+
+
+def test_what_is_left_of_a_direction_is_the_load_store_units() -> None:
+    """Of 1,000 bytes each way, without what each path with a counter of its own has."""
+    paths = {"bulk_read": 300, "atom_read": 100, "bulk_write": 200, "reduced": 50,
+             "bulk_reduced": 7}  # fmt: skip
+    one = kernel(l2_read=1000, l2_write=1000, **paths)
+    assert (one.ordinary("read"), one.ordinary("write")) == (600, 743)
+    assert kernel(l2_read=1000, bulk_read=1000, atom_read=9).ordinary("read") == 0
+    assert kernel(l2_read=1000, bulk_read=300).ordinary("read") is None
+
+
+def test_a_position_under_the_roof_of_shared_memory_by_hand() -> None:
+    """132 SMs move 128 bytes in a clock: 20,000 clocks in 10 µs are 33.8 TB/s."""
+    one = kernel(shared=3.3792e6, sms=132, cycles=20_000)
+    (at,) = (p for p in positions(one) if p.boundary == SHARED)
+    assert at.peak_bytes_per_s == pytest.approx(132 * 128 * 20_000 / 10e-6)
+    assert at.bytes_per_s == pytest.approx(3.3792e6 / 10e-6)
 
 
 def test_a_position_on_the_roofline_by_hand() -> None:

@@ -33,7 +33,7 @@ from iosim.roofline.capacity import kept
 from iosim.roofline.report import Roofline
 from iosim.roofline.ridge import reached
 from iosim.roofline.roof import LIMITS, Roof, Timed
-from iosim.roofline.sentence import sentence
+from iosim.roofline.sentence import does_not_fit, sentence
 from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, works, works_of
 
 SIZES = oracle.Sizes(b=7, N=20, i=24, g=2, r=3, p=4, u=30, v=50, layers=5)
@@ -393,8 +393,13 @@ def test_products_are_held_against_the_peak_of_their_wider_factor(dtypes: tuple[
 def test_what_does_not_fit_is_said() -> None:
     words = ("roofline", "--model", "llama3-70b", "--N", "512", "--gpu", "h100", "--phase")
     done = iosim_(*words, "decode", "--batch", "8")
-    assert "141.1 GB" in done.stderr
-    assert "don't fit in the 80 GB of h100" in done.stderr
+    here, there = done.stderr.splitlines()
+    assert here.startswith("iosim: note: 142.4 GB (weights 141.1 GB, ")
+    assert here.endswith("don't fit in the 80 GB of h100")
+    assert "at batch" in there
+    h100 = machine("h100")
+    assert does_not_fit({"weight": 79 * 10**9, "cache": 10**9}, h100) == ""
+    assert "80 GB of h100" in does_not_fit({"weight": 79 * 10**9, "cache": 10**9 + 1}, h100)
     # Weights and gradients of 2 bytes; a master copy and two moments of 4.
     # The table that embedding and head share has a gradient from each.
     n, table = 124439808, 50257 * 768
