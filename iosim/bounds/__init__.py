@@ -153,7 +153,8 @@ class BoundRow:
         """The row as a plain dict, for JSON; ``class`` lists the names of its classes."""
         row = asdict(self)
         del row["classes"]
-        return row | {"class": [klass.name for klass in self.classes]}
+        names = [klass.name for klass in self.classes]
+        return row | {"theorems": list(self.theorems), "class": names}
 
 
 class BestBound(NamedTuple):
