@@ -537,6 +537,17 @@ def test_tiles_over_parts_of_a_given_length(schedule: Any) -> None:
             assert found.total_words == best
 
 
+@pytest.mark.parametrize("ask", [
+    lambda program, problem: iosim.optimal_tiles(program, problem, 999), iosim.smallest_capacity,
+])  # fmt: skip
+def test_a_program_of_another_problem_is_refused(ask: Any) -> None:
+    """Also where sizes have the same names: a backward pass is no answer to a forward one."""
+    program = iosim.algorithm("flash2_backward").program
+    assert ask(program, iosim.AttentionBackward(64, 8))
+    with pytest.raises(InputError, match="flash2_backward solves attention-backward, not attent"):
+        ask(program, Attention(64, 8))
+
+
 def test_where_a_tile_is_solved_for_and_where_it_is_bisected() -> None:
     """A division wherever occupancy is a line in the tile; that is in all schedules but for some
     tiles, of which other tiles or kept rows are a part."""

@@ -96,9 +96,6 @@ def optimal_tiles(
     """
     M = check_size("M", M)
     _check_given(program, problem)
-    kind = getattr(problem, "kind", program.problem)
-    if kind != program.problem:
-        raise InputError(f"{program.name} solves {program.problem}, not {kind}: choose another")
     columns = _one(program, problem, fixed)
     tiles, found = optimal_tiles_many(program, columns, np.array([M]), lattice=lattice)
     if not found[0]:
@@ -227,6 +224,9 @@ def _check_given(program: Program, problem: Sized) -> None:
         )
     if not hasattr(problem, "sizes"):
         raise InputError(f"tiles are chosen for a problem, got {type(problem).__name__}: give one")
+    kind = getattr(problem, "kind", program.problem)
+    if kind != program.problem:
+        raise InputError(f"{program.name} solves {program.problem}, not {kind}: choose another")
     form = getattr(problem, "form", None)
     if form is not None and form.mask != program.mask:
         raise InputError(
