@@ -26,10 +26,12 @@ from strategies import few_tiles, plain_algorithms, random_schedules, searchable
 import iosim
 from iosim.counting.arrays import OnArrays
 from iosim.counting.closed import close, highest
+from iosim.counting.poly import Clip, Poly
 from iosim.counting.signs import falls_with, rises_with
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Attention, Family, size_names
 from iosim.program.build import Builder
+from iosim.program.index import Affine
 from iosim.tiling import best_counts, candidates, rules
 from iosim.tiling.evaluate import RealBound
 from iosim.tiling.plan import plans
@@ -871,3 +873,14 @@ def test_tiles_for_a_gpu_are_powers_of_two() -> None:
     assert all(B & (B - 1) == 0 and B >= 16 for B in tiles.values())
     with pytest.raises(InputError, match=r"no tile rule 'paper': .*use auto, gpu or values"):
         rules.choose_tiles(iosim.algorithm("copy"), iosim.Copy(9), 9, "paper")
+
+
+def test_what_rises_with_a_part_and_what_does_not() -> None:
+    """Of what is clipped: the rest N − W of an axis falls as W grows, and W itself rises."""
+    N, W, holds = Affine.of("N"), Affine.of("W"), {"W": "N"}
+    rest, part, axis = (Poly.of(Clip(length, "B")) for length in (N - W, W, N))
+    assert [rises_with(x, "W", holds) for x in (rest, part, axis)] == [False, True, True]
+    assert all(rises_with(x, "B", holds) for x in (rest, part, axis))
+    # Twice the clipped W outweighs nothing that is taken off it.
+    assert rises_with(part + part - axis, "W", holds)
+    assert not rises_with(axis - part, "W", holds)
