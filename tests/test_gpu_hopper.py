@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import iosim
+from iosim.algorithms._passes import finish, heads, statistics
 from iosim.gpu import emit, interpret
 from iosim.gpu.emitter import hopper
 from iosim.gpu.emitter.bulk import bulk_bytes
@@ -137,6 +138,34 @@ def test_a_product_keeps_tiles_until_it_has_read_them(stages):
     assert words == dict(iosim.count(instance))
     assert moved["load", "A"] == bulk_bytes(instance, "fp16")["load", "A"]
     ran(iosim.Attention(N=160, d=16), {"B_r": 64, "B_c": 32}, stages=stages)
+
+
+def test_a_tile_of_two_products_is_given_back_after_the_second():
+    """Keys that are their own values: each tile is read by QKᵀ, and later by the sum of weights."""
+
+    def keys_alone(b):
+        B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+        for h in heads(b):
+            for i in b.grid("N", B_r):
+                q = b.load("Q", *h.q, i, "d")
+                o, m, l = statistics(b, i, "d")
+                for j in b.tiles("N", B_c):
+                    k, s = b.load("K", *h.k, j, "d"), b.zeros("s", i, j)
+                    b.op("matmul_nt", s, q, k)
+                    b.op("online_softmax", o, m, l, s, k)
+                    b.free(k, s)
+                finish(b, h, i, o, m, l)
+                b.free(q, o, m, l)
+
+    problem = iosim.Attention(N=160, d=16)
+    program = iosim.build("keys_alone", iosim.Attention, keys_alone)
+    instance = iosim.bind(program, problem.sizes, {"B_r": 64, "B_c": 32})
+    tensors = {x: v.astype(np.float16).astype(np.float32) for x, v in problem.random().items()}
+    exact = {x: v.astype(np.float64) for x, v in tensors.items()}
+    tensors["O"] = np.full((1, 160, 16), np.nan, np.float32)
+    words, _ = gluon_machine.run(emit(instance, target="hopper"), tensors)
+    assert words == dict(iosim.count(instance))
+    assert _error(tensors["O"], problem.reference(exact | {"V": exact["K"]})["O"]) < 2e-3
 
 
 @pytest.mark.parametrize(
