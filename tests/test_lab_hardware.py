@@ -19,7 +19,7 @@ from iosim.lab.data import hardware
 from iosim.lab.data._hardware_columns import COLUMNS, PAIRS, SHOWN
 
 GPUS = Path(__file__).parent.parent / "experiments" / "data" / "gpu"
-MOST_BYTES = 500_000
+MOST_BYTES = 650_000
 
 
 @pytest.fixture(scope="module")
