@@ -192,6 +192,20 @@ def test_automorphisms_keep_every_relation() -> None:
                 assert set(image.reads) == {p[r] for r in op.reads}
 
 
+@pytest.mark.parametrize(
+    ("words", "outputs", "order"),
+    [((1, 1, 1, 1), "c", 2), ((1, 1, 2, 1), "c", 1), ((1, 1, 1, 1), "ac", 1),
+     ((1, 1, 1, 1), "abc", 2)],
+)  # fmt: skip
+def test_automorphisms_keep_words_and_outputs(
+    words: tuple[int, ...], outputs: str, order: int
+) -> None:
+    """Of x → a, x → b, both → c: a and b change places where they are alike."""
+    preds = {"x": (), "a": ("x",), "b": ("x",), "c": ("a", "b")}
+    rules = compile_rules(Dag("diamond", preds, tuple(outputs), words=words), 9, False, False)
+    assert len(automorphisms(rules)) == order
+
+
 # --- optima that are known -----------------------------------------------------------------------
 
 
