@@ -109,6 +109,21 @@ def test_bounds_and_automorphisms_lose_no_optimum(block: int, fast: bool) -> Non
 
 
 @pytest.mark.parametrize("fast", FAST)
+@pytest.mark.parametrize(
+    ("graph", "outputs", "want"),
+    [([[], [0], [0, 1], [1], [1, 2], [1, 3], [2, 3, 4], [3, 5]], {6, 7}, 4),
+     ([[], [], [], [], [1, 2, 3], [0, 4], [1, 4], [0, 3, 4], [5, 6]], {7, 8}, 7)],
+)  # fmt: skip
+def test_what_must_be_stored_takes_two_places_of_what_need_not(
+    graph: list[list[int]], outputs: set[int], want: int, fast: bool
+) -> None:
+    """Graphs on which an operation that is done too soon costs a transfer more."""
+    dag = as_dag(graph, outputs)
+    assert oracle(graph, [1] * len(graph), outputs, 4) == want
+    assert swept(dag, 4, fast) == swept(dag, 4, fast, helped=False) == want
+
+
+@pytest.mark.parametrize("fast", FAST)
 def test_sums_term_by_term_lose_no_optimum(fast: bool) -> None:
     for seed in range(15):
         rng = random.Random(5000 + seed)
