@@ -59,10 +59,7 @@ def sizes(*names: str, metavar: str = "INT", **other: str) -> Callable[[F], F]:
 
 
 def problem_options(kind: str) -> Callable[[F], F]:
-    """The options of problems of a kind, for a command that names its sizes itself.
-
-    They come in ``sizes``, too.
-    """
+    """What problems of a kind may have, ``sizes`` too, for a command that names sizes itself."""
     return _gathering({o.name: _option(o) for o in PROBLEMS[kind].options()})
 
 
@@ -111,7 +108,6 @@ def _gathering(chosen: Mapping[str, Callable[[Any], Any]]) -> Callable[[F], F]:
 
 model = click.option("--model", help=f"sizes and options of {', '.join(MODELS)}, a .toml or .json")
 
-
 mask = click.option(
     "--mask", help="a block mask as a file of NumPy: blocks=FILE.npy, a boolean for each tile"
 )
@@ -126,13 +122,13 @@ def masks(text: str | None) -> dict[str, Any]:
         raise InputError(f"--mask {text!r} names no file: give --mask blocks=FILE.npy")
     import numpy as np
 
+    found, why = None, "it is no array of NumPy"
     try:
-        if isinstance(found := np.load(path, allow_pickle=False), np.ndarray):
-            return {name: found}
-        why = None
+        found = np.load(path, allow_pickle=False)
     except Exception as error:  # a broken header raises nearly anything, tokenize.TokenError too
-        why = getattr(error, "strerror", None)
-    why = why or "it is no array of NumPy"
+        why = getattr(error, "strerror", None) or why
+    if isinstance(found, np.ndarray):
+        return {name: found}
     raise InputError(f"can't read {path}: {why}; save a mask with numpy.save()")
 
 
@@ -268,9 +264,9 @@ def of_model(model: str | None, kind: str = "attention") -> Sizes:
     found, source = attention_of(model)
     cls = PROBLEMS[kind]
     if size_names(type(found)) != size_names(cls) or not found.told.keys() <= _names_of(cls):
-        more = [f"{spelt(x)[0]} {found.told[x]}" for x in ("d", "heads", "kv_heads")
-                if x in found.told.keys() & _names_of(cls)]  # fmt: skip
-        less = "leave it out" + f", and give {' '.join(more)}" * bool(more)
+        own = [x for x in ("d", "heads", "kv_heads") if x in found.told.keys() & _names_of(cls)]
+        more = " ".join(f"{spelt(x)[0]} {found.told[x]}" for x in own)
+        less = "leave it out" + f", and give {more}" * bool(more)
         raise InputError(f"{model} is a model of {found.kind}, not of {kind}: {less}")
     remark(f"{model} is {said(found)} ({source})")
     options = {one.name: one for one in found.options()}

@@ -332,8 +332,7 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     rows = [r for r in rows if r["sram_load"] >= 0]
     for k, name in enumerate(dict.fromkeys(r["algorithm"] for r in rows)):
         mine = [r for r in rows if r["algorithm"] == name]
-        mark = _axes.MARKS[k % len(_axes.MARKS)]
-        colour = _axes.COLOURS[k % len(_axes.COLOURS)]
+        mark, colour = (x[k % len(x)] for x in (_axes.MARKS, _axes.COLOURS))
         for way, filled in (("load", True), ("store", False)):
             axes.plot(
                 [r[f"model_{way}"] for r in mine],
