@@ -50,7 +50,6 @@ BOUNDED = {
     "experiments/data/e10_explicit_control/needs.csv": {"N": 256, "d": 32},
     "experiments/data/e10_explicit_control/slopes.csv": {"N": 256, "d": 32},
     "experiments/data/e11_backward/best.csv": {},
-    "docs/img/verify.csv": {},
     "docs/img/tightness.csv": {},
     "docs/img/slope.csv": {"N": 1024, "d": 64},
     "docs/img/backward/tightness.csv": {},
