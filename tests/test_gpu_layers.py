@@ -281,6 +281,9 @@ def test_the_usual_run_of_several_is_taken():
     assert typical([]) == ()
 
 
+PRODUCTS = ("mm", "addmm", "bmm")
+
+
 @pytest.mark.torch
 def test_a_trace_of_a_real_layer_maps_every_kernel_to_its_step():
     """A CPU has no kernels: each innermost operator of PyTorch is given one."""
@@ -298,7 +301,9 @@ def test_a_trace_of_a_real_layer_maps_every_kernel_to_its_step():
     events = seen[0]
     ops = [e for e in events if e.get("cat") == "cpu_op" and e["name"].startswith("aten::")]
     for k, e in enumerate(ops):
-        at = {"pid": e["pid"], "tid": e["tid"], "ts": e["ts"] + e["dur"] / 2}
+        # A product's own work is at its end; a part of it may be stopped in the middle of its time.
+        share = 0.99 if e["name"].split("::")[-1] in PRODUCTS else 0.5
+        at = {"pid": e["pid"], "tid": e["tid"], "ts": e["ts"] + e["dur"] * share}
         inner = any(o is not e and o["tid"] == e["tid"] and e["ts"] <= o["ts"] <= at["ts"] and
                     o["ts"] + o["dur"] >= at["ts"] for o in ops)  # fmt: skip
         if not inner:
@@ -310,7 +315,7 @@ def test_a_trace_of_a_real_layer_maps_every_kernel_to_its_step():
     ((*found,),) = launches(events)
     covers = modules.covers(one.layer)
     assert {x.step for x in found if not x.backward} >= set(covers)
-    products = [x for x in found if x.op.split("::")[-1] in ("mm", "addmm", "bmm")]
+    products = [x for x in found if x.op.split("::")[-1] in PRODUCTS]
     linear = ["query", "key", "value", "output", "linear 1", "linear 2"]
     both = ["scores", "weighted sum"]
     assert [x.step for x in products if not x.backward] == [
