@@ -213,6 +213,25 @@ def test_stays_say_nothing_of_masks(options: dict) -> None:
     assert STAYS.words(Attention(rows, 64, window=(rows - 2, rows)), rows * 48) == 0
 
 
+def test_blocks_by_turns_move_a_block_more_for_each_block_of_columns() -> None:
+    plays, m = load_theorem("towards_nd").plays, 3
+    for turns, more in (("rr", 0), ("rcr", 1), ("crr", 1), ("rrr", 0), ("rcrcr", 2)):
+        n = turns.count("r")
+        play = plays.Play(n * m, n * m)
+        left = {"r": list(play.rows), "c": list(play.columns)}
+        for turn in turns:
+            block, left[turn] = left[turn][:m], left[turn][m:]
+            for item in block:
+                play.load(item)
+            for item in left["c" if turn == "r" else "r"]:
+                play.load(item)
+                play.leave(item)
+            for item in block:
+                play.leave(item)
+        assert len(play.met) == (n * m) ** 2
+        assert play.loads == (n * (n + 1) + more) * m
+
+
 # ---------------------------------------------------------------- the proof
 
 
@@ -278,6 +297,12 @@ def test_every_step_passes_and_is_named(fewer: ModuleType) -> None:
         ("WIDEST", Fraction(1, 2), {"one-stay"}),
         ("ROOTS", Fraction(19, 10), {"left-over-evaluator"}),
         ("SUM", 2, {"left-over-evaluator"}),
+        ("SPARE", 2, {"whole-game", "whole-once", "whole-trees"}),
+        ("ENDS", 0, {"whole-once", "whole-trees"}),
+        ("LEFT_OUT", Fraction(1, 20), {"whole-game"}),
+        ("ALL_LEFT_OUT", 5, {"whole-words"}),
+        ("ALL_LEFT_OUT", 0, {"whole-sizes"}),
+        ("SPILLED", Fraction(1, 2), {"whole-words"}),
     ],
 )
 def test_a_planted_error_is_caught(constant: str, wrong, noticing: set[str]) -> None:
@@ -321,6 +346,8 @@ class Cheaper:
         ("stays", "recorded_trees", lambda log: log[: len(log) * 3 // 4], {"stays-trees"}),
         ("stays", "runs_of", lambda runs: runs * 2, {"stays-once"}),
         ("game", "optimum", lambda loads: loads - 1, {"stays-game"}),
+        ("whole", "halves", lambda parts: [[*parts[0], *parts[1]], []], {"halves", "whole-game"}),
+        ("whole", "groups", lambda parts: [*parts[1:], []], {"whole-once", "whole-trees"}),
     ],
 )
 def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing: set[str]) -> None:

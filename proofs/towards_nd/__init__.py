@@ -12,6 +12,7 @@ from . import (
     numbers,
     schedules,
     stays,
+    whole,
 )
 
 __all__ = [
@@ -27,6 +28,9 @@ __all__ = [
     "numbers",
     "schedules",
     "stays",
+    "whole",
 ]
 
-PARTS = (accounting, schedules, numbers, game, stays, either, moments, left_over, chain, again)
+PARTS = (
+    accounting, schedules, numbers, game, stays, either, moments, left_over, chain, again, whole,
+)  # fmt: skip

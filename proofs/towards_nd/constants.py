@@ -57,6 +57,10 @@ CHAIN = 1
 AGAIN = 1
 # Theorem 5's corollary: a word of Q that comes again saves AGAIN_SAVES·(1/v − 1) words.
 AGAIN_SAVES = 1
+# Lemma 6: words that are late, filling or steep are LEFT_OUT·κ for each time it can be so.
+LEFT_OUT = 1
+# Theorem 9: late and bad words take ALL_LEFT_OUT·nκ/W of all stays at most.
+ALL_LEFT_OUT = 6
 # Game of whole rows: a cut saves SAVED·m loads.
 SAVED = 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass
 
@@ -97,6 +98,42 @@ def in_sweeps(R: int, C: int, m: int, rng: random.Random) -> Play:
                 play.leave(item)
         for item in stay[first : first + width]:
             play.leave(item)
+    return play
+
+
+def by_turns(R: int, C: int, m: int, rng: random.Random) -> Play:
+    """Now a block of rows stays while all columns stream past that lack it, now one of columns."""
+    play = Play(R, C)
+    left = [list(play.rows), list(play.columns)]
+    while len(play.met) < R * C:
+        which = rng.randrange(2) if all(left) else int(not left[0])
+        stay, stream = left[which], left[1 - which]
+        block = [stay.pop(0) for _ in range(min(len(stay), rng.choice([m, m, rng.randint(1, m)])))]
+        for item in block:
+            play.load(item)
+        for item in stream:
+            play.load(item)
+            play.leave(item)
+        for item in block:
+            play.leave(item)
+    return play
+
+
+def one_by_one(R: int, C: int, m: int, rng: random.Random) -> Play:
+    """One side streams past in a ring; of the other one an item goes when it has met all of it."""
+    play = Play(R, C)
+    stay, stream = rng.sample([play.rows, play.columns], 2)
+    waiting, ring = list(stay), itertools.cycle(stream)
+    meets = rng.randint(1, 3)
+    while len(play.met) < R * C:
+        for item in [x for x in play.there if len(play.meets[x]) == len(stream)]:
+            play.leave(item)
+        for _ in range(meets):
+            if waiting and len(play.there) < m:
+                play.load(waiting.pop(0))
+        other = next(ring)
+        play.load(other)
+        play.leave(other)
     return play
 
 
