@@ -18,6 +18,9 @@ from unittest import mock
 
 import numpy as np
 
+import iosim
+from iosim.gpu import emit
+
 WORD = 2
 _own = threading.local()
 
@@ -106,6 +109,7 @@ class Machine:
         self.changed = threading.Condition()
         self.random, self.copies = random.Random(seed), list[Any]()
         self.moved: Counter[tuple[str, str]] = Counter()
+        self.masks = 0  # applied to blocks of scores
         self.failed: list[BaseException] = []
         self.alive = self.waiting = 0  # warps, and those of them that found nothing to do
 
@@ -233,6 +237,12 @@ def _add(at: Words, n: Any) -> None:
     at.words[at.at] += int(n)
 
 
+def _where(chosen: Any, a: Any, b: Any) -> Block:
+    if np.ndim(chosen) > 1:
+        _machine().masks += 1
+    return block(np.where(chosen, a, b).astype(np.float32))
+
+
 def _modules() -> dict[str, Any]:
     gl: Any = types.SimpleNamespace(
         constexpr=lambda x: x,
@@ -245,7 +255,7 @@ def _modules() -> dict[str, Any]:
         full=lambda shape, x, dtype, layout: block(np.full(shape, x, dtype)),
         maximum=np.maximum,
         exp2=np.exp2,
-        where=lambda c, a, b: block(np.where(c, a, b).astype(np.float32)),
+        where=_where,
         max=lambda x, axis: x.max(axis),
         sum=lambda x, axis: x.sum(axis),
         expand_dims=np.expand_dims,
@@ -281,11 +291,14 @@ def _modules() -> dict[str, Any]:
             f"{base}.language.nvidia.hopper": hopper}  # fmt: skip
 
 
-def run(emitted: Any, tensors: dict[str, np.ndarray], seed: int = 0) -> tuple[Any, Any]:
+def run(
+    emitted: Any, tensors: dict[str, np.ndarray], seed: int = 0, masks: list[int] | None = None
+) -> tuple[Any, Any]:
     """Run emitted kernels; returns words by key, and bytes that boxes moved by key.
 
     Args:
         tensors: by name; outputs are written.
+        masks: gets, of each program in order, how many masks it applied to blocks of scores.
     """
     space: dict[str, Any] = {}
     with mock.patch.dict(sys.modules, _modules()):
@@ -299,6 +312,43 @@ def run(emitted: Any, tensors: dict[str, np.ndarray], seed: int = 0) -> tuple[An
             _own.machine, _own.item, _own.programs = Machine(seed + item), item, kernel.grid
             space[kernel.name](*boxes, Words(table), True)
             moved.update(_own.machine.moved)
+            if masks is not None:
+                masks.append(_own.machine.masks)
         for key, n in zip(kernel.keys, table.reshape(kernel.grid, -1).sum(axis=0), strict=True):
             words[key] += int(n)
     return words, moved
+
+
+def bound(problem: Any, tiles: dict[str, int], name: str = "flash2") -> Any:
+    """An instance of a schedule that the package has."""
+    return iosim.bind(iosim.algorithm(name).program_for(problem), problem.sizes, tiles)
+
+
+def relative_error(got: Any, want: Any) -> Any:
+    """The largest difference, of the largest value or 1."""
+    return np.abs(got - want).max() / max(1, np.abs(want).max())
+
+
+def ran(
+    problem: Any, tiles: dict[str, int], name: str = "flash2", masks: list[int] | None = None,
+    **options: Any,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The instance, words by key, and bytes by key; outputs are held against the reference."""
+    return held(bound(problem, tiles, name), problem, masks, **options)
+
+
+def held(
+    instance: Any, problem: Any, masks: list[int] | None = None, **options: Any
+) -> tuple[Any, Any, Any]:
+    """As `ran`, for an instance."""
+    hbm = problem.random()
+    tensors = {x: v.astype(np.float16).astype(np.float32) for x, v in hbm.items()}
+    exact = {x: v.astype(np.float64) for x, v in tensors.items()}
+    for tensor in problem.form.outputs:
+        shape = tuple(instance.env[axis] for axis in tensor.axes)
+        tensors[tensor.name] = np.full(shape, np.nan, np.float32)
+    words, moved = run(emit(instance, target="hopper", **options), tensors, 0, masks)
+    want = problem.reference(exact)
+    for tensor in problem.form.outputs:
+        assert relative_error(tensors[tensor.name], want[tensor.name]) < 2e-3
+    return instance, words, moved

@@ -13,6 +13,7 @@ import types
 import gluon_machine
 import numpy as np
 import pytest
+from gluon_machine import bound, ran, relative_error
 
 import iosim
 from iosim.algorithms._passes import finish, heads, statistics
@@ -24,31 +25,6 @@ from iosim.gpu.emitter.steps import Factor, Rotation, TileProduct, ValueStep, ro
 from iosim.gpu.errors import EmitError
 from iosim.gpu.run.job import Job
 from iosim.program.ops import OPS
-
-
-def bound(problem, tiles, name="flash2"):
-    return iosim.bind(iosim.algorithm(name).program_for(problem), problem.sizes, tiles)
-
-
-def _error(got, want):
-    return np.abs(got - want).max() / max(1, np.abs(want).max())
-
-
-def ran(problem, tiles, name="flash2", **options):
-    """The instance, its outputs, words by key, and bytes by key."""
-    instance = bound(problem, tiles, name)
-    hbm = problem.random()
-    tensors = {x: v.astype(np.float16).astype(np.float32) for x, v in hbm.items()}
-    exact = {x: v.astype(np.float64) for x, v in tensors.items()}
-    for tensor in problem.form.outputs:
-        shape = tuple(instance.env[axis] for axis in tensor.axes)
-        tensors[tensor.name] = np.full(shape, np.nan, np.float32)
-    words, moved = gluon_machine.run(emit(instance, target="hopper", **options), tensors)
-    want = problem.reference(exact)
-    for tensor in problem.form.outputs:
-        assert _error(tensors[tensor.name], want[tensor.name]) < 2e-3
-    return instance, words, moved
-
 
 CASES = [
     (iosim.Attention(N=256, d=16, heads=2), {"B_r": 128, "B_c": 32}),
@@ -165,7 +141,7 @@ def test_a_tile_of_two_products_is_given_back_after_the_second():
     tensors["O"] = np.full((1, 160, 16), np.nan, np.float32)
     words, _ = gluon_machine.run(emit(instance, target="hopper"), tensors)
     assert words == dict(iosim.count(instance))
-    assert _error(tensors["O"], problem.reference(exact | {"V": exact["K"]})["O"]) < 2e-3
+    assert relative_error(tensors["O"], problem.reference(exact | {"V": exact["K"]})["O"]) < 2e-3
 
 
 @pytest.mark.parametrize(
@@ -216,7 +192,7 @@ def _sees(emitted, problem, pattern, new):
             gluon_machine.run(wrong, tensors, 100 * seed)
         except AssertionError:
             return
-        if not _error(tensors["O"], want) < 2e-3:
+        if not relative_error(tensors["O"], want) < 2e-3:
             return
     raise AssertionError("nothing was seen")
 

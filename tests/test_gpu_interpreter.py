@@ -147,3 +147,48 @@ def test_bf16_rounds_to_nearest_even():
     back = from_bf16(to_bf16(x))
     np.testing.assert_allclose(back[:5], want, rtol=1e-6)
     assert np.isnan(back[5])
+
+
+@pytest.mark.parametrize(
+    ("single", "half"),
+    [
+        (0x3F80_8000, 0x3F80),  # ties go to the even one, down
+        (0x3F81_8000, 0x3F82),  # and up
+        (0x3F80_8001, 0x3F81),
+        (0x3F80_7FFF, 0x3F80),
+        (0x3FFF_FFFF, 0x4000),  # a carry into the exponent
+        (0x8000_0000, 0x8000),
+        (0x0000_8000, 0x0000),  # subnormal
+        (0x0000_8001, 0x0001),
+        (0x007F_FFFF, 0x0080),  # the largest subnormal becomes normal
+        (0x7F7F_7FFF, 0x7F7F),  # the largest that stays finite
+        (0x7F7F_8000, 0x7F80),  # from here on it is infinity
+        (0xFF7F_FFFF, 0xFF80),
+        (0x7F80_0000, 0x7F80),
+        (0xFF80_0000, 0xFF80),
+    ],
+)  # fmt: skip
+def test_bf16_has_the_bits_of_the_nearest(single, half):
+    """Bits written out by hand: sign, 8 of the exponent, and 7 of the 23 that follow."""
+    assert to_bf16(np.array([single], np.uint32).view(np.float32)).tolist() == [half]
+
+
+@pytest.mark.parametrize(
+    "single",
+    [
+        0x7F80_0001,  # cut to 16 bits, or rounded, it would be infinity
+        0x7F80_8000,
+        0xFF80_0001,
+        0x7FC0_0000,
+        0x7FFF_8000,  # rounded as a number, the sum is −0
+        0x7FFF_FFFF,
+        0xFFFF_8000,  # rounded as a number, the sum leaves 32 bits and is 0
+        0xFFFF_FFFF,
+    ],
+)  # fmt: skip
+def test_bf16_of_what_is_no_number_is_none(single):
+    """By its bits: all 8 of the exponent set, and one after them."""
+    (half,) = to_bf16(np.array([single], np.uint32).view(np.float32)).tolist()
+    assert half & 0x7F80 == 0x7F80
+    assert half & 0x007F
+    assert np.isnan(from_bf16(np.array([half], np.uint16)))[0]

@@ -88,10 +88,12 @@ class RowWarps(Role):
         self.open(loop, first, stop)
         steps = self._body(loop)
         turned = rotation(steps)
+        # Of the first iteration, which has every mask: the last portion may have fewer steps.
+        late = steps[turned.late].product if turned else None
         self._iteration(steps, turned, begins=True)
         once = not loop.span.edges and self.where.trips(loop) == 1
-        for k, portion in enumerate(() if once else found):
-            begin = self._second(portion, first, step, k)
+        for portion in () if once else found:
+            begin = self._second(portion, first, step)
             self.say(f"for {var} in range({begin}, {portion.last}, {step}):")
             self.depth += 1
             self.open(loop, var, stop, portion.full)
@@ -104,9 +106,7 @@ class RowWarps(Role):
             self.places(loop)
             self._iteration(steps, turned)
             self.depth -= 1
-        if turned:
-            late = steps[turned.late].product
-            assert late is not None
+        if late is not None:
             self._arrived(late, "slot", "phase")
             self._issue(late, "slot", True)
             self._wait(late, 0)
@@ -115,13 +115,11 @@ class RowWarps(Role):
             self.say(f"{self.turn(loop)} += 1")
         self.depth = depth
 
-    def _second(self, portion: Portion, first: str, step: int, k: int) -> str:
+    def _second(self, portion: Portion, first: str, step: int) -> str:
         """Where a portion begins that does not hold the loop's first iteration, which was taken."""
         after = str(int(first) + step) if first.isdigit() else f"{first} + {step}"
         if portion.first == first:
             return after
-        if portion.first.isdigit() and after.isdigit():
-            return str(max(int(portion.first), int(after)))
         return f"max({portion.first}, {after})"
 
     def _body(self, loop: Loop) -> list[ValueStep]:
