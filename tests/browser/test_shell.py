@@ -63,6 +63,23 @@ def test_tab_reaches_every_control(view: str, open_view: Open) -> None:
     assert missed == []
 
 
+def test_shortcuts_are_off_before_the_next_frame(open_view: Open) -> None:
+    """Also where a busy machine draws late: the key is pressed while nothing was drawn."""
+    shown = open_view("hardware")
+    shown.keyboard.press("?")
+    help_ = shown.get_by_role("dialog", name="Help")
+    help_.get_by_label("Shortcuts of a single key").evaluate("""async (box) => {
+        const dialog = box.closest("dialog"), main = dialog.ownerDocument.body;
+        box.click();
+        for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+        dialog.close();
+        main.dispatchEvent(new KeyboardEvent("keydown", { key: "1", bubbles: true }));
+    }""")
+    shown.evaluate("() => new Promise(requestAnimationFrame)")
+    expect(shown.locator(open_one("hardware"))).to_be_visible()
+    assert shown.locator(open_one("watch")).count() == 0
+
+
 def test_keys_and_help(open_view: Open) -> None:
     shown = open_view("watch")
     for k, view in enumerate(VIEWS):

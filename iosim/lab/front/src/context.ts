@@ -1,6 +1,6 @@
 // What the shell gives to all views without passing it along.
 import { createContext } from "preact";
-import { useContext, useEffect, useRef } from "preact/hooks";
+import { useContext, useLayoutEffect, useRef } from "preact/hooks";
 
 // Asks Python, where there is one: in a notebook.  What may be asked is in iosim/lab/widget.py.
 export type Ask = (what: string, args: Record<string, unknown>) => Promise<unknown>;
@@ -33,7 +33,8 @@ export function useKeys(keys: Record<string, () => void>): void {
   const { keys: target } = useContext(ShellContext);
   const now = useRef(keys);
   now.current = keys;
-  useEffect(() => {
+  // At once, not after the next frame: a key that is pressed before it is meant as the page is now.
+  useLayoutEffect(() => {
     if (!target) return;
     const pressed = (event: Event) => {
       const call = now.current[(event as KeyboardEvent).key];
