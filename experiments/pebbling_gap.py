@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from iosim.bounds import CLASSES, exact_lower_bounds
+from iosim.bounds import BOUNDS, CLASSES, exact_lower_bounds
 from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, beside, pyplot, save
 from iosim.output.table import out_dir, read_csv
 from iosim.pebbling.annealing import Annealing
@@ -50,9 +50,9 @@ def recorded() -> dict[tuple[str, int], int]:
 
 
 def theorems(problem: Attention, M: int) -> dict[str, float]:
-    """The bounds of ``iosim bounds`` for the class that the game is in."""
+    """The bounds of ``iosim bounds`` that hold for the game: its row sums take no word."""
     found = exact_lower_bounds(problem, M, CLASSES["once"])
-    return {b.name: digits(b.words or 0.0) for b in found}
+    return {b.name: digits(b.words or 0.0) for b in found if not b.row_sums}
 
 
 def row(problem: Attention, M: int, seconds: float) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def rows(seconds: float, before: Path, again: bool) -> Iterator[dict[str, Any]]:
             made = old.get((f"N={problem.N} d={problem.d}", M))
             if made is None or (again and not made["optimal"]):
                 made = merged(row(problem, M, seconds), made)
-            made |= theorems(problem, M)
+            made = {k: v for k, v in made.items() if k not in BOUNDS} | theorems(problem, M)
             yield made
             if made["optimum_words"] == made["compulsory"]:
                 break
@@ -130,7 +130,7 @@ def draw(table: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
     with plt.rc_context(STYLE):
         figure, (top, low) = plt.subplots(2, 1, figsize=(WIDTH, 8.4))
         top.plot(M, [r["optimum_words"] for r in here], color="black", marker="o", label="optimum")
-        lines = ("moments", THEOREM, "compulsory", "score-roots", "compression")
+        lines = ("moments", "stays", THEOREM, "compulsory", "score-roots", "compression")
         for k, name in enumerate(lines):
             top.plot(M, [r[name] for r in here], color=PALETTE[k], marker=MARKERS[k + 1],
                      linestyle="--", label=name)  # fmt: skip

@@ -124,6 +124,8 @@ BOUNDS: dict[str, Bound] = {
 class BoundRow:
     """One bound at one point.  `words` is None, and `reason` says why, where it does not apply.
 
+    `words` are not rounded, here and in JSON; tables show the nearest whole number.
+
     >>> from iosim import Attention
     >>> row = bounds_for(Attention(4096, 64), 16384)[0]
     >>> row.name, row.words, row.as_dict()["class"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from iosim.errors import InputError, closest
@@ -78,3 +79,14 @@ def wide(klass: BoundClass | str) -> BoundClass:
     """
     chosen = bound_class(klass)
     return CLASSES[chosen.within] if chosen.within else chosen
+
+
+def covers_wide(classes: Collection[BoundClass]) -> bool:
+    """Whether a bound of these classes is for all schedules of one that is no part of another.
+
+    A bound without classes is for a single algorithm, or for any.
+
+    >>> covers_wide(()), covers_wide(WIDE), covers_wide([CLASSES["stationary"]])
+    (True, True, False)
+    """
+    return not classes or not set(classes).isdisjoint(WIDE)

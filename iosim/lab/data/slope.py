@@ -19,7 +19,7 @@ import numpy as np
 
 from iosim.algorithms import Algorithm, all_algorithms
 from iosim.bounds import BOUNDS, Bound
-from iosim.bounds.classes import WIDE
+from iosim.bounds.classes import WIDE, covers_wide
 from iosim.checks.shipped import shipped
 from iosim.counting.numbers import count_many, peak_many
 from iosim.lab.data.traced import Formulas, TracedTerms, traced_bound
@@ -244,8 +244,7 @@ def _most(p: Any) -> Any:
 
 def _bounds() -> list[Bound]:
     """Those that hold for all schedules of the view, or for a single algorithm."""
-    every = (b for b in BOUNDS.values() if b.problem == "attention")
-    return [b for b in every if not b.classes or set(b.classes) & set(WIDE)]
+    return [b for b in BOUNDS.values() if b.problem == "attention" and covers_wide(b.classes)]
 
 
 def _words(b: Bound, problem: Attention, sizes: Sequence[int]) -> list[float | None]:
