@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sympy
+from click.testing import CliRunner
 from sizes import draws
 
-from iosim.bounds import BOUNDS, bound, sym
+from iosim.bounds import BOUNDS, bound, bounds_for, sym
 from iosim.bounds.base import Bound
 from iosim.bounds.terms import below
 from iosim.bounds.unified import (
@@ -21,6 +24,8 @@ from iosim.bounds.unified import (
     pattern_bound,
     pattern_bound_many,
 )
+from iosim.cli.commands import COMMANDS
+from iosim.cli.registry import program
 from iosim.problem import PROBLEMS, Attention
 
 pytestmark = pytest.mark.numbers
@@ -108,3 +113,35 @@ def test_below() -> None:
         value = Fraction(rng.getrandbits(120), rng.getrandbits(30) + 1)
         found = Fraction(below(value))
         assert value * (1 - Fraction(1, 2**52)) <= found <= value
+
+
+def printed_by(*words: str) -> str:
+    """What a command prints."""
+    done = CliRunner().invoke(program(COMMANDS), words, catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def test_bounds_are_unrounded_in_json_and_the_nearest_word_in_tables(tmp_path: Path) -> None:
+    problem, M = Attention(1000, 60), 7000
+    sizes = ("--N", "1000", "--d", "60", "--M", str(M))
+    exact = {row.name: row.words for row in bounds_for(problem, M) if row.words is not None}
+    printed = json.loads(printed_by("bounds", *sizes, "--json"))
+    assert {row["name"]: row["words"] for row in printed if row["applies"]} == exact
+    up = [name for name, words in exact.items() if round(words) > words]
+    down = [name for name, words in exact.items() if round(words) < words]
+    assert "constant-tight-recompute-trees" in up
+    assert "constant-tight-once" in down
+    lines = printed_by("bounds", *sizes).splitlines()
+    for name in ("constant-tight-once", "constant-tight-recompute-trees"):
+        (row,) = [line.split() for line in lines if line.startswith(f"{name} ")]
+        assert row[3] == f"{round(exact[name]):,}"
+    tight = json.loads(printed_by("tightness", *sizes, "--json"))
+    assert tight["lower_bound_words"] == exact[tight["lower_bound"]]
+    assert tight["lower_bound"] in up + down
+    assert {row["name"]: row["words"] for row in tight["bounds"]}.items() <= exact.items()
+    sizes = ("--N", "64", "--d", "7", "--M", "300", "--workers", "1", "--out", str(tmp_path / "v"))
+    (run, *_) = json.loads(printed_by("verify", *sizes, "--json"))["points"]
+    small = {row.name: row.words for row in bounds_for(Attention(64, 7), 300)}
+    assert run["lower_bound_words"] == small[run["lower_bound"]]
+    assert run["lower_bound_words"] % 1

@@ -207,6 +207,11 @@ def test_bounds_json() -> None:
         (("shw",), "No such command 'shw' (see iosim --help)"),
         (("tiles", "flash2", "--tiles", "auto"), "No such option '--tiles'"),
         (("tiles", "flash2", "--tiles", "auto"), "(see iosim tiles --help)"),
+        (("tightness", "--problem", "paged", "--page", "16"), "No such option '--page': it is for "
+         "paged, which iosim tightness doesn't take (see iosim tightness --help)"),
+        (("verify", "--k=4"), "'--k': it is for matmul, which iosim verify doesn't take (see"),
+        (("tightness", "--caussal"), "No such option '--caussal'. (Did you mean one of: '--c"),
+        (("gpu", "decode", "--N-k", "9"), "No such option '--N-k'. "),
         (("tiles",), "Missing argument 'ALGO' (see iosim tiles --help)"),
         (("gpu", "emti"), "(see iosim gpu --help)"),
         (("count", "FLASH2", *GPT2), "unknown algorithm 'FLASH2': did you mean 'flash2'?"),

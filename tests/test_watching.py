@@ -12,9 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
 from iosim.checks import verify as verifying
 from iosim.cli import watching
+from iosim.cli.commands import COMMANDS
+from iosim.cli.registry import program
+from iosim.errors import InputError
 from iosim.problem import Attention
 
 
@@ -105,18 +109,43 @@ def test_iosim_lab_shows_how_far_it_is(tmp_path: Path) -> None:
     check_progress(r"\r\d+ of \d+ programs and views, \d+ s", tmp_path, "lab", "-o", "lab.html")
 
 
-def test_runs_that_take_long_are_told_before_any_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_runs_that_take_long_are_told_before_any_is_done(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(verifying, "TOLD_EVERY", 0.001)
     told: list[tuple[int, int]] = []
 
     def count(done: int, of: int) -> None:
         told.append((done, of))
 
-    done = verifying.verify(Attention(64, 8), sizes=[200], workers=2, tick=count)
+    done = verifying.verify(Attention(64, 8), sizes=[200], workers=workers, tick=count)
     runs = len(done.points)
     assert told[0] == (0, runs)
     assert told[-1] == (runs, runs)
     assert told == sorted(told)
+
+
+@pytest.mark.parametrize("entries", [0, 1])
+def test_iosim_verify_says_beforehand_that_it_takes_long(
+    entries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From so many entries of S over all runs on; once, on stderr, and not with a refusal."""
+    runs = len(verifying.verify(Attention(48, 8, 2), sizes=[200, 300], workers=1).points)
+    monkeypatch.setattr("iosim.cli.verifying.LONG", runs * 2 * 48 * 48 + entries)
+    words = ("verify", "--N", "48", "--d", "8", "--heads", "2", "--workers", "1", "--out",
+             str(tmp_path), "--M")  # fmt: skip
+    done = CliRunner().invoke(program(COMMANDS), [*words, "200,300"])
+    assert done.exit_code == 0
+    assert "take long" not in done.stdout
+    assert done.stderr == (
+        f"iosim: note: {runs} runs, each with S of 4,608 entries, take long: fewer values of M, "
+        "or smaller sizes, take less\n"
+    ) * (not entries)
+    monkeypatch.setattr("iosim.cli.verifying.LONG", 0)
+    refused = CliRunner().invoke(program(COMMANDS), [*words, "1"])
+    assert isinstance(refused.exception, InputError)
+    assert not refused.stderr
 
 
 def check_progress(line: str, cwd: Path, *words: str) -> None:

@@ -47,7 +47,6 @@ LARGEST_SCORES = 2**28
 SLOPE_TOLERANCE = 0.12
 ABOVE, BELOW = "M ≥ d²", "M < d²"
 
-
 # Seconds after which it is told how many runs are done, also if none was finished in them.
 TOLD_EVERY = 1.0
 
@@ -207,7 +206,8 @@ def verify(
         hbm: Q, K, V, float64, of shapes (heads, N, d), (kv_heads, N_k, d) and (kv_heads, N_k, d_v),
             and what else is an input of the problem; random if not given.
         workers: processes; 1 runs everything in this one.
-        tick: called as ``tick(done, of)`` when points finish, and each second if none does.
+        tick: called as ``tick(done, of)`` before the first point and when points finish; with
+            several processes also each second if none does.
 
     Raises:
         InputError: no algorithm can run at any of the sizes, none supports the options, or an array
@@ -244,6 +244,7 @@ def verify(
         raise InputError("the reference overflows float64 on these inputs: scale them down")
     points: list[Point] = []
     processes = workers or min(os.cpu_count() or 1, 8)
+    tick(0, len(jobs))
     if processes == 1:
         _adopt(problem, data, want)
         for job in jobs:
@@ -370,7 +371,7 @@ def as_dict(report: Report) -> dict[str, Any]:
 def table(report: Report) -> Table:
     """The report as rows: what was run, the formula lines, and the bounds, for CSV and figure."""
     from iosim.bounds import bounds_for
-    from iosim.bounds.classes import WIDE
+    from iosim.bounds.classes import covers_wide
 
     p = report.problem
     base = shown(p)
@@ -393,8 +394,7 @@ def table(report: Report) -> Table:
                          "total_words": counts.total_words})  # fmt: skip
     for M in grid:
         for bound in bounds_for(p, M):
-            every = not bound.classes or set(bound.classes) & set(WIDE)  # not of schedules apart
-            if bound.strength == "exact" and bound.words and every:
+            if bound.strength == "exact" and bound.words and covers_wide(bound.classes):
                 rows.append({"kind": bound.kind, "name": bound.name, **base, "M_words": M,
                              "total_words": round(bound.words, 3)})  # fmt: skip
     return Table(tuple(rows), "words moved against M", "iosim.output.figures:words")

@@ -31,7 +31,7 @@ def explain(error: BaseException) -> tuple[int, str]:
         return INPUT, _line(str(error))
     if isinstance(error, click.ClickException):
         where = getattr(getattr(error, "ctx", None), "command_path", "iosim")
-        return INPUT, f"{_line(error.format_message()).rstrip('.')} (see {where} --help)"
+        return INPUT, f"{_line(_said(error)).rstrip('.')} (see {where} --help)"
     if isinstance(error, MemoryError):
         return INPUT, _line(f"out of memory ({error}): choose smaller sizes")
     if isinstance(error, OSError) and error.filename is None:
@@ -48,6 +48,14 @@ def explain(error: BaseException) -> tuple[int, str]:
         _line(f"this is a bug of iosim: {type(error).__name__}: {error}")
         + "; please report it with the command and what IOSIM_DEBUG=1 shows"
     )
+
+
+def _said(error: click.ClickException) -> str:
+    if isinstance(error, click.NoSuchOption):
+        from iosim.cli.kinds import of_other_kinds
+
+        return of_other_kinds(error) or error.format_message()
+    return error.format_message()
 
 
 def _line(text: str) -> str:

@@ -263,8 +263,8 @@ def of_model(model: str | None, kind: str = "attention") -> Sizes:
         return {}
     found, source = attention_of(model)
     cls = PROBLEMS[kind]
-    if size_names(type(found)) != size_names(cls) or not found.told.keys() <= _names_of(cls):
-        own = [x for x in ("d", "heads", "kv_heads") if x in found.told.keys() & _names_of(cls)]
+    if size_names(type(found)) != size_names(cls) or not found.told.keys() <= names_of(cls):
+        own = [x for x in ("d", "heads", "kv_heads") if x in found.told.keys() & names_of(cls)]
         more = " ".join(f"{spelt(x)[0]} {found.told[x]}" for x in own)
         less = "leave it out" + f", and give {more}" * bool(more)
         raise InputError(f"{model} is a model of {found.kind}, not of {kind}: {less}")
@@ -287,7 +287,7 @@ def parsed(kind: str, given: Sizes) -> dict[str, Any]:
         elif name in options:
             told[name] = parse_option(options[name], text)
         elif name in every_option():
-            having = [k for k, p in PROBLEMS.items() if name in _names_of(p)]
+            having = [k for k, p in PROBLEMS.items() if name in names_of(p)]
             raise InputError(
                 f"{kind} has no option {spelt(name)[0]}, which is for {' and '.join(having)}: "
                 "leave it out"
@@ -298,8 +298,8 @@ def parsed(kind: str, given: Sizes) -> dict[str, Any]:
     return told
 
 
-def _names_of(problem: type[Any]) -> set[str]:
-    """Its sizes and its options."""
+def names_of(problem: type[Any]) -> set[str]:
+    """The names of a problem's sizes and options."""
     return {*size_names(problem), *(one.name for one in problem.options())}
 
 
@@ -326,7 +326,7 @@ def kind_of(given: Sizes) -> str:
 
     Raises InputError where no problem has all of them.
     """
-    names = {kind: _names_of(cls) for kind, cls in PROBLEMS.items()}
+    names = {kind: names_of(cls) for kind, cls in PROBLEMS.items()}
     kinds = [kind for kind in PROBLEMS if given.keys() <= names[kind]]
     if not kinds:
         known = ", or ".join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ from iosim.cli import options as opt
 from iosim.cli.kinds import known_kind, problem_kind
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
-from iosim.problem import PROBLEMS
+from iosim.problem import PROBLEMS, Attentions
 from iosim.units import parse_range
+
+# Entries of S, over all runs, from which on it is said beforehand that they take long.
+LONG = 10**8
 
 
 @click.command()
@@ -64,8 +67,7 @@ def verify(
     where = table.out_dir(out, keep=False, files=main_job.FILES)
     with watching() as show:
         report = main_job.verify(
-            problem, sizes=memories, hbm=hbm, workers=workers or None,
-            tick=lambda done, of: show(part_done(done, of, "runs")),
+            problem, sizes=memories, hbm=hbm, workers=workers or None, tick=_telling(problem, show),
         )  # fmt: skip
         show(lambda seconds: "drawing")
         made = table.publish(where, lambda part: plot.with_table(
@@ -96,6 +98,27 @@ def verify(
     click.echo(f"{'all checks passed' if report.ok else 'CHECKS FAILED'}: {checked}")
     if not report.ok:
         raise click.exceptions.Exit(1)
+
+
+def _telling(
+    problem: Attentions, show: Callable[[Callable[[float], str]], None]
+) -> Callable[[int, int], None]:
+    """What tells how many runs are done; and once, before the first, that they take long."""
+    entries = problem.heads * problem.N * problem.keys
+    begun = False
+
+    def tick(done: int, of: int) -> None:
+        nonlocal begun
+        if not begun and of * entries >= LONG:
+            # Here inputs that can't be used have been refused.
+            opt.remark(
+                f"{of:,} runs, each with S of {entries:,} entries, take long: fewer values of M, "
+                "or smaller sizes, take less"
+            )
+        begun = True
+        show(part_done(done, of, "runs"))
+
+    return tick
 
 
 @click.command()

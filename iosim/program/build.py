@@ -378,7 +378,9 @@ class Builder:
 def build(name: str, problem: type[Problem] | Form, schedule: Callable[[Builder], None]) -> Program:
     """Trace `schedule` once, for a form of problems; a class stands for its plain form.
 
-    Raises ProgramError for whatever is malformed.
+    Raises ProgramError for whatever is malformed.  What the program computes is not checked: one
+    that ignores the form's mask is built, and its count is of all pairs.  To check it, run it:
+    ``iosim.max_error(iosim.simulate(instance, machine, hbm).outputs, problem.reference(hbm))``.
 
     >>> import iosim
     >>> def rows(b):
