@@ -201,23 +201,29 @@ def test_recorded_runs_with_options(folder, every):
         assert share <= 0.16
 
 
-LONG = {  # schedule, d → of each launch, resident on an SM, and reads over what is said
-    ("two_kernels", 64): [(2, 1.935), (1, 0.991), (2, 1.005)],
-    ("two_kernels", 128): [(2, 1.901), (1, 1.002), (2, 1.003)],
-    ("flash2_backward", 64): [(2, 1.921), (4, 0), (1, 1.001)],
-    ("flash2_backward", 128): [(2, 1.898), (4, 0), (1, 1.001)],
+# Machine, schedule, d → of each launch, resident on an SM, and reads over what is said.
+LONG = {
+    ("h200", "two_kernels", 64): [(2, 1.935), (1, 0.991), (2, 1.005)],
+    ("h200", "two_kernels", 128): [(2, 1.901), (1, 1.002), (2, 1.003)],
+    ("h200", "flash2_backward", 64): [(2, 1.921), (4, 0), (1, 1.001)],
+    ("h200", "flash2_backward", 128): [(2, 1.898), (4, 0), (1, 1.001)],
+    ("h100", "two_kernels", 64): [(2, 1.963), (1, 1.002), (2, 1.004)],
+    ("h100", "two_kernels", 128): [(2, 1.96), (1, 1.002), (2, 1.002)],
+    ("h100", "flash2_backward", 64): [(2, 1.96), (4, 0), (1, 1.002)],
+    ("h100", "flash2_backward", 128): [(2, 1.962), (4, 0), (1, 1.001)],
 }
 
 
 @pytest.mark.numbers
 @pytest.mark.parametrize(
-    ("name", "d", "followed"),
-    [("two_kernels", 64, (0, 2)),  # the launch between them takes as long as ten others
+    ("gpu", "name", "d", "followed"),
+    [("h200", "two_kernels", 64, (0, 2)),  # the launch between them takes as long as ten others
+     ("h100", "two_kernels", 64, (0, 2)),
      *(pytest.param(*x, (0, 1, 2), marks=pytest.mark.slow) for x in LONG)],
 )  # fmt: skip
-def test_recorded_backward_passes_beyond_l2(name, d, followed):
+def test_recorded_backward_passes_beyond_l2(gpu, name, d, followed):
     """Launches with products within 1%; row sums, which take 32 bytes of a row, nearly twice."""
-    record = read_record(GPUS / "h200" / "validate-backward-long", ("sram", "dram"))
+    record = read_record(GPUS / gpu / "validate-backward-long", ("sram", "dram"))
     (at,) = (k for k, x in enumerate(record.jobs) if (x.algorithm, x.sizes.get("d")) == (name, d))
     job, found = record.jobs[at], []
     if name == "two_kernels":  # as much is swept in fewer, larger tiles
@@ -225,7 +231,7 @@ def test_recorded_backward_passes_beyond_l2(name, d, followed):
     sms, half = record.device("multiprocessors"), record.device("l2_bytes") // 2
     kernels = record.measured[at].kernels
     bodies = nests(job.instance)
-    assert len(bodies) == len(kernels) == len(LONG[name, d])
+    assert len(bodies) == len(kernels) == len(LONG[gpu, name, d])
     for k in followed:
         kernel, launch, own = kernels[k], boxes.launch(job, bodies[k]), record.launches[at][k]
         said = launch.footprint
@@ -234,7 +240,7 @@ def test_recorded_backward_passes_beyond_l2(name, d, followed):
         reads = moved_at("dram", [own]).load_bytes
         assert launch.loads == moved_at("sram", [own]).load_bytes
         found.append((kernel.per_sm, round(reads / said, 3) if said else 0))
-    assert found == [LONG[name, d][k] for k in followed]
+    assert found == [LONG[gpu, name, d][k] for k in followed]
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -120,8 +120,10 @@ def replay(folder: Path, check: bool, write: bool, as_json: bool) -> None:
              "ok": one.table.good, "rows": one.table.rows}
             for one in saved
         ])  # fmt: skip
-    if check and not all(one.table.good for one in saved):
-        raise click.exceptions.Exit(1)
+    if missed := ", ".join(one.folder.name for one in saved if not one.table.good):
+        opt.remark(f"below what is asked of them: {missed}")
+        if check:
+            raise click.exceptions.Exit(1)
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from typing import Any
@@ -40,6 +41,16 @@ def timed(job: Job) -> float:
         return device.median_time(go, least=10)
     except GpuError:  # too many stages for this tile: not a candidate after all
         return float("inf")
+
+
+def at_least(share: float) -> str:
+    """A measured share as it stands after "at least": two places, never rounded up.
+
+    >>> at_least(0.997), at_least(0.29), at_least(1.0)
+    ('0.99', '0.29', '1.00')
+    """
+    # 0.29 is 28.999999999999996 hundredths
+    return f"{math.floor(round(share * 100, 6)) / 100:.2f}"
 
 
 AHEAD = 400_000  # cycles for which the GPU is kept busy while a launch is queued

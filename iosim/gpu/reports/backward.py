@@ -30,7 +30,7 @@ from iosim.gpu.reports._entry import (
     integers,
 )
 from iosim.gpu.reports._moved import BACKENDS, WATCHED, fused_pass, moved_rows, watch_passes
-from iosim.gpu.reports._timing import fitting, interleaved, timed
+from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
 from iosim.gpu.reports.bench import MASKS, heads_of, mask_named
 from iosim.gpu.run.job import Job
 from iosim.problem import AttentionBackward
@@ -182,7 +182,9 @@ def _table(folder: Path) -> ReportTable:
     least = {
         d: min(x for (_, e), x in best.items() if e == d) for d in sorted({d for _, d in best})
     }
-    text = "; ".join(f"d {d}: at least {x:.2f} of the faster fused pass" for d, x in least.items())
+    text = "; ".join(
+        f"d {d}: at least {at_least(x)} of the faster fused pass" for d, x in least.items()
+    )
     exact = [
         row
         for row in moved

@@ -26,7 +26,7 @@ from iosim.gpu.reports._entry import (
     integers,
 )
 from iosim.gpu.reports._targets import ran_instead, style_option, target_option
-from iosim.gpu.reports._timing import fitting, interleaved, timed
+from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
 from iosim.gpu.run.job import Job
 from iosim.gpu.targets import BAR, PLAIN, target
 from iosim.problem import Attention
@@ -198,11 +198,12 @@ def _table(folder: Path) -> ReportTable:
     least_of = {key: min(row.of_fused for row in long if _kind(row) == key) for key in bars}
     if set(bars.values()) <= {BAR}:
         least = min(least_of.values(), default=0.0)
-        text = f"from N = 4k on at least {least:.2f} of the fused kernel's speed (bar: {BAR})"
+        share = f"{at_least(least)} of the fused kernel's speed"
+        text = f"from N = 4k on at least {share} (bar: {BAR})"
     else:
         each = "; ".join(
             f"{'' if name == PLAIN else name + ', '}{case}, d {d}: "
-            f"{least_of[name, case, d]:.2f} (bar: {bars[name, case, d]})"
+            f"{at_least(least_of[name, case, d])} (bar: {bars[name, case, d]})"
             for name, case, d in bars
         )
         text = f"from N = 4k on at least this much of the fused kernel's speed: {each}"
