@@ -22,7 +22,7 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, SPEC
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
-from iosim.gpu.reports._timing import fitting, interleaved, timed
+from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
 from iosim.gpu.run.job import Job
 from iosim.hardware import of_driver
 from iosim.problem import Attention
@@ -176,7 +176,7 @@ def _table(folder: Path) -> ReportTable:
     ]
     best = max((row["of_hbm"] for row in rows), default=0.0)
     text = (
-        f"{best:.2f} of the peak bandwidth of HBM, {peak_rate / 1e9:g} GB/s (bar: {BAR}); "
+        f"{at_least(best)} of the peak bandwidth of HBM, {peak_rate / 1e9:g} GB/s (bar: {BAR}); "
         f"a copy reaches {max((r.copy_gb_per_s for r in found.rows), default=0.0):g} GB/s"
     )
     return ReportTable(rows, text, best >= BAR, "" if rows else "nothing ran")
