@@ -136,6 +136,66 @@ def test_ragged_boxes_are_whole_as_an_h200_counted_them():
     assert boxes == 782 * 128 * 56 * 2 + 100_003 * 32
 
 
+LOADED = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+STORED = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+BULK_LOADED = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
+BULK_STORED = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum"
+
+
+def _launches(*metrics):
+    """Launches of Triton's attention, 32 blocks of 128 rows for each of 8 heads."""
+    return [
+        KernelLaunch(name="_attn_fwd", grid=(32, 8, 1), block=(128, 1, 1), metrics=dict(one))
+        for one in metrics
+    ]
+
+
+def test_launches_that_moved_different_bytes_are_not_averaged():
+    """A dense and a causal launch have one name and one grid, and here nearly equal times."""
+    problem = Attention(4096, 64, heads=8)
+    once, stored = 8 * 4096 * 64 * 2, 8 * 4096 * (64 * 2 + 4)
+    tiles = {"B_r": 128, "B_c": 128}
+    dense, causal = once * 65, once * 34  # Q, then K and V for 32 blocks, or 16.5 on average
+    times = [{"gpu__time_duration.sum": t} for t in (100.0, 110.0)]
+    loaded = [{LOADED: n / 32, STORED: stored / 32} for n in (dense, causal)]
+    launches = _launches(*(a | b for a, b in zip(times, loaded, strict=True)))
+    found = kernels(launches, apart=1)
+    assert [k.launches for k in found] == [1, 1]
+    every = [expect(k, "flash2", problem, tiles) for k in found]
+    assert sorted(x.unexplained for x in every) == [0, dense - causal]
+    masked = replace(problem, causal=True)
+    every = [expect(k, "flash2", masked, tiles) for k in found]
+    assert sorted(x.unexplained for x in every) == [0, dense - causal]
+
+
+def test_launches_are_separate_from_a_byte_or_from_a_percent_on():
+    sizes = (1000.0, 1000.0, 1001.0, 2000.0)
+    launches = _launches(*({LOADED: n} for n in sizes))
+    assert sorted(k.launches for k in kernels(launches)) == [1, 3]
+    assert sorted(k.launches for k in kernels(launches, apart=1)) == [1, 1, 2]
+    for path in (STORED, BULK_LOADED, BULK_STORED):
+        assert len(kernels(_launches({path: 1.0}, {path: 2.0}))) == 2
+
+
+def test_row_statistics_are_stored_by_the_ordinary_path_beside_bulk_copies():
+    """Triton's attention through descriptors: Q, K, V and O by bulk copies, L by plain stores."""
+    once, rows = 8 * 4096 * 64 * 2, 8 * 4096
+    bulk = {BULK_LOADED: once * 65.0, BULK_STORED: float(once), STORED: rows * 4 / 32, LOADED: 0.0}
+    (k,) = kernels(_launches(bulk))
+    one = expect(k, "flash2", Attention(4096, 64, heads=8), {"B_r": 128, "B_c": 128})
+    kinds = {row.what: row.expected for row in one.rows if row.boundary == SM_L2}
+    assert kinds == {
+        "loads, bulk copies (K Q V)": once * 65,
+        "stores (L)": rows * 4,
+        "stores, bulk copies (O)": once,
+    }
+    assert one.unexplained == 0
+    # Loads by bulk copies and plain stores.
+    (k,) = kernels(_launches({BULK_LOADED: once * 65.0, STORED: (once + rows * 4) / 32}))
+    one = expect(k, "flash2", Attention(4096, 64, heads=8), {"B_r": 128, "B_c": 128})
+    assert one.unexplained == 0
+
+
 def _by_hand(instance, dtype_bytes, last):
     """Boxes one by one, from the walk over all transfers."""
     total = {}

@@ -26,6 +26,7 @@ from iosim.gpu.profiling.known import KNOWN, KnownKernel, Tiles, known, taken
 from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
 from iosim.problem import word_bytes
+from iosim.program.index import Span, Tile, Within, unstacked
 from iosim.program.ir import Alloc, Load, Loop, Node, Store, nodes
 from iosim.program.walk import Instance, bind
 
@@ -136,10 +137,9 @@ def expect(
     if by_grid and tiles is None and _blocks(one, family) != math.prod(kernel.grid or ()):
         return None
     if family.bulk is None:
-        bulk = (kernel.values["bulk_read"] or 0) > (kernel.values["asked_read"] or 0)
-        names = frozenset(t.name for t in program.tensors) if bulk else frozenset[str]()
+        names = _tensors_by_bulk_copies(kernel, one)
         family = replace(family, bulk=names)
-        source += f"; {'bulk copies' if bulk else 'the ordinary path'}, by its counters"
+        source += f"; {'bulk copies' if names else 'the ordinary path'}, by its counters"
     rows, remarks = [*_moved(kernel, family, one, dtype, groups, told)], list[str]()
     try:
         rows += _forecast(kernel, family, one, dtype, machine or kernel.machine)
@@ -147,6 +147,26 @@ def expect(
         remarks.append(f"no forecast of DRAM: {error}")
     return Expected(kernel=kernel, title=family.title, tiles=told, source=source,
                     rows=tuple(rows), remarks=tuple(remarks))  # fmt: skip
+
+
+def _tensors_by_bulk_copies(kernel: ProfiledKernel, one: Instance) -> frozenset[str]:
+    """The tensors that a kernel moves by bulk copies, as far as its counters tell.
+
+    Loads and stores each take the path that most of their bytes took.  A bulk copy moves a block of
+    a matrix; a vector of row statistics, such as L, takes the ordinary path.
+    """
+    found = set[str]()
+    for way, direction in ((Load, "read"), (Store, "write")):
+        if (kernel.values[f"bulk_{direction}"] or 0) > (kernel.values[f"asked_{direction}"] or 0):
+            moved = (n for n in nodes(one.program.body) if isinstance(n, way))
+            found |= {n.tensor for n in moved if _dimensions(n) > 1}
+    return frozenset(found)
+
+
+def _dimensions(node: Load | Store) -> int:
+    """The number of dimensions of the block that a transfer moves."""
+    blocks = (x for x in unstacked(node.index) if isinstance(x, (Tile, Span, Within)))
+    return sum(not (isinstance(x, Tile) and x.point) for x in blocks)
 
 
 def _blocks(one: Instance, family: KnownKernel) -> int:

@@ -31,7 +31,11 @@ from iosim.gpu.profiling.metrics import (
 from iosim.hardware import Hardware, of_driver
 
 SHARED, SM_L2, L2_DRAM = "shared memory", "SM↔L2", "L2↔DRAM"
-APART = 1.5
+# Launches are in separate groups where times, or bytes at SM↔L2, differ by more than these factors.
+APART, COUNTED_APART = 1.5, 1.01
+# What separates launches of one function and grid: bytes on each path at SM↔L2, then times.
+# Answers of atomics are left out: how often a kernel asks may differ from run to run.
+_TELLING = ("asked_read", "asked_write", "bulk_read", *WRITE_PATHS, "time")
 # Words of a dtype that matrix units multiply → whose peak that is.
 _PEAK = {"tensor_fp16": "fp16", "tensor_bf16": "bf16", "tensor_tf32": "tf32", "tensor_fp8": "fp8",
          "tensor_fp64": "fp64"}  # fmt: skip
@@ -189,36 +193,41 @@ _SPEEDS: dict[str, Callable[[ProfiledKernel], float | None]] = {
 
 
 def kernels(
-    launches: Iterable[KernelLaunch], machine: Hardware | None = None
+    launches: Iterable[KernelLaunch], machine: Hardware | None = None, apart: float = COUNTED_APART
 ) -> list[ProfiledKernel]:
-    """Launches put together by kernel, grid and block, slowest first.
+    """Group launches by kernel, grid, block and what was counted of each; slowest group first.
 
-    Sorted by their times, launches of one kernel are told apart wherever one takes more than
-    `APART` times as long as the one before.
+    One function may get arguments of many kinds: a mask or a length changes what a launch moves,
+    and neither its name nor its grid says so.  Sorted by each of `_TELLING`, launches are in
+    separate groups wherever one has more than a given multiple of the value before it.
 
     Args:
+        launches: of a report.
         machine: that they ran on; by default the one whose driver the report names.
+        apart: this multiple, for bytes at SM↔L2; 1 separates all launches that differ.  Times
+            always take `APART`.
     """
     together: dict[tuple[Any, ...], list[KernelLaunch]] = {}
     for launch in launches:
         key = (launch.name, launch.grid, launch.block, launch.device)
         together.setdefault(key, []).append(launch)
-    found = [_kernel(alike, machine) for group in together.values() for alike in _alike(group)]
-    return sorted(found, key=lambda k: -(k.values["time"] or 0))
+    groups = list(together.values())
+    for name in _TELLING:
+        limit = APART if name == "time" else apart
+        groups = [part for group in groups for part in _split_where_apart(group, name, limit)]
+    return sorted((_kernel(x, machine) for x in groups), key=lambda k: -(k.values["time"] or 0))
 
 
-def _alike(group: list[KernelLaunch]) -> Iterator[list[KernelLaunch]]:
-    """Launches told apart where their times are: one function may get arguments of many kinds."""
-    time = QUANTITIES["time"].of
-    known = sorted(group, key=lambda x: time(x.metrics) or 0.0)
-    at = [0, *(k for k in range(1, len(known)) if _apart(*map(time, (known[k - 1].metrics,
-          known[k].metrics)))), len(known)]  # fmt: skip
-    for start, stop in pairwise(at):
-        yield known[start:stop]
-
-
-def _apart(one: float | None, other: float | None) -> bool:
-    return bool(one and other and other > APART * one)
+def _split_where_apart(
+    group: list[KernelLaunch], name: str, limit: float
+) -> Iterator[list[KernelLaunch]]:
+    """Split launches where a quantity rises by more than a factor; a missing one counts as 0."""
+    quantity = QUANTITIES[name]
+    values = [quantity.of(launch.metrics) or 0.0 for launch in group]
+    order = sorted(range(len(group)), key=values.__getitem__)
+    cuts = [n for n, (i, k) in enumerate(pairwise(order), 1) if values[k] > limit * values[i]]
+    for start, stop in pairwise([0, *cuts, len(group)]):
+        yield [group[k] for k in sorted(order[start:stop])]
 
 
 def _kernel(group: list[KernelLaunch], machine: Hardware | None) -> ProfiledKernel:
