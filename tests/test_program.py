@@ -16,8 +16,10 @@ from strategies import plain_algorithms
 import iosim
 from iosim.bounds import best_lower_bound, bounds_for
 from iosim.counting.closed import close
+from iosim.devices import all_schedules
+from iosim.devices import program as devices
 from iosim.errors import InputError, ProgramError
-from iosim.problem import Attention, Copy
+from iosim.problem import Attention, AttentionBackward, Copy
 from iosim.program.build import Builder
 from iosim.program.index import Affine, Edge, Span, Tile
 from iosim.program.ir import Free, Load, Loop, Op, Param, Program, Ref, Store, Tensor, nodes
@@ -30,6 +32,38 @@ def trace(schedule: Callable[[Any], None], problem: Any = Attention) -> Program:
 @pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
 def test_listing(name: str, golden: Any) -> None:
     golden(f"{name}.txt", iosim.show(iosim.algorithm(name).program))
+
+
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {"causal": True},
+    {"window": (40, 0), "sinks": 4},
+    {"causal": True, "N_k": 2000, "kv_heads": 2},
+)
+
+
+def listings() -> dict[str, str]:
+    """Every schedule as text: all algorithms, some with options, and those of several devices."""
+    found = {name: iosim.show(iosim.algorithm(name).program) for name in iosim.ALGORITHMS}
+    for kind in (Attention, AttentionBackward):
+        for options in OPTIONS:
+            problem = kind(1000, 64, 4, **options)
+            for one in iosim.all_algorithms(problem.form):
+                found[f"{one.name} {options}"] = iosim.show(one.program_for(problem))
+    return found | {x.name: devices.show(x.program) for x in all_schedules()}
+
+
+def test_no_column_of_a_listing_touches_the_next() -> None:
+    """Two spaces before each note, and one between the words of a line and its tensors."""
+    texts = listings()
+    assert max(len(x) for text in texts.values() for x in text.splitlines()) > 100
+    for name, text in texts.items():
+        for line in text.splitlines():
+            assert not re.search(r"[^ ] ?(# |▷)", line), (name, line)
+    for one in all_schedules():
+        for line in devices.show(one.program).splitlines():
+            first, *rest = line.split()
+            assert "[" not in first, (one.name, line)
+            assert first.endswith(":") or rest
 
 
 def test_listing_with_numbers(golden: Any) -> None:

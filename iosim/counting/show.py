@@ -16,6 +16,8 @@ from iosim.program.walk import Instance, check_instance
 
 # Of an operation's mathematics, what is shorter stands beside it.
 SHORT = 16
+# Characters of code, beside which notes are aligned.
+WIDEST = 58
 
 
 def show(program: Program, instance: Instance | None = None) -> str:
@@ -52,13 +54,15 @@ def show(program: Program, instance: Instance | None = None) -> str:
 
 
 def in_columns(lines: Sequence[tuple[str, str]]) -> str:
-    """Lines of a listing as text: code, and beside it the notes.
+    """Lines of a listing as text: code, and beside it the notes, at least two spaces after it.
+
+    The notes of longer code than `WIDEST` are not aligned.
 
     >>> in_columns([("free x", "# 4 words"), ("done", "")])
     'free x  # 4 words\\ndone\\n'
     """
-    width = min(max((len(code) for code, note in lines if note), default=0) + 2, 60)
-    return "\n".join(f"{code:<{width}}{note}".rstrip() for code, note in lines) + "\n"
+    width = min(max((len(code) for code, note in lines if note), default=0), WIDEST)
+    return "\n".join(f"{code:<{width}}  {note}".rstrip() for code, note in lines) + "\n"
 
 
 def listing(program: Program, instance: Instance | None = None) -> Iterator[tuple[str, str]]:

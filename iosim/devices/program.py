@@ -196,32 +196,40 @@ def show(program: DeviceProgram) -> str:
         send     Y[n[p - t]] → p + 1, where it is Y[n[p - 1 - t]]
       ends     Y[n]
     """
-    lines = [f"{program.name} on device p of P, t = 0 … the last round"]
-    lines += [f"  holds    {slab}" for slab in program.inputs]
+    lines = [("  ", "holds", str(slab)) for slab in program.inputs]
     lines += _lines(program.body, "  ")
-    lines += [f"  ends     {Slab(name, slab.dims)}" for name, slab in program.outputs]
-    return "\n".join(lines)
+    lines += [("  ", "ends", str(Slab(name, slab.dims))) for name, slab in program.outputs]
+    wide = max(SHORTEST, *(len(word) for _, word, what in lines if what))
+    text = [f"{indent}{word:<{wide}} {what}".rstrip() for indent, word, what in lines]
+    return "\n".join([f"{program.name} on device p of P, t = 0 … the last round", *text])
 
 
-def _lines(body: tuple[Node, ...], indent: str) -> list[str]:
+# The least width of a listing's column of words.
+SHORTEST = 8
+
+
+def _lines(body: tuple[Node, ...], indent: str) -> list[tuple[str, str, str]]:
+    """Indent, word and what it is about, of each line; a loop's line is one word."""
     found = []
     for node in body:
+        inner: tuple[Node, ...] = ()
         match node:
             case Send():
-                what = "added to" if node.add else "where it is"
-                found.append(f"{indent}send     {node.source} → {node.to}, {what} {node.into}")
+                how = "added to" if node.add else "where it is"
+                line = "send", f"{node.source} → {node.to}, {how} {node.into}"
             case Compute():
-                found.append(f"{indent}{node.name:<9}{', '.join(map(str, node.slabs))}")
+                line = node.name, ", ".join(map(str, node.slabs))
             case Make():
-                found.append(f"{indent}make     {node.slab} = {node.fill:g}")
+                line = "make", f"{node.slab} = {node.fill:g}"
             case Drop():
-                found.append(f"{indent}drop     {node.slab}")
+                line = "drop", str(node.slab)
             case Rounds():
-                rounds = f"P - {node.less}" if node.less else "P"
-                found += [f"{indent}{rounds} rounds t:", *_lines(node.body, indent + "  ")]
+                line = f"P - {node.less} rounds t:" if node.less else "P rounds t:", ""
+                inner = node.body
             case Levels():
-                way = "rising" if node.up else "falling"
-                found += [f"{indent}levels k, {way}:", *_lines(node.body, indent + "  ")]
+                line = f"levels k, {'rising' if node.up else 'falling'}:", ""
+                inner = node.body
             case Together():
-                found += [f"{indent}together:", *_lines(node.body, indent + "  ")]
+                line, inner = ("together:", ""), node.body
+        found += [(indent, *line), *_lines(inner, indent + "  ")]
     return found
