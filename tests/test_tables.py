@@ -97,7 +97,7 @@ def tensor_rows(found: Any) -> list[dict[str, Any]]:
 
 POINTS = (
     "algorithm", "M", "load_words", "store_words", "total_words", "formula_words", "peak_words",
-    "max_error", "lower_bound_words", "ok",
+    "max_error", "class", "lower_bound_words", "ok",
 )  # fmt: skip
 MLP = str(ROOT / "docs/examples/mlp.toml")
 ATTENTION = ("--N", "1234567", "--d", "97", "--M", "24576")

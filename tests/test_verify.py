@@ -42,6 +42,24 @@ def test_all_checks_pass() -> None:
     assert any(SMALL.d**2 == p.M for p in report.points)
 
 
+def test_each_bound_is_of_a_class_that_is_named() -> None:
+    """The largest that `best_lower_bound` has for this class, and for any class of the schedule."""
+    for problem, M in ((SMALL, 300), (Attention(64, 4), 260)):
+        found = points(problem, M)
+        for p in found:
+            assert (p.lower_bound_words, p.lower_bound) == iosim.bounds.best_lower_bound(
+                problem, M, p.klass
+            )
+            classes = iosim.algorithm(p.algorithm).classes
+            assert p.klass in classes
+            assert p.lower_bound_words == max(
+                iosim.bounds.best_lower_bound(problem, M, klass).words for klass in classes
+            )
+        report = verify.Report(problem, tuple(found), (), ())
+        assert [p["class"] for p in verify.as_dict(report)["points"]] == [p.klass for p in found]
+    assert {p.klass for p in found} == {"once", "stationary"}
+
+
 def test_processes_give_the_same_report() -> None:
     sizes = [30, 64, 200, 1000]
     alone = verify.verify(SMALL, sizes=sizes, workers=1)

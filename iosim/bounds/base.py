@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.bounds.classes import WIDE, BoundClass, wide
+from iosim.bounds.classes import WIDE, BoundClass, covers
 from iosim.bounds.terms import (
     ROUNDED_FROM,
     Arrays,
@@ -192,7 +192,7 @@ class Bound:
         >>> [name for name, klass in CLASSES.items() if bound("parts").covers_class(klass)]
         ['once', 'trees', 'stationary']
         """
-        return klass in self.classes or wide(klass) in self.classes
+        return covers(self.classes, klass)
 
     def source_for(self, form: Form) -> str:
         """Paper and theorem for problems of a form.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from iosim.errors import InputError, closest
@@ -79,6 +79,25 @@ def wide(klass: BoundClass | str) -> BoundClass:
     """
     chosen = bound_class(klass)
     return CLASSES[chosen.within] if chosen.within else chosen
+
+
+def narrowest(names: Iterable[str]) -> BoundClass:
+    """An algorithm's class with the largest lower bounds: one within its first class, or that one.
+
+    >>> narrowest(["once", "trees", "stationary"]).name, narrowest(["recompute"]).name
+    ('stationary', 'recompute')
+    """
+    first, *others = map(bound_class, names)
+    return next((klass for klass in others if klass.within == first.name), first)
+
+
+def covers(classes: Collection[BoundClass], klass: BoundClass | str) -> bool:
+    """Whether a bound of these classes holds for a class: they name it, or what it is within.
+
+    >>> covers(WIDE[:1], "stationary"), covers([CLASSES["stationary"]], "once")
+    (True, False)
+    """
+    return bound_class(klass) in classes or wide(klass) in classes
 
 
 def covers_wide(classes: Collection[BoundClass]) -> bool:

@@ -68,10 +68,11 @@ class Point:
     lower_bound: str
     lower_bound_words: float
     failures: tuple[str, ...]
+    klass: str = ""
 
     @property
     def gap(self) -> float:
-        """Words over the largest exact lower bound."""
+        """Words over the largest exact lower bound of the class `klass`."""
         return self.counts.total_words / self.lower_bound_words
 
 
@@ -135,6 +136,7 @@ def check_point(
     below the algorithm's minimum.
     """
     from iosim.bounds import bounds_for
+    from iosim.bounds.classes import covers, narrowest
 
     found = algorithm(name)
     program = found.program_for(problem)
@@ -166,12 +168,13 @@ def check_point(
     for bound in lower:
         if bound.words is not None and words < bound.words:
             failed.append(f"{words} words are below the bound {bound.name} = {bound.words:.0f}")
-    best = max((b for b in lower if b.words is not None), key=lambda b: b.words or 0.0)
+    klass = narrowest(found.classes)
+    best = max((b for b in lower if covers(b.classes, klass)), key=lambda b: b.words or 0.0)
     return Point(
         algorithm=name, M=M, tiles=tiles, counts=run.counts, formula_words=closed.total_words,
         peak_words=run.peak_words, max_error=error, lower_bound=best.name,
         lower_bound_words=float(best.words or 0.0),
-        failures=tuple(f"{name} at M = {M}: {what}" for what in failed),
+        failures=tuple(f"{name} at M = {M}: {what}" for what in failed), klass=klass.name,
     )  # fmt: skip
 
 
@@ -358,8 +361,9 @@ def as_dict(report: Report) -> dict[str, Any]:
             {"algorithm": p.algorithm, "M": p.M, "tiles": p.tiles,
              "load_words": p.counts.load_words, "store_words": p.counts.store_words,
              "total_words": p.counts.total_words, "formula_words": p.formula_words,
-             "peak_words": p.peak_words, "max_error": p.max_error, "lower_bound": p.lower_bound,
-             "lower_bound_words": p.lower_bound_words, "gap": p.gap, "ok": not p.failures}
+             "peak_words": p.peak_words, "max_error": p.max_error, "class": p.klass,
+             "lower_bound": p.lower_bound, "lower_bound_words": p.lower_bound_words,
+             "gap": p.gap, "ok": not p.failures}
             for p in report.points
         ],
         "slopes": [asdict(s) for s in report.slopes],
@@ -382,7 +386,8 @@ def table(report: Report) -> Table:
             "total_words": x.counts.total_words, "load_words": x.counts.load_words,
             "store_words": x.counts.store_words, "formula_words": x.formula_words,
             "peak_words": x.peak_words, "max_error": f"{x.max_error:.3e}",
-            "lower_bound": x.lower_bound, "lower_bound_words": round(x.lower_bound_words, 3),
+            "class": x.klass, "lower_bound": x.lower_bound,
+            "lower_bound_words": round(x.lower_bound_words, 3),
             "gap": round(x.gap, 4), "ok": not x.failures,
             "tiles": " ".join(f"{k}={v}" for k, v in x.tiles.items()),
         })  # fmt: skip

@@ -77,11 +77,11 @@ def verify(
         raise click.exceptions.Exit(not report.ok)
     opt.print_table(
         ["algorithm", "M", "loads", "stores", "words", "formula", "peak", "max error",
-         "lower bound", "gap", "ok"],
+         "class", "lower bound", "gap", "ok"],
         [
             [p.algorithm, p.M, p.counts.load_words, p.counts.store_words,
              p.counts.total_words, p.formula_words, p.peak_words, f"{p.max_error:.0e}",
-             f"{p.lower_bound_words:,.0f}", f"{p.gap:.2f}",
+             p.klass, f"{p.lower_bound_words:,.0f}", f"{p.gap:.2f}",
              "no" if p.failures else "yes"]
             for p in report.points
         ],
