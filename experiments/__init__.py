@@ -20,8 +20,9 @@ from typing import Any
 from iosim.errors import IosimError
 from iosim.output import provenance
 from iosim.output.plot import PALETTE
-from iosim.output.table import publish, write_csv
+from iosim.output.table import write_csv
 from iosim.sweep import Folder, Sweep, collect, processes, query, serial
+from iosim.writing import publish
 
 DATA = Path(__file__).parent / "data"
 # Okabe and Ito's colours for schedules; black is for bounds.

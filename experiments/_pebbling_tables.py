@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from iosim.output import provenance
-from iosim.output.table import publish, write_csv
+from iosim.output.table import write_csv
+from iosim.writing import publish
 
 from . import DATA, Rows, told
 

@@ -18,8 +18,8 @@ from iosim.bounds.classes import WIDE
 from iosim.checks.tightness import Tightness, sweep, tightness
 from iosim.errors import IosimError
 from iosim.output.plot import PALETTE, pyplot
-from iosim.output.table import publish
 from iosim.problem import Attention, AttentionBackward, Attentions
+from iosim.writing import publish
 
 from . import (
     _paper_checks,  # noqa: F401

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from iosim.output import provenance
-from iosim.output.table import out_dir, publish
 from iosim.pebbling import Dag, butterfly, fewest_parts, grid, optimum, pyramid, tree
 from iosim.pebbling.rules import compile_rules
 from iosim.problem import Attention, MatMul, Problem
+from iosim.writing import out_dir, publish
 
 from . import whole
 from ._pebbling_tables import options

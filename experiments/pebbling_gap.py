@@ -20,11 +20,12 @@ from typing import Any
 
 from iosim.bounds import BOUNDS, CLASSES, exact_lower_bounds
 from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, beside, pyplot, save
-from iosim.output.table import out_dir, read_csv
+from iosim.output.table import read_csv
 from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.bounds import root_bounds
 from iosim.pebbling.solve import optimum
 from iosim.problem import Attention
+from iosim.writing import out_dir
 
 from . import DATA, digits, whole
 from ._pebbling_tables import command, options, write_table

@@ -34,10 +34,11 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.output import provenance
-from iosim.output.table import out_dir, write_csv
+from iosim.output.table import write_csv
 from iosim.pebbling import Dag, from_file, optimum, replay
 from iosim.pebbling.bounds import root_bound
 from iosim.pebbling.bounds.checking import proved
+from iosim.writing import out_dir
 
 from . import DATA, whole
 from ._pebbling_rows import GAMES, KEY, markdown, merged, packed, put, read, shared, unpacked

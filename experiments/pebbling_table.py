@@ -19,13 +19,13 @@ from typing import Any
 from iosim.algorithms import all_algorithms
 from iosim.bounds import CLASSES, BoundClass, exact_lower_bounds
 from iosim.errors import CapacityError
-from iosim.output.table import out_dir
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.graphs import KINDS
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.solve import optimum
 from iosim.problem import Attention, AttentionBackward, MatMul, Problem
 from iosim.tiling import optimal_tiles
+from iosim.writing import out_dir
 
 from . import whole
 from ._pebbling_tables import command, options, write_table

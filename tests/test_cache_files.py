@@ -289,7 +289,7 @@ def test_paths(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file or directory"):
         write_trace(flash2(), tmp_path / "nowhere" / "x.csv")
     (tmp_path / "x.csv").mkdir()
-    with pytest.raises(InputError, match="it is a folder"):
+    with pytest.raises(InputError, match="is a directory"):
         write_trace(flash2(), tmp_path / "x.csv")
 
 

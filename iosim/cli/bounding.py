@@ -75,8 +75,9 @@ def tightness(
     With options (--causal, --kv-heads 8, …) it is the best of the schedules that support them.
     One point prints one object with --json, several print a list.
     """
+    from iosim import writing
     from iosim.checks import tightness as best
-    from iosim.output import plot, table
+    from iosim.output import plot
 
     problem_of = PROBLEMS[known_kind(kind, opt.ATTENTIONS)]
     sizes = {**opt.of_model(model, kind), **sizes}
@@ -89,7 +90,7 @@ def tightness(
     told = opt.parsed(kind, {x: v for x, v in sizes.items() if x not in ("N", "d")})
     opt.noted(problem_of(parse_int("N", N), ds[0], **told))
     if out is not None:
-        table.out_dir(out, keep=False, files=best.FILES)
+        writing.out_dir(out, keep=False, files=best.FILES)
     with watching() as show:
         points = best.sweep(
             parse_int("N", N), ds, parse_range("M", M, dtype), klass,
@@ -101,7 +102,7 @@ def tightness(
         best.best_schedule(problem, parse_range("M", M, dtype)[-1], klass)
     made: list[Path] = []
     if out is not None:
-        made = table.publish(out, lambda part: plot.with_table(
+        made = writing.publish(out, lambda part: plot.with_table(
             part / best.FILES[0], best.table(points)))  # fmt: skip
     if as_json:
         rows = [p.as_dict() for p in points]

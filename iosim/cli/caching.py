@@ -28,10 +28,10 @@ from iosim.cli.cache_engines import (
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.output.plot import with_table
-from iosim.output.table import out_dir, publish
 from iosim.program.walk import Instance, bind
 from iosim.tiling.rules import choose_tiles
 from iosim.units import parse_words
+from iosim.writing import out_dir, publish
 
 # From so many accesses on LRU's formula is taken where there is one.
 LONG = 2 * 10**8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
@@ -21,24 +21,30 @@ from iosim.units import parse_tiles, parse_words
 INFER = "infer"
 
 
-def expected(
-    found: Sequence[ProfiledKernel],
-    algorithm: str,
-    sizes: opt.Sizes,
-    *,
-    tiles: str,
-    M: str,
-    dtype: str,
-    machine: Hardware | None,
-    chosen: bool,
-) -> tuple[Any, list[Expected]]:
-    """The problem, and the kernels that have a schedule.
+@dataclass(frozen=True)
+class Expectation:
+    """A schedule as typed, checked before anything is read or run.
+
+    Attributes:
+        algorithm: its name.
+        problem: what it solves.
+        tiles: its tiles; None where those of the kernels are taken, by name and grid.
+        dtype: of its words.
+    """
+
+    algorithm: str
+    problem: Any
+    tiles: Mapping[str, int] | None
+    dtype: str
+
+
+def parse_expectation(
+    algorithm: str, sizes: opt.Sizes, *, tiles: str, M: str, dtype: str
+) -> Expectation:
+    """What is typed.  Raises InputError for a schedule, a size or tiles that can't be.
 
     Args:
-        tiles: as typed: those of the kernels, by name and grid; searched ones; or given ones.
-        chosen: whether the kernels were chosen by name, so that unknown ones are taken to have it.
-
-    Raises InputError where none has it.
+        tiles: ``infer``, ``search`` for the best in `M`, or sizes.
     """
     entry = probe(algorithm)
     problem = opt.problem_from(entry.problem.kind, sizes, None)
@@ -52,10 +58,25 @@ def expected(
             raise InputError(str(error)) from None
     elif tiles != INFER:
         given = parse_tiles(tiles)
+    return Expectation(algorithm, problem, given, dtype)
+
+
+def expected(
+    found: Sequence[ProfiledKernel], what: Expectation, *, machine: Hardware | None, chosen: bool
+) -> list[Expected]:
+    """The kernels that have a schedule.
+
+    Args:
+        chosen: whether the kernels were chosen by name, so that unknown ones are taken to have it.
+
+    Raises InputError where none has it.
+    """
     rows, unclear = list[Expected](), list[InputError]()
     for k in found:
         try:
-            one = expect(k, algorithm, problem, given, dtype, machine, unknown=chosen)
+            one = expect(
+                k, what.algorithm, what.problem, what.tiles, what.dtype, machine, unknown=chosen
+            )
         except InputError as error:
             unclear.append(error)
             continue
@@ -67,15 +88,16 @@ def expected(
     if not rows:
         names = ", ".join(dict.fromkeys(k.short for k in found))
         raise InputError(
-            f"no kernel is known to be {algorithm} of {opt.said(problem)}: check the sizes, or "
+            f"no kernel is known to be {what.algorithm} of {opt.said(what.problem)}: check the "
+            "sizes, or "
             f"choose one with --kernel and give --tiles; there are {names}"
         )
-    return problem, rows
+    return rows
 
 
-def print_expected(problem: Any, algorithm: str, found: Sequence[Expected], others: int) -> None:
+def print_expected(what: Expectation, found: Sequence[Expected], others: int) -> None:
     """A table for each kernel."""
-    click.echo(f"{probe(algorithm).title}: {opt.said(problem)}")
+    click.echo(f"{probe(what.algorithm).title}: {opt.said(what.problem)}")
     for number, one in enumerate(found, 1):
         launches = f", {one.kernel.launches:,} launches" if one.kernel.launches > 1 else ""
         tiles = ", ".join(f"{name} = {side:,}" for name, side in one.tiles.items())

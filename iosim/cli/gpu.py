@@ -15,9 +15,10 @@ from iosim.gpu.reports import replay as replay_all
 from iosim.gpu.reports._entry import GpuReport, ReportTable, planned
 from iosim.gpu.targets import PLAIN, TARGETS
 from iosim.output import provenance
-from iosim.output.table import out_dir, write_csv
+from iosim.output.table import write_csv
 from iosim.problem import size_names
 from iosim.units import parse_int, parse_tiles, parse_words
+from iosim.writing import out_dir, write_text
 
 capacity = opt.memory("fast memory", default="64Ki")
 directory = click.argument("folder", metavar="DIR", type=opt.PATH)
@@ -144,7 +145,7 @@ def _write(folder: Path, table: ReportTable) -> Path:
         if name.endswith(".csv"):
             write_csv(folder / name, data)
         else:
-            (folder / name).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+            write_text(folder / name, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     return write_csv(folder / "table.csv", table.rows)
 
 

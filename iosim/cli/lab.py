@@ -29,7 +29,7 @@ def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:
     """
     from iosim.lab.exercises import exercises as read_exercises
     from iosim.lab.page import as_json, page, payload
-    from iosim.output.table import replacing
+    from iosim.writing import write_text
 
     suffix = out.suffix.lower() if out else ".html"
     if suffix not in _SUFFIXES:
@@ -41,8 +41,7 @@ def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:
         )
     text = as_json(data) if suffix == ".json" else page(data)
     where = out or Path(tempfile.mkdtemp(prefix="iosim-lab-")) / "lab.html"
-    with replacing(where) as (part,):
-        part.write_text(text, encoding="utf-8")
+    write_text(where, text)
     click.echo(f"wrote {where}")
     if show is None:
         show = out is None

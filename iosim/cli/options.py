@@ -162,7 +162,7 @@ class _File(_AnyPath):
     """The path of a file to be written, checked before anything else is done."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        from iosim.output.table import target
+        from iosim.writing import target
 
         found = super().convert(value, param, ctx)
         return target(os.fspath(value) if str(value).endswith(os.sep) else found)

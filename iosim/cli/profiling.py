@@ -88,39 +88,42 @@ def profile(
     REPORT is what `ncu --csv` printed, a .ncu-rep, or the folder of a record.  A COMMAND is run
     under ncu with the counters that are needed.
     """
+    from iosim.cli import expecting
+
     wanted = _pattern(kernel)
+    if expect is None and sizes:
+        raise InputError(f"--{next(iter(sizes))} is of --expect: name the schedule with it")
+    schedule = None if expect is None else expecting.parse_expectation(
+        expect, sizes, tiles=tiles, M=M, dtype=dtype
+    )  # fmt: skip
+    _check_out(out)
     command: tuple[str, ...] | None = ctx.meta.get(_COMMAND)
     if command is not None:
         if report or not command:
             raise InputError("give a report, or a command after --: iosim profile -- python x.py")
         asked = Profiling(command, kernel or "", launches, skip, marked, vector_flop)
-        _check_out(out)
         read, source, made = run_profiled(asked), "the command", versions_here
     else:
         read, source = _read(report)
         made = functools.partial(versions_of, report[0])
-        _check_out(out)
     chosen = [x for x in read if wanted.search(x.name)]
     if not chosen:
         names = ", ".join(dict.fromkeys(x.short for x in read))
         raise InputError(f"no kernel of {source} has {kernel!r} in its name: there are {names}")
-    if out is not None:
-        _save(chosen, out, made())
+    if out is not None and command is not None:
+        _save(chosen, out, made())  # at once: what was measured is kept, whatever follows
     found = kernels(chosen, gpu) if expect is None else kernels(chosen, gpu, apart=1)
-    if expect is not None:
-        from iosim.cli import expecting
-
-        problem, beside = expecting.expected(
-            found, expect, sizes, tiles=tiles, M=M, dtype=dtype, machine=gpu,
-            chosen=kernel is not None,
-        )  # fmt: skip
+    beside = None if schedule is None else expecting.expected(
+        found, schedule, machine=gpu, chosen=kernel is not None
+    )  # fmt: skip
+    if out is not None and command is None:
+        _save(chosen, out, made())
+    if schedule is not None and beside is not None:
         if as_json:
             opt.print_json(expecting.told(beside))
         else:
-            expecting.print_expected(problem, expect, beside, len(found) - len(beside))
+            expecting.print_expected(schedule, beside, len(found) - len(beside))
         return
-    if sizes:
-        raise InputError(f"--{next(iter(sizes))} is of --expect: name the schedule with it")
     most = (0 if as_json else 3) if top is None else top
     shown = found[:most] if most else found
     if as_json:
@@ -152,7 +155,7 @@ def _pattern(kernel: str | None) -> re.Pattern[str]:
 def _check_out(out: Path | None) -> None:
     if out is not None:
         from iosim.gpu.profiling.saving import check_free
-        from iosim.output.table import out_dir
+        from iosim.writing import out_dir
 
         out_dir(out, keep=False)
         check_free(out)

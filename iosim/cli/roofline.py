@@ -66,7 +66,7 @@ def roofline(
     For OPERATOR (attention, matmul, softmax, …) of given sizes, for a whole model in a phase, or
     for a graph.
     """
-    from iosim.output import table
+    from iosim import writing
     from iosim.roofline import figure
 
     if sum(x is not None for x in (operator, model, graph)) != 1:
@@ -81,7 +81,7 @@ def roofline(
     gpu.peak(dtype)
     roof = Roof.of(gpu, None if launch_us is None else _microseconds(launch_us))
     if out is not None:
-        table.out_dir(out, keep=False, files=figure.FILES)
+        writing.out_dir(out, keep=False, files=figure.FILES)
     typed = {name: value for name, value in asked.items() if value is not None}
     if operator is not None:
         answer = _of_operator(operator, {**sizes, **typed}, roof, dtype)
@@ -93,7 +93,7 @@ def roofline(
     if out is not None:
         rows = answer.found.rows()
         machine = [{"of": answer.title} | row for row in answer.found.machine_rows()]
-        made = table.publish(out, lambda part: figure.made(part, rows, machine))
+        made = writing.publish(out, lambda part: figure.made(part, rows, machine))
     if as_json:
         opt.print_json(_told(answer))
     else:

@@ -40,9 +40,10 @@ def verify(
     With --problem attention-backward, every schedule of its gradients.  By default one head of
     GPT-2's size, N 1024 and d 64, without a mask.  Exit code 1 if a check fails.
     """
+    from iosim import writing
     from iosim.checks import verify as main_job
     from iosim.checks.inputs import read_inputs
-    from iosim.output import plot, table
+    from iosim.output import plot
 
     problem_of = PROBLEMS[known_kind(kind, opt.ATTENTIONS)]
     hbm: Mapping[str, Any] | None = None
@@ -64,13 +65,13 @@ def verify(
         usual = {} if model else {"N": "1024", "d": "64"}
         problem = opt.problem_from(kind, {**usual, **sizes}, model)
     memories = None if M is None else parse_range("M", M, dtype)
-    where = table.out_dir(out, keep=False, files=main_job.FILES)
+    where = writing.out_dir(out, keep=False, files=main_job.FILES)
     with watching() as show:
         report = main_job.verify(
             problem, sizes=memories, hbm=hbm, workers=workers or None, tick=_telling(problem, show),
         )  # fmt: skip
         show(lambda seconds: "drawing")
-        made = table.publish(where, lambda part: plot.with_table(
+        made = writing.publish(where, lambda part: plot.with_table(
             part / main_job.FILES[0], main_job.table(report)))  # fmt: skip
     if as_json:
         opt.print_json(main_job.as_dict(report) | {"wrote": [str(x) for x in made]})

@@ -11,8 +11,8 @@ from iosim.lab.page import envelope, page
 from iosim.lab.shots import length, scene, shots
 from iosim.output import encode
 from iosim.output.scene import THEMES
-from iosim.output.table import replacing, target
 from iosim.program.walk import Instance
+from iosim.writing import replacing, target, write_text
 
 # Frames of a second, if nobody says how many.
 FPS = 12
@@ -43,9 +43,7 @@ def export(
     if path.suffix == ".html":
         told = envelope({"watch": data_of(instance, M)})
         text = page(told, f"{instance.program.name}: {title}" if title else instance.program.name)
-        with replacing(path) as (part,):
-            part.write_text(text, encoding="utf-8")
-        return target(path)
+        return write_text(path, text)
     if theme not in THEMES:
         raise InputError(f"unknown theme {theme!r}: {closest(theme, THEMES)}")
     if path.suffix == ".mp4":

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, pip
-from iosim.output.table import Row, read_csv, replacing, target, write_csv
+from iosim.output.table import Row, read_csv, write_csv
+from iosim.writing import replacing, target
 
 # Okabe and Ito's palette, which people with any colour vision can tell apart.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

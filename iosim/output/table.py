@@ -2,127 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import math
 import os
-import secrets
-import shutil
-import stat
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError
+from iosim.writing import replacing, target
 
 Row = Mapping[str, Any]
-
-
-# What a name may be instead of a file, in the order of `stat`'s tests.
-_OTHER = {
-    stat.S_ISDIR: "a directory",
-    stat.S_ISCHR: "a device",
-    stat.S_ISBLK: "a device",
-    stat.S_ISFIFO: "a pipe",
-    stat.S_ISSOCK: "a socket",
-}
-
-
-def target(path: str | os.PathLike[str]) -> Path:
-    """Where a file of this name will be written: the name itself, or what a link leads to.
-
-    Asks, before a long run, whether that will be possible.  Raises InputError where the name is
-    empty or is that of something else than a file, and where its directory cannot be written.
-    """
-    text = os.fspath(path)
-    if not text:
-        raise InputError("the name of the file is empty: name a file")
-    where = Path(os.path.realpath(text) if os.path.islink(text) else text)
-    try:
-        try:
-            mode = Path(text).stat().st_mode
-        except FileNotFoundError:
-            mode = None
-        if mode is not None and not stat.S_ISREG(mode):
-            what = next((said for test, said in _OTHER.items() if test(mode)), "no file")
-            raise InputError(f"{text!r} is {what}: move it away, or name a file")
-        with tempfile.TemporaryFile(dir=where.parent):
-            pass
-    except OSError as error:
-        raise InputError(f"cannot write {text!r} ({error.strerror}): name another file") from error
-    return where
-
-
-@contextlib.contextmanager
-def replacing(*paths: str | os.PathLike[str]) -> Iterator[list[Path]]:
-    """Write files whole or not at all.
-
-    The block gets a new name beside each `target`, with its suffix.  If the block ends well, the
-    new files take the places of the old ones; otherwise they are removed and nothing changes.
-    Raises InputError where the file system refuses.
-    """
-    where = [target(path) for path in paths]
-    parts = [x.with_name(f".part-{secrets.token_hex(8)}{x.suffix}") for x in where]
-    try:
-        yield parts
-        for part, place in zip(parts, where, strict=True):
-            if place.exists():
-                shutil.copymode(place, part)
-            part.replace(place)
-    except OSError as error:
-        said = ", ".join(repr(os.fspath(path)) for path in paths)
-        raise InputError(f"cannot write {said} ({error.strerror})") from error
-    finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
-
-
-def out_dir(path: str | os.PathLike[str], *, keep: bool = True, files: Sequence[str] = ()) -> Path:
-    """Make a directory for results, or raise InputError if that is impossible.
-
-    With ``keep=False`` a new one is removed again: this only asks, before a long run, whether it
-    will be possible; `publish` makes it.
-
-    Args:
-        files: names that will be written in it; InputError where one cannot be.
-    """
-    where = Path(path)
-    if not str(path):
-        raise InputError("--out is empty: name a directory")
-    new = [p for p in (where, *where.parents) if not p.exists()]
-    try:
-        where.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=where):
-            pass
-        for made in new if not keep else []:
-            made.rmdir()
-    except OSError as error:
-        raise InputError(
-            f"cannot write to {str(where)!r} ({error.strerror}): choose another --out"
-        ) from error
-    for name in files if where.exists() else []:
-        target(where / name)
-    return where
-
-
-def publish(out: Path, make: Callable[[Path], Sequence[Path]]) -> list[Path]:
-    """Make files in a hidden folder of `out`, then move all of them into `out`.
-
-    `make` gets the folder and returns what it wrote.  If anything fails, nothing appears.
-    Returns where the files are.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out, prefix=".part-") as folder:
-            made = make(Path(folder))
-            names = [out / path.name for path in made]
-            with replacing(*names) as parts:
-                for path, part in zip(made, parts, strict=True):
-                    shutil.copyfile(path, part)
-            return [target(name) for name in names]
-    except OSError as error:
-        raise InputError(f"cannot write to {str(out)!r} ({error.strerror})") from error
 
 
 def write_csv(path: str | os.PathLike[str], rows: Sequence[Row]) -> Path:

@@ -12,7 +12,6 @@ import numpy as np
 
 from iosim.errors import InputError
 from iosim.output.provenance import this_command
-from iosim.output.table import replacing
 from iosim.sweep.database import (
     BATCH_ROWS,
     connected,
@@ -27,6 +26,7 @@ from iosim.sweep.database import (
 from iosim.sweep.files import writing
 from iosim.sweep.folder import Folder, joined
 from iosim.sweep.need import need, pyarrow
+from iosim.writing import replacing
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Traces in files: our own format, libCacheSim's oracleGeneral, and plain CSV; both ways.
 
-Streams are written and read chunk by chunk.  A file is written under another name and takes its own
-when it is whole, so that a run that is interrupted leaves none.
+Streams are written and read chunk by chunk.  A file appears when it is whole
+(`iosim.writing`), so that a run that is interrupted leaves none.
 
 >>> sorted(FORMATS)
 ['csv', 'iosim', 'oracleGeneral']
@@ -9,9 +9,6 @@ when it is whole, so that a run that is interrupted leaves none.
 
 from __future__ import annotations
 
-import os
-import tempfile
-import uuid
 from pathlib import Path
 
 from iosim.cache.files._form import TraceForm, cannot
@@ -19,6 +16,7 @@ from iosim.cache.stream import CHUNK, Stream, check_stream
 from iosim.errors import InputError
 from iosim.problem import check_size
 from iosim.registry import registered
+from iosim.writing import replacing, target
 
 __all__ = [
     "FORMATS", "TraceForm", "check_target", "form_of", "read_trace", "trace_form", "write_trace",
@@ -61,18 +59,8 @@ def write_trace(stream: Stream, path: str | Path, *, form: str | None = None) ->
     check_stream(stream)
     path = Path(path)
     chosen = trace_form(form) if form else _of_path(path)
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.part")
-    try:
-        if path.is_dir():
-            raise InputError(f"cannot write {str(path)!r}: it is a folder; name a file in it")
+    with replacing(path) as (part,):
         chosen.write(stream, part)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise cannot("write", path, error) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def check_target(path: str | Path) -> None:
@@ -83,15 +71,8 @@ def check_target(path: str | Path) -> None:
         ...
     iosim.errors.InputError: 'stream.trace' tells no format of traces: ...
     """
-    path = Path(path)
-    _of_path(path)
-    if path.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: it is a folder; name a file in it")
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise cannot("write", path, error) from error
+    _of_path(Path(path))
+    target(path)
 
 
 def read_trace(

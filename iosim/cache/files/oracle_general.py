@@ -14,8 +14,10 @@ that is read is a read, and sizes are not kept.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +36,7 @@ def write(stream: Stream, path: Path) -> None:
     last = np.full(stream.addresses, -1, np.int64)  # the record of an address's last access
     done = 0
     with path.open("wb") as file:
-        file.truncate(stream.length * RECORD.itemsize)
+        _reserve(file, stream.length * RECORD.itemsize)
     if not stream.length:
         return
     records = np.memmap(path, RECORD, "r+")
@@ -53,6 +55,20 @@ def write(stream: Stream, path: Path) -> None:
     records.flush()
     if done != stream.length:
         raise InputError(f"a stream of {stream.length} accesses had {done}: make it anew")
+
+
+def _reserve(file: BinaryIO, size: int) -> None:
+    """Take space for a file: where a mapped file finds none later, the process is killed."""
+    if not size:
+        return
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+        return
+    for low in range(0, size, _AT_ONCE):
+        file.write(bytes(min(_AT_ONCE, size - low)))
+
+
+_AT_ONCE = 2**20
 
 
 def _next(

@@ -21,6 +21,7 @@ from iosim.errors import IosimError
 from iosim.gpu.links.cases import LinkCase
 from iosim.gpu.links.execute import Rank
 from iosim.gpu.links.nvlink import LinkBytes, LinkCounters
+from iosim.writing import write_text
 
 # Counters are read so long after the last transfer: NVML updates them from time to time.
 SETTLE_S = 0.12
@@ -302,7 +303,7 @@ def main(spec: str, out: str, rank: str, port: str, backend: str) -> None:
             process.torch.cuda.empty_cache()
         if process.rank == 0:  # after each, so that what hangs loses only what comes after it
             why = process.counters.why if process.counters else "no GPU"
-            Path(out).write_text(json.dumps({"rows": rows, "counters": why}))
+            write_text(out, json.dumps({"rows": rows, "counters": why}))
     process.together()
     process.dist.destroy_process_group()
 

@@ -14,7 +14,7 @@ from iosim.gpu.profiling.launch import DEVICE, Dim, KernelLaunch
 from iosim.gpu.profiling.metrics import QUANTITIES
 from iosim.gpu.profiling.reading import PROVENANCE, REPORT, ROUNDED
 from iosim.gpu.profiling.tables import BLOCK, GRID, KERNEL
-from iosim.output.table import out_dir
+from iosim.writing import publish, write_text
 
 # Folders in a name, as compilers write them of a lambda: (lambda at /home/me/x.cu:3:1).
 _FOLDERS = re.compile(r"(?<![\w)])(/[\w.+~-]+)+/|\b[A-Za-z]:(\\[\w .+~-]+)+\\")
@@ -28,17 +28,16 @@ def save(launches: Sequence[KernelLaunch], folder: Path, provenance: dict[str, s
     Args:
         provenance: versions (of ncu and the driver, too), date, commit; the device is added.
 
-    Raises OSError and InputError where the folder can't be written, or holds a record.
+    Raises InputError where the folder can't be written, or holds a record.
     """
     check_free(folder)
-    out_dir(folder)
     devices = {x.device for x in launches if x.device}
     told: dict[str, object] = {"device": " and ".join(sorted(devices)), **provenance}
     if rounded := sorted({name for x in launches for name in x.rounded}):
         told[ROUNDED] = rounded
     text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
-    (folder / PROVENANCE).write_text(text, encoding="utf-8")
-    (folder / REPORT).write_text(as_csv(launches), encoding="utf-8")
+    texts = {PROVENANCE: text, REPORT: as_csv(launches)}
+    publish(folder, lambda part: [write_text(part / name, texts[name]) for name in texts])
     return folder
 
 

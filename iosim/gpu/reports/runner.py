@@ -14,6 +14,7 @@ from iosim.gpu.reports._targets import INSTEAD
 from iosim.gpu.run import profiler
 from iosim.gpu.run.needs import machine, no_counters, no_gpu
 from iosim.gpu.targets import PLAIN, chosen
+from iosim.writing import write_text
 
 
 def run_report(
@@ -81,7 +82,7 @@ def settled(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, st
 
 def _one(report: str, run: WorkerRun, folder: Path) -> None:
     spec, found = folder / run.spec, folder / run.found
-    spec.write_text(json.dumps(run.asked))
+    write_text(spec, json.dumps(run.asked))
     try:
         if run.counters:
             counters = folder / run.counters
@@ -104,4 +105,4 @@ def _keep_provenance(
     if environment:
         found = environment | {name: origin[name] for name in ("date", "commit", "command")}
         found |= ran
-        path.write_text(json.dumps(found, indent=1) + "\n")
+        write_text(path, json.dumps(found, indent=1) + "\n")

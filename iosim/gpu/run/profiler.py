@@ -11,6 +11,7 @@ from pathlib import Path
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import anonymous, known_boundary
 from iosim.gpu.run.needs import FORBIDDEN, NO_NCU
+from iosim.writing import write_text
 
 
 def work(report: str, task: str, spec: Path, out: Path) -> None:
@@ -57,7 +58,7 @@ def profile(
         raise GpuError(FORBIDDEN)
     if done.returncode:
         raise GpuError(f"ncu failed ({done.returncode}): {_last_line(said)}")
-    counters.write_text(anonymous(text, metrics))
+    write_text(counters, anonymous(text, metrics))
 
 
 def _there(ncu: str, others: list[Sequence[str]]) -> list[str]:

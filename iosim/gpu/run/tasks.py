@@ -24,6 +24,7 @@ from iosim.gpu.run.job import Job
 from iosim.gpu.run.launch import counted, load_kernels, prepare
 from iosim.gpu.run.memory import dtype_of
 from iosim.gpu.run.needs import driver_version
+from iosim.writing import replacing
 
 
 def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -95,7 +96,8 @@ def _profile(at: int, job: Job, out: Path) -> Profiled:
         if clocks:
             clock = f"{out.stem}.clock{at}.npz"
             ticks = clocks[0].reshape(-1, 2)
-            np.savez_compressed(out.parent / clock, ns=(ticks - ticks.min()).astype(np.int64))
+            with replacing(out.parent / clock) as (part,):
+                np.savez_compressed(part, ns=(ticks - ticks.min()).astype(np.int64))
         del memory, kernels
     except Exception as error:  # one job's failure is its own row, not the others'
         return Profiled(at, failed=failure(error))

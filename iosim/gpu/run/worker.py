@@ -11,13 +11,14 @@ import sys
 from pathlib import Path
 
 from iosim.gpu.reports import gpu_report
+from iosim.writing import write_text
 
 
 def main(report: str, task: str, spec: str, out: str) -> None:
     """Run one task of a report on what `spec` asks, and write what it found to `out`."""
     asked = json.loads(Path(spec).read_text())
     found = gpu_report(report).tasks[task](asked, Path(out))
-    Path(out).write_text(json.dumps(found))
+    write_text(out, json.dumps(found))
 
 
 if __name__ == "__main__":
