@@ -81,11 +81,16 @@ def exact(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def bounds_rows(found: Any) -> list[dict[str, Any]]:
-    return [
-        {"name": r["name"], "kind": r["kind"], "strength": r["strength"], "words": r["words"],
-         "why": r["source"] if r["applies"] else r["reason"]}
-        for r in found
-    ]  # fmt: skip
+    rows = []
+    for r in found:
+        row = {"name": r["name"], "kind": r["kind"]}
+        row["class"] = "all" if len(r["class"]) == 4 else r["class"]
+        row["why"] = r["source"] if r["applies"] else r["reason"]
+        row["words"] = r["words"]
+        if r["strength"] == "asymptotic" and r["words"] is not None:
+            row["words"] = f"{'Ω' if r['kind'] == 'lower' else 'O'}({r['words']:,.0f})"
+        rows.append(row)
+    return rows
 
 
 def tensor_rows(found: Any) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from strategies import plain_algorithms
 import iosim
 from experiments import schedule_search as family
 from iosim import units
-from iosim.bounds import BOUNDS, CLASSES, best_lower_bound_many
+from iosim.bounds import BOUNDS, CLASSES, best_lower_bound, best_lower_bound_many
 from iosim.checks import tightness
 from iosim.counting.numbers import count_many
 from iosim.errors import CapacityError, InputError
@@ -276,9 +276,52 @@ def test_the_class_has_one_key_and_one_help() -> None:
         assert (row["class"], row["covers"]) == ([name], klass.says)
         point = json.loads(ok("tightness", *sizes, "--class", name))
         assert point["class"] == name
-        assert point["bounds"] == [rows[b["name"]] for b in point["bounds"]]
+        assert all(b.items() <= rows[b["name"]].items() for b in point["bounds"])
+        assert [r for r in rows.values() if name in r["largest_of"]] == [rows[point["lower_bound"]]]
     told = " ".join(ok("tightness", "--help").split())
     assert all(f"{name} ({klass.says})" in told for name, klass in CLASSES.items())
+
+
+def test_bounds_of_several_M_and_of_one_class() -> None:
+    """What is the largest of a class is marked, at each M, as `best_lower_bound` finds it."""
+    from test_cli import ok
+
+    sizes = ("--N", "1024", "--d", "64", "--M")
+    many = json.loads(ok("bounds", *sizes, "4096,1Mi", "--json"))
+    problem = Attention(1024, 64)
+    for M in (4096, 2**20):
+        mine = [row for row in many if row["M"] == M]
+        assert mine == json.loads(ok("bounds", *sizes, str(M), "--json"))
+        for klass in CLASSES:
+            (name,) = [row["name"] for row in mine if klass in row["largest_of"]]
+            assert name == best_lower_bound(problem, M, klass).name
+            some = json.loads(ok("bounds", *sizes, str(M), "--class", klass, "--json"))
+            assert [row["name"] for row in some if row["strength"] == "exact"] == [
+                b.name for b in BOUNDS.values()
+                if (b.problem, b.kind, b.strength) == ("attention", "lower", "exact")
+                and b.covers_class(CLASSES[klass])
+            ]  # fmt: skip
+            assert [row["name"] for row in some if row["largest_of"] == [klass]] == [name]
+            assert all(row["largest_of"] in ([], [klass]) for row in some)
+
+
+def test_asymptotic_bounds_are_never_printed_as_words() -> None:
+    from test_cli import ok
+
+    for sizes in (("--N", "1024", "--d", "64"), ("--m", "64", "--n", "64", "--k", "64")):
+        found = json.loads(ok("bounds", *sizes, "--M", "5000", "--json"))
+        text = ok("bounds", *sizes, "--M", "5000")
+        exact, apart = text.split("asymptotic bounds")
+        for row in found:
+            if row["words"] is None:
+                continue
+            mine = apart if row["strength"] == "asymptotic" else exact
+            (line,) = [line for line in mine.splitlines() if line.startswith(f"{row['name']} ")]
+            if row["strength"] == "exact":
+                assert f" {row['words']:,.0f} " in line
+            else:
+                assert f"{'Ω' if row['kind'] == 'lower' else 'O'}({row['words']:,.0f})" in line
+                assert f" {row['words']:,.0f} " not in line
 
 
 def test_prove_command_line() -> None:

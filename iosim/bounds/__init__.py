@@ -22,7 +22,7 @@ A bound says which options of a problem its theorem covers; where it doesn't, it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -50,7 +50,7 @@ from iosim.bounds import (
     sweeps,
 )
 from iosim.bounds.base import Bound, Floats, Ints, axis_names
-from iosim.bounds.classes import CLASSES, BoundClass, bound_class
+from iosim.bounds.classes import CLASSES, BoundClass, bound_class, covers
 from iosim.bounds.terms import sym
 from iosim.errors import InputError, closest
 from iosim.problem import PROBLEMS, Form, Problem, check_size
@@ -69,6 +69,7 @@ __all__ = [
     "bound_class",
     "bounds_for",
     "exact_lower_bounds",
+    "largest_of",
     "sym",
 ]
 
@@ -248,6 +249,24 @@ def exact_lower_bounds(
     """
     rows = (_row(b, problem, M) for b in _exact_lower(_kind(problem), klass))
     return tuple(row for row in rows if row.applies)
+
+
+def largest_of(rows: Iterable[BoundRow], classes: Iterable[str]) -> dict[str, list[str]]:
+    """The largest exact lower bounds of one point: the name of each, and the classes where it is.
+
+    Of equal ones the first, as `best_lower_bound`.
+
+    >>> from iosim import Attention
+    >>> largest_of(bounds_for(Attention(4096, 64), 4096), ["once", "recompute"])
+    {'constant-tight-once': ['once'], 'constant-tight-recompute': ['recompute']}
+    """
+    exact = [r for r in rows if (r.kind, r.strength, r.applies) == ("lower", "exact", True)]
+    found: dict[str, list[str]] = {}
+    for klass in classes:
+        if mine := [row for row in exact if covers(row.classes, klass)]:
+            best = max(mine, key=lambda row: row.words or 0.0)
+            found.setdefault(best.name, []).append(klass)
+    return found
 
 
 def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once") -> BestBound:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from iosim.bounds import CLASSES
+from iosim.bounds import CLASSES, bound_class
+from iosim.bounds.classes import WIDE, covers
 from iosim.cli import options as opt
 from iosim.cli.kinds import known_kind, problem_kind
 from iosim.cli.watching import part_done, watching
@@ -14,39 +17,95 @@ from iosim.errors import InputError
 from iosim.problem import PROBLEMS
 from iosim.units import parse_int, parse_range
 
+_memories = opt.memory("one, a list, or 256:1Mi:x1.2", metavar="LIST")
+
+
+def _klass(default: str | None) -> Callable[[opt.F], opt.F]:
+    """``--class``, as ``klass``."""
+    says = ", ".join(f"{klass.name} ({klass.says})" for klass in CLASSES.values())
+    return click.option(
+        "--class", "klass", default=default, help=f"algorithms covered by the bound: {says}"
+    )
+
 
 @click.command()
 @problem_kind(*PROBLEMS)
-@opt.memory()
+@_memories
+@_klass(None)
 @opt.sizes()
 @opt.model
 @opt.dtype
 @opt.as_json
 def bounds(
-    kind: str | None, M: str | None, sizes: opt.Sizes, model: str | None, dtype: str | None,
+    kind: str | None,
+    M: str | None,
+    klass: str | None,
+    sizes: opt.Sizes,
+    model: str | None,
+    dtype: str | None,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """List upper and lower bounds on the words that any schedule moves.
+
+    A lower bound holds for classes of algorithms; "largest of" names those in which it is the
+    largest.  With --class, only lower bounds that hold for that class.  Asymptotic bounds hold up
+    to a constant that is not named: compare them with slopes, never with words.
 
     "in Coq" names the statement in proofs/rocq that gives these words, where there is one.
     """
-    from iosim.bounds import bounds_for
+    from iosim.bounds import bounds_for, largest_of
 
     chosen = opt.kind_of(sizes) if kind is None else known_kind(kind, PROBLEMS)
     problem = opt.problem_from(chosen, sizes, model)
-    found = bounds_for(problem, opt.words_from(M, dtype))
-    if as_json:
-        opt.print_json([b.as_dict() for b in found])
-        return
-    opt.print_table(
-        ["bound", "kind", "strength", "words", "source, or why it does not apply"],
-        [
-            [b.name, b.kind, b.strength, "" if b.words is None else f"{b.words:,.0f}",
-             f"no: {b.reason}" if not b.applies
-             else f"{b.source}; in Coq: {b.checked}" if b.checked else b.source]
+    classes = list(CLASSES) if klass is None else [bound_class(klass).name]
+    rows: list[dict[str, Any]] = []
+    for words in opt.memories_from(M, dtype):
+        found = bounds_for(problem, words)
+        largest = largest_of(found, classes)
+        rows += [
+            {"M": words, **b.as_dict(), "largest_of": largest.get(b.name, [])}
             for b in found
-        ],
-    )  # fmt: skip
+            if klass is None or covers(b.classes, klass)
+        ]
+    if as_json:
+        opt.print_json(rows)
+        return
+    several = len({row["M"] for row in rows}) > 1
+    for strength, title in _STRENGTHS.items():
+        if some := [row for row in rows if row["strength"] == strength]:
+            click.echo(title)
+            _print_bounds(some, exact=strength == "exact", several=several)
+
+
+# How bounds of each strength are introduced.
+_STRENGTHS = {
+    "exact": "exact bounds, in words (a bound of class once holds for stationary, too):",
+    "asymptotic": "asymptotic bounds, up to a constant that is not named (no number of words):",
+}
+
+
+def _print_bounds(rows: Sequence[Mapping[str, Any]], exact: bool, several: bool) -> None:
+    """A table of bounds of one strength; the values of asymptotic ones stand in Ω or O."""
+    columns = ["bound", "kind", "class", *(["words", "largest of"] if exact else ["growth"])]
+    cells = []
+    for b in rows:
+        value = "" if b["words"] is None else f"{b['words']:,.0f}"
+        if value and not exact:
+            value = f"{'Ω' if b['kind'] == 'lower' else 'O'}({value})"
+        source = f"{b['source']}; in Coq: {b['checked']}" if b["checked"] else b["source"]
+        cells.append(
+            [b["M"]] * several
+            + [b["name"], b["kind"], _classes(b["class"]), value]
+            + [_classes(b["largest_of"])] * exact
+            + [source if b["applies"] else f"no: {b['reason']}"]
+        )
+    opt.print_table(["M"] * several + columns + ["source, or why it does not apply"], cells)
+
+
+def _classes(names: Collection[str]) -> str:
+    """Names of classes; "all" where they are all wide ones, which the others are within."""
+    every = {klass.name for klass in WIDE} <= set(names)
+    return "all" if every else ", ".join(names)
 
 
 @click.command()
@@ -55,14 +114,8 @@ def bounds(
 @opt.sizes("d", metavar="LIST", d="one, or 32,64,128")
 @opt.problem_options("attention")
 @opt.model
-@opt.memory("one, a list, or 256:1Mi:x1.2", metavar="LIST")
-@click.option(
-    "--class",
-    "klass",
-    default="once",
-    help="algorithms covered by the bound: "
-    + ", ".join(f"{klass.name} ({klass.says})" for klass in CLASSES.values()),
-)
+@_memories
+@_klass("once")
 @opt.path("--out", "write tightness.csv and a figure here")
 @opt.dtype
 @opt.as_json

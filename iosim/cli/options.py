@@ -22,7 +22,7 @@ from iosim.layers.models import attention_of
 from iosim.output.cells import cell
 from iosim.problem import MODELS, PROBLEMS, Option, every_axis, every_option, size_names
 from iosim.problem.scores import MaskedScores
-from iosim.units import parse_int, parse_option, parse_words, typed_option
+from iosim.units import parse_int, parse_option, parse_range, parse_words, typed_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 Sizes = Mapping[str, str]
@@ -343,9 +343,18 @@ def kind_of(given: Sizes) -> str:
 
 def words_from(M: str | None, dtype: str | None) -> int:
     """M in words, as typed; it is never optional."""
+    return parse_words("M", _given(M), dtype)
+
+
+def memories_from(M: str | None, dtype: str | None) -> list[int]:
+    """`words_from` for a list of M, or a range."""
+    return parse_range("M", _given(M), dtype)
+
+
+def _given(M: str | None) -> str:
     if M is None:
         raise InputError("M is missing: give --M in words (24576) or bytes (96KiB with --dtype)")
-    return parse_words("M", M, dtype)
+    return M
 
 
 def print_json(value: Any) -> None:
