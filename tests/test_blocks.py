@@ -342,8 +342,9 @@ def test_marks_without_a_clear_meaning_are_refused() -> None:
                     pass
 
     assert "runs where 'm'" in refused(lambda b: loops(b, nothing, where="m"))
-    assert "'a b' is no name" in refused(
-        lambda b: loops(b, nothing, where=("a b", next(b.grid("N"))))
+    assert "'a b' is no name" in refused(lambda b: loops(b, nothing, where=("a b", None)))
+    assert "where m and None: give an open tile" in refused(
+        lambda b: loops(b, nothing, where=("m", None))
     )
     assert "run over the whole axis" in refused(lambda b: loops(b, nothing, columns=(1,)))
     assert "run over the whole axis" in refused(lambda b: loops(b, nothing, rows=(0, 3)))

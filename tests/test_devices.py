@@ -290,6 +290,12 @@ def test_a_schedule_says_what_arrives() -> None:
 
     with pytest.raises(ProgramError, match="passed on once in each round"):
         trace("lost", Copy.plain_form(), lost)
+    for use, message in (
+        (lambda b: b.holds("W"), "unknown tensor 'W': the problem has X[n], Y[n]"),
+        (lambda b: b.op("nope", b.holds("X")), "unknown operation 'nope': there are "),
+    ):
+        with pytest.raises(ProgramError, match=re.escape(message)):
+            trace("unknown", Copy.plain_form(), use)
 
 
 def test_a_run_reads_only_its_own_memory() -> None:

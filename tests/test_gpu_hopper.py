@@ -20,7 +20,6 @@ from iosim.algorithms._passes import finish, heads, statistics
 from iosim.gpu import emit, interpret
 from iosim.gpu.emitter import hopper
 from iosim.gpu.emitter.bulk import bulk_bytes
-from iosim.gpu.emitter.edges import operand_names
 from iosim.gpu.emitter.steps import Factor, Rotation, TileProduct, ValueStep, rotation
 from iosim.gpu.errors import EmitError
 from iosim.gpu.run.job import Job
@@ -326,7 +325,7 @@ class Operand:
 @pytest.mark.parametrize("name", [name for name, spec in OPS.items() if spec.gluon is not None])
 def test_gluon_text_says_what_numpy_does(name):
     spec, normal = OPS[name], np.random.default_rng(0).standard_normal
-    letters = operand_names(spec, len(spec.dims))
+    letters = spec.names
     sizes = dict(zip("ijx", (5, 7, 3), strict=True))
     own = {
         x: normal([sizes[c] for c in ("ij" if at == "*" else at)])

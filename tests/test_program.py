@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from iosim.devices import program as devices
 from iosim.errors import InputError, ProgramError
 from iosim.problem import Attention, AttentionBackward, Copy
 from iosim.program.build import Builder
+from iosim.program.handles import Symbolic
 from iosim.program.index import Affine, Edge, Span, Tile
 from iosim.program.ir import Free, Load, Loop, Op, Param, Program, Ref, Store, Tensor, nodes
 
@@ -312,16 +314,16 @@ def broken_buffer(b: Builder) -> None:
         (broken_names, "3 is no axis: give its name, like 'n'"),
         (broken_tensor_name, "3 is no tensor: give its name"),
         (broken_buffer, "'x' is no buffer: load or allocate one"),
-        (broken_break, "break or return left a loop"),
+        (broken_break, "break, return or next() left a loop"),
         (broken_leak, "x not freed at the end of loop i: free them"),
         (broken_twice, "buffer 'x' is already resident: free it or choose a name"),
         (broken_freed, "x is used after it was freed: load it again"),
         (broken_outside, "tile i is used outside its loop"),
         (broken_axis, "unknown axis 'm': known: n"),
         (broken_step, "'B' is not a tile size along n: declare it with tile_sizes()"),
-        (broken_tensor, "unknown tensor 'x': did you mean 'X'?"),
-        (broken_op, "unknown operation 'zer': did you mean 'zero'?"),
-        (broken_arity, "zero takes 1 operands, got 2"),
+        (broken_tensor, "unknown tensor 'x': copy has X[n], Y[n]; b.scratch"),
+        (broken_op, "unknown operation 'zer': did you mean zero(x): x = 0"),
+        (broken_arity, "zero(x): x = 0, and it got 2 operands: x[n], x[n]"),
         (broken_race, "grid loop i is not parallel: Y is stored inside"),
         (broken_sum, "grid loop i is not parallel: zero changes total"),
     ],
@@ -331,6 +333,143 @@ def test_malformed_schedules_say_what_is_wrong(schedule: Any, message: str) -> N
         trace(schedule, Copy)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def in_a_loop(use: Callable[[Any, Any, Any, Any, Any], Any]) -> Program:
+    """A schedule that does one thing with its builder, a head, tiles i and j, and a buffer q."""
+
+    def schedule(b: Any) -> None:
+        B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
+        for h in b.grid("heads"):
+            for i in b.grid("N", B_r):
+                q = b.load("Q", h, i, "d")
+                for j in b.tiles("N", B_c):
+                    use(b, h, i, j, q)
+                b.free(q)
+
+    return trace(schedule)
+
+
+BRANCH = "is in a condition: the body of a loop is traced once, for all its tiles"
+VALUE = "is used as a number: it has no value until sizes are bound"
+SUMS = "is used in arithmetic: bounds are sums, differences and whole multiples"
+COMPUTE = "operations compute, b.op(name, *buffers), with one of zero"
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda b, h, i, j, q: 1 if i else 0, f"tile i {BRANCH}"),
+        (lambda b, h, i, j, q: not i.start, f"i.start {BRANCH}"),
+        (lambda b, h, i, j, q: i == j, f"tile i {BRANCH}"),
+        (lambda b, h, i, j, q: i != 0, f"tile i {BRANCH}"),
+        (lambda b, h, i, j, q: i in (h, j), BRANCH),
+        (lambda b, h, i, j, q: i.start == j.start, f"i.start {BRANCH}"),
+        (lambda b, h, i, j, q: i.start + 1 < j.stop, f"i.start + 1 {BRANCH}"),
+        (lambda b, h, i, j, q: min(i.stop, 8), f"i.stop {BRANCH}"),
+        (lambda b, h, i, j, q: bool(q), f"buffer q {BRANCH}"),
+        (lambda b, h, i, j, q: q > 0, f"buffer q {BRANCH}"),
+        (lambda b, h, i, j, q: int(i), f"tile i {VALUE}"),
+        (lambda b, h, i, j, q: float(i.stop), f"i.stop {VALUE}"),
+        (lambda b, h, i, j, q: range(i), f"tile i {VALUE}"),
+        (lambda b, h, i, j, q: [1, 2][i], f"tile i {VALUE}"),
+        (lambda b, h, i, j, q: list(i), f"tile i {VALUE}"),
+        (lambda b, h, i, j, q: len(i), f"tile i {VALUE}"),
+        (lambda b, h, i, j, q: abs(i.start), f"i.start {VALUE}"),
+        (lambda b, h, i, j, q: np.zeros(i), f"tile i {VALUE}"),
+        (lambda b, h, i, j, q: b.load("K", h, i + 1, "d"), f"tile i {SUMS}"),
+        (lambda b, h, i, j, q: i.start // 2, f"i.start {SUMS}"),
+        (lambda b, h, i, j, q: i.start / 2, f"i.start {SUMS}"),
+        (lambda b, h, i, j, q: i.start % 2, f"i.start {SUMS}"),
+        (lambda b, h, i, j, q: i.start * i.stop, "i.start times i.stop in a bound"),
+        (lambda b, h, i, j, q: i.start + i, "tile i in a bound: give a size"),
+        (lambda b, h, i, j, q: np.exp(q), COMPUTE),
+        (lambda b, h, i, j, q: np.dot(q, q), COMPUTE),
+        (lambda b, h, i, j, q: np.asarray(q), COMPUTE),
+        (lambda b, h, i, j, q: q @ q, COMPUTE),
+        (lambda b, h, i, j, q: 2 * q, COMPUTE),
+        (lambda b, h, i, j, q: -q, COMPUTE),
+        (lambda b, h, i, j, q: q.T, "buffer q is asked for its T: operations compute"),
+        (lambda b, h, i, j, q: q.shape, "buffer q is asked for its shape"),
+        (lambda b, h, i, j, q: len(q), COMPUTE),
+        (lambda b, h, i, j, q: sum(q), COMPUTE),
+        (lambda b, h, i, j, q: b.matmul(q, q), "the builder has no 'matmul'"),
+        (
+            lambda b, h, i, j, q: b.op("matmul", b.zeros("s", i, j), q, b.load("K", h, j, "d")),
+            "unknown operation 'matmul': did you mean matmul_tn(v[j, x], p[i, j], o[i, x])",
+        ),
+        (
+            lambda b, h, i, j, q: b.op("matmul_nn", b.zeros("s", i, j), q, b.load("K", h, j, "d")),
+            "matmul_nn(o[i, x], p[i, j], v[j, x]): o += p v, and it got s[i, j], q[i, d], k[j, d]; "
+            "its dimension j is d and, in k, j: use matmul_nt, or index alike",
+        ),
+        (
+            lambda b, h, i, j, q: b.op("matmul_nt", q, b.load("K", h, j, "d")),
+            "matmul_nt(s[i, j], q[i, x], k[j, x]): s += q kᵀ, and it got 2 operands: q[i, d], k[j",
+        ),
+        (lambda b, h, i, j, q: b.op(q, q), "unknown operation buffer q: there are zero, one"),
+        (
+            lambda b, h, i, j, q: b.load("dO", h, i, "d"),
+            "unknown tensor 'dO': attention has Q[heads, N, d], K[heads, N, d], V[heads, N, d], "
+            "O[heads, N, d]; b.scratch(name, *axes) declares an intermediate one",
+        ),
+        (lambda b, h, i, j, q: b.load("K", i, "d"), "K[heads, N, d] is indexed by [N, d]"),
+        (lambda b, h, i, j, q: b.load("K", h, 0, "d"), "K is indexed by 0: give a tile"),
+        (lambda b, h, i, j, q: b.load("K", h, i, "D"), "unknown axis 'D': did you mean 'd'?"),
+        (lambda b, h, i, j, q: b.load(q, h, i, "d"), "buffer q is no tensor: give its name"),
+        (lambda b, h, i, j, q: b.free("q"), "'q' is no buffer: load or allocate one"),
+        (lambda b, h, i, j, q: b.zeros("x", i), "x not freed at the end of loop j: free them"),
+        (lambda b, h, i, j, q: next(b.tiles("N", "B_c")), "next() left a loop of the schedule"),
+        (lambda b, h, i, j, q: b.number(3), "number of 3: give an open tile"),
+    ],
+)
+def test_what_a_schedule_cannot_do_is_refused_with_what_it_can(use: Any, message: str) -> None:
+    with pytest.raises(ProgramError) as error:
+        in_a_loop(use)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "Affine(" not in str(error.value)
+    assert "TileHandle(" not in str(error.value)
+
+
+def test_what_is_no_schedule_is_refused() -> None:
+    def returns(b: Any) -> int:
+        return 3
+
+    def generates(b: Any) -> Any:
+        yield b.tile_sizes("n", "B")
+
+    def nothing() -> None:
+        pass
+
+    for wrong, message in (
+        (returns, "test returned 3: a schedule is recorded by calls of its builder"),
+        (generates, "test returned <generator object"),
+        (nothing, "cannot be traced (too many positional arguments): give a function of one"),
+        (3, "3 cannot be traced (3 is not a callable object)"),
+    ):
+        with pytest.raises(ProgramError, match=re.escape(message)):
+            trace(wrong, Copy)  # type: ignore[arg-type]
+
+
+def test_programs_hold_no_handles() -> None:
+    """What the builder hands out refuses comparisons; programs are compared all the time."""
+
+    def held(value: object) -> Iterator[object]:
+        yield value
+        if dataclasses.is_dataclass(value):
+            for field in dataclasses.fields(value):
+                yield from held(getattr(value, field.name))
+        elif isinstance(value, tuple):
+            for x in value:
+                yield from held(x)
+
+    for kind in (Attention, AttentionBackward):
+        for options in ({}, *OPTIONS):
+            problem = kind(1000, 64, 4, **options)
+            for one in iosim.all_algorithms(problem.form):
+                found = [x for x in held(one.program_for(problem)) if isinstance(x, Symbolic)]
+                assert not found, (one.name, options, found[0])
 
 
 def test_shapes_are_checked() -> None:
@@ -343,7 +482,7 @@ def test_shapes_are_checked() -> None:
                     s = b.zeros("s", j, i)  # transposed
                     b.op("matmul_nt", s, q, q)
 
-    with pytest.raises(ProgramError, match="matmul_nt: dimension 'i' is j and i"):
+    with pytest.raises(ProgramError, match="its dimension i is j and, in q, i: index alike"):
         trace(schedule)
 
 

@@ -318,7 +318,7 @@ def test_what_is_no_stack_is_refused() -> None:
 
     bad(one, "a stack of 1: give two indices or more")
     bad(point, "u in a stack has no extent: give tiles with steps and spans")
-    bad(apart, r"A has axes \('n', 'm', 'k'\), indexed by \('n', 'k', 'm'\)")
+    bad(apart, r"A\[n, m, k\] is indexed by \[n, k, m\]: give an index for each axis")
     bad(cut, r"a\[i\] is ambiguous or empty: a must have exactly one dimension along m")
     bad(closed, "tile i is used outside its loop: move the use inside")
     bad(twice, "x is indexed by one tile twice: use two loops")

@@ -30,11 +30,11 @@ def statistics(b: Builder, i: Index, x: Index | str) -> tuple[Buffer, Buffer, Bu
 
 
 def finish(
-    b: Builder, h: Head, i: Tile, o: Buffer, m: Buffer, l: Buffer, x: Index | str = ""
+    b: Builder, h: Head, i: Tile, o: Buffer, m: Buffer, l: Buffer, x: Index | str | None = None
 ) -> None:
     """Columns x of O, or all, to HBM; and L where it is asked for."""
     b.op(safe(b, "finish"), o, l)
-    b.store(o, "O", *h.q, h.rows(i), x or values(b))
+    b.store(o, "O", *h.q, h.rows(i), values(b) if x is None else x)
     store_statistic(b, h, i, m, l)
 
 
@@ -56,9 +56,11 @@ def mean(b: Builder, i: Index, x: Index | str) -> tuple[Buffer, Buffer]:
     return b.zeros("o", i, x), (b.lowest if b.form.mask is None else b.low)("L", i)
 
 
-def store_mean(b: Builder, h: Head, i: Tile, o: Buffer, L: Buffer, x: Index | str = "") -> None:
+def store_mean(
+    b: Builder, h: Head, i: Tile, o: Buffer, L: Buffer, x: Index | str | None = None
+) -> None:
     """Columns x of O, or all, to HBM; and L where it is asked for, 0 of rows that saw nothing."""
-    b.store(o, "O", *h.q, h.rows(i), x or values(b))
+    b.store(o, "O", *h.q, h.rows(i), values(b) if x is None else x)
     if "statistics" in b.form.options:
         if b.form.mask is not None:
             b.op("seen", L)

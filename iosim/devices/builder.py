@@ -61,6 +61,9 @@ class DeviceBuilder:
 
     def holds(self, name: str, deal: str = "") -> Tracked:
         """An input of the problem: all of it on every device, or dealt along an axis."""
+        if name not in self._axes:
+            there = ", ".join(f"{x}[{', '.join(axes)}]" for x, axes in self._axes.items())
+            raise ProgramError(f"unknown tensor {name!r}: the problem has {there}")
         slab = _dealt(name, self._axes[name], deal)
         self._inputs.append(slab)
         return Tracked(slab)
@@ -78,6 +81,10 @@ class DeviceBuilder:
 
     def op(self, name: str, *operands: Tracked | Slab) -> None:
         """An operation of `iosim.devices.ops.OPS`, the operands that it writes first."""
+        from iosim.devices.ops import OPS
+
+        if name not in OPS:
+            raise ProgramError(f"unknown operation {name!r}: there are {', '.join(OPS)}")
         slabs = tuple(x.slab if isinstance(x, Tracked) else x for x in operands)
         self._add(Compute(name, slabs))
 

@@ -6,14 +6,23 @@ cannot depend on data; in exchange one trace serves every size and every backend
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from iosim.errors import ProgramError, closest
 from iosim.problem import Derived, Form, Problem, Tensor
 from iosim.program.check import check
 from iosim.program.declared import Declared
-from iosim.program.handles import Bound, Buffer, check_shapes, named, said
+from iosim.program.handles import (
+    Bound,
+    Buffer,
+    TileHandle,
+    UnknownName,
+    check_operands,
+    named,
+    unhandled,
+)
 from iosim.program.index import (
     Affine,
     At,
@@ -24,6 +33,7 @@ from iosim.program.index import (
     Stack,
     Tile,
     Within,
+    describe,
     dims,
     tiles_of,
     unstacked,
@@ -55,6 +65,17 @@ class Builder:
         self._open: list[Tile] = []
         self._made = 0  # buffers so far
         self._abandoned = False
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            methods = [x for x in vars(Builder) if not x.startswith("_")]
+            raise UnknownName(
+                f"the builder has no {name!r}: {closest(name, methods)}; operations are "
+                f"b.op(name, *buffers), with one of {', '.join(OPS)}"
+            )
 
     # -- declarations ---------------------------------------------------------------------
 
@@ -143,14 +164,12 @@ class Builder:
         Args:
             axis: a derived axis; needed where the tile's step makes several.
         """
-        if not isinstance(tile, Tile) or tile not in self._open:
-            raise ProgramError(f"number of {said(tile)}: give an open tile")
+        tile = self._open_tile("number of", tile)
         return Number(tile, self._declared.numbered(tile, self._steps[tile], axis))
 
     def within(self, tile: Tile, axis: str) -> Within:
         """A tile counted from its own start, on an axis that is as long as its step."""
-        if not isinstance(tile, Tile) or tile not in self._open:
-            raise ProgramError(f"within {said(tile)}: give an open tile")
+        tile = self._open_tile("within", tile)
         return Within(tile, self._axis(axis))
 
     def at(self, buffer: Buffer, axis: str) -> At:
@@ -209,7 +228,7 @@ class Builder:
         self._blocks.append([])
         self._scopes.append({})
         try:
-            yield tile
+            yield TileHandle(tile.var, axis, tile.point, tile.of)
         except GeneratorExit:
             # `break` or `return` in the body.  Raising here would be swallowed by the
             # interpreter, so remember it and let build() raise.
@@ -223,11 +242,14 @@ class Builder:
         self._emit(Loop(tile, span, step, parallel, body, marks))
 
     def _marks(self, where: tuple[str, Tile]) -> Marks:
-        if not (isinstance(where, tuple) and len(where) == 2 and where[1] in self._open):
+        if not (isinstance(where, tuple) and len(where) == 2):
             raise ProgramError(
-                f"a loop runs where {where!r}: give the name of a block mask and an open tile"
+                f"a loop runs where {describe(where)}: give the name of a block mask and an open "
+                "tile, (name, tile)"
             )
-        return Marks(named(where[0]), where[1])
+        return Marks(
+            named(where[0]), self._open_tile(f"a loop runs where {where[0]} and", where[1])
+        )
 
     # -- nodes ----------------------------------------------------------------------------
 
@@ -284,11 +306,6 @@ class Builder:
 
         Scalars are what the operation's record names, and like bounds: ``a=i.start - j.start``.
         """
-        if name not in OPS:
-            raise ProgramError(f"unknown operation {name!r}: {closest(name, OPS)}")
-        spec = OPS[name]
-        if len(operands) != len(spec.dims):
-            raise ProgramError(f"{name} takes {len(spec.dims)} operands, got {len(operands)}")
         for buffer in operands:
             self._resident(buffer)
             if buffer.part is not None and buffer.part not in self._open:
@@ -296,7 +313,8 @@ class Builder:
                     f"{buffer.name}[{buffer.part}] is used after loop {buffer.part} has ended: "
                     "move the use inside"
                 )
-        check_shapes(name, operands)
+        check_operands(name, operands)
+        spec = OPS[name]
         if set(scalars) != set(spec.scalars):
             wanted = ", ".join(f"{x}=" for x in spec.scalars) or "none"
             got = ", ".join(f"{x}=" for x in scalars) or "none"
@@ -315,19 +333,38 @@ class Builder:
         return value
 
     def _axis(self, axis: str) -> str:
+        self._check_whole()
         return self._declared.axis(axis)
 
+    def _open_tile(self, what: str, tile: Tile) -> Tile:
+        """A tile without its handle, if its loop is open."""
+        plain = unhandled(tile)
+        if not isinstance(plain, Tile) or plain not in self._open:
+            raise ProgramError(f"{what} {describe(tile)}: give an open tile")
+        return plain
+
+    def _check_whole(self) -> None:
+        """Refuse to go on after a loop that was left before its end."""
+        if self._abandoned:
+            raise ProgramError(
+                "break, return or next() left a loop of the schedule: a loop's body is traced "
+                "once, for all its tiles, and must run to its end"
+            )
+
     def _emit(self, node: Node) -> None:
+        self._check_whole()
         self._blocks[-1].append(node)
 
     def _index(self, index: tuple[Index | str, ...], tensor: str | None) -> tuple[Index, ...]:
         for x in index:
             if not isinstance(x, (str, Span, Tile, Stack, Number, Within, At)):
                 raise ProgramError(
-                    f"{tensor or 'a buffer'} is indexed by {said(x)}: give a tile, an axis, "
+                    f"{tensor or 'a buffer'} is indexed by {describe(x)}: give a tile, an axis, "
                     "or b.span(…)"
                 )
-        where = tuple(self.span(self._axis(x)) if isinstance(x, str) else x for x in index)
+        where = tuple(
+            self.span(self._axis(x)) if isinstance(x, str) else unhandled(x) for x in index
+        )
         if tensor is not None:
             self._declared.check_axes(tensor, tuple(x.axis for x in unstacked(where)))
         for x in unstacked(where):
@@ -346,19 +383,16 @@ class Builder:
         return buffer
 
     def _resident(self, buffer: Buffer) -> None:
+        self._check_whole()
         if not isinstance(buffer, Buffer):
-            raise ProgramError(f"{buffer!r} is no buffer: load or allocate one")
+            raise ProgramError(f"{describe(buffer)} is no buffer: load or allocate one")
         there = [scope[buffer.name] for scope in self._scopes if buffer.name in scope]
         if not there or there[0].serial != buffer.serial:
             raise ProgramError(f"{buffer.name} is used after it was freed: load it again")
 
     def finish(self, name: str) -> Program:
         """Close the trace."""
-        if self._abandoned:
-            raise ProgramError(
-                f"{name}: break or return left a loop of the schedule; a loop body is traced once "
-                "and must run to its end"
-            )
+        self._check_whole()
         if self._scopes[0]:
             raise ProgramError(f"{', '.join(self._scopes[0])} not freed at the end: free them")
         program = Program(
@@ -393,5 +427,18 @@ def build(name: str, problem: type[Problem] | Form, schedule: Callable[[Builder]
     20
     """
     builder = Builder(problem if isinstance(problem, Form) else problem.plain_form())
-    schedule(builder)
+    try:
+        inspect.signature(schedule).bind(builder)
+    except (TypeError, ValueError) as error:
+        raise ProgramError(
+            f"{describe(schedule)} cannot be traced ({error}): give a function of one argument, "
+            "the builder"
+        ) from None
+    returned = cast("Callable[[Builder], object]", schedule)(builder)
+    builder._check_whole()
+    if returned is not None:
+        raise ProgramError(
+            f"{name} returned {describe(returned)}: a schedule is recorded by calls of its "
+            "builder; leave return and yield out"
+        )
     return builder.finish(name)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from iosim.errors import ProgramError, closest
 from iosim.problem import Derived, Form, Tensor
-from iosim.program.handles import Bound, named, said
-from iosim.program.index import Affine, Tile
+from iosim.program.handles import Bound, named, unhandled
+from iosim.program.index import Affine, Tile, describe
 from iosim.program.ir import Param
 
 
@@ -24,7 +24,7 @@ class Declared:
         self.tensors = {t.name: t for t in (*form.inputs, *form.outputs)}
         self.params: dict[str, Param] = {}
         self.derived = {x.name: x for x in form.derived}
-        self._limits = form.limits
+        self._kind, self._limits = form.kind, form.limits
         self._axes = {axis for t in self.tensors.values() for axis in t.axes}
         self._axes |= {axis for x in form.derived for axis in (x.of, x.step)}
         # What tiles are called: by axis, and by step where that has letters of its own.
@@ -66,7 +66,9 @@ class Declared:
     def axis(self, axis: str) -> str:
         """The axis, if there is one of that name."""
         if not isinstance(axis, str):
-            raise ProgramError(f"{axis!r} is no axis: give its name, like {min(self._axes)!r}")
+            raise ProgramError(
+                f"{describe(axis)} is no axis: give its name, like {min(self._axes)!r}"
+            )
         if axis not in self._axes:
             raise ProgramError(f"unknown axis {axis!r}: {closest(axis, self._axes)}")
         return axis
@@ -74,11 +76,18 @@ class Declared:
     def check_axes(self, tensor: str, axes: tuple[str, ...]) -> None:
         """Refuse a tensor that does not have exactly these axes."""
         if not isinstance(tensor, str):
-            raise ProgramError(f"{tensor!r} is no tensor: give its name")
+            raise ProgramError(f"{describe(tensor)} is no tensor: give its name")
         if tensor not in self.tensors:
-            raise ProgramError(f"unknown tensor {tensor!r}: {closest(tensor, self.tensors)}")
+            there = ", ".join(f"{t.name}[{', '.join(t.axes)}]" for t in self.tensors.values())
+            raise ProgramError(
+                f"unknown tensor {tensor!r}: {self._kind} has {there}; b.scratch(name, *axes) "
+                "declares an intermediate one"
+            )
         if axes != self.tensors[tensor].axes:
-            raise ProgramError(f"{tensor} has axes {self.tensors[tensor].axes}, indexed by {axes}")
+            raise ProgramError(
+                f"{tensor}[{', '.join(self.tensors[tensor].axes)}] is indexed by "
+                f"[{', '.join(axes)}]: give an index for each axis, in this order"
+            )
 
     def check_step(self, axis: str, step: str) -> None:
         """Refuse what no loop over the axis can advance by."""
@@ -119,10 +128,10 @@ class Declared:
         """A bound of `what`, as an affine expression of known sizes and of edges of tiles."""
         if isinstance(bound, bool) or not isinstance(bound, (str, int, Affine)):
             raise ProgramError(
-                f"{said(bound)} bounds {what}: give a size, a whole number, or an edge "
+                f"{describe(bound)} bounds {what}: give a size, a whole number, or an edge "
                 "of an open tile (i.start, i.stop)"
             )
-        value = Affine.of(bound)
+        value = unhandled(Affine.of(bound))
         known = self._axes | set(self.params) | set(self._limits)
         for name, _ in value.sizes:
             if name not in known:

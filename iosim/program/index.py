@@ -58,8 +58,8 @@ class Affine(Hashed):
         for name in names:
             if not isinstance(name, (str, Edge)):
                 raise ProgramError(
-                    f"{name!r} in a bound: give a size, a whole number, or an edge of an open tile "
-                    "(i.start, i.stop)"
+                    f"{describe(name)} in a bound: give a size, a whole number, or an edge of an "
+                    "open tile (i.start, i.stop)"
                 )
         if len(set(names)) < len(names):
             twice = next(x for k, x in enumerate(names) if x in names[:k])
@@ -80,14 +80,15 @@ class Affine(Hashed):
         for name, coefficient in other.terms:
             terms[name] = terms.get(name, 0) + coefficient
         kept = sorted(((n, c) for n, c in terms.items() if c), key=lambda term: str(term[0]))
-        return Affine(self.const + other.const, tuple(kept))
+        return type(self)(self.const + other.const, tuple(kept))
 
     __radd__ = __add__
 
     def __mul__(self, factor: int) -> Affine:
         if type(factor) is not int:
-            raise ProgramError(f"{self} times {factor!r} in a bound: give a whole number")
-        return Affine(self.const * factor, tuple((n, c * factor) for n, c in self.terms if factor))
+            raise ProgramError(f"{self} times {describe(factor)} in a bound: give a whole number")
+        terms = tuple((name, c * factor) for name, c in self.terms if factor)
+        return type(self)(self.const * factor, terms)
 
     __rmul__ = __mul__
 
@@ -384,3 +385,12 @@ def unstacked(index: tuple[Index, ...]) -> tuple[Plain, ...]: ...
 def unstacked(index: tuple[Index, ...]) -> tuple[Plain, ...]:
     """One index for each axis of a tensor: stacks are taken apart."""
     return tuple(y for x in index for y in (x.parts if isinstance(x, Stack) else (x,)))
+
+
+def describe(value: object) -> str:
+    """A value as messages name it."""
+    if isinstance(value, Tile):
+        return f"tile {value}"
+    return (
+        str(value) if isinstance(value, (Affine, Span, Stack, Number, Within, At)) else repr(value)
+    )

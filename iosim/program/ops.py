@@ -8,6 +8,8 @@ words beyond its operands (`docs/cost-model.md`).
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -75,6 +77,27 @@ class OpSpec:
     placed: bool = False
     whole: Callable[[int, int], tuple[int | None, int | None]] | None = None
     brief: str = ""
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the operands, which the texts and the NumPy form share."""
+        return tuple(inspect.signature(self.numpy).parameters)[: len(self.dims)]
+
+
+def usage(name: str) -> str:
+    """How an operation is written, with the shape of each operand, and what it means.
+
+    >>> usage("matmul_nt")
+    'matmul_nt(s[i, j], q[i, x], k[j, x]): s += q kᵀ'
+    >>> usage("mask_after")
+    'mask_after(s[i, j], a=): s[r, c] = −inf where c − r > a: columns after row r + a are not seen'
+    """
+    spec = OPS[name]
+    operands = [
+        x if letters == "*" else f"{x}[{', '.join(letters)}]"
+        for x, letters in zip(spec.names, spec.dims, strict=True)
+    ]
+    return f"{name}({', '.join([*operands, *(f'{x}=' for x in spec.scalars)])}): {spec.says}"
 
 
 # Shared by the softmax family: `iosim.program.values.online`, on tiles.  exp2 is what hardware has.

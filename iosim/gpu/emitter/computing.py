@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from iosim.gpu.emitter.blocks import Blocks, add
-from iosim.gpu.emitter.edges import LOWEST, ZERO, operand_names
+from iosim.gpu.emitter.edges import LOWEST, ZERO
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.roles import Role
 from iosim.gpu.emitter.steps import Factor, Rotation, TileProduct, ValueStep, product_of, rotation
@@ -246,7 +246,7 @@ class RowWarps(Role):
                 f"operation {node.name!r} has no Gluon text: emit it for the plain target, or add "
                 "one to its record in iosim.program.ops.OPS"
             )
-        letters = dict(zip(operand_names(spec, len(node.operands)), node.operands, strict=True))
+        letters = dict(zip(spec.names, node.operands, strict=True))
         scalars = zip(spec.scalars, node.scalars, strict=True)
         numbers_ = {x: f"({self.where.number(value)})" for x, value in scalars}
         held = {x: self._held(ref) for x, ref in letters.items()}

@@ -6,15 +6,12 @@ That is 0, except where a row's maximum was taken of them.
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from iosim.program.ir import Alloc, Load, Loop, Node, Op, nodes
-from iosim.program.ops import OPS, OpSpec
+from iosim.program.ops import OPS
 
 LOWEST, ZERO = 'float("-inf")', "0.0"
 
@@ -36,16 +33,6 @@ class Held:
     columns = property(lambda self: self.shape.strip("[]").split(", ")[-1])
 
 
-def operand_names(spec: OpSpec, operands: int) -> list[str]:
-    """The names of an operation's operands, which its template and its NumPy form share."""
-    return _letters(spec.numpy)[:operands]
-
-
-@functools.cache
-def _letters(form: Callable[..., Any]) -> list[str]:
-    return list(inspect.signature(form).parameters)
-
-
 def summed(body: tuple[Node, ...]) -> set[str]:
     """Buffers that a matrix product adds to: fp32, whatever they were loaded from."""
     return {to for (to,) in _in_products(body, r", (\{\w+\}), input_precision=")}
@@ -59,7 +46,7 @@ def products(body: tuple[Node, ...]) -> set[tuple[str, ...]]:
 def _in_products(body: tuple[Node, ...], where: str) -> Iterator[tuple[str, ...]]:
     """The buffers that a pattern finds in the templates of a body's operations."""
     for node in (n for n in nodes(body) if isinstance(n, Op)):
-        names = operand_names(OPS[node.name], len(node.operands))
+        names = OPS[node.name].names
         for found in re.finditer(where, OPS[node.name].triton or ""):
             yield tuple(node.operands[names.index(x[1:-1])].buffer for x in found.groups())
 
@@ -83,7 +70,7 @@ class Edges:
         made = {n.buffer for n in nodes(loop.body) if isinstance(n, (Load, Alloc))}
         for op in (n for n in nodes(loop.body) if isinstance(n, Op)):
             spec = OPS[op.name]
-            for k, letter in enumerate(operand_names(spec, len(op.operands))):
+            for k, letter in enumerate(spec.names):
                 buffer = op.operands[k].buffer
                 if letter in spec.lowest and k not in spec.writes and buffer not in made:
                     self._low.add(name(buffer))
@@ -102,7 +89,7 @@ class Edges:
             blocks: operand → block.
         """
         spec = OPS[op.name]
-        written = {operand_names(spec, len(op.operands))[k] for k in spec.writes}
+        written = {spec.names[k] for k in spec.writes}
         for letter, block in blocks.items():
             if letter in spec.lowest:
                 yield letter, LOWEST

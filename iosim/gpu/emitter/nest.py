@@ -12,7 +12,7 @@ from iosim.counts import Key
 from iosim.gpu.emitter import offset
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
-from iosim.gpu.emitter.edges import Edges, Held, operand_names, products, summed
+from iosim.gpu.emitter.edges import Edges, Held, products, summed
 from iosim.gpu.emitter.gate import stretches
 from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.layout import ranges
@@ -311,7 +311,7 @@ class KernelText:
                 f"operation {node.name!r} has no Triton template: add one to its record in "
                 "iosim.program.ops.OPS"
             )
-        named = operand_names(spec, len(node.operands))
+        named = spec.names
         letters = dict(zip(named, node.operands, strict=True))
         scalars = zip(spec.scalars, node.scalars, strict=True)
         numbers = {x: f"({self.where.number(value)})" for x, value in scalars}
@@ -368,7 +368,7 @@ class KernelText:
             for x in unstacked((dim,))
             if c in spec.over and isinstance(x, Span) and self.where.may_be_empty(x)
         }
-        for c, ref in zip(operand_names(spec, len(node.operands)), node.operands, strict=True):
+        for c, ref in zip(spec.names, node.operands, strict=True):
             if taken and ref.buffer in self.loaded and c in spec.lowest:
                 name = self._block(ref.buffer, 0)
                 self._say(f"{name} = {name}.to(tl.float32)")  # as it is in the branch
