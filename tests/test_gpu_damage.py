@@ -29,7 +29,9 @@ JUNK = [GONE, None, True, -1, 0, 10**9, 10**25, 1.5, float("nan"), "x", "", [], 
 def _cut_out(report: str, folder: Path, jobs: list[int]) -> Path:
     """A record of a few jobs of a saved one."""
     shutil.copytree(
-        RECORDED / report, folder, ignore=shutil.ignore_patterns("*.npz", "table.csv", "moved.csv")
+        RECORDED / report,
+        folder,
+        ignore=shutil.ignore_patterns("*.npz", "table.csv", "moved.csv", "SHA256SUMS"),
     )
     for name, key in (
         ("spec", "jobs"),

@@ -302,7 +302,7 @@ def test_a_run_without_counters_warns_where_it_can_do_without(tmp_path, monkeypa
     (tmp_path / "report.csv").write_text("of an earlier run")
     assert _run("validate", tmp_path, monkeypatch, **given, counters=True) == needs.NO_NCU
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "measured.json", "provenance.json", "spec.json",
+        "SHA256SUMS", "measured.json", "provenance.json", "spec.json",
     ]  # fmt: skip
     found = json.loads((tmp_path / "provenance.json").read_text())
     assert found["command"] == "iosim gpu command"

@@ -10,6 +10,7 @@ import click
 
 from iosim.cli import options as opt
 from iosim.gpu.errors import GpuError
+from iosim.gpu.records.checksums import has_checksums
 from iosim.gpu.reports import REPORTS, gpu_report
 from iosim.gpu.reports import replay as replay_all
 from iosim.gpu.reports._entry import GpuReport, ReportTable, planned
@@ -121,6 +122,8 @@ def replay(folder: Path, check: bool, write: bool, as_json: bool) -> None:
              "ok": one.table.good, "rows": one.table.rows}
             for one in saved
         ])  # fmt: skip
+    if bare := ", ".join(one.folder.name for one in saved if not has_checksums(one.folder)):
+        opt.remark(f"without checksums, so that changes after the run can't be found: {bare}")
     if missed := ", ".join(one.folder.name for one in saved if not one.table.good):
         opt.remark(f"below what is asked of them: {missed}")
         if check:

@@ -17,12 +17,13 @@ same column blocks.
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from dataclasses import dataclass
 
 from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.names import Names
-from iosim.gpu.emitter.nests import Body, nests
+from iosim.gpu.emitter.nests import Body, chain, nests
 from iosim.gpu.errors import EmitError
 from iosim.gpu.targets import PLAIN, Emission
 from iosim.gpu.targets import target as find
@@ -89,6 +90,37 @@ def named_nests(instance: Instance) -> list[tuple[str, Body]]:
     stem = Names(instance.program, ()).of("kernel", _stem(instance.program.name))
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]
     return list(zip(names, bodies, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelItems:
+    """A kernel's name, and how many items its grid loops give it."""
+
+    name: str
+    items: int
+
+
+def count_items(instance: Instance) -> tuple[KernelItems, ...]:
+    """The kernels of a program in launch order, without their text.
+
+    >>> import iosim
+    >>> copy = iosim.bind(iosim.algorithm("copy").program, {"n": 1000}, {"B": 128})
+    >>> count_items(copy)
+    (KernelItems(name='copy', items=8),)
+    """
+    return tuple(
+        KernelItems(name, grid_size(instance, body)) for name, body in named_nests(instance)
+    )
+
+
+def grid_size(instance: Instance, body: Body) -> int:
+    """Iterations of the chain of grid loops at the top of a nest."""
+    grid, _ = chain(body)
+    return math.prod(
+        -(-(stop - start) // (instance.env[loop.step] if loop.step else 1))
+        for loop in grid
+        for start, stop in [instance.span(loop.span)]
+    )
 
 
 def title(instance: Instance) -> dict[str, str]:

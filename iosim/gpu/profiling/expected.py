@@ -18,6 +18,7 @@ from iosim.counting.numbers import count
 from iosim.counts import Key
 from iosim.errors import InputError, IosimError
 from iosim.gpu.before import reads
+from iosim.gpu.emitter.kernels import grid_size
 from iosim.gpu.emitter.layout import sector_bytes
 from iosim.gpu.emitter.nests import Body, chain, one_kernel
 from iosim.gpu.profiling.bulk import whole_bytes
@@ -171,12 +172,8 @@ def _dimensions(node: Load | Store) -> int:
 
 def _blocks(one: Instance, family: KnownKernel) -> int:
     """Blocks that a kernel's nest is launched with."""
-    grid, _ = chain(_without(one.program.body, family.adds) if family.adds else one.program.body)
-    return math.prod(
-        -(-(stop - start) // (one.env[loop.step] if loop.step else 1))
-        for loop in grid
-        for start, stop in [one.span(loop.span)]
-    )
+    body = one.program.body
+    return grid_size(one, _without(body, family.adds) if family.adds else body)
 
 
 def from_grid(kernel: ProfiledKernel, family: KnownKernel, problem: Any) -> Tiles | None:
@@ -324,13 +321,7 @@ class _OneKernel(Job):
 
     def __init__(self, algorithm: str, given: Instance, dtype: str) -> None:
         super().__init__(algorithm, {}, {}, dtype)
-        object.__setattr__(self, "given", given)
-
-    @property
-    def instance(self) -> Instance:
-        """The bound program."""
-        found: Instance = self.__dict__["given"]
-        return found
+        object.__setattr__(self, "instance", given)
 
 
 def _without(body: Body, adds: frozenset[str], outermost: bool = True) -> Body:

@@ -23,6 +23,7 @@ from iosim.gpu.profiling.labels import counter_of
 from iosim.gpu.profiling.launch import DEVICE, Dim, KernelLaunch
 from iosim.gpu.profiling.tables import BLOCK, GRID, KERNEL, TableLine, TextTable, find_table
 from iosim.gpu.profiling.units import ABSENT, check_value, in_base
+from iosim.gpu.records.checksums import check_checksums
 from iosim.gpu.records.counters import MARK
 
 REPORT, PROVENANCE, SUFFIX = "report.csv", "provenance.json", ".ncu-rep"
@@ -127,6 +128,7 @@ def _read_record(folder: Path) -> tuple[KernelLaunch, ...]:
             found.append(KernelLaunch(**{**vars(launch), **more}))
     if not found:
         raise GpuError(_NO_KERNELS.format(path))
+    check_checksums(folder)
     return tuple(found)
 
 

@@ -14,6 +14,7 @@ from iosim.gpu.profiling.launch import DEVICE, Dim, KernelLaunch
 from iosim.gpu.profiling.metrics import QUANTITIES
 from iosim.gpu.profiling.reading import PROVENANCE, REPORT, ROUNDED
 from iosim.gpu.profiling.tables import BLOCK, GRID, KERNEL
+from iosim.gpu.records.checksums import write_checksums
 from iosim.writing import publish, write_text
 
 # Folders in a name, as compilers write them of a lambda: (lambda at /home/me/x.cu:3:1).
@@ -37,7 +38,13 @@ def save(launches: Sequence[KernelLaunch], folder: Path, provenance: dict[str, s
         told[ROUNDED] = rounded
     text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
     texts = {PROVENANCE: text, REPORT: as_csv(launches)}
-    publish(folder, lambda part: [write_text(part / name, texts[name]) for name in texts])
+
+    def write_record(part: Path) -> None:
+        for name, content in texts.items():
+            write_text(part / name, content)
+        write_checksums(part)
+
+    publish(folder, write_record)
     return folder
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from iosim.counts import Counts, Key
 from iosim.errors import IosimError
 from iosim.gpu.emitter import layout
-from iosim.gpu.emitter.kernels import Emitted
+from iosim.gpu.emitter.kernels import KernelItems, count_items
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import KernelTraffic, read_report
 from iosim.gpu.records.plain import read_json
@@ -97,7 +97,7 @@ class Record:
     Attributes:
         folder: where it lies.
         jobs: what was run; the first is the copy of known size.
-        emitted: their kernels, as they are emitted today.
+        kernels: of each job, as they are emitted today.
         measured: what the worker measured.
         profiled: what was read beside the counters; empty where none were read.
         launches: what the counters saw; empty tuples where none were read.
@@ -107,7 +107,7 @@ class Record:
 
     folder: Path
     jobs: tuple[Job, ...]
-    emitted: tuple[Emitted, ...]
+    kernels: tuple[tuple[KernelItems, ...], ...]
     measured: tuple[Measured, ...]
     profiled: tuple[Profiled, ...]
     launches: tuple[tuple[KernelTraffic, ...], ...]
@@ -130,8 +130,11 @@ class Record:
         clock = self.profiled[at].clock if self.profiled else ""
         if not clock:
             return None
-        items = sum(kernel.items for kernel in self.emitted[at].kernels)
-        return _ticks(self.folder / clock, items)
+        return _ticks(self.folder / clock, self.items(at))
+
+    def items(self, at: int) -> int:
+        """Of all kernels of a job."""
+        return sum(kernel.items for kernel in self.kernels[at])
 
 
 @dataclass(frozen=True)
@@ -162,20 +165,20 @@ def read_record(folder: Path, boundaries: Iterable[str], *, needed: bool = True)
     jobs, measured = read_measured(folder)
     provenance = read_json(folder / PROVENANCE, dict[str, str])
     memory = _device(provenance, "memory_bytes", folder)
-    emitted = []
+    kernels = []
     for at, (job, row) in enumerate(zip(jobs, measured, strict=True)):
         with naming(f"{folder / SPEC}, job {at}"):
-            emitted.append(_emitted(job, memory))
+            kernels.append(_kernels_of(job, memory))
         with naming(f"{folder / MEASURED}, row {at}"):
             _check_measured(job, row)
     profiled: tuple[Profiled, ...] = ()
     launches: list[tuple[KernelTraffic, ...]] = [() for _ in jobs]
     if needed or (folder / COUNTERS).exists():
         profiled = _read_profiled(folder, len(jobs))
-        launches = _read_launches(folder, emitted, profiled, boundaries)
+        launches = _read_launches(folder, kernels, profiled, boundaries)
     drawn = read_json(folder / SPEC, _Spec).drawn
     return Record(
-        folder, jobs, tuple(emitted), measured, profiled, tuple(launches), provenance, drawn
+        folder, jobs, tuple(kernels), measured, profiled, tuple(launches), provenance, drawn
     )
 
 
@@ -205,9 +208,10 @@ def naming(where: str) -> Iterator[None]:
         raise GpuError(f"{where}: {error}") from None
 
 
-def _emitted(job: Job, memory: int) -> Emitted:
+def _kernels_of(job: Job, memory: int) -> tuple[KernelItems, ...]:
     """The job's kernels; raises IosimError for a job that no run can have had."""
     check_dtype(job.dtype)
+    job.check_form()
     instance = job.instance
     need = sum(
         layout.allocation(t, instance) * word_bytes(job.dtype, t.wide)
@@ -215,7 +219,7 @@ def _emitted(job: Job, memory: int) -> Emitted:
     )
     if need > memory:
         raise GpuError(f"its tensors take {need} bytes and the device has {memory}")
-    return job.emitted()
+    return count_items(instance)
 
 
 def _check_measured(job: Job, row: Measured) -> None:
@@ -239,7 +243,7 @@ def _read_profiled(folder: Path, jobs: int) -> tuple[Profiled, ...]:
 
 def _read_launches(
     folder: Path,
-    emitted: list[Emitted],
+    kernels: list[tuple[KernelItems, ...]],
     profiled: tuple[Profiled, ...],
     boundaries: Iterable[str],
 ) -> list[tuple[KernelTraffic, ...]]:
@@ -251,9 +255,9 @@ def _read_launches(
             f"{path} has {len(groups)} marks and {len(seen)} jobs were profiled: "
             "the report is cut off or of another run"
         )
-    found: list[tuple[KernelTraffic, ...]] = [() for _ in emitted]
+    found: list[tuple[KernelTraffic, ...]] = [() for _ in kernels]
     for at, group in zip(seen, groups, strict=True):
-        wanted = [kernel.name for kernel in emitted[at].kernels]
+        wanted = [kernel.name for kernel in kernels[at]]
         # What clears a gate's counter is a launch, too, and no kernel of the job.
         own = tuple(launch for launch in group if launch.kernel in wanted)
         if [launch.kernel for launch in own] != wanted:

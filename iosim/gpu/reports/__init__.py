@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iosim.gpu.errors import GpuError
+from iosim.gpu.records.checksums import check_checksums
 from iosim.registry import registered
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ class SavedReport:
 
 
 def replay(folder: Path) -> list[SavedReport]:
-    """The tables of every record in a folder, which are told by the name before a dash.
+    """The tables of every record in a folder; the name before a dash says which report it is of.
 
-    Raises GpuError if there is none, or if one is damaged.
+    Raises GpuError if there is none, or if one is damaged or was changed after it was measured.
 
     >>> replay(Path("nowhere"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -96,4 +97,7 @@ def replay(folder: Path) -> list[SavedReport]:
     reports = {path: gpu_report(name) for path, name in named.items() if name in REPORTS}
     if not reports:
         raise GpuError(f"{folder} holds no record ({', '.join(REPORTS)}): give the folder above")
-    return [SavedReport(path, found, found.table(path)) for path, found in reports.items()]
+    saved = [SavedReport(path, report, report.table(path)) for path, report in reports.items()]
+    for path in reports:
+        check_checksums(path)
+    return saved

@@ -105,7 +105,7 @@ def _row(record: Record, at: int) -> DramRow:
     job, measured, launches = record.jobs[at], record.measured[at], record.launches[at]
     sms, l2_bytes = record.device("multiprocessors"), record.device("l2_bytes")
     per_sm, stages = next(((k.per_sm, k.stages) for k in measured.kernels), (0, 0))
-    items = sum(kernel.items for kernel in record.emitted[at].kernels)
+    items = record.items(at)
     programs = max(0, min(job.programs or per_sm * sms, items))
     model = bytes_of(count(job.instance), job.instance.program.tensors, job.dtype)
     sram = sum(n for (way, _), n in model.items() if way == "load")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.gpu.errors import GpuError
+from iosim.gpu.records.checksums import CHECKSUMS, write_checksums
 from iosim.gpu.records.record import FILES, PROVENANCE
 from iosim.gpu.reports._entry import GpuReport, WorkerRun
 from iosim.gpu.reports._targets import INSTEAD
@@ -47,7 +48,11 @@ def run_report(
         remark(ran[INSTEAD])
     runs = report.plan(options)
     folder.mkdir(parents=True, exist_ok=True)
-    stale = {*FILES, *(name for run in runs for name in (run.spec, run.found, run.counters))}
+    stale = {
+        *FILES,
+        CHECKSUMS,
+        *(name for run in runs for name in (run.spec, run.found, run.counters)),
+    }
     for name in stale - {""}:
         (folder / name).unlink(missing_ok=True)
     for run in runs:
@@ -60,6 +65,7 @@ def run_report(
                 raise
             remark(str(error))
         _keep_provenance(folder, run, origin, ran)
+    write_checksums(folder)
 
 
 def settled(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, str]]:

@@ -229,10 +229,12 @@ def _row(record: Record, at: int) -> ValidateRow:
     instance = job.instance
     words = count(instance)
     model = ways_of(bytes_of(words, instance.program.tensors, job.dtype))
-    sectors, alive = sectors_of(job, instance), sectors_of(job, live(instance))
-    dead = sectors["load"] - alive["load"] if launches else 0
+    sectors, alive = sectors_of(job, instance), live(instance)
+    dead = 0
+    if launches and alive.program != instance.program:
+        dead = sectors["load"] - sectors_of(job, alive)["load"]
     if job.clock:  # two readings per item, each in a sector of its own
-        sectors["store"] += sum(2 * k.items * layout.SECTOR for k in record.emitted[at].kernels)
+        sectors["store"] += 2 * record.items(at) * layout.SECTOR
     kernel: dict[Direction, int] = {"load": -1, "store": -1}
     own = measured.counts(job)
     if own is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class Job:
         }
         return cls(algorithm, sizes, tiles, variant=variant, **others)
 
-    @property
+    @cached_property
     def instance(self) -> Instance:
         """The bound program."""
         problem = self.problem
@@ -94,7 +95,7 @@ class Job:
         seen = problem.scores(marked, self.tiles["B_r"], self.tiles["B_c"])
         return dict(problem.reference(inputs, seen))
 
-    @property
+    @cached_property
     def problem(self) -> Any:
         """The problem that the program solves."""
         made = probe(self.algorithm).problem
@@ -112,15 +113,29 @@ class Job:
 
     def emitted(self) -> Emitted:
         """Its kernels."""
-        forms = target(self.target).dtypes
-        if self.dtype not in forms:
-            raise EmitError(
-                f"{self.dtype} has no form on {self.target}'s target: take {', '.join(forms)}, or "
-                "the plain one"
-            )
-        lockstep = Lockstep(self.programs, self.every) if self.programs else None
+        self.check_form()
         how: dict[str, Any] = {"target": self.target, "stages": self.stages, "style": self.style}
-        return emit(self.instance, lockstep, clock=self.clock, **how)
+        return emit(self.instance, self.lockstep, clock=self.clock, **how)
+
+    @property
+    def lockstep(self) -> Lockstep | None:
+        """How its programs keep in step; None where each runs by itself."""
+        return Lockstep(self.programs, self.every) if self.programs else None
+
+    def check_form(self) -> None:
+        """Check what no target has kernels for, without making any.
+
+        Raises EmitError for a dtype, and InputError for a style, that the target hasn't, and
+        InputError for numbers of programs that can't be.
+        """
+        _ = self.lockstep
+        chosen = target(self.target)
+        chosen.styled(self.style)
+        if self.dtype not in chosen.dtypes:
+            raise EmitError(
+                f"{self.dtype} has no form on {self.target}'s target: take "
+                f"{', '.join(chosen.dtypes)}, or the plain one"
+            )
 
     def options(self, kernel: Kernel) -> tuple[int, int]:
         """Warps and pipeline stages for a kernel.
