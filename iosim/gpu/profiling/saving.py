@@ -39,10 +39,9 @@ def save(launches: Sequence[KernelLaunch], folder: Path, provenance: dict[str, s
     text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
     texts = {PROVENANCE: text, REPORT: as_csv(launches)}
 
-    def write_record(part: Path) -> None:
-        for name, content in texts.items():
-            write_text(part / name, content)
-        write_checksums(part)
+    def write_record(part: Path) -> list[Path]:
+        files = [write_text(part / name, content) for name, content in texts.items()]
+        return [*files, write_checksums(part)]
 
     publish(folder, write_record)
     return folder

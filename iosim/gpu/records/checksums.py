@@ -22,13 +22,13 @@ _PATTERNS = ("*spec.json", "*measured.json", "*profiled.json", "*report.csv", "p
 _LINE = re.compile(r"([0-9a-f]{64})  ([\w.+-]+)")
 
 
-def write_checksums(folder: Path) -> None:
-    """Write the checksums of what a run left in a folder.
+def write_checksums(folder: Path) -> Path:
+    """Write the checksums of what a run left in a folder, and return their file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
     ...     _ = (Path(name) / "spec.json").write_text("{}")
-    ...     write_checksums(Path(name))
+    ...     _ = write_checksums(Path(name))
     ...     check_checksums(Path(name))
     ...     _ = (Path(name) / "spec.json").write_text("[]")
     ...     check_checksums(Path(name))  # doctest: +ELLIPSIS
@@ -37,7 +37,7 @@ def write_checksums(folder: Path) -> None:
     iosim.gpu.errors.GpuError: ...spec.json was changed after it was measured ...
     """
     lines = (f"{_digest(path)}  {path.name}\n" for path in _measured_files(folder))
-    write_text(folder / CHECKSUMS, "".join(lines))
+    return write_text(folder / CHECKSUMS, "".join(lines))
 
 
 def has_checksums(folder: Path) -> bool:
