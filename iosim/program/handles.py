@@ -26,7 +26,7 @@ from iosim.program.ops import OPS, usage
 Bound: TypeAlias = Affine | str | int
 
 
-class Symbolic:
+class SymbolicValue:
     """A base of handles: they have no value while a schedule is traced.
 
     What would need one raises ProgramError with what a schedule can do instead: `_REFUSED`.
@@ -69,7 +69,7 @@ _REFUSED = {
 }
 
 
-def _refuse(handle: Symbolic, how: str, instead: str) -> NoReturn:
+def _refuse(handle: SymbolicValue, how: str, instead: str) -> NoReturn:
     if isinstance(handle, Buffer) and how != "in a condition":
         instead = f"operations compute, b.op(name, *buffers), with one of {', '.join(OPS)}"
     raise ProgramError(f"{describe(handle)} is {how}: {instead}")
@@ -81,22 +81,22 @@ def _refusing(how: str, instead: str) -> Callable[..., NoReturn]:
 
 for _how, (_instead, _methods) in _REFUSED.items():
     for _method in _methods.split():
-        setattr(Symbolic, f"__{_method}__", _refusing(_how, _instead))
+        setattr(SymbolicValue, f"__{_method}__", _refusing(_how, _instead))
 
 
-class BoundHandle(Affine, Symbolic):
+class BoundHandle(Affine, SymbolicValue):
     """A bound from the edge of an open tile: it has the arithmetic of bounds, and no value."""
 
     __slots__ = ()
-    __eq__ = Symbolic.__eq__
+    __eq__ = SymbolicValue.__eq__
     __hash__ = Affine.__hash__
 
 
-class TileHandle(Tile, Symbolic):
+class TileHandle(Tile, SymbolicValue):
     """What a loop yields: the tile of whichever iteration, for indices and for bounds."""
 
     __slots__ = ()
-    __eq__ = Symbolic.__eq__
+    __eq__ = SymbolicValue.__eq__
     __hash__ = Tile.__hash__
 
     @property
@@ -141,7 +141,7 @@ class UnknownName(ProgramError, AttributeError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Buffer(Symbolic):
+class Buffer(SymbolicValue):
     """A handle on a resident buffer; ``q[x]`` is the part of it that the tile x covers.
 
     `serial` tells it from another buffer that has its name once it is freed.
