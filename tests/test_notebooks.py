@@ -344,7 +344,7 @@ def test_figures_of_points_and_runs() -> None:
     assert list(axes.lines[0].get_ydata()) == [round(p.gap, 6) for p in points]
     table = verify.table(verify.verify(PROBLEM, sizes=[60, 90], workers=1))
     lines = {line.get_label(): line for line in table.plot().axes[0].lines}
-    assert "largest proven lower bound" in lines
+    assert "largest lower bound, class once" in lines
 
 
 def test_a_figure_is_shown_once_and_touches_no_backend() -> None:
@@ -381,7 +381,7 @@ def test_sweeps_show_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         if (row["algorithm"], row["d"]) == ("flash2", 8) and row["total_words"] is not None
     ]
     assert list(lines["flash2, d = 8"].get_ydata()) == flash
-    assert sum(label == "largest lower bound" for label in lines) == 1
+    assert sum(label == "largest lower bound, class once" for label in lines) == 1
     with pytest.raises(InputError, match="no rows that were counted"):
         figures.sweep([])
 

@@ -119,7 +119,7 @@ def test_a_row_is_what_counting_that_point_alone_gives(
     problem = entry.problem(**sizes)
     best = best_lower_bound(problem, M, entry.classes[0])
     assert row["lower_bound_words"] == pytest.approx(best.words, rel=1e-12)
-    assert row["lower_bound"] == best.name
+    assert (row["lower_bound"], row["lower_bound_class"]) == (best.name, entry.classes[0])
     try:
         choice = choose_tiles(entry, problem, M, how)
     except CapacityError:

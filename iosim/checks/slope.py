@@ -75,7 +75,7 @@ def slope(
 
 
 def allocated(found: Algorithm, problem: Any, capacities: Sequence[int]) -> Rows:
-    """The largest proven lower bound, and the schedule at its best tiles where any fit."""
+    """The largest lower bound of the schedule's class, and the schedule where any tiles fit."""
     made: Rows = []
     for M in capacities:
         rows = exact_lower_bounds(problem, M, found.classes[0])

@@ -1,4 +1,4 @@
-"""How far from optimal: the best schedule over the largest proven lower bound, for every N, d, M.
+"""How far from optimal: the best schedule of a class over its largest lower bound, at any N, d, M.
 
 The numerator is the exact count of the best registered schedule of the chosen class of algorithms,
 one of `iosim.bounds.CLASSES`, with its optimal tiles; the denominator the largest lower bound with
@@ -47,7 +47,7 @@ class BestSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Tightness(Tabled):
-    """The best schedule and the binding lower bound at one point."""
+    """The best schedule and the largest lower bound of a class at one point."""
 
     problem: Attentions
     M: int
@@ -64,12 +64,12 @@ class Tightness(Tabled):
 
     @property
     def binding(self) -> BoundRow:
-        """The largest of the bounds."""
+        """The largest lower bound of the class."""
         return max(self.bounds, key=lambda row: row.words or 0.0)
 
     @property
     def gap(self) -> float:
-        """Words of the best schedule over words of the binding bound; at least 1."""
+        """Words of the best schedule over words of the largest bound; at least 1."""
         return self.best.words / (self.binding.words or 1.0)
 
     def as_dict(self) -> dict[str, Any]:

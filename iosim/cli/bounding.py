@@ -123,7 +123,7 @@ def tightness(
     kind: str, sizes: opt.Sizes, model: str | None, M: str | None, klass: str, out: Path | None,
     dtype: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Hold the best schedule against the largest proven lower bound: how far from optimal?
+    """Hold a class's best schedule against its largest lower bound: how far from optimal?
 
     With options (--causal, --kv-heads 8, …) it is the best of the schedules that support them.
     One point prints one object with --json, several print a list.
@@ -162,7 +162,8 @@ def tightness(
         opt.print_json(rows[0] if len(rows) == 1 else rows)
         return
     opt.print_table(
-        ["d", "M", "M/d²", "best schedule", "words", "binding lower bound", "bound words", "gap"],
+        ["d", "M", "M/d²", "best schedule", "words", f"bound of class {klass}", "bound words",
+         "gap"],
         [
             [p.problem.d, p.M, _ratio(p.M / p.problem.d**2), p.best.algorithm, p.best.words,
              p.binding.name, f"{p.binding.words or 0:,.0f}", f"{p.gap:.3f}"]

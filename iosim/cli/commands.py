@@ -41,7 +41,7 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     ),
     "tightness": (
         "iosim.cli.bounding:tightness",
-        "Hold the best schedule against the largest proven lower bound: how far from optimal?",
+        "Hold a class's best schedule against its largest lower bound: how far from optimal?",
     ),
     "prove": (
         "iosim.cli.bounding:prove",

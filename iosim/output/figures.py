@@ -52,7 +52,7 @@ def words(rows: Rows) -> Any:
             best[r["M_words"]] = max(best.get(r["M_words"], 0.0), r["total_words"])
     if lower:
         x, y = sorted(best), [best[m] for m in sorted(best)]
-        axes.plot(x, y, color="black", linestyle="--", label="largest proven lower bound")
+        axes.plot(x, y, color="black", linestyle="--", label=_largest("once"))
         axes.fill_between(x, [min(*moved, *y) / 2] * len(x), y, color="black", alpha=0.06)
     runs = [r for r in rows if r["kind"] == "run"]
     above = bool(best) and all(r["total_words"] >= best.get(r["M_words"], 0) for r in runs)
@@ -178,12 +178,17 @@ def _several(rows: Rows) -> str:
     return f", heads = {heads}" if heads != 1 else ""
 
 
+def _largest(klass: str | None) -> str:
+    """What a figure calls the largest lower bound of a class; older tables don't name it."""
+    return f"largest lower bound{f', class {klass}' * bool(klass)}"
+
+
 def _near(rows: Rows) -> str:
     """How far the schedules stay from their bounds: the least times one of them, the most."""
     times = [r["total_words"] / r["lower_bound_words"] for r in rows if r["lower_bound_words"]]
     if not times:
         return "Words moved against M"
-    return f"{min(times):.2f} to {max(times):.2f} times the largest lower bound"
+    return f"{min(times):.2f} to {max(times):.2f} times the lower bound"
 
 
 def _same(rows: Rows, names: Sequence[str]) -> str:
@@ -241,7 +246,7 @@ def bounds(rows: Rows) -> Any:
     )
     if best and proven:
         title = (f"The best schedule (diamond) moves {min(best) / max(proven):.2f} times\n"
-                 "the largest lower bound")  # fmt: skip
+                 f"the {_largest(rows[0].get('class'))}")  # fmt: skip
     axes.set(xscale="log", xlabel=WORDS, title=title)
     axes.grid(visible=False, axis="y")
     return figure
@@ -276,7 +281,8 @@ def sweep(rows: Rows) -> Any:
     if not rows:
         raise InputError("the sweep has no rows that were counted: nothing to plot")
     figure, axes = drawing(figsize=(WIDTH, 4.6))
-    keys = [x for x in rows[0] if x not in ("M_words", "total_words", "lower_bound_words")]
+    words = ("M_words", "total_words", "lower_bound_words", "lower_bound_class")
+    keys = [x for x in rows[0] if x not in words]
     vary = [x for x in keys if x == "algorithm" or len({row.get(x) for row in rows}) > 1]
     lines: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -294,9 +300,10 @@ def sweep(rows: Rows) -> Any:
     for row in rows:
         at = tuple(row.get(x) for x in keys if x != "algorithm")
         bound.setdefault(at, {})[row["M_words"]] = row["lower_bound_words"]
+    classes = ", ".join(dict.fromkeys(row.get("lower_bound_class") or "" for row in rows))
     for number, found in enumerate(bound.values()):
         axes.plot(sorted(found), [found[M] for M in sorted(found)], color="black", zorder=1,
-                  linestyle="--", label="largest lower bound" if not number else None)  # fmt: skip
+                  linestyle="--", label=None if number else _largest(classes))  # fmt: skip
     axes.set(
         xscale="log",
         yscale="log",

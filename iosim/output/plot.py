@@ -103,7 +103,8 @@ def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
 _SWEPT = frozenset({"algorithm", "M_words", "total_words", "lower_bound_words"})
 # What a sweep's rows have beside their sizes; `iosim query` may write the columns in any order.
 _OTHER = re.compile(
-    r"hash|task|program.*|engine|policy|version|revision|seconds|time_s|feasible|gap|lower_bound|tiles"
+    r"hash|task|program.*|engine|policy|version|revision|seconds|time_s|feasible|gap|lower_bound|lower_bound_class"
+    r"|tiles"
     r"|.*_words|tile_.*|asked_.*"
 )
 
@@ -111,7 +112,8 @@ _OTHER = re.compile(
 def _swept(table: str | os.PathLike[str], rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The columns that a sweep's figure is drawn from, of the rows that were counted."""
     sizes = [x for x in rows[0] if x not in _SWEPT and not _OTHER.fullmatch(x)]
-    names = ["algorithm", *sizes, "M_words", "total_words", "lower_bound_words"]
+    of = ["lower_bound_class"] * ("lower_bound_class" in rows[0])
+    names = ["algorithm", *sizes, *of, "M_words", "total_words", "lower_bound_words"]
     counted = [{x: row[x] for x in names} for row in rows if row["total_words"] is not None]
     for row in counted:
         if any(not isinstance(row[x], int | float) or row[x] < 0 for x in names[-3:]):

@@ -159,18 +159,25 @@ def tightness(value: Tightness) -> str:
         f"how far from optimal: {_at(value.problem.told)}, M = {value.M:,} words",
         html.line("best schedule: ", best.algorithm, ", ", best.words, " words, with ",
                   _at(best.tiles)),
-        html.line("largest lower bound: ", binding.name, ", ", binding.words or 0.0, " words"),
+        html.line(f"largest lower bound, class {value.klass.name}: ", binding.name, ", ",
+                  binding.words or 0.0, " words"),
         html.line("gap: ", value.gap, " (", value.klass.name, ": ", value.klass.says, ")"),
         html.table(["lower bound", "words", "source"], rows),
     )  # fmt: skip
 
 
 def tightness_table(value: Tightness) -> Table:
-    """The best schedule and the lower bounds, a row each: name, kind, words, source."""
+    """The best schedule and the lower bounds, a row each: name, kind, words, source, class."""
     best = {"name": value.best.algorithm, "kind": "schedule", "words": float(value.best.words),
-            "source": _at(value.best.tiles)}  # fmt: skip
+            "source": _at(value.best.tiles), "class": value.klass.name}  # fmt: skip
     rows = (
-        {"name": row.name, "kind": "lower bound", "words": row.words, "source": row.source}
+        {
+            "name": row.name,
+            "kind": "lower bound",
+            "words": row.words,
+            "source": row.source,
+            "class": value.klass.name,
+        }
         for row in value.bounds
     )
     at = f"{_at(value.problem.told)}, M = {value.M:,}"
@@ -244,6 +251,7 @@ def folder_figure(value: Folder) -> Any:
 
     every = list(dict.fromkeys(x for shard in value.verified() for x in shard.schema.names))
     sizes = every[every.index("revision") + 1 : every.index("M_words")] if every else []
-    names = ["algorithm", *sizes, "M_words", "total_words", "lower_bound_words"]
+    of = [x for x in every if x == "lower_bound_class"]
+    names = ["algorithm", *sizes, *of, "M_words", "total_words", "lower_bound_words"]
     rows = [row for table in value.tables(names) for row in table.to_pylist()]
     return sweep([row for row in rows if row["total_words"] is not None])

@@ -2,9 +2,9 @@
 
 Columns: what was asked (hash, algorithm, program, engine, policy, version, revision, sizes,
 options, M_words, tiles), what was used (tile_*), what came out (feasible, *_words by direction and
-tensor, peak_words), the largest proven lower bound and the gap to it, and time_s.  Only time_s
-differs between two runs.  Tiles that are given are counted whether they fit into M or not; the gap
-is null where they don't, since no bound speaks of more memory than M.
+tensor, peak_words), the largest proven lower bound, its class, the gap to it, and time_s.  Only
+time_s differs between two runs.  Tiles that are given are counted whether they fit into M or not;
+the gap is null where they don't, since no bound speaks of more memory than M.
 
 Where the policy is a cache's, words are those that a fully associative cache of M words loads, and
 writes back or flushes, for the references of the schedule with the same tiles; nothing tells them
@@ -85,8 +85,9 @@ def schema(sweep: Sweep) -> Any:
         *shared, ("M_words", word), ("tiles", pa.string()), *((f"tile_{x}", word) for x in tiles),
         ("feasible", pa.bool_()), ("load_words", word), ("store_words", word),
         ("total_words", word), ("peak_words", word),
-        *((f"{way}_{tensor}_words", word) for way, tensor in moved), ("lower_bound", text),
-        ("lower_bound_words", pa.float64()), ("gap", pa.float64()), ("time_s", pa.float64()),
+        *((f"{way}_{tensor}_words", word) for way, tensor in moved), ("lower_bound_class", text),
+        ("lower_bound", text), ("lower_bound_words", pa.float64()), ("gap", pa.float64()),
+        ("time_s", pa.float64()),
     ])  # fmt: skip
 
 
@@ -149,6 +150,7 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
         "total_words": spread(total, there=whole),
         "peak_words": spread(peaks),
         **{f"{way}_{tensor}_words": spread(v) for (way, tensor), v in counts.items()},
+        "lower_bound_class": algorithm(block.name).classes[0],
         "lower_bound": pa.array(bound_names).take(pa.array(keep)),
         "lower_bound_words": pa.array(bound_words[keep]),
         "gap": pa.array(gap[keep], mask=~(feasible & whole)[keep]),
@@ -175,7 +177,7 @@ def _peaks(block: Block, columns: Columns) -> Ints:
 
 
 def _bounds(block: Block, sizes: Mapping[str, Ints], M: Ints) -> Lower:
-    """The largest exact lower bound at each row, of the schedule's class.
+    """The largest exact lower bound at each row, of the schedule's first class.
 
     Rows that differ in tiles only share it.
     """
