@@ -22,7 +22,7 @@ from iosim.devices import program as devices
 from iosim.errors import InputError, ProgramError
 from iosim.problem import Attention, AttentionBackward, Copy
 from iosim.program.build import Builder
-from iosim.program.handles import Symbolic
+from iosim.program.handles import SymbolicValue
 from iosim.program.index import Affine, Edge, Span, Tile
 from iosim.program.ir import Free, Load, Loop, Op, Param, Program, Ref, Store, Tensor, nodes
 
@@ -468,7 +468,7 @@ def test_programs_hold_no_handles() -> None:
         for options in ({}, *OPTIONS):
             problem = kind(1000, 64, 4, **options)
             for one in iosim.all_algorithms(problem.form):
-                found = [x for x in held(one.program_for(problem)) if isinstance(x, Symbolic)]
+                found = [x for x in held(one.program_for(problem)) if isinstance(x, SymbolicValue)]
                 assert not found, (one.name, options, found[0])
 
 
