@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import multiprocessing
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from strategies import plain_algorithms
@@ -17,7 +19,7 @@ from iosim.checks import inputs, verify
 from iosim.counts import Counts
 from iosim.errors import InputError
 from iosim.output import plot, table
-from iosim.problem import Attention
+from iosim.problem import Attention, AttentionBackward
 
 SMALL = Attention(48, 8)
 
@@ -241,6 +243,86 @@ def test_a_wrong_output_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(verify, "simulate", wrong)
     assert all("output differs" in p.failures[0] for p in points())
+
+
+def scaled(problem: Any, scale: float, constant: bool) -> dict[str, Any]:
+    """Inputs whose scores have the size of scale², all alike or not."""
+    hbm = problem.random()
+    for x in "QK":
+        hbm[x] = np.full_like(hbm[x], scale) if constant else hbm[x] * scale
+    return hbm | (problem.forward(hbm) if isinstance(problem, AttentionBackward) else {})
+
+
+def in_many_digits(problem: Any, hbm: Any) -> dict[str, Any]:
+    """One head of attention or of its gradients, by mpmath with 60 digits, a number at a time."""
+    with mpmath.workdps(60):
+        Q, K, V = (mpmath.matrix(hbm[x][0].tolist()) for x in "QKV")
+        P = (Q * K.T).apply(mpmath.exp)
+        for i in range(P.rows):
+            P[i, :] /= mpmath.fsum(P[i, :])
+        found = {"O": P * V}
+        if isinstance(problem, AttentionBackward):
+            dO = mpmath.matrix(hbm["dO"][0].tolist())
+            dS = dO * V.T
+            for i in range(P.rows):
+                mean = mpmath.fdot(P[i, :], dS[i, :])
+                for j in range(P.cols):
+                    dS[i, j] = P[i, j] * (dS[i, j] - mean)
+            found = {"dQ": dS * K, "dK": dS.T * Q, "dV": P.T * dO}
+        return {x: np.array(y.tolist(), float)[None] for x, y in found.items()}
+
+
+@pytest.mark.parametrize("kind", [Attention, AttentionBackward])
+@pytest.mark.parametrize("constant", [False, True])
+def test_rounding_stays_below_its_bound(kind: Any, constant: bool) -> None:
+    """Every schedule, and the reference, against 60 digits: the worst is not far below it, too."""
+    problem, worst = kind(24, 4), 0.0
+    for scale in (1.0, 10.0, 1e3, 1e5):
+        hbm = scaled(problem, scale, constant)
+        exact, most = in_many_digits(problem, hbm), problem.rounding(hbm)
+        runs = [problem.reference(hbm)]
+        for one in iosim.all_algorithms(problem.form):
+            program = one.program_for(problem)
+            tiles = iosim.optimal_tiles(program, problem, 200).tiles
+            instance = iosim.bind(program, problem.sizes, tiles)
+            runs.append(iosim.simulate(instance, iosim.Machine(200), hbm).outputs)
+        for outputs in runs:
+            for x, right in exact.items():
+                error = np.abs(outputs[x] - right).max()
+                # Both of two computations may be off by as much.
+                assert error <= most[x] / 2
+                worst = max(worst, error / most[x])
+    assert worst > 1e-4
+
+
+@pytest.mark.parametrize("kind", [Attention, AttentionBackward])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4, 3e4, 1e9])
+def test_large_scores_pass_or_are_refused(
+    kind: Any, constant: bool, scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No right schedule fails; and where inputs are not refused, a wrong output does fail."""
+    problem = kind(48, 8)
+    hbm = scaled(problem, scale, constant)
+    run = functools.partial(verify.verify, problem, hbm=hbm, sizes=[60, 300], workers=1)
+    if scale > (1e4 if kind is Attention else 1e2):
+        message = r"scores of up to \S+ are too large to check: .*; scale Q or K down$"
+        with pytest.raises(InputError, match=message):
+            run()
+        return
+    report = run()
+    assert report.ok, report.failures
+    assert verify.TOLERANCE <= report.tolerance <= verify.LOOSEST
+    real = verify.simulate
+
+    def wrong(*args: Any) -> Any:
+        run = real(*args)
+        for words in run.outputs.values():
+            words.flat[3] += 3 * verify.LOOSEST * max(1, np.abs(words).max())
+        return run
+
+    monkeypatch.setattr(verify, "simulate", wrong)
+    assert all("output differs" in p.failures[0] for p in run().points)
 
 
 def test_a_nan_output_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,9 +36,10 @@ from iosim.units import shown
 if TYPE_CHECKING:
     from iosim.bounds import BoundRow
 
-# Blocked float64 sums of N terms differ from the reference by a few ulps; 1e-9 is far from both
-# that and from any wrong answer.
-TOLERANCE = 1e-9
+# How far an output may be from the reference: far above the rounding of usual inputs, far below any
+# wrong answer.  Where scores are large rounding may exceed it (`tolerance_for`), and inputs with
+# which it may exceed `LOOSEST` are refused: a key that is left out may change no more.
+TOLERANCE, LOOSEST = 1e-9, 1e-4
 
 # The largest S that the reference makes, in words: 2 GiB of float64.
 LARGEST_SCORES = 2**28
@@ -104,6 +105,7 @@ class Report:
     points: tuple[Point, ...]
     slopes: tuple[Slope, ...]
     failures: tuple[str, ...]
+    tolerance: float = TOLERANCE
 
     @property
     def ok(self) -> bool:
@@ -127,12 +129,18 @@ def _least(problem: Attentions) -> dict[str, int]:
 
 
 def check_point(
-    name: str, problem: Attentions, M: int, hbm: Mapping[str, Array], want: Mapping[str, Array],
+    name: str,
+    problem: Attentions,
+    M: int,
+    hbm: Mapping[str, Array],
+    want: Mapping[str, Array],
     bounds: Sequence[BoundRow] | None = None,
-) -> Point:  # fmt: skip
+    tolerance: float = TOLERANCE,
+) -> Point:
     """Run one algorithm with its optimal tiles at M and check all that one point can show.
 
-    `bounds` are those of `bounds_for` at M, where they are known.  Raises CapacityError if M is
+    `bounds` are those of `bounds_for` at M, where they are known; `tolerance` is the largest
+    `max_error` of a right output.  Raises CapacityError if M is
     below the algorithm's minimum.
     """
     from iosim.bounds import bounds_for
@@ -148,8 +156,8 @@ def check_point(
     error = max_error({x: run.outputs[x] for x in want}, want)
 
     failed = []
-    if not error <= TOLERANCE:
-        failed.append(f"output differs from the reference by {error:.2e} (at most {TOLERANCE})")
+    if not error <= tolerance:
+        failed.append(f"output differs from the reference by {error:.2e} (at most {tolerance:.1e})")
     if run.counts != closed:
         failed.append(f"counted {run.counts}, integer formula {closed}")
     if run.counts != symbolic_counts:
@@ -176,6 +184,26 @@ def check_point(
         lower_bound_words=float(best.words or 0.0),
         failures=tuple(f"{name} at M = {M}: {what}" for what in failed), klass=klass.name,
     )  # fmt: skip
+
+
+def tolerance_for(
+    problem: Attentions, hbm: Mapping[str, Array], want: Mapping[str, Array]
+) -> float:
+    """The largest `max_error` that rounding may cause, and at least `TOLERANCE`.
+
+    Raises InputError where that is more than `LOOSEST`: no run could be checked.
+    """
+    found = TOLERANCE
+    for name, moved in problem.rounding(hbm).items():
+        most = moved / max(1.0, float(np.abs(want[name]).max()))
+        if not most <= LOOSEST:
+            raise InputError(
+                f"scores of up to {problem.largest_score(hbm):.1e} are too large to check: float64 "
+                f"rounding may change {name} by {most:.0e} of its size, and at most {LOOSEST:g} is "
+                "allowed; scale Q or K down"
+            )
+        found = max(found, most)
+    return found
 
 
 def memory_sizes(problem: Attentions) -> list[int]:
@@ -245,17 +273,18 @@ def verify(
         want = problem.reference(data)
     if not all(np.isfinite(x).all() for x in want.values()):
         raise InputError("the reference overflows float64 on these inputs: scale them down")
+    tolerance = tolerance_for(problem, data, want)
     points: list[Point] = []
     processes = workers or min(os.cpu_count() or 1, 8)
     tick(0, len(jobs))
     if processes == 1:
-        _adopt(problem, data, want)
+        _adopt(problem, data, want, tolerance)
         for job in jobs:
             points.append(_work(job))
             tick(len(points), len(jobs))
     else:
         with ProcessPoolExecutor(
-            processes, initializer=_adopt, initargs=(problem, data, want)
+            processes, initializer=_adopt, initargs=(problem, data, want, tolerance)
         ) as p:
             # Small memories take longest: first, so that no worker is left with one at the end.
             try:
@@ -282,27 +311,29 @@ def verify(
         if not s.ok
     ]
     failures += _check_upper(problem, points)
-    return Report(problem, tuple(points), slopes, tuple(failures))
+    return Report(problem, tuple(points), slopes, tuple(failures), tolerance)
 
 
 _shared: list[Any] = []
 
 
-def _adopt(problem: Attentions, hbm: Mapping[str, Array], want: Mapping[str, Array]) -> None:
+def _adopt(
+    problem: Attentions, hbm: Mapping[str, Array], want: Mapping[str, Array], tolerance: float
+) -> None:
     """Give a worker the inputs once instead of with every job; interrupts are its parent's."""
     if multiprocessing.parent_process() is not None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _shared[:] = [problem, hbm, want, {}]
+    _shared[:] = [problem, hbm, want, tolerance, {}]
 
 
 def _work(job: tuple[str, int]) -> Point:
     from iosim.bounds import bounds_for
 
-    problem, hbm, want, bounds = _shared
+    problem, hbm, want, tolerance, bounds = _shared
     name, M = job
     if M not in bounds:  # of all algorithms the same
         bounds[M] = bounds_for(problem, M)
-    return check_point(name, problem, M, hbm, want, bounds[M])
+    return check_point(name, problem, M, hbm, want, bounds[M], tolerance)
 
 
 def fit_slope(name: str, problem: Attentions, points: Iterable[Point]) -> Slope:
@@ -368,6 +399,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         ],
         "slopes": [asdict(s) for s in report.slopes],
         "failures": report.failures,
+        "tolerance": report.tolerance,
         "ok": report.ok,
     }  # fmt: skip
 

@@ -77,3 +77,13 @@ class Attention(MaskedScores):
             O[h, rows], L[h, rows] = P @ V[g], total
         found = {"O": O.reshape(*given[:-1], self.values), "L": L.reshape(given[:-1])}
         return {x.name: found[x.name] for x in self.form.outputs}
+
+    def rounding(self, hbm: Mapping[str, Array]) -> dict[str, float]:
+        """How far rounding may move each output's words between two computations in float64.
+
+        The weights of a row add up to 1, so O moves by as much, relative to the largest word of V;
+        and L by as much as a weight, relative to 1.
+        """
+        weight = self.weight_rounding(hbm, self.keys, logs=self.keys)
+        found = {"O": weight * float(np.abs(hbm["V"]).max()), "L": weight}
+        return {x.name: found[x.name] for x in self.form.outputs}

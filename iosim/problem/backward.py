@@ -111,14 +111,39 @@ class AttentionBackward(MaskedScores):
         Raises InputError for arrays of other shapes.
         """
         given = self.given(hbm)
-        Q, dO = (given[x].reshape(self.heads, self.N, -1) for x in ("Q", "dO"))
-        K, V = given["K"], given["V"]
+        found = self._gradients(given, given, -1)
+        return found | {"dQ": found["dQ"].reshape(np.shape(hbm["Q"]))}
+
+    def rounding(self, hbm: Mapping[str, Array]) -> dict[str, float]:
+        """How far rounding may move each output's words between two computations in float64.
+
+        A term of dS has an error of 4 weights' at most: P from scores and from L, dP, and D.  So an
+        output moves by as much of the sum of its terms' absolute values.
+        """
+        given = self.given(hbm)
+        sizes = self._gradients(given, {x: np.abs(y) for x, y in given.items()}, +1)
+        terms = self.keys + self.values + self.N * self.heads // self.groups
+        weight = 4 * self.weight_rounding(given, terms)
+        return {x: weight * float(y.max()) for x, y in sizes.items()}
+
+    def _gradients(
+        self, scored: Mapping[str, Array], summed: Mapping[str, Array], sign: int
+    ) -> dict[str, Array]:
+        """The textbook formula with the weights of `scored`, and all else of `summed`.
+
+        Args:
+            sign: of D in dS = P ∘ (dP + sign·D).
+        """
+        rows_of_head = (self.heads, self.N, -1)
+        weigh = scored["Q"].reshape(rows_of_head), scored["K"]
+        Q, dO = (summed[x].reshape(rows_of_head) for x in ("Q", "dO"))
+        K, V = summed["K"], summed["V"]
         dQ, dK, dV = np.empty_like(Q), np.zeros_like(K), np.zeros_like(V)
-        for h, g, rows, P, _ in self.blocks(Q, K):
+        for h, g, rows, P, _ in self.blocks(*weigh):
             dP = dO[h, rows] @ V[g].T
             # Row sums of dO ∘ O, as P V = O.
-            dS = P * (dP - (P * dP).sum(axis=1, keepdims=True))
+            dS = P * (dP + sign * (P * dP).sum(axis=1, keepdims=True))
             dQ[h, rows] = dS @ K[g]
             dK[g] += dS.T @ Q[h, rows]
             dV[g] += P.T @ dO[h, rows]
-        return {"dQ": dQ.reshape(np.shape(hbm["Q"])), "dK": dK, "dV": dV}
+        return {"dQ": dQ, "dK": dK, "dV": dV}

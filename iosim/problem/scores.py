@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -200,6 +201,28 @@ class MaskedScores(SharedHeads, BaseProblem):
                 total = P.sum(axis=1, keepdims=True)
                 total = np.where(total == 0, 1, total)
                 yield h, g, own, P / total, (top + np.log(total))[:, 0]
+
+    def largest_score(self, hbm: Mapping[str, Array]) -> float:
+        """A bound on every Σ |q k|: the longest row of Q times that of K."""
+        longest = (np.linalg.norm(np.asarray(hbm[x], float), axis=-1).max() for x in "QK")
+        return float(math.prod(longest))
+
+    def weight_rounding(self, hbm: Mapping[str, Array], terms: int, logs: int = 0) -> float:
+        """How far two float64 computations of a softmax weight may be apart, relative to it.
+
+        To first order, with u = 2⁻⁵³ and σ the `largest_score`.  A score is a sum of d products, in
+        any order, and within duσ of the exact one.  A weight is exp(s − m) over a sum of such, or
+        exp(s − L): 2duσ comes from scores, up to 8uσ from the differences of scores, m and L and
+        from the rescaling by m − m′, which adds up to at most 2σ over all tiles, and uσ from each
+        rounding of L = log Σ exp.  Sums and exponentials themselves have at most 8u for each term.
+        Both computations have this error.
+
+        Args:
+            terms: the most that a sum over columns, or over rows, has.
+            logs: how often L may be rounded on the way, where it is updated with each tile.
+        """
+        scores = (2 * self.d + 8 + logs) * self.largest_score(hbm)
+        return 2**-52 * (scores + 8 * terms)
 
     def seen(self, i: Any, j: Any) -> Any:
         """Whether row i sees column j; numbers or arrays."""
