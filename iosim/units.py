@@ -1,14 +1,25 @@
-"""Sizes as people type them: ``24576``, ``96KiB``, ``1Mi``; and the tile lists of the command line.
+"""Numbers as people type them, ``24576``, ``96KiB``, ``2^16``; and tiles, ``B_r=64,B_c=64``.
 
-The core counts words.  A bare number is words; a number with B at its end is bytes, and the dtype
-says how many of them make a word.
+This is the only reader of numbers: every option of every command, and the text of a sweep's file,
+go through it.  The rules:
+
+- A number is ``4096``, ``4_096``, ``4Ki`` or ``4K`` (1024 and 1000 times), ``2^12`` or ``2**12``.
+- The core counts words.  A bare number is words; a number with B at its end is bytes, and the dtype
+  says how many of them make a word.
+- An option with one value takes commas between thousands, every third digit, where the text can't
+  be a list: ``4,096`` and ``1,048,576``, since no value of a list begins with 0.
+- In an option with a list, commas separate values: ``64,96,128``.
+- ``500,130,257`` is a number or a list, in both kinds of options: it is refused, and the message
+  has both readings.  Write ``500130257`` or ``500_130_257`` for the number, and ``500,130,257,``
+  (a comma at the end) for the list.  A list of powers of two, ``64,128``, needs no such comma.
+- A window is always two limits, LEFT,RIGHT.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, assert_never
 
 from iosim.counts import Counts, Key
@@ -19,6 +30,7 @@ from iosim.problem import (
     Attentions,
     Option,
     Tensor,
+    check_range,
     check_size,
     word_bytes,
 )
@@ -32,21 +44,55 @@ MOST_DIGITS = 100
 MOST_SHOWN = 80
 _STEP = re.compile(r"(x|\+)([0-9]+(?:\.[0-9]+)?)")
 # Thousands are grouped in threes or not at all, so that 1,0,2,4 is no number.
-_NUMBER = r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
+_THOUSANDS = r"[0-9]{1,3}(?:,[0-9]{3})+"
+_POWER = r"[0-9]+(?:\^|\*\*)[0-9]+"
+_NUMBER = rf"{_POWER}|[+-]?(?:{_THOUSANDS}|[0-9]+(?:_[0-9]+)*)"
 _INTEGER = re.compile(rf"({_NUMBER})\s*(Ki|Mi|Gi|K|M|G|)")
 _SIZE = re.compile(rf"{_INTEGER.pattern}(B|)")
+_EITHER = re.compile(rf"({_THOUSANDS})(?:Ki|Mi|Gi|K|M|G|)(?:B|)")
 
 
-def parse_int(name: str, text: str, least: int = 1) -> int:
-    """A whole number as typed: ``4096``, ``4_096``, ``4,096`` or ``4Ki``."""
-    return check_size(name, _digits(name, text), least)
+def parse_int(name: str, text: str, least: int = 1, most: int = LARGEST_SIZE) -> int:
+    """A whole number as typed, from `least` to `most`.
+
+    >>> [parse_int("N", text) for text in ("4096", "4_096", "4,096", "4Ki", "2^12", "2**12")]
+    [4096, 4096, 4096, 4096, 4096, 4096]
+    >>> parse_int("N", "16,384")
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: N = '16,384' is the number 16384 or the list 16, 384: write 16384 or \
+16_384 for the number; a list is not taken here, so give one value
+    """
+    number = _digits(name, text)
+    if most == LARGEST_SIZE:
+        return check_size(name, number, least)
+    return check_range(name, number, least, most)
+
+
+def parse_real(name: str, text: str, asks: str, holds: Callable[[float], bool]) -> float:
+    """A number that may have a fraction, as typed: ``2.6``, ``1e-3``, or what `parse_int` takes.
+
+    Args:
+        asks: what the number has to be, as the message says it.
+        holds: whether it is that; false for nan.
+
+    >>> [parse_real("seconds", text, "above 0", lambda x: x > 0) for text in ("2.5", "2^4")]
+    [2.5, 16.0]
+    """
+    try:
+        value = float(_digits(name, text) if _INTEGER.fullmatch(text.strip()) else text)
+    except ValueError:
+        value = math.nan
+    if not holds(value):
+        raise InputError(f"{name} must be {asks}, got {_quoted(text)}: give such a number")
+    return value
 
 
 def _digits(name: str, text: str) -> int:
     match = _INTEGER.fullmatch(text.strip())
     if match is None:
         raise InputError(
-            f"{name} must be a whole number, got {_quoted(text)}: give an integer (4096, 4Ki)"
+            f"{name} must be a whole number, got {_quoted(text)}: give an integer (4096, 4Ki, 2^12)"
         )
     return _number(name, match[1]) * _PREFIX[match[2]]
 
@@ -58,7 +104,70 @@ def _number(name: str, text: str) -> int:
         raise InputError(
             f"{name} has {len(digits):,} digits: choose a size inside 1..{LARGEST_SIZE} (2**40)"
         )
+    base, *exponent = re.split(r"\^|\*\*", digits)
+    if exponent:
+        if int(exponent[0]) * len(base) > 2 * MOST_DIGITS:
+            raise InputError(f"{name} = {text} is too large: choose up to {LARGEST_SIZE} (2**40)")
+        power: int = int(base) ** int(exponent[0])
+        return power
+    if (both := _readings(text)) is not None:
+        raise InputError(
+            f"{name} = {text!r} is the number {digits} or the list {both}: write {digits} or "
+            f"{text.replace(',', '_')} for the number; a list is not taken here, so give one value"
+        )
     return int(digits)
+
+
+def _readings(text: str) -> str | None:
+    """Of digits with commas between thousands, the list that they may be instead; else None."""
+    groups = text.lstrip("+-").split(",")
+    return ", ".join(groups) if len(groups) > 1 and not any(map(_padded, groups)) else None
+
+
+def _padded(part: str) -> bool:
+    """Whether a number begins with zeros, as thousands do and values of a list don't."""
+    return re.match(r"\s*0[0-9]", part) is not None
+
+
+def split_list(name: str, text: str) -> list[str]:
+    """The values of a list as typed.  Raises InputError for what could also be one number.
+
+    >>> split_list("N", "64,128"), split_list("N", "500,130,257,")
+    (['64', '128'], ['500', '130', '257'])
+    >>> split_list("N", "500,130,257")
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: N = '500,130,257' is the number 500130257 or the list 500, 130, 257: \
+write 500130257 or 500_130_257 for the number, 500,130,257, for the list
+    """
+    text = text.strip()
+    if any(map(_padded, text.split(","))):
+        raise InputError(f"{name} = {_quoted(text)} is a list: write thousands as 4096 or 4_096")
+    if _ambiguous(text):
+        number, list_ = text.replace(",", ""), text.replace(",", ", ")
+        raise InputError(
+            f"{name} = {_quoted(text)} is the number {number} or the list {list_}: write {number} "
+            f"or {text.replace(',', '_')} for the number, {text}, for the list"
+        )
+    return values_of(text)
+
+
+def values_of(text: str) -> list[str]:
+    """The values of what is known to be a list."""
+    parts = [x.strip() for x in text.split(",")]
+    return parts[:-1] if len(parts) > 1 and not parts[-1] else parts
+
+
+def join_list(values: Iterable[str]) -> str:
+    """Values as a list that is typed: the inverse of `split_list`."""
+    text = ",".join(values)
+    return f"{text}," if _ambiguous(text) else text
+
+
+def _ambiguous(text: str) -> bool:
+    """Whether a list could be one number with commas between thousands."""
+    match = _EITHER.fullmatch(text)
+    return match is not None and any(int(x).bit_count() != 1 for x in match[1].split(","))
 
 
 def _quoted(text: str) -> str:
@@ -97,7 +206,7 @@ def parse_option(one: Option, text: str) -> Any:
 def split_limits(name: str, text: str) -> list[str]:
     """``128,0`` → ``["128", "0"]``; a limit that is left out is ""."""
     parts = [x.strip() for x in text.split(",")]
-    if len(parts) != 2 or parts == ["", ""]:
+    if len(parts) != 2 or parts == ["", ""] or _padded(parts[1]):
         raise InputError(
             f"{name} = {_quoted(text)} is not LEFT,RIGHT: give both, like 128,0, or leave one "
             "empty, like 128, for no limit"
@@ -201,13 +310,16 @@ def parse_range(name: str, text: str, dtype: str | None = None, least: int = 1) 
     factor that is not above 1, for an empty range, and, before any value is made, for more than
     `LONGEST_AXIS` of them.
     """
+    return sizes_of(name, split_list(name, text), dtype, least)
+
+
+def sizes_of(
+    name: str, parts: Sequence[str], dtype: str | None = None, least: int = 1
+) -> list[int]:
+    """Sizes of values and ranges, as `parse_range` reads them."""
     found: set[int] = set()
     ranges: list[tuple[int, int, str, float]] = []
-    for part in text.split(","):
-        if re.match(r"\s*0[0-9]", part):
-            raise InputError(
-                f"{name} = {_quoted(text)} is a list: write thousands as 4096 or 4_096"
-            )
+    for part in parts:
         pieces = part.split(":")
         if len(pieces) == 1:
             found.add(parse_words(name, part, dtype, least))
@@ -225,8 +337,8 @@ def parse_range(name: str, text: str, dtype: str | None = None, least: int = 1) 
     steps = sum(_steps(*each) for each in ranges)
     if steps > LONGEST_AXIS:
         raise InputError(
-            f"{name} = {_quoted(text)} takes {_many(steps)} steps, more than {LONGEST_AXIS:,}: "
-            "take a larger step"
+            f"{name} = {_quoted(','.join(parts))} takes {_many(steps)} steps, more than "
+            f"{LONGEST_AXIS:,}: take a larger step"
         )
     found.update(*(_values(*each) for each in ranges))
     return sorted(found)

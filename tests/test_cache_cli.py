@@ -155,7 +155,10 @@ def test_the_table_has_every_step_that_is_in_force_at_a_power_of_two() -> None:
         (("--engine", "formula", "--policy", "fifo"), "engine formula is of LRU"),
         (("--engine", "tiles", "--policy", "opt"), "engine tiles is of LRU or OPT with bypass"),
         (("--engine", "fast"), "unknown engine 'fast'"),
-        (("--sample", "2", "--capacity", "8"), "a rate of 2"),
+        (
+            ("--sample", "2", "--capacity", "8"),
+            "a share of the lines, above 0 and up to 1, got '2'",
+        ),
         (("--sample", "0.5"), "a sample needs capacities"),
         (("--sample", "0.5", "--policy", "opt", "--capacity", "8"), "a sample estimates"),
         (("--bypass", "--capacity", "8"), "can't bypass"),

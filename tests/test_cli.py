@@ -190,7 +190,7 @@ def test_bounds_json() -> None:
         (("count", "flash2", "--N", "١٠٢٤", "--d", "4", "--M", "9"), "must be a whole number"),
         (("count", "flash2", "--N", "64", "--d", "4", "--M", "1,2,3"), "M = '1,2,3' is not a size"),
         (("verify", "--N", "64", "--d", "8", "--M", "4,096"), "write thousands as 4096"),
-        (("tightness", "--N", "1024,2048", "--d", "8", "--M", "99"), "takes one N"),
+        (("tightness", "--N", "1024,2048", "--d", "8", "--M", "99"), "must be a whole number"),
         (("verify", "--N", "99999999", "--d", "8", "--M", "999"), "choose a smaller N"),
         (("bounds", "--N", "9", "--m", "9", "--M", "9"), "sizes of two problems"),
         (("count", "flash2", "--M", "9"), "attention needs --N, --d: give them"),

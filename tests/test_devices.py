@@ -341,9 +341,18 @@ def test_a_run_reads_only_its_own_memory() -> None:
         ("tensor-parallel --P 2 --rows 8", "needs --width, --inner"),
         ("tensor-parallel --P 2 --model gpt2", "is a model of attention"),
         ("ring-attention --P 2 --N 8 --d 2 --gpu epyc-9654", "no peak for 'fp16'"),
-        ("all-gather --P 2 --n 8 --gpu h200 --latency-us -1", "the latency is -1 µs"),
-        ("all-gather --P 2 --n 8 --gpu h200 --latency-us nan", "the latency is nan µs"),
-        ("all-gather --P 2 --n 8 --gpu h200 --latency-us inf", "the latency is inf µs"),
+        (
+            "all-gather --P 2 --n 8 --gpu h200 --latency-us -1",
+            "a finite number of µs, 0 or more, got '-1'",
+        ),
+        (
+            "all-gather --P 2 --n 8 --gpu h200 --latency-us nan",
+            "a finite number of µs, 0 or more, got 'nan'",
+        ),
+        (
+            "all-gather --P 2 --n 8 --gpu h200 --latency-us inf",
+            "a finite number of µs, 0 or more, got 'inf'",
+        ),
         ("all-gather --P 2 --n 8 --latency-us 3", "without times: give --gpu"),
     ],
 )

@@ -541,7 +541,7 @@ BAD = {
     "attention --N 4 --d 4 --schedule matmul --gpu h200": "matmul",
     "attention --N 4 --gpu h200": "needs --d",
     "attention --N 9 --d 4 --window 1,1 --sinks 2 --gpu h200": "no option --sinks",
-    "matmul --m 4 --n 4 --k 4 --launch-us fast --gpu h200": "--launch-us must be a number",
+    "matmul --m 4 --n 4 --k 4 --launch-us fast --gpu h200": "--launch-us must be a finite number",
     "all_reduce --n 4 --devices 4 --gpu epyc-9654 --dtype bf16": "choose another machine",
     "all_reduce --n 4 --gpu h200": "--devices",
     "--graph missing.toml --gpu h200": "missing.toml",

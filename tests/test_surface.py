@@ -323,7 +323,7 @@ def test_the_documented_example_of_adding_an_algorithm_is_short() -> None:
 
 @pytest.mark.parametrize(
     ("text", "dtype", "words"),
-    [("24576", None, 24576), ("24_576", None, 24576), ("24,576", None, 24576), ("1Mi", None, 2**20),
+    [("24576", None, 24576), ("24_576", None, 24576), ("4,096", None, 4096), ("1Mi", None, 2**20),
      ("2K", None, 2000), ("96KiB", "fp16", 49152), ("96KiB", "fp32", 24576), ("1MB", "fp8", 10**6),
      ("3Ki", None, 3072), (" 7 ", None, 7), ("7B", "fp32", 1), ("97B", "fp16", 48)],
 )  # fmt: skip

@@ -210,7 +210,7 @@ def test_rows_of_two_programs_are_named(tmp_path: Path, monkeypatch: pytest.Monk
 def test_no_gap_of_rows_that_fit_is_below_1(tmp_path: Path) -> None:
     """With given tiles most rows don't fit; a bound for M words says nothing of those."""
     folder = swept(
-        tmp_path / "s", algo="flash1,flash2", N="1,100,128", d="8,16", M="3:8Ki:x1.7",
+        tmp_path / "s", algo="flash1,flash2", N="1,100,128,", d="8,16", M="3:8Ki:x1.7",
         tiles="B_r=1:128:x3,B_c=1:128:x3",
     )  # fmt: skip
     (found,) = query(
@@ -230,7 +230,11 @@ def test_combining_takes_each_task_once_whatever_the_shards(tmp_path: Path) -> N
     made = [
         swept(tmp_path / str(k), **GIVEN | {"M": M, "N": N, "shard_rows": rows})
         for k, (M, N, rows) in enumerate(
-            [("100,200", "64,100", 7), ("200,300", "100", 1000), ("100:400:+100", "64,100,128", 11)]
+            [
+                ("100,200,", "64,100,", 7),
+                ("200,300,", "100", 1000),
+                ("100:400:+100", "64,100,128", 11),
+            ]
         )
     ]
     want: dict[str, Any] = {}

@@ -137,8 +137,6 @@ def tightness(
     N, d = sizes.get("N"), sizes.get("d")
     if N is None or d is None or M is None:
         raise InputError("tightness needs --N, --d and --M: give all three")
-    if "," in N:
-        raise InputError(f"tightness takes one N, got {N!r}: write thousands as 4096 or 4_096")
     ds = parse_range("d", d)
     told = opt.parsed(kind, {x: v for x, v in sizes.items() if x not in ("N", "d")})
     opt.noted(problem_of(parse_int("N", N), ds[0], **told))

@@ -30,7 +30,7 @@ from iosim.errors import InputError
 from iosim.output.plot import with_table
 from iosim.program.walk import Instance, bind
 from iosim.tiling.rules import choose_tiles
-from iosim.units import parse_words
+from iosim.units import parse_words, split_list
 from iosim.writing import out_dir, publish
 
 # From so many accesses on LRU's formula is taken where there is one.
@@ -58,9 +58,14 @@ LONG = 2 * 10**8
               help="stream replays words, tiles whole tiles (LRU, and OPT with bypass), formula is "
               "LRU's closed form; auto takes one where it is quicker"
               )  # fmt: skip
-@click.option("--sample", metavar="RATE", type=float,
-              help="follow this share of the lines, and estimate LRU's loads")  # fmt: skip
-@click.option("--seed", default=0, help="of policy random, and of --sample")
+@click.option(
+    "--sample",
+    type=opt.Real("a share of the lines, above 0 and up to 1", lambda x: 0 < x <= 1),
+    help="follow this share of the lines, and estimate LRU's loads",
+)
+@click.option(
+    "--seed", type=opt.Integer(0, 2**128), default=0, help="of policy random, and of --sample"
+)
 @opt.path("--trace", "replay this file in place of an algorithm: .iosim, .oracleGeneral or .csv")
 @opt.path("--save", "write the references to this file as well: .iosim, .oracleGeneral or .csv")
 @opt.path("--out", "write slope.csv and a figure here: words against capacity of the schedule at "
@@ -235,7 +240,7 @@ def _capacities(text: str | None, words: int | None) -> list[int] | None:
         return None if words is None else [words]
     if text == "all":
         return None
-    return [parse_words("capacity", one) for one in text.split(",")]
+    return [parse_words("capacity", one) for one in split_list("capacity", text)]
 
 
 def _layouts(text: str | None) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.program.walk import Instance, bind
 from iosim.tiling.rules import choose_tiles
-from iosim.units import parse_int, parse_tiles
+from iosim.units import parse_tiles
 
 # A longer or faster movie is taken for a typing error.
 MOST_SECONDS, MOST_FPS = 600, 60
@@ -29,12 +28,20 @@ MOST_SECONDS, MOST_FPS = 600, 60
 @click.option("--tiles", help="as for count: auto (with --M), a rule, or B_r=64,B_c=64")
 @opt.mask
 @opt.dtype
-@click.option("--fps", help="of a movie: frames of a second; 12 if not given")
-@click.option("--seconds", help="of a movie: how long it takes; at most 20 if not given")
+@click.option(
+    "--fps",
+    type=opt.Integer(1, MOST_FPS),
+    help="of a movie: frames of a second; 12 if not given",
+)
+@click.option(
+    "--seconds",
+    type=opt.Real(f"above 0 and up to {MOST_SECONDS}", lambda x: 0 < x <= MOST_SECONDS),
+    help="of a movie: how long it takes; at most 20 if not given",
+)
 @click.option("--theme", help="of a movie: light or dark; light if not given")
 def export(
     algo: str, out: Path | None, M: str | None, sizes: opt.Sizes, model: str | None,
-    tiles: str | None, mask: str | None, dtype: str | None, fps: str | None, seconds: str | None,
+    tiles: str | None, mask: str | None, dtype: str | None, fps: int | None, seconds: float | None,
     theme: str | None,
 ) -> None:  # fmt: skip
     """Write one schedule's animation, for a slide or a blog: a page, an MP4 or a GIF."""
@@ -54,8 +61,8 @@ def export(
     with watching() as show_line:
         made = lab.export(
             instance, out, M=words, title=found.title, theme=theme or "light",
-            fps=lab.FPS if fps is None else _fps(fps),
-            seconds=None if seconds is None else _seconds(seconds),
+            fps=fps or lab.FPS,
+            seconds=seconds,
             tick=lambda done, of: show_line(part_done(done, of, "frames")),
         )  # fmt: skip
     click.echo(f"wrote {made}")
@@ -75,24 +82,3 @@ def _instance(
         )
     program = found.program_for(problem)
     return bind(program, problem.sizes, parse_tiles(tiles), opt.masks(mask))
-
-
-def _fps(text: str) -> int:
-    value = parse_int("fps", text)
-    if value > MOST_FPS:
-        raise InputError(
-            f"fps = {value:,} is more than {MOST_FPS}: choose fewer frames of a second"
-        )
-    return value
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= MOST_SECONDS:
-        raise InputError(
-            f"seconds = {text!r} is no length of a movie: give a number up to {MOST_SECONDS}"
-        )
-    return value

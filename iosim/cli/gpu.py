@@ -36,13 +36,19 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 @capacity
 @click.option("--tiles", default="auto", help="auto, or B_r=64,B_c=32")
 @opt.mask
-@click.option("--programs", help="keep this many programs in lockstep; without, none waits")
-@click.option("--every", default="64", help="in lockstep: column blocks between two gates")
+@click.option(
+    "--programs",
+    type=opt.Integer(),
+    help="keep this many programs in lockstep; without, none waits",
+)
+@click.option(
+    "--every", type=opt.Integer(), default=64, help="in lockstep: column blocks between two gates"
+)
 @click.option("--target", default=PLAIN, help=f"what the kernels are for: {', '.join(TARGETS)}")
 @click.option("--style", default="", help="of hopper: waits-first, persistent, or both")
 def emit(
     algo: str, sizes: opt.Sizes, model: str | None, M: str, tiles: str, mask: str | None,
-    programs: str | None, every: str, target: str, style: str,
+    programs: int | None, every: int, target: str, style: str,
 ) -> None:  # fmt: skip
     """Print the Triton source of a program."""
     from iosim.algorithms import algorithm as find
@@ -61,7 +67,7 @@ def emit(
         chosen = parse_tiles(tiles)
     lockstep = None
     if programs is not None:
-        lockstep = Lockstep(parse_int("programs", programs), parse_int("every", every))
+        lockstep = Lockstep(programs, every)
     instance = bind(program, problem.sizes, chosen, opt.masks(mask))
     click.echo(source_of(instance, lockstep, target=target, style=style).source, nl=False)
 

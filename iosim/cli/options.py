@@ -20,9 +20,24 @@ from iosim.cli.layout import layout
 from iosim.errors import InputError
 from iosim.layers.models import attention_of
 from iosim.output.cells import cell
-from iosim.problem import MODELS, PROBLEMS, Option, every_axis, every_option, size_names
+from iosim.problem import (
+    LARGEST_SIZE,
+    MODELS,
+    PROBLEMS,
+    Option,
+    every_axis,
+    every_option,
+    size_names,
+)
 from iosim.problem.scores import MaskedScores
-from iosim.units import parse_int, parse_option, parse_range, parse_words, typed_option
+from iosim.units import (
+    parse_int,
+    parse_option,
+    parse_range,
+    parse_real,
+    parse_words,
+    typed_option,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 Sizes = Mapping[str, str]
@@ -171,6 +186,44 @@ class _File(_AnyPath):
 PATH, FILE = _AnyPath(), _File()
 
 
+class Integer(click.ParamType[int]):
+    """A whole number as `iosim.units.parse_int` reads it, from `least` to `most`."""
+
+    name = "INT"
+
+    def __init__(self, least: int = 1, most: int = LARGEST_SIZE) -> None:
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number of a text."""
+        if not isinstance(value, str):
+            return int(value)
+        return parse_int(param.name or "" if param else "", value, self.least, self.most)
+
+
+class Real(click.ParamType[float]):
+    """A number as `iosim.units.parse_real` reads it.
+
+    Args:
+        asks, holds: what it has to be, as the message says it, and whether it is that.
+    """
+
+    name = "NUMBER"
+
+    def __init__(self, asks: str, holds: Callable[[float], bool]) -> None:
+        self.asks, self.holds = asks, holds
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number of a text."""
+        if not isinstance(value, str):
+            return value
+        return parse_real(param.opts[0] if param else "", value, self.asks, self.holds)
+
+
+# Of a time that may be none at all.
+MICROSECONDS = Real("a finite number of µs, 0 or more", lambda x: 0 <= x < math.inf)
+
+
 class _Graph(_AnyPath):
     """A graph with its groups, from a file in TOML or JSON: `iosim.layers.files.Written`."""
 
@@ -221,7 +274,7 @@ def path(name: str, help: str, **attributes: Any) -> Callable[[F], F]:
 
 def workers(help: str) -> Callable[[F], F]:
     """``--workers``, 0 by default."""
-    return click.option("--workers", type=click.IntRange(0, MOST_WORKERS), default=0, help=help)
+    return click.option("--workers", type=Integer(0, MOST_WORKERS), default=0, help=help)
 
 
 algo = click.argument("algo")

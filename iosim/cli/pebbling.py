@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,14 +40,21 @@ SINKS = ("blue", "any")  # what outputs must end with: as a rule, and with --any
 @click.option("--sums", help="chain or vertex (the default with --partial)")
 @click.option("--softmax", help="fused, exp (a vertex of its own) or free (as bounds count)")
 @click.option("--show", is_flag=True, help="print the schedule, move by move")
-@click.option("--seconds", default="60", help="time for each M")
-@click.option("--memory", default="4GiB", help="bytes that the search may take: 4GiB, 500MB")
+@click.option(
+    "--seconds",
+    type=opt.Real("a time above 0", lambda x: x > 0),
+    default=60.0,
+    help="time for each M",
+)
+@click.option(
+    "--memory", metavar="SIZE", default="4GiB", help="bytes that the search may take: 4GiB, 500MB"
+)
 @opt.path("--replay", "check a game, as --json prints it, and count its words: no search")
 @opt.as_json
 def optimal(
     what: str, M: str | None, sizes: opt.Sizes, format: str | None, unit_weights: bool,
     recompute: bool, partial: bool, sliding: bool, free_sources: bool, any_sinks: bool,
-    sums: str | None, softmax: str | None, show: bool, seconds: str, memory: str,
+    sums: str | None, softmax: str | None, show: bool, seconds: float, memory: str,
     replay: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.
@@ -61,7 +67,7 @@ def optimal(
     if M is None:
         raise InputError("M is missing: give --M in words, like 4, or 3:9:+1")
     Ms = parse_range("M", M)
-    limits = {"seconds": _seconds(seconds), "memory": _bytes(memory)}
+    limits = {"seconds": seconds, "memory": _bytes(memory)}
     wide = replay is not None or any((sliding, free_sources, any_sinks))
     dag = _dag(
         what, sizes, sums or ("vertex" if partial else "chain"), sums, softmax, partial, format,
@@ -134,16 +140,6 @@ def _replay(
         click.echo(f"{dag.name}, {len(dag.vertices)} vertices, M = {M}")
         moved = f"{game.loads} loads, {game.stores} stores"
         click.echo(f"  a game of {cost} I/Os: {moved}; each of its {game.moves} moves is allowed")
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not value > 0:
-        raise InputError(f"seconds = {text!r} is no time to search: give a number above 0")
-    return value
 
 
 def _bytes(text: str) -> int:

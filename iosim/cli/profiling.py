@@ -41,16 +41,16 @@ class _WithCommand(click.Command):
 @click.command(cls=_WithCommand)
 @click.argument("report", nargs=-1, type=opt.PATH, metavar="[REPORT]")
 @opt.machine(help="that it ran on; without it the one that the report names")
-@click.option("--top", type=click.IntRange(0), show_default="3; all with --json",
+@click.option("--top", type=opt.Integer(0), show_default="3; all with --json",
               help="kernels, slowest first; 0 for all")  # fmt: skip
 @click.option(
     "--kernel",
     metavar="REGEX",
     help="only kernels whose name has this; of a COMMAND: whose function's name has it",
 )
-@click.option("--launches", type=click.IntRange(0), default=0,
+@click.option("--launches", type=opt.Integer(0), default=0,
               help="of a COMMAND: profile so many launches; 0 for all")  # fmt: skip
-@click.option("--skip", type=click.IntRange(0), default=0,
+@click.option("--skip", type=opt.Integer(0), default=0,
               help="of a COMMAND: leave out so many launches at first")  # fmt: skip
 @click.option("--marked", is_flag=True,
               help="of a COMMAND: only what is between cudaProfilerStart and Stop")  # fmt: skip

@@ -53,13 +53,18 @@ class _Answer:
               "graph's file), or a .json of groups")  # fmt: skip
 @click.option("--devices", metavar="INT", help="that train on data of their own")
 @click.option("--schedule", help="of a product or an attention; by default, the fewest words")
-@click.option("--launch-us", help="µs from one kernel to the next, instead of the machine's")
+@click.option(
+    "--launch-us",
+    type=opt.MICROSECONDS,
+    help="µs from one kernel to the next, instead of the machine's",
+)
 @click.option("--dtype", help="of a word: fp16 (if not given), bf16, fp32, …")
 @opt.path("--out", "write tables and a figure of both roofs here")
 @opt.as_json
 def roofline(
     operator: str | None, model: str | None, graph: Any, sizes: opt.Sizes, gpu: Hardware | None,
-    launch_us: str | None, dtype: str | None, out: Path | None, as_json: bool, **asked: str | None,
+    launch_us: float | None, dtype: str | None, out: Path | None, as_json: bool,
+    **asked: str | None,
 ) -> None:  # fmt: skip
     """The least time of operators on a machine, and what sets it, by both boundaries.
 
@@ -79,7 +84,7 @@ def roofline(
     dtype = dtype or (graph.graph.dtype if graph is not None else "fp16")
     word_bytes(dtype)
     gpu.peak(dtype)
-    roof = Roof.of(gpu, None if launch_us is None else _microseconds(launch_us))
+    roof = Roof.of(gpu, None if launch_us is None else launch_us * 1e-6)
     if out is not None:
         writing.out_dir(out, keep=False, files=figure.FILES)
     typed = {name: value for name, value in asked.items() if value is not None}
@@ -109,16 +114,6 @@ def _only(given: Mapping[str, str], known: Collection[str], of: str) -> None:
     for name in given:
         if name not in known:
             raise InputError(f"{opt.spelt(name)[0]} is not of {of}: leave it out")
-
-
-def _microseconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < float("inf"):
-        raise InputError(f"--launch-us must be a number ≥ 0, got {text!r}: give µs, like 2.6")
-    return value * 1e-6
 
 
 def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:

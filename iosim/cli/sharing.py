@@ -14,7 +14,7 @@ from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
 from iosim.program.marks import masks
 from iosim.tiling.rules import choose_tiles
-from iosim.units import parse_int, parse_words
+from iosim.units import parse_words
 
 # What tiles are chosen for where nothing is said, as by `iosim gpu emit`.
 M_WORDS = 2**16
@@ -29,15 +29,22 @@ M_WORDS = 2**16
             "64Ki words, or an SM's memory where that is less")  # fmt: skip
 @click.option("--tiles", default="gpu", help="gpu (powers of two), auto, or B_r=64,B_c=64")
 @click.option("--dtype", default="fp16", help="of a word: fp16 (if not given), bf16, fp32, …")
-@click.option("--programs", metavar="INT", help="resident at once on the whole chip; by default "
-              "what fits in the SMs, which is an estimate")  # fmt: skip
-@click.option("--drift", type=int, metavar="PER_MILLE", help="by which programs differ in "
-              "speed, 0 to 1000; by default by anything")  # fmt: skip
-@click.option("--seed", default=0, metavar="INT", help="of the drift")
+@click.option(
+    "--programs",
+    type=opt.Integer(),
+    help="resident at once on the whole chip; by default what fits in the SMs, an estimate",
+)
+@click.option(
+    "--drift",
+    type=opt.Integer(0),
+    metavar="PER_MILLE",
+    help="by which programs differ in speed, 0 to 1000; by default by anything",
+)
+@click.option("--seed", type=opt.Integer(0, 2**32 - 1), default=0, help="of the drift")
 @opt.as_json
 def l2(
     algo: str, sizes: opt.Sizes, model: str | None, gpu: Hardware | None, M: str | None,
-    tiles: str, dtype: str, programs: str | None, drift: int | None, seed: int, as_json: bool,
+    tiles: str, dtype: str, programs: int | None, drift: int | None, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
     """What DRAM has to deliver behind an L2 that many programs share, before a run.
 
@@ -64,7 +71,7 @@ def l2(
     job = Job.of(algo, problem, choice.tiles, dtype=dtype)
     answer = reads(
         job, gpu,
-        programs=None if programs is None else parse_int("programs", programs),
+        programs=programs,
         drift=drift,
         seed=seed,
     )  # fmt: skip

@@ -38,7 +38,7 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @click.option("--policy", metavar="LIST", help="explicit,lru,opt: who decides what stays in M")
 @click.option("--feasible", is_flag=True, help="only points that fit M")
 @opt.path("--config", "a TOML file of these options")
-@click.option("--shard-rows", type=click.IntRange(1, LONGEST_AXIS), help="points in a shard")
+@click.option("--shard-rows", type=opt.Integer(1, LONGEST_AXIS), help="points in a shard")
 @workers
 @dask
 @csv

@@ -34,6 +34,7 @@ from iosim.sweep.typed import (
     as_rows,
     as_text,
     axis_values,
+    check_lists,
     fixed_option,
     sides,
     tile_ranges,
@@ -187,6 +188,7 @@ class Sweep:
         if "M" not in text:
             raise InputError("M is missing: give --M, like 256:1Mi:x2")
         sizes = dict.fromkeys([*axes, *(x for one in may.values() for x in one.sizes)])
+        check_lists(text, sizes)
         sweep = cls(
             algorithms=names,
             sizes=tuple((k, text[k]) for k in sizes if k in text),

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from iosim.algorithms import algorithm
 from iosim.errors import InputError, closest
 from iosim.problem import LIMITS, Option, whole_number
 from iosim.tiling.rules import rule_of
-from iosim.units import LONGEST_AXIS, parse_option, parse_range, split_limits
+from iosim.units import (
+    LONGEST_AXIS,
+    join_list,
+    parse_option,
+    sizes_of,
+    split_limits,
+    split_list,
+    values_of,
+)
 
 
 def as_text(name: str, value: Any) -> str:
     """An option as typed: text, a number, or a list of these."""
     if isinstance(value, (list, tuple)) and value:
-        return ",".join(as_text(name, x) for x in value)
+        return join_list(as_text(name, x) for x in value)
     if isinstance(value, str):
         return value
     number = whole_number(value)
@@ -68,11 +77,22 @@ def fixed_option(one: Option, value: Any) -> str | None:
 
 
 def axis_values(name: str, text: str, dtype: str | None = None, least: int = 1) -> tuple[int, ...]:
-    """The values of an axis of the grid; InputError where there are too many."""
-    values = parse_range(name, text, dtype, least)
+    """The values of an axis of the grid; InputError where there are too many.
+
+    A manifest's text is a list, whatever else it could be; what people type is refused before.
+    """
+    values = sizes_of(name, values_of(text), dtype, least)
     if len(values) > LONGEST_AXIS:
         raise InputError(f"{name} = {text!r} has {len(values)} values: at most {LONGEST_AXIS}")
     return tuple(values)
+
+
+def check_lists(text: Mapping[str, str], sizes: Iterable[str]) -> None:
+    """InputError where a list of sizes, of M or of tiles could also be one number."""
+    found = {name: text[name] for name in (*sizes, "M") if name in text}
+    tiles = re.split(r",?\s*(\w+)\s*=", text.get("tiles", ""))
+    for name, values in (*found.items(), *zip(tiles[1::2], tiles[2::2], strict=True)):
+        split_list(name, values)
 
 
 def tile_ranges(name: str, tiles: str, known: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -13,7 +13,7 @@ from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.run import tasks
 from iosim.gpu.run.job import Job, gate_job
 from iosim.gpu.targets import PLAIN
-from iosim.units import parse_int
+from iosim.units import parse_int, split_list
 
 # What is asked (JSON), where its output will lie → what the worker writes there as JSON.
 Task = Callable[[Any, Path], dict[str, Any]]
@@ -187,4 +187,4 @@ def wanted(given: Mapping[str, Any]) -> Counters:
 
 def integers(name: str) -> Callable[[str], tuple[int, ...]]:
     """Reads a list of sizes, in the order in which they are typed."""
-    return lambda text: tuple(parse_int(name, part.strip()) for part in text.split(","))
+    return lambda text: tuple(parse_int(name, part) for part in split_list(name, text))
