@@ -71,30 +71,30 @@ def test_attention_that_does_not_fit_is_left_apart() -> None:
     # FlashAttention needs 3d + 3 = 195 words; products and streams need 3.
     graph = layer("gpt2", "prefill", batch=1, N=8)
     for M, one in ((3, False), (194, False), (1200, True)):
-        with_, without = (fused(graph, "best", M, intermediate_tiles=x) for x in (True, False))
+        with_, without = (fused(graph, "best", M, online_softmax=x) for x in (True, False))
         assert any({"scores", "weighted sum"} <= set(k.names) for k in with_.groups) == one
         assert (with_.words < without.words) == one
 
 
-def test_intermediate_tiles_make_attention_one_kernel_where_nothing_reads_between() -> None:
+def test_an_online_softmax_makes_attention_one_kernel_where_nothing_reads_between() -> None:
     prefill = layer("gpt2", "prefill", batch=8, N=512)
-    without, with_ = (fused(prefill, "best", M, intermediate_tiles=x) for x in (False, True))
+    without, with_ = (fused(prefill, "best", M, online_softmax=x) for x in (False, True))
     (group,) = (g for g in with_.groups if "softmax" in g.names)
     assert group.names == ("scores", "scale", "mask", "softmax", "weighted sum")
-    assert group.crossing.how.startswith("flash2")
+    assert group.crossing.how.startswith("online softmax: flash2")
     assert all("scores" not in g.names or "weighted sum" not in g.names for g in without.groups)
     assert with_.words < without.words
     one = layer("gpt2", "prefill", batch=8, N=512, attention="fused")
     assert with_.words == fused(one, "best", M).words
 
 
-def test_in_training_the_weights_are_read_again_so_attention_stays_apart(bert: Graph) -> None:
-    assert fused(bert, "best", M, intermediate_tiles=True) == fused(bert, "best", M)
-    with pytest.raises(
-        Illegal, match="attention dropout is not what comes between scores and weights"
-    ):
-        kernel(bert, ["scores", "scale", "softmax", "attention dropout", "weighted sum"], M,
-               intermediate_tiles=True)  # fmt: skip
+def test_in_training_attention_is_one_kernel_only_if_its_weights_are_computed_again(
+    bert: Graph,
+) -> None:
+    forward = ["scores", "scale", "softmax", "attention dropout", "weighted sum"]
+    assert tuple(forward) in [k.names for k in fused(bert, "best", M).groups]
+    with pytest.raises(Illegal, match="P, P dropped, P mask is read elsewhere, or kept"):
+        kernel(bert, forward, M)
 
 
 def test_the_paper_s_kernels_are_legal_and_save_words(bert: Graph) -> None:

@@ -25,7 +25,7 @@ GPU = "h200"
 # Operators of a chain, at most.
 LONGEST = 256
 # What may be typed for any graph, and for a model's.
-_SEARCH = ("fusion", "within", "intermediate_tiles")
+_SEARCH = ("fusion", "within", "no_online_softmax", "intermediate_tiles")
 _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", *_SEARCH)
 
 
@@ -51,8 +51,8 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", *_SEARC
 @click.option(
     "--boundary", help="whose M a machine gives: dram (L2↔DRAM, by default) or sm (SM↔L2)"
 )
-@click.option("--intermediate-tiles", is_flag=True,
-              help="a kernel may keep tiles between two contractions: attention")  # fmt: skip
+@opt.online_softmax
+@click.option("--intermediate-tiles", is_flag=True, hidden=True)
 @click.option("--k", "k", metavar="RANGE", help="of a chain: how many operators, like 1:16")
 @click.option("--words", metavar="SIZE", help="of a chain: words of each tensor, like 4Mi")
 @opt.dtype
@@ -123,7 +123,8 @@ def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json:
             raise InputError(f"a model's graph needs --{needed}: give --model bert-large --phase "
                              "training --N 512, or --graph FILE, or chain")  # fmt: skip
     graph = _layer(typed, dtype)
-    _of_graph(graph, f"{graph.name}, {typed['phase']}", None, typed, where, as_json)
+    unfused = _layer(typed | {"attention": "unfused"}, dtype) if "attention" in typed else None
+    _of_graph(graph, f"{graph.name}, {typed['phase']}", None, typed, where, as_json, unfused)
 
 
 def _of_file(written: Written, typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> None:
@@ -134,9 +135,12 @@ def _of_file(written: Written, typed: dict[str, Any], where: dict[str, Any], as_
 
 def _of_graph(
     graph: Graph, title: str, own: list[Any] | None, typed: dict[str, Any], where: dict[str, Any],
-    as_json: bool,
+    as_json: bool, unfused: Graph | None = None,
 ) -> None:  # fmt: skip
-    tiles, how, M = bool(typed.get("intermediate_tiles")), typed.get("fusion", "best"), where["M"]
+    if "intermediate_tiles" in typed:
+        opt.remark("--intermediate-tiles is the default now, --no-online-softmax the switch")
+    online = "no_online_softmax" not in typed
+    how, M = typed.get("fusion", "best"), where["M"]
     within = None
     if "within" in typed:
         if how != "best":
@@ -144,18 +148,19 @@ def _of_graph(
         within = where["within"] = parse_words("within", typed["within"], graph.dtype)
     mine = None
     if own is not None:
-        mine = partition(graph, own, M, "file", intermediate_tiles=tiles)
+        mine = partition(graph, own, M, "file", online_softmax=online)
     if how == "file" and mine is None:
         raise InputError("fusion file is the groups of a graph's file: give --graph FILE with some")
     found = mine if how == "file" and mine is not None else fused(
-        graph, how, M, intermediate_tiles=tiles, within=within
+        graph, how, M, online_softmax=online, within=within
     )  # fmt: skip
     groups = rows(graph, found)
-    every = totals(graph, [found, *([mine] if mine else [])], intermediate_tiles=tiles)
+    every = totals(graph, [found, *([mine] if mine else [])], online_softmax=online,
+                   unfused=unfused)  # fmt: skip
     if as_json:
         opt.print_json({
             "graph": graph.name, "phase": typed.get("phase"), "dtype": graph.dtype, **where,
-            "intermediate_tiles": tiles, "fusion": found.how,
+            "online_softmax": online, "intermediate_tiles": online, "fusion": found.how,
             "groups": [r | {"loads": k.crossing.loads, "stores": k.crossing.stores}
                        for r, k in zip(groups, found.groups, strict=True)],
             "totals": every,
@@ -168,8 +173,10 @@ def _of_graph(
           r["schedule"]] for r in groups],
     )  # fmt: skip
     click.echo()
+    if found.family:
+        click.echo(f"{found.how}: {found.family}")
     opt.print_table(
-        ["fusion", "kernels", "words", "of none"],
+        ["fusion", "kernels", "words", "of none" + ", attention unfused" * (unfused is not None)],
         [[r["fusion"], r["kernels"], r["words"], r["of_none"]] for r in every if not r["note"]],
     )
     for r in every:

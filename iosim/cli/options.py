@@ -436,6 +436,12 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+online_softmax = click.option(
+    "--no-online-softmax", is_flag=True,
+    help="scores, softmax and the product with V are never one kernel",
+)  # fmt: skip
+
+
 def remark(text: str) -> None:
     """Print a note on stderr, if there is one."""
     if text:

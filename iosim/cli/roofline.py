@@ -12,6 +12,7 @@ import click
 
 from iosim.cli import options as opt
 from iosim.errors import InputError, closest
+from iosim.fusion.partitions import family
 from iosim.hardware import Hardware
 from iosim.layers.files import Written
 from iosim.operators import OPERATORS
@@ -51,6 +52,7 @@ class _Answer:
 @click.option("--attention", help="of a model: unfused, or fused as one operator")
 @click.option("--fusion", help="of a model or graph: none, paper, best, file (groups in the "
               "graph's file), or a .json of groups")  # fmt: skip
+@opt.online_softmax
 @click.option("--devices", metavar="INT", help="that train on data of their own")
 @click.option("--schedule", help="of a product or an attention; by default, the fewest words")
 @click.option(
@@ -87,7 +89,7 @@ def roofline(
     roof = Roof.of(gpu, None if launch_us is None else launch_us * 1e-6)
     if out is not None:
         writing.out_dir(out, keep=False, files=figure.FILES)
-    typed = {name: value for name, value in asked.items() if value is not None}
+    typed = {name: value for name, value in asked.items() if value}
     if operator is not None:
         answer = _of_operator(operator, {**sizes, **typed}, roof, dtype)
     elif graph is not None:
@@ -121,9 +123,9 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
     from iosim.roofline.work import works
 
     told = dict(given)
-    for x in ("phase", "tokens", "attention", "fusion"):
+    for x in ("phase", "tokens", "attention", "fusion", "no_online_softmax"):
         if x in told:
-            raise InputError(f"--{x} is not of one operator but of a model: leave it out")
+            raise InputError(f"{opt.spelt(x)[0]} is not of one operator but of a model: drop it")
     schedule, batch = told.pop("schedule", None), told.pop("batch", None)
     if name in ATTENTIONS:
         for x in ("heads", "kv_heads"):
@@ -167,17 +169,32 @@ def _unknown(roof: Roof) -> tuple[str, ...]:
 def _of_graph(written: Written, given: Mapping[str, str], roof: Roof) -> _Answer:
     from iosim.roofline.work import works
 
-    _only(given, ("fusion", "schedule"), "a graph")
+    _only(given, ("fusion", "no_online_softmax", "schedule"), "a graph")
     graph, schedule = written.graph, given.get("schedule")
     fusion: Any = given.get("fusion", "none")
     if fusion == "file" and not (fusion := written.kernels()):
         raise InputError("fusion file is the groups of a graph's file: give --graph FILE with some")
-    kernels = roof.timed_all(works(graph, roof.machine, schedule=schedule, fusion=fusion))
+    online, notes = _searched(fusion, given)
+    kernels = roof.timed_all(
+        works(graph, roof.machine, schedule=schedule, fusion=fusion, online_softmax=online)
+    )
     title = graph.name + _fused(given.get("fusion", "none"))
-    return _Answer(title, Roofline(roof, graph.dtype, kernels), notes=_unknown(roof))
+    return _Answer(title, Roofline(roof, graph.dtype, kernels), notes=(*notes, *_unknown(roof)))
 
 
-_OF_MODEL = ("phase", "batch", "N", "tokens", "attention", "devices", "fusion")
+def _searched(fusion: Any, given: Mapping[str, str]) -> tuple[bool, tuple[str, ...]]:
+    """Whether attention may be one kernel, and a note on what the best are among."""
+    online = "no_online_softmax" not in given
+    if fusion == "none" and not online:
+        raise InputError("--no-online-softmax is of fused kernels: add --fusion, or leave it out")
+    if fusion != "best":
+        return online, ()
+    more = "at L2↔DRAM; none of these kernels moves more at SM↔L2 than its operators alone"
+    return online, (f"fusion best: {family(online)}, {more}",)
+
+
+_OF_MODEL = ("phase", "batch", "N", "tokens", "attention", "devices", "fusion",
+             "no_online_softmax")  # fmt: skip
 
 
 def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
@@ -203,7 +220,10 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     def at(batch: int) -> Workload:
         return workload(name, phase, batch=batch, **options)
 
-    works: Callable[..., Any] = partial(works_of, machine=roof.machine, fusion=fusion)
+    online, notes = _searched(fusion, given)
+    works: Callable[..., Any] = partial(
+        works_of, machine=roof.machine, fusion=fusion, online_softmax=online
+    )
     step = at(batch)
     found = Roofline(roof, dtype, roof.timed_all(works(step)))
     ridge = reached(
@@ -228,7 +248,7 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
         f", {numbers['tokens']:,} tokens a step" if numbers["tokens"] > 1 else "") + (
         f", {numbers['devices']:,} devices" if numbers["devices"] > 1 else "")  # fmt: skip
     title += _fused(fusion)
-    notes = (does_not_fit(holds, roof.machine), *_unknown(roof))
+    notes = (*notes, does_not_fit(holds, roof.machine), *_unknown(roof))
     if ahead is not None and ahead > batch:
         notes = (*notes, does_not_fit(kept(at(ahead)), roof.machine, ahead))
     said = sentence(phase, batch, found, ridge, then)

@@ -2,10 +2,10 @@
 
 What a kernel may be is a statement about two-level schedules with M words of fast memory.  Three
 families of schedules are known, one module each: `rows`, loops over parallel axes with whole rows
-inside; `products`, the `matmul` schedule with operators before and behind it; and `tiles`,
-attention, only if intermediate tiles are allowed.  Each counts its words exactly, by tensor, and
-refuses what it can't compute.  A kernel reads a tensor from outside as often as its schedule says,
-and writes only what is read outside or kept.
+inside; `products`, the `matmul` schedule with operators before and behind it; and `online`,
+attention by an online softmax, unless that is turned off.  Each counts its words exactly, by
+tensor, and refuses what it can't compute.  A kernel reads a tensor from outside as often as its
+schedule says, and writes only what is read outside or kept.
 
 `fused` puts a graph's operators into kernels, by the name of a fusion; `FUSIONS` has them.
 

@@ -33,25 +33,31 @@ def best(groups: Groups) -> list[FusedKernel]:
 
     Raises InputError where a graph has too many legal kernels, or the search takes too long.
     """
-    legal = groups.legal
-    return [legal[mask] for mask in cheapest(groups, {m: k.words for m, k in legal.items()})]
+    words = {m: sum(k.words for k in kernels) for m, kernels in groups.choices.items()}
+    kernels = {groups.mask(k): k for choice in groups.choices.values() for k in choice}
+    return [kernels[mask] for mask in cheapest(groups, words)]
 
 
 def cheapest(groups: Groups, words: Mapping[int, int]) -> list[int]:
-    """The sets of the best partition, in an order in which they can run.
+    """The kernels of the best partition, as sets, in an order in which they can run.
 
     Args:
         groups: the operators.
-        words: what each legal set of them moves; every operator alone is among them.
+        words: what each set of them moves, as a kernel or as a pair of `groups`; every operator
+            alone is among them.
 
     Raises InputError where the search takes too long.
     """
     unit = math.gcd(*words.values()) or 1
-    cost = {mask: moved // unit * (groups.n + 1) + 1 for mask, moved in words.items()}
+    pairs = groups.pairs
+    cost = {
+        mask: moved // unit * (groups.n + 1) + len(pairs.get(mask, "1"))
+        for mask, moved in words.items()
+    }
     search = _Search(groups, cost, _prices(groups.n, cost))
     least = search.run(sum(cost[1 << k] for k in range(groups.n)) + 1, search.by_loss)
     found = search.run(sum(cost[m] for m in least) + 1, _by_size, first=True)
-    return ordered(found, groups.needs)
+    return ordered([one for mask in found for one in search.kernels(mask)], groups.needs)
 
 
 def _prices(n: int, cost: Mapping[int, int]) -> list[int]:
@@ -138,4 +144,9 @@ class _Search:
     def _runs(self, chosen: Sequence[int], covered: int) -> bool:
         """Whether kernels can run in some order, with every other operator by itself."""
         rest = [1 << k for k in bits(((1 << self.groups.n) - 1) & ~covered)]
-        return len(ordered([*chosen, *rest], self.groups.needs)) == len(chosen) + len(rest)
+        kernels = [one for mask in chosen for one in self.kernels(mask)]
+        return len(ordered([*kernels, *rest], self.groups.needs)) == len(kernels) + len(rest)
+
+    def kernels(self, mask: int) -> list[int]:
+        """The operators of each kernel of a set: of one, or of a pair."""
+        return [self.groups.mask(k) for k in self.groups.pairs.get(mask, ())] or [mask]

@@ -8,13 +8,14 @@ can never be together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from iosim.errors import InputError
-from iosim.fusion.kernels import FusedKernel, alone, connected
+from iosim.fusion.kernels import FusedKernel, alone, connected, recomputed
 from iosim.fusion.members import Illegal, Members, fusable
+from iosim.fusion.online import chains, recomputations
 from iosim.layers.graph import Graph
 from iosim.operators import Operator
 from iosim.operators.contraction import CONTRACTION, product
@@ -30,14 +31,14 @@ class Groups:
     Attributes:
         graph: the graph.
         M: words of fast memory.
-        intermediate_tiles: whether attention may be a kernel.
+        online_softmax: whether attention may be a kernel.
         within: words of a second boundary, at which each kernel fits and moves no more than its
             operators alone, too: of an SM, where M is what the chip holds.
     """
 
     graph: Graph
     M: int
-    intermediate_tiles: bool = False
+    online_softmax: bool = True
     within: int | None = None
 
     @cached_property
@@ -46,21 +47,62 @@ class Groups:
 
         Raises InputError for a graph with too many.
         """
-        memories = [self.M, *([] if self.within is None else [self.within])]
-        apart = [[alone(self.part(1 << k), M).words for k in range(self.n)] for M in memories]
         found: dict[int, FusedKernel] = {}
         for mask in self.sets():
             part = self.part(mask)
-            try:
-                made = [connected(part, M, self.intermediate_tiles) for M in memories]
-            except Illegal:
-                continue
-            if all(
-                one.words <= sum(words[k] for k in bits(mask))
-                for one, words in zip(made, apart, strict=True)
-            ):
-                found[mask] = FusedKernel(tuple(op.name for op in part.operators), made[0])
+
+            def one(M: int, part: Members = part) -> tuple[FusedKernel, ...]:
+                return (connected(part, M, self.online_softmax),)
+
+            if made := self._made(mask, one):
+                (found[mask],) = made
         return found
+
+    @cached_property
+    def pairs(self) -> dict[int, tuple[FusedKernel, ...]]:
+        """Two kernels, by the operators of both: attention, and its gradients with P again.
+
+        They come together or not at all, and move no more than their operators alone.
+        """
+        found: dict[int, tuple[FusedKernel, ...]] = {}
+        for both in recomputations(self.graph) if self.online_softmax else ():
+            mask = _mask(self.place[x] for part in both.parts for x in part.names)
+            if made := self._made(mask, partial(recomputed, both)):
+                found[mask] = made
+        return found
+
+    @cached_property
+    def choices(self) -> dict[int, tuple[FusedKernel, ...]]:
+        """What a partition is made of, by its operators: legal kernels, and pairs of them."""
+        return {mask: (one,) for mask, one in self.legal.items()} | self.pairs
+
+    def _made(
+        self, mask: int, of: Callable[[int], tuple[FusedKernel, ...]]
+    ) -> tuple[FusedKernel, ...]:
+        """Kernels of some operators; none where they are illegal or move more than these alone."""
+        try:
+            made = [of(M) for M in self._alone]
+        except Illegal:
+            return ()
+        for kernels, words in zip(made, self._alone.values(), strict=True):
+            if sum(one.words for one in kernels) > sum(words[k] for k in bits(mask)):
+                return ()
+        return made[0]
+
+    @cached_property
+    def _alone(self) -> dict[int, list[int]]:
+        """By the words of each fast memory: what each operator moves by itself."""
+        memories = [self.M, *([] if self.within is None else [self.within])]
+        return {M: [alone(self.part(1 << k), M).words for k in range(self.n)] for M in memories}
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each operator is, by name."""
+        return {op.name: k for k, op in enumerate(self.graph.operators)}
+
+    def mask(self, kernel: FusedKernel) -> int:
+        """The operators of a kernel."""
+        return _mask(self.place[x] for x in kernel.names)
 
     def part(self, mask: int) -> Members:
         """The operators of a set."""
@@ -74,9 +116,9 @@ class Groups:
     @cached_property
     def needs(self) -> list[int]:
         """The operators that each comes after, directly."""
-        place = {op.name: k for k, op in enumerate(self.graph.operators)}
         return [
-            _mask(place[name] for name in self.graph.needs[op.name]) for op in self.graph.operators
+            _mask(self.place[name] for name in self.graph.needs[op.name])
+            for op in self.graph.operators
         ]
 
     @cached_property
@@ -146,8 +188,9 @@ class Groups:
                 seen.add(more)
                 if not any(apart[j] & more for j in bits(more)) and self._aligned(more):
                     todo.append(more)
-        if self.intermediate_tiles:
-            yield from {self.closed(m) for m in self._chains()}
+        if self.online_softmax:
+            for chain in chains(self.graph, self.graph.operators):
+                yield self.closed(_mask(self.place[op.name] for op in chain))
 
     def _aligned(self, mask: int) -> bool:
         try:
@@ -183,29 +226,13 @@ class Groups:
 
     def _waits(self) -> Iterator[tuple[int, int]]:
         """What an input waits for, with all before, and what reads it, with all behind."""
-        place = {op.name: k for k, op in enumerate(self.graph.operators)}
+        place = self.place
         for given, made in self.graph.waits:
             writer = place[self.graph.writer[made].name]
             late = 0
             for op in self.graph.readers[given]:
                 late |= 1 << place[op.name] | self.behind[place[op.name]]
             yield 1 << writer | self.before[writer], late
-
-    def _chains(self) -> Iterator[int]:
-        """From a contraction to the next, where each is all that reads the one before."""
-        place = {op.name: k for k, op in enumerate(self.graph.operators)}
-        for op in self.graph.operators:
-            if op.kind is not CONTRACTION:
-                continue
-            mask, end = 1 << place[op.name], op
-            while (
-                len(end.writes) == 1 and len(next_ := self.graph.readers[end.writes[0].name]) == 1
-            ):
-                (end,) = next_
-                mask |= 1 << place[end.name]
-                if end.kind is CONTRACTION:
-                    yield mask
-                    break
 
 
 def _may(first: Operator, second: Operator, depends: bool) -> bool:
@@ -255,7 +282,7 @@ def _union(needs: Sequence[int], mask: int) -> int:
     return found
 
 
-def _mask(places: Iterator[int]) -> int:
+def _mask(places: Iterable[int]) -> int:
     found = 0
     for k in places:
         found |= 1 << k

@@ -6,12 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from iosim.errors import InputError, closest
+from iosim.fusion import online
 from iosim.fusion.members import Illegal, Members, fusable
 from iosim.fusion.products import products
 from iosim.fusion.rows import rows
-from iosim.fusion.tiles import attention
 from iosim.layers.graph import Graph
 from iosim.layers.traffic import Crossing, moved
+from iosim.operators import Operator
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class FusedKernel:
     Attributes:
         names: of the operators, in the graph's order.
         crossing: the words that cross the boundary, by tensor.
+        operators: what it computes: these operators, or one attention in their place.
 
     >>> from iosim.fusion import kernel
     >>> from iosim.layers.graph import Graph
@@ -34,6 +36,7 @@ class FusedKernel:
 
     names: tuple[str, ...]
     crossing: Crossing
+    operators: tuple[Operator, ...]
 
     @property
     def words(self) -> int:
@@ -42,7 +45,7 @@ class FusedKernel:
 
 
 def kernel(
-    graph: Graph, names: Collection[str], M: int, *, intermediate_tiles: bool = False
+    graph: Graph, names: Collection[str], M: int, *, online_softmax: bool = True
 ) -> FusedKernel:
     """Some operators of a graph as one kernel, with M words of fast memory.
 
@@ -68,8 +71,14 @@ def kernel(
             raise InputError(f"{graph.name} has no operator {name!r}: {closest(name, known)}")
     if again := _leaves(part):
         raise Illegal(f"{_said(part)}: {again} is between them, and not among them")
-    found = [connected(each, M, intermediate_tiles) for each in part.components()]
-    return FusedKernel(tuple(op.name for op in part.operators), _together(found))
+    found = [connected(each, M, online_softmax) for each in part.components()]
+    if len(found) == 1:
+        return found[0]
+    return FusedKernel(
+        tuple(op.name for op in part.operators),
+        _together([each.crossing for each in found]),
+        tuple(op for each in found for op in each.operators),
+    )
 
 
 def _leaves(part: Members) -> str:
@@ -92,25 +101,35 @@ def _leaves(part: Members) -> str:
     return ""
 
 
-def connected(part: Members, M: int, intermediate_tiles: bool = False) -> Crossing:
-    """The words of operators that hang together; Illegal where they are no kernel."""
+def connected(part: Members, M: int, online_softmax: bool = True) -> FusedKernel:
+    """Operators that hang together as one kernel; Illegal where they are none."""
+    names = tuple(op.name for op in part.operators)
     if len(part.operators) == 1:
-        return alone(part, M)
+        return FusedKernel(names, alone(part, M), part.operators)
     if apart := [op for op in part.operators if not fusable(op)]:
         raise Illegal(
             f"{_said(part)}: {apart[0].name} ({apart[0].kind.name}) is a kernel by itself"
         )
     try:
         if not part.contractions:
-            return rows(part, M)
-        if intermediate_tiles and any(
-            op.name in part.before({t.name for t in other.reads})
-            for op in part.contractions for other in part.contractions
-        ):  # fmt: skip
-            return attention(part, M)
-        return products(part, M)
+            return FusedKernel(names, rows(part, M), part.operators)
+        if online_softmax and part.operators in online.chains(part.graph, part.contractions[-1:]):
+            attention = online.as_operator(part)
+            return FusedKernel(names, online.crossing(attention, M), (attention,))
+        return FusedKernel(names, products(part, M), part.operators)
     except Illegal as error:
         raise Illegal(f"{_said(part)}: {error}") from None
+
+
+def recomputed(both: online.Recomputation, M: int) -> tuple[FusedKernel, ...]:
+    """Attention and its gradients as two kernels, the second of which computes the weights again.
+
+    Raises Illegal where nothing fits.
+    """
+    return tuple(
+        FusedKernel(tuple(x.name for x in part.operators), online.crossing(op, M), (op,))
+        for part, op in zip(both.parts, both.operators, strict=True)
+    )
 
 
 def alone(part: Members, M: int) -> Crossing:

@@ -49,8 +49,8 @@ class Fusion:
     Attributes:
         name: the registry's key.
         says: what it is.
-        of: the partition, from a graph, M, whether tiles between contractions may stay, and the
-            words of a second boundary.
+        of: the partition, from a graph, M, whether there are kernels with an online softmax, and
+            the words of a second boundary.
 
     >>> from iosim.fusion import FUSIONS
     >>> FUSIONS["none"].says
@@ -63,7 +63,7 @@ class Fusion:
 
 
 def fused(
-    graph: Graph, how: str, M: int, *, intermediate_tiles: bool = False, within: int | None = None
+    graph: Graph, how: str, M: int, *, online_softmax: bool = True, within: int | None = None
 ) -> Partition:
     """The kernels of a graph.
 
@@ -71,7 +71,7 @@ def fused(
         graph: operators.
         how: a key of `FUSIONS`, or a file: JSON with ``groups``, a list of lists of names.
         M: words of fast memory at the boundary that is meant.
-        intermediate_tiles: whether a kernel may keep tiles between two contractions: attention.
+        online_softmax: whether scores, softmax and the product with V may be one kernel.
         within: words of a second boundary, at which each kernel that a search chooses fits and
             moves no more than its operators alone, too: of an SM, where M is what the chip holds.
 
@@ -88,10 +88,10 @@ def fused(
     M = check_size("M", M)
     within = None if within is None else check_size("within", within)
     if how in FUSIONS:
-        return FUSIONS[how].of(graph, M, intermediate_tiles, within)
+        return FUSIONS[how].of(graph, M, online_softmax, within)
     if isinstance(how, str) and how.endswith(".json"):
         groups = _from_file(Path(how))
-        return partition(graph, groups, M, how, intermediate_tiles=intermediate_tiles)
+        return partition(graph, groups, M, how, online_softmax=online_softmax)
     raise InputError(f"unknown fusion {how!r}: {closest(how, FUSIONS)}; or name a .json file")
 
 
@@ -109,11 +109,11 @@ class Absent(InputError):
     """
 
 
-def _none(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
+def _none(graph: Graph, M: int, online: bool, within: int | None) -> Partition:
     return partition(graph, [(op.name,) for op in graph.operators], M, "none")
 
 
-def _paper(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
+def _paper(graph: Graph, M: int, online: bool, within: int | None) -> Partition:
     """Without dropout, or without a backward pass, the kernels have the rest of their operators."""
     known = {op.name for op in graph.operators}
     if lacks := [x for x in _BERT if x not in known]:
@@ -121,7 +121,7 @@ def _paper(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
     groups = [here for names in PAPER.values() if (here := [x for x in names if x in known])]
     inside = {x for names in groups for x in names}
     groups += [[op.name] for op in graph.operators if op.name not in inside]
-    return partition(graph, groups, M, "paper", intermediate_tiles=tiles)
+    return partition(graph, groups, M, "paper", online_softmax=online)
 
 
 def _recorded(path: Path) -> Fusion:
@@ -129,17 +129,18 @@ def _recorded(path: Path) -> Fusion:
     name = path.stem
     names = {x for group in told["groups"] for x in group}
 
-    def of(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
+    def of(graph: Graph, M: int, online: bool, within: int | None) -> Partition:
         if other := names ^ {op.name for op in graph.operators}:
             raise Absent(f"{name} is recorded of {told['graph']}: {graph.name} differs, in "
                          f"{min(other)!r}")  # fmt: skip
-        return partition(graph, told["groups"], M, name, intermediate_tiles=tiles)
+        return partition(graph, told["groups"], M, name, online_softmax=online)
 
     return Fusion(name, f"{told['says']}: PyTorch {told['torch']}", of)
 
 
-def _best(graph: Graph, M: int, tiles: bool, within: int | None) -> Partition:
-    return Partition(graph.name, "best", M, tuple(best(Groups(graph, M, tiles, within))))
+def _best(graph: Graph, M: int, online: bool, within: int | None) -> Partition:
+    groups = tuple(best(Groups(graph, M, online, within)))
+    return Partition(graph.name, "best", M, groups, online)
 
 
 def _from_file(path: Path) -> list[list[str]]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from iosim.errors import InputError, closest
 from iosim.fusion.groups import Groups, ordered
-from iosim.fusion.kernels import FusedKernel, kernel
+from iosim.fusion.kernels import FusedKernel, kernel, recomputed
 from iosim.fusion.members import Illegal
+from iosim.fusion.online import recomputations
 from iosim.layers.graph import Graph
 from iosim.problem import check_size
 
@@ -22,6 +23,7 @@ class Partition:
         how: the fusion's name, or its file.
         M: words of fast memory.
         groups: the kernels, in an order in which they can run.
+        online_softmax: of a search, whether attention may be a kernel; None where groups are given.
 
     >>> from iosim.fusion import fused
     >>> from iosim.layers.graph import Graph
@@ -37,16 +39,34 @@ class Partition:
     how: str
     M: int
     groups: tuple[FusedKernel, ...]
+    online_softmax: bool | None = None
 
     @property
     def words(self) -> int:
         """All that cross the boundary."""
         return sum(each.words for each in self.groups)
 
+    @property
+    def family(self) -> str:
+        """Among what kernels these are the best; empty where they were not searched."""
+        return "" if self.online_softmax is None else family(self.online_softmax)
+
+
+def family(online_softmax: bool) -> str:
+    """Among what kernels a search finds the best.
+
+    >>> family(online_softmax=False)
+    'the fewest words of all partitions into rows and products, without an online softmax'
+    """
+    what = "rows, products and attention with an online softmax"
+    if not online_softmax:
+        what = "rows and products, without an online softmax"
+    return f"the fewest words of all partitions into {what}"
+
 
 def partition(
     graph: Graph, groups: Iterable[Collection[str]], M: int, how: str, *,
-    intermediate_tiles: bool = False,
+    online_softmax: bool = True,
 ) -> Partition:  # fmt: skip
     """The partition that some names of operators say.
 
@@ -80,8 +100,11 @@ def partition(
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(f"{how}: {missing[0]!r}{more} is in no group: add a group for it")
     try:
-        kernels = [kernel(graph, names, M, intermediate_tiles=intermediate_tiles)
-                   for names in groups]  # fmt: skip
+        pairs = _pairs(graph, groups, M) if online_softmax else {}
+        kernels = [
+            pairs.get(frozenset(names)) or kernel(graph, names, M, online_softmax=online_softmax)
+            for names in groups
+        ]
     except Illegal as error:
         raise Illegal(f"{how}: {error}") from None
     masks = {sum(1 << place[name] for name in each.names): each for each in kernels}
@@ -90,6 +113,17 @@ def partition(
         waiting = " and ".join(_said(masks[m].names) for m in masks if m not in order)
         raise Illegal(f"{how}: {waiting} wait for each other")
     return Partition(graph.name, how, M, tuple(masks[m] for m in order))
+
+
+def _pairs(
+    graph: Graph, groups: Iterable[Collection[str]], M: int
+) -> dict[frozenset[str], FusedKernel]:
+    """Those of the kernels that are attention and its gradients, with the weights again."""
+    given, found = set(map(frozenset, groups)), dict[frozenset[str], FusedKernel]()
+    for both in recomputations(graph):
+        if all(part.names in given for part in both.parts):
+            found |= {frozenset(one.names): one for one in recomputed(both, M)}
+    return found
 
 
 def _said(names: Sequence[str]) -> str:

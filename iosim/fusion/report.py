@@ -36,21 +36,27 @@ def rows(graph: Graph, found: Partition) -> list[dict[str, Any]]:
 
 
 def totals(
-    graph: Graph, known: Sequence[Partition], *, intermediate_tiles: bool = False
+    graph: Graph,
+    known: Sequence[Partition],
+    *,
+    online_softmax: bool = True,
+    unfused: Graph | None = None,
 ) -> list[dict[str, Any]]:
     """Kernels and words of each fusion that the graph has, with those that are known already.
 
     A fusion of another graph is left out; one whose kernels don't fit in M has that as a note.
+    Shares are of the words of the operators one by one, in a graph that is written without fused
+    operators: the same for each way to write a layer.
     """
     answers: list[dict[str, Any]] = []
     told, M = {one.how: one for one in known}, known[0].M
-    none = fused(graph, "none", M).words
+    none = fused(unfused or graph, "none", M).words
     for how in dict.fromkeys((*FUSIONS, *told)):
         row: dict[str, Any] = {"fusion": how, "kernels": None, "words": None, "of_none": None,
                                "note": ""}  # fmt: skip
         try:
             one = told[how] if how in told else fused(
-                graph, how, M, intermediate_tiles=intermediate_tiles
+                graph, how, M, online_softmax=online_softmax
             )  # fmt: skip
             row |= {"kernels": len(one.groups), "words": one.words,
                     "of_none": round(one.words / none, 4)}  # fmt: skip

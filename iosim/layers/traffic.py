@@ -27,7 +27,7 @@ from functools import lru_cache
 
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
-from iosim.errors import InputError
+from iosim.errors import CapacityError, InputError
 from iosim.operators import Operand, Operator
 from iosim.problem import Attentions, MatMul, check_size
 from iosim.program.walk import bind
@@ -135,7 +135,16 @@ def _best(schedule: str | None, problem: Attentions | MatMul, M: int) -> _ByTens
     if schedule is not None:
         return _by_tensor(schedule, problem, M)
     able = [x for x in SCHEDULES[problem.kind] if algorithm(x).supports(problem.form)]
-    return min((_by_tensor(x, problem, M) for x in able), key=lambda by: by.words)
+    found: list[_ByTensor] = []
+    too_small: list[CapacityError] = []
+    for x in able:
+        try:
+            found.append(_by_tensor(x, problem, M))
+        except CapacityError as error:
+            too_small.append(error)
+    if not found:
+        raise too_small[0]
+    return min(found, key=lambda by: by.words)
 
 
 @lru_cache(maxsize=4096)

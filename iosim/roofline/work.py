@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.fusion import Absent, fused, kernel, partition
+from iosim.fusion import Absent, fused, partition
 from iosim.hardware import Hardware
 from iosim.layers.graph import Graph
 from iosim.layers.traffic import Crossing, moved
@@ -106,9 +106,15 @@ CLASSES = ("contraction", "normalisation", "elementwise", "communication")
 
 
 def works(
-    graph: Graph, machine: Hardware, times: int = 1, *, schedule: str | None = None,
-    fusion: str | Sequence[Sequence[str]] = "none", boundaries: Collection[str] = tuple(BOUNDARIES),
-) -> list[Work]:  # fmt: skip
+    graph: Graph,
+    machine: Hardware,
+    times: int = 1,
+    *,
+    schedule: str | None = None,
+    fusion: str | Sequence[Sequence[str]] = "none",
+    online_softmax: bool = True,
+    boundaries: Collection[str] = tuple(BOUNDARIES),
+) -> list[Work]:
     """The kernels of a graph.  Views of tensors, which compute and move nothing, are none.
 
     Args:
@@ -120,6 +126,7 @@ def works(
         fusion: ``none``, where each operator is a kernel; or another of `iosim.fusion.fused`.  The
             best move the fewest words at L2↔DRAM, among kernels that fit in an SM and move no more
             at SM↔L2 than their operators alone.  Or groups of the operators' names.
+        online_softmax: whether scores, softmax and the product with V may be one kernel.
         boundaries: at which of `BOUNDARIES` bytes are counted.
 
     Raises InputError where the machine lacks a size, a schedule doesn't fit the operator or is
@@ -137,17 +144,23 @@ def works(
     chip, sm = (BOUNDARIES[at].M(machine, graph.dtype) for at in (L2_DRAM, SM_L2))
     named = {op.name: op for op in graph.operators}
     if isinstance(fusion, str):
-        found = fused(graph, fusion, chip, within=sm)
+        found = fused(graph, fusion, chip, online_softmax=online_softmax, within=sm)
     else:
-        found = partition(graph, fusion, chip, "file")
+        found = partition(graph, fusion, chip, "file", online_softmax=online_softmax)
+    names = [one.names for one in found.groups]
+    groups = {
+        at: found.groups if at == L2_DRAM else partition(
+            graph, names, words, found.how, online_softmax=online_softmax
+        ).groups
+        for at, words in M.items()
+    }  # fmt: skip
     return [
         work_of(
-            [named[x] for x in one.names],
-            {at: one.crossing if at == L2_DRAM else kernel(graph, one.names, words).crossing
-             for at, words in M.items()},
-            graph, times,
+            list(one.operators),
+            {at: kernels[k].crossing for at, kernels in groups.items()},
+            graph, times, name=" + ".join(one.names),
         )
-        for one in found.groups
+        for k, one in enumerate(found.groups)
         if not all(_is_view(named[x], graph) for x in one.names)
     ]  # fmt: skip
 
@@ -178,21 +191,26 @@ def works_of(
 
 
 def work_of(
-    operators: list[Operator], crossings: Mapping[str, Crossing], graph: Graph, times: int = 1
-) -> Work:
-    """One kernel of some operators of a graph, from the words that it moves at each boundary."""
+    operators: list[Operator], crossings: Mapping[str, Crossing], graph: Graph, times: int = 1,
+    *, name: str | None = None,
+) -> Work:  # fmt: skip
+    """One kernel of some operators, from the words that it moves at each boundary.
+
+    The operators are a graph's, or compute what some of a graph's do; then they have their name.
+    """
     reads, writes = graph.part({op.name for op in operators})
+    others = [op for op in operators if op.name not in graph.needs]
     dtypes = [_of_products(op, graph.dtype) for op in operators if op.products]
     return Work(
-        " + ".join(op.name for op in operators),
+        name or " + ".join(op.name for op in operators),
         min((op.klass for op in operators), key=CLASSES.index),
         graph.name,
         times,
         sum(op.products for op in operators),
         sum(op.flop - op.products for op in operators),
         max(dtypes, key=word_bytes, default=graph.dtype),
-        sum(reads.values()),
-        sum(writes.values()),
+        sum(reads.values()) + sum(op.words_in for op in others),
+        sum(writes.values()) + sum(op.words_out for op in others),
         {at: _by_role(crossing, graph) for at, crossing in crossings.items()},
         {at: crossing.how for at, crossing in crossings.items()},
         sum(_link_bytes(op, graph.dtype) for op in operators),

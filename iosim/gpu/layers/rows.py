@@ -148,7 +148,7 @@ def _timed(run: LayerRun, names: tuple[str, ...], machine: Hardware) -> Timed:
     for at, boundary in BOUNDARIES.items():
         try:
             M = boundary.M(machine, graph.dtype)
-            crossings[at] = kernel(graph, names, M, intermediate_tiles=True).crossing
+            crossings[at] = kernel(graph, names, M).crossing
         except InputError:  # no kernel of iosim's: each tensor crosses once
             crossings[at] = stream
     work = work_of(inside, crossings, graph)

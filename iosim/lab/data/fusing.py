@@ -43,13 +43,13 @@ def structure(graph: Graph, M: int) -> dict[str, Any]:
     >>> len(found["operators"]), len(found["legal"]), found["fusions"]["none"][:2]
     (20, 48, [[0], [1]])
     """
-    groups = Groups(graph, M)
+    groups = Groups(graph, M, online_softmax=False)
     place = {t: k for k, t in enumerate(graph.tensors)}
     legal, refused, reasons = [], [], _Reasons(groups)
     sets = list(groups.sets())
     for mask in sorted(sets, key=_order):
         try:
-            connected(groups.part(mask), M)
+            connected(groups.part(mask), M, online_softmax=False)
         except Illegal as error:
             refused.append([list(bits(mask)), reasons.number(error)])
         else:
@@ -97,7 +97,7 @@ def costs(
     >>> found["words"][1], found["bytes"]["L2↔DRAM"][1], found["bytes"]["SM↔L2"][1]
     ([16785408], [33570816], [33570816])
     """
-    groups = Groups(graph, chips[-1])
+    groups = Groups(graph, chips[-1], online_softmax=False)
     memories = {L2_DRAM: chips, SM_L2: cores}
     moved: dict[str, list[list[int | None]]] = {at: [] for at in BOUNDARIES}
     words: list[list[int | None]] = []
@@ -143,7 +143,7 @@ def _bytes(part: Members, crossing: Crossing, at: str) -> int:
 
 def _crossing(part: Members, M: int) -> Crossing | None:
     try:
-        return connected(part, M)
+        return connected(part, M, online_softmax=False).crossing
     except Illegal:
         return None
 
@@ -223,7 +223,7 @@ class _Reasons:
     def of(self, mask: int) -> int:
         names = [op.name for op in self.groups.part(mask).operators]
         try:
-            kernel(self.groups.graph, names, self.groups.M)
+            kernel(self.groups.graph, names, self.groups.M, online_softmax=False)
         except Illegal as error:
             return self.number(error)
         raise AssertionError(f"{' + '.join(names)} is a kernel, and no search looks at it")
