@@ -113,3 +113,28 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         assert result.returncode == 2
         assert "there is no such file" in result.stderr
         assert len(result.stderr.splitlines()) == 1
+
+
+def test_what_a_file_leaves_out_is_said(tmp_path: Path) -> None:
+    """hidden / heads is 46 here, which nobody's heads have."""
+    wide = {x: n for x, n in TINY.items() if x != "kv_heads"} | {"hidden": 2944, "heads": 64}
+    (tmp_path / "own.toml").write_text(toml(wide))
+    (tmp_path / "config.json").write_text(
+        json.dumps({x: n for x, n in LLAMA.items() if x != "num_key_value_heads"})
+    )
+    (tmp_path / "bert.json").write_text(json.dumps(BERT))
+    calls = (
+        ("count", "flash2", "--M", "64Ki"),
+        ("roofline", "--phase", "prefill", "--N", "64", "--gpu", "h100"),
+        ("fuse", "--phase", "prefill", "--N", "64"),
+    )
+    for file, note in (
+        ("own.toml", "kv_heads = heads = 64, head_size = hidden / heads = 2,944 / 64 = 46"),
+        ("config.json", "kv_heads = heads = 32, head_size = hidden / heads = 4,096 / 32 = 128"),
+        ("bert.json", ""),  # a BERT has no other
+    ):
+        for call in calls:
+            done = iosim_(*call, "--model", file, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+            assert (f"{file} doesn't say {note}: if" in done.stderr) if note else (
+                "doesn't say" not in done.stderr)  # fmt: skip

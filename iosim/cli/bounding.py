@@ -110,7 +110,7 @@ def _classes(names: Collection[str]) -> str:
 
 @click.command()
 @problem_kind(*opt.ATTENTIONS, default="attention")
-@opt.sizes("N", "heads")
+@opt.sizes("N", "heads", "batch")
 @opt.sizes("d", metavar="LIST", d="one, or 32,64,128")
 @opt.problem_options("attention")
 @opt.model
@@ -133,7 +133,7 @@ def tightness(
     from iosim.output import plot
 
     problem_of = PROBLEMS[known_kind(kind, opt.ATTENTIONS)]
-    sizes = {**opt.of_model(model, kind), **sizes}
+    sizes = opt.batched(kind, opt.of_model(model, kind, sizes))
     N, d = sizes.get("N"), sizes.get("d")
     if N is None or d is None or M is None:
         raise InputError("tightness needs --N, --d and --M: give all three")

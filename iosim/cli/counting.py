@@ -173,7 +173,7 @@ def _at(where: PeakAt) -> str:
 @click.command()
 @opt.memory()
 @opt.problem_options("attention")
-@opt.sizes("N", "d", "heads")
+@opt.sizes("N", "d", "heads", "batch")
 @opt.model
 @click.option("--forward", help="a schedule of attention (default: fewest words)")
 @click.option("--backward", help="one of attention-backward (default: fewest words)")

@@ -188,6 +188,7 @@ def _layer(typed: dict[str, Any], dtype: str) -> Graph:
     if part not in STAGES:
         raise InputError(f"unknown part {part!r}: {closest(part, STAGES)}")
     numbers = {x: parse_int(x, typed[x]) for x in ("batch", "N", "tokens") if x in typed}
+    opt.remark_assumed(typed["model"])
     whole = workload(typed["model"], typed["phase"], dtype=dtype,
                      attention=typed.get("attention", "unfused"),
                      **({"batch": 1} | numbers))  # fmt: skip

@@ -74,7 +74,7 @@ def emit(
 
 def _beside(problem: type[Any], typed: opt.Sizes) -> Any:
     """What is typed; the rest is beside attention of N 4096, d 64 and one head."""
-    own = size_names(problem)
+    own, typed = size_names(problem), opt.batched(problem.kind, typed)
     usual = {"N": "4096", "d": "64", "heads": "1"}
     said = {x: typed[x] for x in usual if x in typed and not (x == "N" and x in own)}
     N, d, heads = (parse_int(name, text) for name, text in (usual | said).items())

@@ -18,7 +18,7 @@ import click
 
 from iosim.cli.layout import layout
 from iosim.errors import InputError
-from iosim.layers.models import attention_of
+from iosim.layers.models import attention_of, config
 from iosim.output.cells import cell
 from iosim.problem import (
     LARGEST_SIZE,
@@ -51,6 +51,7 @@ WIDTH = 140
 ATTENTIONS = tuple(kind for kind, cls in PROBLEMS.items() if issubclass(cls, MaskedScores))
 # The sizes of all problems: name → help.  Sizes are text, so that iosim itself refuses bad ones.
 SIZES = {name: axis.says for name, axis in every_axis().items()}
+SIZES["batch"] += "; without pages, as many times the heads"
 # What may be varied and left out, by name; where a problem has an axis of that name, it is a size.
 OPTIONS = {name: one for name, one in every_option().items() if name not in SIZES}
 
@@ -288,10 +289,10 @@ as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
     """A problem of one kind from typed sizes and options, which win over those of a model.
 
-    What a model sets is said on stderr.
+    What a model and a batch set is printed on stderr.
     """
     cls = PROBLEMS[kind]
-    told = parsed(kind, {**of_model(model, kind), **given})
+    told = parsed(kind, batched(kind, of_model(model, kind, given)))
     missing = [x.name for x in cls.axes() if x.name not in told and x.default is None]
     if missing:
         them = "it" if len(missing) == 1 else "them"
@@ -306,14 +307,14 @@ def noted(problem: Any) -> Any:
     return problem
 
 
-def of_model(model: str | None, kind: str = "attention") -> Sizes:
-    """A model's sizes and options as people type them, said on stderr; none without a model.
+def of_model(model: str | None, kind: str, given: Sizes) -> Sizes:
+    """What is typed, with the other sizes and options of a model, which are printed on stderr.
 
     Raises InputError for an unknown model, and for a kind of problem with other sizes, or without
     an option that the model sets.
     """
     if model is None:
-        return {}
+        return given
     found, source = attention_of(model)
     cls = PROBLEMS[kind]
     if size_names(type(found)) != size_names(cls) or not found.told.keys() <= names_of(cls):
@@ -322,11 +323,61 @@ def of_model(model: str | None, kind: str = "attention") -> Sizes:
         less = "leave it out" + f", and give {more}" * bool(more)
         raise InputError(f"{model} is a model of {found.kind}, not of {kind}: {less}")
     remark(f"{model} is {said(found)} ({source})")
+    remark_assumed(model)
     options = {one.name: one for one in found.options()}
-    return {
+    typed = {
         name: typed_option(options[name], value) if name in options else str(value)
         for name, value in found.told.items()
     }
+    return {**typed, **_beside_typed(typed, given), **given}
+
+
+def _beside_typed(own: Sizes, given: Sizes) -> Sizes:
+    """Of a model's pairs of sizes of which one is typed, the other: said on stderr.
+
+    Heads that are typed keep the model's ratio of heads to kv_heads.
+    """
+    for first, second in (("N", "N_k"), ("d", "d_v"), ("heads", "kv_heads")):
+        if second in given and first not in given:
+            remark(f"{second} = {given[second]}, and {first} = {own[first]} stays as in the model")
+    if "heads" not in given or "kv_heads" in given or "kv_heads" not in own:
+        return {}
+    heads, ratio = parse_range("heads", given["heads"]), int(own["heads"]) // int(own["kv_heads"])
+    if len(heads) > 1 or heads[0] % ratio:
+        raise InputError(
+            f"the model has {own['heads']} heads and {own['kv_heads']} kv_heads, {ratio} to one, "
+            f"which doesn't fit heads = {given['heads']}: give --kv-heads as well"
+        )
+    found = str(heads[0] // ratio)
+    remark(
+        f"heads = {given['heads']}, so kv_heads = {found}: {ratio} heads share one, as in the "
+        "model; --kv-heads changes that"
+    )
+    return {"kv_heads": found}
+
+
+def remark_assumed(model: str) -> None:
+    """Print on stderr the sizes that a model's file leaves out, and what they are then."""
+    if model not in MODELS and (assumed := config(model).assumed):
+        remark(f"{model} doesn't say {', '.join(assumed)}: if that is wrong, give it in the file")
+
+
+def batched(kind: str, given: Sizes) -> Sizes:
+    """Sizes with `batch` times the heads, where the problem has heads and no batch of its own.
+
+    To I/O, sequences that share nothing are as many heads.
+    """
+    names = names_of(PROBLEMS[kind])
+    if "batch" not in given or "batch" in names or "heads" not in names:
+        return given
+    found = {name: text for name, text in given.items() if name != "batch"}
+    batch, one = parse_int("batch", given["batch"]), {"heads": "1"} | found
+    many = {x: parse_int(x, one[x]) for x in ("heads", "kv_heads") if x in one}
+    remark(
+        f"batch = {batch:,}: "
+        + ", ".join(f"{x} = {batch:,} × {n:,} = {batch * n:,}" for x, n in many.items())
+    )
+    return found | {x: str(batch * n) for x, n in many.items()}
 
 
 def parsed(kind: str, given: Sizes) -> dict[str, Any]:
@@ -379,6 +430,8 @@ def kind_of(given: Sizes) -> str:
 
     Raises InputError where no problem has all of them.
     """
+    if "page" not in given:  # a batch of attention is as many heads
+        given = {name: text for name, text in given.items() if name != "batch"}
     names = {kind: names_of(cls) for kind, cls in PROBLEMS.items()}
     kinds = [kind for kind in PROBLEMS if given.keys() <= names[kind]]
     if not kinds:

@@ -126,18 +126,14 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
     for x in ("phase", "tokens", "attention", "fusion", "no_online_softmax"):
         if x in told:
             raise InputError(f"{opt.spelt(x)[0]} is not of one operator but of a model: drop it")
-    schedule, batch = told.pop("schedule", None), told.pop("batch", None)
+    schedule = told.pop("schedule", None)
     if name in ATTENTIONS:
-        for x in ("heads", "kv_heads"):
-            if batch is not None and (x == "heads" or x in told):
-                heads = parse_int(x, told.get(x, "1")) * parse_int("batch", batch)
-                told[x] = str(heads)
         problem = opt.problem_from(name, told)
         graph, title = single.attention(problem, dtype), opt.said(problem)
     else:
         if name not in SINGLE:
             raise InputError(f"unknown operator {name!r}: {closest(name, (*SINGLE, *ATTENTIONS))}")
-        settings = _settings(name, told)
+        batch, settings = told.pop("batch", None), _settings(name, told)
         numbers = {x: parse_int(x, text) for x, text in told.items()}
         if batch is not None:
             numbers["b"] = parse_int("batch", batch)
@@ -198,14 +194,13 @@ _OF_MODEL = ("phase", "batch", "N", "tokens", "attention", "devices", "fusion",
 
 
 def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
-    from iosim.layers.models import config
     from iosim.layers.workload import Workload, workload
     from iosim.roofline.capacity import kept
     from iosim.roofline.ridge import reached
     from iosim.roofline.sentence import does_not_fit, sentence
     from iosim.roofline.work import L2_DRAM, works_of
 
-    config(name)
+    opt.remark_assumed(name)
     _only(given, _OF_MODEL, "a model")
     if missing := [x for x in ("phase", "N") if x not in given]:
         them = "it" if len(missing) == 1 else "them"

@@ -55,8 +55,10 @@ def sweep(
     """
     from iosim.sweep import Folder, Sweep
 
+    if model is not None:
+        sizes = opt.batched("attention", opt.of_model(model, "attention", sizes))
     given: dict[str, Any] = {
-        "algo": algo, **opt.of_model(model), **sizes, "M": M, "dtype": dtype, "tiles": tiles,
+        "algo": algo, **sizes, "M": M, "dtype": dtype, "tiles": tiles,
         "engine": engine, "policy": policy, "feasible": feasible, "shard_rows": shard_rows,
     }  # fmt: skip
     declared = Sweep.of(**given) if config is None else Sweep.from_toml(config, **given)

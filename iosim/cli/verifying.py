@@ -22,7 +22,7 @@ LONG = 10**8
 
 @click.command()
 @problem_kind(*opt.ATTENTIONS, default="attention")
-@opt.sizes("N", "d", "heads")
+@opt.sizes("N", "d", "heads", "batch")
 @opt.memory("values of M, like 1024,4096,96KiB; by default a sweep", metavar="LIST")
 @opt.problem_options("attention")
 @opt.model

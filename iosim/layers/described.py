@@ -7,7 +7,7 @@ read that name the same numbers in the library transformers; all others are left
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -56,9 +56,25 @@ def described(path: str | Path) -> Config:
                 raise InputError(f"{name} must be text, got {told[name]!r}")
         if not isinstance(told.get("dropout", 0.0), (int, float)):
             raise InputError(f"dropout must be a number, got {told['dropout']!r}")
-        return Config(**{"name": where.stem, "source": where.name} | told)
+        found = Config(**{"name": where.stem, "source": where.name} | told)
+        object.__setattr__(found, "assumed", _assumed(found, told.keys(), theirs))
+        return found
     except InputError as error:
         raise InputError(f"{where.name}: {error}") from None
+
+
+def _assumed(found: Config, told: Collection[str], theirs: Mapping[str, str]) -> tuple[str, ...]:
+    """Sizes with a default that the file could have told and didn't."""
+    values = {
+        "kv_heads": f"kv_heads = heads = {found.kv_heads:,}",
+        "head_size": f"head_size = hidden / heads = {found.hidden:,} / {found.heads:,} = "
+        f"{found.head_size:,}",
+    }
+    if found.family == "mixture":
+        values |= {"experts": f"experts = {found.experts}", "active": f"active = {found.active}"}
+    return tuple(
+        text for x, text in values.items() if x not in told and (x in theirs or not theirs)
+    )
 
 
 def _written(where: Path) -> dict[str, Any]:

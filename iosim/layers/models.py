@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from iosim.errors import InputError, closest
 from iosim.problem import MODELS, Attention, whole_number
@@ -43,6 +43,8 @@ class Config:
         dropout: of bert and gpt2: the probability that a word is dropped in training.
         experts, active: of a mixture: how many there are, and how many a token goes to.
         source: where the numbers are published.
+        assumed: sizes that a file leaves out, with their values, as people read them; no number
+            of the model, and only models of files have any.
 
     Raises InputError for an unknown family, sizes that are no positive integers, and heads that
     don't divide.
@@ -67,6 +69,7 @@ class Config:
     experts: int = 1
     active: int = 1
     source: str = "given by numbers"
+    assumed: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
