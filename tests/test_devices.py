@@ -10,12 +10,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_cli import iosim_
 
 from iosim.devices import (
     DEALINGS,
@@ -339,8 +341,8 @@ def test_a_run_reads_only_its_own_memory() -> None:
         ("ring-attention --P 2 --N 8 --d 2 --heads 3 --kv-heads 2", "does not divide heads"),
         ("ring-attention --P 2 --N 8 --d 2 --window 2,", "has no option window: leave it out"),
         ("tensor-parallel --P 2 --rows 8", "needs --width, --inner"),
-        ("tensor-parallel --P 2 --model gpt2", "is a model of attention"),
-        ("ring-attention --P 2 --N 8 --d 2 --gpu epyc-9654", "no peak for 'fp16'"),
+        ("tensor-parallel --P 2 --model gpt2", "leave gpt2 out, and give --rows, --width, --inner"),
+        ("ring-attention --P 2 --N 8 --d 2 --gpu h200 --dtype fp61", "unknown dtype 'fp61'"),
         (
             "all-gather --P 2 --n 8 --gpu h200 --latency-us -1",
             "a finite number of µs, 0 or more, got '-1'",
@@ -440,3 +442,56 @@ def test_a_schedule_is_shown_as_json_too() -> None:
     assert told["schedule"] == "ring-attention"
     assert "\n".join(told["program"]) == plain.rstrip("\n")
     assert plain.startswith("ring-attention on device p of P")
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_idle_devices_are_said(name: str) -> None:
+    """On more devices than any axis has words, some do nothing, in every schedule but sums."""
+    sizes = {"N": "4", "d": "4", "heads": "4", "kv_heads": "4", "rows": "4", "width": "4",
+             "inner": "4", "out": "4", "n": "4"}  # fmt: skip
+    entry = schedule(name)
+    names = {*(x.name for x in entry.problem.axes()), *entry.options} & sizes.keys()
+    words = [x for one in sorted(names) for x in (f"--{one.replace('_', '-')}", sizes[one])]
+    for P in (4, 8):
+        done = iosim_("devices", name, *words, "--P", str(P), "--json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        work = found["flop"] if any(found["flop"]) else [
+            sum(link["words"] for link in found["links"] if p in (link["from"], link["to"]))
+            for p in range(P)
+        ]  # fmt: skip
+        idle = [p for p in range(P) if not work[p]]
+        assert found["idle"] == idle
+        assert (f"{len(idle)} of {P} devices have nothing to do" in done.stderr) == bool(idle)
+        if P == 4 or not any(found["flop"]):
+            assert not idle  # devices without words of their own still get those of others
+        else:
+            assert idle == [4, 5, 6, 7], name
+
+
+def test_heads_that_are_fewer_than_devices_leave_some_idle() -> None:
+    words = "--N 8 --d 4 --heads 8 --kv-heads 4 --P 8"
+    done = iosim_("devices", "ulysses-attention", *words.split())
+    assert "4 of 8 devices have nothing to do (4, 5, 6, 7): --P 4 does the same" in done.stderr
+
+
+def test_a_machine_without_what_times_need_still_has_words(tmp_path: Path) -> None:
+    told = "cores = 4\ndram_bytes_per_s = 1e9\ncapacity_bytes = 1e9\nsram_bytes = 512\n"
+    path = tmp_path / "own.toml"
+    words = ("devices", "ring-attention", "--P", "2", "--N", "8", "--d", "2", "--gpu", str(path))
+    for more, lacking in (
+        ("cache_bytes = 1024\n[peaks]\nfp16 = 1e9", "own has no link_bytes_per_s: add"),
+        (
+            "cache_bytes = 1024\nlink_bytes_per_s = 1e9\n[peaks]\nfp32 = 1e9",
+            "own has no peak for 'fp16'",
+        ),
+        ("cache_bytes = 1024\nlink_bytes_per_s = 1e9\n[peaks]\nfp16 = 1e9", ""),
+    ):
+        path.write_text(told + more)
+        done = iosim_(*words)
+        assert done.returncode == 0, done.stderr
+        assert "words over all links: 32" in done.stdout
+        assert ("without overlap" in done.stdout) == (not lacking)
+        assert (f"words only, no times: {lacking}" if lacking else "") in done.stderr
+        found = iosim_(*words, "--json")
+        assert (json.loads(found.stdout)["untimed"] is None) == (not lacking)

@@ -72,6 +72,14 @@ def devices(
         opt.print_json(_plain(report, gpu, dtype))
     else:
         _print(report, gpu, dtype, latency)
+    if idle := report.counts.idle:
+        which = ", ".join(map(str, idle[:8])) + ", …" * (len(idle) > 8)
+        opt.remark(
+            f"{len(idle):,} of {count:,} devices have nothing to do ({which}): "
+            f"--P {count - len(idle)} does the same with those that have"
+        )
+    if report.untimed:
+        opt.remark(f"words only, no times: {report.untimed}")
 
 
 def _list(as_json: bool) -> None:
@@ -111,10 +119,10 @@ def _problem(entry: DeviceSchedule, P: int, typed: opt.Sizes, model: str | None)
     cls = entry.problem
     if cls.kind in PROBLEMS:
         return opt.problem_from(cls.kind, typed, model)
-    if model is not None:
-        raise InputError(f"{model} is a model of attention, not of {cls.kind}: leave it out")
     names = [axis.name for axis in cls.axes() if axis.name != "devices"]
     every = ", ".join(f"--{x}" for x in names)
+    if model is not None:
+        raise InputError(opt.other_sizes(model, cls.kind, every))
     if unknown := [x for x in typed if x not in names]:
         raise InputError(f"{cls.kind} has no size {unknown[0]}: give {every}")
     if missing := [x for x in names if x not in typed]:
@@ -198,10 +206,11 @@ def _plain(report: DevicesReport, gpu: Hardware | None, dtype: str) -> dict[str,
         "deal": instance.dealing.name,
         "links": [{"from": p, "to": q, "words": n} for (p, q), n in counts.links.items()],
         "sent": counts.sent, "received": counts.received, "flop": counts.flop,
-        "peak_words": counts.peak, "total_words": counts.total, "formula": report.total,
+        "idle": counts.idle, "peak_words": counts.peak, "total_words": counts.total,
+        "formula": report.total,
         "sent_formula": report.sent or None,
         "bounds": [asdict(one) for one in report.bounds],
-        "machine": gpu and gpu.name, "dtype": dtype,
+        "machine": gpu and gpu.name, "dtype": dtype, "untimed": report.untimed or None,
         "times": times and {
             "compute_s": times.compute_s, "communication_s": times.communication_s,
             "sum_s": times.apart_s, "max_s": times.overlapped_s, "written_s": times.written_s,

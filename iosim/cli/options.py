@@ -320,8 +320,7 @@ def of_model(model: str | None, kind: str, given: Sizes) -> Sizes:
     if size_names(type(found)) != size_names(cls) or not found.told.keys() <= names_of(cls):
         own = [x for x in ("d", "heads", "kv_heads") if x in found.told.keys() & names_of(cls)]
         more = " ".join(f"{spelt(x)[0]} {found.told[x]}" for x in own)
-        less = "leave it out" + f", and give {more}" * bool(more)
-        raise InputError(f"{model} is a model of {found.kind}, not of {kind}: {less}")
+        raise InputError(other_sizes(model, kind, more))
     remark(f"{model} is {said(found)} ({source})")
     remark_assumed(model)
     options = {one.name: one for one in found.options()}
@@ -354,6 +353,12 @@ def _beside_typed(own: Sizes, given: Sizes) -> Sizes:
         "model; --kv-heads changes that"
     )
     return {"kv_heads": found}
+
+
+def other_sizes(model: str, kind: str, more: str) -> str:
+    """What to say where a model's sizes are none of a problem's; `more` are options to give."""
+    less = f"leave {model} out" + f", and give {more}" * bool(more)
+    return f"--model gives the sizes of attention, not of {kind}: {less}"
 
 
 def remark_assumed(model: str) -> None:

@@ -45,6 +45,19 @@ class LinkCounts:
         return sum(self.sent)
 
     @property
+    def idle(self) -> tuple[int, ...]:
+        """Devices that do nothing: no product, or, where no device has one, no transfer.
+
+        >>> from iosim import Attention
+        >>> from iosim.devices import count_links, on_devices
+        >>> count_links(on_devices("ring-attention", Attention(2, 4), P=4)).idle
+        (2, 3)
+        """
+        moved = [x + y for x, y in zip(self.sent, self.received, strict=True)]
+        work = self.flop if any(self.flop) else moved
+        return tuple(p for p, x in enumerate(work) if not x) if any(work) else ()
+
+    @property
     def most(self) -> int:
         """Words that the busiest device sends or receives, whichever are more."""
         return max(map(max, zip(self.sent, self.received, strict=True)))

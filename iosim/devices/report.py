@@ -12,6 +12,7 @@ from iosim.devices.timing import DeviceTimes, device_times, link_speed
 from iosim.devices.walk import OnDevices
 from iosim.errors import InputError, ProgramError
 from iosim.hardware import Hardware
+from iosim.problem import word_bytes
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class DevicesReport:
         sent: words that device p sends, in the same way; "" where there is no such form.
         bounds: the lower bounds of its problem.
         times: seconds on a machine, or None without one.
+        untimed: what the machine lacks for times, or "".
     """
 
     instance: OnDevices
@@ -55,6 +57,7 @@ class DevicesReport:
     sent: str
     bounds: tuple[HeldBound, ...]
     times: DeviceTimes | None = None
+    untimed: str = ""
 
 
 def devices_report(
@@ -68,8 +71,6 @@ def devices_report(
     Args:
         machine: whose peak and links the times are of.
         latency_s: α; that of a kernel's launch where none is given.
-
-    Raises InputError for a machine without links or without a peak of the dtype.
 
     >>> from iosim import Attention
     >>> from iosim.devices import on_devices
@@ -95,15 +96,21 @@ def devices_report(
             one.bound.name, one.bound.of, words, moved, moved / words if words else None,
             one.outside or "", one.bound.says, one.bound.source,
         ))  # fmt: skip
-    times = None
+    times, untimed = None, ""
+    word_bytes(dtype)
     if machine is not None:
         latency = machine.launch_s if latency_s is None else latency_s
         if not 0 <= latency < math.inf:
             raise InputError(f"the latency is {latency} s: give a finite number, 0 or more")
-        times = device_times(instance, machine.peak(dtype), link_speed(machine), latency, dtype)
+        try:
+            peak, speed = machine.peak(dtype), link_speed(machine)
+        except InputError as error:
+            untimed = str(error)
+        else:
+            times = device_times(instance, peak, speed, latency, dtype)
     try:
         sent = str(closed.sent_words(program))
     except ProgramError:
         sent = ""
     total = str(closed.total_words(program))
-    return DevicesReport(instance, counts, total, sent, tuple(bounds), times)
+    return DevicesReport(instance, counts, total, sent, tuple(bounds), times, untimed)

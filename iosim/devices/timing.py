@@ -92,8 +92,5 @@ def link_speed(machine: Hardware) -> float:
     450000000000.0
     """
     if machine.link_bytes_per_s is None:
-        raise InputError(
-            f"link_bytes_per_s of {machine.name} has no source: choose another machine, or "
-            "describe it in a file of your own"
-        )
+        raise InputError(machine.lacks("link_bytes_per_s"))
     return machine.link_bytes_per_s / 2

@@ -181,13 +181,21 @@ class Hardware:
         """
         return self._words("cache_bytes", dtype)
 
+    def lacks(self, what: str) -> str:
+        """What to say where a number is needed that the machine doesn't have."""
+        from iosim.hardware import MACHINES
+
+        if self not in MACHINES.values():
+            return f"{self.name} has no {what}: add {what} to its file"
+        return (
+            f"{what} of {self.name} has no source: choose another machine, or describe it in a "
+            "file of your own"
+        )
+
     def _words(self, what: str, dtype: str) -> int:
         held = getattr(self, what)
         if held is None:
-            raise InputError(
-                f"{what} of {self.name} has no source: choose another machine, or describe it in a "
-                "file of your own"
-            )
+            raise InputError(self.lacks(what))
         return int(held) // word_bytes(dtype)
 
 

@@ -124,10 +124,8 @@ class Roof:
                 limits[at] = work.bytes[at] / speed
         if work.link_bytes:
             if self.link_bytes_per_s is None:
-                raise InputError(
-                    f"{work.name} moves words between devices, and link_bytes_per_s of "
-                    f"{self.machine.name} has no source: choose another machine, or one device"
-                )
+                why = self.machine.lacks("link_bytes_per_s")
+                raise InputError(f"{work.name} moves words between devices, and {why}")
             limits[LINK] = work.link_bytes / self.link_bytes_per_s
         limits[LAUNCH] = self.launch_s
         return Timed(work, {x: limits[x] for x in LIMITS if x in limits})
