@@ -148,7 +148,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
         lambda found: only([found], "M", "total_words") + only([found["problem"]], "N", "d"),
     ),
     "verify with options": (
-        ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--causal"),
+        ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--rows", "--causal"),
         lambda found: only(found["points"], *POINTS),
     ),
     "query of options": (
@@ -187,7 +187,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
             {"move": x} for x in found["schedule"])],
     ),
     "verify": (
-        ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1"),
+        ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--rows"),
         lambda found: only(found["points"], *POINTS),
     ),
     "query": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import multiprocessing
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,59 @@ def test_each_bound_is_of_a_class_that_is_named() -> None:
         report = verify.Report(problem, tuple(found), (), ())
         assert [p["class"] for p in verify.as_dict(report)["points"]] == [p.klass for p in found]
     assert {p.klass for p in found} == {"once", "stationary"}
+
+
+@pytest.mark.numbers
+def test_the_row_of_a_schedule_says_what_its_runs_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the CSV's rows, which have every run; and each of its checks can fail."""
+    sizes = [3, 60, 300, 999]
+    report = verify.verify(SMALL, sizes=sizes, workers=1)
+    rows = {x["algorithm"]: x for x in verify.by_schedule(report)}
+    assert list(rows) == [a.name for a in iosim.all_algorithms(SMALL.form)]
+    runs = [x for x in verify.table(report).rows if x["kind"] == "run"]
+    for name, row in rows.items():
+        own = [x for x in runs if x["name"] == name]
+        ran = [x["M_words"] for x in own]
+        assert ran == [M for M in sizes if row["least_M"] <= M]
+        assert (row["runs"], row["skipped"]) == (len(own), len(sizes) - len(own))
+        assert row["M"] == [ran[0], ran[-1]]
+        assert row["max_error"] == pytest.approx(max(float(x["max_error"]) for x in own), rel=1e-3)
+        assert row["gap"] == pytest.approx(
+            [min(x["gap"] for x in own), max(x["gap"] for x in own)], abs=1e-4
+        )
+        assert all(row[check] is True for check in verify.CHECKS)
+    assert sum(x["runs"] for x in rows.values()) == len(report.points)
+    assert any(x["skipped"] for x in rows.values())
+    for check, patch in (
+        ("peak", {"peak": lambda instance: iosim.peak(instance) + 1}),
+        ("counts", {"count": lambda instance: iosim.count(instance) + Counts((("load", "K"), 1))}),
+        ("output", {"max_error": lambda got, want: 1.0}),
+    ):
+        with monkeypatch.context() as patched:
+            for name, wrong in patch.items():
+                patched.setattr(verify, name, wrong)
+            for row in verify.by_schedule(verify.verify(SMALL, sizes=[300], workers=1)):
+                assert {x for x in verify.CHECKS if row[x] is False} == {check}
+    none = verify.by_schedule(verify.verify(SMALL, sizes=[4], workers=1))
+    assert {x["runs"] for x in none} == {0, 1}
+    assert all((x["gap"] is None) == (x["counts"] is None) == (x["runs"] == 0) for x in none)
+
+
+@pytest.mark.numbers
+def test_verify_prints_a_row_for_each_schedule(tmp_path: Path) -> None:
+    """Every run with --rows, and then only; the verdict is last."""
+    from test_cli import ok
+
+    words = ("verify", "--N", "48", "--d", "8", "--M", "30,300", "--workers", "1",
+             "--out", str(tmp_path))  # fmt: skip
+    text, longer = ok(*words), ok(*words, "--rows")
+    names = [a.name for a in iosim.all_algorithms(SMALL.form)]
+    assert [x.split()[0] for x in text.splitlines()[1 : len(names) + 1]] == names
+    assert longer.endswith(text)
+    assert len(longer.splitlines()) > len(text.splitlines()) + 2 * len(names) - 3
+    assert re.search(r"^flash2_parts +300 to 300 +1 +1, M < 34 .* yes +yes ", text, re.M)
+    assert text.splitlines()[-1].startswith("all checks passed: ")
+    assert len(text.splitlines()) == len(names) + 4
 
 
 def test_processes_give_the_same_report() -> None:

@@ -1,4 +1,4 @@
-"""The line that shows progress: on a terminal alone, written over, and gone at the end."""
+"""Progress: on a terminal one line, written over and gone at the end; in a pipe a few lines."""
 
 from __future__ import annotations
 
@@ -70,13 +70,48 @@ def test_the_line_is_removed_where_the_work_fails(screen: Terminal) -> None:
     assert screen.getvalue() == "\rafter 0.25 s\r" + " " * 12 + "\r"
 
 
-def test_no_terminal_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = io.StringIO()
+def test_no_terminal_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every 10 s, and after 100 s every time that a tenth more has passed."""
+    plain, seconds = io.StringIO(), iter(range(1000))
     monkeypatch.setattr(watching, "sys", SimpleNamespace(stderr=plain))
-    monkeypatch.setattr(watching, "PAUSE", -1)
+    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     with watching.watching() as show:
-        show(lambda _: "a line")
-    assert plain.getvalue() == ""
+        for _ in range(200):
+            show(lambda so_far: f"after {so_far} s")
+    shown = [int(x) for x in re.findall(r"^iosim: after (\d+) s\n", plain.getvalue(), re.M)]
+    assert shown == [*range(10, 101, 10), 112, 125, 139, 155, 173, 193]
+    assert len(shown) == plain.getvalue().count("\n")
+    assert "\r" not in plain.getvalue()
+
+
+ALL_LINES = {
+    "verify": (("--N", "48", "--d", "8", "--M", "60,300"), "runs"),
+    "export": (
+        ("flash2", "-o", "a.gif", "--N", "4", "--d", "2", "--M", "40", "--seconds", "1"),
+        "frames",
+    ),
+    "sweep": (
+        ("--out", "rows", "--algo", "flash2", "--N", "64,128", "--d", "8", "--M", "99,200"),
+        "points",
+    ),
+    "tightness": (("--N", "64", "--d", "8", "--M", "64:256:x2"), "points"),
+}
+
+
+@pytest.mark.parametrize("command", ALL_LINES)
+def test_commands_that_may_take_long_show_it_in_a_pipe_too(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines with an estimate on stderr alone."""
+    words, what = ALL_LINES[command]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(watching, "PAUSE_OF_LINES", 0.0)
+    monkeypatch.setattr(watching, "SHARE", 0.0)
+    done = CliRunner().invoke(program(COMMANDS), [command, *words])
+    assert done.exit_code == 0
+    line = rf"^iosim: [\d,]+ of [\d,]+ {what}, \d+ s, about \d+ s left$"
+    assert re.search(line, done.stderr, re.M)
+    assert " left" not in done.stdout
 
 
 @pytest.mark.parametrize(("done", "said"), [
@@ -85,6 +120,8 @@ def test_no_terminal_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 ])  # fmt: skip
 def test_how_much_is_done_and_left(done: int, said: str) -> None:
     assert watching.part_done(done, 7, "points")(12.0) == said
+    before = watching.part_done(done + 100, 107, "points", before=100)(12.0)
+    assert before.split(", ")[1:] == said.split(", ")[1:]
 
 
 _TILES = r"\r[\d,]+ of {} passes over tiles {}, \d+ s, about \d+ s left"

@@ -15,7 +15,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +48,9 @@ LARGEST_SCORES = 2**28
 SLOPE_TOLERANCE = 0.12
 ABOVE, BELOW = "M ≥ d²", "M < d²"
 
+# What is checked of each run.
+CHECKS = ("output", "counts", "peak", "bound")
+
 # Seconds after which it is told how many runs are done, also if none was finished in them.
 TOLD_EVERY = 1.0
 
@@ -57,7 +60,11 @@ FILES = ("verify.csv", "verify.png", "verify.svg")
 
 @dataclass(frozen=True)
 class Point:
-    """One algorithm at one M, run and checked."""
+    """One algorithm at one M, run and checked.
+
+    Attributes:
+        wrong: the checks that failed: output, counts, peak, bound.
+    """
 
     algorithm: str
     M: int
@@ -70,6 +77,7 @@ class Point:
     lower_bound_words: float
     failures: tuple[str, ...]
     klass: str = ""
+    wrong: frozenset[str] = frozenset()
 
     @property
     def gap(self) -> float:
@@ -99,13 +107,21 @@ class Slope:
 
 @dataclass(frozen=True)
 class Report:
-    """The results of one verification."""
+    """The results of one verification.
+
+    Attributes:
+        tolerance: the largest `max_error` that is no failure.
+        sizes: the values of M.
+        least: the smallest M of each schedule that supports the problem's options.
+    """
 
     problem: Attentions
     points: tuple[Point, ...]
     slopes: tuple[Slope, ...]
     failures: tuple[str, ...]
     tolerance: float = TOLERANCE
+    sizes: tuple[int, ...] = ()
+    least: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -155,17 +171,17 @@ def check_point(
     symbolic_counts, symbolic_peak = _formula(program).at(problem.sizes, tiles)
     error = max_error({x: run.outputs[x] for x in want}, want)
 
-    failed = []
+    failed: list[tuple[str, str]] = []
     if not error <= tolerance:
-        failed.append(f"output differs from the reference by {error:.2e} (at most {tolerance:.1e})")
+        differs = f"output differs from the reference by {error:.2e} (at most {tolerance:.1e})"
+        failed.append(("output", differs))
     if run.counts != closed:
-        failed.append(f"counted {run.counts}, integer formula {closed}")
+        failed.append(("counts", f"counted {run.counts}, integer formula {closed}"))
     if run.counts != symbolic_counts:
-        failed.append(f"counted {run.counts}, symbolic formula {symbolic_counts}")
+        failed.append(("counts", f"counted {run.counts}, symbolic formula {symbolic_counts}"))
     if not run.peak_words == top == symbolic_peak <= M:
-        failed.append(
-            f"peak {run.peak_words}, formula {top}, symbolic {symbolic_peak}, M {M}"
-        )  # fmt: skip
+        peaks = f"peak {run.peak_words}, formula {top}, symbolic {symbolic_peak}, M {M}"
+        failed.append(("peak", peaks))
     lower = [
         row
         for row in (bounds_for(problem, M) if bounds is None else bounds)
@@ -175,14 +191,16 @@ def check_point(
     words = run.counts.total_words
     for bound in lower:
         if bound.words is not None and words < bound.words:
-            failed.append(f"{words} words are below the bound {bound.name} = {bound.words:.0f}")
+            below = f"{words} words are below the bound {bound.name} = {bound.words:.0f}"
+            failed.append(("bound", below))
     klass = narrowest(found.classes)
     best = max((b for b in lower if covers(b.classes, klass)), key=lambda b: b.words or 0.0)
     return Point(
         algorithm=name, M=M, tiles=tiles, counts=run.counts, formula_words=closed.total_words,
         peak_words=run.peak_words, max_error=error, lower_bound=best.name,
         lower_bound_words=float(best.words or 0.0),
-        failures=tuple(f"{name} at M = {M}: {what}" for what in failed), klass=klass.name,
+        failures=tuple(f"{name} at M = {M}: {what}" for _, what in failed), klass=klass.name,
+        wrong=frozenset(check for check, _ in failed),
     )  # fmt: skip
 
 
@@ -311,7 +329,7 @@ def verify(
         if not s.ok
     ]
     failures += _check_upper(problem, points)
-    return Report(problem, tuple(points), slopes, tuple(failures), tolerance)
+    return Report(problem, tuple(points), slopes, tuple(failures), tolerance, tuple(chosen), least)
 
 
 _shared: list[Any] = []
@@ -384,6 +402,30 @@ def _check_upper(problem: Attentions, points: Sequence[Point]) -> list[str]:
     return failed
 
 
+def by_schedule(report: Report) -> list[dict[str, Any]]:
+    """A row for each schedule that supports the problem's options: what its runs found together.
+
+    Those that none of the sizes is enough for have no runs, and None for what these would say.
+    """
+    rows = []
+    for name, least in report.least.items():
+        runs = [p for p in report.points if p.algorithm == name]
+        wrong = frozenset().union(*(p.wrong for p in runs))
+        slope = next((s for s in report.slopes if s.algorithm == name), None)
+        found = {check: not wrong & {check} if runs else None for check in CHECKS}
+        sizes, gaps = [p.M for p in runs], [p.gap for p in runs]
+        rows.append({
+            "algorithm": name, "least_M": least, "runs": len(runs),
+            "skipped": len(report.sizes) - len(runs),
+            "M": [min(sizes), max(sizes)] if runs else None,
+            "max_error": max((p.max_error for p in runs), default=None), **found,
+            "class": runs[0].klass if runs else None,
+            "gap": [min(gaps), max(gaps)] if runs else None,
+            "slope": None if slope is None else asdict(slope) | {"ok": slope.ok},
+        })  # fmt: skip
+    return rows
+
+
 def as_dict(report: Report) -> dict[str, Any]:
     """The report as ``iosim verify --json`` prints it."""
     return {
@@ -398,6 +440,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             for p in report.points
         ],
         "slopes": [asdict(s) for s in report.slopes],
+        "schedules": by_schedule(report),
         "failures": report.failures,
         "tolerance": report.tolerance,
         "ok": report.ok,

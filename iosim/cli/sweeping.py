@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iosim.cli import options as opt
+from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.units import LONGEST_AXIS
 
 if TYPE_CHECKING:
-    from iosim.sweep import Collected, Folder, Pool
+    from iosim.sweep import Folder, Pool
 
 # Rows of a query that are printed; --json prints all.
 SHOWN_ROWS = 1000
@@ -187,35 +188,17 @@ def _pool(workers: int, address: str | None) -> Iterator[Pool]:
 
 
 def _collect(folder: Folder, pool: Pool, csv: Path | None, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     from iosim.sweep import collect as carry_on
     from iosim.sweep import export_csv
 
-    screen = Console(stderr=True)
-    progress = Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
-        console=screen, transient=True, disable=not screen.is_terminal,
-    )  # fmt: skip
-    bar = progress.add_task("counting")
-
-    def tick(report: Collected) -> None:
-        progress.start()  # not before: it starts a thread, and then workers cannot be forked
-        safe = report.found + report.done
-        progress.update(bar, completed=safe, total=report.points,
-                        description=f"{safe:,} of {report.points:,} points")  # fmt: skip
-
-    try:
-        report = carry_on(folder, pool, tick=tick)
-    finally:
-        progress.stop()
+    with watching() as show:
+        report = carry_on(
+            folder,
+            pool,
+            tick=lambda so_far: show(
+                part_done(so_far.found + so_far.done, so_far.points, "points", before=so_far.found)
+            ),
+        )
     for shard in report.broken:
         opt.remark(f"a broken shard was set aside as {shard.path} and redone: {shard.reason}")
     rows = folder.count_rows()

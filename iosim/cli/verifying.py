@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.problem import PROBLEMS, Attentions
 from iosim.units import parse_range
+
+if TYPE_CHECKING:
+    from iosim.checks.verify import Report
 
 # Entries of S, over all runs, from which on it is said beforehand that they take long.
 LONG = 10**8
@@ -30,11 +33,20 @@ LONG = 10**8
 @opt.path("--out", "where the CSV and the figure go", default="iosim-out")
 @opt.dtype
 @opt.workers("processes, 0 for all cores")
+@click.option("--rows", is_flag=True, help="print every run, too; the CSV always has them")
 @opt.as_json
 def verify(
-    kind: str, sizes: opt.Sizes, M: str | None, model: str | None, input: Path | None, out: Path,
-    dtype: str | None, workers: int, as_json: bool,
-) -> None:  # fmt: skip
+    kind: str,
+    sizes: opt.Sizes,
+    M: str | None,
+    model: str | None,
+    input: Path | None,
+    out: Path,
+    dtype: str | None,
+    workers: int,
+    rows: bool,
+    as_json: bool,
+) -> None:
     """Run every attention schedule over a sweep of M, and check every number against every other.
 
     With --problem attention-backward, every schedule of its gradients.  By default one head of
@@ -76,22 +88,9 @@ def verify(
     if as_json:
         opt.print_json(main_job.as_dict(report) | {"wrote": [str(x) for x in made]})
         raise click.exceptions.Exit(not report.ok)
-    opt.print_table(
-        ["algorithm", "M", "loads", "stores", "words", "formula", "peak", "max error",
-         "class", "lower bound", "gap", "ok"],
-        [
-            [p.algorithm, p.M, p.counts.load_words, p.counts.store_words,
-             p.counts.total_words, p.formula_words, p.peak_words, f"{p.max_error:.0e}",
-             p.klass, f"{p.lower_bound_words:,.0f}", f"{p.gap:.2f}",
-             "no" if p.failures else "yes"]
-            for p in report.points
-        ],
-    )  # fmt: skip
-    for s in report.slopes:
-        fit = "too few points"
-        if s.fitted is not None:
-            fit = f"{s.fitted:+.3f} ± {s.error:.3f} over {s.points} points"
-        click.echo(f"exponent of M, {s.algorithm}, {s.side}: {fit} (expected {s.expected:+.1f})")
+    if rows:
+        _print_runs(report)
+    _print_schedules(report)
     click.echo(f"wrote {', '.join(map(str, made))}")
     for failure in report.failures:
         click.echo(f"FAILED: {failure}", err=True)
@@ -99,6 +98,91 @@ def verify(
     click.echo(f"{'all checks passed' if report.ok else 'CHECKS FAILED'}: {checked}")
     if not report.ok:
         raise click.exceptions.Exit(1)
+
+
+def _print_runs(report: Report) -> None:
+    opt.print_table(
+        [
+            "algorithm",
+            "M",
+            "loads",
+            "stores",
+            "words",
+            "formula",
+            "peak",
+            "max error",
+            "class",
+            "lower bound",
+            "gap",
+            "ok",
+        ],
+        [
+            [
+                p.algorithm,
+                p.M,
+                p.counts.load_words,
+                p.counts.store_words,
+                p.counts.total_words,
+                p.formula_words,
+                p.peak_words,
+                f"{p.max_error:.0e}",
+                p.klass,
+                f"{p.lower_bound_words:,.0f}",
+                f"{p.gap:.2f}",
+                "no" if p.failures else "yes",
+            ]
+            for p in report.points
+        ],
+    )
+    click.echo()
+
+
+def _print_schedules(report: Report) -> None:
+    """A row for each schedule, and what the columns hold where that is no number."""
+    from iosim.checks.verify import SLOPE_TOLERANCE, by_schedule
+
+    def holds(value: bool | None) -> str:
+        return {True: "yes", False: "NO", None: ""}[value]
+
+    rows = []
+    for x in by_schedule(report):
+        slope = x["slope"] or {}
+        fit = "too few points" if slope else ""
+        if slope.get("fitted") is not None:
+            fit = (
+                f"{slope['fitted']:+.3f} ± {slope['error']:.3f}, expected {slope['expected']:+.1f}"
+            )
+        rows.append(
+            [
+                x["algorithm"],
+                f"{x['M'][0]:,} to {x['M'][1]:,}" if x["M"] else "",
+                x["runs"],
+                f"{x['skipped']}, M < {x['least_M']:,}" if x["skipped"] else "0",
+                "" if x["max_error"] is None else f"{x['max_error']:.0e}",
+                holds(x["counts"]),
+                holds(x["peak"]),
+                f"{x['gap'][0]:.2f} to {x['gap'][1]:.2f}, {x['class']}" if x["gap"] else "",
+                fit,
+            ]
+        )
+    opt.print_table(
+        [
+            "schedule",
+            "M",
+            "runs",
+            "skipped",
+            "worst error",
+            "counts equal",
+            "peak within M",
+            "gap, class of the bound",
+            "exponent of M",
+        ],
+        rows,
+    )
+    click.echo(
+        f"allowed: errors up to {report.tolerance:.1e}, exponents within {SLOPE_TOLERANCE} of the "
+        "expected; the gap is words moved over the largest lower bound of the class"
+    )
 
 
 def _telling(

@@ -85,7 +85,7 @@ def collect(
 
     Args:
         pool: who computes; this process by default.
-        tick: called after each shard that is safe on disk.
+        tick: called after each shard that is safe on disk, and now and then if none is.
         command: for the provenance.
 
     Raises:
@@ -259,6 +259,8 @@ def _round(
             done = wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED).done
             if not done and (why := pool.gone()):
                 raise IosimError(why)
+            if not done:
+                tick(report)
             for future in done:
                 number = running.pop(future)
                 found = future.result()
