@@ -138,7 +138,7 @@ BAD = {
     "size t is True": ("t = 16", "t = true"),
     "size t is '16'": ("t = 16", 't = "16"'),
     "size t is 1000000000000000000000": ("t = 16", "t = 1" + "0" * 21),
-    "size t is a number of very many digits": ("t = 16", "t = 0x" + "f" * 6000),
+    "t has more than 100 digits": ("t = 16", "t = 0x" + "f" * 6000),
     "'i=x' has no size: write i=64": ("u i=8", "u i=x"),
     "the size of axis 'i' is 0": ("u i=8", "u i=0"),
     "A has 1,208,925,819,614,629,174,706,176 words": (

@@ -182,7 +182,7 @@ BAD = {
     "sources must hold texts, got 3": ('"a slide"', "3"),
     "drivers must be a list of texts, got 'x'": ("cores", 'drivers = "x"\ncores'),
     "drivers must hold texts, got 1": ("cores", "drivers = [1]\ncores"),
-    "peak bf16 of tomorrow must be a number, got 1000": ("5e15", "1" + "0" * 400),
+    "bf16 has more than 100 digits": ("5e15", "1" + "0" * 400),
     "sources has price_usd, of which there is no number": ('capacity_bytes = "a', 'price_usd = "a'),
     "title is empty": ('"Tomorrow"', '" "'),
     "as TOML": ("cores =", "cores"),

@@ -141,8 +141,8 @@ WRONG: dict[str, list[tuple[str, str]]] = {
     ],
     "g.json": [
         ("", "g.json is empty"),
-        ("{", "g.json:1: not node-link JSON: Expecting property name enclosed in double quotes"),
-        ('{"nodes": [{"id": 1}],\n "edges": [', "g.json:2: not node-link JSON"),
+        ("{", "g.json is not node-link JSON (line 1: Expecting property name enclosed in double"),
+        ('{"nodes": [{"id": 1}],\n "edges": [', "g.json is not node-link JSON (line 2: Expecting"),
         ("[" * 100_000, "g.json is not node-link JSON"),
         ("9" * 5000, "g.json is not node-link JSON"),
         ("[]", "g.json is not node-link JSON, but a list"),
@@ -226,7 +226,7 @@ def test_a_wrong_file_is_one_line(
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "odd").write_bytes(b"\xff\xfe\x00")
     for path, says in (
-        (tmp_path, "Is a directory"), (tmp_path / "none", "No such file"),
+        (tmp_path, "it is no file"), (tmp_path / "none", "No such file"),
         (tmp_path / "odd", "can't decode"), (Path("/dev/zero"), "more than 64 MiB"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=says):
@@ -277,7 +277,7 @@ def test_a_game_is_replayed_on_the_command_line(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert says in done.stderr
     for text, says in (
-        ("", "game.json:1: no JSON"), ("{}", "no list of moves"), ("[[1]]", "move 0 is no"),
+        ("", "game.json: no JSON (line 1: "), ("{}", "no list of moves"), ("[[1]]", "move 0 is no"),
         ('[["load", "z"]]', "unknown vertex 'z'"), ('[["fly", "0"]]', "unknown move 'fly'"),
         ("[]", "output 3 has no blue pebble"),
     ):  # fmt: skip

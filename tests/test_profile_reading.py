@@ -225,7 +225,7 @@ def test_names_of_kernels_are_kept_whatever_they_have(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_and_a_folder_without_a_report(tmp_path: Path) -> None:
-    with pytest.raises(GpuError, match="No such file"):
+    with pytest.raises(GpuError, match="there is no such file"):
         read(tmp_path / "x.csv")
     with pytest.raises(GpuError, match=r"holds no report\.csv"):
         read(tmp_path)

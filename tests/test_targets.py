@@ -131,7 +131,7 @@ def test_pictures_are_checked_beforehand(tmp_path: Path) -> None:
         (("plot", "."), "cannot read '.' as a table (Is a directory): give a CSV file"),
         (("plot", ""), "the name of the table is empty"),
         (("plot", "folder"), "cannot read 'folder' as a table (Is a directory)"),
-        (("optimal", "folder", "--M", "4"), "cannot read 'folder' (Is a directory): give a file"),
+        (("optimal", "folder", "--M", "4"), "cannot read 'folder' (it is no file): give a file"),
         (("optimal", "", "--M", "4"), "matmul, attention, attention-backward nor a file: give one"),
         (("gpu", "figure", ".", "."), "is a directory: name the figure|holds no record"),
         (("verify", "--out", ""), "--out is empty"),

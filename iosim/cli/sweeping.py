@@ -130,17 +130,29 @@ def query(sql: str, paths: Sequence[Path], as_json: bool) -> None:
         many = 0
         for batch in answer.batches:
             few = batch.slice(0, max(0, SHOWN_ROWS - many))
-            shown += zip(*(column.to_pylist() for column in few.columns), strict=True)
+            shown += (tuple(row.values()) for row in _values(few))
             many += batch.num_rows
     opt.print_table(answer.schema.names, shown)
     if many > len(shown):
         click.echo(f"{many - len(shown):,} rows more: add LIMIT, or --json")
 
 
+def _values(batch: Any) -> list[dict[str, Any]]:
+    """The rows of a batch; InputError for a value that Python has no kind for."""
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise InputError(
+            f"the answer has a date or a time that can't be shown ({error}): cast it, like "
+            "x::VARCHAR"
+        ) from None
+    return rows
+
+
 def _print_stream(batches: Iterator[Any]) -> None:
     """Print rows as a JSON array, a line each, as they come."""
     some = (
-        batch.slice(k, SHOWN_ROWS).to_pylist()
+        _values(batch.slice(k, SHOWN_ROWS))
         for batch in batches for k in range(0, batch.num_rows, SHOWN_ROWS)
     )  # fmt: skip
     before = "["

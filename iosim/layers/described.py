@@ -6,15 +6,14 @@ read that name the same numbers in the library transformers; all others are left
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, closest
-from iosim.layers.models import Config
-from iosim.reading import read_toml
+from iosim.layers.models import Config, positive
+from iosim.reading import read_json, read_toml
 
 _LLAMA = {
     "layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads",
@@ -54,8 +53,12 @@ def described(path: str | Path) -> Config:
         for name in ("name", "family", "activation", "source"):
             if not isinstance(told.get(name, ""), str):
                 raise InputError(f"{name} must be text, got {told[name]!r}")
-        if not isinstance(told.get("dropout", 0.0), (int, float)):
-            raise InputError(f"dropout must be a number, got {told['dropout']!r}")
+        dropout = told.get("dropout", 0.0)
+        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)):
+            raise InputError(f"dropout must be a number, got {dropout!r}")
+        for name in ("kv_heads", "head_size"):  # which Config takes for not given where they are 0
+            if name in told:
+                positive(f"{theirs.get(name, name)}", told[name])
         found = Config(**{"name": where.stem, "source": where.name} | told)
         object.__setattr__(found, "assumed", _assumed(found, told.keys(), theirs))
         return found
@@ -87,18 +90,9 @@ def _written(where: Path) -> dict[str, Any]:
 
 def _published(where: Path) -> tuple[dict[str, Any], Mapping[str, str]]:
     """What is told, by our names; and the file's names for them."""
-    try:
-        if not where.is_file():
-            what = "it is no file" if where.exists() else "there is no such file"
-            raise InputError(f"cannot read {str(where)!r} as JSON: {what}")
-        read = json.loads(where.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"cannot read {str(where)!r} as JSON: {why}") from None
+    read = read_json(where)
     kind = read.get("model_type") if isinstance(read, dict) else None
-    if kind not in PUBLISHED:
+    if not isinstance(kind, str) or kind not in PUBLISHED:
         raise InputError(f"{where.name}: model_type is {kind!r}: it must be one of "
                          f"{', '.join(PUBLISHED)}; write other models as TOML")  # fmt: skip
     family, keys = PUBLISHED[kind]

@@ -5,10 +5,8 @@ Both say the same; ``docs/graphs.md`` has a whole example.
 
 from __future__ import annotations
 
-import json
 import math
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from iosim.layers.graph import Graph
 from iosim.layers.writing import VERSION, Groups, to_json
 from iosim.operators import Operand, Operator, operand, operator
 from iosim.problem import word_bytes
+from iosim.reading import parse, read_text
 
 __all__ = ["Written", "load", "parsed", "read", "to_json"]
 
@@ -82,20 +81,9 @@ def load(path: str | Path) -> Written:
     """
     where = Path(path)
     try:
-        if not where.is_file():
-            what = "it is no file" if where.exists() else "there is no such file"
-            raise InputError(f"cannot read {str(path)!r}: {what}")
-        with where.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-        text = raw[:MOST_BYTES].decode("utf-8") if len(raw) <= MOST_BYTES else ""
-    except UnicodeDecodeError as error:
-        raise InputError(f"cannot read {str(path)!r}: it is no UTF-8 text ({error})") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {str(path)!r}: {error}") from error
-    if len(raw) > MOST_BYTES:
-        raise InputError(
-            f"cannot read {str(path)!r}: it has more than {MOST_BYTES:,} bytes: no graph is so long"
-        )
+        text = read_text(path, MOST_BYTES)
+    except InputError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error}") from None
     try:
         return parsed(text, where.stem, {".json": "JSON", ".toml": "TOML"}.get(where.suffix))
     except InputError as error:
@@ -119,27 +107,10 @@ def parsed(text: str, name: str = "graph", language: str | None = None) -> Writt
     """
     language = language or ("JSON" if text.lstrip().startswith("{") else "TOML")
     try:
-        if language == "JSON":
-            told = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-        else:
-            told = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"this is no {language}: {why}") from None
+        told = parse(text, language)
+    except InputError as error:
+        raise InputError(f"this is no {language}: {error}") from None
     return _graph(_Checked("the file", told, _TOP), name)
-
-
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"{key!r} is there twice")
-        found[key] = value
-    return found
-
-
-def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
 
 
 # What a table may hold, by key: the type of its value, and what that is called.

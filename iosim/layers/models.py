@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from iosim.errors import InputError, closest
-from iosim.problem import MODELS, Attention, whole_number
+from iosim.problem import MODELS, Attention, check_size, whole_number
 
 FAMILIES = ("bert", "gpt2", "llama", "mixture")
 
 
 def positive(what: str, size: object) -> int:
-    """Return `size` as an int, or raise InputError unless it is an integer, 1 or more.
+    """Return `size` as an int, or raise InputError unless it is an integer in [1, 2**40].
 
     >>> positive("batch", 8)
     8
@@ -20,7 +20,7 @@ def positive(what: str, size: object) -> int:
     number = whole_number(size)
     if number is None or number < 1:
         raise InputError(f"{what} = {size!r}: give an integer ≥ 1")
-    return number
+    return check_size(what, number)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,5 +24,27 @@ def cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, (Integral, Decimal)):
         return f"{value:,}"
-    text = str(value)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(str(value))
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Text whose control characters, marks of direction and the like are escaped.
+
+    Such characters move the cursor, hide text or change its order on a terminal, and no browser
+    opens an SVG with them.  Everything that people read passes here: `cell` of a table, lines on
+    stderr and stdout (`iosim.cli`), and the text of figures.
+
+    Args:
+        keep: characters that stay, like a newline.
+
+    >>> printable("a\x1b[31m\u202eb"), printable("a\nb", keep="\n") == "a\nb"
+    ('a\\x1b[31m\\u202eb', True)
+    """
+    plain = text
+    for c in keep:
+        plain = plain.replace(c, "")
+    if plain.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )

@@ -7,10 +7,10 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-import matplotlib
-from matplotlib.figure import Figure
+from iosim.output.plot import STYLE, figure_rows, load_matplotlib
 
-from iosim.output.plot import STYLE
+matplotlib = load_matplotlib()
+from matplotlib.figure import Figure  # noqa: E402
 
 
 class Drawing(Figure):
@@ -41,11 +41,11 @@ def drawing(**attributes: Any) -> tuple[Any, Any]:
 
 
 def styled(draw: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that draws in iosim's style."""
+    """A function that draws rows in iosim's style; texts of rows are texts, whatever they hold."""
 
     @functools.wraps(draw)
     def call(rows: Any) -> Any:
         with matplotlib.rc_context(STYLE):
-            return draw(rows)
+            return draw(figure_rows(rows))
 
     return call

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import PatchCollection
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-
+from iosim.output.plot import load_matplotlib
 from iosim.output.scene import SIGNS, THEMES, Box, Frame, Panel, Scene
+
+matplotlib = load_matplotlib()
+from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
+from matplotlib.collections import PatchCollection  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.patches import Rectangle  # noqa: E402
 
 WIDTH, HEIGHT, DPI = 1280, 720, 100
 # Lines of a listing that are shown at once.

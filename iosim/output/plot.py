@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, pip
+from iosim.output.cells import printable
 from iosim.output.table import Row, read_csv, write_csv
 from iosim.writing import replacing, target
 
@@ -55,9 +57,34 @@ def beside(axes: Any, **said: Any) -> Any:
 META: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}}
 
 
-def _saved(name: str, rows: Sequence[dict[str, Any]], stem: str | os.PathLike[str]) -> list[Path]:
+def load_matplotlib() -> Any:
+    """Matplotlib, or InputError where the environment names a backend that there is not."""
+    try:
+        import matplotlib
+    except ValueError as error:
+        raise InputError(
+            f"matplotlib doesn't start ({str(error).partition(';')[0]}): unset MPLBACKEND"
+        ) from None
+    return matplotlib
+
+
+def figure_text(value: Any) -> Any:
+    r"""A text as figures may have it: printable, and with no formula between dollars.
+
+    >>> figure_text("cost: $x$"), figure_text(3)
+    ('cost: \\$x\\$', 3)
+    """
+    return printable(value).replace("$", r"\$") if isinstance(value, str) else value
+
+
+def figure_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Rows of a table whose texts, and names of columns, may stand in a figure."""
+    return [{figure_text(name): figure_text(x) for name, x in row.items()} for row in rows]
+
+
+def _saved(name: str, rows: Sequence[Row], stem: str | os.PathLike[str]) -> list[Path]:
     """Draw rows by a function of `iosim.output.figures`, and save the figure."""
-    import matplotlib
+    matplotlib = load_matplotlib()
 
     from iosim.output import figures
 
@@ -147,9 +174,7 @@ def with_table(path: Path, rows: Sequence[Row]) -> list[Path]:
 
 def pyplot() -> Any:
     """Matplotlib's pyplot, drawing to files only."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    load_matplotlib().use("Agg")
     from matplotlib import pyplot as plt
 
     return plt
@@ -170,6 +195,17 @@ def figure_name(text: str | os.PathLike[str]) -> Path:
     return Path(name)
 
 
+@contextlib.contextmanager
+def _undated() -> Iterator[None]:
+    """Without SOURCE_DATE_EPOCH, which matplotlib reads for a date that is not written."""
+    epoch = os.environ.pop("SOURCE_DATE_EPOCH", None)
+    try:
+        yield
+    finally:
+        if epoch is not None:
+            os.environ["SOURCE_DATE_EPOCH"] = epoch
+
+
 def save(figure: Any, stem: str | os.PathLike[str]) -> list[Path]:
     """Write a figure as PNG and SVG, both whole or neither, and close it.
 
@@ -179,7 +215,7 @@ def save(figure: Any, stem: str | os.PathLike[str]) -> list[Path]:
 
     paths = [Path(f"{os.fspath(stem)}.{suffix}") for suffix in META]
     try:
-        with replacing(*paths) as parts:
+        with replacing(*paths) as parts, _undated():
             for (suffix, meta), part in zip(META.items(), parts, strict=True):
                 figure.savefig(part, format=suffix, metadata=meta)
     finally:

@@ -74,8 +74,9 @@ def check_size(name: str, value: object, least: int = 1) -> int:
     if number is None:
         raise InputError(f"{name} must be a whole number, got {value!r}: give an integer")
     if not least <= number <= LARGEST_SIZE:
+        shown = value if abs(number) < 10**100 else "a number of over 100 digits"
         raise InputError(
-            f"{name} = {value} is outside {least}..{LARGEST_SIZE} (2**40): choose a size inside"
+            f"{name} = {shown} is outside {least}..{LARGEST_SIZE} (2**40): choose a size inside"
         )
     return number
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from iosim.output.plot import PALETTE, STYLE, pyplot, save
+from iosim.output.plot import PALETTE, STYLE, figure_rows, pyplot, save
 from iosim.output.table import read_csv, write_csv
 
 FILES = ("operators.csv", "machine.csv", "roofline.png", "roofline.svg")
@@ -34,8 +34,8 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     A point is a kernel's FLOP/s at its least time over its FLOP per byte at one boundary.  Kernels
     without flop have no point.
     """
-    operators = [r for r in read_csv(folder / FILES[0]) if r["flop"]]
-    machine = read_csv(folder / FILES[1])
+    operators = [r for r in figure_rows(read_csv(folder / FILES[0])) if r["flop"]]
+    machine = figure_rows(read_csv(folder / FILES[1]))
     plt = pyplot()
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(8.6, 5), layout="constrained")

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 
 from iosim.errors import InputError, IosimError
 from iosim.output import provenance
+from iosim.reading import parse
 from iosim.shown import Displayed, called
 from iosim.sweep.caches import EXPLICIT
 from iosim.sweep.files import Damaged, put, read_regular, writing
@@ -370,8 +371,8 @@ def _parquet(data: bytes) -> Any:
 
 def _tags(file: Any) -> dict[str, Any]:
     try:
-        told = json.loads((file.schema_arrow.metadata or {})[b"iosim"])
-    except (KeyError, ValueError):
+        told = parse((file.schema_arrow.metadata or {})[b"iosim"].decode(), "JSON")
+    except (KeyError, UnicodeDecodeError, InputError):
         told = None
     if not isinstance(told, dict):
         raise Damaged("it doesn't say what it is")

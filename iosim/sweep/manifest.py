@@ -11,6 +11,7 @@ from typing import Any
 from iosim.counting.show import show
 from iosim.errors import InputError, IosimError
 from iosim.program.canonical import canonical
+from iosim.reading import parse
 from iosim.sweep.files import Damaged, read_regular
 from iosim.sweep.grid import Block, Sweep
 from iosim.sweep.work import schema
@@ -42,7 +43,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     file = folder / MANIFEST
     manifest: Any = None
     try:
-        manifest = json.loads(read_regular(file).decode())
+        manifest = parse(read_regular(file).decode(), "JSON")
         reason = _wrong(manifest)
     except (FileNotFoundError, NotADirectoryError):
         if (folder / "rows").is_dir():
@@ -54,7 +55,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"{str(folder)!r} {what}: give one that iosim sweep wrote") from None
     except OSError as error:
         raise IosimError(f"cannot read {str(file)!r} ({error.strerror})") from error
-    except (ValueError, RecursionError, Damaged) as error:
+    except (UnicodeDecodeError, InputError, Damaged) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
     if reason == _OLD:
         raise InputError(

@@ -35,6 +35,7 @@ import numpy as np
 from iosim.cache.files._form import TraceForm, cannot
 from iosim.cache.stream import CHUNK, UNITS, Accesses, Region, Stream, recut
 from iosim.errors import InputError
+from iosim.reading import parse
 
 MAGIC = b"iosimtrc"
 VERSION = 1
@@ -151,22 +152,36 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
     if _CHECK.unpack(check) != (zlib.crc32(head + told),):
         raise InputError(f"{path} is damaged before record 0: its header has another checksum")
     try:
-        header = json.loads(told)
+        header = parse(told.decode("utf-8"), "JSON")
         _check(header)
-    except (ValueError, TypeError, KeyError) as error:
+    except (InputError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is damaged before record 0: its header says {error}") from error
     return header, _HEAD.size + size + 4
 
 
 def _check(header: Any) -> None:
     """Raise ValueError, TypeError or KeyError for a header that isn't as the module says."""
+    if not isinstance(header, dict):
+        raise TypeError(f"a {type(header).__name__} and no keys")
     for name, least in (("addresses", 0), ("length", 0), ("chunk", 1), ("line_words", 1)):
-        if type(header[name]) is not int or header[name] < least:
-            raise ValueError(f"{name} = {header[name]!r}")
-    if header["unit"] not in UNITS or header["address_bytes"] not in (4, 8):
+        _check_number(name, header[name], least)
+    if header["unit"] not in UNITS or type(header["address_bytes"]) is not int:
         raise ValueError(f"{header['unit']!r}, {header['address_bytes']!r}")
-    for region in header["regions"]:
-        Region(**region)
+    if header["address_bytes"] not in (4, 8):
+        raise ValueError(f"address_bytes = {header['address_bytes']}")
+    if not isinstance(header["regions"], list):
+        raise TypeError(f"regions = {header['regions']!r}")
+    for told in header["regions"]:
+        region = Region(**told)
+        if type(region.name) is not str or type(region.scratch) is not bool:
+            raise TypeError(f"a region {region.name!r}, {region.scratch!r}")
+        for name, least in (("start", 0), ("words", 0), ("unit_words", 1)):
+            _check_number(f"{name} of region {region.name}", getattr(region, name), least)
+
+
+def _check_number(name: str, value: Any, least: int) -> None:
+    if type(value) is not int or not least <= value < 2**63:
+        raise ValueError(f"{name} = {value!r}")
 
 
 def _check_size(path: Path, start: int, width: int, by: int, length: int) -> None:

@@ -89,7 +89,9 @@ def _slow(path: Path, lines: list[bytes], number: int, columns: int) -> Numbers:
         if (
             len(words) != columns
             or columns > 2
-            or not (address.isascii() and address.isdecimal() and int(address) < 2**64)
+            or not (address.isascii() and address.isdecimal())
+            or len(address.lstrip("0")) > 20
+            or int(address.lstrip("0") or "0") >= 2**64
             or (mark and mark[0].lower() not in _MARKS)
         ):
             said = line.decode("ascii", "replace").strip("\r\n")
@@ -97,7 +99,7 @@ def _slow(path: Path, lines: list[bytes], number: int, columns: int) -> Numbers:
                 f"{path}: line {number + k + 1} says {_short(said)!r} and no access: an address "
                 "from 0 on, and 0 or 1 (r or w) after a comma, in every line or in none"
             )
-        at[k] = int(address)
+        at[k] = int(address.lstrip("0") or "0")
         marks[k] = bool(mark) and _MARKS[mark[0].lower()]
     return Numbers(at, marks)
 

@@ -8,7 +8,6 @@ whose counters are in ``report.csv``.
 from __future__ import annotations
 
 import codecs
-import json
 import re
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling.foreign import refuse
 from iosim.gpu.profiling.labels import counter_of
@@ -25,12 +25,15 @@ from iosim.gpu.profiling.tables import BLOCK, GRID, KERNEL, TableLine, TextTable
 from iosim.gpu.profiling.units import ABSENT, check_value, in_base
 from iosim.gpu.records.checksums import check_checksums
 from iosim.gpu.records.counters import MARK
+from iosim.reading import parse, read_bytes
+from iosim.reading import read_text as text_of
 
 REPORT, PROVENANCE, SUFFIX = "report.csv", "provenance.json", ".ncu-rep"
 VERSIONS = ("driver", "ncu")
 ROUNDED = "rounded"  # a record's counters of which the report had rounded values
 EXPORT = ("--csv", "--page", "raw", "--print-units", "base")
 MAGIC = b"NVR"
+MOST_BYTES = 2**28  # of a report
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Columns that are no counters: what they name is of the host, or of the order of launches.
 PLACES = ("ID", "Process ID", "Process Name", "Host Name", KERNEL, "Kernel Time", "Context",
@@ -77,10 +80,11 @@ def read(path: Path) -> tuple[KernelLaunch, ...]:
     if path.is_dir():
         return _read_record(path)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise GpuError(f"cannot read {path} ({error.strerror}): give a report of ncu, or the "
-                       "folder of a record") from None  # fmt: skip
+        data = read_bytes(path, MOST_BYTES)
+    except InputError as error:
+        raise GpuError(
+            f"cannot read {path} ({error}): give a report of ncu, or the folder of a record"
+        ) from None
     if not data.strip():
         raise GpuError(f"{path} is empty: record it again")
     if path.suffix == SUFFIX or data.startswith(MAGIC):
@@ -149,11 +153,11 @@ def versions(path: Path) -> dict[str, str]:
 
 def _provenance(path: Path) -> dict[str, Any]:
     """What a record says of itself; nothing where it says nothing."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except (OSError, ValueError, RecursionError) as error:
+    try:
+        found = parse(text_of(path), "JSON")
+    except InputError as error:
         raise GpuError(f"{path} is not JSON ({error}): the record is damaged") from None
     if not isinstance(found, dict) or not isinstance(found.get("device", ""), str):
         raise GpuError(f"{path} names no device: the record is damaged")

@@ -18,8 +18,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from iosim.errors import InputError
 from iosim.gpu.emitter.layout import SECTOR
 from iosim.gpu.errors import GpuError
+from iosim.gpu.records.plain import MOST_BYTES
+from iosim.reading import read_text
 
 
 @dataclass(frozen=True)
@@ -170,9 +173,9 @@ def read_launches(path: Path) -> tuple[dict[str, str], list[list[LaunchRow]]]:
     Raises GpuError, naming the file, if it cannot be read, is no report, or is cut off.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, MOST_BYTES)
         rows = list(csv.DictReader(io.StringIO(text)))
-    except (OSError, ValueError, csv.Error) as error:
+    except (InputError, csv.Error) as error:
         raise GpuError(f"cannot read {path} as a table: {error}") from None
     if not text.endswith("\n"):
         raise GpuError(f"{path} ends within a line: it is cut off")

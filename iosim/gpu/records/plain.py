@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import reprlib
 import types
 import typing
 from pathlib import Path
 from typing import Any, TypeVar
 
+from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
+from iosim.reading import parse, read_text
 
 T = TypeVar("T")
+
+# Bytes of a file of a record.
+MOST_BYTES = 2**26
 
 
 def read_json(path: Path, kind: type[T]) -> T:
@@ -22,10 +26,12 @@ def read_json(path: Path, kind: type[T]) -> T:
     Raises GpuError, naming the file, if it cannot be read, is not JSON, or holds something else.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise GpuError(f"cannot read {path} ({error.strerror}): is it a record?") from None
-    except (ValueError, RecursionError) as error:
+        text = read_text(path, MOST_BYTES)
+    except InputError as error:
+        raise GpuError(f"cannot read {path} ({error}): is it a record?") from None
+    try:
+        value = parse(text, "JSON", finite=False)  # what failed has NaN
+    except InputError as error:
         raise GpuError(f"{path} is not JSON ({error}): the record is damaged") from None
     found: T = checked(kind, value, str(path))
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.gpu.reports import REPORTS, SavedReport, gpu_report
-from iosim.output.plot import STYLE, WIDTH, pyplot, save
+from iosim.output.plot import STYLE, WIDTH, figure_rows, pyplot, save
 
 _TALL = 3.5  # inches of a panel
 
@@ -23,7 +23,7 @@ def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
     """
     rows: dict[str, list[dict[str, Any]]] = {}
     for one in saved:
-        rows.setdefault(one.report.name, []).extend(one.table.rows)
+        rows.setdefault(one.report.name, []).extend(figure_rows(one.table.rows))
     with_panels = [report for report in map(gpu_report, REPORTS) if report.panels]
     reports = [report for report in with_panels if not report.apart]
     alone = [report for report in with_panels if report.apart and report.name in rows]

@@ -13,6 +13,7 @@ from pathlib import Path
 from iosim.errors import InputError
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.readers._entry import Reader
+from iosim.reading import read_bytes
 from iosim.registry import registered
 
 __all__ = ["READERS", "Reader", "from_file", "reader"]
@@ -64,18 +65,9 @@ def from_file(path: Path, format: str | None = None, unit: bool = False) -> Dag:
 def text_of(path: Path) -> str:
     """The text of a file; raises InputError where it can't be had."""
     try:
-        if path.is_dir():
-            raise IsADirectoryError(None, "Is a directory")
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise InputError(
-                f"{path} has more than {LARGEST >> 20} MiB, far beyond reach: give a smaller graph"
-            )
-        text = data.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"cannot read {str(path)!r} ({why}): give a file of a graph") from None
+        text = read_bytes(path, LARGEST, pipes=True).decode("utf-8-sig")
+    except (InputError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {str(path)!r} ({error}): give a file of a graph") from None
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
         raise InputError(f"{path}:{line}: a zero byte, so that it is no text: give a graph's file")

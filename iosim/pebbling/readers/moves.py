@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from iosim.errors import InputError
 from iosim.pebbling.game import Move
 from iosim.pebbling.readers import text_of
+from iosim.reading import parse
 
 SAYS = "give what `iosim optimal --json` prints, or its schedule alone"
 
@@ -17,11 +17,10 @@ def moves_from(path: Path) -> list[Move]:
 
     Raises InputError for anything else.
     """
+    text = text_of(path)
     try:
-        data = json.loads(text_of(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: no JSON ({error.msg}): {SAYS}") from None
-    except (ValueError, RecursionError) as error:
+        data = parse(text, "JSON")
+    except InputError as error:
         raise InputError(f"{path}: no JSON ({error}): {SAYS}") from None
     rows = data.get("schedule") if isinstance(data, dict) else data
     if not isinstance(rows, list):

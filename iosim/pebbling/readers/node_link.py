@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from iosim.errors import InputError
 from iosim.pebbling.drawn import Arc, Drawn, vertex, weight
 from iosim.pebbling.readers._entry import Reader
+from iosim.reading import parse
 
 SAYS = "write networkx.node_link_data, with nodes and edges"
 
@@ -15,13 +15,8 @@ SAYS = "write networkx.node_link_data, with nodes and edges"
 def read(name: str, text: str) -> Drawn:
     """The vertices and edges; ``links`` is an older name of ``edges``."""
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        end = " (cut off?)" if error.pos >= len(text.rstrip()) else ""
-        raise InputError(
-            f"{name}:{error.lineno}: not node-link JSON: {error.msg}{end}: {SAYS}"
-        ) from None
-    except (ValueError, RecursionError) as error:
+        data = parse(text, "JSON", finite=False)  # names the vertex
+    except InputError as error:
         raise InputError(f"{name} is not node-link JSON ({error}): {SAYS}") from None
     if not isinstance(data, dict):
         raise InputError(f"{name} is not node-link JSON, but a {type(data).__name__}: {SAYS}")
