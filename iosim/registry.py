@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from iosim.errors import InputError, closest
 
 T = TypeVar("T")
+
+
+def canonical(name: str, names: Iterable[str], aliases: Mapping[str, str]) -> str:
+    """The registered name that is meant: case, hyphens and underscores don't matter.
+
+    Args:
+        aliases: other names in use, in lower case without hyphens and underscores.
+
+    What is none stays as it is.
+
+    >>> canonical("Flash-Attention", ["flash2", "small_cache"], {"flashattention": "flash2"})
+    'flash2'
+    """
+    plain = {_plain(x): x for x in names}
+    return {**aliases, **plain}.get(_plain(name), name)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
 def registered(what: str, name: str, modules: Mapping[str, str], value: str, kind: type[T]) -> T:

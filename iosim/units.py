@@ -263,9 +263,10 @@ def parse_words(name: str, text: str, dtype: str | None = None, least: int = 1) 
     number = _number(name, match[1]) * _PREFIX[match[2]]
     if match[3]:
         if dtype is None:
+            half = number // word_bytes("fp16")
             raise InputError(
-                f"{name} = {_quoted(text)} is in bytes: give words, or where the command has it, "
-                "add --dtype (fp16, fp32, …)"
+                f"{name} = {_quoted(text)} is in bytes, {half:,} words of fp16: add --dtype fp16 "
+                f"(fp32, …), or give words, like {half}"
             )
         number //= word_bytes(dtype)
     return check_size(name, number, least)
@@ -285,20 +286,32 @@ def bytes_of(counts: Counts, tensors: Iterable[Tensor], dtype: str) -> dict[Key,
     return {(way, name): n * word_bytes(dtype, wide[name]) for (way, name), n in counts}
 
 
-def parse_tiles(text: str) -> dict[str, int]:
-    """``B_r=64,B_c=32`` → ``{"B_r": 64, "B_c": 32}``."""
+def parse_tiles(text: str, names: Sequence[str]) -> dict[str, int]:
+    """``B_r=64,B_c=32`` → ``{"B_r": 64, "B_c": 32}``.
+
+    Args:
+        names: the tiles that there are, for messages; others are taken as well.
+    """
     tiles: dict[str, int] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
-            raise InputError(
-                f"tiles {_quoted(text)} is neither auto, nor the name of a rule, nor like "
-                "B_r=64,B_c=64"
-            )
+            raise InputError(f"tiles {_quoted(text)} lacks names: {tiles_like(names, text)}")
         if name.strip() in tiles:
             raise InputError(f"tiles {_quoted(text)} gives {name.strip()} twice: give it once")
         tiles[name.strip()] = _digits(name.strip(), value.strip())
     return tiles
+
+
+def tiles_like(names: Sequence[str], text: str = "") -> str:
+    """How the tiles of these names are typed, with the values of a text where it has as many.
+
+    >>> tiles_like(("B_r", "B_c"), "64,32")
+    'write --tiles B_r=64,B_c=32'
+    """
+    typed = [x.strip() for x in text.split(",")]
+    values = typed if len(typed) == len(names) and all(map(str.isdigit, typed)) else ["64"] * 99
+    return "write --tiles " + ",".join(f"{x}={v}" for x, v in zip(names, values, strict=False))
 
 
 def parse_range(name: str, text: str, dtype: str | None = None, least: int = 1) -> list[int]:

@@ -111,7 +111,7 @@ def test_a_size_means_the_same_in_every_command() -> None:
     ):
         assert units.parse_int("N", text) == size
         assert units.parse_words("N", text) == size
-    assert units.parse_tiles("B_r=1Ki,B_c=2") == {"B_r": 1024, "B_c": 2}
+    assert units.parse_tiles("B_r=1Ki,B_c=2", ("B_r", "B_c")) == {"B_r": 1024, "B_c": 2}
     for text in ("4KiB", "Ki", "4Pi", "1.5Ki", "1e3"):
         with pytest.raises(InputError, match="must be a whole number"):
             units.parse_int("N", text)

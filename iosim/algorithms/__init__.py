@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from iosim.algorithms._entry import Algorithm
 from iosim.problem import Form
-from iosim.registry import registered
+from iosim.registry import canonical, registered
 
-__all__ = ["ALGORITHMS", "Algorithm", "algorithm", "all_algorithms"]
+__all__ = ["ALGORITHMS", "ALIASES", "Algorithm", "algorithm", "all_algorithms", "named"]
 
 ALGORITHMS: dict[str, str] = {
     "naive": "iosim.algorithms.naive",
@@ -41,18 +41,45 @@ ALGORITHMS: dict[str, str] = {
     "copy": "iosim.algorithms.copy",
 }
 
+# Other names in use, in lower case without hyphens and underscores.  FlashAttention without a
+# number is FlashAttention-2, which libraries run today.
+ALIASES: dict[str, str] = {
+    "standard": "naive", "standardattention": "naive", "unfused": "naive", "vanilla": "naive",
+    "flash": "flash2", "flashattention": "flash2", "fa": "flash2",
+    "flashattention2": "flash2", "fa2": "flash2", "flashattentionv2": "flash2",
+    "flashattention1": "flash1", "fa1": "flash1", "flashattentionv1": "flash1",
+    "flashbackward": "flash2_backward", "flashattentionbackward": "flash2_backward",
+    "fa2backward": "flash2_backward", "standardbackward": "naive_backward",
+    "flashdecoding": "split_kv", "splitk": "split_kv",
+    "pagedattention": "paged", "blocksparseattention": "block_sparse",
+    "gemm": "matmul", "matrixproduct": "matmul",
+}  # fmt: skip
+
+
+def named(name: str) -> str:
+    """The registered name of an algorithm that has others; what is none stays as it is.
+
+    >>> named("FlashAttention"), named("flash-2"), named("flash3")
+    ('flash2', 'flash2', 'flash3')
+    """
+    return canonical(name, ALGORITHMS, ALIASES)
+
 
 def algorithm(name: str) -> Algorithm:
-    """Return a registered algorithm, or raise InputError with the closest name.
+    """Return a registered algorithm, also by another name in use (`ALIASES`).
+
+    Raises InputError, with the closest name, for a name that is none.
 
     >>> algorithm("flash2").title
     'FlashAttention-2: Q and O stationary, K and V streamed'
+    >>> algorithm("standard").name
+    'naive'
     >>> algorithm("flash3")
     Traceback (most recent call last):
         ...
     iosim.errors.InputError: unknown algorithm 'flash3': did you mean 'flash2'?
     """
-    return registered("algorithm", name, ALGORITHMS, "ALGORITHM", Algorithm)
+    return registered("algorithm", named(name), ALGORITHMS, "ALGORITHM", Algorithm)
 
 
 def all_algorithms(problem: str | Form | None = None) -> tuple[Algorithm, ...]:

@@ -38,7 +38,7 @@ LONG = 2 * 10**8
 
 
 @click.command()
-@click.argument("algo", required=False)
+@click.argument("algo", required=False, type=opt.SCHEDULE)
 @opt.memory("fast memory that the tiles are chosen for; without it, and without --tiles, every "
             "tile is one word")  # fmt: skip
 @opt.sizes()

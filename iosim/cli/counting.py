@@ -20,7 +20,7 @@ from iosim.program.ir import Program
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles
 from iosim.tiling.rules import choose_tiles
-from iosim.units import bytes_of, parse_tiles
+from iosim.units import bytes_of, parse_tiles, tiles_like
 
 
 @click.command()
@@ -56,17 +56,16 @@ def show(algo: str, tiles: str | None, sizes: opt.Sizes, model: str | None) -> N
     axes = size_names(found.problem)
     bound = model is not None or any(name in axes for name in sizes)
     if tiles is None and bound:
-        raise InputError("sizes alone don't bind a schedule: add --tiles, like B_r=64,B_c=64")
+        like = tiles_like([p.name for p in found.program.params])
+        raise InputError(f"sizes alone don't bind a schedule, tiles are missing: {like}")
     if bound:
         problem = opt.problem_from(found.problem.kind, sizes, model)
         program = found.program_for(problem)
     else:
         program = found.program_for(_without_sizes(found, sizes))
     if tiles is not None:
-        if "=" not in tiles:
-            raise InputError(f"show prints values, not {tiles!r}: give --tiles like B_r=64,B_c=64")
-        values = parse_tiles(tiles)
         params = {p.name: p for p in program.params}
+        values = parse_tiles(tiles, tuple(params))
         for name, value in values.items():
             if name not in params:
                 raise InputError(f"{algo} has no tile size {name!r}: {closest(name, params)}")
@@ -175,8 +174,14 @@ def _at(where: PeakAt) -> str:
 @opt.problem_options("attention")
 @opt.sizes("N", "d", "heads", "batch")
 @opt.model
-@click.option("--forward", help="a schedule of attention (default: fewest words)")
-@click.option("--backward", help="one of attention-backward (default: fewest words)")
+@click.option(
+    "--forward", type=opt.SCHEDULE, help="a schedule of attention (default: fewest words)"
+)
+@click.option(
+    "--backward",
+    type=opt.BACKWARD,
+    help="one of attention-backward (default: fewest words); flash2 is flash2_backward",
+)
 @click.option("--forward-tiles", default="auto", help="as --tiles of iosim count")
 @click.option("--backward-tiles", default="auto", help="as --tiles of iosim count")
 @opt.dtype

@@ -13,6 +13,7 @@ from iosim.devices import DEALINGS, MOST_DEVICES, DeviceSchedule, all_schedules,
 from iosim.devices import schedule as find_schedule
 from iosim.devices.program import show as show_program
 from iosim.devices.report import DevicesReport, devices_report
+from iosim.devices.schedules import named
 from iosim.errors import InputError
 from iosim.hardware import Hardware
 from iosim.output.cells import cell
@@ -29,7 +30,7 @@ _SIZES = {
 
 
 @click.command()
-@click.argument("name", required=False, metavar="[SCHEDULE]")
+@click.argument("name", required=False, metavar="[SCHEDULE]", type=opt.Named(named))
 @click.option("--P", "P", metavar="INT", help=f"devices, at most {MOST_DEVICES}")
 @opt.sizes(*_SIZES, **_SIZES)
 @opt.sizes()

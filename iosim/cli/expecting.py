@@ -57,7 +57,7 @@ def parse_expectation(
         except CapacityError as error:
             raise InputError(str(error)) from None
     elif tiles != INFER:
-        given = parse_tiles(tiles)
+        given = parse_tiles(tiles, [p.name for p in entry.program_for(problem).params])
     return Expectation(algorithm, problem, given, dtype)
 
 

@@ -12,8 +12,8 @@ from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.program.walk import Instance, bind
-from iosim.tiling.rules import choose_tiles
-from iosim.units import parse_tiles
+from iosim.tiling.rules import RULES, choose_tiles
+from iosim.units import parse_tiles, tiles_like
 
 # A longer or faster movie is taken for a typing error.
 MOST_SECONDS, MOST_FPS = 600, 60
@@ -76,9 +76,8 @@ def _instance(
         choice = choose_tiles(found, problem, M, tiles or "auto", opt.masks(mask))
         opt.remark(choice.remark)
         return choice.instance
-    if tiles is None or "=" not in tiles:
-        raise InputError(
-            "M and tiles are missing: give --M (24576), or all --tiles (B_r=64,B_c=64)"
-        )
     program = found.program_for(problem)
-    return bind(program, problem.sizes, parse_tiles(tiles), opt.masks(mask))
+    names = [p.name for p in program.params]
+    if tiles is None or tiles in (*RULES, *found.rules):
+        raise InputError(f"M is missing: give --M (24576), or all tiles: {tiles_like(names)}")
+    return bind(program, problem.sizes, parse_tiles(tiles, names), opt.masks(mask))

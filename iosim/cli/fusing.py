@@ -13,6 +13,7 @@ from iosim.fusion import fused, partition
 from iosim.fusion.chain import chain
 from iosim.fusion.report import rows, totals
 from iosim.hardware import Hardware, machine
+from iosim.layers.blocks import PHASES
 from iosim.layers.files import Written
 from iosim.layers.graph import Graph
 from iosim.layers.workload import workload
@@ -120,8 +121,10 @@ def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json:
     _only(typed, _MODEL, "a model")
     for needed in ("model", "phase", "N"):
         if needed not in typed:
-            raise InputError(f"a model's graph needs --{needed}: give --model bert-large --phase "
-                             "training --N 512, or --graph FILE, or chain")  # fmt: skip
+            raise InputError(
+                f"a model's graph needs --{needed}: give --model bert-large --phase training "
+                f"(or {' or '.join(PHASES[1:])}) --N 512, or --graph FILE, or chain"
+            )
     graph = _layer(typed, dtype)
     unfused = _layer(typed | {"attention": "unfused"}, dtype) if "attention" in typed else None
     _of_graph(graph, f"{graph.name}, {typed['phase']}", None, typed, where, as_json, unfused)

@@ -64,7 +64,7 @@ def emit(
     if tiles == "auto":
         chosen = gpu_tiles(program, problem, parse_words("M", M)).tiles
     else:
-        chosen = parse_tiles(tiles)
+        chosen = parse_tiles(tiles, [p.name for p in program.params])
     lockstep = None
     if programs is not None:
         lockstep = Lockstep(programs, every)

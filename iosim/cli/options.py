@@ -16,6 +16,8 @@ from typing import Any, TypeVar, assert_never
 
 import click
 
+from iosim.algorithms import ALGORITHMS
+from iosim.algorithms import named as algorithm_named
 from iosim.cli.layout import layout
 from iosim.errors import InputError
 from iosim.layers.models import attention_of, config
@@ -278,7 +280,32 @@ def workers(help: str) -> Callable[[F], F]:
     return click.option("--workers", type=Integer(0, MOST_WORKERS), default=0, help=help)
 
 
-algo = click.argument("algo")
+class Named(click.ParamType[str]):
+    """The registered name of a schedule; which one was taken for another name is said on stderr."""
+
+    name = "schedule"
+
+    def __init__(self, named: Callable[[str], str]) -> None:
+        self.named = named
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Of one name, or of each in a list."""
+        names = [x.strip() for x in str(value).split(",")]
+        found = list(map(self.named, names))
+        for typed, taken in zip(names, found, strict=True):
+            if typed != taken:
+                remark(f"{typed} is {taken}")
+        return ",".join(found)
+
+
+def _backward_named(name: str) -> str:
+    found = algorithm_named(f"{name}_backward")
+    return found if found in ALGORITHMS else algorithm_named(name)
+
+
+SCHEDULE, BACKWARD = Named(algorithm_named), Named(_backward_named)
+
+algo = click.argument("algo", type=SCHEDULE)
 dtype = click.option(
     "--dtype",
     help="fp16, bf16, fp32, …: what a word is, for M in bytes (96KiB); count prints bytes",
@@ -293,6 +320,8 @@ def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
     """
     cls = PROBLEMS[kind]
     told = parsed(kind, batched(kind, of_model(model, kind, given)))
+    told |= {x.name: told[x.follows] for x in cls.axes()
+             if x.name not in told and x.follows in told}  # fmt: skip
     missing = [x.name for x in cls.axes() if x.name not in told and x.default is None]
     if missing:
         them = "it" if len(missing) == 1 else "them"

@@ -64,6 +64,7 @@ class _WithCommand(click.Command):
 @click.option(
     "--expect",
     metavar="SCHEDULE",
+    type=opt.SCHEDULE,
     help="set what its kernels should move beside what they moved; needs its sizes",
 )
 @opt.sizes()

@@ -14,6 +14,7 @@ from iosim.cli import options as opt
 from iosim.errors import InputError, closest
 from iosim.fusion.partitions import family
 from iosim.hardware import Hardware
+from iosim.layers.blocks import PHASES
 from iosim.layers.files import Written
 from iosim.operators import OPERATORS
 from iosim.problem import word_bytes
@@ -22,7 +23,6 @@ from iosim.roofline.roof import LIMITS, Roof
 from iosim.roofline.single import ATTENTIONS, SINGLE
 from iosim.units import parse_int
 
-PHASES = ("training", "prefill", "decode")
 _SHOWN = {"operator": "name", "class": "class", "flop": "flop", "L2↔DRAM bytes": "dram_bytes",
           "SM↔L2 bytes": "sm_l2_bytes"}  # fmt: skip
 
@@ -54,7 +54,11 @@ class _Answer:
               "graph's file), or a .json of groups")  # fmt: skip
 @opt.online_softmax
 @click.option("--devices", metavar="INT", help="that train on data of their own")
-@click.option("--schedule", help="of a product or an attention; by default, the fewest words")
+@click.option(
+    "--schedule",
+    type=opt.SCHEDULE,
+    help="of a product or an attention; by default, the fewest words",
+)
 @click.option(
     "--launch-us",
     type=opt.MICROSECONDS,
@@ -204,7 +208,10 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     _only(given, _OF_MODEL, "a model")
     if missing := [x for x in ("phase", "N") if x not in given]:
         them = "it" if len(missing) == 1 else "them"
-        raise InputError(f"{name} needs {', '.join(f'--{x}' for x in missing)}: give {them}")
+        choices = f" (phases: {', '.join(PHASES)})" * ("phase" in missing)
+        raise InputError(
+            f"{name} needs {', '.join(f'--{x}' for x in missing)}: give {them}{choices}"
+        )
     numbers = {x: parse_int(x, given.get(x, "1")) for x in ("batch", "N", "tokens", "devices")}
     phase, batch = given["phase"], numbers.pop("batch")
     options: dict[str, Any] = {**numbers, "dtype": dtype}

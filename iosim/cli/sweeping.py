@@ -29,7 +29,7 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 
 @click.command()
 @opt.path("--out", "the directory to fill; run again to carry on", required=True)
-@click.option("--algo", metavar="LIST", help="flash2,small_cache")
+@click.option("--algo", metavar="LIST", type=opt.SCHEDULE, help="flash2,small_cache")
 @opt.sizes(metavar="RANGE", N="1024:65536:x2", d="64,128", n="columns of C", k="inner size")
 @opt.model
 @opt.memory("256:1Mi:x1.2", metavar="RANGE")

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from iosim.algorithms import ALGORITHMS, algorithm
+from iosim.algorithms import ALGORITHMS, algorithm, named
 from iosim.algorithms._entry import Algorithm
 from iosim.algorithms._passes import statistics
 from iosim.algorithms._shape import heads
@@ -57,6 +57,7 @@ def probe(name: str) -> Algorithm:
     """
     if name in PROBES:
         return PROBES[name]
+    name = named(name)
     if name not in ALGORITHMS:
         known = {**ALGORITHMS, **PROBES}
         raise InputError(f"unknown algorithm {name!r}: {closest(name, known)}")

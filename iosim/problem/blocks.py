@@ -45,7 +45,7 @@ class BlockSparse(SharedHeads, BaseProblem):
     """
 
     N: int = axis("sequence length", letters="i")
-    N_k: int = axis("keys", letters="j")
+    N_k: int = axis("keys", letters="j", follows="N")
     d: int = axis("head dimension", letters="xy")
     heads: int = axis("batch × heads", letters="h", default=1)
     d_v: int | None = option("head dimension of V and O (default: d)", "size", follows="d")

@@ -102,6 +102,7 @@ class Axis:
         letters: what tiles along it are called, in this order.
         default: its size where none is given; None: one must be given.
         of: its size, of the sizes that people give, where it follows from them; numbers or arrays.
+        follows: the axis whose size it has on the command line where none is given, or "".
 
     >>> from iosim import Attention
     >>> [(a.name, a.default) for a in Attention.axes()]
@@ -113,9 +114,10 @@ class Axis:
     letters: str = ""
     default: int | None = None
     of: Callable[[Mapping[str, Any]], Any] | None = None
+    follows: str = ""
 
 
-def axis(says: str, letters: str = "", default: int | None = None) -> Any:
+def axis(says: str, letters: str = "", default: int | None = None, follows: str = "") -> Any:
     """Declare a field of a problem as an axis; arguments as for `Axis`.
 
     >>> from dataclasses import dataclass
@@ -126,7 +128,7 @@ def axis(says: str, letters: str = "", default: int | None = None) -> Any:
     >>> [(a.name, a.says) for a in Vector.axes()]
     [('n', 'words')]
     """
-    told = {"says": says, "letters": letters}
+    told = {"says": says, "letters": letters, "follows": follows}
     return field(metadata=told) if default is None else field(default=default, metadata=told)
 
 

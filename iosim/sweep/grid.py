@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.algorithms import algorithm
+from iosim.algorithms import algorithm, named
 from iosim.engines import engine as find_engine
 from iosim.errors import InputError, closest
 from iosim.problem import LIMITS, PROBLEMS, Family, Option, size_names
@@ -161,7 +161,9 @@ class Sweep:
         import iosim
 
         names = tuple(
-            dict.fromkeys(x.strip() for x in as_text("algo", options.get("algo") or "").split(","))
+            dict.fromkeys(
+                named(x.strip()) for x in as_text("algo", options.get("algo") or "").split(",")
+            )
         )
         # Those of registered problems, and of those that these algorithms bring.
         own = [algorithm(name).problem for name in names if name]

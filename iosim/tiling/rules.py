@@ -22,7 +22,7 @@ from iosim.program.marks import masks as masks_of
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles, optimal_tiles_many
 from iosim.tiling.gpu import gpu_tiles
-from iosim.units import parse_tiles
+from iosim.units import parse_tiles, tiles_like
 
 Ints = NDArray[np.int64]
 Many = Callable[[Program, Mapping[str, Any], Ints], tuple[dict[str, Ints], NDArray[np.bool_]]]
@@ -72,9 +72,8 @@ def rule_of(algorithm: Algorithm, name: str) -> TileRule:
     having = [a.name for a in all_algorithms() if name in a.rules]
     where = f"{' and '.join(having)} have it; here " if having else ""
     known = ", ".join([*RULES, *algorithm.rules])
-    raise InputError(
-        f"{algorithm.name} has no tile rule {name!r}: {where}use {known} or values like B_r=64"
-    )
+    like = tiles_like([p.name for p in algorithm.program.params], name)
+    raise InputError(f"{algorithm.name} has no tile rule {name!r}: {where}use {known}, or {like}")
 
 
 @dataclass(frozen=True)
@@ -126,8 +125,9 @@ def choose_tiles(
                 "published rule leaves some buffers out"
             ),
         )
-    fixed = parse_tiles(how)
-    if set(fixed) == {p.name for p in program.params}:
+    names = [p.name for p in program.params]
+    fixed = parse_tiles(how, names)
+    if set(fixed) == set(names):
         # Nothing is left to choose: no search, whatever the sizes.
         instance = bind(program, problem.sizes, fixed, masks)
         if (need := peak(instance)) <= M:

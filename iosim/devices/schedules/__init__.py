@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from iosim.devices.schedules._entry import DeviceSchedule
-from iosim.registry import registered
+from iosim.registry import canonical, registered
 
-__all__ = ["SCHEDULES", "DeviceSchedule", "all_schedules", "schedule"]
+__all__ = ["SCHEDULES", "DeviceSchedule", "all_schedules", "named", "schedule"]
 
 SCHEDULES: dict[str, str] = {
     "ring-attention": "iosim.devices.schedules.ring_attention",
@@ -26,14 +26,26 @@ SCHEDULES: dict[str, str] = {
     "tree-all-reduce": "iosim.devices.schedules.tree_all_reduce",
 }
 
+# Other names in use, in lower case without hyphens and underscores.
+ALIASES: dict[str, str] = {
+    "ring": "ring-attention", "ulysses": "ulysses-attention",
+    "ddp": "data-parallel", "fsdp": "data-parallel-sharded", "zero3": "data-parallel-sharded",
+    "megatron": "tensor-parallel",
+}  # fmt: skip
+
+
+def named(name: str) -> str:
+    """The registered name of a schedule that has others; what is none stays as it is."""
+    return canonical(name, SCHEDULES, ALIASES)
+
 
 def schedule(name: str) -> DeviceSchedule:
-    """A registered schedule, or InputError with the closest name.
+    """A registered schedule, also by another name (`ALIASES`), or InputError with the closest name.
 
     >>> schedule("ring-attention").title
     'ring attention: K and V go round, Q and O stationary'
     """
-    return registered("schedule", name, SCHEDULES, "SCHEDULE", DeviceSchedule)
+    return registered("schedule", named(name), SCHEDULES, "SCHEDULE", DeviceSchedule)
 
 
 def all_schedules() -> tuple[DeviceSchedule, ...]:
