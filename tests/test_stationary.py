@@ -122,7 +122,7 @@ def test_words_of_masks_by_hand() -> None:
         A, G = 8 + sums, 8
         pairs = [i + 201 for i in range(700)] * 6  # the last row sees all keys
         over = sum(G * (n - 2 * (A - 1)) - (M + 1) for n in pairs)
-        words = G * len(pairs) + M + 1 + A * over / (M + 1)
+        words = G * len(pairs) + 2 * (M + 1) + A * over / (M + 1)  # of two heads of K and V
         assert one.words(problem, M) == pytest.approx(words)
         assert words > 1.2 * bound("compulsory").words(problem, M)
 

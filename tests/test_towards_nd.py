@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted import noticed, rewritten, set_wrong
 
-from iosim.bounds import best_lower_bound, best_lower_bound_many, bound
+from iosim.bounds import BOUNDS, best_lower_bound, best_lower_bound_many, bound
 from iosim.bounds import left_over as words_left_over
 from iosim.bounds import parts as evaluated
 from iosim.bounds import stays as words_of_stays
@@ -84,9 +84,21 @@ def test_rows_and_columns_may_change_places() -> None:
 
 
 def test_heads_add_up() -> None:
-    """Heads are cut together: the words of Theorem 1, for which heads are independent."""
-    one, many = (PARTS.words(Attention(N, 64, heads), N * 32) for heads in (2, 20))
-    assert many == pytest.approx(10 * one)
+    """Each head with K and V of its own needs what it needs alone with all of M."""
+    for M in (N * 32, N * 64 * 101 // 100):
+        for low in (PARTS, SUMS):
+            one, many = (low.words(Attention(N, 64, heads), M) for heads in (1, 8))
+            assert 0 < many == pytest.approx(8 * one)
+    # Theorem 3 for the one head, in exact numbers, with the best of a few K.
+    M, D = N * 64 * 101 // 100, 128
+    best = Fraction(0)
+    for K in range(N // 2, N - 3 * D, 997):
+        left, few = N - K, 2 * N * D + (K * D - M)
+        a, b, other = left - D, 2 * D, 2 * N * D + 2 * ((N - D) * D - M)
+        words = min(2 * (N * D + K * D - M), Fraction(b * few + a * other, a + b),
+                    few + a * (N - D - Fraction(M, D)))  # fmt: skip
+        best = max(best, Fraction(words) * (K * D >= M))
+    assert PARTS.words(Attention(N, 64, 8), M) == pytest.approx(float(8 * best), rel=3e-3)
     # A group that shares K and V is one rectangle of rows below each other.
     group = Attention(N, 64, 4, kv_heads=1)
     assert PARTS.words(group, N * 32) == PARTS.words(Attention(4 * N, 64, N_k=N), N * 32)
@@ -107,6 +119,25 @@ def test_a_pair_hidden_is_not_rounded_away() -> None:
     # Where numbers are exact, a window that hides nothing is none.
     small = Attention(5000, 3, window=(5000, 5000))
     assert PARTS.words(small, 15000) == PARTS.words(Attention(5000, 3), 15000) > 0
+
+
+def test_a_rectangle_with_few_columns_has_what_any_pairs_have() -> None:
+    """Theorem 1 holds for one head as well, where Theorem 3's CG ≥ KA does not."""
+    D, M, rows, columns = 58, 1112827, 32768, 16607
+    j, K = 1, rows - 2 * D
+    words = columns * D * (j + 1) + rows * (D - Fraction(M, K))
+    problem = Attention(rows, 29, N_k=columns)
+    assert PARTS.words(problem, M) >= words * (1 - Fraction(1, 10**9)) > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (300, 0)}])
+def test_no_bound_is_less_for_several_heads_than_for_each(options: dict) -> None:
+    for low in BOUNDS.values():
+        if (low.problem, low.kind, low.strength) != ("attention", "lower", "exact"):
+            continue
+        for M in (5, 300, 4000, 9000, 33000, 66000, 70000, 140000):
+            one, many = (low.words(Attention(2**12, 16, n, **options), M) for n in (1, 8))
+            assert many >= 8 * one * (1 - 1e-9), (low.name, M)
 
 
 def test_under_a_causal_mask() -> None:
@@ -257,7 +288,7 @@ def test_every_step_passes_and_is_named(fewer: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("constant", "wrong", "noticing"),
     [
-        ("CARRIED", 0.9, {"parts-once", "parts-trees", "sums-schedules"}),
+        ("CARRIED", 0.9, {"parts-once", "parts-trees", "sums-schedules", "heads-apart"}),
         ("CROSSING", 1.5, {"parts-once", "sums-schedules"}),
         ("SUM", 1.1, {"sums-once", "sums-trees", "sums-schedules"}),
         ("STARTS", 0.5, {"sums-once", "sums-trees", "sums-schedules"}),

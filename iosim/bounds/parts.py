@@ -9,7 +9,8 @@ starts for nothing and is never stored.  So rows fill the fast memory sooner.
 
 The words are the largest that the theorems give with rows cut, and with columns cut; 0 where
 they say nothing: for M so large that one part holds all rows, or, without row sums, so small that
-what they leave out, (d + d_v)²·N/M rows or so, is more than what they add.
+what they leave out, (d + d_v)²·N/M rows or so, is more than what they add.  Heads with K and V of
+their own share no words, so each needs the words of a head that has all of M, and these add up.
 
 Proved in `proofs/towards_nd.md#theorem-1`, `proofs/towards_nd.md#theorem-2` and
 `proofs/towards_nd.md#theorem-3`.
@@ -92,41 +93,31 @@ def each_column(n: Any, K: Any, G: Any) -> Any:
 _MOST = 33
 
 
-def rectangles(
-    count: Any, D: Any, M: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any = 0
-) -> Any:
-    """The best of some j and K where all pairs are `count` rectangles; rows are cut.
+def rectangle(D: Any, M: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any = 0) -> Any:
+    """The best that Theorems 1 and 3 say of one rectangle for some j and K; rows are cut.
 
-    >>> float(rectangles(1.0, 2.0, 1000.0, 2.0, 2.0, 1000.0, 1000.0)) > 4000
+    >>> float(rectangle(2.0, 1000.0, 2.0, 2.0, 1000.0, 1000.0)) > 4000
     True
     """
-    alone = count == 1
-    best: Any = 0.0
-    if np.any(alone):
-        for j in range(1, _MOST + 1):
-            K = np.floor((rows - 3 * G) / j)
-            best = np.maximum(best, one_rectangle(M, j, K, A, G, rows, columns, lost))
-        K = np.floor(rows - 3 * G - np.floor(np.sqrt(rows * G) / 2))
-        best = np.maximum(best, one_rectangle(M, 1, K, A, G, rows, columns, lost))
-    if not np.all(alone):
-        met = np.where(columns >= 2 * D, count * rows, 0.0)
-        several: Any = 0.0
-        for j in range(1, _MOST + 1):
-            K = np.floor((rows - 2 * G) / j)
-            paid = (j + 1) * count * columns * G - lost
-            several = np.maximum(several, any_pairs(D, M, K, A, G, paid, met))
-        best = np.where(alone, best, several)
+    met = np.where(columns >= 2 * D, rows, 0)
+    K = np.floor(rows - 3 * G - np.floor(np.sqrt(rows * G) / 2))
+    best = one_rectangle(M, 1, K, A, G, rows, columns, lost)
+    for j in range(1, _MOST + 1):
+        K = np.floor((rows - 3 * G) / j)
+        best = np.maximum(best, one_rectangle(M, j, K, A, G, rows, columns, lost))
+        K = np.floor((rows - 2 * G) / j)
+        best = np.maximum(best, any_pairs(D, M, K, A, G, (j + 1) * columns * G - lost, met))
     return best
 
 
-def streamed(count: Any, M: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any) -> Any:
-    """Theorem 2 for `count` rectangles, with parts of M/A rows, which fill the fast memory.
+def streamed(M: Any, A: Any, G: Any, rows: Any, columns: Any, lost: Any) -> Any:
+    """Theorem 2 for one rectangle, with parts of M/A rows, which fill the fast memory.
 
-    >>> float(streamed(1.0, 999.0, 3.0, 2.0, 1000.0, 1000.0, 1000.0))
+    >>> float(streamed(999.0, 3.0, 2.0, 1000.0, 1000.0, 1000.0))
     6000.0
     """
     K = np.maximum(np.ceil(M / A), G)
-    return count * columns * each_column(rows, K, G) - lost
+    return columns * each_column(rows, K, G) - lost
 
 
 def _triangle_columns(n: Any, K: Any, D: Any, share: Any = 0.5) -> Any:
@@ -158,21 +149,21 @@ def streamed_triangles(count: Any, share: Any, D: Any, M: Any, N: Any) -> Any:
     return count * (_triangle_columns(N, K, D, 1.0) - share * N)
 
 
-def _dense(count: Any, D: Any, M: Any, rows: Any, columns: Any, sums: int) -> Any:
-    """The best for `count` rectangles, with rows cut and with columns cut."""
-    lost = sums * count * rows
-    best = rectangles(count, D, M, D + sums, D, rows, columns, lost)
+def _dense(D: Any, M: Any, rows: Any, columns: Any, sums: int) -> Any:
+    """The best for one rectangle, with rows cut and with columns cut."""
+    lost = sums * rows
+    best = rectangle(D, M, D + sums, D, rows, columns, lost)
     if sums or not np.array_equal(rows, columns):
-        best = np.maximum(best, rectangles(count, D, M, D, D + sums, columns, rows, lost))
+        best = np.maximum(best, rectangle(D, M, D, D + sums, columns, rows, lost))
     if sums:
-        best = np.maximum(best, streamed(count, M, D + 1, D, rows, columns, lost))
-        best = np.maximum(best, streamed(count, M, D, D + 1, columns, rows, lost))
+        best = np.maximum(best, streamed(M, D + 1, D, rows, columns, lost))
+        best = np.maximum(best, streamed(M, D, D + 1, columns, rows, lost))
     return best
 
 
 def _numeric(t: Any, sums: int) -> Floats:
     def dense(count: Any, rows: Any, columns: Any, d: Any, d_v: Any, M: Any) -> Any:
-        return _dense(count, d + d_v, M, rows, columns, sums)
+        return count * _dense(d + d_v, M, rows, columns, sums)
 
     def below(count: Any, share: Any, N: Any, d: Any, d_v: Any, M: Any) -> Any:
         words = triangles(count, share, d + d_v, M, N)

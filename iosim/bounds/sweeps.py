@@ -5,8 +5,8 @@ first, and so on.  At most M + 1 words of rows are there when one of them leaves
 k = ⌈AR/(M + 1)⌉ of them, R rows of A words.  While each is there, nearly all of K and V is, too:
 loaded anew, but for what stays in fast memory beside the rows.
 
-FlashAttention-2 is a schedule whose rows stay.  To move less than the bound a schedule has to load
-words of Q again, or to store entries of O twice, to move row sums, or to store scores.
+FlashAttention-2 is a schedule whose rows stay.  A schedule that moves less than the bound loads
+words of Q again, stores entries of O twice, moves row sums, stores scores, or computes them again.
 Where a mask hides pairs, rows have columns of their own, and the sweeps are not counted whole.
 
 Proved in `proofs/towards_nd.md#theorem-7`, and for masks in `proofs/towards_nd.md#theorem-8`.
@@ -68,10 +68,12 @@ def _numeric(t: Any, sums: int) -> Floats:
     def dense(count: Any, rows: Any, columns: Any, d: Any, d_v: Any, M: Any) -> Any:
         return count * sweeps(M, d + d_v + sums, d + d_v, rows, columns)
 
-    def masked(rows: Any, pairs: Any, d: Any, d_v: Any, M: Any) -> Any:
-        return SAFE * any_pairs(M, d + d_v + sums, d + d_v, rows, pairs)
+    def masked(count: Any, rows: Any, pairs: Any, d: Any, d_v: Any, M: Any) -> Any:
+        return SAFE * count * any_pairs(M, d + d_v + sums, d + d_v, rows / count, pairs / count)
 
-    each = t.each(masked, rows=t.heads * t.rows, pairs=t.pairs, d=t.d, d_v=t.d_v, M=t.M)
+    each = t.each(
+        masked, count=t.kv_heads, rows=t.heads * t.rows, pairs=t.pairs, d=t.d, d_v=t.d_v, M=t.M
+    )
     found: Floats = np.maximum(of_rectangles(t, dense), each)
     return found
 

@@ -12,7 +12,7 @@ from iosim.checks.proof import require, step
 
 from ..attention_options.pairs import drawn
 from ..constant_tight.accounting import Drawn
-from ..constant_tight.executions import Entry, order_of, sizes
+from ..constant_tight.executions import Entry, order_of, random_order, sizes
 from . import constants
 
 Pair = tuple[int, int]
@@ -224,6 +224,40 @@ def sums_once() -> str:
 def sums_trees() -> str:
     """As above."""
     return f"{_check('trees', 25, cut, with_sums)} random executions, seed 25"
+
+
+def heads_of(log: list[Entry], N: int) -> list[list[Entry]]:
+    """The entries of each head, in order: heads have N rows and N columns, numbered through."""
+    found: dict[int, list[Entry]] = {}
+    for entry in log:
+        found.setdefault(int(entry[1][1 if isinstance(entry[1][0], str) else 0]) // N, []).append(
+            entry
+        )
+    return list(found.values())
+
+
+@step(
+    "heads-apart", how="sampled",
+    says="Lemma 1 for each of several heads: its own words, and all of M",
+)  # fmt: skip
+def heads_apart() -> str:
+    """Heads one after another, and mixed; each head's entries are an execution of its own."""
+    rng, count = random.Random(27), 0
+    for kind in ("once", "trees"):
+        for _ in range(constants.EXECUTIONS):
+            H, N, d = rng.randint(2, 3), rng.randint(2, 4), rng.randint(1, 2)
+            M = max(3, rng.choice([4 * N * d + rng.randint(-2, 2), rng.randint(3, 4 * N * d)]))
+            says = f"{H} heads, N = {N}, d = {d}, {kind}"
+            log = Drawn(random_order(N, d, rng, H), M, rng, says).log(kind)
+            apart = heads_of(log, N)
+            require(len(apart) == H, f"{says}: {len(apart)} heads have entries")
+            for own in apart:
+                cost = sum(what in ("load", "store") for what, _, _ in own)
+                pairs = [(int(x[0]), int(x[1])) for what, x, _ in own if what in ("E", "F")]
+                require(len(pairs) == 2 * d * N * N, f"{says}: {len(pairs)} products of a head")
+                cut(Case(says, pairs, 2 * d, 2 * d, M, cost), rng)
+                count += 1
+    return f"{count} heads of random executions, seed 27"
 
 
 @step(

@@ -118,16 +118,16 @@ def either_cut() -> str:
     return "all reals a, b > 0 and e ≥ 0"
 
 
-def rectangle(D: int, M: int, rows: int, columns: int, count: int, sums: int = 0) -> Fraction:
-    """The largest words of the theorems over all j and K, for `count` dense rectangles.
+def rectangle(D: int, M: int, rows: int, columns: int, sums: int = 0) -> Fraction:
+    """The largest words of the theorems over all j and K, for one dense rectangle.
 
     Rows and columns in turn are those that are cut; `sums` is 1 where rows have row sums.
     """
-    lost = constants.STARTS * sums * count * rows
+    lost = constants.STARTS * sums * rows
     row = D + constants.SUM * sums
     return max(
-        _cut(D, M, rows, columns, count, (row, D), lost, sums),
-        _cut(D, M, columns, rows, count, (D, row), lost, sums),
+        _cut(D, M, rows, columns, (row, D), lost, sums),
+        _cut(D, M, columns, rows, (D, row), lost, sums),
     )
 
 
@@ -136,7 +136,6 @@ def _cut(
     M: int,
     rows: int,
     columns: int,
-    count: int,
     words: tuple[int, int],
     lost: int,
     sums: int,
@@ -148,14 +147,14 @@ def _cut(
         if K * A < M:
             continue
         if sums and K >= G:
-            best = max(best, count * columns * column(rows, K, G, Fraction(1)) - lost)
+            best = max(best, columns * column(rows, K, G, Fraction(1)) - lost)
         if K < 2 * G:
             continue
         met = rows * (D - Fraction(M, K)) if columns >= 2 * D else Fraction(0)
-        best = max(best, count * (columns * column(rows, K, G) + met) - lost)
+        best = max(best, columns * column(rows, K, G) + met - lost)
         for j in range(1, rows // K + 1):
             left = rows - j * K
-            if count > 1 or columns * G < K * A or left < 3 * G:
+            if columns * G < K * A or left < 3 * G:
                 continue
             a, b = left - G, (j + 1) * G
             few = (j + 1) * columns * G + j * (K * A - M)
@@ -215,7 +214,7 @@ def evaluator() -> str:
         else:
             N_k = rng.randint(2, 60)
             problem = Attention(N, d, G * share, d_v=d_v, kv_heads=G, N_k=N_k)
-            best = rectangle(D, M, share * N, N_k, G, sums)
+            best = G * rectangle(D, M, share * N, N_k, sums)
         words = low.words(problem, M)
         seen[sums] += words > 0
         require(words <= best, f"{low.name}, {problem}, M = {M}: {words} > {float(best)}")
