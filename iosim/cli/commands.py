@@ -18,7 +18,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "iosim.cli.counting:show",
         "Print a schedule as pseudo-code with the words that each load and store moves.",
     ),
-    "count": ("iosim.cli.counting:count", "Count the words that one schedule moves."),
+    "count": (
+        "iosim.cli.counting:count",
+        "Count the words that a schedule moves, or compare several: naive,flash2.",
+    ),
     "step": (
         "iosim.cli.counting:step",
         "Count the words of a training step: a forward pass that stores L, then the backward pass.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from iosim.cli.watching import part_done, watching
 from iosim.counting.numbers import PeakAt, peak, peak_at, peak_moves
 from iosim.counting.show import show as listing
 from iosim.engines import engine as find_engine
-from iosim.errors import InputError, closest
+from iosim.errors import InputError, IosimError, closest
 from iosim.problem import Form, check_size, size_names, word_bytes
 from iosim.program.ir import Program
 from iosim.program.walk import Instance, bind
@@ -96,8 +97,21 @@ def _with_tiles(program: Program, tiles: Mapping[str, int]) -> str:
     return text
 
 
+# More tiles than these are a line that nobody reads: --details prints them.
+FEW_TILES = 4
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What one schedule moves, for scripts and for people."""
+
+    algorithm: Algorithm
+    result: dict[str, Any]
+    at: PeakAt | None
+
+
 @click.command()
-@opt.algo
+@click.argument("algo", metavar="ALGO[,ALGO…]", type=opt.SCHEDULE)
 @opt.memory()
 @opt.sizes()
 @opt.model
@@ -108,22 +122,60 @@ def _with_tiles(program: Program, tiles: Mapping[str, int]) -> str:
 )
 @opt.mask
 @click.option("--engine", default="formula", help="formula or simulate")
+@click.option("--details", is_flag=True, help="every tile size, and where the peak is")
 @opt.dtype
 @opt.as_json
 def count(
     algo: str, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str, mask: str | None,
-    engine: str, dtype: str | None, as_json: bool,
+    engine: str, details: bool, dtype: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Count the words that one schedule moves."""
-    found = algorithm(algo)
-    problem = opt.problem_from(found.problem.kind, sizes, model)
-    chosen_engine = find_engine(engine)
+    """Count the words that a schedule moves, or compare several: naive,flash2.
+
+    Each has the best tiles of its own.  One that doesn't fit M, or lacks an option, is named and
+    left out.
+    """
+    entries = [algorithm(name) for name in dict.fromkeys(algo.split(","))]
+    kinds = {one.problem.kind: one.name for one in reversed(entries)}
+    if len(kinds) > 1:
+        which = ", ".join(f"{name} solves {kind}" for kind, name in kinds.items())
+        raise InputError(f"schedules of different problems can't be compared: {which}")
+    problem = opt.problem_from(next(iter(kinds)), sizes, model)
     if dtype:
         word_bytes(dtype)  # an unknown one is said before anything is counted
-    words = opt.words_from(M, dtype)
-    choice = choose_tiles(found, problem, words, tiles, opt.masks(mask))
-    opt.remark(choice.remark)
+    words, masks = opt.words_from(M, dtype), opt.masks(mask)
+    found, left_out = list[_Counted](), dict[str, IosimError]()
+    for one in entries:
+        try:
+            found.append(_counted(one, problem, words, tiles, masks, engine, dtype))
+        except IosimError as error:
+            if len(entries) == 1:
+                raise
+            left_out[one.name] = error
+    if not found:
+        raise next(iter(left_out.values()))
+    fewest = min(one.result["total_words"] for one in found)
+    if as_json and len(entries) == 1:
+        opt.print_json(found[0].result)
+    elif as_json:
+        opt.print_json([
+            *(one.result | {"ratio": one.result["total_words"] / fewest} for one in found),
+            *({"algorithm": name, "error": str(why)} for name, why in left_out.items()),
+        ])  # fmt: skip
+    elif len(entries) == 1:
+        _print_count(found[0], problem, details)
+    else:
+        _print_counts(found, problem, details)
+    for name, why in left_out.items():
+        opt.remark(f"{name} is left out: {why}")
 
+
+def _counted(
+    entry: Algorithm, problem: Any, words: int, tiles: str, masks: Mapping[str, Any], engine: str,
+    dtype: str | None,
+) -> _Counted:  # fmt: skip
+    chosen_engine = find_engine(engine)
+    choice = choose_tiles(entry, problem, words, tiles, masks)
+    opt.remark(choice.remark)
     opt.remark(chosen_engine.cost(choice.instance))
     with watching() as show_line:
         counts, top = chosen_engine.one(
@@ -131,7 +183,7 @@ def count(
             tick=lambda done, of: show_line(part_done(done, of, "words")),
         )  # fmt: skip
     result: dict[str, Any] = {
-        "algorithm": algo, "engine": engine, "problem": problem.told, "M": words,
+        "algorithm": entry.name, "engine": engine, "problem": problem.told, "M": words,
         "tiles": choice.tiles, "load_words": counts.load_words, "store_words": counts.store_words,
         "total_words": counts.total_words, "peak_words": top,
         "by_tensor": {"load": counts.by_tensor("load"), "store": counts.by_tensor("store")},
@@ -143,20 +195,53 @@ def count(
         result["dtype"] = dtype
         tensors = choice.instance.program.tensors
         result["total_bytes"] = sum(bytes_of(counts, tensors, dtype).values())
-    if as_json:
-        opt.print_json(result)
-        return
-    click.echo(f"{found.title}: {opt.said(problem)}, M = {words:,} words, by {engine}")
-    click.echo(f"tiles  {', '.join(f'{name} = {v}' for name, v in choice.tiles.items())}")
-    names = sorted({tensor for (_, tensor), _ in counts})
-    rows = [[x, counts["load", x], counts["store", x]] for x in names]
-    rows.append(["total", counts.load_words, counts.store_words])
+    return _Counted(entry, result, where)
+
+
+def _print_count(one: _Counted, problem: Any, details: bool) -> None:
+    result = one.result
+    click.echo(
+        f"{one.algorithm.title}: {opt.said(problem)}, M = {result['M']:,} words, by "
+        f"{result['engine']}"
+    )
+    if details or len(result["tiles"]) <= FEW_TILES:
+        click.echo(f"tiles  {_tiles(result)}")
+    else:
+        click.echo(f"tiles  {len(result['tiles'])} sizes: --details prints them")
+    load, store = (result["by_tensor"][way] for way in ("load", "store"))
+    rows = [[x, load.get(x, 0), store.get(x, 0)] for x in sorted({*load, *store})]
+    rows.append(["total", result["load_words"], result["store_words"]])
     opt.print_table(["tensor", "load_words", "store_words"], rows)
-    click.echo(f"total  {counts.total_words:,} words" + (
-        f", {result['total_bytes']:,} bytes ({dtype})" if dtype else ""))  # fmt: skip
-    click.echo(f"peak   {top:,} of {words:,} words")
-    if where is not None:
-        click.echo(f"       {_at(where)}")
+    click.echo(f"total  {result['total_words']:,} words" + (
+        f", {result['total_bytes']:,} bytes ({result['dtype']})" if "dtype" in result else ""
+    ))  # fmt: skip
+    click.echo(f"peak   {result['peak_words']:,} of {result['M']:,} words")
+    if details and one.at is not None:
+        click.echo(f"       {_at(one.at)}")
+
+
+def _print_counts(found: list[_Counted], problem: Any, details: bool) -> None:
+    first = found[0].result
+    fewest = min(found, key=lambda one: int(one.result["total_words"])).result
+    click.echo(f"{opt.said(problem)}, M = {first['M']:,} words, by {first['engine']}")
+    in_bytes = "dtype" in first
+    opt.print_table(
+        ["schedule", "load_words", "store_words", "words", *["bytes"] * in_bytes, "peak", "ratio"],
+        [
+            [x["algorithm"], x["load_words"], x["store_words"], x["total_words"],
+             *[x.get("total_bytes")] * in_bytes, x["peak_words"],
+             f"{x['total_words'] / fewest['total_words']:.3f}"]
+            for x in (one.result for one in found)
+        ],
+    )  # fmt: skip
+    click.echo(f"ratio: words over those of {fewest['algorithm']}, the fewest of these schedules")
+    if details:
+        for one in found:
+            click.echo(f"tiles of {one.result['algorithm']}: {_tiles(one.result)}")
+
+
+def _tiles(result: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in result["tiles"].items())
 
 
 def _at(where: PeakAt) -> str:
