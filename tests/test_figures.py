@@ -36,7 +36,7 @@ DATA = ROOT / "experiments" / "data"
 PAGE = 800  # pixels that a page gives to a figure
 LEAST = 10  # pixels of its smallest text
 MODULES = {path.stem: path for path in reproduce.find([])}
-TABLES = ("verify", "tightness", "slope", "backward/tightness")
+TABLES = ("verify", "tightness", "slope", "start", "backward/tightness")
 NAMES = (*MODULES, *TABLES, "gpu", "pebbling")
 # What an axis of words or bytes names: the boundary that they cross, or the memory that holds them.
 PLACES = ("slow ↔ fast", "SM↔L2", "L2↔DRAM", "fast memory")

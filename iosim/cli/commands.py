@@ -55,7 +55,7 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
         "Run every attention schedule over a sweep of M, and check every number against every "
         "other.",
     ),
-    "plot": ("iosim.cli.verifying:plot", "Draw the figure of a table."),
+    "plot": ("iosim.cli.verifying:plot", "Draw the figure of a table, or of a sweep."),
     "sweep": (
         "iosim.cli.sweeping:sweep",
         "Count a grid of points into a directory of Parquet shards.",

@@ -207,12 +207,37 @@ def _telling(
 
 
 @click.command()
-@click.argument("table", type=opt.PATH, help="a CSV that iosim wrote, or a sweep's Parquet file")
+@click.argument("table", type=opt.PATH, help="a CSV that iosim wrote, or the directory of a sweep")
 @opt.path("--out", "stem of the figure")
 def plot(table: Path, out: Path | None) -> None:
-    """Draw the figure of a table."""
-    from iosim.output.plot import figure_name, plot_table
+    """Draw the figure of a table, or of a sweep."""
+    from iosim.output.plot import figure_name, plot_table, save_styled
 
-    stem = os.path.splitext(table)[0] if out is None else figure_name(out)
-    for path in plot_table(table, stem):
+    if table.is_dir():
+        from iosim.sweep import Folder
+
+        # The name of a directory may have dots, and may be ".".
+        stem = Path(os.path.abspath(table)) if table.name in ("", "..") else table
+        folder = Folder.open(table)
+        opt.remark(folder.missing)
+        made = save_styled(folder.plot(), stem if out is None else figure_name(out))
+    else:
+        if table.suffix == ".parquet":
+            opt.remark(_others(table))
+        made = plot_table(table, os.path.splitext(table)[0] if out is None else figure_name(out))
+    for path in made:
         click.echo(f"wrote {path}")
+
+
+def _others(shard: Path) -> str:
+    """What is left out where a Parquet file is one of several shards; "" for any other."""
+    from iosim.sweep import Folder
+    from iosim.sweep.manifest import MANIFEST
+
+    where = Path(os.path.abspath(shard)).parent.parent
+    if not (where / MANIFEST).is_file() or len(shards := Folder.open(where).shards()) < 2:
+        return ""
+    return (
+        f"{shard} is one of {len(shards):,} shards of a sweep, and the rows of the others are left "
+        f"out: iosim plot {os.path.relpath(where)} draws all"
+    )

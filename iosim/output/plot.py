@@ -82,14 +82,9 @@ def figure_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{figure_text(name): figure_text(x) for name, x in row.items()} for row in rows]
 
 
-def _saved(name: str, rows: Sequence[Row], stem: str | os.PathLike[str]) -> list[Path]:
-    """Draw rows by a function of `iosim.output.figures`, and save the figure."""
-    matplotlib = load_matplotlib()
-
-    from iosim.output import figures
-
-    figure = getattr(figures, name)(rows)
-    with matplotlib.rc_context(STYLE):
+def save_styled(figure: Any, stem: str | os.PathLike[str]) -> list[Path]:
+    """Save a figure of `iosim.output.figures` in the style of all figures; returns the files."""
+    with load_matplotlib().rc_context(STYLE):
         return save(figure, stem)
 
 
@@ -114,8 +109,10 @@ def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
             written.
     """
     rows = _parquet(table) if str(table).endswith(".parquet") else read_csv(table)
+    from iosim.output import figures  # imports matplotlib
+
     if rows[0].keys() >= _SWEPT:
-        return _saved("sweep", _swept(table, rows), stem)
+        return save_styled(figures.sweep(_swept(table, rows)), stem)
     known = next((_DRAWN[name] for name in _DRAWN if name in rows[0]), None)
     if known is None:
         raise InputError(
@@ -124,7 +121,7 @@ def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
             "iosim cache or a sweep's --csv wrote"
         )
     name, texts, numbers = known
-    return _saved(name, read_csv(table, texts, numbers), stem)
+    return save_styled(getattr(figures, name)(read_csv(table, texts, numbers)), stem)
 
 
 _SWEPT = frozenset({"algorithm", "M_words", "total_words", "lower_bound_words"})

@@ -190,6 +190,19 @@ class Folder(Displayed):
             raise InputError(f"cannot read {str(rows)!r} ({error.strerror})") from None
 
     @property
+    def missing(self) -> str:
+        """How many shards of the sweep are not there, and what adds them; "" where all are."""
+        if self.manifest["kind"] != "sweep":
+            return ""
+        lacks = self.sweep.shards - len(self.shards())
+        if lacks <= 0:
+            return ""
+        return (
+            f"{lacks:,} of {self.sweep.shards:,} shards are missing: iosim collect {self.path} "
+            "adds them"
+        )
+
+    @property
     def _again(self) -> str:
         """How to get shards again that are broken or gone."""
         if self.manifest["kind"] == "sweep":
