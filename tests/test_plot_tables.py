@@ -135,7 +135,7 @@ def test_the_figure_of_the_first_page_is_of_its_sweep() -> None:
     rows = read_csv(ROOT / "docs/img/start.csv")
     assert len(rows) == sweep.points
     want = {
-        (t.algorithm, t.M, t.problem.sizes["N"], t.problem.sizes["d"])
+        (t.algorithm, t.M, dict(t.sizes)["N"], dict(t.sizes)["d"])
         for t in map(sweep.task, range(sweep.points))
     }
     assert want == {(x["algorithm"], x["M_words"], x["N"], x["d"]) for x in rows}
