@@ -44,9 +44,15 @@ def main() -> NoReturn:
         _streams()
         from iosim.cli.commands import COMMANDS
         from iosim.cli.registry import run
+        from iosim.cli.terminal import Printable, warnings_as_notes
 
-        code = run(COMMANDS, sys.argv[1:])
-        sys.stdout.flush()
+        stdout, sys.stdout = sys.stdout, Printable(sys.stdout)
+        try:
+            with warnings_as_notes():
+                code = run(COMMANDS, sys.argv[1:])
+            sys.stdout.flush()
+        finally:
+            sys.stdout = stdout
     except BaseException as error:
         # Extension modules turn an interrupt of their import into errors of all kinds.
         found = KeyboardInterrupt() if interrupted else error

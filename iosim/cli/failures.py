@@ -12,6 +12,7 @@ import click
 
 from iosim.cli import BUG, INPUT, INTERRUPTED, NOBODY_READS
 from iosim.errors import IosimError
+from iosim.output.cells import printable
 
 # Characters of a message; what is typed may be of any length.
 MOST = 2000
@@ -59,7 +60,7 @@ def _said(error: click.ClickException) -> str:
 
 
 def _line(text: str) -> str:
-    text = " ".join(text.split())
+    text = printable(" ".join(text.split()))
     return text if len(text) <= MOST else f"{text[:MOST]} and so on"
 
 

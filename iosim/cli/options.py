@@ -19,9 +19,10 @@ import click
 from iosim.algorithms import ALGORITHMS
 from iosim.algorithms import named as algorithm_named
 from iosim.cli.layout import layout
+from iosim.cli.terminal import note
 from iosim.errors import InputError
 from iosim.layers.models import attention_of, config
-from iosim.output.cells import cell
+from iosim.output.cells import cell, printable
 from iosim.problem import (
     LARGEST_SIZE,
     MODELS,
@@ -506,7 +507,11 @@ def json_text(value: Any, indent: int | None = 2) -> str:
     """A value as JSON: what is neither finite nor a number is null, dates and the like are text."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     ascii_only = not encoding.lower().startswith("utf")
-    return json.dumps(_finite(value), indent=indent, ensure_ascii=ascii_only, default=_plain)
+    plain = _finite(value)
+    text = json.dumps(plain, indent=indent, ensure_ascii=ascii_only, default=_plain)
+    if printable(text, keep="\n") != text:  # its own escapes, which read back
+        text = json.dumps(plain, indent=indent, default=_plain)
+    return text
 
 
 def _finite(value: Any) -> Any:
@@ -531,8 +536,7 @@ online_softmax = click.option(
 
 def remark(text: str) -> None:
     """Print a note on stderr, if there is one."""
-    if text:
-        click.echo(f"iosim: note: {text}", err=True)
+    note(text)
 
 
 def width() -> int:

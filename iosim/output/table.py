@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from iosim.errors import InputError
 from iosim.writing import replacing, target
@@ -21,8 +21,11 @@ def write_csv(path: str | os.PathLike[str], rows: Sequence[Row]) -> Path:
     Raises InputError if that is impossible.
     """
     columns = list(dict.fromkeys(name for row in rows for name in row))
+    # The writer leaves a lone return unquoted, which a reader takes for the end of a line.
+    returns = any("\r" in x for row in rows for x in row.values() if isinstance(x, str))
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
     with replacing(path) as (part,), part.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n", quoting=quoting)
         writer.writeheader()
         writer.writerows(rows)
     return target(path)
