@@ -160,7 +160,7 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
     def index(b: Any, open_: list[Any], wanted: tuple[str, ...]) -> list[Any]:
         found: list[Any] = []
         for axis in wanted:
-            tiles = [t for t in open_ if t.axis == axis and t not in found]
+            tiles = [t for t in open_ if t.axis == axis and all(t is not x for x in found)]
             kind = seed.choice(["whole", "part", "part"] + ["tile"] * 4 * bool(tiles))
             found.append(
                 seed.choice(tiles) if kind == "tile"
