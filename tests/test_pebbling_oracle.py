@@ -6,9 +6,10 @@ allow, in any order.  Its graphs are lists of operands by number.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import random
-from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import masked_oracle
@@ -21,51 +22,67 @@ from iosim.pebbling import Dag, attention, attention_backward, optimum, replay
 pytestmark = [pytest.mark.numbers, pytest.mark.usefixtures("brief_annealing")]
 
 Graph = list[list[int]]
+State = tuple[int, int, int]
 
 
-def oracle(graph: Graph, outputs: set[int], M: int, recompute: bool) -> int | None:
-    """The fewest transfers of any pebbling; None if there is none."""
-    n = len(graph)
-    need = [sum(1 << p for p in ps) for ps in graph]
-    goal = sum(1 << v for v in outputs)
-    start = (0, sum(1 << v for v in range(n) if not graph[v]), 0)
-    best, queue = {start: 0}, deque([(start, 0)])
+def cheapest(
+    start: State, after: Callable[[State], Iterator[tuple[State, int]] | None]
+) -> int | None:
+    """The least price of a way from a state to one that has nothing after it; None if none."""
+    best, queue = {start: 0}, [(0, start)]
     while queue:
-        state, cost = queue.popleft()
+        cost, state = heapq.heappop(queue)
         if best[state] < cost:
             continue
-        red, blue, computed = state
-        if blue & goal == goal:
+        moves = after(state)
+        if moves is None:
             return cost
-        moves = []
-        for v in range(n):
-            bit = 1 << v
-            if red & bit:
-                moves.append(((red & ~bit, blue, computed), 0))
-                if not blue & bit:
-                    moves.append(((red, blue | bit, computed), 1))
-            elif red.bit_count() < M:
-                if blue & bit:
-                    moves.append(((red | bit, blue, computed), 1))
-                if graph[v] and red & need[v] == need[v] and (recompute or not computed & bit):
-                    done = computed if recompute else computed | bit
-                    moves.append(((red | bit, blue, done), 0))
-        for after, price in moves:
-            if cost + price < best.get(after, 1 << 30):
-                best[after] = cost + price
-                (queue.append if price else queue.appendleft)((after, cost + price))
+        for there, price in moves:
+            if cost + price < best.get(there, 1 << 60):
+                best[there] = cost + price
+                heapq.heappush(queue, (cost + price, there))
     return None
 
 
-def partial_oracle(
-    graph: Graph, outputs: set[int], sums: set[int], fused: set[int], M: int
+def oracle(
+    graph: Graph, outputs: set[int], M: int, recompute: bool, words: Sequence[int] = ()
 ) -> int | None:
+    """The fewest words of any pebbling; None if there is none."""
+    n = len(graph)
+    words = words or [1] * n
+    need = [sum(1 << p for p in ps) for ps in graph]
+    goal = sum(1 << v for v in outputs)
+
+    def moves(state: State) -> Iterator[tuple[State, int]]:
+        red, blue, computed = state
+        used = sum(words[v] for v in range(n) if red >> v & 1)
+        for v in range(n):
+            bit = 1 << v
+            if red & bit:
+                yield (red & ~bit, blue, computed), 0
+                if not blue & bit:
+                    yield (red, blue | bit, computed), words[v]
+            elif used + words[v] <= M:
+                if blue & bit:
+                    yield (red | bit, blue, computed), words[v]
+                if graph[v] and red & need[v] == need[v] and (recompute or not computed & bit):
+                    yield (red | bit, blue, computed if recompute else computed | bit), 0
+
+    start = (0, sum(1 << v for v in range(n) if not graph[v]), 0)
+    return cheapest(start, lambda s: None if s[1] & goal == goal else moves(s))
+
+
+def partial_oracle(
+    graph: Graph, outputs: set[int], sums: set[int], fused: set[int], M: int,
+    words: Sequence[int] = (),
+) -> int | None:  # fmt: skip
     """The same where sums take their terms one at a time, and nothing is computed twice.
 
     A state holds, of each sum, the terms that are in.  A stored sum that takes a further term has
     no blue pebble any more.  A fused term may be made apart, or go into its sum on the fly.
     """
     n = len(graph)
+    words = words or [1] * n
     need = [sum(1 << p for p in ps) for ps in graph]
     # What is done is a set of bits: a vertex that is made, or a term that is in its sum.
     terms = [(s, t, 1 << n + k) for k, (s, t) in enumerate((s, t) for s in sums for t in graph[s])]
@@ -73,48 +90,43 @@ def partial_oracle(
     for s, _, bit in terms:
         whole[s] |= bit
 
-    start = (0, sum(1 << v for v in range(n) if not graph[v]), 0)
-    best, queue = {start: 0}, deque([(start, 0)])
-    while queue:
-        state, cost = queue.popleft()
-        if best[state] < cost:
-            continue
+    def finished(state: State) -> bool:
+        _, blue, done = state
+        return all(blue >> v & 1 and done & whole[v] == whole[v] for v in outputs)
+
+    def moves(state: State) -> Iterator[tuple[State, int]]:
         red, blue, done = state
+        used = sum(words[v] for v in range(n) if red >> v & 1)
         complete = [done & w == w for w in whole]
-        if all(blue >> v & 1 and complete[v] for v in outputs):
-            return cost
         # Not made yet, and could be: all operands are red and complete.
         makes = [
             bool(graph[v]) and v not in sums and not complete[v] and red & need[v] == need[v]
             and all(complete[p] for p in graph[v])
             for v in range(n)
         ]  # fmt: skip
-        moves = []
         for v in range(n):
             bit = 1 << v
             if red & bit:
-                moves.append(((red & ~bit, blue, done), 0))
+                yield (red & ~bit, blue, done), 0
                 if not blue & bit:
-                    moves.append(((red, blue | bit, done), 1))
-            elif red.bit_count() < M:
+                    yield (red, blue | bit, done), words[v]
+            elif used + words[v] <= M:
                 if blue & bit:
-                    moves.append(((red | bit, blue, done), 1))
+                    yield (red | bit, blue, done), words[v]
                 if makes[v]:
-                    moves.append(((red | bit, blue, done | bit), 0))
+                    yield (red | bit, blue, done | bit), 0
         for s, t, bit in terms:
             own = 1 << s
             if done & bit or not (red & own or not done & whole[s]):
                 continue
             direct = red >> t & 1 and complete[t]
             on_the_fly = t in fused and makes[t]
-            if (direct or on_the_fly) and (red | own).bit_count() <= M:
+            if (direct or on_the_fly) and (red & own or used + words[s] <= M):
                 now = done | bit | (0 if direct else 1 << t)
-                moves.append(((red | own, blue & ~own, now), 0))
-        for after, price in moves:
-            if cost + price < best.get(after, 1 << 30):
-                best[after] = cost + price
-                (queue.append if price else queue.appendleft)((after, cost + price))
-    return None
+                yield (red | own, blue & ~own, now), 0
+
+    start = (0, sum(1 << v for v in range(n) if not graph[v]), 0)
+    return cheapest(start, lambda s: None if finished(s) else moves(s))
 
 
 def random_graph(rng: random.Random, most: int) -> tuple[Graph, set[int]]:
@@ -129,12 +141,15 @@ def random_graph(rng: random.Random, most: int) -> tuple[Graph, set[int]]:
     return graph, sinks
 
 
-def as_dag(graph: Graph, outputs: set[int], sums: set[int] = frozenset()) -> Dag:  # type: ignore[assignment]
+def as_dag(
+    graph: Graph, outputs: set[int], sums: Iterable[int] = (), words: Sequence[int] = ()
+) -> Dag:
     return Dag(
         "random",
         {f"v{v}": tuple(f"v{p}" for p in ps) for v, ps in enumerate(graph)},
         tuple(f"v{v}" for v in sorted(outputs)),
         frozenset(f"v{v}" for v in sums),
+        tuple(words),
     )
 
 

@@ -4,7 +4,6 @@ loops, sets of several words, vertices of several words; and limits that hold.
 
 from __future__ import annotations
 
-import heapq
 import random
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from test_pebbling_oracle import Graph, as_dag, partial_oracle, random_graph
+from test_pebbling_oracle import Graph, as_dag, oracle, partial_oracle, random_graph
 
 from iosim.cache.compiled import available
 from iosim.pebbling import Dag, butterfly, chain, matmul, optimum, pyramid, replay, tree
@@ -30,40 +29,6 @@ from iosim.pebbling.written import written
 pytestmark = pytest.mark.numbers
 
 FAST = [False, pytest.param(True, marks=pytest.mark.skipif(not available(), reason="no numba"))]
-
-
-def oracle(graph: Graph, words: list[int], outputs: set[int], M: int) -> int | None:
-    """The fewest words of any pebbling without recomputation, by every move; None if none."""
-    n = len(graph)
-    need = [sum(1 << p for p in ps) for ps in graph]
-    goal = sum(1 << v for v in outputs)
-    start = (0, sum(1 << v for v in range(n) if not graph[v]), 0)
-    best, queue = {start: 0}, [(0, start)]
-    while queue:
-        cost, state = heapq.heappop(queue)
-        if best[state] < cost:
-            continue
-        red, blue, computed = state
-        if blue & goal == goal:
-            return cost
-        used = sum(words[v] for v in range(n) if red >> v & 1)
-        moves = []
-        for v in range(n):
-            bit = 1 << v
-            if red & bit:
-                moves.append(((red & ~bit, blue, computed), 0))
-                if not blue & bit:
-                    moves.append(((red, blue | bit, computed), words[v]))
-            elif used + words[v] <= M:
-                if blue & bit:
-                    moves.append(((red | bit, blue, computed), words[v]))
-                if graph[v] and red & need[v] == need[v] and not computed & bit:
-                    moves.append(((red | bit, blue, computed | bit), 0))
-        for after, price in moves:
-            if cost + price < best.get(after, 1 << 30):
-                best[after] = cost + price
-                heapq.heappush(queue, (cost + price, after))
-    return None
 
 
 def swept(
@@ -102,7 +67,7 @@ def test_bounds_and_automorphisms_lose_no_optimum(block: int, fast: bool) -> Non
         graph, outputs = random_graph(rng, 9)
         dag = as_dag(graph, outputs)
         for M in range(dag.least_memory(), dag.least_memory() + 2):
-            want = oracle(graph, [1] * len(graph), outputs, M)
+            want = oracle(graph, outputs, M, False)
             assert swept(dag, M, fast) == swept(dag, M, fast, helped=False) == want
             assert swept(dag, M, fast, back=True) == want
             assert swept(dag, M, fast, helped=False, back=True) == want
@@ -119,7 +84,7 @@ def test_what_must_be_stored_takes_two_places_of_what_need_not(
 ) -> None:
     """Graphs on which an operation that is done too soon costs a transfer more."""
     dag = as_dag(graph, outputs)
-    assert oracle(graph, [1] * len(graph), outputs, 4) == want
+    assert oracle(graph, outputs, 4, False) == want
     assert swept(dag, 4, fast) == swept(dag, 4, fast, helped=False) == want
 
 
@@ -145,13 +110,9 @@ def test_vertices_of_several_words(block: int, fast: bool) -> None:
         rng = random.Random(7000 + seed)
         graph, outputs = random_graph(rng, 8)
         words = [rng.choice((1, 1, 2, 3)) for _ in graph]
-        plain = as_dag(graph, outputs)
-        number = {v: int(v[1:]) for v in plain.vertices}
-        dag = Dag("weighted", {f"v{k}": plain.preds[f"v{k}"] for k in range(len(graph))},
-                  plain.outputs, words=tuple(words))  # fmt: skip
-        assert len(number) == len(words)
+        dag = as_dag(graph, outputs, words=words)
         for M in range(dag.least_memory(), dag.least_memory() + 3):
-            want = oracle(graph, words, outputs, M)
+            want = oracle(graph, outputs, M, False, words)
             assert swept(dag, M, fast) == swept(dag, M, fast, back=True) == want
             best = optimum(dag, M, seconds=60)
             assert (best.cost, best.lower_bound) == (want, want)
@@ -180,11 +141,9 @@ def test_where_much_is_evicted(seeds: Sequence[int], fast: bool) -> None:
         rng = random.Random(3000 + seed)
         graph, outputs = tight_graph(rng, 9)
         words = [1] * 9 if seed % 2 else [rng.choice((1, 1, 2)) for _ in graph]
-        plain = as_dag(graph, outputs)
-        preds = {f"v{k}": plain.preds[f"v{k}"] for k in range(len(graph))}
-        dag = Dag("tight", preds, plain.outputs, words=tuple(words))
+        dag = as_dag(graph, outputs, words=words)
         for M in (dag.least_memory(), dag.least_memory() + 1):
-            want = oracle(graph, words, outputs, M)
+            want = oracle(graph, outputs, M, False, words)
             assert want is not None
             evicted += want - compile_rules(dag, M, False, False).compulsory
             for back in (False, True):

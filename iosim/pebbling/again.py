@@ -18,7 +18,8 @@ from iosim.pebbling.bits import WIDTH, members
 from iosim.pebbling.expand import AT_ONCE, Expander
 from iosim.pebbling.game import Game, Move
 from iosim.pebbling.layers import Stop
-from iosim.pebbling.rules import Operation, Rules, search_size
+from iosim.pebbling.operations import Operation
+from iosim.pebbling.rules import Rules, search_size
 from iosim.pebbling.states import Seen, States, concat, distinct, one
 from iosim.pebbling.subsets import TooMany
 from iosim.pebbling.symmetry import Symmetry

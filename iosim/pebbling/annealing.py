@@ -2,9 +2,10 @@
 
 A schedule without recomputation is an order of operations and, at each, a choice of what to
 evict.  Annealing changes the order: an operation moves forwards or backwards, and takes with it
-what must stay on its side of it, so that every order tried is one.  Evicted is what is used last,
-times a weight that is annealed too: Belady's rule minimises loads only, and here a value without
-a blue pebble costs a store besides.  With recomputation an operation may come again.
+what must stay on its side of it, so that every order tried is legal.  It evicts what is used last,
+times a weight that is annealed too: Belady's rule minimizes loads only, and here a value without
+a blue pebble costs a store besides.  With recomputation an operation may come again; a term that
+may be made apart or added on the fly (`operations.py`) is switched from one way to the other.
 
 The result is an upper bound, at any number of vertices; nothing is proved.
 
@@ -21,6 +22,7 @@ import functools
 import math
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,52 +31,17 @@ import numpy as np
 from iosim.cache.compiled import available, compiled
 from iosim.errors import InputError
 from iosim.pebbling import annealing_loops as loops
+from iosim.pebbling.annealing_loops import VOID
+from iosim.pebbling.bits import members
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.game import Game, Move
+from iosim.pebbling.operations import Operation, Operations, operations
 from iosim.problem import check_size
 
 HOT, COLD = 2.0, 0.12  # of the heats of a round, in transfers
 FIRST, LONGEST = 4_000, 1 << 20  # changes tried in the first round, and in the longest
 SPAN = 0.02  # seconds between looks at the clock
 PLAIN = 5_000  # changes that plain Python tries in the time that numba takes to load
-
-
-@dataclass(frozen=True)
-class Operations:
-    """What places a pebble without a transfer: of each the values it reads, the one it writes.
-
-    With partial computations a sum has one for each term; a term that a multiply–add consumes on
-    the fly is no value.
-    """
-
-    values: tuple[str, ...]
-    reads: tuple[tuple[int, ...], ...]
-    target: tuple[int, ...]
-    vertex: tuple[str, ...]
-    term: tuple[str | None, ...]
-
-
-def operations(dag: Dag, partial: bool) -> Operations:
-    """The operations that the outputs need, in an order that is legal.
-
-    >>> from iosim.pebbling import chain
-    >>> operations(chain(3), False).reads
-    ((0,), (1,))
-    """
-    gone = dag.fused if partial else frozenset()
-    values = tuple(v for v in dag.vertices if v in dag.needed and v not in gone)
-    number = {v: k for k, v in enumerate(values)}
-    found: list[tuple[tuple[int, ...], int, str, str | None]] = []
-    for v in values:
-        terms = dag.preds[v] if partial and v in dag.sums else (None,)
-        for t in terms:
-            reads = dag.preds[v] if t is None else dag.preds[t] if t in gone else (t,)
-            if reads:
-                found.append((tuple(number[p] for p in reads), number[v], v, t))
-    if not found:
-        return Operations(values, (), (), (), ())
-    reads_, target, vertex, term = zip(*found, strict=True)
-    return Operations(values, reads_, target, vertex, term)
 
 
 def annealed(
@@ -140,28 +107,30 @@ class Annealing:
                 f"M = {M} is too small for {dag.name}: a vertex with its operands needs "
                 f"M >= {least}"
             )
-        self._ops = ops = operations(dag, partial)
-        n, values = len(ops.reads), len(ops.values)
-        into: list[list[int]] = [[] for _ in range(values)]
-        for u, x in enumerate(ops.target):
-            into[x].append(u)
-        before = [[w for r in reads for w in into[r]] for reads in ops.reads]
-        after: list[list[int]] = [[] for _ in range(n)]
-        for u, ws in enumerate(before):
+        listed = operations(dag, partial)
+        self._values = names = listed.values
+        words = [dag.words_of[v] for v in names]
+        ways = _ways(listed, words, M)
+        self._ops = ops = ways.ops
+        n, values = len(listed.ops), len(names)
+        after: list[list[int]] = [[] for _ in ops]
+        for u, ws in enumerate(ways.before):
             for w in ws:
                 after[w].append(u)
-        inputs = [int(not made) for made in into]
-        output = [int(v in dag.outputs and not inputs[k]) for k, v in enumerate(ops.values)]
-        maker = [made[0] if made else -1 for made in into]
-        width = max((len(r) for r in ops.reads), default=0)
+        made = listed.into
+        inputs = [int(not writes) for writes in made]
+        output = [int(v in dag.outputs and not inputs[k]) for k, v in enumerate(names)]
+        maker = [min(members(writes), default=-1) for writes in made]
+        reads = [op.reads for op in ops]
+        width = max((len(r) for r in reads), default=0)
         longest = 3 * n + 8 if recompute else n
         self._game: tuple[Any, ...] = (
-            M, recompute, *_rows(ops.reads), list(ops.target), [len(made) for made in into],
-            output, inputs, *_rows(before), *_rows(after), maker,
-            [dag.words_of[v] for v in ops.values], width,
+            M, recompute, *_rows(reads), [op.target for op in ops],
+            [writes.bit_count() for writes in made], output, inputs, *_rows(ways.before),
+            *_rows(after), maker, words, width, ways.switches,
         )  # fmt: skip
-        rooms = [longest * width, longest, *[values] * 7, n, max(longest, 8)]
-        order = [*range(n), *[0] * (longest - n)]
+        rooms = [longest * width, longest, *[values] * 7, len(ops), max(longest, 8)]
+        order = [*ways.order, *[0] * (longest - n)]
         self._changing: tuple[Any, ...] = (
             tuple([0] * k for k in rooms), [n, 0, n, 0, 1 + seed % 2147483646, 0], order,
             list(order), list(order), [1.0] * values + [0.6], [1.0] * values + [0.6],
@@ -186,7 +155,7 @@ class Annealing:
         if steps is not None:
             steps = check_size("steps", steps)
         last = math.inf if steps is None else self.tried + steps
-        if not self._ops.reads:
+        if not self._ops:
             return
         if last - self.tried > PLAIN and not self._compiling and available():
             self._compiling = threading.Thread(target=self._compile)
@@ -213,21 +182,21 @@ class Annealing:
     def schedule(self) -> tuple[Move, ...]:
         """The best schedule so far; it has been replayed."""
         sequence, weights = self._best
-        width = self._game[-1]
+        width = self._game[-2]
         # Of each operation: its operands and its target loaded, as many stored and deleted.
         log = [0] * (2 * len(sequence) * (4 * width + 8) + 2)
         cost = self._play(sequence, weights, log, 1)
-        ops, game = self._ops, self._fresh()
+        game = self._fresh()
         kinds = {loops.LOAD: "load", loops.STORE: "store", loops.DELETE: "delete"}
         moves: list[Move] = []
         for kind, x in zip(log[::2], log[1::2], strict=True):
             if kind < 0:
                 break
             if kind == loops.MAKE:
-                term = ops.term[x]
-                moves.append(Move("compute" if term is None else "add", ops.vertex[x], term))
+                op = self._ops[x]
+                moves.append(Move("compute" if op.term is None else "add", op.vertex, op.term))
             else:
-                moves.append(Move(kinds[kind], ops.values[x]))
+                moves.append(Move(kinds[kind], self._values[x]))
             game.play(moves[-1])
         game.finish()
         if not game.loads + game.stores == cost == self.cost:
@@ -273,6 +242,46 @@ class Annealing:
                 (self._game, self._changing, self._chances, self._log)
             )
             self._some = self._compiled
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """Operations that may stand in a sequence, which of them must come before each, and a start.
+
+    A sequence has a place for each operation that a schedule does.  A flying operation stands where
+    the term would be made, and a void one where it would be added.  `switches` are four operations
+    for each term that has two ways: made, added, flying, void.
+    """
+
+    ops: tuple[Operation, ...]
+    before: list[list[int]]
+    order: list[int]
+    switches: list[int]
+
+
+def _ways(listed: Operations, words: Sequence[int], M: int) -> _Ways:
+    ops = list(listed.ops)
+    writers = [list(members(writes)) for writes in listed.into]
+    order, switches = list(range(len(ops))), list[int]()
+
+    def fits(op: Operation) -> bool:
+        return sum(words[v] for v in members(op.touches)) <= M
+
+    after_flying = {}
+    for both in listed.flying:
+        made, added = both.does
+        flying, void = len(ops), len(ops) + 1
+        ops += [both, Operation(VOID, (), both.vertex, both.term)]
+        writers[both.target].append(void)
+        after_flying[void] = [flying]
+        if not (fits(ops[made]) and fits(ops[added])):
+            order[made], order[added] = flying, void
+        elif fits(both):
+            switches += [made, added, flying, void]
+    before = [
+        after_flying.get(u, [w for r in op.reads for w in writers[r]]) for u, op in enumerate(ops)
+    ]
+    return _Ways(tuple(ops), before, order, switches)
 
 
 def _arrays(columns: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 NEVER = 1 << 40
 LOAD, STORE, MAKE, DELETE = 0, 1, 2, 3
+VOID = -1  # the target of an operation that does nothing
 # Places in the column of counters.
 LENGTH, COST, BEST_LENGTH, BEST_COST, RANDOM, STEPS = range(6)
 
@@ -47,11 +48,14 @@ def played(game: Any, room: Any, sequence: Any, length: int, weights: Any, most:
     # Forwards, the operations before it into its target; backwards, what is used next and when.
     for t in range(length):
         x = target[sequence[t]]
-        after_made[t] = done[x]
-        done[x] += 1
+        if x != VOID:
+            after_made[t] = done[x]
+            done[x] += 1
     for t in range(length - 1, -1, -1):
         u = sequence[t]
         x = target[u]
+        if x == VOID:
+            continue
         adds = after_made[t] > 0 and not again
         after_made[t] = following[x]
         following[x] = 2 * t if adds else 2 * t + 1
@@ -67,6 +71,8 @@ def played(game: Any, room: Any, sequence: Any, length: int, weights: Any, most:
     for t in range(length):
         u = sequence[t]
         x = target[u]
+        if x == VOID:
+            continue
         adds = done[x] > 0 and not again
         held[x] = t + 1
         over = taken - M
@@ -264,6 +270,23 @@ def left_out(counters: Any, trial: Any) -> bool:
     return True
 
 
+def switched(game: Any, counters: Any, trial: Any) -> int:
+    """Let a term be added on the fly that was made apart, or the other way round.
+
+    Returns the place before which the sequence is unchanged.
+    """
+    switches = game[15]
+    at = 4 * draw(counters, len(switches) // 4)
+    start: int = counters[LENGTH]
+    for q in range(counters[LENGTH]):
+        for k in range(4):
+            if trial[q] == switches[at + k]:
+                trial[q] = switches[at + (k + 2) % 4]
+                start = min(start, q)
+                break
+    return start
+
+
 def annealed_some(game: Any, room: Any, counters: Any, now: Any, trial: Any, best: Any,
                   weights: Any, best_weights: Any, chances: Any, steps: int, heat: float,
                   fall: float, log: Any) -> float:  # fmt: skip
@@ -292,6 +315,9 @@ def annealed_some(game: Any, room: Any, counters: Any, now: Any, trial: Any, bes
             changed = again_before(game, room, counters, trial)
         elif again and kind < 6:
             changed = left_out(counters, trial)
+        elif kind < 3 and len(game[15]) > 0:
+            start = switched(game, counters, trial)
+            changed = True
         else:
             start = moved(game, room, counters, trial)
             changed = True

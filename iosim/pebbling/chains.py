@@ -97,7 +97,7 @@ def choose(
     """
     until = time.monotonic() + seconds
     rng = random.Random(0)
-    n = len(p.target)
+    n = p.rules.count
     if not n:
         return []
     tried: dict[tuple[int, ...], Sequence[int]] = {}

@@ -105,26 +105,44 @@ class Dag(Displayed):
             and v not in self.outputs and v not in self.sums
         )  # fmt: skip
 
+    @cached_property
+    def folded(self) -> frozenset[str]:
+        """Fused terms that weigh at least as much as their sum: making one apart never helps.
+
+        `iosim.pebbling.operations` has the proof.
+        """
+        words = self.words_of
+        return frozenset(t for t in self.fused if words[t] >= words[self.succs[t][0]])
+
     def least_memory(self, partial: bool = False) -> int:
         """The smallest M with which any pebbling exists.
 
         That is the most words of a vertex with its operands; with unit weights, the largest
-        in-degree plus one.  With partial computations a sum needs one term and itself; a term that
-        is consumed on the fly needs its operands and the sum.
+        in-degree plus one.  With partial computations a sum needs one term and itself.  A fused
+        term needs its operands and the sum where it is added on the fly; made apart, first its
+        operands and itself, then itself and the sum: whichever is less.
+
+        >>> preds = {"a": (), "b": (), "t": ("a",), "s": ("t", "b")}
+        >>> Dag("light", preds, sums=frozenset("s"), words=(2, 1, 1, 2)).least_memory(partial=True)
+        3
         """
-        words, found = self.words_of, 1
+        words, least = self.words_of, 1
 
         def with_operands(v: str) -> int:
-            return sum(words[p] for p in self.preds[v])
+            return words[v] + sum(words[p] for p in self.preds[v])
+
+        def with_term(s: str, t: str) -> int:
+            apart = words[t] + words[s]
+            if t not in self.fused:
+                return apart
+            return min(with_operands(t) - words[t] + words[s], max(with_operands(t), apart))
 
         for v in self.needed:
             if partial and v in self.sums:
-                for t in self.preds[v]:
-                    needs = with_operands(t) if t in self.fused else words[t]
-                    found = max(found, words[v] + needs)
+                least = max([least, *(with_term(v, t) for t in self.preds[v])])
             elif self.preds[v] and not (partial and v in self.fused):
-                found = max(found, words[v] + with_operands(v))
-        return found
+                least = max(least, with_operands(v))
+        return least
 
 
 def unknown(vertex: object, known: Mapping[str, Any]) -> InputError:

@@ -12,8 +12,8 @@ mixed in one expression, since numba would make floating point of it.
 
 from __future__ import annotations
 
-# Places in `sizes`.
-WORDS, OPS, VALUES, M, UNIT, CHAINS, LONGEST, MAPS, BACK = range(9)
+# Places in `sizes`.  OPS: all operations; PLAIN: those before the flying ones.
+WORDS, OPS, VALUES, M, UNIT, CHAINS, LONGEST, MAPS, BACK, PLAIN = range(10)
 # Places in `control`.  SKIP: successors that a state left half-way has made.
 LAYER, LIMIT, USED, ROOM, RECORDS, WORK, BUDGET, AT, COUNT, STATUS, MOST, KEPT, START, SKIP = range(
     14

@@ -99,7 +99,7 @@ class Packed:
                 if more != before:
                     self.above[u], changed = more, True
         self.below = [
-            sum(1 << w for w in range(len(r.ops)) if self.above[w] >> u & 1)
+            sum(1 << w for w in range(r.count) if self.above[w] >> u & 1)
             for u in range(len(r.ops))
         ]
         self.touched = [self.reads[u] | 1 << self.target[u] for u in range(len(r.ops))]
@@ -107,11 +107,13 @@ class Packed:
     @property
     def reversible(self) -> bool:
         """Whether every value is made at once, so that the end is as good as the beginning."""
-        return all(into.bit_count() <= 1 for into in self.rules.into)
+        r = self.rules
+        return len(r.ops) == r.count and all(into.bit_count() <= 1 for into in r.into)
 
     def held(self, u: int) -> int:
-        """Words of fast memory that an operation takes."""
-        return self.extra[u] + sum(self.weight[v] for v in members(self.touched[u]))
+        """Words of fast memory that an operation takes, whichever way it is done."""
+        r = self.rules
+        return sum(r.weights[v] for v in members(r.surely_held[u]))
 
     def touched_by(self, ops: int) -> int:
         """The values that some operation of a set reads or writes."""
@@ -124,8 +126,9 @@ class Packed:
         """`sizes` (still without chains and maps), `ops`, `sets` and `one`."""
         W = self.words
         unit = all(w == 1 for w in self.rules.weights)
+        r = self.rules
         sizes = np.array(
-            [W, len(self.target), len(self.weight), self.rules.M, unit, 0, 1, 0, self.back]
+            [W, len(r.ops), len(self.weight), r.M, unit, 0, 1, 0, self.back, r.count]
         )
         using = [i | u for i, u in zip(self.into, self.users, strict=True)]
         reads, into, users, stores = self.reads, self.into, self.users, self.stores
@@ -139,6 +142,6 @@ class Packed:
         )
         sets = tuple(
             make(np.array(split(x, W) or [0], np.uint64))
-            for x in (self.before, reads, into, users, touching, using)
+            for x in (self.before, reads, into, users, touching, using, list(self.rules.does))
         )
         return make(sizes), ops, sets, make(np.array([1 << k for k in range(64)], np.uint64))

@@ -1,10 +1,4 @@
-"""A graph and a variant of the game, compiled to bit sets.
-
-*Values* are what a pebble can lie on, *operations* what places one without a transfer: one per
-vertex that is no input, or one per term of a sum where sums are taken term by term.  A term that a
-multiply–add consumes on the fly is no value: making it apart could never save a transfer, since a
-word that holds the term could hold the sum with the term in it instead.
-"""
+"""A graph and a variant of the game, compiled to bit sets."""
 
 from __future__ import annotations
 
@@ -12,25 +6,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from iosim.errors import InputError
-from iosim.pebbling.bits import mask
+from iosim.pebbling.bits import mask, members
 from iosim.pebbling.dag import Dag
+from iosim.pebbling.operations import Operation, operations
 
 LARGEST = 512  # values or operations: more are far beyond an exact search
 
 
 @dataclass(frozen=True)
-class Operation:
-    """Reads values, writes one.  `term` is the term that it adds to a sum, if it adds one."""
-
-    target: int
-    reads: tuple[int, ...]
-    vertex: str
-    term: str | None = None
-
-
-@dataclass(frozen=True)
 class Rules:
-    """Values and operations of one game, by number; sets of them as integers."""
+    """Values and operations of one game, by number; sets of them as integers.
+
+    The first `count` operations are those that a schedule does, each once.  The others are flying:
+    one of them stands for two of the first (`operations.py`).
+    """
 
     dag: Dag
     M: int
@@ -38,11 +27,17 @@ class Rules:
     partial: bool
     values: tuple[str, ...]
     ops: tuple[Operation, ...]
+    count: int
     inputs: int
     outputs: int
-    # By operation: those that must have come before it, and the values it reads.
+    # By operation: those that must have come before it, the values it reads, and those that can't
+    # be done after it: itself, what a flying one stands for, and, once its term is made apart, the
+    # flying one.
     before: tuple[int, ...]
     reads: tuple[int, ...]
+    does: tuple[int, ...]
+    # By operation of the first: values that are red when it is done, whichever way.
+    surely_held: tuple[int, ...]
     # By value: the operations that write it, and that read it.
     into: tuple[int, ...]
     users: tuple[int, ...]
@@ -55,7 +50,7 @@ class Rules:
     @property
     def compulsory(self) -> int:
         """Loads of needed inputs and stores of outputs, in words: no schedule moves less."""
-        return sum(self.weights[v] for s in (self.inputs, self.outputs) for v in _members(s))
+        return sum(self.weights[v] for s in (self.inputs, self.outputs) for v in members(s))
 
 
 def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
@@ -79,29 +74,25 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
             f"{dag.name} is far beyond reach: {size:,} vertices to decide on; the search takes "
             f"{LARGEST} at most"
         )
-    needed = [v for v in dag.vertices if v in dag.needed]
-    gone = dag.fused if partial else frozenset()
-    names = tuple(v for v in needed if v not in gone)
-    number = {v: k for k, v in enumerate(names)}
-    ops: list[Operation] = []
-    for v in names:
-        if partial and v in dag.sums:
-            for t in dag.preds[v]:
-                reads = dag.preds[t] if t in gone else (t,)
-                ops.append(Operation(number[v], tuple(number[p] for p in reads), v, t))
-        elif dag.preds[v]:
-            ops.append(Operation(number[v], tuple(number[p] for p in dag.preds[v]), v))
-    into = tuple(mask(k for k, op in enumerate(ops) if op.target == v) for v in range(len(names)))
-    reads_of = tuple(mask(op.reads) for op in ops)
+    listed = operations(dag, partial)
+    names, count, into = listed.values, len(listed.ops), listed.into
+    ops = (*listed.ops, *listed.flying)
+    reads = tuple(mask(op.reads) for op in ops)
+    does = [1 << u | mask(op.does) for u, op in enumerate(ops)]
+    for both in range(count, len(ops)):
+        makes, _ = ops[both].does
+        does[makes] |= 1 << both
+    used = {p for op in listed.ops for p in op.reads}
     return Rules(
-        dag, M, recompute, partial, names, tuple(ops),
-        inputs=mask(number[v] for v in names if not dag.preds[v] and dag.succs[v]
-                    and any(w in dag.needed for w in dag.succs[v])),
-        outputs=mask(number[v] for v in dag.outputs if dag.preds[v]),
-        before=tuple(mask(k for r in op.reads for k in _members(into[r])) for op in ops),
-        reads=reads_of,
+        dag, M, recompute, partial, names, ops, count,
+        inputs=mask(v for v in used if not into[v]),
+        outputs=mask(v for v, name in enumerate(names) if into[v] and name in dag.outputs),
+        before=tuple(mask(k for r in op.reads for k in members(into[r])) for op in ops),
+        reads=reads,
+        does=tuple(does),
+        surely_held=listed.surely_held,
         into=into,
-        users=tuple(mask(k for k, r in enumerate(reads_of) if r >> v & 1)
+        users=tuple(mask(k for k, r in enumerate(reads[:count]) if r >> v & 1)
                     for v in range(len(names))),
     )  # fmt: skip
 
@@ -110,11 +101,5 @@ def search_size(dag: Dag, partial: bool) -> int:
     """Values or operations of the game, whichever are more: the search takes up to LARGEST."""
     if not partial:
         return len(dag.needed)
-    ops = (
-        len(dag.preds[v]) if v in dag.sums else 1 for v in dag.needed - dag.fused if dag.preds[v]
-    )
-    return max(len(dag.needed - dag.fused), sum(ops))
-
-
-def _members(word: int) -> list[int]:
-    return [k for k in range(word.bit_length()) if word >> k & 1]
+    listed = operations(dag, partial)
+    return max(len(listed.values), len(listed.ops) + len(listed.flying))

@@ -7,7 +7,7 @@ from typing import Any
 from iosim.cache.compiled import popcount
 from iosim.pebbling.loops import (
     BACK,
-    OPS,
+    PLAIN,
     UNIT,
     WORDS,
     M,
@@ -41,8 +41,12 @@ def settle(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, trace: Any) -> int
 
     A sum that is red already leaves its own place and takes one.  With weights a place must be
     large enough for every new value.
+
+    Flying operations are left to choice: the term made apart may wait in a smaller place than the
+    sum's.  A term that is made apart here, whose place is free, could as well be added on the fly
+    later: then it is added from that place when the other schedule does that, and takes no more.
     """
-    W, count, unit = sizes[WORDS], sizes[OPS], sizes[UNIT]
+    W, count, unit = sizes[WORDS], sizes[PLAIN], sizes[UNIT]
     target, extra, weight = ops[0], ops[1], ops[2]
     stores, quick = ops[3], 0
     before, reads, into, users, touching = sets[0], sets[1], sets[2], sets[3], sets[4]
@@ -181,7 +185,6 @@ def apply(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, u: int) -> None:
     t = ops[0][u]
     stores = ops[3]
     reads, into, users = sets[1], sets[2], sets[3]
-    uw, ub = u >> 6, one[u & 63]
     tw, tb = t >> 6, one[t & 63]
     if sizes[BACK]:  # dirty is what is touched first, unless it needs no store
         for k in range(W):
@@ -198,7 +201,8 @@ def apply(sizes: Any, ops: Any, sets: Any, one: Any, s: Any, u: int) -> None:
                 word = rest
     else:
         s[2 * W + tw] |= tb
-    s[uw] |= ub
+    for k in range(W):
+        s[k] |= sets[6][u * W + k]
     s[W + tw] |= tb
     complete, last = True, True
     for k in range(W):

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from iosim.pebbling.bits import ZERO, Permutation
+from iosim.pebbling.operations import Operation
 from iosim.pebbling.packed import Packed
-from iosim.pebbling.rules import Operation, Rules
+from iosim.pebbling.rules import Rules
 from iosim.pebbling.states import States
 
 LIMIT = 720
@@ -49,6 +50,9 @@ class _Placing:
             for r in op.reads:
                 links[n + k].add(("reads", r))
                 links[r].add(("read", n + k))
+            for u in op.does:
+                links[n + k].add(("does", n + u))
+                links[n + u].add(("done by", n + k))
         shade = _number([
             (v >= n, v < n and outputs >> v & 1, v < n and inputs >> v & 1, v < n and weights[v])
             for v in range(total)

@@ -19,7 +19,7 @@ def moments(packed: Packed, steps: Iterable[SweepStep]) -> list[tuple[int, int]]
         for u in step.ops:
             red |= packed.touched[u]
             found.append((u, red))
-            done |= 1 << u
+            done |= packed.rules.does[u]
             for v in members(packed.touched[u]):
                 if not (packed.users[v] | packed.into[v]) & ~done:
                     red &= ~(1 << v)
@@ -58,7 +58,7 @@ def written(rules: Rules, packed: Packed, steps: Iterable[SweepStep]) -> list[Mo
         red.add(op.target)
         begun.add(op.target)
         blue.discard(op.target)
-        done |= 1 << u
+        done |= rules.does[u]
         if rules.outputs >> op.target & 1 and not rules.into[op.target] & ~done:
             play("store", op.target)
             blue.add(op.target)

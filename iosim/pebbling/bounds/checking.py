@@ -47,22 +47,27 @@ class _Plain:
                     needed.add(p)
                     todo.append(p)
         self.reads: dict[tuple[str, ...], set[str]] = {}
-        fused = set()
+        folded = set()
+        # Values that take no word while an operation is done, if it is done on the fly.
+        self.flying: dict[tuple[str, ...], str] = {}
         for v in needed:
             if partial and v in dag.sums:
                 for t in dag.preds[v]:
                     users = [w for w in dag.preds if t in dag.preds[w]]
                     alone = users == [v] and dag.preds[t] and t not in dag.sums
-                    if alone and t not in dag.outputs:
-                        fused.add(t)
+                    alone = alone and t not in dag.outputs
+                    if alone and self.words(t) >= self.words(v):
+                        folded.add(t)
                         self.reads[v, t] = set(dag.preds[t])
                     else:
                         self.reads[v, t] = {t}
+                        if alone:
+                            self.flying[t,] = self.flying[v, t] = t
             elif dag.preds[v]:
                 self.reads[v,] = set(dag.preds[v])
-        for t in fused:
+        for t in folded:
             self.reads.pop((t,), None)
-        self.values = needed - fused
+        self.values = needed - folded
         self.makes = {v: [u for u in self.reads if u[0] == v] for v in self.values}
         self.needs = {
             v: {u for u, reads in self.reads.items() if v in reads}
@@ -160,7 +165,7 @@ def _row(game: _Plain, kind: str, row: list[Any]) -> tuple[int, list[tuple[int, 
     if kind == "cap":
         (u,) = row
         rest = [v for v in game.values if v not in game.held(u)]
-        held = sum(game.words(v) for v in game.held(u))
+        held = sum(game.words(v) for v in game.held(u) if v != game.flying.get(u))
         return held - game.M, [(-game.words(v), "red", v, u) for v in rest]
     v, *ops = row
     _need(game.counts(v), f"{v} may be computed again")

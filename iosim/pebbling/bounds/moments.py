@@ -10,7 +10,7 @@ The values H(u) that u reads or writes are red.  Let, at that moment,
 
 Then these hold, and so do those that the checker lists by the same names:
 
-    cap     the words of red(v, u) together are at most M minus those of H(u)
+    cap     the words of red(v, u) together are at most M minus those of H(u) that are surely red
     live    y(v, u) + red(v, u) ≥ z(t, u) − z(t', u), where t touches v and t' needs it
     before  z(w, u) ≥ z(w', u), where w' reads what w makes
     later   z(w, b) ≥ z(w, a), where a comes before b in every schedule
@@ -22,7 +22,10 @@ Then these hold, and so do those that the checker lists by the same names:
 
 z is known where w and u are comparable: 1 if w is u or before u, 0 if it is after u.  So the least
 sum of the words of v times L(v) + S(v), all variables being anything from 0 to 1 (N and L to the
-number of moments), is a lower bound on the transfers beyond the compulsory ones.  For a single u
+number of moments), is a lower bound on the transfers beyond the compulsory ones.  Where a term is
+made and added on the fly, these are two moments at one time: first it is made, then it is added.
+It takes no word then, so that of H(u) only what is red whichever way u is done counts in cap.
+For a single u
 the program is Elango's wavefront (`wavefront.py`); together they count what is evicted again.
 
 No trust in a solver is needed: the dual multipliers prove the bound by adding inequalities.  They
@@ -102,7 +105,7 @@ def rows(order: PartialOrder, moments: list[int]) -> Iterator[Row]:
     counted = [v for v in order.counted if order.after[v] and order.touch[v].bit_count() > 1]
     for u in moments:
         terms = [(-order.words[v], ("red", v, u)) for v in counted if not order.hold[u] >> v & 1]
-        yield ("cap", u), order.total(order.hold[u]) - order.M, terms
+        yield ("cap", u), order.takes[u] - order.M, terms
     for v in counted:
         touch, needs = list(members(order.touch[v])), list(members(order.after[v]))
         for u in moments:
@@ -225,5 +228,5 @@ def _named(order: PartialOrder, name: tuple[Any, ...]) -> list[Any]:
     if kind == "either":
         return [kind, order.name(numbers[0]), order.name(numbers[1]), numbers[2]]
     first = VALUES.get(kind, 0)
-    return [kind, *(order.ops.values[v] for v in numbers[:first]),
+    return [kind, *(order.names[v] for v in numbers[:first]),
             *(order.name(u) for u in numbers[first:])]  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from iosim.pebbling.annealing import operations
 from iosim.pebbling.bits import mask, members
 from iosim.pebbling.dag import Dag
+from iosim.pebbling.operations import operations
 
 
 class PartialOrder:
@@ -19,27 +19,30 @@ class PartialOrder:
             taken term by term all additions.
         above, below: by operation, those that come before it, and after it, in every schedule.
         hold: by operation, the values that are red when it is done.
+        takes: by operation, the words of those of them that are red whichever way it is done.
         words: by value.
     """
 
     def __init__(self, dag: Dag, M: int, recompute: bool, partial: bool):
         self.dag, self.M, self.recompute = dag, M, recompute
-        self.ops = ops = operations(dag, partial)
-        self.n, self.values = len(ops.reads), len(ops.values)
-        self.words = [dag.words_of[v] for v in ops.values]
-        self.into, self.touch = [0] * self.values, [0] * self.values
-        self.after = [0] * self.values
-        for u, (reads, x) in enumerate(zip(ops.reads, ops.target, strict=True)):
-            self.into[x] |= 1 << u
-            self.touch[x] |= 1 << u
-            for r in reads:
+        listed = operations(dag, partial)
+        self.ops, self.names, self.into = listed.ops, listed.values, listed.into
+        self.n, self.values = len(self.ops), len(self.names)
+        self.words = [dag.words_of[v] for v in self.names]
+        self.touch, self.after = list(self.into), [0] * self.values
+        for u, op in enumerate(self.ops):
+            for r in op.reads:
                 self.touch[r] |= 1 << u
                 self.after[r] |= 1 << u
         for x, writes in enumerate(self.into):
             if writes.bit_count() > 1:
                 self.after[x] |= writes
-        self.hold = [mask((*reads, x)) for reads, x in zip(ops.reads, ops.target, strict=True)]
-        self.before = [mask(w for r in reads for w in members(self.into[r])) for reads in ops.reads]
+        self.hold = [op.touches for op in self.ops]
+        self.takes = [self.total(held) for held in listed.surely_held]
+        self.before = [0] * self.n
+        for u, op in enumerate(self.ops):
+            for r in op.reads:
+                self.before[u] |= self.into[r]
         self.above = [0] * self.n
         for u in range(self.n):  # the listing is a legal order
             for w in members(self.before[u]):
@@ -55,7 +58,7 @@ class PartialOrder:
         outputs = set(self.dag.outputs)
         return sum(
             words for v, words, into, after in
-            zip(self.ops.values, self.words, self.into, self.after, strict=True)
+            zip(self.names, self.words, self.into, self.after, strict=True)
             if (v in outputs if into else after)
         )  # fmt: skip
 
@@ -63,7 +66,7 @@ class PartialOrder:
     def stored(self) -> int:
         """Values whose store, once they are evicted, is no compulsory one."""
         outputs = set(self.dag.outputs)
-        return mask(k for k, v in enumerate(self.ops.values) if self.into[k] and v not in outputs)
+        return mask(k for k, v in enumerate(self.names) if self.into[k] and v not in outputs)
 
     @property
     def counted(self) -> range | list[int]:
@@ -82,8 +85,8 @@ class PartialOrder:
 
     def name(self, u: int) -> list[str]:
         """An operation for a certificate: its vertex and, of a sum's addition, the term."""
-        term = self.ops.term[u]
-        return [self.ops.vertex[u]] if term is None else [self.ops.vertex[u], term]
+        op = self.ops[u]
+        return [op.vertex] if op.term is None else [op.vertex, op.term]
 
     def total(self, values: int) -> int:
         """The words of a set of values."""

@@ -29,10 +29,10 @@ def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | N
     """The optimum of a forest of unit words whose outputs are its roots."""
     dag, ops = order.dag, order.ops
     once = all(after.bit_count() <= 1 for after in order.after)
-    whole = all(term is None for term in ops.term)
+    whole = all(op.term is None for op in ops)
     inner = all(
         (v in dag.outputs) != bool(after)
-        for v, into, after in zip(ops.values, order.into, order.after, strict=True)
+        for v, into, after in zip(order.names, order.into, order.after, strict=True)
         if into
     )
     if not (once and whole and inner and dag.unit) or order.recompute:
@@ -42,8 +42,8 @@ def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | N
 
     M = order.M
     f = [[0] * M for _ in range(order.values)]  # of a value, with 1 … M pebbles
-    for u, x in enumerate(ops.target):
-        reads = ops.reads[u]
+    for op in ops:
+        x, reads = op.target, op.reads
         k = len(reads)
         f[x] = [NEVER] * M
         for p in range(k + 1, M + 1):
@@ -53,7 +53,7 @@ def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | N
             rows, columns = linear_sum_assignment(price)
             f[x][p - 1] = min(int(price[rows, columns].sum()), NEVER)
     cuts = sum(f[v][M - 1] for v in range(order.values) if order.into[v] and not order.after[v])
-    table = {ops.values[v]: f[v] for v in range(order.values) if order.into[v]}
+    table = {order.names[v]: f[v] for v in range(order.values) if order.into[v]}
     return order.compulsory + 2 * cuts, {"cuts": table}
 
 
