@@ -31,7 +31,7 @@ def swept(
 ) -> tuple[int, float]:
     """States and processor seconds of one sweep, compiled beforehand."""
     rules = compile_rules(dag, M, False, False)
-    layers = Layers(packed := Packed(rules, back), Tables(FREE, fast), lambda in_use: None)
+    layers = Layers(packed := Packed(rules, back), Tables(FREE, fast), lambda growth: None)
     if maps:
         layers.set_maps(generators(rules, packed, 5.0))
     layers.sweep(0)

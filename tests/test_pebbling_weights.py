@@ -21,6 +21,7 @@ from iosim.pebbling import Dag, Game, Move, annealed, optimum, replay
 from iosim.pebbling.bounds import root_bounds
 from iosim.pebbling.bounds.checking import proved
 from iosim.pebbling.operations import operations
+from iosim.pebbling.second import cp_sat
 
 pytestmark = [pytest.mark.numbers, pytest.mark.usefixtures("brief_annealing")]
 
@@ -187,3 +188,30 @@ def test_the_oracles_play_the_same_game() -> None:
             for recompute in (False, True):
                 want = oracle(graph, outputs, M, recompute, words)
                 assert played(dag, M, recompute=recompute) == want
+
+
+LADDER = [[], [], [0, 1], [0, 2], [1, 2], [3, 4], [2, 5], [0, 6]]
+
+
+@pytest.mark.parametrize("unit", [1000, 20_000, 2**37])
+def test_words_may_be_large(unit: int) -> None:
+    """Costs were kept in 16 bits: from 32,768 words on they were wrong."""
+    words = [unit] * 8
+    best = optimum(as_dag(LADDER, {7}, words=words), 3 * unit, seconds=20)
+    assert best.cost == best.lower_bound == unit * oracle(LADDER, {7}, 3, False)
+    words = [unit, unit + 1, unit + 3] * 2 + [unit] * 2
+    M = 4 * unit
+    want = oracle(LADDER, {7}, M, False, words)
+    best = optimum(as_dag(LADDER, {7}, words=words), M, seconds=20)
+    assert best.cost == want
+    assert best.lower_bound == want or unit == 2**37  # too large to sweep: an interval
+    game = replay(best.dag, M, annealed(best.dag, M, seconds=60, steps=2000))
+    assert game.loads + game.stores >= want
+
+
+def test_the_second_opinion_counts_words() -> None:
+    pytest.importorskip("ortools")
+    graph, words = [[], [], [0, 1], [0, 2], [1, 3]], [3, 1, 2, 1, 2]
+    for M in (6, 7):
+        want = oracle(graph, {4}, M, False, words)
+        assert cp_sat(as_dag(graph, {4}, words=words), M) == (want, want)

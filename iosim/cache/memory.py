@@ -1,8 +1,9 @@
-"""Whether arrays fit into memory, asked before they are made."""
+"""The memory that is free, and that this process takes; whether arrays fit before they are made."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from iosim.errors import InputError
@@ -35,3 +36,20 @@ def free_bytes() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
         return None
+
+
+def resident_bytes() -> int:
+    """Bytes of memory that this process takes now; the most so far where that is all that is known.
+
+    0 where the system does not say.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * resource.getpagesize()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

@@ -47,7 +47,7 @@ SINKS = ("blue", "any")  # what outputs must end with: as a rule, and with --any
     help="time for each M",
 )
 @click.option(
-    "--memory", metavar="SIZE", default="4GiB", help="bytes that the search may take: 4GiB, 500MB"
+    "--memory", metavar="SIZE", default="4GiB", help="bytes that the process may take: 4GiB, 500MB"
 )
 @opt.path("--replay", "check a game, as --json prints it, and count its words: no search")
 @opt.as_json

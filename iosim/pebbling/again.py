@@ -46,7 +46,8 @@ def levels(rules: Rules, found: Found, limits: Limits) -> None:
 
 
 def _levels(rules: Rules, found: Found, limits: Limits) -> None:
-    at_once = int(min(AT_ONCE, 0.05 * limits.memory / CHILD, 1e5 * max(limits.left, 0.01)))
+    room = max(0.0, limits.room)
+    at_once = int(min(AT_ONCE, 0.05 * room / CHILD, 1e5 * max(limits.left, 0.01)))
     expand = Expander(rules, at_once)
     symmetry = Symmetry(rules, min(1.0, 0.05 * limits.left))
     level, chunk = rules.compulsory, 64
@@ -66,8 +67,7 @@ def _levels(rules: Rules, found: Found, limits: Limits) -> None:
             wave = []
             low = 0
             while low < len(states):
-                waiting = sum(len(s) for group in (*pending.values(), wave) for s in group)
-                limits.check(seen.size * Seen.BYTES + waiting * States.BYTES)
+                limits.check(seen.size * Seen.MERGING)
                 began = time.monotonic()
                 rows = slice(low, low + chunk)
                 low += chunk

@@ -22,7 +22,7 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from iosim.errors import InputError
 from iosim.pebbling import annealing_loops as loops
 from iosim.pebbling.annealing_loops import VOID
 from iosim.pebbling.bits import members
-from iosim.pebbling.dag import Dag
+from iosim.pebbling.dag import Dag, check_memory
 from iosim.pebbling.game import Game, Move
 from iosim.pebbling.operations import Operation, Operations, operations
 from iosim.problem import check_size
@@ -88,6 +88,7 @@ class Annealing:
     Attributes:
         cost: the transfers of the best schedule so far.
         tried: changes so far.
+        compiles: says whether numba may be used.
 
     >>> from iosim.pebbling import pyramid
     >>> annealing = Annealing(pyramid(3), M=4)
@@ -102,11 +103,7 @@ class Annealing:
         M = check_size("M", M)
         self._fresh = functools.partial(Game, dag, M, recompute, partial)
         self._fresh()
-        if (least := dag.least_memory(partial)) > M:
-            raise InputError(
-                f"M = {M} is too small for {dag.name}: a vertex with its operands needs "
-                f"M >= {least}"
-            )
+        check_memory(dag, M, partial)
         listed = operations(dag, partial)
         self._values = names = listed.values
         words = [dag.words_of[v] for v in names]
@@ -140,6 +137,7 @@ class Annealing:
         self._some: Any = loops.annealed_some
         self._compiled: Any = None
         self._compiling: threading.Thread | None = None
+        self.compiles: Callable[[], bool] = available
         self.cost = self._play(order[:n], [1.0] * values + [0.6], [0], 0)
         self._best = (order[:n], [1.0] * values + [0.6])
         counters = self._changing[1]
@@ -157,7 +155,7 @@ class Annealing:
         last = math.inf if steps is None else self.tried + steps
         if not self._ops:
             return
-        if last - self.tried > PLAIN and not self._compiling and available():
+        if last - self.tried > PLAIN and not self._compiling and self.compiles():
             self._compiling = threading.Thread(target=self._compile)
             self._compiling.start()
             self._compiling.join(seconds / 2)
@@ -206,7 +204,9 @@ class Annealing:
     def _play(self, sequence: list[int], weights: list[float], log: list[int], logged: int) -> int:
         room = tuple([0] * len(column) for column in self._changing[0])
         game = tuple(x.tolist() if isinstance(x, np.ndarray) else x for x in self._game)
-        return loops.played(game, room, sequence, len(sequence), weights, loops.NEVER, log, logged)
+        return loops.played(
+            game, room, sequence, len(sequence), weights, loops.UNLIMITED, log, logged
+        )
 
     def _next_round(self) -> None:
         """From hot to cold again: every other time from the best so far, and less hot."""

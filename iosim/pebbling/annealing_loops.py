@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-NEVER = 1 << 40
+NEVER = 1 << 40  # later than all
+UNLIMITED = 1 << 60  # more words than any schedule moves
 LOAD, STORE, MAKE, DELETE = 0, 1, 2, 3
 VOID = -1  # the target of an operation that does nothing
 # Places in the column of counters.

@@ -145,6 +145,14 @@ class Dag(Displayed):
         return least
 
 
+def check_memory(dag: Dag, M: int, partial: bool = False) -> None:
+    """Raise InputError where M allows no pebbling."""
+    if (least := dag.least_memory(partial)) > M:
+        raise InputError(
+            f"M = {M} is too small for {dag.name}: a vertex with its operands needs M >= {least}"
+        )
+
+
 def unknown(vertex: object, known: Mapping[str, Any]) -> InputError:
     """The error that names a vertex that a graph lacks; it lists the others where they are few."""
     near = closest(str(vertex)[:LONG], known)

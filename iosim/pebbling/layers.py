@@ -32,7 +32,7 @@ from iosim.pebbling.packed import FULL, Packed, split
 
 MIX = (0x243F6A8885A308D3, 0x9E3779B97F4A7C15, 29, FULL, 0, 1)
 Map = tuple[list[int], list[int]]  # images of operations, and of values
-NONE = 1 << 14  # a cost beyond all
+NONE = 1 << 30  # a cost beyond all: costs are stored in 32 bits
 SMALL, LARGE = 1 << 12, 1 << 16
 
 
@@ -68,7 +68,8 @@ class Layers:
     Args:
         packed: the game.
         tables: bytes that they may take, and whether loops are compiled.
-        check: called every few hundredths of a second with the bytes in use; raises `Stop`.
+        check: called every few hundredths of a second with the bytes that are about to be taken;
+            raises `Stop`.
         maps: automorphisms, of operations and of values.
     """
 
@@ -95,10 +96,12 @@ class Layers:
         self.rooms = tuple(self.words(k) for k in rooms)
         self.control = self.ints(14)
         # Room for states: all that memory allows where untouched pages cost nothing.
-        self.per_state = 24 * self.W + 16
+        self.per_state = 24 * self.W + 20
+        # What more room takes at once: compiled, the table of slots; in lists, everything.
+        self.per_room = 16 if self.fast else 8 * (3 * self.W + 5) + 32
         self.most = int(self.memory / self.per_state) + 2
         self.budget = 2000 if self.fast else 50
-        self.room = self.sorting = 0
+        self.room = 0
 
     def ints(self, n: int) -> Any:
         """So many numbers."""
@@ -209,11 +212,10 @@ class Layers:
         """Empty tables.  Compiled, they are as large as allowed, and take what is touched."""
         if not self.room:
             n = self.most if self.fast else SMALL
-            kinds = (np.int32, np.int32, np.int16, np.int16, np.int32)
             self.states = self.make(np.empty(n * 3 * self.W, np.uint64))
             records = int(self.memory / 8) + 2 if self.fast else SMALL
-            self.nodes = tuple(self.make(np.empty(n, kind)) for kind in kinds) + tuple(
-                self.make(np.empty(records, np.int32)) for _ in range(2)
+            self.nodes = tuple(
+                self.make(np.empty(k, np.int32)) for k in (n, n, n, n, n, records, records)
             )
             self.room = min(n, LARGE)
             self.slots = self.make(np.full(4 * SMALL, -1, np.int32))
@@ -223,7 +225,7 @@ class Layers:
 
     def release(self) -> None:
         """Give the tables back; the next sweep takes new ones."""
-        self.room = self.sorting = 0
+        self.room = 0
         self.states, self.nodes, self.slots = [], (), []
         self.control[loops.RECORDS] = 0
 
@@ -244,20 +246,13 @@ class Layers:
         self.loop["index"](self.sizes, self.control, self.states, self.slots, self.mix,
                            self.rooms[0])  # fmt: skip
 
-    def in_use(self) -> float:
-        """Bytes that the tables take."""
-        return (
-            self.room * self.per_state + len(self.slots) * 4
-            + int(self.control[loops.RECORDS]) * 8 + self.sorting
-        )  # fmt: skip
-
     def grow(self) -> None:
         """Make room: drop what has been expanded, or take more."""
         c = self.control
         used = int(c[loops.USED])
         self.loop["compact"](self.sizes, c, self.nodes, self.states, self.heads)
         if int(c[loops.USED]) > used // 2:
-            self.check(self.in_use() + self.room * self.per_state)
+            self.check(self.room * self.per_room)
             self.room *= 2
             if not self.fast:
                 for column in (self.states, *self.nodes[:5]):
@@ -270,7 +265,7 @@ class Layers:
 
     def _layer(self, k: int, width: int) -> None:
         c = self.control
-        self.check(self.in_use())
+        self.check(0)
         ids = self._sorted(k, width)
         self._run("thin", ids)
         kept = int(c[loops.KEPT])
@@ -311,8 +306,7 @@ class Layers:
                 ids, key=lambda n: (self.states[3 * W * n : 3 * W * n + W], self.nodes[2][n])
             )
         rows = self.states[: int(c[loops.USED]) * 3 * W].reshape(-1, 3 * W)
-        self.sorting = 48 * len(ids)
-        self.check(self.in_use())
+        self.check(48 * len(ids))
         key = np.zeros(len(ids), np.uint64)
         for j in range(W):
             key = (key ^ rows[ids, j]) * np.uint64(MIX[1])
@@ -367,7 +361,7 @@ class Layers:
                 return False
             if c[loops.STATUS] == loops.FULL:
                 return True
-            self.check(self.in_use())
+            self.check(0)
             patience = patience * 2 if (int(c[loops.AT]), int(c[loops.SKIP])) == at else 1
             if patience == 1:
                 self.budget = int(min(1e9, max(20, self.budget * min(2.0, 0.03 / max(took, 1e-9)))))

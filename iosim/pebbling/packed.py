@@ -99,8 +99,7 @@ class Packed:
                 if more != before:
                     self.above[u], changed = more, True
         self.below = [
-            sum(1 << w for w in range(r.count) if self.above[w] >> u & 1)
-            for u in range(len(r.ops))
+            sum(1 << w for w in range(r.count) if self.above[w] >> u & 1) for u in range(len(r.ops))
         ]
         self.touched = [self.reads[u] | 1 << self.target[u] for u in range(len(r.ops))]
 
@@ -127,9 +126,7 @@ class Packed:
         W = self.words
         unit = all(w == 1 for w in self.rules.weights)
         r = self.rules
-        sizes = np.array(
-            [W, len(r.ops), len(self.weight), r.M, unit, 0, 1, 0, self.back, r.count]
-        )
+        sizes = np.array([W, len(r.ops), len(self.weight), r.M, unit, 0, 1, 0, self.back, r.count])
         using = [i | u for i, u in zip(self.into, self.users, strict=True)]
         reads, into, users, stores = self.reads, self.into, self.users, self.stores
         touching = [i or u for i, u in zip(into, users, strict=True)]

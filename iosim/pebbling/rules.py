@@ -7,7 +7,7 @@ from functools import cached_property
 
 from iosim.errors import InputError
 from iosim.pebbling.bits import mask, members
-from iosim.pebbling.dag import Dag
+from iosim.pebbling.dag import Dag, check_memory
 from iosim.pebbling.operations import Operation, operations
 
 LARGEST = 512  # values or operations: more are far beyond an exact search
@@ -64,11 +64,7 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
         raise InputError(
             "recomputation and partial computations can't be combined: choose one of them"
         )
-    least = dag.least_memory(partial)
-    if least > M:
-        raise InputError(
-            f"M = {M} is too small for {dag.name}: a vertex with its operands needs M >= {least}"
-        )
+    check_memory(dag, M, partial)
     if (size := search_size(dag, partial)) > LARGEST:
         raise InputError(
             f"{dag.name} is far beyond reach: {size:,} vertices to decide on; the search takes "

@@ -16,23 +16,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from iosim.cache.compiled import available
+from iosim.cache.memory import resident_bytes
 from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.bounds import root_bound
 from iosim.pebbling.chains import choose
 from iosim.pebbling.game import Move
-from iosim.pebbling.layers import Layers, Map, Stop, Tables
+from iosim.pebbling.layers import NONE, Layers, Map, Stop, Tables
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import Rules
 from iosim.pebbling.steps import path
 from iosim.pebbling.symmetry import generators
-from iosim.pebbling.warming import loaded, waiting
+from iosim.pebbling.warming import fits, loaded, waiting
 from iosim.pebbling.written import written
 
 PLAIN = 150_000  # work that plain Python does in a fraction of a second
 FEW = 500  # changes of an order, in plain Python
 LOADING = 4.0  # seconds: shorter searches don't load numba
-SPARE = 0.93  # of the memory: the rest is for what stands beside the tables
+SPARE = 0.93  # of the memory: the rest is for what comes between two looks at it
+SCIPY = 60 << 20  # bytes by which the process grows for the bounds of a whole graph
 NARROW, WIDE = 50, 300  # widths of the beams
 # A sweep may take so many times as long as expected; then the other ways are tried, too.  A way
 # that has taken longer than LONG is kept.
@@ -75,7 +76,7 @@ class Found:
 
 @dataclass
 class Limits:
-    """When to stop: a moment of `time.monotonic`, and bytes in tables."""
+    """When to stop: a moment of `time.monotonic`, and bytes that the process may take."""
 
     until: float
     memory: float
@@ -88,11 +89,19 @@ class Limits:
         """Seconds."""
         return self.until - time.monotonic()
 
-    def check(self, in_use: float = 0) -> None:
-        """Raise Stop if a limit is reached; tell what is known now and then."""
+    @property
+    def room(self) -> float:
+        """Bytes by which the process may still grow."""
+        return SPARE * self.memory - resident_bytes()
+
+    def check(self, growth: float = 0) -> None:
+        """Raise Stop if a limit is reached, or would be with so many bytes more.
+
+        Reports progress now and then.
+        """
         if self.left <= 0:
             raise Stop("time is up")
-        if in_use > SPARE * self.memory:
+        if self.room < growth:
             raise Stop(f"memory is up ({self.memory / 2**30:.3g} GiB)")
         if self.progress and time.monotonic() > self.told + 0.1:
             self.told = time.monotonic()
@@ -113,11 +122,13 @@ def search(
     annealing = None
     try:
         annealing = Annealing(rules.dag, rules.M, rules.recompute, rules.partial)
+        annealing.compiles = lambda: fits(limits.room)
         found.offer(annealing.cost, annealing.schedule())
         if not found.closed:
             if rules.recompute:
                 # A schedule without recomputation is one with it, and is found sooner.
                 first = Annealing(rules.dag, rules.M, False)
+                first.compiles = annealing.compiles
                 for one in (first, annealing):
                     _anneal(one, found, limits, min(0.07 * limits.left, 8.0))
                 from iosim.pebbling.again import levels
@@ -157,7 +168,7 @@ def _anneal(
 def _root(rules: Rules, found: Found, limits: Limits) -> None:
     """Bounds of the whole graph that stand apart from the search."""
     seconds = min(0.03 * limits.left, 3.0)
-    if seconds < 0.3:  # scipy takes some time to load
+    if seconds < 0.3 or limits.room < SCIPY:  # scipy takes some time to load
         return
     try:
         root = root_bound(rules.dag, rules.M, rules.recompute, rules.partial, seconds)
@@ -183,6 +194,7 @@ class Pace:
     (9, 7, 8.0)
     """
 
+    step: int = 1  # words of a vertex: what one more transfer costs
     sweeps: list[tuple[int, float]] = field(default_factory=list)
 
     def took(self, limit: int, seconds: float) -> None:
@@ -194,17 +206,19 @@ class Pace:
         if len(self.sweeps) < 2:
             return SHORT
         (a, before), (b, seconds) = self.sweeps[-2:]
-        growth = (max(seconds, SHORT) / max(before, SHORT)) ** (1 / max(1, b - a))
-        return float(max(seconds, SHORT) * min(max(growth, SLOWEST), FASTEST) ** (limit - b))
+        growth = (max(seconds, SHORT) / max(before, SHORT)) ** (self.step / max(1, b - a))
+        steps = min((limit - b) / self.step, 100)
+        return float(max(seconds, SHORT) * min(max(growth, SLOWEST), FASTEST) ** steps)
 
     def limit(self, least: int, most: int, left: float) -> int:
         """A limit for the next sweep, where so many seconds are left."""
+        least = min(least + self.step - 1, most)
         if len(self.sweeps) < 2:
             return least
         if self.expected(most) < 0.5 * left:
             return most
-        while least < most and self.expected(least + 1) < 0.2 * left:
-            least += 1
+        while least < most and self.expected(least + self.step) < 0.2 * left:
+            least = min(least + self.step, most)
         return least
 
 
@@ -229,10 +243,13 @@ class Once:
         """Prove an optimum, or raise Stop."""
         packed = Packed(self.rules)
         self.base = self.rules.compulsory
+        self.step = max(1, sum(self.rules.weights) // len(self.rules.weights))
+        if self._highest() >= NONE:
+            raise Stop("the words of the vertices are too many to search")
         if self._small(packed):
             return
         # Loading numba takes about a second, in parts of which nothing else can run.
-        fast = available() and (loaded() or self.limits.left > LOADING)
+        fast = (loaded() or self.limits.left > LOADING) and fits(self.limits.room)
         if fast:
             for seconds in waiting():
                 self.limits.check()
@@ -241,25 +258,25 @@ class Once:
         if self.found.closed:
             return
         games = [packed, Packed(self.rules, back=True)] if packed.reversible else [packed]
-        tables = Tables(SPARE * self.limits.memory, fast)
+        tables = Tables(max(0.0, self.limits.room), fast)
         self._large([Layers(game, tables, self.limits.check) for game in games])
 
     def _small(self, packed: Packed) -> bool:
         """Sweeps in plain Python, as far as little work goes; whether that was enough."""
         work = 0
 
-        def check(in_use: float) -> None:
+        def check(growth: float) -> None:
             nonlocal work
             work += 1
-            self.limits.check(in_use)
+            self.limits.check(growth)
             if layers.work > PLAIN:
                 raise _Enough
 
-        layers = Layers(packed, Tables(SPARE * self.limits.memory, fast=False), check)
+        layers = Layers(packed, Tables(max(0.0, self.limits.room), fast=False), check)
         try:
             self._sweep(layers, layers.limit_of(self.found.cost) - 1, width=NARROW)
             while not self.found.closed:
-                self._sweep(layers, self.found.lower - self.base)
+                self._sweep(layers, self._lowest())
         except _Enough:
             return False
         return True
@@ -293,7 +310,7 @@ class Once:
         """
         for way in ways:
             way.layers.release()
-        found, pace = self.found, Pace()
+        found, pace = self.found, Pace(self.step)
         while not found.closed:
             limit = pace.limit(found.lower - self.base, self._highest(), self.limits.left)
             patience, took = PATIENCE * pace.expected(limit), None
@@ -308,6 +325,10 @@ class Once:
             if not found.closed:
                 _anneal(self.annealing, found, self.limits, min(0.1 * took, 5.0))
 
+    def _lowest(self) -> int:
+        """A limit just above what is proved."""
+        return min(self.found.lower - self.base + self.step - 1, self._highest())
+
     def _highest(self) -> int:
         """The limit of which a sweep finds the optimum for sure, or proves the best schedule."""
         assert self.found.cost is not None
@@ -318,8 +339,8 @@ class Once:
         layers, began = way.layers, time.monotonic()
         check = layers.check
 
-        def sooner(in_use: float) -> None:
-            check(in_use)
+        def sooner(growth: float) -> None:
+            check(growth)
             if time.monotonic() > began + seconds:
                 raise _Enough
 

@@ -8,11 +8,11 @@ was red in the step before, is loaded in it, or is computed in it.  Needs ortool
 from __future__ import annotations
 
 from iosim.errors import InputError, install
-from iosim.pebbling.dag import Dag
+from iosim.pebbling.dag import Dag, check_memory
 
 
 def cp_sat(dag: Dag, M: int, seconds: float = 60.0, workers: int = 2) -> tuple[int, int | None]:
-    """A lower bound on the transfers, and the fewest found (None if nothing was).
+    """A lower bound on the words moved, and the fewest found (None if nothing was).
 
     Raises InputError where M allows no pebbling, or where ortools is missing.
     """
@@ -20,11 +20,11 @@ def cp_sat(dag: Dag, M: int, seconds: float = 60.0, workers: int = 2) -> tuple[i
         from ortools.sat.python import cp_model
     except ImportError:
         raise InputError(f"the second opinion needs ortools: {install('optimal')}") from None
-    if dag.least_memory() > M:
-        raise InputError(f"M = {M} is too small for {dag.name}: use M >= {dag.least_memory()}")
+    check_memory(dag, M)
     model = cp_model.CpModel()
     vertices = [v for v in dag.vertices if v in dag.needed]
     made = [v for v in vertices if dag.preds[v]]
+    words = dag.words_of
     steps = range(len(made))
 
     def table(what: str) -> dict[tuple[str, int], cp_model.IntVar]:
@@ -33,7 +33,7 @@ def cp_sat(dag: Dag, M: int, seconds: float = 60.0, workers: int = 2) -> tuple[i
     now, red, load, store, blue = map(table, ("compute", "red", "load", "store", "blue"))
     for k in steps:
         model.add_exactly_one(now[v, k] for v in made)
-        model.add(sum(red[v, k] for v in vertices) <= M)
+        model.add(sum(words[v] * red[v, k] for v in vertices) <= M)
         for v in vertices:
             if v not in made:
                 model.add(now[v, k] == 0)
@@ -52,7 +52,7 @@ def cp_sat(dag: Dag, M: int, seconds: float = 60.0, workers: int = 2) -> tuple[i
         model.add_exactly_one(now[v, k] for k in steps)
         if v in dag.outputs:
             model.add(blue[v, steps[-1]] == 1)
-    model.minimize(sum(load.values()) + sum(store.values()))
+    model.minimize(sum(words[v] * x for moved in (load, store) for (v, _), x in moved.items()))
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = workers

@@ -8,16 +8,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from iosim.cache.memory import resident_bytes
 from iosim.errors import InputError
-from iosim.pebbling.dag import Dag, check_dag
+from iosim.pebbling.dag import Dag, check_dag, check_memory
 from iosim.pebbling.game import Game, Move
 from iosim.pebbling.rules import compile_rules
-from iosim.pebbling.search import Found, search
+from iosim.pebbling.search import SPARE, Found, search
 from iosim.problem import check_size
 from iosim.shown import Tabled
 
@@ -110,10 +113,11 @@ def optimum(
 ) -> Optimum:
     """The optimum of the red-blue pebble game on a graph with M red pebbles.
 
-    The search ends within `seconds`, the compiling of its loops included, before its tables exceed
-    `memory` bytes, or when it is interrupted; then the result is an interval.  Every schedule was
-    replayed on `Game`.  Raises InputError where M allows no pebbling, where both variants are asked
-    for, and for graphs of more than 512 vertices.
+    The search ends within `seconds`, the compiling of its loops included, before this process
+    takes more than `memory` bytes, or when it is interrupted; then the result is an interval.
+    Every schedule was replayed on `Game`.  Raises InputError where M allows no pebbling, where both
+    variants are asked for, for graphs of more than 512 vertices, and where the process takes more
+    than `memory` bytes before the search.
 
     >>> from iosim.pebbling import matmul
     >>> best = optimum(matmul(2, 2, 1), M=4)
@@ -126,23 +130,35 @@ def optimum(
         raise InputError(f"seconds = {seconds} is no time to search: give more than 0")
     if not memory > 0:
         raise InputError(f"memory = {memory} bytes is too little: give more than 0")
+    if (taken := resident_bytes()) > SPARE * memory:
+        raise InputError(
+            f"memory = {memory / 1e6:.0f} MB is too little: the process takes {taken / 1e6:.0f} MB "
+            f"before the search; give at least {1.2 * taken / 1e6:.0f} MB"
+        )
     began = time.monotonic()
-    rules = compile_rules(dag, M, recompute, partial)
+    check_memory(dag, M, partial)
+    # In units of the largest words that all vertices are multiples of.
+    unit = math.gcd(*dag.words)
+    scaled = dataclasses.replace(dag, words=tuple(words // unit for words in dag.words))
+    rules = compile_rules(scaled, M // unit, recompute, partial)
 
     def tell(found: Found) -> None:
         if progress:
-            progress(Known(found.lower, found.cost, found.states))
+            cost = None if found.cost is None else found.cost * unit
+            progress(Known(found.lower * unit, cost, found.states))
 
     found = search(rules, seconds, memory, tell, began)
     game = Game(dag, M, recompute, partial)
     for move in found.moves:
         game.play(move)
-    if found.cost is not None:
+    cost = None if found.cost is None else found.cost * unit
+    if cost is not None:
         game.finish()
-        if game.loads + game.stores != found.cost:
-            raise AssertionError(f"the schedule moves {game.loads + game.stores}: {found.cost}")
+        if game.loads + game.stores != cost:
+            raise AssertionError(f"the schedule moves {game.loads + game.stores}: {cost}")
     return Optimum(
-        dag=dag, M=M, recompute=recompute, partial=partial, cost=found.cost,
-        lower_bound=found.lower, loads=game.loads, stores=game.stores, schedule=tuple(found.moves),
-        seconds=time.monotonic() - began, states=found.states, stopped=found.stopped,
+        dag=dag, M=M, recompute=recompute, partial=partial, cost=cost,
+        lower_bound=found.lower * unit, loads=game.loads, stores=game.stores,
+        schedule=tuple(found.moves), seconds=time.monotonic() - began,
+        states=found.states, stopped=found.stopped,
     )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,8 +22,6 @@ class States:
     R: Words
     D: Words
     parent: Ints
-
-    BYTES: ClassVar[int] = 32
 
     def __len__(self) -> int:
         return len(self.A)
@@ -93,7 +90,7 @@ class Seen:
     The index is a few sorted runs; a new one is merged into older ones that are not much longer.
     """
 
-    BYTES = 48  # per state: three words, a parent, a hash, a number
+    MERGING = 40  # bytes per state that are taken while runs are merged
 
     def __init__(self) -> None:
         self.size = 0

@@ -15,13 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from iosim.cache.compiled import available
+from iosim.cache.compiled import available, compiled
 from iosim.pebbling.annealing import Annealing
+from iosim.pebbling.annealing_loops import annealed_some
 from iosim.pebbling.graphs import tree
 from iosim.pebbling.layers import Layers, Tables, loops_for
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.steps import path
+
+# Bytes by which a process grows while the loops are loaded, and while they are compiled.
+NUMBA, COMPILING = 130 << 20, 250 << 20
 
 _child: list[subprocess.Popen[bytes]] = []
 _loading: list[threading.Thread] = []
@@ -30,6 +34,16 @@ _loading: list[threading.Thread] = []
 def loaded() -> bool:
     """Whether the compiled loops are in this process."""
     return bool(_loading) and not _loading[0].is_alive()
+
+
+def fits(room: float) -> bool:
+    """Whether numba is there, and the process may grow by what it takes to load the loops.
+
+    A child process that compiles them may take no more than this process.
+    """
+    if not available() or loaded():
+        return available()
+    return room > NUMBA and (_kept() or room > COMPILING)
 
 
 def waiting() -> Iterator[float]:
@@ -60,7 +74,9 @@ def _fill() -> subprocess.Popen[bytes]:
 
 def _kept() -> bool:
     """Whether numba's cache holds every loop; where nothing can be kept, as if it did."""
-    for loop in loops_for(available()).values():
+    if not available():
+        return True
+    for loop in (*loops_for(True).values(), compiled(annealed_some)):
         done: Any = loop
         folder = done.stats.cache_path
         name = done.py_func.__qualname__
@@ -74,7 +90,7 @@ def load(annealed: bool = False) -> None:
     if annealed:  # these too, where a child fills the cache
         Annealing(tree(3), 4).run(seconds=600, steps=20_000)
     rules = compile_rules(tree(3), 4, False, False)
-    layers = Layers(Packed(rules), Tables(1e6, True), lambda in_use: None)
+    layers = Layers(Packed(rules), Tables(1e6, True), lambda growth: None)
     layers.sweep(9, 2)
     layers.sweep(9)
     path(layers)

@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.errors import InputError
 from iosim.pebbling.bounds import compulsory, moments, trees, wavefront
 from iosim.pebbling.bounds.order import PartialOrder
-from iosim.pebbling.dag import Dag, check_dag
+from iosim.pebbling.dag import Dag, check_dag, check_memory
 from iosim.pebbling.game import Game
 from iosim.problem import check_size
 
@@ -61,10 +60,7 @@ def root_bounds(
     check_dag(dag)
     M = check_size("M", M)
     Game(dag, M, recompute, partial)
-    if (least := dag.least_memory(partial)) > M:
-        raise InputError(
-            f"M = {M} is too small for {dag.name}: a vertex with its operands needs M >= {least}"
-        )
+    check_memory(dag, M, partial)
     order = PartialOrder(dag, M, recompute, partial)
     found = []
     for name, bound in BOUNDS.items():
