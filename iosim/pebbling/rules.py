@@ -97,5 +97,6 @@ def search_size(dag: Dag, partial: bool) -> int:
     """Values or operations of the game, whichever are more: the search takes up to LARGEST."""
     if not partial:
         return len(dag.needed)
-    listed = operations(dag, partial)
-    return max(len(listed.values), len(listed.ops) + len(listed.flying))
+    values = dag.needed - dag.folded
+    added = [len(dag.preds[v]) if v in dag.sums else 1 for v in values if dag.preds[v]]
+    return max(len(values), sum(added) + len(dag.fused & values))
