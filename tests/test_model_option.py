@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 import pytest
@@ -43,7 +44,7 @@ def test_every_command_with_a_model_has_a_batch() -> None:
 
 
 @pytest.mark.parametrize("command", CALLS)
-def test_a_batch_scales_both_heads(command: str, tmp_path) -> None:
+def test_a_batch_scales_both_heads(command: str, tmp_path: Path) -> None:
     words = [*command.split(), *LLAMA, *CALLS[command].split(), "--batch", "3"]
     done = iosim_(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -53,7 +54,7 @@ def test_a_batch_scales_both_heads(command: str, tmp_path) -> None:
         assert '"kv_heads": 24' in done.stdout
 
 
-def test_a_batch_is_as_many_heads() -> None:
+def test_a_batch_is_as_many_heads(tmp_path: Path) -> None:
     """Three sequences move three times the words, of K and V too, at both boundaries."""
     for words in (("count", "flash2", "--tiles", "B_r=64,B_c=64", "--M", "64Ki"),
                   ("l2", "flash2", "--tiles", "B_r=64,B_c=64", "--gpu", "h100")):  # fmt: skip
@@ -64,6 +65,9 @@ def test_a_batch_is_as_many_heads() -> None:
         assert three[name] == 3 * one[name]
     gpt2 = iosim_("count", "flash2", "--model", "gpt2", "--M", "64Ki", "--batch", "2")
     assert "heads = 24, causal" in gpt2.stdout
+    swept = iosim_("sweep", "--algo", "flash2", "--N", "64", "--d", "8", "--M", "1Ki", "--batch",
+                   "2", "--out", str(tmp_path))  # fmt: skip
+    assert "batch = 2: heads = 2 × 1 = 2" in swept.stderr
     alone = iosim_("count", "flash2", "--N", "64", "--d", "8", "--M", "1Ki", "--batch", "2")
     assert "heads = 2," in alone.stdout
 

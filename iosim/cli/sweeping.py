@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iosim.algorithms import algorithm
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
@@ -56,8 +57,10 @@ def sweep(
     """
     from iosim.sweep import Folder, Sweep
 
-    if model is not None:
-        sizes = opt.batched("attention", opt.of_model(model, "attention", sizes))
+    sizes = opt.of_model(model, "attention", sizes)
+    kinds = {algorithm(name).problem.kind for name in algo.split(",")} if algo else set()
+    if kinds <= set(opt.ATTENTIONS):
+        sizes = opt.batched("attention", sizes)
     given: dict[str, Any] = {
         "algo": algo, **sizes, "M": M, "dtype": dtype, "tiles": tiles,
         "engine": engine, "policy": policy, "feasible": feasible, "shard_rows": shard_rows,
