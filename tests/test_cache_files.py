@@ -232,10 +232,17 @@ def test_oracle_general_damaged(tmp_path: Path) -> None:
         (raw[:-24], f"record 1 of 4 {later} 5 of them: it is damaged, cut short"),
         (
             raw[:16] + b"\x03" + raw[17:],
-            "record 0 of 5 says that object 3 is next in record 3",
+            "record 2 of 5 has object 1, and an earlier one says that it is the next access of "
+            "object 3: it is damaged",
         ),
         (raw[:40] + b"\x00" + raw[41:], f"record 1 of 5 {later} 0 of them: it is damaged"),
         (raw[:40] + b"\x09" + raw[41:], f"record 1 of 5 {later} 9 of them: it is damaged"),
+        (
+            raw[:40] + b"\xff" * 8 + raw[48:],
+            "object 3 comes again in a record that no earlier one says to be its next access",
+        ),
+        (raw[:16] + b"\x05" + raw[17:], "record 4 of 5 is the next access of two earlier ones"),
+        (raw[:76] + b"\x03" + raw[77:], "object 3 comes again in a record that no earlier"),
     )
     for spoilt, line in cases:
         path.write_bytes(spoilt)
@@ -243,6 +250,39 @@ def test_oracle_general_damaged(tmp_path: Path) -> None:
             both(read_trace(path))
         assert str(caught.value).startswith(f"{path}: {line}")
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 2**18])
+@pytest.mark.parametrize("base", [0, 1])
+def test_a_flip_of_oracle_general_is_found_or_changes_no_count(
+    chunk: int, base: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.oracleGeneral"
+    address = np.random.default_rng(4).integers(9, size=40)
+    address[5], address[20] = 30, 31  # which come once: no next access is held against them
+    write_trace(of_arrays(address), path)
+    records = np.fromfile(path, oracle_general.RECORD)
+    records["next"] -= (1 - base) * (records["next"] > 0)
+    raw = records.tobytes()
+    path.write_bytes(raw)
+    caches = [Cache(capacity=room, policy=policy) for room in (2, 5) for policy in ("lru", "opt")]
+    want = [replay(read_trace(path, chunk=chunk), cache).misses for cache in caches]
+    found = 0
+    for bit in range(0, 8 * len(raw), 13):
+        spoilt = bytearray(raw)
+        spoilt[bit // 8] ^= 1 << (bit % 8)
+        path.write_bytes(spoilt)
+        try:
+            stream = read_trace(path, chunk=chunk)
+            if bit % 5 == 0:
+                assert [replay(stream, cache).misses for cache in caches] == want, bit
+            else:
+                objects = np.frombuffer(bytes(spoilt), oracle_general.RECORD)["object"]
+                same = objects[:, None] == objects[None, :]
+                assert (same == (address[:, None] == address[None, :])).all(), bit
+        except InputError:
+            found += 1
+    assert found > 0.4 * 8 * len(raw) / 13
 
 
 def test_oracle_general_that_counts_from_0_and_never_in_another_way(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import csv
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -250,3 +252,25 @@ def test_combining_takes_each_task_once_whatever_the_shards(tmp_path: Path) -> N
     with (tmp_path / "c.csv").open(newline="") as file:
         assert [r["hash"] for r in csv.DictReader(file)] == list(want)
     assert os.listdir(tmp_path / "c" / "part") == []
+
+
+@pytest.mark.parametrize("sql", ["SELECT range(1000000000)", "SELECT repeat('x', 4000000000)"])
+def test_a_single_value_keeps_to_the_memory(sql: str, tmp_path: Path) -> None:
+    """DuckDB doesn't count it: it took 8 GB, and more than the machine has ended the process."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("only Linux says what a process has")
+    Folder.declare(tmp_path / "rows", Sweep.of(algo="copy", n=9, M=4))
+    collect(Folder.open(tmp_path / "rows"))
+    words = [sys.executable, "-m", "iosim", "query", sql, str(tmp_path / "rows")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, text=True, **pipes) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        said = run.stdout.read(), run.stderr.read()
+        _, status, used = os.wait4(run.pid, 0)
+        run.returncode = os.waitstatus_to_exitcode(status)
+    assert run.returncode == 2
+    assert not said[0]
+    assert said[1].startswith("iosim: the query fails: Out of Memory")
+    assert said[1].count("\n") == 1
+    assert used.ru_maxrss * 1024 < 2**31

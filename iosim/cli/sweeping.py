@@ -124,8 +124,9 @@ def query(sql: str, paths: Sequence[Path], as_json: bool) -> None:
     Nothing but these rows can be read, and nothing written: no other file, no network.
     """
     from iosim.sweep import answered
+    from iosim.sweep.database import memory_limited
 
-    with answered(sql, paths, remark=opt.remark) as answer:
+    with memory_limited(), answered(sql, paths, remark=opt.remark) as answer:
         if as_json:
             _print_stream(answer.batches)
             return

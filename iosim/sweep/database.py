@@ -117,6 +117,41 @@ def answered(
 
 
 @contextlib.contextmanager
+def memory_limited(more: int = 2 * 2**30) -> Iterator[None]:
+    """Let this process take only so many bytes more, where the system can say so.
+
+    DuckDB keeps tables and sorts to `MEMORY`, but not a single value: ``range(10**9)`` is a list of
+    8 GB.  Raises InputError where a question needs more.
+    """
+    held = _data_bytes()
+    if held is None:
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    known = [x for x in before if x != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min([held + more, *known]), before[1]))
+    try:
+        yield
+    except MemoryError:
+        raise InputError(
+            f"the query needs more than {more / 2**30:g} GiB: choose fewer rows or shorter lists"
+        ) from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _data_bytes() -> int | None:
+    """What this process has of private memory, by Linux; None elsewhere."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(x.split()[1]) * 1024 for x in lines if x.startswith("VmData:")), None)
+
+
+@contextlib.contextmanager
 def connected(where: Path | None = None) -> Iterator[Any]:
     """A database in memory that reaches no file, but a temporary directory of its own.
 

@@ -101,7 +101,9 @@ def read(path: Path, line_words: int, chunk: int) -> Stream:
     length = size // RECORD.itemsize
 
     def records() -> Iterator[Numbers]:
-        done, last = 0, length
+        done = 0
+        # Which way a file counts shows where an object comes again; until then both may be.
+        ways = [_Chains(length, base) for base in (1, 0)]
         try:
             with path.open("rb") as file:
                 while done < length:
@@ -110,48 +112,84 @@ def read(path: Path, line_words: int, chunk: int) -> Stream:
                         raise InputError(
                             f"{path}: record {done} of {length} is gone: read it again"
                         )
-                    if not done:
-                        last = _last(path, part, length)
-                    _check(path, part, done, length, last)
+                    ways = _agreeing(path, ways, [way.add(part, done) for way in ways])
                     yield Numbers(part["object"].astype(np.uint64), np.zeros(part.size, bool))
                     done += part.size
+                _agreeing(path, ways, [way.end() for way in ways])
         except OSError as error:
             raise cannot("read", path, error) from error
 
     return numbered(records, line_words)
 
 
-def _last(path: Path, part: NDArray[np.void], length: int) -> int:
-    """The largest number that a record may have: some writers count from 0 on.
+def _agreeing(path: Path, ways: list[_Chains], wrong: list[str]) -> list[_Chains]:
+    """The ways of counting that nothing contradicts; InputError where there is none."""
+    found = [way for way, why in zip(ways, wrong, strict=True) if not why]
+    if not found:
+        raise InputError(f"{path}: {wrong[0]}: it is damaged, cut short, or no oracleGeneral trace")
+    return found
 
-    Where the first chunk doesn't tell, from its first next access in it, that is allowed.
+
+class _Chains:
+    """Next accesses held against the objects: they chain all accesses of an object, in order.
+
+    So it is where each record that one names has the same object, no record is named twice, and the
+    records that none names have different objects.  What waits to be named is kept, and the first
+    record of each object: 24 bytes for each.
+
+    Args:
+        length: how many records there are.
+        base: the number of the first one, 0 or 1.
     """
-    near = np.flatnonzero((part["next"] > 0) & (part["next"] < part.size))
-    if not near.size:
-        return length
-    at = int(near[0])
-    later, whose = int(part["next"][at]), part["object"]
-    if whose[later - 1] == whose[at] and later - 1 > at:
-        return length
-    if whose[later] == whose[at]:
-        return length - 1
-    raise InputError(
-        f"{path}: record {at} of {length} says that object {whose[at]} is next in record {later}, "
-        f"and those from {later - 1} on have {whose[later - 1]} and {whose[later]}: it is damaged, "
-        "or no oracleGeneral trace"
-    )
 
+    def __init__(self, length: int, base: int) -> None:
+        self.length, self.base = length, base
+        # Records that are named and not read yet, and their objects.
+        self.at, self.object = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+        self.first: list[NDArray[np.uint64]] = []
 
-def _check(path: Path, part: NDArray[np.void], done: int, length: int, last: int) -> None:
-    """Raise InputError for a next access that doesn't come later, or beyond the last record."""
-    later = part["next"] > np.arange(done, done + part.size)
-    wrong = ~((later & (part["next"] <= last)) | np.isin(part["next"], _NEVER))
-    if wrong.any():
-        at = int(np.flatnonzero(wrong)[0])
-        raise InputError(
-            f"{path}: record {done + at} of {length} says that its object's next access is record "
-            f"{part['next'][at]} of them: it is damaged, cut short, or no oracleGeneral trace"
+    def add(self, part: NDArray[np.void], done: int) -> str:
+        """Take the next records; returns what is wrong with them, or nothing."""
+        here, stop = np.arange(done, done + part.size), done + part.size
+        never = np.isin(part["next"], _NEVER)
+        later = np.where(never, 0, part["next"]) - self.base
+        wrong = ~never & ((later <= here) | (later >= self.length))
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            return (
+                f"record {done + at} of {self.length} says that its object's next access is record "
+                f"{part['next'][at]} of them"
+            )
+        self.at = np.concatenate([self.at, later[~never]])
+        self.object = np.concatenate([self.object, part["object"][~never].astype(np.uint64)])
+        now = self.at < stop
+        due, objects = self.at[now], self.object[now]
+        self.at, self.object = self.at[~now], self.object[~now]
+        other = part["object"][due - done] != objects
+        if other.any():
+            k = int(np.flatnonzero(other)[0])
+            return (
+                f"record {due[k]} of {self.length} has object {part['object'][due[k] - done]}, and "
+                f"an earlier one says that it is the next access of object {objects[k]}"
+            )
+        times = np.bincount(due - done, minlength=part.size)
+        if (times > 1).any():
+            k = int(np.flatnonzero(times > 1)[0])
+            return f"record {done + k} of {self.length} is the next access of two earlier ones"
+        self.first.append(part["object"][times == 0].astype(np.uint64))
+        return ""
+
+    def end(self) -> str:
+        """What is wrong with the whole, or nothing."""
+        objects, times = np.unique(
+            np.concatenate([np.zeros(0, np.uint64), *self.first]), return_counts=True
         )
+        if (times > 1).any():
+            return (
+                f"object {objects[times > 1][0]} comes again in a record that no earlier one says "
+                "to be its next access"
+            )
+        return ""
 
 
 FORM = TraceForm("oracleGeneral", (".oracleGeneral", ".oracleGeneral.bin", ".bin"), write, read)
