@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,7 @@ from iosim.layers.blocks import PHASES
 from iosim.layers.files import parsed
 from iosim.layers.graph import Graph
 from iosim.layers.models import CONFIGS, FAMILIES, Config, config
+from iosim.layers.routing import Routing
 from iosim.layers.traffic import moved
 from iosim.layers.workload import step, workload
 from iosim.layers.writing import to_json
@@ -231,7 +233,7 @@ def test_configurations_have_the_attention_of_the_models() -> None:
         assert a.causal == ARCHITECTURES[c.family].decodes
         ask: Any = {"batch": 1, "N": a.N, "attention": "fused"}
         (op,) = (o for o in layer(name, "prefill", **ask).operators if o.name == "attention")
-        times, problem = op.kind.problem(op)  # type: ignore[misc]
+        ((times, problem),) = op.kind.problem(op)  # type: ignore[misc]
         assert times == 1
         grouped = {"kv_heads": c.kv_heads} if c.kv_heads != c.heads else {"kv_heads": None}
         assert problem == replace(a, **grouped)
@@ -313,24 +315,93 @@ def test_decoding_reads_every_weight_and_the_cache(name: str) -> None:
 def test_a_mixture_reads_its_active_experts() -> None:
     c = config("mixtral-8x7b")
     expert = 3 * c.hidden * c.feed_forward
-    for batch, active in ((1, 2), (2, 4), (3, 6), (4, 8), (64, 8)):
-        graph = layer(c, "decode", batch=batch, N=512)
+    for batch, experts, active in (
+        (1, "least", 2),
+        (3, "least", 2),
+        (64, "least", 2),
+        (3, 5, 5),
+        (3, 8, 6),
+        (64, 8, 8),
+        (1, "expected", 2),
+        (3, "expected", 4.625),
+    ):
+        graph = layer(c, "decode", batch=batch, N=512, experts=experts)
         read = sum(op.words[t.name][0] for op in graph.operators for t in op.reads
                    if t.role == "weight" and t.words == 8 * c.hidden * c.feed_forward)  # fmt: skip
         assert read == active * expert
 
 
-def test_rows_of_experts_are_rounded_up_to_equally_many() -> None:
-    """Five rows for four experts count as two for each; the dimensions of both products differ."""
+@pytest.mark.parametrize(("n", "k"), [(4, 2), (5, 1), (3, 3), (4, 3)])
+@pytest.mark.parametrize("tokens", [1, 2, 3])
+def test_experts_that_are_read_against_every_routing(n: int, k: int, tokens: int) -> None:
+    each = list(itertools.combinations(range(n), k))
+    read = [len(set().union(*one)) for one in itertools.product(each, repeat=tokens)]
+    assert Routing(n, k, tokens).read == min(read)
+    assert Routing(n, k, tokens, n).read == max(read)
+    assert Routing(n, k, tokens, "expected").read == pytest.approx(sum(read) / len(read), rel=1e-14)
+
+
+def test_expected_words_are_the_mean_over_routings() -> None:
+    """Where a tensor crosses once, the words are linear in the experts that are read."""
+    c = replace(MIXTURE, experts=5, active=2)
+    graphs = {
+        experts: {
+            op.name: op for op in layer(c, "training", batch=1, N=3, experts=experts).operators
+        }
+        for experts in ("expected", 2, 3, 4, 5)
+    }
+    each = list(itertools.combinations(range(5), 2))
+    read = [len(set().union(*one)) for one in itertools.product(each, repeat=3)]
+    names = [name for name, op in graphs[2].items() if op.kind.name.startswith("expert_")]
+    assert len(names) == 9
+    for name in names:
+        words = [moved(graphs[r][name], 10**6) for r in read]
+        found = moved(graphs["expected"][name], 10**6)
+        for sums in ("loads", "stores"):
+            for t, n in getattr(found, sums).items():
+                mean = sum(getattr(w, sums)[t] for w in words) / len(words)
+                assert abs(n - mean) <= 0.5 + 1e-6, (name, t)
+    assert {op.flop for op in (g["gate"] for g in graphs.values())} == {graphs[2]["gate"].flop}
+
+
+def test_gradients_of_experts_without_rows_are_stored() -> None:
+    s = {"m": 6, "e": 4, "i": 6, "u": 3}
+    dy, x, experts, dw = (
+        operand(t, axes, s)
+        for t, axes in (("dY", "m u"), ("X", "m i"), ("experts", "m"), ("dW", "e u i"))
+    )
+    for active in (1, 2, 2.5, 4):
+        op = operator("sums", "expert_weights", [dy, x, experts], [dw], active=active)
+        assert moved(op, 10**6).stores == {"dW": 4 * 3 * 6}
+
+
+@pytest.mark.parametrize(
+    ("model", "experts", "says"),
+    [
+        ("mixtral-8x7b", "fewest", "experts 'fewest': did you mean"),
+        ("mixtral-8x7b", "most", "experts 'most': "),
+        ("mixtral-8x7b", 1, "1 experts can't be all that is read: each token goes to 2 of 8; "),
+        ("mixtral-8x7b", 9, "9 experts can't be all that is read: each token goes to 2 of 8; "),
+        ("gpt2", "expected", "gpt2 has no experts to choose from: leave them out"),
+    ],
+)
+def test_experts_that_no_routing_reads(model: str, experts: Any, says: str) -> None:
+    with pytest.raises(InputError) as error:
+        layer(model, "decode", batch=3, N=8, experts=experts)
+    assert str(error.value).startswith(says.partition("did you")[0])
+
+
+def test_rows_of_experts_are_split_evenly() -> None:
+    """Five rows of four experts are two for one and one for each other."""
     s = {"m": 5, "e": 4, "i": 6, "u": 3}
     x, dy, y = operand("X", "m i", s), operand("dY", "m u", s), operand("Y", "m u", s)
     w, dw, experts = (operand(t, axes, s) for t, axes in
                       (("W", "e u i"), ("dW", "e u i"), ("experts", "m")))  # fmt: skip
-    up = moved(operator("up", "expert_product", [x, w, experts], [y]), 10**6)
-    assert up.loads == {"experts": 5, "X": 4 * 2 * 6, "W": 4 * 3 * 6}
-    assert up.stores == {"Y": 4 * 2 * 3}
-    sums = moved(operator("sums", "expert_weights", [dy, x, experts], [dw]), 10**6)
-    assert sums.loads == {"experts": 5, "dY": 4 * 2 * 3, "X": 4 * 2 * 6}
+    up = moved(operator("up", "expert_product", [x, w, experts], [y], active=4), 10**6)
+    assert up.loads == {"experts": 5, "X": 5 * 6, "W": 4 * 3 * 6}
+    assert up.stores == {"Y": 5 * 3}
+    sums = moved(operator("sums", "expert_weights", [dy, x, experts], [dw], active=4), 10**6)
+    assert sums.loads == {"experts": 5, "dY": 5 * 3, "X": 5 * 6}
     assert sums.stores == {"dW": 4 * 3 * 6}
 
 

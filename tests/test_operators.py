@@ -146,7 +146,7 @@ PARTLY = {
     "view": {"X": (0, 0), "Y": (0, 0)},
     "embedding": {"W": (24, 0), "ids": (6, 0), "Y": (0, 24)},
     "append": {"new": (16, 0), "cache": (0, 0), "Y": (0, 16)},
-    "expert_product": {"X": (48, 0), "W": (80, 0), "experts": (12, 0), "Y": (0, 60)},
+    "expert_product": {"X": (48, 0), "W": (20, 0), "experts": (12, 0), "Y": (0, 60)},
 }
 
 
@@ -170,7 +170,12 @@ def test_few_rows_read_the_matrices_of_few_experts() -> None:
     s = {"m": 3, "e": 8, "u": 5, "i": 4}
     x, w, n, y = (operand(name, axes, s) for name, axes in
                   (("X", "m i"), ("W", "e u i"), ("experts", "m"), ("Y", "m u")))  # fmt: skip
-    assert operator("up", "expert_product", [x, w, n], [y]).words["W"] == (3 * 20, 0)
+    for active, read in ((0, 20), (1, 20), (2.25, 45), (3, 60)):
+        op = operator("up", "expert_product", [x, w, n], [y], active=active)
+        assert op.words["W"] == (read, 0)
+    for active in (0.5, 4):
+        with pytest.raises(InputError, match=r"experts have rows, of 3 that can: give 1 to 3"):
+            operator("up", "expert_product", [x, w, n], [y], active=active)
 
 
 # ---- bad input -----------------------------------------------------------------------------------

@@ -575,3 +575,43 @@ def test_any_text_of_an_option(
         done = iosim_("roofline", "matmul", *typed, cwd=tmp_path)
         assert done.returncode in (0, 2), done
         assert done.returncode == 0 or (len(done.stderr.splitlines()), done.stdout) == (1, "")
+
+
+MIXTRAL = (
+    "--model", "mixtral-8x7b", "--phase", "decode", "--batch", "3", "--N", "512", "--gpu", "h200",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("experts", "read", "says"),
+    [
+        ((), 2, "it reads 2 of 8 experts a layer (the least that routing allows; uniform"),
+        (("--experts", "expected"), 4.625, "it reads 4.625 of 8 experts a layer (as uniform"),
+        (("--experts", "5"), 5, "it reads 5 of 8 experts a layer (uniform routing expects 4.625)"),
+    ],
+)
+def test_the_output_says_how_many_experts_are_read(
+    experts: tuple[str, ...], read: float, says: str
+) -> None:
+    text, told = (
+        ok("roofline", *MIXTRAL, *experts),
+        json.loads(ok("roofline", *MIXTRAL, *experts, "--json")),
+    )
+    assert says in text.splitlines()[0]
+    assert told["experts"]["read"] == pytest.approx(read)
+    up = next(r for r in told["operators"] if r["name"] == "up")
+    one, rows = 4096 * 14336, 3 * 2
+    assert up["words_in"] == 32 * (read * one + rows * 4096 + rows)
+    fused_ = ("fuse", *MIXTRAL, *experts, "--no-online-softmax", "--fusion", "none")
+    assert says.removeprefix("it ") in ok(*fused_).splitlines()[0]
+    assert json.loads(ok(*fused_, "--json"))["experts"] == told["experts"]
+
+
+def test_a_model_begins_with_its_sentence() -> None:
+    text, whole = ok(*LLAMA), ok(*LLAMA, "--operators")
+    told = json.loads(ok(*LLAMA, "--json"))
+    assert text.splitlines()[0] == whole.splitlines()[0] == told["sentence"]
+    for name in ("query rope", "weighted sum", "logits"):
+        assert name not in text
+        assert name in whole
+    assert set(text.splitlines()) <= set(whole.splitlines())

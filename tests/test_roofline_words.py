@@ -36,15 +36,16 @@ def test_what_has_no_row_is_read_once() -> None:
         assert (found["mean"], found["rstd"]) == (64, 64)
 
 
-@pytest.mark.parametrize(("rows", "each"), [(8, 1), (9, 2), (16, 2), (17, 3)])
-def test_rows_of_experts_are_rounded_up(rows: int, each: int) -> None:
+@pytest.mark.parametrize("rows", [8, 9, 16, 17])
+@pytest.mark.parametrize("active", [1, 3, 8])
+def test_every_row_of_an_expert_counts_once(rows: int, active: int) -> None:
     s = {"m": rows, "e": 8, "i": 6, "u": 10}
     x, w = operand("X", "m i", s), operand("W", "e u i", s, role="weight")
     up = operator("up", "expert_product", [x, w, operand("experts", "m", s)],
-                  [operand("Y", "m u", s)])  # fmt: skip
+                  [operand("Y", "m u", s)], active=active)  # fmt: skip
     found = moved(up, 10**6)
-    assert (found.loads["X"], found.loads["W"]) == (8 * each * 6, 8 * 60)
-    assert found.stores == {"Y": 8 * each * 10}
+    assert (found.loads["X"], found.loads["W"]) == (rows * 6, active * 60)
+    assert found.stores == {"Y": rows * 10}
     assert up.flop == 2 * rows * 60
 
 

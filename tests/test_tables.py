@@ -156,7 +156,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
     ),
     "roofline": (
         ("roofline", "--model", "gpt2", "--phase", "training", "--batch", "8", "--N", "512",
-         "--gpu", "h100", "--fusion", "best"),
+         "--gpu", "h100", "--fusion", "best", "--operators"),
         lambda found: only(
             found["operators"], "name", "class", "flop", "dram_bytes", "sm_l2_bytes",
         ),

@@ -16,6 +16,7 @@ from iosim.hardware import Hardware, machine
 from iosim.layers.blocks import PHASES
 from iosim.layers.files import Written
 from iosim.layers.graph import Graph
+from iosim.layers.routing import Routing
 from iosim.layers.workload import workload
 from iosim.units import parse_int, parse_range, parse_words
 
@@ -27,7 +28,7 @@ GPU = "h200"
 LONGEST = 256
 # What may be typed for any graph, and for a model's.
 _SEARCH = ("fusion", "within", "no_online_softmax", "intermediate_tiles")
-_MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", *_SEARCH)
+_MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", "experts", *_SEARCH)
 
 
 @click.command()
@@ -53,6 +54,7 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", *_SEARC
     "--boundary", help="whose M a machine gives: dram (L2↔DRAM, by default) or sm (SM↔L2)"
 )
 @opt.online_softmax
+@opt.experts
 @click.option("--intermediate-tiles", is_flag=True, hidden=True)
 @click.option("--k", "k", metavar="RANGE", help="of a chain: how many operators, like 1:16")
 @click.option("--words", metavar="SIZE", help="of a chain: words of each tensor, like 4Mi")
@@ -125,9 +127,14 @@ def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json:
                 f"a model's graph needs --{needed}: give --model bert-large --phase training "
                 f"(or {' or '.join(PHASES[1:])}) --N 512, or --graph FILE, or chain"
             )
-    graph = _layer(typed, dtype)
-    unfused = _layer(typed | {"attention": "unfused"}, dtype) if "attention" in typed else None
-    _of_graph(graph, f"{graph.name}, {typed['phase']}", None, typed, where, as_json, unfused)
+    graph, routing = _layer(typed, dtype)
+    unfused = _layer(typed | {"attention": "unfused"}, dtype)[0] if "attention" in typed else None
+    title = f"{graph.name}, {typed['phase']}"
+    more: dict[str, Any] = {"experts": None}
+    if routing is not None:
+        title += f", {routing.says}"
+        more = {"experts": routing.to_dict()}
+    _of_graph(graph, title, None, typed, where | more, as_json, unfused)
 
 
 def _of_file(written: Written, typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> None:
@@ -186,17 +193,21 @@ def _of_graph(
         opt.remark(r["note"] and f"fusion {r['fusion']}: {r['note']}")
 
 
-def _layer(typed: dict[str, Any], dtype: str) -> Graph:
+def _layer(typed: dict[str, Any], dtype: str) -> tuple[Graph, Routing | None]:
     part = typed.get("part", "layer")
     if part not in STAGES:
         raise InputError(f"unknown part {part!r}: {closest(part, STAGES)}")
-    numbers = {x: parse_int(x, typed[x]) for x in ("batch", "N", "tokens") if x in typed}
+    numbers: dict[str, Any] = {
+        x: parse_int(x, typed[x]) for x in ("batch", "N", "tokens") if x in typed
+    }
+    if "experts" in typed:
+        numbers["experts"] = opt.experts_from(typed["experts"])
     opt.remark_assumed(typed["model"])
     whole = workload(typed["model"], typed["phase"], dtype=dtype,
                      attention=typed.get("attention", "unfused"),
                      **({"batch": 1} | numbers))  # fmt: skip
     (found,) = (s.graph for s in whole.parts if s.graph.name == f"{whole.name} {part}")
-    return found
+    return found, whole.routing
 
 
 def _only(typed: dict[str, Any], known: tuple[str, ...], what: str) -> None:

@@ -311,6 +311,11 @@ dtype = click.option(
     "--dtype",
     help="fp16, bf16, fp32, …: what a word is, for M in bytes (96KiB); count prints bytes",
 )
+experts = click.option(
+    "--experts",
+    metavar="least|expected|INT",
+    help="that a layer of a mixture reads: least (if not given), expected by uniform routing",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 
 
@@ -328,6 +333,11 @@ def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
         them = "it" if len(missing) == 1 else "them"
         raise InputError(f"{kind} needs {', '.join(spelt(x)[0] for x in missing)}: give {them}")
     return noted(cls(**told))
+
+
+def experts_from(text: str) -> str | int:
+    """A choice of `iosim.layers.routing` as it is typed."""
+    return parse_int("experts", text) if text[:1].isdigit() else text
 
 
 def noted(problem: Any) -> Any:

@@ -33,7 +33,7 @@ class _Answer:
 
     title: str
     found: Roofline
-    said: str = ""
+    sentence: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -53,6 +53,8 @@ class _Answer:
 @click.option("--fusion", help="of a model or graph: none, paper, best, file (groups in the "
               "graph's file), or a .json of groups")  # fmt: skip
 @opt.online_softmax
+@opt.experts
+@click.option("--operators", is_flag=True, help="of a model: print a row for each operator, too")
 @click.option("--devices", metavar="INT", help="that train on data of their own")
 @click.option(
     "--schedule",
@@ -69,7 +71,7 @@ class _Answer:
 @opt.as_json
 def roofline(
     operator: str | None, model: str | None, graph: Any, sizes: opt.Sizes, gpu: Hardware | None,
-    launch_us: float | None, dtype: str | None, out: Path | None, as_json: bool,
+    launch_us: float | None, dtype: str | None, out: Path | None, operators: bool, as_json: bool,
     **asked: str | None,
 ) -> None:  # fmt: skip
     """The least time of operators on a machine, and what sets it, by both boundaries.
@@ -108,7 +110,7 @@ def roofline(
     if as_json:
         opt.print_json(_told(answer))
     else:
-        _print(answer)
+        _print(answer, operators=operators or model is None)
         if made:
             click.echo(f"wrote {', '.join(map(str, made))}")
     for note in answer.notes:
@@ -127,7 +129,7 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
     from iosim.roofline.work import works
 
     told = dict(given)
-    for x in ("phase", "tokens", "attention", "fusion", "no_online_softmax"):
+    for x in ("phase", "tokens", "attention", "fusion", "no_online_softmax", "experts"):
         if x in told:
             raise InputError(f"{opt.spelt(x)[0]} is not of one operator but of a model: drop it")
     schedule = told.pop("schedule", None)
@@ -194,7 +196,7 @@ def _searched(fusion: Any, given: Mapping[str, str]) -> tuple[bool, tuple[str, .
 
 
 _OF_MODEL = ("phase", "batch", "N", "tokens", "attention", "devices", "fusion",
-             "no_online_softmax")  # fmt: skip
+             "no_online_softmax", "experts")  # fmt: skip
 
 
 def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
@@ -217,6 +219,8 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     options: dict[str, Any] = {**numbers, "dtype": dtype}
     if "attention" in given:
         options["attention"] = given["attention"]
+    if "experts" in given:
+        options["experts"] = opt.experts_from(given["experts"])
     fusion = given.get("fusion", "none")
 
     def at(batch: int) -> Workload:
@@ -238,6 +242,7 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     holds = kept(step)
     more = {
         "model": name, "phase": phase, "batch": batch, **options, "fusion": fusion,
+        "experts": step.routing and step.routing.to_dict(),
         "kept_bytes": holds | {"all": sum(holds.values())},
         "capacity_bytes": roof.machine.capacity_bytes,
         "fits": sum(holds.values()) <= roof.machine.capacity_bytes,
@@ -253,8 +258,8 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     notes = (*notes, does_not_fit(holds, roof.machine), *_unknown(roof))
     if ahead is not None and ahead > batch:
         notes = (*notes, does_not_fit(kept(at(ahead)), roof.machine, ahead))
-    said = sentence(phase, batch, found, ridge, then)
-    return _Answer(title, found, said, more, tuple(x for x in notes if x))
+    text = sentence(phase, batch, found, ridge, then, step.routing)
+    return _Answer(title, found, text, more, tuple(x for x in notes if x))
 
 
 def _told(answer: _Answer) -> dict[str, Any]:
@@ -265,12 +270,14 @@ def _told(answer: _Answer) -> dict[str, Any]:
         "dtype": found.dtype, "launch_s": found.roof.launch_s,
         "boundaries": found.boundaries(), "operators": found.rows(), "classes": found.classes(),
         "totals": found.totals() | {"time_s_by_limit": found.by_limit()},
-        "sentence": answer.said or None, "notes": list(answer.notes),
+        "sentence": answer.sentence or None, "notes": list(answer.notes),
     }  # fmt: skip
 
 
-def _print(answer: _Answer) -> None:
+def _print(answer: _Answer, *, operators: bool) -> None:
     found = answer.found
+    if answer.sentence:
+        click.echo(f"{answer.sentence}\n")
     machine = found.roof.machine
     vector = found.roof.vector_peak
     click.echo(answer.title)
@@ -285,6 +292,21 @@ def _print(answer: _Answer) -> None:
           _digits(b["ridge_flop_per_byte"])] for b in found.boundaries()],
     )  # fmt: skip
     rows = found.rows()
+    if operators:
+        _print_operators(rows)
+    if len(rows) == 1:
+        (only,) = found.kernels
+        opt.print_table(
+            ["limit", "least µs"], [[x, _digits(s, 1e-6)] for x, s in only.limits.items()]
+        )
+        for at, how in only.work.how.items():
+            click.echo(f"{at}  {how}")
+    else:
+        _print_sums(found)
+
+
+def _print_operators(rows: list[dict[str, Any]]) -> None:
+    """A table for each part."""
     parts = dict.fromkeys((r["part"], r["times"]) for r in rows)
     for part, times in parts:
         if len(parts) > 1:
@@ -295,17 +317,6 @@ def _print(answer: _Answer) -> None:
             [[*(r[x] for x in _SHOWN.values()), _digits(r["intensity"]), _named(r["limit"]),
               _digits(r["time_s"], 1e-6)] for r in mine],
         )  # fmt: skip
-    if len(rows) == 1:
-        (only,) = found.kernels
-        opt.print_table(
-            ["limit", "least µs"], [[x, _digits(s, 1e-6)] for x, s in only.limits.items()]
-        )
-        for at, how in only.work.how.items():
-            click.echo(f"{at}  {how}")
-    else:
-        _print_sums(found)
-    if answer.said:
-        click.echo(answer.said)
 
 
 def _print_sums(found: Roofline) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from iosim.errors import InputError
 from iosim.layers import bert, gpt2, llama, mixture
@@ -39,22 +40,30 @@ ARCHITECTURES: dict[str, Architecture] = {
 }
 
 
-def asked(model: str | Config, phase: str, batch: int, N: int, *, tokens: int = 1,
-          attention: str = "unfused", dtype: str = "fp16") -> Ask:  # fmt: skip
+def asked(
+    model: str | Config,
+    phase: str,
+    batch: int,
+    N: int,
+    *,
+    tokens: int = 1,
+    attention: str = "unfused",
+    dtype: str = "fp16",
+    experts: str | int = "least",
+) -> Ask:
     """What is asked for, checked.
 
     Raises InputError as `config` and `Ask` do, and for decoding with a model that doesn't.
     """
     found = model if isinstance(model, Config) else config(model)
-    ask = Ask(found, phase, batch, N, tokens, attention, dtype)
+    ask = Ask(found, phase, batch, N, tokens, attention, dtype, experts)
     if ask.cached and not ARCHITECTURES[found.family].decodes:
         raise InputError(f"{found.name} encodes whole sequences: it has no decoding; ask for "
                          "training or prefill")  # fmt: skip
     return ask
 
 
-def layer(model: str | Config, phase: str, *, batch: int, N: int, tokens: int = 1,
-          attention: str = "unfused", dtype: str = "fp16") -> Graph:  # fmt: skip
+def layer(model: str | Config, phase: str, *, batch: int, N: int, **options: Any) -> Graph:
     """One layer of a model, from X to Y, as a graph.
 
     Args:
@@ -64,14 +73,15 @@ def layer(model: str | Config, phase: str, *, batch: int, N: int, tokens: int = 
             of decoding with a cache.
         batch: sequences.
         N: tokens of context; in decoding with the new ones.
-        tokens: new tokens of each sequence, in decoding.
-        attention: ``unfused``, or ``fused``: one operator whose scores are no tensors.
-        dtype: of a word.
+        options: ``tokens``, new ones of each sequence, in decoding; ``attention``, ``unfused`` or
+            ``fused``: one operator whose scores are no tensors; ``dtype`` of a word; ``experts``
+            that a mixture reads: ``least`` that routing allows, ``expected`` of uniform routing, or
+            a number.
 
     Raises InputError for an unknown model, phase or way of attention, and sizes that don't fit.
 
     >>> layer("bert-large", "prefill", batch=8, N=512).flop
     112025706496
     """
-    ask = asked(model, phase, batch, N, tokens=tokens, attention=attention, dtype=dtype)
+    ask = asked(model, phase, batch, N, **options)
     return ARCHITECTURES[ask.config.family].layer(ask)

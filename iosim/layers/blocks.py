@@ -16,12 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from iosim.errors import InputError, closest
 from iosim.layers.backward import backward
 from iosim.layers.graph import Graph
 from iosim.layers.models import Config, positive
+from iosim.layers.routing import Routing
 from iosim.operators import Operand, Operator, operand, operator
 from iosim.operators.base import ROLES
 from iosim.problem import word_bytes
@@ -80,6 +82,7 @@ class Ask:
         tokens: new tokens of each sequence in a step of decoding; more than one are speculative.
         attention: ``fused``: one operator, whose scores are no tensors; or ``unfused``.
         dtype: of a word, where a tensor has none of its own.
+        experts: how many a layer of a mixture reads: the choice of `iosim.layers.routing.Routing`.
 
     Raises InputError for an unknown phase, way of attention or dtype, sizes that are no positive
     integers, and more new tokens than context.
@@ -92,6 +95,7 @@ class Ask:
     tokens: int = 1
     attention: str = "unfused"
     dtype: str = "fp16"
+    experts: str | int = "least"
 
     def __post_init__(self) -> None:
         for what, known in (("phase", PHASES), ("attention", ATTENTION)):
@@ -106,6 +110,21 @@ class Ask:
         if self.tokens > 1 and not self.cached:
             raise InputError(f"tokens = {self.tokens} is of decoding, not of {self.phase}: "
                              "leave it out")  # fmt: skip
+        if self.routing is None and self.experts != "least":
+            raise InputError(f"{self.config.name} has no experts to choose from: leave them out")
+
+    @property
+    def rows(self) -> int:
+        """Tokens of each sequence that go through the layers."""
+        return self.tokens if self.cached else self.N
+
+    @cached_property
+    def routing(self) -> Routing | None:
+        """How many experts are read; None where there are none."""
+        c = self.config
+        if c.family != "mixture":
+            return None
+        return Routing(c.experts, c.active, self.batch * self.rows, self.experts)
 
     @property
     def training(self) -> bool:
@@ -125,7 +144,7 @@ class Ask:
     def writer(self, rows: int = 0) -> Writer:
         """No operators, and the sizes of all axes; `rows` where they aren't those of a layer."""
         c = self.config
-        rows = rows or (self.tokens if self.cached else self.N)
+        rows = rows or self.rows
         sizes = {
             "b": self.batch, "j": rows, "k": self.N, "h": c.heads, "g": c.kv_heads, "r": c.group,
             "p": c.head_size, "d": c.head_size, "i": c.hidden, "u": c.feed_forward,

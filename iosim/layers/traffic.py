@@ -23,12 +23,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 from iosim.algorithms import algorithm
 from iosim.counting.numbers import count
 from iosim.errors import CapacityError, InputError
-from iosim.operators import Operand, Operator
+from iosim.operators import Operator
 from iosim.problem import Attentions, MatMul, check_size
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles
@@ -79,12 +80,13 @@ def moved(op: Operator, M: int, schedule: str | None = None) -> Crossing:
         if schedule is not None:
             raise InputError(f"{op.name} is a stream: it has no schedule to choose")
         return _stream(op, M)
-    times, problem = op.kind.problem(op)
     try:
-        by = _best(schedule, problem, M)
+        found = [
+            (times, problem, _best(schedule, problem, M)) for times, problem in op.kind.problem(op)
+        ]
     except InputError as error:
         raise InputError(f"{op.name}: {error}") from None
-    return _times(op, times, problem, by)
+    return _sum(op, found)
 
 
 def _stream(op: Operator, M: int) -> Crossing:
@@ -97,26 +99,38 @@ def _stream(op: Operator, M: int) -> Crossing:
     return Crossing(loads, stores, "stream, rows read twice" if twice else "stream")
 
 
-def _times(op: Operator, times: int, problem: Attentions | MatMul, by: _ByTensor) -> Crossing:
-    """A schedule's words under the names of an operator's tensors; others cross once."""
+def _sum(
+    op: Operator, solved: Sequence[tuple[int | Fraction, Attentions | MatMul, _ByTensor]]
+) -> Crossing:
+    """Words of problems under the names of an operator's tensors; others cross once.
+
+    Words of an output that no problem writes are 0: they are stored once.  Expected words are
+    rounded to the nearest integer.
+    """
     reads = op.reads if op.kind.inputs is None else op.kind.inputs(op)
-    form = problem.form
+    form = solved[0][1].form
     own = {
         x.name: t.name
         for tensors, known in ((reads, form.inputs), (op.writes, form.outputs))
         for t, x in zip(tensors, known, strict=False)
     }
 
-    def under(words: Mapping[str, int], others: Sequence[Operand]) -> dict[str, int]:
-        found = {t.name: t.words for t in others}
-        for x, n in words.items():
-            name = own.get(x, f"{op.name}: {x}")
-            found[name] = found.get(name, 0) + times * n
-        return found
+    def under(by: str, others: Mapping[str, int | Fraction]) -> dict[str, int]:
+        found = dict(others)
+        for times, _, words in solved:
+            for x, n in getattr(words, by).items():
+                name = own.get(x, f"{op.name}: {x}")
+                found[name] = found.get(name, 0) + times * n
+        return {name: round(n) for name, n in found.items() if n}
 
-    wide = frozenset(f"{op.name}: {x}" for x in by.wide)
-    loads = under(by.loads, reads[len(form.inputs) :])
-    return Crossing(loads, under(by.stores, op.writes[len(form.outputs) :]), by.how, wide)
+    unwritten: dict[str, int | Fraction] = {t.name: t.words for t in op.writes}
+    for times, problem, _ in solved:
+        for x in form.outputs:
+            unwritten[own[x.name]] -= times * math.prod(problem.sizes[a] for a in x.axes)
+    wide = frozenset(f"{op.name}: {x}" for _, _, by in solved for x in by.wide)
+    how = "; ".join(dict.fromkeys(by.how for _, _, by in solved))
+    loads = under("loads", {t.name: t.words for t in reads[len(form.inputs) :]})
+    return Crossing(loads, under("stores", unwritten), how, wide)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from iosim.layers.architectures import ARCHITECTURES, asked
 from iosim.layers.graph import Graph
 from iosim.layers.models import Config, positive
+from iosim.layers.routing import Routing
 from iosim.operators import Operand, Operator, operator
 from iosim.problem import word_bytes
 
@@ -39,6 +41,7 @@ class Workload:
         parts: of one step of training, of the prompt, or of a step of decoding.  In each run of
             a part, weights of one name are one tensor.
         tied: weights that the embedding and the head share.
+        routing: how many experts each layer reads; None where there are none.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Workload:
     dtype: str
     parts: tuple[Stage, ...]
     tied: tuple[str, ...] = ()
+    routing: Routing | None = None
 
     @cached_property
     def flop(self) -> int:
@@ -61,9 +65,9 @@ class Workload:
         return sum(found.values())
 
 
-def workload(model: str | Config, phase: str, *, batch: int, N: int, tokens: int = 1,
-             attention: str = "unfused", devices: int = 1,
-             dtype: str = "fp16") -> Workload:  # fmt: skip
+def workload(
+    model: str | Config, phase: str, *, batch: int, N: int, devices: int = 1, **options: Any
+) -> Workload:
     """A whole model: embedding, layers, head, and in training the optimiser's step.
 
     Logits are those of the last position in prefill, of the new tokens in decoding, and of all
@@ -78,8 +82,8 @@ def workload(model: str | Config, phase: str, *, batch: int, N: int, tokens: int
     Tensors, layers and the optimiser's state are never split over devices.
 
     Args:
-        model, phase, batch, N, tokens, attention, dtype: as of `iosim.layers.architectures.layer`;
-            the batch is one device's.
+        model, phase, batch, N, options: as of `iosim.layers.architectures.layer`; the batch is one
+            device's.
         devices: how many.
 
     Raises InputError as `layer` does, and for devices that are no positive integer.
@@ -88,7 +92,7 @@ def workload(model: str | Config, phase: str, *, batch: int, N: int, tokens: int
     >>> [(part.graph.name, part.times) for part in train.parts][3:]
     [('gpt2 step of the layer', 12), ('gpt2 step of embedding and head', 1)]
     """
-    ask = asked(model, phase, batch, N, tokens=tokens, attention=attention, dtype=dtype)
+    ask = asked(model, phase, batch, N, **options)
     devices = positive("devices", devices)
     family = ARCHITECTURES[ask.config.family]
     embedding, layer, head = family.embedding(ask), family.layer(ask), family.head(ask)
@@ -99,7 +103,7 @@ def workload(model: str | Config, phase: str, *, batch: int, N: int, tokens: int
             Stage(step(f"{name} step of the layer", [layer], devices), ask.config.layers),
             Stage(step(f"{name} step of embedding and head", [embedding, head], devices), 1),
         ]
-    return Workload(ask.config.name, phase, dtype, tuple(parts), family.tied)
+    return Workload(ask.config.name, phase, ask.dtype, tuple(parts), family.tied, ask.routing)
 
 
 def step(name: str, graphs: Iterable[Graph], devices: int = 1) -> Graph:

@@ -221,13 +221,13 @@ ATTENTION = Kind(
     "attention", "dropout(softmax(factor · QKᵀ)) V, and log Σ exp of rows; along (rows, columns)",
     "contraction", _run, reads=3, writes=2, kept=1, over=2, check=_check_forward,
     gradient=_gradient, flop=_flop, products=_products, settings=_SETTINGS,
-    problem=lambda op: (1, _with_statistics(op)),
+    problem=lambda op: [(1, _with_statistics(op))],
 )  # fmt: skip
 ATTENTION_BACK = Kind(
     "attention_back", "gradients of attention, with the weights computed again", "contraction",
     _run_back, reads=6, writes=3, over=2, check=_check_back, flop=_flop_back,
     products=_products_back, settings=_SETTINGS, inputs=_back_inputs,
-    problem=lambda op: (1, AttentionBackward.after(attention_of(op))),
+    problem=lambda op: [(1, AttentionBackward.after(attention_of(op)))],
 )  # fmt: skip
 
 KINDS = (ATTENTION, ATTENTION_BACK)

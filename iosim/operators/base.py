@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
@@ -24,6 +25,8 @@ from iosim.problem import Attentions, MatMul, word_bytes
 from iosim.problem.base import check_size
 
 Class = Literal["contraction", "normalisation", "elementwise", "communication"]
+# How often each problem is solved, on average.
+Problems = Sequence[tuple[int | Fraction, MatMul | Attentions]]
 ROLES = ("activation", "input", "weight", "gradient", "state", "cache")
 
 
@@ -118,8 +121,8 @@ class Kind:
         products: of its flop those of matrix products; None where they are all of them in a
             contraction, and none in other classes.
         touched: words of its tensors that it reads or writes, by name, where that is not all.
-        problem: what it solves, and how often, where schedules solve that: the first tensors that
-            it reads and writes are the problem's.  None where it is a stream.
+        problem: problems that it solves, and how often each, where schedules solve them: the first
+            tensors that it reads and writes are theirs.  None where it is a stream.
         inputs: the tensors that it reads, in the order of the problem; None where it reads them so.
         again: whether a row that doesn't fit in fast memory is read twice: for a statistic of it,
             and for its use.
@@ -146,7 +149,7 @@ class Kind:
     flop: Callable[[Operator], int] | None = None
     products: Callable[[Operator], int] | None = None
     touched: Callable[[Operator], Mapping[str, int]] | None = None
-    problem: Callable[[Operator], tuple[int, MatMul | Attentions]] | None = None
+    problem: Callable[[Operator], Problems] | None = None
     inputs: Callable[[Operator], Sequence[Operand]] | None = None
     again: bool = False
     apart: bool = False

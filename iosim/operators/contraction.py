@@ -76,9 +76,9 @@ def _gradient(op: Operator, grads: Grads) -> list[Operator]:
     ]
 
 
-def _problem(op: Operator) -> tuple[int, MatMul]:
+def _problem(op: Operator) -> list[tuple[int, MatMul]]:
     p = product(op)
-    return p.batch, MatMul(p.m, p.n, p.k)
+    return [(p.batch, MatMul(p.m, p.n, p.k))]
 
 
 CONTRACTION = Kind(

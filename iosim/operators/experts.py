@@ -3,15 +3,17 @@
 No row is dropped and none is padded: rows of one expert are neighbours, and a product takes each
 row with its expert's weights, as MegaBlocks does (Gale et al., arXiv 2211.15841).
 
-What these operators compute is right for any routing.  How many words they move is told for a
-balanced one: as many experts are active as there are rows, at most all, and each gets as many rows.
+What these operators compute is right for any routing.  How many words they move depends on how
+many experts have rows: the setting ``active``.  It may be an expected number, and then the words
+are expected ones.  0 stands for the fewest that any routing has, which is 1.  The rows are split as
+evenly as they can be over the active experts.
 
 >>> from iosim.operators import operand, operator
 >>> s = {"m": 4, "e": 8, "i": 1024, "u": 4096}
 >>> x, experts = operand("X", "m i", s), operand("experts", "m", s)
 >>> w = operand("W", "e u i", s, role="weight")
->>> up = operator("up", "expert_product", [x, w, experts], [operand("Y", "m u", s)])
->>> up.flop == 2 * 4 * 1024 * 4096, up.words["W"] == (4 * 4096 * 1024, 0)
+>>> up = operator("up", "expert_product", [x, w, experts], [operand("Y", "m u", s)], active=2.5)
+>>> up.flop == 2 * 4 * 1024 * 4096, up.words["W"] == (2.5 * 4096 * 1024, 0)
 (True, True)
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from string import ascii_letters
 from typing import Any
 
@@ -180,10 +183,26 @@ def _combine_back(op: Operator, arrays: Arrays) -> Arrays:
 # ---- products ------------------------------------------------------------------------------------
 
 
-def _active(op: Operator) -> int:
-    """Experts that have rows, if the rows are as even as they can be."""
-    rows, experts = _sides(op)
-    return min(rows, experts)
+def _active(op: Operator) -> Fraction:
+    """How many experts have rows."""
+    return Fraction(op.setting("active") or 1)
+
+
+def _shares(op: Operator) -> list[tuple[Fraction, int]]:
+    """How many experts have how many rows.
+
+    A number of active experts between two integers is taken as the one or the other, with
+    probabilities that have this mean.
+    """
+    rows, active = op.reads[2].words, _active(op)
+    fewer = math.floor(active)
+    found: dict[int, Fraction] = {}
+    for experts, weight in ((fewer, fewer + 1 - active), (fewer + 1, active - fewer)):
+        each, more = divmod(rows, experts)
+        for size, count in ((each, experts - more), (each + 1, more)):
+            if size and (times := weight * count):
+                found[size] = found.get(size, Fraction(0)) + times
+    return [(times, size) for size, times in found.items()]
 
 
 def _sides(op: Operator) -> tuple[int, int]:
@@ -211,8 +230,16 @@ def _product_check(op: Operator) -> None:
         raise InputError(f"{op.name}: two of {', '.join(t.name for t in tensors)} must begin with "
                          f"the axis of {op.reads[2].name}, the other with experts")  # fmt: skip
     if a ^ b != c:
-        raise InputError(f"{op.name}: {op.writes[0].name} has the axes {_said(c)}, not "
-                         f"{_said(a ^ b)}, those that one input alone has")  # fmt: skip
+        raise InputError(
+            f"{op.name}: {op.writes[0].name} has the axes {_said(c)}, not "
+            f"{_said(a ^ b)}, those that one input alone has"
+        )
+    most = min(_sides(op))
+    if not 1 <= _active(op) <= most:
+        raise InputError(
+            f"{op.name}: active = {op.setting('active'):g} experts have rows, of {most} that can: "
+            f"give 1 to {most}, or 0 for the fewest"
+        )
 
 
 def _said(axes: set[str]) -> str:
@@ -251,11 +278,13 @@ def _product_gradient(op: Operator, grads: Grads) -> list[Operator]:
     rows, weights, experts = op.reads
     found = []
     if grads.wanted(rows):
-        found.append(Operator(f"{op.name} d{rows.name}", _kind("expert_product"),
-                              (dy, weights, experts), (grads.to(rows),)))  # fmt: skip
+        tensors = (dy, weights, experts), (grads.to(rows),)
+        kind = _kind("expert_product")
+        found.append(Operator(f"{op.name} d{rows.name}", kind, *tensors, settings=op.settings))
     if grads.wanted(weights):
-        found.append(Operator(f"{op.name} d{weights.name}", _kind("expert_weights"),
-                              (dy, rows, experts), (grads.to(weights),)))  # fmt: skip
+        tensors = (dy, rows, experts), (grads.to(weights),)
+        kind = _kind("expert_weights")
+        found.append(Operator(f"{op.name} d{weights.name}", kind, *tensors, settings=op.settings))
     return found
 
 
@@ -267,22 +296,24 @@ def _product_flop(op: Operator) -> int:
 def _touched(op: Operator) -> Mapping[str, int]:
     """Weights of active experts alone."""
     weights = op.reads[1]
-    return {weights.name: weights.words // weights.shape[0] * _active(op)}
+    return {weights.name: round(weights.words // weights.shape[0] * _active(op))}
 
 
-def _as_products(op: Operator) -> tuple[int, MatMul]:
-    """One product for each active expert, of as many rows; rounded up."""
+def _as_products(op: Operator) -> list[tuple[Fraction, MatMul]]:
+    """One product for each active expert."""
     a, b, c = _axes(op)
     m, n, k = (math.prod(op.sizes[x] for x in axes) for axes in (a & c, b & c, a & b))
-    rows = -(-op.reads[2].words // _active(op))
-    return _active(op), MatMul(rows * m, n, k)
+    return [(times, MatMul(rows * m, n, k)) for times, rows in _shares(op)]
 
 
-def _as_sums(op: Operator) -> tuple[int, MatMul]:
+def _as_sums(op: Operator) -> list[tuple[Fraction, MatMul]]:
+    """One product for each active expert; the sums of the others are 0."""
     a, b, _ = _axes(op)
-    rows = -(-op.reads[2].words // _active(op))
     m, n = (math.prod(op.sizes[x] for x in axes) for axes in (a, b))
-    return _active(op), MatMul(m, n, rows)
+    return [(times, MatMul(m, n, rows)) for times, rows in _shares(op)]
+
+
+_ROUTED = {"active": 0.0}
 
 
 KINDS = (
@@ -299,10 +330,10 @@ KINDS = (
          check=_rows_of(2, 0, 1), flop=lambda op: op.reads[0].words),
     Kind("expert_product", "each row times its expert's matrix; rows, matrices, experts",
          "contraction", _product, reads=3, check=_product_check, gradient=_product_gradient,
-         flop=_product_flop, touched=_touched, problem=_as_products),
+         flop=_product_flop, touched=_touched, problem=_as_products, settings=_ROUTED),
     Kind("expert_weights", "for each expert the product of its rows: gradient of expert_product",
          "contraction", _weights, reads=3, check=_product_check, flop=_product_flop,
-         problem=_as_sums),
+         problem=_as_sums, settings=_ROUTED),
     Kind("combine", "the sum of each token's rows, weighted; rows, places, weights", "elementwise",
          _combine, reads=3, check=_rows_of(3, 0, 1, gates=[2]), gradient=_combine_gradient,
          flop=lambda op: 2 * op.reads[0].words),

@@ -58,6 +58,7 @@ _COUNT: Rule = (lambda x: _whole(x, 1), "an integer ≥ 1")
 
 RULES: dict[str, Rule] = {
     "p": _SHARE, "beta1": _SHARE, "beta2": _SHARE, "epsilon": _NOT_NEGATIVE,
+    "active": _NOT_NEGATIVE,
     "decay": _NOT_NEGATIVE, "devices": _COUNT, "step": _COUNT, "causal": _FLAG,
     "seed": (_whole, "an integer ≥ 0"),
     "window": (_limits, "two limits, integers ≥ 0 or none, at most one none"),

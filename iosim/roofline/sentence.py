@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from iosim.hardware import Hardware
+from iosim.layers.routing import Routing
 from iosim.roofline.report import Roofline
 from iosim.roofline.ridge import MOST, Ridge
 from iosim.roofline.roof import LAUNCH, LINK, MATRIX, VECTOR
@@ -25,7 +26,12 @@ _ROLES = {
 
 
 def sentence(
-    phase: str, batch: int, found: Roofline, ridge: Ridge, then: Roofline | None = None
+    phase: str,
+    batch: int,
+    found: Roofline,
+    ridge: Ridge,
+    then: Roofline | None = None,
+    routing: Routing | None = None,
 ) -> str:
     """Which limit sets most of the least time, what that time goes to, and where the ridge is.
 
@@ -35,6 +41,7 @@ def sentence(
         found: the kernels.
         ridge: where the products with weights pass the ridge.
         then: the kernels at that batch, where it is another.
+        routing: how many experts are read; None where there are none.
     """
     shares = {limit: seconds / found.time_s for limit, seconds in found.by_limit().items()}
     (most, share), *_ = shares.items()
@@ -42,6 +49,8 @@ def sentence(
             f"{_percent(share)} of the least time{_goes(found, most)}"]  # fmt: skip
     if most not in (MATRIX, LAUNCH) and (rest := shares.get(LAUNCH, 0.0)) >= 0.005:
         said.append(f"{_BY[LAUNCH]} take {_percent(rest)}")
+    if routing is not None:
+        said.append(f"it {routing.says}")
     here = found.of_weights()
     reached = ridge.batch is not None and ridge.batch <= batch
     there = f"its products with weights do {_number(here)} FLOP per byte at L2↔DRAM"

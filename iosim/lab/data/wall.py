@@ -31,7 +31,7 @@ MODELS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "bert-large": ("BERT-large", 512, ("training", "prefill")),
     "gpt2": ("GPT-2", 1024, ("training", "prefill", "decode")),
     "llama3-8b": ("Llama 3 8B", 2048, ("training", "prefill", "decode")),
-    "mixtral-8x7b": ("Mixtral 8×7B, a mixture of experts", 2048,
+    "mixtral-8x7b": ("Mixtral 8×7B, a mixture: 2 of 8 experts read, the least", 2048,
                      ("training", "prefill", "decode")),
 }  # fmt: skip
 # Sequences at once, by phase.
