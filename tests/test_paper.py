@@ -103,6 +103,35 @@ def numerals(text: str) -> list[str]:
 CHECKS = (macros, inputs, references, structure, numerals)
 
 
+def unproved(text: str) -> list[str]:
+    """Labels of statements that no proof follows, and that no proof says it is of."""
+    text, found = bare(text), []
+    of = r"begin\{proof\}\[[^\]]*\\ref\{([^}]+)\}|, which is Theorem~\\ref\{([^}]+)\}\."
+    named = {label for both in re.findall(of, text) for label in both}
+    kinds = "theorem|lemma|proposition"
+    statement = rf"\\begin\{{({kinds})\}}.*?\\label\{{([^}}]+)\}}.*?\\end\{{\1\}}\s*(\S*)"
+    for _, label, after in re.findall(statement, text, re.DOTALL):
+        if not after.startswith(r"\begin{proof}") and label not in named:
+            found.append(label)
+    return found
+
+
+def test_what_the_figure_uses_is_proved_in_the_paper() -> None:
+    """Only what is said of options and of the backward pass has its proof in pages alone."""
+    assert set(unproved(MAIN)) == {"thm:pairs", "thm:backward"}
+    # Of the bounds of proofs/towards_nd.md: parts, stays, what is left over, sweeps.
+    for label in ("rectangle", "stays", "leftover", "stay"):
+        assert rf"\label{{thm:{label}}}" in MAIN
+        assert rf"\ref{{thm:{label}}}" in MAIN
+
+
+def test_a_missing_proof_is_found() -> None:
+    before, _, after = MAIN.partition(r"\label{thm:leftover}")
+    assert "thm:leftover" in unproved(
+        before + r"\label{thm:leftover}" + after.replace("{proof}", "{x}")
+    )
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_source(check: Any) -> None:
     assert check(MAIN) == []
