@@ -8,10 +8,9 @@ go through it.  The rules:
   says how many of them make a word.
 - An option with one value takes commas between thousands, every third digit, where the text can't
   be a list: ``4,096`` and ``1,048,576``, since no value of a list begins with 0.
-- In an option with a list, commas separate values: ``64,96,128``.
-- ``500,130,257`` is a number or a list, in both kinds of options: it is refused, and the message
-  has both readings.  Write ``500130257`` or ``500_130_257`` for the number, and ``500,130,257,``
-  (a comma at the end) for the list.  A list of powers of two, ``64,128``, needs no such comma.
+- In an option with a list, commas separate values: ``64,96,128`` and ``500,130,257``.
+- In an option with one value, ``500,130,257`` may be a number or a list that was meant: it is
+  refused, and the message has both readings.  Write ``500130257`` or ``500_130_257``.
 - A window is always two limits, LEFT,RIGHT.
 """
 
@@ -49,7 +48,6 @@ _POWER = r"[0-9]+(?:\^|\*\*)[0-9]+"
 _NUMBER = rf"{_POWER}|[+-]?(?:{_THOUSANDS}|[0-9]+(?:_[0-9]+)*)"
 _INTEGER = re.compile(rf"({_NUMBER})\s*(Ki|Mi|Gi|K|M|G|)")
 _SIZE = re.compile(rf"{_INTEGER.pattern}(B|)")
-_EITHER = re.compile(rf"({_THOUSANDS})(?:Ki|Mi|Gi|K|M|G|)(?:B|)")
 
 
 def parse_int(name: str, text: str, least: int = 1, most: int = LARGEST_SIZE) -> int:
@@ -130,25 +128,20 @@ def _padded(part: str) -> bool:
 
 
 def split_list(name: str, text: str) -> list[str]:
-    """The values of a list as typed.  Raises InputError for what could also be one number.
+    """The values of a list as typed; commas separate values, never thousands.
 
-    >>> split_list("N", "64,128"), split_list("N", "500,130,257,")
+    Raises InputError for a value that begins with 0, as thousands do.
+
+    >>> split_list("N", "64,128"), split_list("N", "500,130,257")
     (['64', '128'], ['500', '130', '257'])
-    >>> split_list("N", "500,130,257")
+    >>> split_list("N", "4,096")
     Traceback (most recent call last):
         ...
-    iosim.errors.InputError: N = '500,130,257' is the number 500130257 or the list 500, 130, 257: \
-write 500130257 or 500_130_257 for the number, 500,130,257, for the list
+    iosim.errors.InputError: N = '4,096' is a list: write thousands as 4096 or 4_096
     """
     text = text.strip()
     if any(map(_padded, text.split(","))):
         raise InputError(f"{name} = {_quoted(text)} is a list: write thousands as 4096 or 4_096")
-    if _ambiguous(text):
-        number, list_ = text.replace(",", ""), text.replace(",", ", ")
-        raise InputError(
-            f"{name} = {_quoted(text)} is the number {number} or the list {list_}: write {number} "
-            f"or {text.replace(',', '_')} for the number, {text}, for the list"
-        )
     return values_of(text)
 
 
@@ -156,18 +149,6 @@ def values_of(text: str) -> list[str]:
     """The values of what is known to be a list."""
     parts = [x.strip() for x in text.split(",")]
     return parts[:-1] if len(parts) > 1 and not parts[-1] else parts
-
-
-def join_list(values: Iterable[str]) -> str:
-    """Values as a list that is typed: the inverse of `split_list`."""
-    text = ",".join(values)
-    return f"{text}," if _ambiguous(text) else text
-
-
-def _ambiguous(text: str) -> bool:
-    """Whether a list could be one number with commas between thousands."""
-    match = _EITHER.fullmatch(text)
-    return match is not None and any(int(x).bit_count() != 1 for x in match[1].split(","))
 
 
 def _quoted(text: str) -> str:

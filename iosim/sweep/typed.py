@@ -12,7 +12,6 @@ from iosim.problem import LIMITS, Option, whole_number
 from iosim.tiling.rules import rule_of
 from iosim.units import (
     LONGEST_AXIS,
-    join_list,
     parse_option,
     sizes_of,
     split_limits,
@@ -24,7 +23,7 @@ from iosim.units import (
 def as_text(name: str, value: Any) -> str:
     """An option as typed: text, a number, or a list of these."""
     if isinstance(value, (list, tuple)) and value:
-        return join_list(as_text(name, x) for x in value)
+        return ",".join(as_text(name, x) for x in value)
     if isinstance(value, str):
         return value
     number = whole_number(value)
@@ -79,7 +78,7 @@ def fixed_option(one: Option, value: Any) -> str | None:
 def axis_values(name: str, text: str, dtype: str | None = None, least: int = 1) -> tuple[int, ...]:
     """The values of an axis of the grid; InputError where there are too many.
 
-    A manifest's text is a list, whatever else it could be; what people type is refused before.
+    Older manifests may hold lists that `split_list` refuses today.
     """
     values = sizes_of(name, values_of(text), dtype, least)
     if len(values) > LONGEST_AXIS:
@@ -88,7 +87,7 @@ def axis_values(name: str, text: str, dtype: str | None = None, least: int = 1) 
 
 
 def check_lists(text: Mapping[str, str], sizes: Iterable[str]) -> None:
-    """InputError where a list of sizes, of M or of tiles could also be one number."""
+    """InputError where a list of sizes, of M or of tiles has commas between thousands (4,096)."""
     found = {name: text[name] for name in (*sizes, "M") if name in text}
     tiles = re.split(r",?\s*(\w+)\s*=", text.get("tiles", ""))
     for name, values in (*found.items(), *zip(tiles[1::2], tiles[2::2], strict=True)):
