@@ -177,6 +177,104 @@ def test_a_bound_on_a_line_is_close_where_words_fall_and_rise() -> None:
     assert int(np.ravel(search._bound(at, lower, upper))[0]) < 0.97 * min(words)
 
 
+@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms()])
+def test_a_tile_that_is_solved_for_is_in_lines(name: str) -> None:
+    """Without them, the search would bisect occupancies for every box."""
+    algorithm = iosim.algorithm(name)
+    if name in ("block_sparse", "copy", "matmul", "paged"):
+        return
+    given = dict.fromkeys(algorithm.needs, 8) | (
+        {"heads": 8} if "kv_heads" in algorithm.needs else {}
+    )
+    for options in ({}, *OPTIONS[:1], *OPTIONS[3:4]):
+        one = algorithm.problem(8, 2, **given, **options)
+        if algorithm.supports(one):
+            for plan in plans(algorithm.program_for(one), frozenset()):
+                assert all(plan.lines[tile] for tile in plan.solvable)
+
+
+SOLVED = [
+    ("small_tiles", "B_r1", "B_c1"),
+    ("small_tiles", "B_r2", "B_d2"),
+    ("small_cache", "B_r2", "B_d2"),
+    ("naive", "B_r3", "B_d3"),
+    ("split_kv", "B_r", "B_s"),
+]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(SOLVED),
+    st.sampled_from([None, *OPTIONS[:5]]),
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.data(),
+)
+def test_no_more_of_a_tile_fits_than_its_reach(
+    case: tuple[str, str, str], options: dict[str, Any] | None, N: int, d: int, data: Any
+) -> None:
+    """Over boxes of the others, against every tile by its exact peak; at a point it is exact."""
+    name, step, tile = case
+    given = (options or {}) | ({"N_k": 12} if name == "split_kv" else {})
+    one = iosim.Attention(N, d, **given)
+    algorithm = iosim.algorithm(name)
+    traced, sizes = algorithm.program_for(one), one.sizes
+    plan = next(p for p in plans(traced, frozenset()) if tile in p.solvable)
+    M = data.draw(st.integers(3, 2 * N * d + 40), label="M")
+    names = (*plan.searched, *plan.spare)
+    least = {p.name: p.least for p in traced.params}
+    extent = {p.name: np.array([sizes[p.axis]]) for p in traced.params if p.name in names}
+    choices = {x: EveryValue(v, least[x]) for x, v in extent.items()}
+    base = {x: np.array([v]) for x, v in sizes.items()}
+    dtype = data.draw(st.sampled_from([np.int64, object]), label="dtype")
+    search = Search(plan, tile, choices, base, np.array([M]), dtype)
+    low, high, inside = {}, {}, []
+    for x in search.boxed:
+        ends = st.integers(0, int(choices[x].count[0]) - 1)
+        a, b = sorted((data.draw(ends, label=x), data.draw(ends, label=x)))
+        low[x], high[x] = np.array([a]), np.array([b])
+        inside.append(range(a + least[x], b + least[x] + 1))
+    at = np.array([0])
+    reach = int(search.solver(at, *search.points.corners(at, low, high))[0])
+    first = sizes | {x: least[x] for x in plan.spare}
+    for others in itertools.product(*inside):
+        chosen = first | dict(zip(search.boxed, others, strict=True))
+        for position in range(int(choices[tile].count[0])):
+            value = OnInts(chosen | {tile: position + 1})
+            assert reach >= position or highest(plan.levels, value) > M
+    assert step in search.boxed
+    point = search.points.values(at, low)
+    here = int(search.solver(at, point, point)[0])
+    chosen = first | {x: int(low[x][0]) + least[x] for x in search.boxed}
+    fits = [
+        highest(plan.levels, OnInts(chosen | {tile: position + 1})) <= M
+        for position in range(int(choices[tile].count[0]))
+    ]
+    assert here == sum(fits) - 1
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (512, 0)}])
+@pytest.mark.parametrize("name", ["small_tiles", "small_cache", "naive", "flash2_parts"])
+def test_large_sizes_are_bounded_as_well(
+    name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words of more than 64 bits have all bounds that fewer words have."""
+    looks: list[int] = []
+    look = Search._look
+
+    def counted(self: Search, boxes: Any, best: Any) -> Any:
+        looks.append(len(boxes[0]))
+        return look(self, boxes, best)
+
+    monkeypatch.setattr(Search, "_look", counted)
+    for N in (2**22, 2**30, 2**40):
+        one = iosim.Attention(N, 64, **options)
+        algorithm = iosim.algorithm(name)
+        if algorithm.supports(one):
+            iosim.optimal_tiles(algorithm.program_for(one), one, 24_576)
+    assert sum(looks) < 4000
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([0, 1, 2]), st.integers(1, 12), st.integers(1, 3), st.data())
 def test_no_more_of_a_hold_fits_than_its_reach(k: int, N: int, d: int, data: Any) -> None:

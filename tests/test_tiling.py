@@ -551,8 +551,7 @@ def test_a_program_of_another_problem_is_refused(ask: Any) -> None:
 
 
 def test_where_a_tile_is_solved_for_and_where_it_is_bisected() -> None:
-    """A division wherever occupancy is a line in the tile; that is in all schedules but for some
-    tiles, of which other tiles or kept rows are a part."""
+    """A division wherever occupancy is a line in the tile, beside spare tiles at their least."""
     bent = {
         (entry.name, tile)
         for entry in plain_algorithms()
@@ -560,10 +559,7 @@ def test_where_a_tile_is_solved_for_and_where_it_is_bisected() -> None:
         for tile, line in plan.lines.items()
         if not line
     }
-    assert bent == {
-        ("small_backward", "B_r3"), ("small_tiles", "B_c1"), ("small_tiles", "B_d2"),
-        ("flash2_parts", "B_r"),
-    }  # fmt: skip
+    assert not bent
     (plan,) = plans(iosim.build("square", Attention, one_tile_for_both), frozenset())
     assert plan.solvable == ("B",)
     assert plan.lines == {"B": None}
@@ -728,6 +724,7 @@ def test_where_the_bound_on_real_numbers_is_used() -> None:
         "spill_gradient": [("B_r2", "B_d2")],
         "spill_weights": [pairs, ("B_r3", "B_d3"), ("B_c4", "B_d4")],
         "small_backward": [pairs, ("B_c2", "B_d2"), ("B_r4", "B_d4"), ("B_c5", "B_d5")],
+        "small_tiles": [pairs, ("B_r2", "B_d2")],
         "matmul": [("B_m", "B_n")],
     }
 

@@ -24,6 +24,7 @@ from iosim.counting.closed import Level
 from iosim.counting.integers import OnInts
 from iosim.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, names_of
 from iosim.program.index import Affine, Edge, Span, Tile
+from iosim.program.ir import Loop
 from iosim.program.space import placed
 
 Columns = Mapping[Any, Any]  # name → array; inside a loop, its tile's edges too
@@ -182,8 +183,13 @@ class AtMost:
                 return self.env[span.axis] if step is None else self._trips(span, step)
             case Clip(Part() | Tile() | Clip(), step):
                 return self.env[step]
-            case Sum(_, span, step, factors):
-                return math.prod(map(self, factors), start=self._trips(span, step))
+            case Sum(tile, span, step, factors):
+                if tile not in factors:
+                    return math.prod(map(self, factors), start=self._trips(span, step))
+                # Extents of tiles add up to the length of the loop.
+                k = factors.index(tile)
+                rest = (*factors[:k], *factors[k + 1 :])
+                return math.prod(map(self, rest), start=self.env[span.axis])
             case Tile():
                 return self.env[atom.axis]
             case _:
@@ -239,13 +245,13 @@ def least_level(level: Level, low: Columns, high: Columns) -> Any:
 
 @dataclass(frozen=True)
 class Room:
-    """What an iteration of a level holds at least, over boxes: flat + tilt·W + each·min(…, step).
+    """What an iteration of a level holds at least, over boxes: flat + tilt·W + each·min(whole, s).
 
     Attributes:
         there: where there is such an iteration.
-        flat, tilt: without what is clipped, by a hold W.
-        each: how much of it there is; None for none.
-        whole: its length at least.
+        flat, tilt: without what depends on the tile s, by a hold W.
+        each: how much of that there is; None for none.
+        whole: the length that s is clipped to, at least; None where it is not clipped.
     """
 
     there: Any
@@ -255,61 +261,94 @@ class Room:
     whole: Any
 
     def limited(self, cap: Any, hold: Any) -> Any:
-        """Where a step of less than the length is the most that may fit."""
+        """Where an s of less than the length is the most that may fit."""
         if self.each is None:
             return np.False_
+        limited = self.there & (self.each > 0)
+        if self.whole is None:
+            return limited
         left = cap - self.flat - self.tilt * hold
-        return self.there & (self.each > 0) & (left < self.each * self.whole)
+        return limited & (left < self.each * self.whole)
 
     def most(self, cap: Any, hold: Any) -> Any:
-        """The largest step with which no more than a cap is held at a hold.
+        """The largest s with which no more than a cap is held at a hold.
 
-        −1 where too much is held at any step, and `NO_LIMIT` where every step may do.
+        −1 where too much is held at any s, and `NO_LIMIT` where every s may do.
         """
         left = cap - self.flat - self.tilt * hold
         here: Any = NO_LIMIT
         if self.each is not None:
             here = np.where(self.each > 0, left // np.maximum(self.each, 1), NO_LIMIT)
-            here = np.where(here >= self.whole, NO_LIMIT, here)
+            if self.whole is not None:
+                here = np.where(here >= self.whole, NO_LIMIT, here)
         return np.where(self.there, np.where(left < 0, -1, here), NO_LIMIT)
 
 
+# Loop and spans that follow its tile → its kinds of iterations, in one box.
+Iterations: TypeAlias = dict[tuple[Loop, tuple[Span, ...]], list[tuple[Any, _AtLeast]]]
+
+
 def rooms(
-    level: Level, line: tuple[Poly, Poly, Poly], clip: Clip | None, box: _Box
+    level: Level,
+    line: tuple[Poly, Poly, Poly],
+    atom: Atom | None,
+    box: _Box,
+    seen: Iterations | None = None,
 ) -> Iterator[Room]:
     """The iterations of a level.
 
     Args:
-        line: what it holds, as flat, tilt and slope: flat + tilt·W + slope·clip.
-        box: its lower and upper corner; the step of the clip apart, which decides no iteration.
+        line: what it holds, as flat, tilt and slope: flat + tilt·W + slope·atom.
+        atom: a tile that decides no iteration, perhaps clipped.
+        box: its lower and upper corner, that tile apart.
+        seen: iterations of other levels in the same box; it is added to.
     """
-    for there, value in _iterations(level, *box):
+    for there, value in _iterations(level, *box, seen):
         flat, tilt = value.words(line[0]), value.words(line[1])
-        if clip is None:
-            yield Room(there, flat, tilt, None, None)
-            continue
-        length = clip.length
-        whole = value.exact.length(length) if isinstance(length, Affine) else value(length)
-        yield Room(there, flat, tilt, value.words(line[2]), whole)
+        each = None if atom is None else value.words(line[2])
+        whole = None
+        if isinstance(atom, Clip):
+            length = atom.length
+            whole = value.exact.length(length) if isinstance(length, Affine) else value(length)
+        yield Room(there, flat, tilt, each, whole)
 
 
-def _iterations(level: Level, low: Columns, high: Columns) -> Iterator[tuple[Any, _AtLeast]]:
-    """Where there are iterations of some kind, and what they hold at least, over a box.
-
-    They are the first tile; one that is not the last, in which any position is but the last few,
-    as many as the largest step; and the last two, where there are few.
-    """
+def _iterations(
+    level: Level, low: Columns, high: Columns, seen: Iterations | None = None
+) -> Iterator[tuple[Any, _AtLeast]]:
+    """Where a level has iterations of some kind, and what they hold at least, over a box."""
     if len(level.over) > 1 or level.over[0].span.edges:
         return
     (loop,) = level.over
     if not fixed({name for name, _ in loop.span.start.sizes}, low, high):
         return
+    inner = map(_inner, (*level.words.atoms(), *level.runs))
+    spans = tuple(dict.fromkeys(x.span for x in inner if x is not None))
+    found = None if seen is None else seen.get((loop, spans))
+    if found is None:
+        found = list(_kinds(loop, spans, low, high))
+        if seen is not None:
+            seen[loop, spans] = found
+    for there, value in found:
+        for run in level.conditions:
+            ran = value(run) if isinstance(run, Part) else value.exact.length(run)
+            there = there & (np.asarray(ran) > 0)
+        yield there, value
+
+
+def _kinds(
+    loop: Loop, spans: tuple[Span, ...], low: Columns, high: Columns
+) -> Iterator[tuple[Any, _AtLeast]]:
+    """Where a loop has iterations of some kind, and what is at least in them, over a box.
+
+    They are the first tile; one that is not the last, in which any position is but the last few,
+    as many as the largest step; and the last two, where there are few.
+    """
     exact = OnArrays(low, high)
     first, n = loop.span.start.at(low), exact.length(loop.span.length)
     least, most = (1 if loop.step is None else x[loop.step] for x in (low, high))
     extent = np.minimum(n, least)
-    spans = [x.span for x in map(_inner, (*level.words.atoms(), *level.runs)) if x is not None]
-    lengths = {x: integral.Lengths(x, loop.tile, low, high) for x in dict.fromkeys(spans)}
+    lengths = {x: integral.Lengths(x, loop.tile, low, high) for x in spans}
     place = first + n - most
     place = functools.reduce(np.minimum, (x.longest(first, place) for x in lengths.values()), place)
     # Where there is a tile, what it covers at least, and its first and last possible stop.
@@ -326,11 +365,7 @@ def _iterations(level: Level, low: Columns, high: Columns) -> Iterator[tuple[Any
         kinds.append((few & (before > 0), extent, first + before * least, first + before * most))
     for there, here, stop, past in kinds:
         length = {x: v(here, stop, past) for x, v in lengths.items()}
-        value = _AtLeast(loop.tile, exact, AtMost(high, low), here, length)
-        for run in level.conditions:
-            ran = value(run) if isinstance(run, Part) else exact.length(run)
-            there = there & (np.asarray(ran) > 0)
-        yield there, value
+        yield there, _AtLeast(loop.tile, exact, AtMost(high, low), here, length)
 
 
 def _inner(atom: Atom | Affine) -> Part | None:

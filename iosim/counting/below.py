@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
@@ -10,10 +11,13 @@ import numpy as np
 
 from iosim.counting import integral
 from iosim.counting.poly import Atom, Part, Sum, names_of
-from iosim.counting.ramps import Box, Columns
+from iosim.counting.ramps import Box, Columns, real
 from iosim.program.index import Affine, Edge, Span, Tile
 
 Reading: TypeAlias = Callable[[Columns], Callable[[Atom], Any]]
+
+# Bounds in float64 are cut to these: less than int64 holds, and more than any count.
+_MOST, _MOST_OF_OBJECTS = 2.0**61, 2.0**400
 
 
 def sum_below(
@@ -30,18 +34,24 @@ def sum_below(
         reading: an environment → the values of atoms in it.
     """
     found = integral.least(atom, low, high, boxes) or integral.area(atom, low, high, boxes)
+    names = sorted(names_of(atom))
+    least: Any = 0
+    if found is not None:
+        wide = any(isinstance(low[x], int) or np.asarray(low[x]).dtype == object for x in names)
+        least = whole(np.where(found.valid, np.maximum(found.words, 0), 0), object if wide else int)
     if found is not None and np.all(found.valid):
-        words, line = found.words, found.line
+        words, line = least, found.line
     elif found is None:
         words = _by_positions(atom, low, high, reading)
         line = words, words
     else:
-        words = np.maximum(found.words, _by_positions(atom, low, high, reading))
+        words = np.maximum(least, _by_positions(atom, low, high, reading))
         line = tuple(np.where(found.valid, x, words) for x in found.line)
+    line = real(line[0]), real(line[1])
     # Whichever is larger in the middle.
-    flat = 2 * words >= line[0] + line[1]
-    line = np.where(flat, words, line[0]), np.where(flat, words, line[1])
-    names = sorted(names_of(atom))
+    level = real(words)
+    flat = 2 * level >= line[0] + line[1]
+    line = np.where(flat, level, line[0]), np.where(flat, level, line[1])
     single = functools.reduce(np.logical_and, (np.equal(low[x], high[x]) for x in names))
     rows = np.flatnonzero(np.asarray(single, bool))
     if np.ndim(single) and len(rows):
@@ -55,6 +65,14 @@ def sum_below(
 
         words, line = put(words, exact.dtype), (put(line[0], float), put(line[1], float))
     return words, line
+
+
+def whole(values: Any, dtype: Any) -> Any:
+    """Bounds from below in float64 as whole numbers of a dtype, int64 or object."""
+    if dtype is int or dtype == np.int64:
+        return np.minimum(np.ceil(values), _MOST).astype(np.int64)
+    found = np.frompyfunc(math.ceil, 1, 1)(np.minimum(values, _MOST_OF_OBJECTS))
+    return np.asarray(found, object)
 
 
 def _by_positions(atom: Sum, low: Columns, high: Columns, reading: Reading) -> Any:

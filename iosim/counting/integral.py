@@ -25,15 +25,13 @@ from iosim.counting.poly import Part, Sum
 from iosim.counting.ramps import ROUNDING, Box, Columns, Corners, between, ramps, real, slopes_of
 from iosim.program.index import Span, Tile
 
-_LARGEST = 2.0**61
-
 
 @dataclass(frozen=True)
 class Below:
     """A sum over tiles from below, over boxes.
 
     Attributes:
-        words: less than it anywhere in a box.
+        words: no more than it anywhere in a box; float64.
         line: at the least and at the largest step of the loop, the ends of a line in the step that
             is nowhere above it; float64.
         valid: where it holds.
@@ -65,7 +63,7 @@ def area(atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Box | None]) -
         line = (line[0] / step, line[1] / step)
     if (few := box.few) is not None:
         words = few.largest(words, few.products(step))
-    return Below(_whole(words, box.valid), line, box.valid)
+    return Below(words, line, box.valid)
 
 
 def least(atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Box | None]) -> Below | None:
@@ -128,7 +126,7 @@ def least(atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Box | None]) 
         inner = few.largest(inner, few.edges())
     whole = stop(last) - start(first)
     words = (whole + inner) * (1 - ROUNDING) - ROUNDING
-    return Below(_whole(words, valid), (line[0] + whole, line[1] + whole), valid)
+    return Below(words, (line[0] + whole, line[1] + whole), valid)
 
 
 def _box(
@@ -138,11 +136,6 @@ def _box(
     if key not in boxes:
         boxes[key] = Box.of(atom, part.span, low, high)
     return boxes[key]
-
-
-def _whole(words: Any, valid: Any) -> Any:
-    """Bounds as whole numbers, 0 where they don't hold."""
-    return np.clip(np.where(valid, np.ceil(words), 0), 0, _LARGEST).astype(np.int64)
 
 
 class Lengths:

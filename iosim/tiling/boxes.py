@@ -157,6 +157,16 @@ def keep(boxes: Boxes, which: Ints) -> Boxes:
     )  # fmt: skip
 
 
+def join(*parts: Boxes) -> Boxes:
+    """All of some boxes, in the order of their points."""
+    at = np.concatenate([at for at, _, _ in parts])
+    order = np.argsort(at, kind="stable")
+    names = parts[0][1]
+    low = {k: np.concatenate([low[k] for _, low, _ in parts])[order] for k in names}
+    high = {k: np.concatenate([high[k] for _, _, high in parts])[order] for k in names}
+    return at[order], low, high
+
+
 def divisible(boxes: Boxes) -> Bools:
     """Boxes of more than one candidate."""
     at, low, high = boxes

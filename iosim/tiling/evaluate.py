@@ -9,9 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from iosim.counting.arrays import OnArrays, Room, rooms
+from iosim.counting.arrays import Iterations, OnArrays, Room, rooms
+from iosim.counting.below import whole
 from iosim.counting.closed import highest
 from iosim.counting.poly import Atom, Clip, Monomial, Poly
+from iosim.counting.ramps import real
 from iosim.program.index import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Candidates, Ints
@@ -25,8 +27,6 @@ Value: TypeAlias = Callable[[Atom], Any]
 ROUNDING = 1e-12
 # More than what it can add to the root of a difference.
 _MARGIN = 1e-5
-# More words than any bound.
-FAR = 2.0**62
 
 
 class Points:
@@ -50,7 +50,7 @@ class Points:
         values |= {k: self.value(k, first, self.every) for k in (*plan.searched, *plan.spare)}
         self.base = {k: _even(v) for k, v in values.items()}
         # The tile in which bounds of words are lines.
-        self.step = next(iter(plan.steps), None) if dtype is not object else None
+        self.step = next(iter(plan.steps), None)
 
     def value(self, name: str, position: Any, at: Any) -> Any:
         """A parameter's clipped values at positions."""
@@ -118,21 +118,20 @@ class Reach:
             if x.level is None
         ]
         # Over iterations lines are bounds, which an occupancy decides.
-        self.over = [x for x in self.lines or () if x.level is not None]
         self.hold = points.plan.ends.hold if points.plan.ends else None
+        self.over = [
+            (x.level, (*tilted(x, self.hold), x.slope), x.atom)
+            for x in self.lines or ()
+            if x.level is not None
+        ]
         self.peak: Peak | None = None
         if self.lines is None or self.over:
             self.peak = Peak(points, {*free, name})
 
     def rooms(self, low: Where, high: Where) -> list[Room]:
         """What iterations hold at least, by the stationary part whose ends have bounds."""
-        found: list[Room] = []
-        for line in self.over:
-            assert line.level is not None
-            flat, tilt = tilted(line, self.hold)
-            clip = line.atom if isinstance(line.atom, Clip) else None
-            found += rooms(line.level, (flat, tilt, line.slope), clip, (low, high))
-        return found
+        seen: Iterations = {}
+        return [x for line in self.over for x in rooms(*line, (low, high), seen)]
 
     def __call__(
         self, at: Ints, low: Where, high: Where, over: Collection[Room] | None = None
@@ -242,9 +241,7 @@ class RealBound:
                 strict=True,
             )
         )
-        words = np.ceil(words * (1 - ROUNDING))
-        words = np.where(words < FAR, words, FAR).astype(np.int64)
-        return words, first, last
+        return whole(words * (1 - ROUNDING), self.points.dtype), first, last
 
     def best_tile(self, at: Ints, low: Where, high: Where) -> tuple[Any, Any]:
         """The bound at the lower ends of the stationary parts, and the x where it is least."""
@@ -310,12 +307,11 @@ def above_line(words: Any, first: Any, last: Any) -> Any:
     """Bounds over boxes, or the least on a line below the words where that is more.
 
     Args:
-        words: int64.
         first, last: the line at the least step of every box, and at the largest.
     """
-    line = np.minimum(first, last)
-    line = np.ceil(np.minimum(line - np.abs(line) * ROUNDING, FAR))
-    return np.maximum(words, np.maximum(line, 0).astype(np.int64))
+    line = np.minimum(real(first), real(last))
+    line = np.maximum(line - np.abs(line) * ROUNDING, 0)
+    return np.maximum(words, whole(line, np.asarray(words).dtype))
 
 
 class PointwisePoly:

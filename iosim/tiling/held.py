@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from iosim.counting.arrays import Room, rooms
+from iosim.counting.below import whole
 from iosim.counting.closed import Level
 from iosim.counting.poly import Poly
+from iosim.counting.ramps import real
 from iosim.program.index import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Ints
 from iosim.tiling.ends import Ends, Leaning
-from iosim.tiling.evaluate import FAR, ROUNDING, Points, PointwisePoly, Value, above_line
+from iosim.tiling.evaluate import ROUNDING, Points, PointwisePoly, Value, above_line
 from iosim.tiling.plan import Plan
 
 
@@ -78,9 +80,7 @@ class HoldBound:
         self.points, self.hold, self.axis = points, found.hold, found.axis
         self.words = self._terms(found.words)
         shared = found.shared.get(solved) if solved is not None else None
-        self.shared = None
-        if shared and points.dtype is not object:
-            self.shared = [self._terms(x) for x in shared]
+        self.shared = [self._terms(x) for x in shared] if shared else None
 
     def _terms(self, words: Leaning) -> tuple[PointwisePoly | None, ...]:
         free = self.points.plan.searched
@@ -107,11 +107,11 @@ class HoldBound:
             words = np.minimum(*along(self.words))
             if not shares:
                 return words
-            rest, flow = (np.stack(along(parts)) * 1.0 for parts in self.shared or ())
+            rest, flow = (real(np.stack(along(parts))) for parts in self.shared or ())
             for rows, by, none in shares:
-                each = np.where(none, FAR, rest[:, rows] + flow[:, rows] * by)
-                here = np.minimum(np.min(each, axis=0) * (1 - ROUNDING), FAR)
-                words[rows] = np.maximum(words[rows], np.ceil(here).astype(words.dtype))
+                each = np.where(none, np.inf, rest[:, rows] + flow[:, rows] * by)
+                here = whole(np.min(each, axis=0) * (1 - ROUNDING), words.dtype)
+                words[rows] = np.maximum(words[rows], here)
             return words
 
         words, step = bound(least), self.points.step
@@ -131,4 +131,4 @@ class HoldBound:
             if len(rows):
                 left = np.stack([cap - room.flat - room.tilt * W for W in (first, last)])[:, rows]
                 each = np.broadcast_to(room.each, at.shape)[rows]
-                yield rows, each / np.maximum(left, 1), left <= 0
+                yield rows, real(each / np.maximum(left, 1)), np.asarray(left <= 0, bool)

@@ -26,7 +26,7 @@ from iosim.counting.closed import Level, Nest, close
 from iosim.counting.poly import Poly, Sum
 from iosim.counting.signs import falls_with, rises_with
 from iosim.program.index import Affine, Span
-from iosim.program.ir import Program
+from iosim.program.ir import Param, Program
 from iosim.program.space import fixed_spans, leasts
 from iosim.tiling.ends import Ends, ends
 from iosim.tiling.lines import OccupancyLine, lines
@@ -48,7 +48,8 @@ class Plan:
         lowest: parameters of `searched` that take least at their least.
         holds: those of `searched` that are holds.
         falls: those of `searched` that never move more as they grow.
-        lines: the levels as lines in a tile that is spare or solvable; None where they aren't.
+        lines: the levels as lines in a tile that is spare, or solvable while spare tiles are at
+            their least; None where they aren't.
         relaxed: solvable tile → a bound on real numbers, or None.
         ends: bounds at the ends of a stationary part, or None.
         steps: tiles that words have sums over, at most one of them in every term.
@@ -82,15 +83,14 @@ class _Part:
 def plans(program: Program, given: frozenset[str]) -> tuple[Plan, ...]:
     """One for each group of nests and constraints that share a parameter which is not given."""
     free = [p for p in program.params if p.name not in given]
-    axis_of = {p.name: p.axis for p in program.params if p.least == 0}
     parts = [_Part(frozenset(_names(nest)), nest) for nest in close(program).nests]
     needed = dict.fromkeys(c for span in fixed_spans(program) for c in _constraints(program, span))
     parts += [_Part(frozenset(Poly.of(c).names()), constraint=c) for c in needed]
     return tuple(
         _plan(
             group,
-            [p.name for p in free if any(p.name in part.names for part in group)],
-            axis_of,
+            [p for p in free if any(p.name in part.names for part in group)],
+            {p.name: p.axis for p in program.params if p.least == 0},
             program.limits,
         )
         for group in _groups(parts, {p.name for p in free})
@@ -125,8 +125,9 @@ def _never_negative(value: Affine, program: Program) -> bool:
 
 
 def _plan(
-    parts: list[_Part], free: list[str], axis_of: dict[str, str], limits: Collection[str]
+    parts: list[_Part], params: list[Param], axis_of: dict[str, str], limits: Collection[str]
 ) -> Plan:
+    free = [p.name for p in params]
     nests = [part.nest for part in parts if part.nest is not None]
     needed = tuple(part.constraint for part in parts if part.constraint is not None)
     total = regrouped(sum((nest.total for nest in nests), Poly()), axis_of)
@@ -146,7 +147,8 @@ def _plan(
     searched = [k for k in steps if k not in spare]
     solvable = tuple(k for k in searched if rises[k] and falls[k])
     searched = [*holds, *searched]
-    linear = {k: lines(levels, k) for k in (*spare, *solvable)}
+    linear = {k: lines(levels, k) for k in spare}
+    linear |= {k: lines(levels, k, _smaller(k, spare, params)) for k in solvable}
     return Plan(
         total=total, levels=levels, constraints=needed, searched=tuple(searched), spare=spare,
         solvable=solvable, lowest=frozenset(k for k in steps if rises[k]), holds=tuple(holds),
@@ -155,6 +157,12 @@ def _plan(
         ends=ends(total, [k for k in holds if not falls[k]], axis_of, solvable),
         steps=_steps(total, searched),
     )  # fmt: skip
+
+
+def _smaller(tile: str, spare: Collection[str], params: Collection[Param]) -> list[str]:
+    """Spare tiles that are never more than a tile: at their least, with the same candidates."""
+    range_of = {p.name: (p.axis, p.least, p.less) for p in params}
+    return [x for x in spare if range_of[x] == range_of[tile]]
 
 
 def _steps(words: Poly, searched: Collection[str]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from iosim.tiling.boxes import (
     Where,
     divisible,
     first_least,
+    join,
     keep,
     take,
     within_runs,
@@ -37,7 +38,11 @@ from iosim.tiling.held import HoldBound, HoldReach, filled_holds
 from iosim.tiling.plan import Plan
 
 # Boxes are cut into this many parts: where there are few, larger array operations pay.
-_PARTS_OF_FEW, _PARTS, _FEW = 16, 3, 64
+_PARTS_OF_FEW, _PARTS, _FEW = 64, 3, 64
+# So many boxes cost little more than one.
+_AT_ONCE = 256
+# A side whose ends differ by more than this factor is cut into equal ratios.
+_RATIO = 8
 # Tiles that are tried first at every point.
 _GUESSES = 8
 
@@ -115,6 +120,7 @@ class Search:
         boxes = self._everything(self.boxed)
         if self.ends is not None:
             boxes = self._apart(boxes, self.ends.hold)
+        boxes = self._cut(boxes)  # of the whole box bounds say little
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
             rows = np.flatnonzero(best.may_improve(boxes, bound))
@@ -171,7 +177,8 @@ class Search:
             share[list(low).index(name)] *= np.where(tied & (name in self.reaches), 1, 1e-9)
         side = np.argmax(share, axis=0)
         width = widths[side, np.arange(len(at))]
-        parts = np.minimum(width, _PARTS_OF_FEW if len(at) < _FEW else self.parts)
+        most = max(self.parts, min(_PARTS_OF_FEW, _AT_ONCE // len(at)))
+        parts = np.minimum(width, most)
         alone = np.zeros(len(at), bool)
         if self.ends is not None:
             # Nothing of a stationary part is often best: it is cut off by itself.
@@ -182,16 +189,18 @@ class Search:
         def each(values: Ints) -> Ints:
             return np.repeat(values, parts)
 
-        at, side, width = each(at), each(side), each(width)
+        first = np.stack([low[k] for k in low])[side, np.arange(len(at))]
+        at, side, width, first = each(at), each(side), each(width), each(first)
         part, parts_of = within_runs(parts), each(parts)
-        before, after = width * part // parts_of, width * (part + 1) // parts_of - 1
+        before, after = (_places(first, width, x, parts_of) for x in (part, part + 1))
+        after = after - 1
         before, after = np.where(each(alone), (part, part * (width - 1)), (before, after))
         low, high = {k: each(v) for k, v in low.items()}, {k: each(v) for k, v in high.items()}
         for k, name in enumerate(low):
             mine = side == k
             high[name] = np.where(mine, low[name] + after, high[name])
             low[name] = np.where(mine, low[name] + before, low[name])
-        return at, low, high
+        return keep((at, low, high), np.flatnonzero(before <= after))
 
     def _dive(self, boxes: Boxes, best: Best) -> None:
         """Follow the most promising part of every box down to a single candidate."""
@@ -250,8 +259,11 @@ class Search:
         """
         boxes = self.constraints.narrow(boxes)
         more = divisible(boxes)
-        self._learn(keep(boxes, np.flatnonzero(~more)), best)
+        single = keep(boxes, np.flatnonzero(~more))
         at, low, high = boxes = keep(boxes, np.flatnonzero(more))
+        if not len(at):
+            self._learn(single, best)
+            return boxes, best.words[at]
         lower, upper = self.points.corners(at, low, high)
         floor: Any = 0
         if self.relaxed is not None:
@@ -280,9 +292,7 @@ class Search:
             hopeful &= low[name] <= high[name]
         rows = np.flatnonzero(hopeful & best.may_improve(boxes, bound))
         at, low, high = boxes = keep(boxes, rows)
-        self._learn((at, low, low), best)
-        if self.reaches:
-            self._learn(self._filled(boxes), best)
+        self._learn(join(single, boxes, *([self._filled(boxes)] if self.reaches else [])), best)
         return boxes, bound[rows]
 
     def _bound(self, at: Ints, lower: Where, upper: Where) -> Any:
@@ -316,19 +326,44 @@ class Search:
             room = self.solver.most(at, values)
             values[name] = self.points.value(name, np.maximum(room, 0), at)
         words = self._words(at, values)
-        good = (room >= 0) & best.may_improve(boxes, words) & self.constraints.hold(at, low)
-        rows = np.flatnonzero(good)
-        at, low, _ = keep(boxes, rows)
-        values, words, room = {k: take(v, rows) for k, v in values.items()}, words[rows], room[rows]
+        rows = np.flatnonzero((room >= 0) & self.constraints.hold(at, low))
+        # The one that would be best is asked first: mostly it fits, and no other is left.
+        for some in (first_least, None):
+            rows = rows[best.may_improve(keep(boxes, rows), words[rows])]
+            here = rows if some is None else rows[some(at[rows], words[rows])]
+            if not len(here):
+                break
+            self._settle(
+                keep(boxes, here),
+                {k: take(v, here) for k, v in values.items()},
+                words[here],
+                room[here],
+                best,
+            )
+            rows = np.setdiff1d(rows, here, assume_unique=True)
+
+    def _settle(
+        self, boxes: Boxes, values: dict[str, Any], words: Any, room: Ints, best: Best
+    ) -> None:
+        """Learn the lower corners of boxes that fit.
+
+        Args:
+            values: there, the tile that is solved for at its room.
+            words: that are moved there.
+            room: the last position that may fit.
+        """
+        at, low, _ = boxes
+        name = self.solved
         if name is None:
             fit = self.peak(at, values, values) <= self.M[at]
         else:
             last = self.solver.settle(at, values, room)
             fit = last >= 0
             less = np.flatnonzero(fit & (last < room))
-            fewer = {k: take(v, less) for k, v in values.items()}
-            fewer[name] = self.points.value(name, last[less], at[less])
-            words[less] = self._words(at[less], fewer)
+            if len(less):
+                fewer = {k: take(v, less) for k, v in values.items()}
+                fewer[name] = self.points.value(name, last[less], at[less])
+                words[less] = self._words(at[less], fewer)
         fits = np.flatnonzero(fit)
         best.learn(at[fits], words[fits], {k: v[fits] for k, v in low.items()})
 
@@ -336,3 +371,14 @@ class Search:
         """Words that are moved, a copy of their own."""
         words = np.asarray(self.total(at, self.points.on(values)), self.points.dtype)
         return np.array(np.broadcast_to(words, at.shape))
+
+
+def _places(first: Ints, width: Ints, part: Ints, parts: Ints) -> Ints:
+    """Where parts of sides begin, from 0 to a width: equal ones, or in equal ratios.
+
+    Ratios are of positions + 1, where a side is long beside the first of them.
+    """
+    far = width // (first + 1) > _RATIO
+    ratio = (1 + width / (first + 1)) ** (part / parts)
+    along = np.where(part == parts, width, ((first + 1) * (ratio - 1)).astype(np.int64))
+    return np.where(far, np.minimum(along, width), width * part // parts)
