@@ -149,9 +149,7 @@ def _print_schedules(report: Report) -> None:
         slope = x["slope"] or {}
         fit = "too few points" if slope else ""
         if slope.get("fitted") is not None:
-            fit = (
-                f"{slope['fitted']:+.3f} ± {slope['error']:.3f}, expected {slope['expected']:+.1f}"
-            )
+            fit = f"{slope['fitted']:+.3f} ± {slope['error']:.3f} ({slope['expected']:+.1f})"
         rows.append(
             [
                 x["algorithm"],
@@ -175,7 +173,7 @@ def _print_schedules(report: Report) -> None:
             "counts equal",
             "peak within M",
             "gap, class of the bound",
-            "exponent of M",
+            "exponent of M (expected)",
         ],
         rows,
     )
