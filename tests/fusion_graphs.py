@@ -27,9 +27,11 @@ def random_graph(seed: int, most: int = 7) -> Graph:
                  frozenset(unread | set(rng.sample(written, rng.randint(0, 1)))))  # fmt: skip
 
 
-def _operator(rng: random.Random, n: int, tensors: list[Operand]) -> Operator:
+def _operator(
+    rng: random.Random, n: int, tensors: list[Operand], x: Operand | None = None
+) -> Operator:
     recent = tensors[-6:]
-    x = rng.choice(recent)
+    x = x or rng.choice(recent)
     while len(x.names) != 2:
         x = rng.choice(tensors)
     out = Operand(f"Y{n}", x.axes)
@@ -58,3 +60,25 @@ def _operator(rng: random.Random, n: int, tensors: list[Operand]) -> Operator:
             return operator(f"product {n}", "contraction", [z, y],
                             [Operand(f"Y{n}", (("r", m), ("c", size)))])  # fmt: skip
     return operator(f"relu {n}", "relu", [x], [out])
+
+
+def random_row(seed: int, most: int = 7) -> Graph:
+    """Operators each of which reads what the one before it writes, and others' tensors."""
+    rng = random.Random(seed)
+    tensors = [operand(f"X{n}", axes, SIZES) for n, axes in enumerate(["t i", "t u", "i u", "t i"])]
+    ops: list[Operator] = []
+    for n in range(rng.randint(4, most)):
+        last = ops[-1].writes[0] if ops else tensors[0]
+        if len(last.axes) == 2:
+            made = _operator(rng, n, tensors, last)
+        else:  # a sum: of rows, which an operator on all of them reads
+            both = rng.choice([t for t in tensors if last.shape[0] in t.shape and len(t.axes) == 2])
+            axis = both.axes[both.shape.index(last.shape[0])]
+            made = operator(f"bias {n}", "bias", [both, Operand(last.name, (axis,))],
+                            [Operand(f"Y{n}", both.axes)])  # fmt: skip
+        ops.append(made)
+        tensors += made.writes
+    written = [t.name for op in ops for t in op.writes]
+    unread = {x for x in written if not any(x == t.name for op in ops for t in op.reads)}
+    return Graph(f"row {seed}", tuple(ops),
+                 frozenset(unread | set(rng.sample(written, rng.randint(0, 1)))))  # fmt: skip

@@ -243,7 +243,7 @@ def test_kernels_that_fit_within_less_move_no_less() -> None:
         ("chain --k 1:4", "needs --words"),
         ("chain --k 4:1 --words 8", "is empty"),
         ("chain --k 0 --words 8", "k"),
-        ("chain --k 1000 --words 8", "at most 256"),
+        ("chain --k 100000 --words 8", "at most 65,536"),
         ("chain --k 2 --words 8 --model gpt2", "--model is not of a chain"),
         ("--model gpt2 --N 8", "needs --phase"),
         ("--model gpt2 --N 8 --phase prefill --k 3", "--k is not of a model"),

@@ -25,7 +25,7 @@ BOUNDARIES = {"dram": ("L2↔DRAM", "chip_words"), "sm": ("SM↔L2", "sm_words")
 STAGES = ("layer", "embedding", "head")
 GPU = "h200"
 # Operators of a chain, at most.
-LONGEST = 256
+LONGEST = 65_536
 # What may be typed for any graph, and for a model's.
 _SEARCH = ("fusion", "within", "no_online_softmax", "intermediate_tiles")
 _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", "experts", *_SEARCH)
@@ -108,7 +108,7 @@ def _of_chain(typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> No
     found = []
     for k in parse_range("k", text):
         if k > LONGEST:
-            raise InputError(f"a chain of {k:,} operators is too long: give at most {LONGEST}")
+            raise InputError(f"a chain of {k:,} operators is too long: give at most {LONGEST:,}")
         graph = chain(k, n)
         none, best = (fused(graph, how, where["M"]).words for how in ("none", "best"))
         found.append({"k": k, "words_none": none, "words_best": best, "ratio": none / best})

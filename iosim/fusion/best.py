@@ -4,7 +4,9 @@ Every operator is in one kernel, and kernels can run one after another: none wai
 waits for it.  Among partitions that move equally many words, one with the fewest kernels is taken,
 and of these the first: the one whose first kernel has the most operators, and so on.
 
-The search goes through the operators in order.  The first that is in no kernel yet gets each legal
+Operators in a row are searched by dynamic programming (`iosim.fusion.intervals`).
+
+The search for other graphs goes through the operators in order.  The first that is in no kernel yet gets each legal
 kernel in turn that has it and none that is taken.  What it prunes by are *prices*: a number for
 each operator, such that no legal kernel costs less than the prices of its operators add up to.
 Whatever is still open costs at least its prices.  The best prices are the dual solution of a linear
@@ -22,6 +24,7 @@ from dataclasses import dataclass
 
 from iosim.errors import InputError
 from iosim.fusion.groups import Groups, bits, ordered
+from iosim.fusion.intervals import best_in_a_row, in_a_row
 from iosim.fusion.kernels import FusedKernel
 
 # Steps of a search before it gives up.
@@ -33,6 +36,8 @@ def best(groups: Groups) -> list[FusedKernel]:
 
     Raises InputError where a graph has too many legal kernels, or the search takes too long.
     """
+    if in_a_row(groups):
+        return best_in_a_row(groups)
     words = {m: sum(k.words for k in kernels) for m, kernels in groups.choices.items()}
     kernels = {groups.mask(k): k for choice in groups.choices.values() for k in choice}
     return [kernels[mask] for mask in cheapest(groups, words)]
@@ -57,7 +62,8 @@ def cheapest(groups: Groups, words: Mapping[int, int]) -> list[int]:
     search = _Search(groups, cost, _prices(groups.n, cost))
     least = search.run(sum(cost[1 << k] for k in range(groups.n)) + 1, search.by_loss)
     found = search.run(sum(cost[m] for m in least) + 1, _by_size, first=True)
-    return ordered([one for mask in found for one in search.kernels(mask)], groups.needs)
+    masks = [one for mask in found for one in search.kernels(mask)]
+    return [masks[at] for at in ordered([list(bits(mask)) for mask in masks], groups.needs)]
 
 
 def _prices(n: int, cost: Mapping[int, int]) -> list[int]:
@@ -143,9 +149,9 @@ class _Search:
 
     def _runs(self, chosen: Sequence[int], covered: int) -> bool:
         """Whether kernels can run in some order, with every other operator by itself."""
-        rest = [1 << k for k in bits(((1 << self.groups.n) - 1) & ~covered)]
-        kernels = [one for mask in chosen for one in self.kernels(mask)]
-        return len(ordered([*kernels, *rest], self.groups.needs)) == len(kernels) + len(rest)
+        kernels = [list(bits(one)) for mask in chosen for one in self.kernels(mask)]
+        kernels += [[k] for k in bits(((1 << self.groups.n) - 1) & ~covered)]
+        return len(ordered(kernels, self.groups.needs)) == len(kernels)
 
     def kernels(self, mask: int) -> list[int]:
         """The operators of each kernel of a set: of one, or of a pair."""

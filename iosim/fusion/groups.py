@@ -9,7 +9,7 @@ can never be together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from iosim.errors import InputError
@@ -20,8 +20,9 @@ from iosim.layers.graph import Graph
 from iosim.operators import Operator
 from iosim.operators.contraction import CONTRACTION, product
 
-# Sets of operators that are looked at before a graph is called too large.
+# Sets of operators that are looked at before a graph is called too large, and their operators.
 MOST = 50_000
+LOOKED = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Groups:
     M: int
     online_softmax: bool = True
     within: int | None = None
+    looked: list[int] = field(default_factory=lambda: [0], repr=False, compare=False)
 
     @cached_property
     def legal(self) -> dict[int, FusedKernel]:
@@ -49,14 +51,34 @@ class Groups:
         """
         found: dict[int, FusedKernel] = {}
         for mask in self.sets():
-            part = self.part(mask)
-
-            def one(M: int, part: Members = part) -> tuple[FusedKernel, ...]:
-                return (connected(part, M, self.online_softmax),)
-
-            if made := self._made(mask, one):
-                (found[mask],) = made
+            if (made := self.kernel(list(bits(mask)))) is not None:
+                found[mask] = made
         return found
+
+    def kernel(self, places: Sequence[int]) -> FusedKernel | None:
+        """Operators that hang together as one kernel.
+
+        None where it is illegal, or moves more than its operators alone.
+        """
+        part = Members(self.graph, tuple(self.graph.operators[k] for k in places))
+        made = self._made(places, lambda M: (connected(part, M, self.online_softmax),))
+        return made[0] if made else None
+
+    def count(self, operators: int) -> None:
+        """Count operators that were looked at, in all sets.
+
+        Raises InputError where they are too many.
+        """
+        self.looked[0] += operators
+        if self.looked[0] > LOOKED:
+            raise self.too_many(f"sets with {LOOKED:,} operators in all were looked at")
+
+    def too_many(self, why: str) -> InputError:
+        """What says that a search stops, and why."""
+        return InputError(
+            f"{self.graph.name}: too many sets of its {self.n:,} operators may be kernels ({why}): "
+            "search its layers one at a time, or give the kernels by --fusion FILE.json"
+        )
 
     @cached_property
     def pairs(self) -> dict[int, tuple[FusedKernel, ...]]:
@@ -66,9 +88,9 @@ class Groups:
         """
         found: dict[int, tuple[FusedKernel, ...]] = {}
         for both in recomputations(self.graph) if self.online_softmax else ():
-            mask = _mask(self.place[x] for part in both.parts for x in part.names)
-            if made := self._made(mask, partial(recomputed, both)):
-                found[mask] = made
+            places = sorted(self.graph.place[x] for part in both.parts for x in part.names)
+            if made := self._made(places, partial(recomputed, both)):
+                found[_mask(places)] = made
         return found
 
     @cached_property
@@ -77,7 +99,7 @@ class Groups:
         return {mask: (one,) for mask, one in self.legal.items()} | self.pairs
 
     def _made(
-        self, mask: int, of: Callable[[int], tuple[FusedKernel, ...]]
+        self, places: Sequence[int], of: Callable[[int], tuple[FusedKernel, ...]]
     ) -> tuple[FusedKernel, ...]:
         """Kernels of some operators; none where they are illegal or move more than these alone."""
         try:
@@ -85,7 +107,7 @@ class Groups:
         except Illegal:
             return ()
         for kernels, words in zip(made, self._alone.values(), strict=True):
-            if sum(one.words for one in kernels) > sum(words[k] for k in bits(mask)):
+            if sum(one.words for one in kernels) > sum(words[k] for k in places):
                 return ()
         return made[0]
 
@@ -93,16 +115,17 @@ class Groups:
     def _alone(self) -> dict[int, list[int]]:
         """By the words of each fast memory: what each operator moves by itself."""
         memories = [self.M, *([] if self.within is None else [self.within])]
-        return {M: [alone(self.part(1 << k), M).words for k in range(self.n)] for M in memories}
+        parts = [Members(self.graph, (op,)) for op in self.graph.operators]
+        return {M: [alone(part, M).words for part in parts] for M in memories}
 
-    @cached_property
-    def place(self) -> dict[str, int]:
-        """Where each operator is, by name."""
-        return {op.name: k for k, op in enumerate(self.graph.operators)}
+    @property
+    def least(self) -> int:
+        """Words of the smallest fast memory."""
+        return min(self.M, self.within or self.M)
 
     def mask(self, kernel: FusedKernel) -> int:
         """The operators of a kernel."""
-        return _mask(self.place[x] for x in kernel.names)
+        return _mask(self.graph.place[x] for x in kernel.names)
 
     def part(self, mask: int) -> Members:
         """The operators of a set."""
@@ -114,20 +137,18 @@ class Groups:
         return len(self.graph.operators)
 
     @cached_property
-    def needs(self) -> list[int]:
-        """The operators that each comes after, directly."""
-        return [
-            _mask(self.place[name] for name in self.graph.needs[op.name])
-            for op in self.graph.operators
-        ]
+    def needs(self) -> list[list[int]]:
+        """The operators that each comes after, directly, by their places."""
+        place = self.graph.place
+        return [[place[x] for x in self.graph.needs[op.name]] for op in self.graph.operators]
 
     @cached_property
     def before(self) -> list[int]:
         """All operators on which each depends."""
         found: list[int] = []
         for need in self.needs:
-            mask = need
-            for k in bits(need):
+            mask = _mask(need)
+            for k in need:
                 mask |= found[k]
             found.append(mask)
         return found
@@ -173,24 +194,22 @@ class Groups:
         while todo:
             mask = todo.pop()
             yield mask
-            if len(seen) > MOST:
-                raise InputError(
-                    f"{self.graph.name}: more than {MOST:,} sets of its {self.n} operators may be "
-                    "kernels: search its layers one at a time"
-                )
             near = 0
             for k in bits(mask):
                 near |= self.beside[k]
             for k in bits(near & ~mask):
                 more = self.closed(mask | 1 << k)
+                self.count(mask.bit_count())
                 if more in seen:
                     continue
+                if len(seen) >= MOST:
+                    raise self.too_many(f"more than {MOST:,} were met")
                 seen.add(more)
                 if not any(apart[j] & more for j in bits(more)) and self._aligned(more):
                     todo.append(more)
         if self.online_softmax:
             for chain in chains(self.graph, self.graph.operators):
-                yield self.closed(_mask(self.place[op.name] for op in chain))
+                yield self.closed(_mask(self.graph.place[op.name] for op in chain))
 
     def _aligned(self, mask: int) -> bool:
         try:
@@ -204,10 +223,11 @@ class Groups:
         Where one depends on the other, all that is between them is there, too.
         """
         ops = self.graph.operators
+        self.count(self.n * (self.n - 1) // 2)
         found = [0] * self.n
         pairs = [(j, k) for k in range(self.n) for j in range(k)]
         for j, k in pairs:
-            if not _may(ops[j], ops[k], bool(self.before[k] >> j & 1)):
+            if not may(ops[j], ops[k], bool(self.before[k] >> j & 1)):
                 found[j] |= 1 << k
                 found[k] |= 1 << j
         for early, late in self._waits():
@@ -226,7 +246,7 @@ class Groups:
 
     def _waits(self) -> Iterator[tuple[int, int]]:
         """What an input waits for, with all before, and what reads it, with all behind."""
-        place = self.place
+        place = self.graph.place
         for given, made in self.graph.waits:
             writer = place[self.graph.writer[made].name]
             late = 0
@@ -235,7 +255,7 @@ class Groups:
             yield 1 << writer | self.before[writer], late
 
 
-def _may(first: Operator, second: Operator, depends: bool) -> bool:
+def may(first: Operator, second: Operator, depends: bool) -> bool:
     """Whether two operators may be in one kernel, by what they are."""
     if not (fusable(first) and fusable(second)):
         return False
@@ -257,29 +277,31 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def ordered(masks: Sequence[int], needs: Sequence[int]) -> list[int]:
-    """Kernels in an order in which they can run; those that can't are left out."""
-    todo = sorted(masks, key=lambda m: m & -m)
-    wants = {m: _union(needs, m) & ~m for m in todo}
-    done, found = 0, list[int]()
+def ordered(kernels: Sequence[Sequence[int]], needs: Sequence[Sequence[int]]) -> list[int]:
+    """Places of kernels in an order in which they can run; those that can't are left out.
+
+    Args:
+        kernels: the operators of each, by their places, rising.
+        needs: the operators that each comes after.
+    """
+    owner = {k: at for at, kernel in enumerate(kernels) for k in kernel}
+    wants = [
+        {owner[j] for k in kernel for j in needs[k] if owner.get(j, at) != at}
+        for at, kernel in enumerate(kernels)
+    ]
+    todo = sorted(range(len(kernels)), key=lambda at: kernels[at][0])
+    done, found = set[int](), list[int]()
     while True:
-        ready = []
-        for mask in todo:
-            if not wants[mask] & ~done:
-                done |= mask
-                found.append(mask)
+        later = []
+        for at in todo:
+            if wants[at] <= done:
+                done.add(at)
+                found.append(at)
             else:
-                ready.append(mask)
-        if len(ready) == len(todo) or not ready:
+                later.append(at)
+        if len(later) == len(todo) or not later:
             return found
-        todo = ready
-
-
-def _union(needs: Sequence[int], mask: int) -> int:
-    found = 0
-    for k in bits(mask):
-        found |= needs[k]
-    return found
+        todo = later
 
 
 def _mask(places: Iterable[int]) -> int:

@@ -65,10 +65,9 @@ def kernel(
     ({'X': 2048, 'W': 1024, 'B': 32}, {'Z': 1024}, 'matmul, B_m = 32, B_n = 16, B_k = 1')
     """
     part = Members.of(graph, names)
-    known = [op.name for op in graph.operators]
     for name in names:
         if name not in part.names:
-            raise InputError(f"{graph.name} has no operator {name!r}: {closest(name, known)}")
+            raise InputError(f"{graph.name} has no operator {name!r}: {closest(name, graph.place)}")
     if again := _leaves(part):
         raise Illegal(f"{_said(part)}: {again} is between them, and not among them")
     found = [connected(each, M, online_softmax) for each in part.components()]
@@ -85,9 +84,11 @@ def _leaves(part: Members) -> str:
     """An operator outside that is behind one of them and before another; empty if there is none."""
     wait = dict(part.graph.waits)
     behind: set[str] = set()
-    for op in part.graph.operators:
+    first, last = (part.graph.place[part.operators[k].name] for k in (0, -1))
+    for op in part.graph.operators[first : last + 1]:
         for t in op.reads:
-            if wait.get(t.name) in behind | part.made:
+            made = wait.get(t.name)
+            if made in behind or made in part.made:
                 behind.add(t.name)
         after = any(t.name in behind or t.name in part.made for t in op.reads)
         if op.name in part.names:

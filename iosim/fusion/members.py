@@ -54,7 +54,7 @@ class Members:
     @classmethod
     def of(cls, graph: Graph, names: Collection[str]) -> Members:
         """The operators of these names."""
-        return cls(graph, tuple(op for op in graph.operators if op.name in names))
+        return cls(graph, graph.named(names))
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -79,10 +79,9 @@ class Members:
     @cached_property
     def stored(self) -> frozenset[str]:
         """Tensors made here that are read outside or kept."""
-        kept = {t.name for t in self.graph.outputs}
         return frozenset(
             x for x in self.made
-            if x in kept or any(r.name not in self.names for r in self.graph.readers[x])
+            if x in self.graph.kept or any(r.name not in self.names for r in self.graph.readers[x])
         )  # fmt: skip
 
     @cached_property
@@ -167,15 +166,20 @@ class Members:
 
     def components(self) -> Iterator[Members]:
         """Parts that share no tensor, in order."""
-        left = list(self.operators)
-        while left:
-            inside = [left.pop(0)]
-            names = {t.name for t in inside[0].tensors}
-            while more := [op for op in left if any(t.name in names for t in op.tensors)]:
-                inside += more
-                names |= {t.name for op in more for t in op.tensors}
-                left = [op for op in left if op not in more]
-            yield Members.of(self.graph, {op.name for op in inside})
+        users: dict[str, list[Operator]] = {}
+        for op in self.operators:
+            for t in op.tensors:
+                users.setdefault(t.name, []).append(op)
+        seen: set[str] = set()
+        for first in self.operators:
+            inside, todo = set[str](), [first]
+            while todo:
+                if (op := todo.pop()).name not in seen:
+                    seen.add(op.name)
+                    inside.add(op.name)
+                    todo += [x for t in op.tensors for x in users.pop(t.name, ())]
+            if inside:
+                yield Members.of(self.graph, inside)
 
 
 def reduces(op: Operator) -> bool:

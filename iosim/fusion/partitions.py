@@ -107,12 +107,12 @@ def partition(
         ]
     except Illegal as error:
         raise Illegal(f"{how}: {error}") from None
-    masks = {sum(1 << place[name] for name in each.names): each for each in kernels}
-    order = ordered(list(masks), Groups(graph, M).needs)
-    if len(order) < len(masks):
-        waiting = " and ".join(_said(masks[m].names) for m in masks if m not in order)
-        raise Illegal(f"{how}: {waiting} wait for each other")
-    return Partition(graph.name, how, M, tuple(masks[m] for m in order))
+    order = ordered([[place[x] for x in each.names] for each in kernels], Groups(graph, M).needs)
+    if len(order) < len(kernels):
+        ran = set(order)
+        late = [_said(each.names) for k, each in enumerate(kernels) if k not in ran]
+        raise Illegal(f"{how}: {' and '.join(late)} wait for each other")
+    return Partition(graph.name, how, M, tuple(kernels[k] for k in order))
 
 
 def _pairs(

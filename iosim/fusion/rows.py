@@ -80,11 +80,18 @@ def live(
     operators: Sequence[Operator], names: Collection[str], piece: Callable[[str], Any]
 ) -> list[Any]:
     """While each operator runs: the sum of the pieces of tensors between first and last use."""
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
+    last = {t.name: k for k, op in enumerate(operators) for t in op.tensors if t.name in names}
+    held: Any = 0
+    there: set[str] = set()
+    found = []
     for k, op in enumerate(operators):
-        for t in op.tensors:
-            if t.name in names:
-                first.setdefault(t.name, k)
-                last[t.name] = k
-    return [sum(piece(x) for x in first if first[x] <= k <= last[x]) for k in range(len(operators))]
+        mine = [t.name for t in op.tensors if t.name in names]
+        for x in mine:
+            if x not in there:
+                there.add(x)
+                held = held + piece(x)
+        found.append(held)
+        for x in mine:
+            if last[x] == k:
+                held = held - piece(x)
+    return found

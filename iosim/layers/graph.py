@@ -148,6 +148,28 @@ class Graph:
             found[shown] += found[name]
         return found
 
+    @cached_property
+    def place(self) -> Mapping[str, int]:
+        """Where each operator is, by name."""
+        return {op.name: k for k, op in enumerate(self.operators)}
+
+    def named(self, names: Iterable[str]) -> tuple[Operator, ...]:
+        """The operators of some names, in order; a name of no operator counts for nothing."""
+        return tuple(
+            self.operators[k] for k in sorted({self.place.get(x, -1) for x in names}) if k >= 0
+        )
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The names of `outputs`."""
+        return frozenset(t.name for t in self.outputs)
+
+    @cached_property
+    def _written(self) -> frozenset[str]:
+        """Tensors that must be written, and those that they show."""
+        shown = {shown for name, shown in self.views.items() if name in self.kept}
+        return self.kept | shown
+
     def part(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
         """Words in and out, by tensor, of some operators as one kernel.
 
@@ -155,13 +177,11 @@ class Graph:
         a tensor of which only some words are written inside, as of a cache, it reads the others.  A
         view is the tensor that it shows, inside or outside.
         """
-        inside = [op for op in self.operators if op.name in names]
+        inside = self.named(names)
         made = {t.name: op.words[t.name][1] for op in inside for t in op.writes}
         for name, shown in self.views.items():
             if shown in made:
                 made[name] = self.tensors[name].words if made[shown] else 0
-        kept = {t.name for t in self.outputs}
-        kept |= {shown for name, shown in self.views.items() if name in kept}
         reads: dict[str, int] = {}
         writes: dict[str, int] = {}
         for op in inside:
@@ -169,7 +189,7 @@ class Graph:
                 if (rest := n_in - made.get(name, 0)) > 0:
                     reads[name] = max(rest, reads.get(name, 0))
                 outside = any(r.name not in names for r in self._users[name])
-                if n_out and (outside or name in kept):
+                if n_out and (outside or name in self._written):
                     writes[name] = n_out
         return reads, writes
 

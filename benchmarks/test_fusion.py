@@ -1,0 +1,41 @@
+"""The best fusion of operators in a row, beside the search for any graph, and of many operators.
+
+``pytest benchmarks/test_fusion.py -s``: processor seconds of each.  At the end stands which bars
+hold (`bars.py`).
+"""
+
+from __future__ import annotations
+
+import time
+
+import bars
+import pytest
+
+from iosim.fusion import best as best_module
+from iosim.fusion.best import best
+from iosim.fusion.chain import chain
+from iosim.fusion.groups import Groups
+
+M = 31_457_280
+
+
+def seconds(n: int) -> float:
+    """Of one search, for a chain of n operators."""
+    groups = Groups(chain(n, 2**22), M)
+    began = time.process_time()
+    assert len(best(groups)) == 1
+    return time.process_time() - began
+
+
+def test_in_a_row_beside_any_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = seconds(40)
+    monkeypatch.setattr(best_module, "in_a_row", lambda groups: False)
+    every = seconds(40)
+    print(f"\n40 operators: {1e3 * row:.1f} ms in a row, {1e3 * every:,.0f} ms as any graph")
+    bars.at_least("40 operators: any graph / in a row", every / row, 5, "times")
+
+
+def test_in_proportion_to_the_length() -> None:
+    few, many = seconds(1_000), seconds(10_000)
+    print(f"\n1,000 operators: {few:.2f} s, 10,000: {many:.2f} s")
+    bars.at_least("10,000 operators: least of 20 times 1,000", 20 * few / many, 1, "times")

@@ -1,0 +1,153 @@
+"""Fusion of many operators: exact where they are in a row, stopped early where sets are many."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fusion_graphs import random_row
+from test_cli import iosim_, ok
+from test_fusion_best import by_brute_force, runs
+
+from iosim.errors import InputError
+from iosim.fusion import best as best_module
+from iosim.fusion import fused
+from iosim.fusion import groups as groups_module
+from iosim.fusion.best import best
+from iosim.fusion.chain import chain
+from iosim.fusion.groups import Groups
+from iosim.fusion.intervals import in_a_row
+from iosim.layers.graph import Graph
+from iosim.layers.writing import to_json
+from iosim.operators import Operand, Operator, operand, operator
+
+pytestmark = pytest.mark.numbers
+
+MEMORIES = (5, 8, 12, 20, 30, 60, 90, 1000)
+
+
+def layers(n: int) -> Graph:
+    """n times a product, a bias and a ReLU."""
+    s = {"t": 64, "i": 32, "u": 32}
+    x, ops = operand("X0", "t i", s), list[Operator]()
+    for k in range(n):
+        w, b = operand(f"W{k}", "i u", s), operand(f"B{k}", "u", s)
+        y, z, out = (operand(f"{name}{k}", "t u", s) for name in "YZA")
+        ops += [
+            operator(f"linear {k}", "contraction", [x, w], [y]),
+            operator(f"bias {k}", "bias", [y, b], [z]),
+            operator(f"relu {k}", "relu", [z], [out]),
+        ]
+        x = Operand(out.name, x.axes)
+    return Graph("layers", tuple(ops))
+
+
+def softmaxes(n: int) -> Graph:
+    """Softmaxes along rows and columns in turn, so that two need all of a matrix at once."""
+    s = {"t": 64, "u": 64}
+    x = [operand(f"X{k}", "t u", s) for k in range(n + 1)]
+    return Graph("softmaxes", tuple(
+        operator(f"softmax {k}", "softmax", [x[k]], [x[k + 1]], over="tu"[k % 2]) for k in range(n)
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_row_has_the_partition_of_the_search_for_any_graph(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words, kernels, and which they are."""
+    fewer = 0
+    for seed in range(part * 60, part * 60 + 60):
+        graph = random_row(seed, 9)
+        for M in MEMORIES[seed % 3 :: 3]:
+            for within in (None, M // 2 + 4):
+                try:
+                    expected = _by_search(Groups(graph, M, within=within), monkeypatch)
+                except InputError:
+                    continue
+                assert best(Groups(graph, M, within=within)) == expected, (seed, M, within)
+                fewer += len(expected) < len(graph.operators)
+    assert fewer > 100
+
+
+def _by_search(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> object:
+    assert in_a_row(groups)
+    with monkeypatch.context() as patch:
+        patch.setattr(best_module, "in_a_row", lambda groups: False)
+        return best(groups)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_row_has_the_best_of_all_partitions(seed: int) -> None:
+    graph, M = random_row(seed, 6), MEMORIES[seed % len(MEMORIES)]
+    found = fused(graph, "best", M)
+    assert (found.words, len(found.groups)) == by_brute_force(graph, M)
+    assert runs(graph, [list(k.names) for k in found.groups])
+
+
+@pytest.mark.parametrize(
+    ("graph", "M"), [(chain, 100), (chain, 2), (layers, 5000), (layers, 300), (softmaxes, 200)]
+)
+def test_the_work_of_a_row_is_in_proportion_to_its_length(graph: object, M: int) -> None:
+    looked = []
+    for n in (50, 100, 200):
+        made = chain(n, 64) if graph is chain else graph(n)  # type: ignore[operator]
+        groups = Groups(made, M)
+        best(groups)
+        looked.append(groups.looked[0])
+    assert looked[2] - looked[1] == 2 * (looked[1] - looked[0])
+    assert looked[2] < 20 * 3 * 200
+
+
+def test_four_thousand_operators_are_one_kernel() -> None:
+    graph = chain(4000, 1000)
+    assert (fused(graph, "none", 2).words, fused(graph, "best", 2).words) == (8_000_000, 2_000)
+
+
+def branches(n: int) -> Graph:
+    """A map, n maps of what it writes, and their sum: any of these maps may be in a kernel."""
+    x, y = operand("X", "i", {"i": 8}), operand("Y", "i", {"i": 8})
+    z = [operand(f"Z{k}", "i", {"i": 8}) for k in range(n)]
+    return Graph("branches", (
+        operator("first", "relu", [x], [y]),
+        *(operator(f"map {k}", "relu", [y], [z[k]]) for k in range(n)),
+        operator("sum", "add", z, [operand("W", "i", {"i": 8})]),
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [20, 200, 3000])
+def test_a_search_of_too_many_sets_stops_and_says_why(n: int) -> None:
+    groups = Groups(branches(n), 100)
+    with pytest.raises(InputError, match=r"too many sets of its [\d,]+ operators may be kernels"):
+        best(groups)
+    assert groups.looked[0] <= groups_module.LOOKED + n**2
+
+
+def test_a_row_of_too_many_intervals_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups_module, "LOOKED", 1000)
+    s = {"t": 8, "i": 8}
+    x = [operand(f"X{k}", "t i", s) for k in range(101)]
+    graph = Graph("biases", tuple(
+        operator(f"bias {k}", "bias", [x[k], operand(f"B{k}", "i", s)], [x[k + 1]])
+        for k in range(100)
+    ))  # fmt: skip
+    with pytest.raises(InputError, match="sets with 1,000 operators in all were looked at"):
+        fused(graph, "best", 40)
+
+
+def test_what_stops_the_search_is_a_note_beside_the_other_fusions(tmp_path: Path) -> None:
+    path = tmp_path / "branches.json"
+    path.write_text(to_json(branches(40)), encoding="utf-8")
+    done = iosim_("fuse", "--graph", str(path), "--fusion", "none")
+    assert done.returncode == 0
+    assert "note: fusion best: branches: too many sets" in done.stderr
+    refused = iosim_("fuse", "--graph", str(path))
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_a_long_chain_at_the_command_line() -> None:
+    found = json.loads(ok("fuse", "chain", "--k", "1000", "--words", "4Ki", "--json"))
+    assert found["chains"] == [
+        {"k": 1000, "words_none": 2000 * 4096, "words_best": 2 * 4096, "ratio": 1000.0}
+    ]
