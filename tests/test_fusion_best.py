@@ -180,7 +180,7 @@ def test_prices_that_are_too_high_are_lowered(monkeypatch: pytest.MonkeyPatch) -
 def test_a_graph_that_is_too_large_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(3)
     monkeypatch.setattr("iosim.fusion.groups.MOST", 5)
-    with pytest.raises(InputError, match="more than 5 sets of its"):
+    with pytest.raises(InputError, match="more than 5 were met"):
         fused(graph, "best", 30)
     monkeypatch.undo()
     monkeypatch.setattr("iosim.fusion.best.STEPS", 1)

@@ -6,14 +6,14 @@ and of these the first: the one whose first kernel has the most operators, and s
 
 Operators in a row are searched by dynamic programming (`iosim.fusion.intervals`).
 
-The search for other graphs goes through the operators in order.  The first that is in no kernel yet gets each legal
-kernel in turn that has it and none that is taken.  What it prunes by are *prices*: a number for
-each operator, such that no legal kernel costs less than the prices of its operators add up to.
-Whatever is still open costs at least its prices.  The best prices are the dual solution of a linear
-program (scipy's HiGHS); they are rounded, and lowered until integers show that no kernel costs
-less, so the result is exact whatever floating point did.  Prices are nearly always tight for
-layers, so a few hundred steps are enough.  Shortest paths over downsets would not do: the updates
-of a training step hang free of each other, and k of them have 2ᵏ downsets.
+The search for other graphs goes through the operators in order. The first that is in no kernel yet
+gets each legal kernel in turn that has it and none that is taken. What it prunes by are *prices*: a
+number for each operator, such that no legal kernel costs less than the prices of its operators add
+up to. Whatever is still open costs at least its prices. The best prices are the dual solution of a
+linear program (scipy's HiGHS); they are rounded, and lowered until integers show that no kernel
+costs less, so the result is exact whatever floating point did. Prices are nearly always tight for
+layers, so a few hundred steps are enough. Shortest paths over downsets would not do: the updates of
+a training step hang free of each other, and k of them have 2ᵏ downsets.
 """
 
 from __future__ import annotations
