@@ -143,6 +143,8 @@ def masks(text: str | None) -> dict[str, Any]:
 
     found, why = None, "it is no array of NumPy"
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise OSError(None, "it is no file")
         found = np.load(path, allow_pickle=False)
     except Exception as error:  # a broken header raises nearly anything, tokenize.TokenError too
         why = getattr(error, "strerror", None) or why

@@ -44,6 +44,8 @@ def read_csv(
     holds something else in a column of numbers; the line is named.
     """
     try:
+        if Path(path).is_char_device():
+            raise OSError(None, "it is a device")
         with Path(path).open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
             columns = reader.fieldnames or []
