@@ -59,7 +59,7 @@ def totals(
                 graph, how, M, online_softmax=online_softmax
             )  # fmt: skip
             row |= {"kernels": len(one.groups), "words": one.words,
-                    "of_none": round(one.words / none, 4)}  # fmt: skip
+                    "of_none": float(f"{one.words / none:.4g}")}  # fmt: skip
         except Absent:
             continue
         except InputError as error:
