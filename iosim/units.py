@@ -247,7 +247,7 @@ def parse_words(name: str, text: str, dtype: str | None = None, least: int = 1) 
             half = number // word_bytes("fp16")
             raise InputError(
                 f"{name} = {_quoted(text)} is in bytes, {half:,} words of fp16: add --dtype fp16 "
-                f"(fp32, …), or give words, like {half}"
+                f"where the command has it, or give words, like {half}"
             )
         number //= word_bytes(dtype)
     return check_size(name, number, least)

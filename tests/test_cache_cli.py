@@ -481,4 +481,4 @@ def test_a_trace_that_cannot_be_written_is_refused_before_the_run(tmp_path, path
 def test_capacities_in_bytes_are_asked_for_in_words():
     done = iosim_("cache", *SIZES, "--capacity", "96KiB")
     assert done.returncode == 2
-    assert "capacity = '96KiB' is in bytes: give words" in done.stderr
+    assert "capacity = '96KiB' is in bytes, 49,152 words of fp16: add" in done.stderr

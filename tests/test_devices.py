@@ -326,7 +326,7 @@ def test_a_run_reads_only_its_own_memory() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("ring --P 2", "unknown schedule 'ring'"),
+        ("rings --P 2", "unknown schedule 'rings'"),
         ("ring-attention --N 8 --d 2", "P is missing"),
         ("ring-attention --P 2 --N 8", "needs --d"),
         ("ring-attention --P 2 --N 8 --d 2 --inner 3", "has no size inner: give --N"),

@@ -67,7 +67,7 @@ def test_a_backward_pass_by_its_forward_name() -> None:
     ("command", "message"),
     [
         ("count flash2 --N 64 --d 8 --M 100KB",
-         "in bytes, 50,000 words of fp16: add --dtype fp16 (fp32, …), or give words, like 50000"),
+         "in bytes, 50,000 words of fp16: add --dtype fp16 where"),
         ("count flash2 --N 64 --d 8 --M 1Mi --tiles 32,16", "write --tiles B_r=32,B_c=16"),
         ("l2 flash2 --N 64 --d 8 --gpu h100 --tiles 32,16", "write --tiles B_r=32,B_c=16"),
         ("cache flash2 --N 64 --d 8 --tiles 32,16", "write --tiles B_r=32,B_c=16"),

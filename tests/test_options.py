@@ -73,7 +73,7 @@ def test_the_iteration_that_has_the_peak_is_shown_where_it_may_be_any(tmp_path: 
     """The first rows see fewer columns than fill a tile."""
     flash2 = shlex.split("count flash2 --N 10 --d 2 --M 99 --tiles B_r=3,B_c=4")
     window = (*flash2, "--window", "2,0")
-    assert ok(*window).splitlines()[-2:] == [
+    assert ok(*window, "--details").splitlines()[-2:] == [
         "peak   38 of 99 words",
         "       at h = 0, i = 3 to 5, j = 1 to 4, with q, o, m, l, k, s",
     ]
@@ -83,10 +83,10 @@ def test_the_iteration_that_has_the_peak_is_shown_where_it_may_be_any(tmp_path: 
         "buffers": ["q", "o", "m", "l", "k", "s"],
     }
     assert list(found) == list(dense)
-    assert ok(*flash2).splitlines()[-1].startswith("peak ")
+    assert ok(*flash2, "--details").splitlines()[-1].startswith("peak ")
     np.save(tmp_path / "mask.npy", np.eye(2, dtype=bool)[::-1])
     mask = ("--mask", f"blocks={tmp_path / 'mask.npy'}", "--tiles", "B_r=3,B_c=4")
-    blocks = ok(*shlex.split("count block_sparse --N 6 --N-k 8 --d 2 --M 99"), *mask)
+    blocks = ok(*shlex.split("count block_sparse --N 6 --N-k 8 --d 2 --M 99 --details"), *mask)
     assert "at h = 0, i = 0 to 2, j = 4 to 7, with" in blocks.splitlines()[-1]
 
 
@@ -184,8 +184,8 @@ def test_every_command_of_sizes_takes_every_option() -> None:
         (("tiles", "decode", *SIZES), "decode needs N_k: give that, or choose"),
         (("show", "flash2_keep", "--window", "3,0"), "flash2_keep does not support window"),
         (("gpu", "emit", "flash2_keep", "--window", "3,0"), "flash2_keep does not support window"),
-        (("show", "flash2", "--causal", "--N", "9"), "add --tiles"),
-        (("show", "flash2", "--model", "gpt2"), "add --tiles"),
+        (("show", "flash2", "--causal", "--N", "9"), "write --tiles"),
+        (("show", "flash2", "--model", "gpt2"), "write --tiles"),
         (("count", "flash2", "--model", "gpt5", "--M", "9"), "unknown model 'gpt5': did you mean"),
         (("count", "copy", "--model", "gpt2", "--M", "9"),
          "--model gives the sizes of attention, not of copy: leave gpt2 out"),

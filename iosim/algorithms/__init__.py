@@ -12,7 +12,7 @@ from iosim.algorithms._entry import Algorithm
 from iosim.problem import Form
 from iosim.registry import canonical, registered
 
-__all__ = ["ALGORITHMS", "ALIASES", "Algorithm", "algorithm", "all_algorithms", "named"]
+__all__ = ["ALGORITHMS", "Algorithm", "algorithm", "all_algorithms", "named"]
 
 ALGORITHMS: dict[str, str] = {
     "naive": "iosim.algorithms.naive",

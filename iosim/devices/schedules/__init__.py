@@ -9,7 +9,7 @@ from __future__ import annotations
 from iosim.devices.schedules._entry import DeviceSchedule
 from iosim.registry import canonical, registered
 
-__all__ = ["SCHEDULES", "DeviceSchedule", "all_schedules", "named", "schedule"]
+__all__ = ["SCHEDULES", "DeviceSchedule", "all_schedules", "schedule"]
 
 SCHEDULES: dict[str, str] = {
     "ring-attention": "iosim.devices.schedules.ring_attention",
