@@ -120,7 +120,8 @@ class Search:
         boxes = self._everything(self.boxed)
         if self.ends is not None:
             boxes = self._apart(boxes, self.ends.hold)
-        boxes = self._cut(boxes)  # of the whole box bounds say little
+        if self.relaxed is None:
+            boxes = self._cut(boxes)  # of the whole box other bounds say little
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
             rows = np.flatnonzero(best.may_improve(boxes, bound))
@@ -192,7 +193,9 @@ class Search:
         first = np.stack([low[k] for k in low])[side, np.arange(len(at))]
         at, side, width, first = each(at), each(side), each(width), each(first)
         part, parts_of = within_runs(parts), each(parts)
-        before, after = (_places(first, width, x, parts_of) for x in (part, part + 1))
+        # A bound on real numbers cuts long sides by itself.
+        far = (width // (first + 1) > _RATIO) & (self.relaxed is None)
+        before, after = (_places(first, width, x, parts_of, far) for x in (part, part + 1))
         after = after - 1
         before, after = np.where(each(alone), (part, part * (width - 1)), (before, after))
         low, high = {k: each(v) for k, v in low.items()}, {k: each(v) for k, v in high.items()}
@@ -373,12 +376,11 @@ class Search:
         return np.array(np.broadcast_to(words, at.shape))
 
 
-def _places(first: Ints, width: Ints, part: Ints, parts: Ints) -> Ints:
-    """Where parts of sides begin, from 0 to a width: equal ones, or in equal ratios.
+def _places(first: Ints, width: Ints, part: Ints, parts: Ints, far: Bools) -> Ints:
+    """Where parts of sides begin, from 0 to a width: equal ones, or in equal ratios where far.
 
-    Ratios are of positions + 1, where a side is long beside the first of them.
+    Ratios are of positions + 1.
     """
-    far = width // (first + 1) > _RATIO
     ratio = (1 + width / (first + 1)) ** (part / parts)
     along = np.where(part == parts, width, ((first + 1) * (ratio - 1)).astype(np.int64))
     return np.where(far, np.minimum(along, width), width * part // parts)
