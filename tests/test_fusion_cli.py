@@ -145,6 +145,7 @@ def test_which_kinds_may_be_beside_others() -> None:
         "all_reduce", "append", "attention", "attention_back", "by_expert", "combine",
         "combine_back", "embedding", "embedding_back", "expert_product", "expert_weights",
         "gather", "gather_back", "top_k", "top_k_back", "repeat", "concatenate", "view",
+        "opaque",
     }  # fmt: skip
     maps = set(OPERATORS) - alone
     s = {"j": 4, "i": 8}

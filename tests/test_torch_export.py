@@ -21,8 +21,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from iosim.errors import InputError
 from iosim.layers.backward import backward
-from iosim.layers.files import parsed, to_json
+from iosim.layers.files import parsed
+from iosim.layers.graph import opaque
 from iosim.layers.torch_export import exported, from_torch
+from iosim.layers.writing import to_json
 from iosim.operators import attention_of
 
 pytestmark = pytest.mark.torch
@@ -156,10 +158,40 @@ def line(module: Any, *inputs: Any) -> str:
     return str(error.value)
 
 
+class Wrong(nn.Module):
+    def forward(self, x: Any) -> Any:
+        y = torch.add(x, x * 2, alpha=3)
+        return torch.sub(y, torch.sort(y)[0], alpha=2)
+
+
+class Two(nn.Module):
+    def forward(self, x: Any) -> Any:
+        values, _ = torch.sort(x.t())
+        return torch.cumsum(values.t(), 0) + x
+
+
+def test_unknown_operators_are_opaque() -> None:
+    graph = from_torch(Two(), (torch.randn(3, 4),))
+    found = {op.setting("of"): op for op in graph.operators if op.kind.name == "opaque"}
+    assert list(found) == ["aten.sort.default", "aten.cumsum.default"]
+    assert all(op.flop == 0 for op in found.values())
+    words = [(op.words_in, op.words_out) for op in found.values()]
+    assert words == [(12, 24), (12, 12)]
+    assert [t.dtype for t in found["aten.sort.default"].writes] == [None, "int64"]
+    (names,) = opaque(graph).splitlines()
+    assert "sort opaque (aten.sort.default), cumsum opaque (aten.cumsum.default)" in names
+    assert parsed(to_json(graph)).graph == graph
+    (inside,) = (
+        op for op in from_torch(Holds(), (torch.randn(3, 4),)).operators if op.kind.name == "opaque"
+    )
+    assert inside.name == "inside sort opaque"
+
+
 def test_modules_that_cannot_be_graphs() -> None:
     x = torch.randn(3, 4)
-    assert "Sorts: aten.sort.default (sort) is no operator that is known" in line(Sorts(), x)
-    assert "aten.sort.default (sort in inside) is no operator" in line(Holds(), x)
+    text = line(Wrong(), x)
+    assert text.startswith("Wrong: aten.")
+    assert text.count("alpha other than 1 is not known") == 2
     assert "torch.export can't export Branches: " in line(Branches(), x)
     assert "torch.export can't export MLP: " in line(CASES["MLP"][0], torch.randn(2, 3))
     assert "str is no torch.nn.Module" in line("MLP", x)

@@ -15,7 +15,7 @@ from iosim.fusion.report import rows, totals
 from iosim.hardware import Hardware, machine
 from iosim.layers.blocks import PHASES
 from iosim.layers.files import Written
-from iosim.layers.graph import Graph
+from iosim.layers.graph import Graph, opaque
 from iosim.layers.routing import Routing
 from iosim.layers.workload import workload
 from iosim.units import parse_int, parse_range, parse_words
@@ -140,6 +140,7 @@ def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json:
 def _of_file(written: Written, typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> None:
     _only(typed, _SEARCH, "a graph of one's own")
     graph = written.graph
+    opt.remark(opaque(graph))
     _of_graph(graph, graph.name, written.kernels() or None, typed, where, as_json)
 
 

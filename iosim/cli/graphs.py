@@ -9,7 +9,7 @@ import click
 
 from iosim.cli import options as opt
 from iosim.errors import InputError
-from iosim.layers.graph import Graph
+from iosim.layers.graph import Graph, opaque
 from iosim.layers.writing import Groups
 from iosim.operators import OPERATORS, Operator
 
@@ -42,6 +42,7 @@ def graph(source: str | None, as_json: bool, as_file: bool, only_kinds: bool) ->
         opt.print_json(told(found, groups))
     else:
         _print(found, groups)
+    opt.remark(opaque(found))
 
 
 def _from(source: str) -> tuple[Graph, Groups]:
@@ -85,6 +86,7 @@ def told(graph: Graph, groups: Groups) -> dict[str, Any]:
                    for t in graph.inputs},
         "outputs": [t.name for t in graph.outputs],
         "groups": {x: list(y) for x, y in groups.items()},
+        "opaque": [op.name for op in graph.operators if op.kind.name == "opaque"],
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from iosim.fusion.partitions import family
 from iosim.hardware import Hardware
 from iosim.layers.blocks import PHASES
 from iosim.layers.files import Written
+from iosim.layers.graph import opaque
 from iosim.operators import OPERATORS
 from iosim.problem import word_bytes
 from iosim.roofline.report import Roofline
@@ -181,7 +182,11 @@ def _of_graph(written: Written, given: Mapping[str, str], roof: Roof) -> _Answer
         works(graph, roof.machine, schedule=schedule, fusion=fusion, online_softmax=online)
     )
     title = graph.name + _fused(given.get("fusion", "none"))
-    return _Answer(title, Roofline(roof, graph.dtype, kernels), notes=(*notes, *_unknown(roof)))
+    return _Answer(
+        title,
+        Roofline(roof, graph.dtype, kernels),
+        notes=tuple(filter(None, (opaque(graph), *notes, *_unknown(roof)))),
+    )
 
 
 def _searched(fusion: Any, given: Mapping[str, str]) -> tuple[bool, tuple[str, ...]]:

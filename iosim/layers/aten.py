@@ -18,7 +18,7 @@ from iosim.layers.aten_rows import (
     reduced,
     softmax,
 )
-from iosim.layers.lowering import Value
+from iosim.layers.lowering import Value, sizes
 
 
 def _mapped(t: Any, node: Any, kind: str, xs: list[Any], **settings: Any) -> Value:
@@ -282,6 +282,22 @@ def _unbind(t: Any, node: Any) -> list[Value]:
     pieces = _pieces(t, node, k, [1] * t.value(x).shape[k])
     return [Value(p.tensor, (*p.shape[:k], *p.shape[k + 1 :]), (*p.dims[:k], *p.dims[k + 1 :]))
             for p in pieces]  # fmt: skip
+
+
+def opaque(t: Any, node: Any) -> Any:
+    """An operator without a translation: it reads and writes its tensors once."""
+    reads = [t.writer.solid(t.value(x)) for x in node.all_input_nodes if x in t.values]
+    val = node.meta["val"]
+    several = isinstance(val, list | tuple)
+    made = []
+    for one in val if several else [val]:
+        if not hasattr(one, "stride"):
+            raise InputError("it gives something else than tensors: leave it out of the module")
+        shape, strides, dtype = sizes(one.shape), tuple(one.stride()), t.dtype_of(one)
+        made.append(t.writer.new(t.writer.result(), shape, strides=strides, dtype=dtype))
+    operands = [x.operand([t.writer.axis() if dim else None for dim in x.dims]) for x in reads]
+    t.writer.write("opaque", operands, [y.tensor for y in made], of=str(node.target))
+    return made if several else made[0]
 
 
 def _getitem(t: Any, node: Any) -> Value:

@@ -247,3 +247,19 @@ def _ordered(
         found.append(operators[heapq.heappop(ready)])
         sorter.done(found[-1].name)
     return tuple(found)
+
+
+def opaque(graph: Graph) -> str:
+    """A line on operators that nothing is known of but their tensors; empty where there are none.
+
+    >>> from iosim.layers.architectures import layer
+    >>> opaque(layer("gpt2", "prefill", batch=1, N=8))
+    ''
+    """
+    found = [op for op in graph.operators if op.kind.name == "opaque"]
+    if not found:
+        return ""
+    names = ", ".join(
+        f"{op.name} ({op.setting('of')})" if op.setting("of") else op.name for op in found
+    )
+    return f"{graph.name}: opaque, words counted once and FLOP as 0: {names}"

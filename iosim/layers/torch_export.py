@@ -74,8 +74,11 @@ def from_torch(
         dtype: of a word; by default the one that most parameters have.
         name: of the graph; by default the module's class.
 
-    Raises InputError for a module that ``torch.export`` refuses, an operator that isn't known,
-    with its name and place, and where PyTorch isn't installed.
+    An operator that isn't known becomes one of the kind ``opaque``: its words are those of its
+    tensors, and its FLOP are not counted (`iosim.layers.graph.opaque` lists them).
+
+    Raises InputError for a module that ``torch.export`` refuses, for uses of operators that can't
+    be translated, all of them with their names and places, and where PyTorch isn't installed.
     """
     return exported(module, example_inputs, kwargs=kwargs, dtype=dtype, name=name).graph
 
@@ -182,6 +185,7 @@ class _Translation:
         self.inputs = inputs
         self.writer = Lowered()
         self.values: dict[Any, Any] = {}
+        self.refused: list[str] = []
         self.fixed: dict[Any, Any] = {}  # what depends on no input and no parameter
         self.arrays: dict[str, Any] = {}
         floats = Counter(
@@ -206,6 +210,8 @@ class _Translation:
                 self._placeholder(node, specs[node.name], given)
             elif node.op == "call_function":
                 self._call(node)
+        if self.refused:
+            raise InputError(f"{self.name}: {'; '.join(self.refused)}")
         return self._out()
 
     def _placeholder(self, node: Any, spec: Any, given: Any) -> None:
@@ -224,19 +230,19 @@ class _Translation:
 
     def _input(self, name: str, tensor: Any, role: str) -> Value:
         """A tensor from outside; its array has the axes of the graph's tensor."""
-        value = self.writer.new(name, sizes(tensor.shape), role=role, dtype=self._dtype(tensor))
+        value = self.writer.new(name, sizes(tensor.shape), role=role, dtype=self.dtype_of(tensor))
         array = tensor.detach().cpu()
         array = array.double() if array.is_floating_point() else array
         self.arrays[value.tensor.name] = np.reshape(array.numpy(), value.tensor.shape)
         return value
 
-    def _dtype(self, tensor: Any) -> str | None:
+    def dtype_of(self, tensor: Any) -> str | None:
         """Of a word, where it isn't the graph's."""
         found = _DTYPES.get(str(tensor.dtype).removeprefix("torch."), "fp32")
         return None if found == self.own else found
 
     def _call(self, node: Any) -> None:
-        from iosim.layers.aten import LOWERED
+        from iosim.layers.aten import LOWERED, opaque
 
         if str(node.target).startswith("aten._assert"):
             return
@@ -247,15 +253,11 @@ class _Translation:
         self.writer.here = f"{path} {node.name}" if path else node.name
         key = _key(node.target)
         where = f" in {path}" if path else ""
-        if key not in LOWERED:
-            raise InputError(
-                f"{self.name}: {node.target} ({node.name}{where}) is no operator that is known: "
-                "write it in other operators"
-            )
         try:
-            self.values[node] = LOWERED[key](self, node)
+            self.values[node] = LOWERED.get(key, opaque)(self, node)
         except InputError as error:
-            raise InputError(f"{self.name}: {node.target} ({node.name}{where}): {error}") from None
+            self.refused.append(f"{node.target} ({node.name}{where}): {error}")
+            self.values[node] = opaque(self, node)  # to find all that is refused
 
     def _computed(self, node: Any) -> Any:
         args, kwargs = _replaced(node, self.fixed)
@@ -277,7 +279,7 @@ class _Translation:
     def meta(self, node: Any) -> tuple[tuple[int, ...], tuple[int, ...], str | None]:
         """Shape, strides and dtype of what a node gives."""
         val = node.meta["val"]
-        return sizes(val.shape), tuple(val.stride()), self._dtype(val)
+        return sizes(val.shape), tuple(val.stride()), self.dtype_of(val)
 
     def _out(self) -> Exported:
         (node,) = (n for n in self.program.graph.nodes if n.op == "output")

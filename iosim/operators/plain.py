@@ -75,6 +75,10 @@ def _all(op: Operator) -> Mapping[str, int]:
     return {}
 
 
+def _no_code(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
+    raise InputError(f"{op.name}: there is no code for {op.setting('of') or 'an opaque operator'}")
+
+
 def _concatenate(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
     """Each input calls the axis that it is joined along by a name of its own."""
     (axis,), (y,) = op.over, op.writes
@@ -124,6 +128,9 @@ KINDS = (
          touched=_all),
     Kind("concatenate", "tensors one after another; along an axis of the output", "elementwise",
          _concatenate, reads=None, over=1, touched=_all),
+    Kind("opaque", "anything: its tensors cross once, its FLOP are not known and count as 0",
+         "elementwise", _no_code, reads=None, writes=None, over=None, touched=_all,
+         flop=lambda op: 0, settings={"of": ""}),
     Kind("view", "a part of a tensor, or all of it in another shape; no word moves", "elementwise",
          _view, check=_check_view, touched=_nothing,
          settings={"order": "", "into": "", "part": None}),
