@@ -22,6 +22,8 @@ def canonical(name: str, names: Iterable[str], aliases: Mapping[str, str]) -> st
     >>> canonical("Flash-Attention", ["flash2", "small_cache"], {"flashattention": "flash2"})
     'flash2'
     """
+    if not isinstance(name, str):
+        return name
     plain = {_plain(x): x for x in names}
     return {**aliases, **plain}.get(_plain(name), name)
 

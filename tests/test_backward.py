@@ -125,7 +125,7 @@ def test_tightness_of_the_backward_pass() -> None:
     assert (point["class"], point["best_algorithm"]) == ("recompute", "two_kernels")
     assert point["gap"] == point["best_words"] / point["lower_bound_words"]
     many = json.loads(ok("tightness", "--problem", "attention-backward", "--causal", "--kv-heads",
-                         "1", "--N", "64", "--d", "4,8", "--M", "99,500,", "--json"))  # fmt: skip
+                         "1", "--N", "64", "--d", "4,8", "--M", "99,500", "--json"))  # fmt: skip
     assert [(r["d"], r["M"]) for r in many] == [(4, 99), (4, 500), (8, 99), (8, 500)]
     assert all(r["best_algorithm"] != "two_kernels" and r["gap"] > 1 for r in many)
 

@@ -278,4 +278,4 @@ def test_tightness_over_a_list_reports_its_points(monkeypatch: pytest.MonkeyPatc
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
     monkeypatch.setattr(tightness, "TOGETHER", 3)
     assert sweep(64, [8, 4], [2, 99]) == whole
-    assert ok("tightness", "--N", "64", "--d", "8", "--M", "99,999,")
+    assert ok("tightness", "--N", "64", "--d", "8", "--M", "99,999")

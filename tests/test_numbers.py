@@ -115,13 +115,14 @@ def test_no_option_reads_a_number_in_a_way_of_its_own() -> None:
     assert {name for name, _ in numbers() if not name.startswith("gpu ")} <= set(CALLS)
 
 
-# Options that take lists, by command: there commas separate values.
+# Options that take lists, by command: there commas separate values.  A batch of attention is one
+# number in a sweep, too, since it multiplies the heads.
 LISTS = {
     "cache": "--capacity",
     "bounds": "--M",
     "tightness": "--d --M",
     "verify": "--M",
-    "sweep": "--N --d --heads --m --n --k --N-k --kv-heads --page --batch --d-v --sinks --M",
+    "sweep": "--N --d --heads --m --n --k --N-k --kv-heads --page --d-v --sinks --M",
     "optimal": "--M",
     "fuse": "--k",
     "gpu validate": "--d --M --N",

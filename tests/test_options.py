@@ -330,7 +330,7 @@ def test_options_as_typed_read_back() -> None:
 
 GRID = {
     "N": "16,25", "d": "4", "heads": "4", "kv_heads": "1,2,4", "N_k": "12:48:x2", "causal": True,
-    "window": "4:16:x4,", "sinks": "0,3", "M": "90,200,",
+    "window": "4:16:x4,", "sinks": "0,3", "M": "90,200",
 }  # fmt: skip
 
 
@@ -447,7 +447,7 @@ def test_the_first_point_that_makes_no_sense_is_named_before_anything_is_counted
 
 
 def test_folders_with_and_without_options_combine(tmp_path: Path) -> None:
-    usual = ("--algo", "flash2", "--N", "16", "--d", "4", "--heads", "4", "--M", "90,200,",
+    usual = ("--algo", "flash2", "--N", "16", "--d", "4", "--heads", "4", "--M", "90,200",
              "--workers", "1")  # fmt: skip
     ok("sweep", *usual, "--out", "dense", cwd=tmp_path)
     ok("sweep", *usual, "--kv-heads", "1,2", "--causal", "--out", "causal", cwd=tmp_path)

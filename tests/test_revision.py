@@ -26,8 +26,8 @@ GRIDS: dict[str, dict[str, Any]] = {
 }
 MEMORY = "1:64Ki:x1.6"
 LARGE: dict[str, dict[str, Any]] = {
-    "attention": {"N": "65537,1Mi", "d": "64,200,", "heads": "16", "M": "64Ki:16Mi:x9"},
-    "attention-backward": {"N": "65537,1Mi", "d": "64,200,", "heads": "16", "M": "64Ki:16Mi:x9"},
+    "attention": {"N": "65537,1Mi", "d": "64,200", "heads": "16", "M": "64Ki:16Mi:x9"},
+    "attention-backward": {"N": "65537,1Mi", "d": "64,200", "heads": "16", "M": "64Ki:16Mi:x9"},
     "matmul": {"m": "65537", "n": "1Mi", "k": "4099", "M": "64Ki:16Mi:x9"},
     "copy": {"n": "65537,1Mi", "M": "64Ki:16Mi:x9"},
 }

@@ -49,7 +49,7 @@ SMALL: dict[str, Any] = {
     "algo": "flash2,small_cache", "N": "64:256:x2", "d": "8,16", "M": "16:4Ki:x2", "shard_rows": 10,
 }  # fmt: skip
 GIVEN: dict[str, Any] = {
-    "algo": "flash2", "N": "100,128,", "d": "8", "M": "100,5000", "tiles": "B_r=1:64:x3,B_c=5,9",
+    "algo": "flash2", "N": "100,128", "d": "8", "M": "100,5000", "tiles": "B_r=1:64:x3,B_c=5,9",
 }  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_a_row_is_what_counting_that_point_alone_gives(
 
 def test_engines_are_reached_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Running gives the formula's rows, and an engine registered later plugs in."""
-    options = GIVEN | {"N": "20", "tiles": "auto", "M": "60,500,"}
+    options = GIVEN | {"N": "20", "tiles": "auto", "M": "60,500"}
     formula = table(swept(tmp_path / "f", **options))
     runs = table(swept(tmp_path / "r", **options, engine="simulate"))
     same = [c for c in formula[0] if c not in ("hash", "engine")]

@@ -204,7 +204,7 @@ def _older(path: Path) -> None:
 
 
 def _flipped(path: Path) -> None:
-    path.write_text(path.read_text().replace('"100,128,"', '"100,129,"'))
+    path.write_text(path.read_text().replace('"100,128"', '"100,129,"'))
 
 
 MANIFESTS: dict[str, tuple[Callable[[Path], Any], str]] = {

@@ -120,7 +120,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
         ("bounds", "--m", "9999", "--n", "99", "--k", "9", "--M", "9"), bounds_rows,
     ),
     "tightness": (
-        ("tightness", "--N", "262144", "--d", "96,128,", "--M", "24576,65536"),
+        ("tightness", "--N", "262144", "--d", "96,128", "--M", "24576,65536"),
         lambda found: only(
             found, "d", "M", "best_algorithm", "best_words", "lower_bound", "lower_bound_words",
             "gap",

@@ -104,7 +104,7 @@ def test_verify_prints_a_row_for_each_schedule(tmp_path: Path) -> None:
     """Every run with --rows, and then only; the verdict is last."""
     from test_cli import ok
 
-    words = ("verify", "--N", "48", "--d", "8", "--M", "30,300,", "--workers", "1",
+    words = ("verify", "--N", "48", "--d", "8", "--M", "30,300", "--workers", "1",
              "--out", str(tmp_path))  # fmt: skip
     text, longer = ok(*words), ok(*words, "--rows")
     names = [a.name for a in iosim.all_algorithms(SMALL.form)]

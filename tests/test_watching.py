@@ -85,13 +85,13 @@ def test_no_terminal_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -
 
 
 ALL_LINES = {
-    "verify": (("--N", "48", "--d", "8", "--M", "60,300,"), "runs"),
+    "verify": (("--N", "48", "--d", "8", "--M", "60,300"), "runs"),
     "export": (
         ("flash2", "-o", "a.gif", "--N", "4", "--d", "2", "--M", "40", "--seconds", "1"),
         "frames",
     ),
     "sweep": (
-        ("--out", "rows", "--algo", "flash2", "--N", "64,128", "--d", "8", "--M", "99,200,"),
+        ("--out", "rows", "--algo", "flash2", "--N", "64,128", "--d", "8", "--M", "99,200"),
         "points",
     ),
     "tightness": (("--N", "64", "--d", "8", "--M", "64:256:x2"), "points"),
@@ -172,7 +172,7 @@ def test_iosim_verify_says_beforehand_that_it_takes_long(
     monkeypatch.setattr("iosim.cli.verifying.LONG", runs * 2 * 48 * 48 + entries)
     words = ("verify", "--N", "48", "--d", "8", "--heads", "2", "--workers", "1", "--out",
              str(tmp_path), "--M")  # fmt: skip
-    done = CliRunner().invoke(program(COMMANDS), [*words, "200,300,"])
+    done = CliRunner().invoke(program(COMMANDS), [*words, "200,300"])
     assert done.exit_code == 0
     assert "take long" not in done.stdout
     assert done.stderr == (
