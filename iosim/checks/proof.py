@@ -25,10 +25,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+import multiprocessing
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -211,6 +216,65 @@ def run(theorem: str | ModuleType) -> list[StepResult]:
     module = load_theorem(theorem) if isinstance(theorem, str) else theorem
     name = module.__name__.rpartition(".")[2]
     return [run_step(name, one) for one in steps(module)]
+
+
+def run_all(
+    names: Sequence[str],
+    workers: int | None = None,
+    tick: Callable[[int, int], None] = lambda done, of: None,
+) -> Iterator[tuple[str, list[StepResult]]]:
+    """Run every step of several theorems; each theorem's results follow when all are there.
+
+    Args:
+        names: of the theorems, in the order of the results.
+        workers: processes, among which steps are shared; by default one for each core.
+        tick: called as ``tick(done, of)`` with numbers of steps, at least once a second.
+
+    Raises InputError for an unknown name.
+    """
+    jobs = [(name, at) for name in names for at in range(len(steps(load_theorem(name))))]
+    processes = min(workers or os.cpu_count() or 1, len(jobs))
+    if processes <= 1:
+        done = 0
+        for name in names:
+            found = []
+            module = load_theorem(name)
+            for one in steps(module):
+                tick(done, len(jobs))
+                found.append(run_step(name, one))
+                done += 1
+            yield name, found
+        return
+    with ProcessPoolExecutor(processes, initializer=_start_worker, initargs=(FOLDER,)) as pool:
+        try:
+            runs = {job: pool.submit(_run_job, *job) for job in jobs}
+            for name in names:
+                own = [runs[job] for job in jobs if job[0] == name]
+                while wait(own, 1.0).not_done:
+                    tick(sum(run.done() for run in runs.values()), len(jobs))
+                yield name, [run.result() for run in own]
+        except BaseException:
+            # A step may take minutes yet.
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
+
+
+def _start_worker(folder: Path) -> None:
+    """Interrupts are the parent's; the folder of proofs may be another than the installed one."""
+    global FOLDER
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    FOLDER = folder
+    _loaded_steps.cache_clear()
+
+
+@functools.cache
+def _loaded_steps(theorem: str) -> tuple[Step, ...]:
+    return steps(load_theorem(theorem))
+
+
+def _run_job(theorem: str, at: int) -> StepResult:
+    return run_step(theorem, _loaded_steps(theorem)[at])
 
 
 # ---------------------------------------------------------------- tools for steps

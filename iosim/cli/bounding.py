@@ -10,6 +10,7 @@ import click
 
 from iosim.bounds import CLASSES, bound_class
 from iosim.bounds.classes import WIDE, covers
+from iosim.checks import proof
 from iosim.cli import options as opt
 from iosim.cli.kinds import known_kind, problem_kind
 from iosim.cli.watching import part_done, watching
@@ -186,26 +187,24 @@ def _ratio(value: float) -> str:
 
 @click.command()
 @click.argument("theorem", required=False)
+@opt.workers("processes, 0 for all cores")
 @opt.as_json
-def prove(theorem: str | None, as_json: bool) -> None:
+def prove(theorem: str | None, workers: int, as_json: bool) -> None:
     """Run the machine-checked steps of the proofs, and say how far each was checked.
 
     Exit code 1 if a step fails or could not be run; steps for Coq are left out where it is missing.
     """
-    from iosim.checks import proof
-
     names = proof.theorems() if theorem is None else (theorem,)
     results = []
-    for name in names:
-        found = proof.run(name)
-        results += found
-        if as_json:
-            continue
-        click.echo(f"{name}")
-        for r in found:
-            what = f"{proof.HOW[r.how]}: {r.scope}" if r.status == "passed" else r.detail
-            click.echo(f"  {r.status:7} {r.step}: {r.says}")
-            click.echo(f"          {what} ({r.seconds:.1f} s)")
+    with watching() as show:
+        found = proof.run_all(
+            names, workers or None, lambda done, of: show(part_done(done, of, "steps"))
+        )
+        for name, own in found:
+            results += own
+            if not as_json:
+                show.clear()
+                _print_steps(name, own)
     bad = [r for r in results if r.status != "passed"]
     failed = sum(r.status == "failed" for r in bad)
     if as_json:
@@ -218,3 +217,11 @@ def prove(theorem: str | None, as_json: bool) -> None:
         click.echo(f"{len(results)} steps: {by}; {failed} failed, {len(bad) - failed} not run")
     if any(not r.optional for r in bad):
         raise click.exceptions.Exit(1)
+
+
+def _print_steps(theorem: str, results: Sequence[proof.StepResult]) -> None:
+    click.echo(theorem)
+    for r in results:
+        what = f"{proof.HOW[r.how]}: {r.scope}" if r.status == "passed" else r.detail
+        click.echo(f"  {r.status:7} {r.step}: {r.says}")
+        click.echo(f"          {what} ({r.seconds:.1f} s)")

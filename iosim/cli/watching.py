@@ -15,37 +15,45 @@ PAUSE = 0.2
 PAUSE_OF_LINES, SHARE = 10.0, 0.1
 
 
-@contextmanager
-def watching() -> Iterator[Callable[[Callable[[float], str]], None]]:
-    """A function that shows a line now and then; on a terminal the line is removed at the end.
+class Progress:
+    """Shows a line now and then; on a terminal each one takes the place of the last."""
 
-    It is given a function that makes the line from the seconds since the beginning, which is called
-    only when the line is shown.
-    """
-    over = sys.stderr.isatty()
-    began = last = time.monotonic()
-    wide = 0
+    def __init__(self) -> None:
+        self.over = sys.stderr.isatty()
+        self.began = self.last = time.monotonic()
+        self.wide = 0
 
-    def show(line: Callable[[float], str]) -> None:
-        nonlocal last, wide
+    def __call__(self, line: Callable[[float], str]) -> None:
+        """Show a line if it is time: `line` makes it from the seconds since the beginning."""
         now = time.monotonic()
-        if now - last < (PAUSE if over else max(PAUSE_OF_LINES, SHARE * (now - began))):
+        pause = PAUSE if self.over else max(PAUSE_OF_LINES, SHARE * (now - self.began))
+        if now - self.last < pause:
             return
-        last = now
-        text = line(now - began)
-        if not over:
+        self.last = now
+        text = line(now - self.began)
+        if not self.over:
             print(f"iosim: {text}", file=sys.stderr, flush=True)
             return
         # A line that wraps could not be written over.
         text = text[: shutil.get_terminal_size().columns - 1]
-        print("\r" + text.ljust(wide), end="", file=sys.stderr, flush=True)
-        wide = len(text)
+        print("\r" + text.ljust(self.wide), end="", file=sys.stderr, flush=True)
+        self.wide = len(text)
 
+    def clear(self) -> None:
+        """Remove the line from a terminal, before something else is printed there."""
+        if self.wide:
+            print("\r" + " " * self.wide + "\r", end="", file=sys.stderr, flush=True)
+            self.wide = 0
+
+
+@contextmanager
+def watching() -> Iterator[Progress]:
+    """A `Progress` whose line is removed at the end."""
+    progress = Progress()
     try:
-        yield show
+        yield progress
     finally:
-        if wide:
-            print("\r" + " " * wide + "\r", end="", file=sys.stderr, flush=True)
+        progress.clear()
 
 
 def part_done(done: int, of: int, what: str, before: int = 0) -> Callable[[float], str]:
