@@ -14,6 +14,7 @@ import iosim
 from iosim import problem as problem_module
 from iosim.algorithms import Algorithm
 from iosim.problem import BaseProblem, Tensor, size_names
+from iosim.program.handles import unhandled
 from iosim.program.index import Affine
 from iosim.program.marks import masks
 
@@ -256,7 +257,7 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9, lanes: bool = False) -> 
         """Change one of the buffers that may change here."""
         x = seed.choice(mine)
         whole = {at.axis for at in x.index if hasattr(at, "whole") and at.whole}
-        cuts = [tile for tile, span in spans if tile.axis in whole or span in x.index]
+        cuts = [t for t, span in spans if t.axis in whole or unhandled(span) in x.index]
         alike = [y for y in mine if y.index[1] == x.index[1] and y.index[0] != x.index[0]]
         if alike and seed.random() < 0.5:
             y = seed.choice(alike)
@@ -291,7 +292,8 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9, lanes: bool = False) -> 
                 else:
                     made.append(seed.choice([b.alloc, b.zeros])(f"x{names[0]}", *where))
                 # Whatever grid loops store is indexed by their tiles.
-                if seed.random() < 0.5 and all(tile in where for tile in grids):
+                plain = list(map(unhandled, where))
+                if seed.random() < 0.5 and all(unhandled(tile) in plain for tile in grids):
                     b.store(made[-1], "B", *where)
             else:
                 axis = seed.choice("nm")
@@ -310,7 +312,7 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9, lanes: bool = False) -> 
                     else:
                         block(b, inner, grids, [*spans, here], mine, depth + 1, names)
         for x in made:
-            if seed.random() < 0.5 and all(tile in x.index for tile in grids):
+            if seed.random() < 0.5 and all(unhandled(tile) in x.index for tile in grids):
                 b.store(x, "B", *x.index)
         seed.shuffle(made)
         b.free(*made)
