@@ -5,6 +5,9 @@ one doesn't hold; with ``--only-print`` the status says nothing of bars.  Times 
 a machine does, so the load is told, too: a bar that fails on a busy machine is measured again on a
 quiet one.
 
+``pytest benchmarks --tiny`` runs everything once at a tiny size and judges no bar: CI runs it, so
+that no benchmark breaks unseen.
+
 >>> speed, wait = Bar("reads", 49.0, 50.0, "M/s", True), Bar("start", 0.2, 0.25, "s", False)
 >>> speed.holds, wait.holds
 (False, True)
@@ -17,14 +20,17 @@ holds  start: 0.2 s, at most 0.25 s
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 ONLY_PRINT = "--only-print"
 HELP = "the status doesn't say whether the bars hold"
+TINY_OPTION = "--tiny"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,16 +56,38 @@ class Bar:
 
 
 MEASURED: list[Bar] = []
+tiny = False  # set by conftest.py, before benchmarks are imported
+
+
+def size(full: T, small: T) -> T:
+    """What a benchmark takes: the first, or with ``--tiny`` the second."""
+    return small if tiny else full
+
+
+def rounds(count: int) -> int:
+    """How often something is measured: once with ``--tiny``."""
+    return size(count, 1)
+
+
+def least_seconds(benchmark: Any) -> float:
+    """Of pytest-benchmark's rounds; not a number where it measures nothing."""
+    return math.nan if benchmark.stats is None else float(benchmark.stats.stats.min)
+
+
+def note(bar: Bar) -> None:
+    """Keep a bar for the end, unless nothing was measured."""
+    if not tiny and not math.isnan(bar.measured):
+        MEASURED.append(bar)
 
 
 def at_least(what: str, measured: float, bar: float, unit: str = "") -> None:
     """Note a measurement that should be no less than its bar."""
-    MEASURED.append(Bar(what, measured, bar, unit, True))
+    note(Bar(what, measured, bar, unit, True))
 
 
 def at_most(what: str, measured: float, bar: float, unit: str = "") -> None:
     """Note a measurement that should be no more than its bar."""
-    MEASURED.append(Bar(what, measured, bar, unit, False))
+    note(Bar(what, measured, bar, unit, False))
 
 
 def told(bars: Sequence[Bar], load: float, processors: int) -> str:

@@ -16,10 +16,10 @@ import bars
 import iosim
 from iosim.cache import closed
 
-SIZE = 10**6
+SIZE = bars.size(10**6, 1000)
 # Bars, in milliseconds: for what is known once of an instance, and for each capacity then.
 RULES, CAPACITY = 500, 2
-CAPACITIES = [2**k for k in range(8, 24)]
+CAPACITIES = [2**k for k in range(8, bars.size(24, 10))]
 
 
 def cases() -> dict[str, iosim.Instance]:
@@ -46,7 +46,7 @@ def cases() -> dict[str, iosim.Instance]:
 def best(run: Callable[[], Any], times: int = 7) -> float:
     """Milliseconds of the quickest of some runs."""
     took = []
-    for _ in range(times):
+    for _ in range(bars.rounds(times)):
         start = time.process_time()
         run()
         took.append(time.process_time() - start)

@@ -12,10 +12,16 @@ LOADED = pytest.StashKey[float]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(bars.ONLY_PRINT, action="store_true", help=bars.HELP)
+    parser.addoption(
+        bars.TINY_OPTION, action="store_true", help="each benchmark once, tiny, without bars"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LOADED] = os.getloadavg()[0]
+    bars.tiny = config.getoption(bars.TINY_OPTION)
+    if bars.tiny:
+        config.option.benchmark_disable = True
 
 
 def of(config: pytest.Config) -> tuple[str, int]:

@@ -29,14 +29,14 @@ FREE = 1e9
 def swept(
     dag: Dag, M: int, limit: int, fast: bool, maps: bool = False, back: bool = False
 ) -> tuple[int, float]:
-    """States and processor seconds of one sweep, compiled beforehand."""
+    """States and processor seconds of one sweep up to a limit, compiled beforehand."""
     rules = compile_rules(dag, M, False, False)
     layers = Layers(packed := Packed(rules, back), Tables(FREE, fast), lambda growth: None)
     if maps:
         layers.set_maps(generators(rules, packed, 5.0))
     layers.sweep(0)
     before, began = layers.expanded, time.process_time()
-    layers.sweep(limit)
+    layers.sweep(bars.size(limit, min(limit, 4)))
     return layers.expanded - before, time.process_time() - began
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import bars
 import numpy as np
+import problems
 import pytest
 
 import iosim
@@ -43,8 +44,8 @@ def cpu_seconds(words: list[str]) -> float:
 
 @pytest.mark.parametrize("what", COLD)
 def test_cold_start(benchmark: Any, what: str) -> None:
-    times = [cpu_seconds(COLD[what]) for _ in range(11)]
-    benchmark.pedantic(lambda: cpu_seconds(COLD[what]), rounds=1)
+    times = [cpu_seconds(COLD[what]) for _ in range(bars.rounds(11))]
+    benchmark.pedantic(lambda: None, rounds=1)
     benchmark.extra_info |= {"cpu_min_s": min(times), "cpu_median_s": statistics.median(times)}
     if "target" in what:
         name, target = what.split(", target ")
@@ -55,16 +56,16 @@ def test_cold_start(benchmark: Any, what: str) -> None:
 @pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
 def test_a_million_points_target_2s(benchmark: Any, name: str) -> None:
     algorithm = iosim.algorithm(name)
-    rng = np.random.default_rng(0)
+    rng, points = np.random.default_rng(0), bars.size(10**6, 100)
     tiles = {p.name for p in algorithm.program.params}
     columns = {
-        name: rng.integers(1, 300 if name in tiles else 4096, 10**6)
+        name: rng.integers(1, 300 if name in tiles else 4096, points)
         for name in leasts(algorithm.program)
     }
     for name in masks(algorithm.program):
         # Of 4,096 pairs or more, those in the last row and the last column among all.
-        corner, row, column = (rng.integers(0, n, 10**6) for n in (2, 60, 60))
-        marked = rng.integers(200, 4096, 10**6)
+        corner, row, column = (rng.integers(0, n, points) for n in (2, 60, 60))
+        marked = rng.integers(200, 4096, points)
         of = zip(NUMBERS, (marked, corner + row, corner + column, corner), strict=True)
         columns |= {number(name, which): values for which, values in of}
 
@@ -74,33 +75,34 @@ def test_a_million_points_target_2s(benchmark: Any, name: str) -> None:
         )
 
     counts, peaks = benchmark.pedantic(count, rounds=3)
-    bars.at_most(f"{name}: a million points", benchmark.stats.stats.min, 2, "s")
-    assert all(v.shape == (10**6,) for v in counts.values())
-    assert peaks.shape == (10**6,)
+    bars.at_most(f"{name}: a million points", bars.least_seconds(benchmark), 2, "s")
+    assert all(v.shape == (points,) for v in counts.values())
+    assert peaks.shape == (points,)
 
 
 @pytest.mark.parametrize("M", [2048, 24_576, 10**6, 10**8])
-@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in problems.ATTENTION])
 def test_optimal_tiles_target_20ms(benchmark: Any, name: str, M: int) -> None:
-    program, problem = iosim.algorithm(name).program, iosim.Attention(10**6, 128)
+    program, problem = problems.program_and_problem(name, 10**6, 128)
+    M = max(M, iosim.smallest_capacity(program, problem))
     iosim.optimal_tiles(program, problem, M)  # close the program and list candidates once
     benchmark(lambda: iosim.optimal_tiles(program, problem, M))
-    bars.at_most(f"{name}: tiles at M {M:,}", 1e3 * benchmark.stats.stats.min, 20, "ms")
+    bars.at_most(f"{name}: tiles at M {M:,}", 1e3 * bars.least_seconds(benchmark), 20, "ms")
 
 
-@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in problems.ATTENTION])
 def test_optimal_tiles_over_all_M_target_20ms_each(benchmark: Any, name: str) -> None:
     """M from the least that works to 2**32 by 1.25; the slowest, best of 3 for each M."""
-    program, problem = iosim.algorithm(name).program, iosim.Attention(10**6, 128)
+    program, problem = problems.program_and_problem(name, 10**6, 128)
     sizes = [iosim.smallest_capacity(program, problem)]
-    while sizes[-1] < 2**32:
+    while sizes[-1] < bars.size(2**32, 0):
         sizes.append(int(sizes[-1] * 1.25) + 1)
 
     def slowest() -> float:
         worst = 0.0
         for M in sizes:
             times = []
-            for _ in range(3):
+            for _ in range(bars.rounds(3)):
                 start = time.perf_counter()
                 iosim.optimal_tiles(program, problem, M)
                 times.append(time.perf_counter() - start)
@@ -114,36 +116,40 @@ def test_optimal_tiles_over_all_M_target_20ms_each(benchmark: Any, name: str) ->
 
 
 @pytest.mark.parametrize("sizes", ["N 1,024 … 65,536", "N 1,000,000"])
-@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms() if a.name != "copy"])
+@pytest.mark.parametrize("name", [a.name for a in problems.SEARCHED])
 def test_optimal_tiles_of_many_points_target_50us_each(
     benchmark: Any, name: str, sizes: str
 ) -> None:
-    """20,000 points, d 64 and 128, M from 300 to 2**21; one core."""
+    """20,000 points, d 64 and 128, M from 300 to 2**21, or a multiple where more is needed; one
+    core.
+    """
     lengths = 2 ** np.arange(10, 17) if "…" in sizes else np.array([10**6])
-    memories = np.geomspace(300, 2**21, 20_000 // (2 * len(lengths))).astype(np.int64)
+    points = bars.size(20_000, 100) // (2 * len(lengths))
+    memories = np.geomspace(300, 2**21, points).astype(np.int64)
     N, d, M = (x.ravel() for x in np.meshgrid(lengths, [64, 128], memories, indexing="ij"))
     algorithm = iosim.algorithm(name)
-    columns: dict[str, Any] = {"N": N, "d": d, "heads": 1}
-    if algorithm.problem is iosim.MatMul:
-        columns = {"m": N, "k": d, "n": N}
+    columns = problems.columns_for(algorithm, N, d)
+    largest = problems.problem_for(algorithm, int(lengths[-1]), 128)
+    M = M * -(-iosim.smallest_capacity(algorithm.program, largest) // 2**20)
     _, found = benchmark.pedantic(
         lambda: iosim.optimal_tiles_many(algorithm.program, columns, M), rounds=3
     )
     assert found.any()
-    each = benchmark.stats.stats.min / len(M) * 1e6
+    each = bars.least_seconds(benchmark) / len(M) * 1e6
     bars.at_most(f"{name}: tiles of many points, {sizes}", each, 50, "µs")
     benchmark.extra_info["us_each"] = round(each, 1)
     print(f"\n{name}, {sizes}: {each:.1f} µs a point")
 
 
-@pytest.mark.parametrize("name", [a.name for a in iosim.all_algorithms("attention")])
+@pytest.mark.parametrize("name", [a.name for a in problems.ATTENTION])
 def test_simulate_with_numerics_target_3s(benchmark: Any, name: str) -> None:
-    program, problem = iosim.algorithm(name).program, iosim.Attention(2048, 64)
-    tiles = iosim.optimal_tiles(program, problem, 24_576).tiles
+    program, problem = problems.program_and_problem(name, bars.size(2048, 64), 64)
+    M = max(24_576, iosim.smallest_capacity(program, problem))
+    tiles = iosim.optimal_tiles(program, problem, M).tiles
     instance, hbm = iosim.bind(program, problem.sizes, tiles), problem.random()
-    machine = iosim.Machine(24_576)
+    machine = iosim.Machine(M)
     run = benchmark.pedantic(lambda: iosim.simulate(instance, machine, hbm), rounds=2)
-    bars.at_most(f"{name}: simulated with numerics", benchmark.stats.stats.min, 3, "s")
+    bars.at_most(f"{name}: simulated with numerics", bars.least_seconds(benchmark), 3, "s")
     assert run.counts == iosim.count(instance)
 
 
@@ -151,7 +157,7 @@ def test_simulate_with_numerics_target_3s(benchmark: Any, name: str) -> None:
 @pytest.mark.parametrize("M", [1024, 24_576])
 def test_simulate_a_causal_mask(benchmark: Any, M: int, lanes: int) -> None:
     """flash2, N 1,024, d 64, 8 heads: rows whose inner loops differ in length, as lanes."""
-    problem = iosim.Attention(1024, 64, 8, causal=True)
+    problem = iosim.Attention(bars.size(1024, 64), 64, 8, causal=True)
     program = iosim.algorithm("flash2").program_for(problem)
     tiles = iosim.optimal_tiles(program, problem, M).tiles
     instance, hbm = iosim.bind(program, problem.sizes, tiles), problem.random()

@@ -11,14 +11,14 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import bars
 import numpy as np
+import problems
 
 import iosim
-from iosim.problem.paged import PagedAttention
 from iosim.tiling import optimal_tiles_many
 
 # Thresholds: milliseconds of a search alone, and microseconds for each of many points.
@@ -28,37 +28,23 @@ MASKS: dict[str, dict[str, Any]] = {
     "causal": {"causal": True},
     "window": {"window": (512, 0)},
 }
-FEW, LENGTHS = (2**12, 2**18), (2**12, 2**18, 2**22, 2**30)
-MEMORY = (1024, 24_576, 2**20)
-# Without a closed search: the tiles are what a block mask is made of, or there are no products.
-NO_SEARCH = ("block_sparse", "copy")
+FEW, LENGTHS = bars.size((2**12, 2**18), (2**12,)), (2**12, 2**18, 2**22, 2**30)
+MEMORY = bars.size((1024, 24_576, 2**20), (24_576,))
 
 
 def cases(N: int) -> Iterator[tuple[str, str, Any, Any]]:
     """Schedules with each of the masks that they support: their programs and problems."""
-    for algorithm in iosim.all_algorithms():
-        if algorithm.name in NO_SEARCH:
-            continue
-        needed: dict[str, Any] = {"kv_heads": {"heads": 8, "kv_heads": 2}, "N_k": {"N_k": N}}
-        given = {k: v for x in algorithm.needs for k, v in needed[x].items()}
+    for algorithm in problems.SEARCHED:
         for mask, options in MASKS.items():
-            if algorithm.problem is iosim.MatMul:
-                problem: Any = iosim.MatMul(m=N, n=N, k=64)
-            elif algorithm.problem is PagedAttention:
-                problem = PagedAttention(N_k=N, d=64, heads=8, kv_heads=2, page=16)
-            else:
-                problem = algorithm.problem(N, 64, **given, **options)
-                if not algorithm.supports(problem):
-                    continue
-            yield algorithm.name, mask, algorithm.program_for(problem), problem
-            if "N" not in problem.sizes:
-                break
+            problem = problems.problem_for(algorithm, N, 64, 8, **options)
+            if problem is not None:
+                yield algorithm.name, mask, algorithm.program_for(problem), problem
 
 
 def cpu_seconds(run: Callable[[], Any], most: float) -> float:
     """Of the quickest of three runs; one run only where it takes more than `most`."""
     took: list[float] = []
-    while len(took) < 3 and sum(took) < most:
+    while len(took) < bars.rounds(3) and sum(took) < most:
         start = time.process_time()
         run()
         took.append(time.process_time() - start)
@@ -87,7 +73,9 @@ def each(program: Any, problem: Any, points: int) -> float:
     return cpu_seconds(lambda: optimal_tiles_many(program, columns, M), 2) / points
 
 
-def main(lengths: tuple[int, ...], only: list[str], points: int) -> None:
+def main(
+    lengths: Sequence[int] = FEW, only: Sequence[str] = (), points: int = bars.size(500, 5)
+) -> None:
     """Print a table."""
     print(f"{'schedule':18} {'mask':8} {'N':>14} {'ms alone':>10} {'µs each':>10}")
     for N in lengths:

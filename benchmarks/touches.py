@@ -18,7 +18,7 @@ import bars
 import iosim
 from iosim.cache import Stream, Tiled, touches, transfers
 
-MOST = 300_000_000
+MOST = bars.size(300_000_000, 1)
 BAR = 50  # million accesses a second
 
 
@@ -98,7 +98,7 @@ def main() -> None:
         start = time.perf_counter()
         stream = made()
         known = time.perf_counter() - start
-        best = max(rate(stream)[1] for _ in range(3))
+        best = max(rate(stream)[1] for _ in range(bars.rounds(3)))
         print(f"{name:36} {stream.length:16,} {known:12.3f} {best / 1e6:12.0f}", flush=True)
         bars.at_least(name, best / 1e6, BAR, "M accesses/s")
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import iosim
+
 ROOT = Path(__file__).parent.parent
 SPEED = """
 import bars
@@ -63,4 +65,61 @@ def test_a_bar_that_fails_is_the_status(
 
 def test_every_benchmark_has_bars() -> None:
     for path in (ROOT / "benchmarks").glob("*.py"):
-        assert "bars" in path.read_text(encoding="utf-8"), path.name
+        if path.name != "problems.py":
+            assert "bars" in path.read_text(encoding="utf-8"), path.name
+
+
+@pytest.mark.numbers
+def test_ci_runs_every_benchmark_tiny() -> None:
+    steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert '"$bin/pytest" benchmarks --tiny' in steps
+    words = ["-m", "pytest", "benchmarks", "--tiny", "--collect-only", "-p", "no:cacheprovider"]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    collected = done.stdout.splitlines()
+    for path in (ROOT / "benchmarks").glob("*.py"):
+        if path.stem in ("bars", "conftest", "problems"):
+            continue
+        script = f"test_scripts.py::test_script[{path.stem}]"
+        # Without its peers, test_caches.py is skipped as a whole; .ci/peers runs it.
+        peers = f"benchmarks/{path.name} --tiny" in (ROOT / ".ci/peers").read_text("utf-8")
+        named = any(path.name + "::" in line or script in line for line in collected)
+        assert named or peers, path.name
+
+
+def test_tiny_judges_no_bar(tmp_path: Path) -> None:
+    """Measures nothing, however slow, and runs what pytest-benchmark repeats once."""
+    for name in ("bars.py", "conftest.py"):
+        shutil.copy(ROOT / "benchmarks" / name, tmp_path)
+    path = tmp_path / "test_it.py"
+    path.write_text(
+        "import bars\n\nRUNS = []\n\n\ndef test_speed(benchmark):\n"
+        "    assert bars.size(10**6, 3) == 3\n"
+        "    benchmark(lambda: RUNS.append(1))\n"
+        "    bars.at_most('slow', bars.least_seconds(benchmark), 1, 's')\n"
+        "    bars.at_most('slow', 99, 1, 's')\n"
+        "    assert len(RUNS) == bars.rounds(5) == 1\n",
+        encoding="utf-8",
+    )
+    words = ["-m", "pytest", "-p", "no:cacheprovider", str(path), "--tiny"]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "slow" not in done.stdout
+
+
+@pytest.mark.parametrize("name", list(iosim.ALGORITHMS))
+def test_a_benchmark_has_a_problem_for_every_schedule(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    problems = importlib.import_module("problems")
+    monkeypatch.delitem(sys.modules, "problems")
+    algorithm = iosim.algorithm(name)
+    one = problems.problem_for(algorithm, 64, 16, 8)
+    assert algorithm.supports(one)
+    columns = problems.columns_for(algorithm, [64, 128, 64], [16, 16, 16], 8)
+    assert {k: v[0] for k, v in columns.items()} == one.sizes
+    assert {k: v[1] for k, v in columns.items()} == problems.problem_for(
+        algorithm, 128, 16, 8
+    ).sizes
+    assert {k: v[2] for k, v in columns.items()} == one.sizes
