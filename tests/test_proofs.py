@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -301,3 +302,48 @@ def test_the_catalogue_states_what_is_proved() -> None:
         assert sympy.expand(bound(name).expression - want) == 0
     named = {name for b in BOUNDS.values() for name in (b.proof, b.options_proof)}
     assert named - {None} <= set(theorems())
+
+
+THEOREM = """
+from iosim.checks.proof import step
+import os, time
+
+@step("slow", how="exhaustive", says="waits")
+def slow():
+    time.sleep(0.4)
+    return f"up to 1, in process {os.getpid()}"
+
+@step("wrong", how="exhaustive", says="fails")
+def wrong():
+    raise AssertionError("off by 1")
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_steps_of_several_theorems_run_in_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Results keep their order, failures stay results, and progress goes up to all steps."""
+    for name in ("b_theorem", "a_theorem"):
+        (tmp_path / f"{name}.py").write_text(THEOREM)
+    monkeypatch.setattr(proof, "FOLDER", tmp_path)
+    ticks: list[tuple[int, int]] = []
+    found = dict(
+        proof.run_all(["b_theorem", "a_theorem"], workers, lambda *done: ticks.append(done))
+    )
+    assert list(found) == ["b_theorem", "a_theorem"]
+    for name, results in found.items():
+        assert [(r.theorem, r.step, r.status) for r in results] == [
+            (name, "slow", "passed"),
+            (name, "wrong", "failed"),
+        ]
+        assert results[1].detail == "AssertionError: off by 1"
+    if workers == 1:
+        assert ticks == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    processes = {str(results[0].scope).rsplit(" ", 1)[1] for results in found.values()}
+    assert (str(os.getpid()) in processes) == (workers == 1)
+
+
+def test_an_unknown_theorem_is_refused_before_any_step() -> None:
+    with pytest.raises(InputError, match="unknown theorem"):
+        next(proof.run_all(["hong_kung", "hong_kong"], 2))
