@@ -251,6 +251,6 @@ def test_memory_of_combine_and_query_does_not_grow_with_the_rows(
         )
 
     both("small", "64")
-    combining, asking = benchmark.pedantic(lambda: both("large", "64:112:+8"), rounds=1)
+    combining, asking = benchmark.pedantic(lambda: both("large", "64:96:+8"), rounds=1)
     bars.at_most("memory of combine", combining, 2048, "MiB")
     bars.at_most("memory of query --json", asking, 2048, "MiB")
