@@ -264,7 +264,8 @@ class _Sweep:
         if "dP" in one.stores:
             b.store(tile["dP"], "dP", *h.q, i, j.tile)
         if "dS" in one.makes:
-            sums = self.held.get("D") or b.load("D", *h.q, i, name="sums")
+            in_memory = "D" in self.held
+            sums = self.held["D"] if in_memory else b.load("D", *h.q, i, name="sums")
             b.op("softmax_gradient", tile["dP"], tile["P"], sums)
             if "D" not in self.held:
                 b.free(sums)
@@ -293,7 +294,7 @@ class _Sweep:
             tile["P"] = b.load("S", *h.q, i, j.tile, name="p")
         if "P" in one.makes or "S" in one.reads:
             hide(b, tile["P"], i, j)
-            l = self.held.get("L") or b.load("L", *h.q, i)
+            l = self.held["L"] if "L" in self.held else b.load("L", *h.q, i)
             b.op("weights", tile["P"], l)
             if "L" not in self.held:
                 b.free(l)

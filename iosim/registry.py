@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from iosim.errors import InputError, closest
 
 T = TypeVar("T")
 
 
-def canonical(name: str, names: Iterable[str], aliases: Mapping[str, str]) -> str:
+def canonical(name: T, names: Iterable[str], aliases: Mapping[str, str]) -> T | str:
     """The registered name that is meant: case, hyphens and underscores don't matter.
 
     Args:

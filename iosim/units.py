@@ -267,7 +267,7 @@ def bytes_of(counts: Counts, tensors: Iterable[Tensor], dtype: str) -> dict[Key,
     return {(way, name): n * word_bytes(dtype, wide[name]) for (way, name), n in counts}
 
 
-def parse_tiles(text: str, names: Sequence[str]) -> dict[str, int]:
+def parse_tiles(text: str, names: Sequence[str] = ("B_r", "B_c")) -> dict[str, int]:
     """``B_r=64,B_c=32`` → ``{"B_r": 64, "B_c": 32}``.
 
     Args:

@@ -392,7 +392,7 @@ def test_the_command_tells_links_and_json() -> None:
     assert told["total_words"] == 2 * 1000 * 8 * 4 * 2 == sum(x["words"] for x in told["links"])
     assert told["times"]["max_s"] <= told["times"]["written_s"] <= told["times"]["sum_s"]
     wrong = subprocess.run(
-        [sys.executable, "-m", "iosim", "devices", "ring"], capture_output=True, text=True
+        [sys.executable, "-m", "iosim", "devices", "rings"], capture_output=True, text=True
     )
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
 

@@ -489,7 +489,7 @@ def test_tiles_or_memory_are_needed(tmp_path: Path) -> None:
     for tiles in ((), ("--tiles", "auto")):
         done = iosim_("export", *SMALL[:-2], *tiles, "-o", str(tmp_path / "a.gif"))
         assert done.returncode == 2
-        assert "give --M (24576), or all --tiles" in done.stderr
+        assert "give --M (24576), or all tiles: write --tiles" in done.stderr
 
 
 def test_a_page_has_one_view_and_its_numbers(

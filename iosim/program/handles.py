@@ -29,15 +29,31 @@ Bound: TypeAlias = Affine | str | int
 class SymbolicValue:
     """A base of handles: they have no value while a schedule is traced.
 
-    What would need one raises ProgramError with what a schedule can do instead: `_REFUSED`.
+    What would need one raises ProgramError with what a schedule can do instead: `_REFUSED`.  Which
+    tile or buffer a handle is of is known, so that two of these may be compared.
     """
 
     __slots__ = ()
 
-    def __eq__(self, other: object) -> NoReturn:
-        _refuse(self, "in a condition", _BRANCH)
+    def __eq__(self, other: object) -> bool:
+        mine, others = _identity(self), _identity(other)
+        if mine is None or others is None:
+            _refuse(self, "in a condition", _BRANCH)
+        return mine == others
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return hash(_identity(self))
+
+
+def _identity(value: object) -> tuple[object, ...] | None:
+    """What a tile or a buffer is told by; None for another value."""
+    match value:
+        case Tile(var=var, axis=axis, point=point, of=of):
+            return var, axis, point, of
+        case Buffer(name=name, part=part, serial=serial):
+            return name, part, serial
+        case _:
+            return None
 
 
 # What a schedule can do instead.
@@ -55,7 +71,7 @@ _SUMS = (
     "and i.stop"
 )
 _REFUSED = {
-    "in a condition": (_BRANCH, "bool ne lt le gt ge"),
+    "in a condition": (_BRANCH, "bool lt le gt ge"),
     "used as a number": (
         _VALUE,
         "int index float complex round trunc floor ceil abs array len iter contains",
