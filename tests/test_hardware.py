@@ -41,7 +41,7 @@ def test_what_a_core_holds_is_less_than_what_the_chip_holds() -> None:
             assert one.chip_words("bf16") == one.cache_bytes // 2
     assert machine("a100").sm_words("fp16") == 164 * 1024 // 2
     unknown = replace(machine("p100"), sram_bytes=None, cache_bytes=None, sources={})
-    with pytest.raises(InputError, match="sram_bytes of p100 has no source"):
+    with pytest.raises(InputError, match="p100 has no sram_bytes: add sram_bytes to its file"):
         unknown.sm_words("fp32")
     with pytest.raises(InputError, match="cache_bytes of p100 has no source"):
         unknown.chip_words("fp32")

@@ -56,6 +56,7 @@ CALLS = {
     ),
     "export": tuple(f"{x} -o a.gif" for x in _EVERY),
     "optimal": ("matmul --m 2 --n 2 --k 2 --M 4", "attention --N 2 --d 1 --M 4"),
+    "prove": ("matmul_tight",),
     "profile": (f"{REPORT} --expect flash2 --N 64 --d 8 --tiles search",
                 *(f"{REPORT} --expect {x}" for x in _EVERY)),
     "gpu emit": _EVERY,

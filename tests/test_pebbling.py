@@ -401,7 +401,7 @@ def test_the_command_prints_a_proved_optimum_and_the_schedule(tmp_path: Path) ->
         (["attention", "--N", "2", "--d", "1", "--statistics", "--softmax", "free", "--M", "9"],
          "no row sums to make statistics of: choose fused or exp"),
         (["attention", "--N", "2", "--d", "1"], "M is missing"),
-        (["attention", "--N", "2", "--d", "1", "--M", "5", "--seconds", "no"], "no time"),
+        (["attention", "--N", "2", "--d", "1", "--M", "5", "--seconds", "no"], "--seconds must be a time above 0"),
         (["attention", "--N", "2", "--d", "1", "--M", "5", "--sums", "x"], "unknown style"),
         (["matmul", "--m", "2", "--n", "2", "--k", "2", "--M", "4", "--partial", "--recompute"],
          "can't be combined"),
