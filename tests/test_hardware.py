@@ -43,7 +43,7 @@ def test_what_a_core_holds_is_less_than_what_the_chip_holds() -> None:
     unknown = replace(machine("p100"), sram_bytes=None, cache_bytes=None, sources={})
     with pytest.raises(InputError, match="p100 has no sram_bytes: add sram_bytes to its file"):
         unknown.sm_words("fp32")
-    with pytest.raises(InputError, match="cache_bytes of p100 has no source"):
+    with pytest.raises(InputError, match="p100 has no cache_bytes: add cache_bytes to its file"):
         unknown.chip_words("fp32")
 
 
