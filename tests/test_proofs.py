@@ -6,6 +6,7 @@ import builtins
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -347,3 +348,36 @@ def test_steps_of_several_theorems_run_in_processes(
 def test_an_unknown_theorem_is_refused_before_any_step() -> None:
     with pytest.raises(InputError, match="unknown theorem"):
         next(proof.run_all(["hong_kung", "hong_kong"], 2))
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    """Also where it is ended without a chance to say so."""
+    children = Path("/proc/self/task")
+    if not children.exists():
+        pytest.skip("only Linux lists a process's children")
+    code = (
+        "import sys; from pathlib import Path; from iosim.checks import proof\n"
+        f"proof.FOLDER = Path({str(tmp_path)!r})\n"
+        "next(proof.run_all(['long'], 2))\n"
+    )
+    says = "from iosim.checks.proof import step\nimport time\n" + "".join(
+        f"@step('{name}', how='exhaustive', says='waits')\ndef {name}():\n"
+        "    time.sleep(60); return '1'\n"
+        for name in ("one", "two")
+    )
+    (tmp_path / "long.py").write_text(says)
+    process = subprocess.Popen([sys.executable, "-c", code])
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    wait_until(lambda: len(listed.read_text().split()) == 2)
+    workers = listed.read_text().split()
+    process.terminate()
+    process.wait()
+    wait_until(lambda: not any(Path(f"/proc/{x}").exists() for x in workers))
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait for something that another process does."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)

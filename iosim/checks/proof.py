@@ -39,6 +39,7 @@ from typing import Any, Literal
 
 from iosim.checks.shipped import shipped
 from iosim.errors import InputError, IosimError, closest, install
+from iosim.sweep.executors import follow_parent
 
 How = Literal["proved", "exhaustive", "sampled"]
 Status = Literal["passed", "failed", "not run"]
@@ -263,6 +264,7 @@ def run_all(
 def _start_worker(folder: Path) -> None:
     """Interrupts are the parent's; the folder of proofs may be another than the installed one."""
     global FOLDER
+    follow_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     FOLDER = folder
     _loaded_steps.cache_clear()

@@ -30,6 +30,7 @@ from iosim.output.rows import Table
 from iosim.problem import Array, Attentions, in_shape, max_error
 from iosim.program.ir import Program
 from iosim.program.walk import bind
+from iosim.sweep.executors import follow_parent
 from iosim.tiling import best_counts, optimal_tiles, smallest_capacity
 from iosim.units import shown
 
@@ -340,6 +341,7 @@ def _adopt(
 ) -> None:
     """Give a worker the inputs once instead of with every job; interrupts are its parent's."""
     if multiprocessing.parent_process() is not None:
+        follow_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     _shared[:] = [problem, hbm, want, tolerance, {}]
 

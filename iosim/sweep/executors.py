@@ -100,7 +100,7 @@ def processes(workers: int = 0) -> Pool:
     def make() -> Executor:
         alone = _alone()
         context = multiprocessing.get_context("fork" if alone else _clean_method())
-        executor = _Processes(width, mp_context=context, initializer=_follow_parent)
+        executor = _Processes(width, mp_context=context, initializer=follow_parent)
         if alone:
             executor.submit(int)  # forks them all, before anything here starts a thread
         return executor
@@ -159,7 +159,7 @@ def _run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
     """End this worker when the process that started it is gone, for whatever reason."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
