@@ -524,8 +524,8 @@ def test_a_step_for_a_missing_program_leaves_the_exit_code(monkeypatch: pytest.M
         return proof.Step("x", "proved", "x", fn)
 
     def exit_code(what: Exception) -> int:
-        monkeypatch.setattr(proof, "run", lambda name: [proof.run_step(name, missing(what))])
-        return CliRunner().invoke(prove, ["rocq"]).exit_code
+        monkeypatch.setattr(proof, "steps", lambda module: (missing(what),))
+        return CliRunner().invoke(prove, ["rocq", "--workers", "1"]).exit_code
 
     assert exit_code(proof.NotInstalled("Coq", "apt-get install coq")) == 0
     assert exit_code(ModuleNotFoundError("no z3", name="z3")) == 1
