@@ -226,8 +226,8 @@ def test_the_best_schedules_are_the_default() -> None:
     [
         (("--forward", "two_kernels"), "two_kernels solves attention-backward, not attention: "
          "choose a schedule for attention"),
-        (("--backward", "flash2"), "flash2 solves attention, not attention-backward: choose a "
-         "schedule for attention-backward"),
+        (("--backward", "small_tiles"), "small_tiles solves attention, not attention-backward: "
+         "choose a schedule for attention-backward"),
         (("--forward", "decode"), "decode needs N_k: give that, or choose"),
         (("--backward-tiles", "B_x=8"), "B_x"),
         (("--backward-tiles", "paper"), "has no tile rule 'paper'"),
