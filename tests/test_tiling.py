@@ -868,7 +868,9 @@ def test_every_rule_chooses_alike_at_one_point_and_at_many() -> None:
 def test_tiles_for_a_gpu_are_powers_of_two() -> None:
     tiles = rules.choose_tiles(iosim.algorithm("flash2"), Attention(512, 64), 40_000, "gpu").tiles
     assert all(B & (B - 1) == 0 and B >= 16 for B in tiles.values())
-    with pytest.raises(InputError, match=r"no tile rule 'paper': .*use auto, gpu or values"):
+    with pytest.raises(
+        InputError, match=r"no tile rule 'paper': .*use auto, gpu, or write --tiles B=64"
+    ):
         rules.choose_tiles(iosim.algorithm("copy"), iosim.Copy(9), 9, "paper")
 
 
