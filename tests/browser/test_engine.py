@@ -158,8 +158,9 @@ def followers(draw: st.DrawFn) -> Program:
         if rest:
             axis, tile = rest[0], tiles[0]
             ends = draw(st.sampled_from([(0, 1), (1, 0), (1, 1)]))
-            start, stop = (bound(tile, axis) if e else None for e in ends)
-            for inner in b.tiles(axis, f"B{axis}{len(rest)}", start or 0, stop):
+            start = bound(tile, axis) if ends[0] else 0
+            stop = bound(tile, axis) if ends[1] else None
+            for inner in b.tiles(axis, f"B{axis}{len(rest)}", start, stop):
                 nest(b, [*tiles, inner], rest[1:])
         b.free(x)
 
