@@ -341,6 +341,9 @@ def test_steps_of_several_theorems_run_in_processes(
         assert results[1].detail == "AssertionError: off by 1"
     if workers == 1:
         assert ticks == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    (tmp_path / "c_theorem.py").write_text(f"{THEOREM}\nIN_ONE_PROCESS = True\n")
+    here = dict(proof.run_all(["a_theorem", "c_theorem"], workers))["c_theorem"]
+    assert str(here[0].scope).endswith(f" {os.getpid()}")
     processes = {str(results[0].scope).rsplit(" ", 1)[1] for results in found.values()}
     assert (str(os.getpid()) in processes) == (workers == 1)
 

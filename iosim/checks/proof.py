@@ -228,20 +228,23 @@ def run_all(
 
     Args:
         names: of the theorems, in the order of the results.
-        workers: processes, among which steps are shared; by default one for each core.
+        workers: processes, among which steps are shared; by default one for each core.  Theorems
+            whose steps use one costly result are marked `IN_ONE_PROCESS`, and run in this one.
         tick: called as ``tick(done, of)`` with numbers of steps, at least once a second.
 
     Raises InputError for an unknown name.
     """
-    jobs = [(name, at) for name in names for at in range(len(steps(load_theorem(name))))]
+    modules = {name: load_theorem(name) for name in names}
+    here = {name for name in names if getattr(modules[name], "IN_ONE_PROCESS", False)}
+    every = [(name, at) for name in names for at in range(len(steps(modules[name])))]
+    jobs = [job for job in every if job[0] not in here]
     processes = min(workers or os.cpu_count() or 1, len(jobs))
     if processes <= 1:
         done = 0
         for name in names:
             found = []
-            module = load_theorem(name)
-            for one in steps(module):
-                tick(done, len(jobs))
+            for one in steps(load_theorem(name)):
+                tick(done, len(every))
                 found.append(run_step(name, one))
                 done += 1
             yield name, found
@@ -250,6 +253,9 @@ def run_all(
         try:
             runs = {job: pool.submit(_run_job, *job) for job in jobs}
             for name in names:
+                if name in here:  # while the workers go on
+                    yield name, run(name)
+                    continue
                 own = [runs[job] for job in jobs if job[0] == name]
                 while wait(own, 1.0).not_done:
                     tick(sum(run.done() for run in runs.values()), len(jobs))

@@ -5,3 +5,4 @@ from __future__ import annotations
 from . import building, mutants, schedules, simulated
 
 PARTS = (building, schedules, mutants, simulated)
+IN_ONE_PROCESS = True  # the steps use one build of all files
