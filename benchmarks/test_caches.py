@@ -83,8 +83,9 @@ def traced(matmul: Stream, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def scattered(seed: int, length: int = 3000) -> Any:
     draw = np.random.default_rng(seed)
-    return np.where(draw.random(length) < 0.5, draw.integers(0, 20, length),
-                    draw.integers(0, 150, length))  # fmt: skip
+    return np.where(
+        draw.random(length) < 0.5, draw.integers(0, 20, length), draw.integers(0, 150, length)
+    )
 
 
 @pytest.mark.parametrize("policy", PEERS)
@@ -145,10 +146,13 @@ def timed(run: Callable[[], int]) -> Callable[[], Timed]:
 
 
 def race(
-    benchmark: Any, what: str, count: int, sides: dict[str, Callable[[], Timed]],
+    benchmark: Any,
+    what: str,
+    count: int,
+    sides: dict[str, Callable[[], Timed]],
     found: int | None,
     bar: float | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Two sides in turns, each one's least seconds for so many accesses; all find the same,
     `found` where that is given.
 
@@ -183,10 +187,17 @@ LRU_MISSES, OPT_MISSES, EIGHT_MISSES = bars.size((1_530_752, 990_984, 59_464_576
 @pytest.mark.skipif(not available(), reason="numba is not installed: pip install -e '.[cache]'")
 class TestSpeed:
     def test_lru_target_5_times(self, benchmark: Any, matmul: Stream, traced: Path) -> None:
-        race(benchmark, "LRU", matmul.length, {
-            "iosim": timed(lambda: replay(matmul, Cache(capacity=CAPACITY)).misses),
-            "libcachesim": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
-        }, LRU_MISSES, bar=5)  # fmt: skip
+        race(
+            benchmark,
+            "LRU",
+            matmul.length,
+            {
+                "iosim": timed(lambda: replay(matmul, Cache(capacity=CAPACITY)).misses),
+                "libcachesim": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
+            },
+            LRU_MISSES,
+            bar=5,
+        )
 
     def test_belady_target_5_times(self, benchmark: Any, matmul: Stream, traced: Path) -> None:
         """The next use is at hand on both sides."""
@@ -197,17 +208,30 @@ class TestSpeed:
         for chunk in matmul.chunks():
             uses.feed(chunk.address.view(np.uint64), chunk.write, chunk.address.size)
         print(f"\nnext uses: {matmul.length / 1e6 / (time.process_time() - start):.1f} M a second")
-        race(benchmark, "Belady", matmul.length, {
-            "iosim": timed(lambda: opt(cache, lines, uses).misses),
-            "libcachesim": lambda: theirs(traced, "opt", CAPACITY, matmul.length),
-        }, OPT_MISSES, bar=5)  # fmt: skip
+        race(
+            benchmark,
+            "Belady",
+            matmul.length,
+            {
+                "iosim": timed(lambda: opt(cache, lines, uses).misses),
+                "libcachesim": lambda: theirs(traced, "opt", CAPACITY, matmul.length),
+            },
+            OPT_MISSES,
+            bar=5,
+        )
 
     def test_eight_capacities_in_one_pass(self, benchmark: Any, matmul: Stream) -> None:
         caches = [Cache(capacity=2**k) for k in range(8, 16)]
-        race(benchmark, "LRU at 8 capacities", len(caches) * matmul.length, {
-            "one pass": timed(lambda: sum(x.misses for x in replay_many(matmul, caches))),
-            "8 passes": timed(lambda: sum(replay(matmul, cache).misses for cache in caches)),
-        }, EIGHT_MISSES)  # fmt: skip
+        race(
+            benchmark,
+            "LRU at 8 capacities",
+            len(caches) * matmul.length,
+            {
+                "one pass": timed(lambda: sum(x.misses for x in replay_many(matmul, caches))),
+                "8 passes": timed(lambda: sum(replay(matmul, cache).misses for cache in caches)),
+            },
+            EIGHT_MISSES,
+        )
 
     def test_lru_at_all_capacities_target_once(
         self, benchmark: Any, matmul: Stream, traced: Path
@@ -218,18 +242,31 @@ class TestSpeed:
             found = curve(matmul)
             return int(found.misses[found.step(CAPACITY)])
 
-        race(benchmark, "LRU", matmul.length, {
-            "iosim, all capacities": timed(every),
-            "libcachesim, one": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
-        }, LRU_MISSES, bar=1)  # fmt: skip
+        race(
+            benchmark,
+            "LRU",
+            matmul.length,
+            {
+                "iosim, all capacities": timed(every),
+                "libcachesim, one": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
+            },
+            LRU_MISSES,
+            bar=1,
+        )
 
     def test_opt_at_all_capacities(self, benchmark: Any, part: Stream) -> None:
         """Beside OPT at one capacity, next uses included."""
         one = Cache(capacity=CAPACITY, policy="opt")
-        race(benchmark, "OPT", part.length, {
-            "all capacities": timed(lambda: curve(part, "opt").loads_at(CAPACITY)),
-            "one": timed(lambda: replay(part, one).loads),
-        }, replay(part, one).loads)  # fmt: skip
+        race(
+            benchmark,
+            "OPT",
+            part.length,
+            {
+                "all capacities": timed(lambda: curve(part, "opt").loads_at(CAPACITY)),
+                "one": timed(lambda: replay(part, one).loads),
+            },
+            replay(part, one).loads,
+        )
 
     def test_pycachesim(self, benchmark: Any, part: Stream) -> None:
         """Fully associative, as much as it can take at once."""
@@ -248,6 +285,10 @@ class TestSpeed:
             simulator.load(numbers)
             return time.process_time() - start, peer.stats()["MISS_count"]
 
-        race(benchmark, "LRU", some.length, {
-            "iosim": timed(lambda: replay(some, cache).misses), "pycachesim": peer,
-        }, replay(some, cache).misses)  # fmt: skip
+        race(
+            benchmark,
+            "LRU",
+            some.length,
+            {"iosim": timed(lambda: replay(some, cache).misses), "pycachesim": peer},
+            replay(some, cache).misses,
+        )

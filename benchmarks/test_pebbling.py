@@ -44,8 +44,10 @@ def test_compiled_is_much_faster_than_plain() -> None:
     for dag, M, limit in ((matmul(2, 2, 2), 4, 4), (butterfly(3), 4, 10)):
         (plain, slow), (same, quick) = (swept(dag, M, limit, fast) for fast in (False, True))
         assert plain == pytest.approx(same, rel=0.3)  # ties are broken otherwise
-        print(f"\n{dag.name} M={M}: {plain / slow:,.0f} states a second plain, "
-              f"{same / quick:,.0f} compiled")  # fmt: skip
+        print(
+            f"\n{dag.name} M={M}: {plain / slow:,.0f} states a second plain, "
+            f"{same / quick:,.0f} compiled"
+        )
         bars.at_least(f"{dag.name}: compiled / plain", same / quick / (plain / slow), 10, "times")
 
 

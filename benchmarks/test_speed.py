@@ -29,9 +29,11 @@ COLD = {
     "import iosim": ["-c", "import iosim"],
     "iosim --help, target 0.25 s": ["-m", "iosim", "--help"],
     "iosim count, target 0.30 s": [
-        "-m", "iosim", *["count", "flash2", "--N", "1024", "--d", "64", "--M", "24576"],
+        "-m",
+        "iosim",
+        *["count", "flash2", "--N", "1024", "--d", "64", "--M", "24576"],
     ],
-}  # fmt: skip
+}
 
 
 def cpu_seconds(words: list[str]) -> float:

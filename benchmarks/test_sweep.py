@@ -80,9 +80,13 @@ def grid(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(
-    benchmark: Any, folder: Path, pool: Pool, options: dict[str, Any], what: str,
+    benchmark: Any,
+    folder: Path,
+    pool: Pool,
+    options: dict[str, Any],
+    what: str,
     seconds: float | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Sweep once; note points per second, and the share of the workers' time not on shards.
 
     The bar is `seconds` for a million points, or without it an overhead of 5%.

@@ -31,8 +31,14 @@ Rows = list[dict[str, Any]]
 
 # What these experiments were run with; a schedule that is registered later has to be added here.
 SCHEDULES = (
-    "naive", "flash1", "flash2", "flash2_chunked", "flash2_keep", "small_cache", "spill_rows",
-)  # fmt: skip
+    "naive",
+    "flash1",
+    "flash2",
+    "flash2_chunked",
+    "flash2_keep",
+    "small_cache",
+    "spill_rows",
+)
 
 
 @dataclass(frozen=True)

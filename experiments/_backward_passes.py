@@ -34,8 +34,12 @@ from iosim.program.ir import Program
 SCORES, SUMS = ("P", "dP", "dS"), ("dV", "dQ", "dK")
 # Each product: its tensor of rows and its tensor of keys; then the loops over columns, in order.
 PRODUCTS = {
-    "P": ("Q", "K"), "dP": ("dO", "V"), "dV": ("dO", "dV"), "dQ": ("dQ", "K"), "dK": ("Q", "dK"),
-}  # fmt: skip
+    "P": ("Q", "K"),
+    "dP": ("dO", "V"),
+    "dV": ("dO", "dV"),
+    "dQ": ("dQ", "K"),
+    "dK": ("Q", "dK"),
+}
 LOOPS = (("P",), ("dP", "dV"), ("dQ", "dK"))
 ROWS, COLUMNS = ("Q", "dO", "dQ"), ("K", "V", "dK", "dV")
 Does = tuple[frozenset[str], frozenset[str], frozenset[str], frozenset[str]]
@@ -188,10 +192,15 @@ class _Sweep:
         self.at: dict[str, tuple[Index | str, ...]] = {}
         self.held: dict[str, Buffer] = {}
         self.streams = {
-            k: [t for x in loop if x in one.products for t in PRODUCTS[x]
-                if t not in one.stays | one.whole]
+            k: [
+                t
+                for x in loop
+                if x in one.products
+                for t in PRODUCTS[x]
+                if t not in one.stays | one.whole
+            ]
             for k, loop in enumerate(LOOPS)
-        }  # fmt: skip
+        }
         # Sums that move while other iterations do, so that these come in order.
         self.moving = [x for x in one.sums if x not in one.stays]
 
@@ -202,8 +211,9 @@ class _Sweep:
         B_r, B_c = tile_sizes(b, f"B_r{self.n}", f"B_c{self.n}")
         self.chunks = {
             k: b.tile_sizes(self._axis(k), f"B_d{self.n}{k}")[0]
-            for k, found in self.streams.items() if found
-        }  # fmt: skip
+            for k, found in self.streams.items()
+            if found
+        }
         for g in key_heads(b):
             if one.outside == "columns":
                 for j in key_tiles(b, B_c, parallel=not self.moving):

@@ -69,10 +69,11 @@ def optima() -> Made:
             cells = [f"{int(here[M][what])}" if M in here else "" for M in Ms]
             lines.append([first, said, *cells])
     numbers = {
-        "OptimaRows": str(len(table)), "OptimaGames": str(len({r["game"] for r in table})),
+        "OptimaRows": str(len(table)),
+        "OptimaGames": str(len({r["game"] for r in table})),
         "OptimaVertices": str(max(r["vertices"] for r in table)),
         "OptimaEqual": str(sum(r["optimum_words"] == r["lower_bound_words"] for r in mine)),
-    }  # fmt: skip
+    }
     return Made(numbers, {"optima.tex": rows(lines)})
 
 
@@ -83,10 +84,12 @@ def runs() -> Made:
     if not report.ok:
         raise IosimError(f"{len(report.failures)} runs failed, first {report.failures[0]}")
     numbers = {
-        "RunsAll": str(len(report.points)), "RunsN": str(RUN.N), "RunsD": str(RUN.d),
+        "RunsAll": str(len(report.points)),
+        "RunsN": str(RUN.N),
+        "RunsD": str(RUN.d),
         "RunsSchedules": str(len({p.algorithm for p in report.points})),
         "RunsSlopes": str(sum(s.fitted is not None for s in report.slopes)),
-    }  # fmt: skip
+    }
     return Made(numbers, {})
 
 
@@ -109,9 +112,12 @@ def gpu() -> Made:
     step = [r for r in dram if not r["failed"] and r["in_step"]]
     most = max(abs(r["measured"] / r["predicted"] - 1) for r in step)
     numbers = {
-        "GpuAll": f"{every:,}", "GpuDense": f"{dense:,}", "GpuBackward": str(backward_),
-        "GpuOff": rf"{100 * most:.2f}\%", "GpuLockstep": str(len(step)),
-    }  # fmt: skip
+        "GpuAll": f"{every:,}",
+        "GpuDense": f"{dense:,}",
+        "GpuBackward": str(backward_),
+        "GpuOff": rf"{100 * most:.2f}\%",
+        "GpuLockstep": str(len(step)),
+    }
     return Made(numbers, {"gpu.tex": rows(lines)})
 
 
@@ -128,8 +134,9 @@ def formal() -> Made:
     printed = (FORMAL / "assumptions.txt").read_text()
     axioms = set(re.findall(r"^(\w[\w.]*)\s*(?=:|$)", printed, re.M)) - {"Axioms"}
     numbers = {
-        "FormalFiles": str(len(files)), "FormalStatements": str(len(stated)),
+        "FormalFiles": str(len(files)),
+        "FormalStatements": str(len(stated)),
         "FormalLines": f"{sum(len(p.read_text().splitlines()) for p in files):,}",
         "FormalAxioms": str(len(axioms)),
-    }  # fmt: skip
+    }
     return Made(numbers, {})

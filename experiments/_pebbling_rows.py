@@ -80,8 +80,19 @@ def read(folder: Path = DATA / "pebbling") -> Rows:
     with (folder / "suite.csv").open(encoding="utf-8", newline="") as file:
         for text in csv.DictReader(file):
             row: dict[str, Any] = dict(text)
-            for name in ("vertices", "edges", "r0", "M", "compulsory", "certified", "lower", "cost",
-                         "replayed", "states", "peak_MiB"):  # fmt: skip
+            for name in (
+                "vertices",
+                "edges",
+                "r0",
+                "M",
+                "compulsory",
+                "certified",
+                "lower",
+                "cost",
+                "replayed",
+                "states",
+                "peak_MiB",
+            ):
                 row[name] = int(text[name]) if text.get(name) else None
             row |= {name: float(text[name]) for name in ("seconds", "limit_s")}
             row["optimal"] = text["optimal"] == "True"

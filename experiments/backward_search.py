@@ -217,12 +217,18 @@ def rows(N: int, d: int, shares: Sequence[float] = SHARES) -> Rows:
         found = search(problem, M, klass)
         names = [a.name for a in all_algorithms(problem.kind) if klass in a.classes]
         words, name = min(_registered(names, problem, M))
-        made.append({
-            "d": d, "M_words": M, "M/d²": round(share, 3), "class": klass,
-            "words_a_pair": round(found.words / problem.pairs, 3),
-            "registered": name, "registered_words_a_pair": round(words / problem.pairs, 3),
-            "passes": found.label,
-        })  # fmt: skip
+        made.append(
+            {
+                "d": d,
+                "M_words": M,
+                "M/d²": round(share, 3),
+                "class": klass,
+                "words_a_pair": round(found.words / problem.pairs, 3),
+                "registered": name,
+                "registered_words_a_pair": round(words / problem.pairs, 3),
+                "passes": found.label,
+            }
+        )
     return made
 
 
@@ -239,11 +245,17 @@ def steps(N: int, d: int, shares: Sequence[float] = SHARES) -> Rows:
             words, name = min(_registered(names, Attention(N, d), M))
             found = search(problem, M, left=left)
             totals[left] = (N + words + found.words) / problem.pairs, name, found.label
-        made.append({
-            "d": d, "M_words": M, "M/d²": round(share, 3), "alone": round(totals[False][0], 3),
-            "S left": round(totals[True][0], 3), "forward": totals[True][1],
-            "backward": totals[True][2],
-        })  # fmt: skip
+        made.append(
+            {
+                "d": d,
+                "M_words": M,
+                "M/d²": round(share, 3),
+                "alone": round(totals[False][0], 3),
+                "S left": round(totals[True][0], 3),
+                "forward": totals[True][1],
+                "backward": totals[True][2],
+            }
+        )
     return made
 
 

@@ -19,9 +19,16 @@ from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept, whole
 
 N, DS = 4096, (32, 64, 128)
 COLUMNS = (
-    "algorithm", "N", "d", "M_words", "load_words", "store_words", "total_words",
-    "load_K_words + load_V_words AS KV_words", "lower_bound_words",
-)  # fmt: skip
+    "algorithm",
+    "N",
+    "d",
+    "M_words",
+    "load_words",
+    "store_words",
+    "total_words",
+    "load_K_words + load_V_words AS KV_words",
+    "lower_bound_words",
+)
 TWO_PASSES = ("naive", "small_cache", "spill_rows")
 # Schedules with a power law: −1 above d², −1/2 below d²/4.
 LAWS = (("flash2", -1.0), ("flash2_chunked", -1.0), ("small_cache", -0.5))
@@ -54,11 +61,17 @@ def slopes(rows: Rows) -> Rows:
             if small:  # what is not moved per tile: S once out
                 y = np.array([r["total_words"] - r["N"] ** 2 for r in mine], np.float64)
             fit = fit_exponent(M, y, edges=small)
-            found.append({
-                "algorithm": name, "d": d, "M_from_words": int(M.min()),
-                "M_to_words": int(M.max()), "points": len(mine), "expected": expected,
-                "fitted": digits(fit.value, 4),
-            })  # fmt: skip
+            found.append(
+                {
+                    "algorithm": name,
+                    "d": d,
+                    "M_from_words": int(M.min()),
+                    "M_to_words": int(M.max()),
+                    "points": len(mine),
+                    "expected": expected,
+                    "fitted": digits(fit.value, 4),
+                }
+            )
     return found
 
 
@@ -75,10 +88,15 @@ def crossover(rows: Rows) -> Rows:
         both = sorted(M for M, here in best.items() if len(here) == 2)
         last = max((M for M in both if best[M]["one"] > best[M]["two"]), default=0)
         first = next(M for M in both if last < M)
-        found.append({
-            "d": d, "two_passes_better_up_to_words": last, "one_pass_better_from_words": first,
-            "ratio_to_d2_from": digits(last / d**2, 3), "ratio_to_d2_to": digits(first / d**2, 3),
-        })  # fmt: skip
+        found.append(
+            {
+                "d": d,
+                "two_passes_better_up_to_words": last,
+                "one_pass_better_from_words": first,
+                "ratio_to_d2_from": digits(last / d**2, 3),
+                "ratio_to_d2_to": digits(first / d**2, 3),
+            }
+        )
     return found
 
 
@@ -111,15 +129,26 @@ def _found(crossings: Rows, fits: Rows) -> str:
 def _panel(axes: Any, rows: Rows, d: int) -> None:
     for k, name in enumerate(SCHEDULES):
         points = [(r["M_words"], r["total_words"]) for r in rows if r["algorithm"] == name]
-        axes.plot(*zip(*points, strict=True), color=COLOURS[k], marker=MARKERS[k], label=name,
-                  markevery=(k, len(SCHEDULES)))  # fmt: skip
+        axes.plot(
+            *zip(*points, strict=True),
+            color=COLOURS[k],
+            marker=MARKERS[k],
+            label=name,
+            markevery=(k, len(SCHEDULES)),
+        )
     bound = {r["M_words"]: r["lower_bound_words"] for r in rows}
     M = sorted(bound)
     axes.plot(M, [bound[m] for m in M], "--", color="black", label="proven lower bound")
     axes.fill_between(M, [1] * len(M), [bound[m] for m in M], color="black", alpha=0.06)
     axes.axvline(d * d, color="grey", linestyle=":", linewidth=1.2)
-    axes.annotate("M = d²", (d * d, 0.03), xycoords=("data", "axes fraction"), xytext=(4, 0),
-                  textcoords="offset points", color="grey")  # fmt: skip
+    axes.annotate(
+        "M = d²",
+        (d * d, 0.03),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        color="grey",
+    )
     _guide(axes, [d * d * 1.5, d * d * 12], -1, 4 * N * N * d * d * 0.4, "∝ 1/M")
     _guide(axes, [max(120, d * d / 60), d * d / 2], -0.5, 4 * N * N * d * 0.4, "∝ 1/√M")
     axes.set(xscale="log", yscale="log", xlabel="fast memory M (words)", title=f"d = {d}")
@@ -129,8 +158,16 @@ def _panel(axes: Any, rows: Rows, d: int) -> None:
 def _guide(axes: Any, M: Sequence[float], power: float, scale: float, text: str) -> None:
     """A straight line under the bound, with its exponent."""
     axes.plot(M, [scale * m**power for m in M], color="dimgrey", linewidth=1)
-    axes.annotate(text, (M[1], scale * M[1] ** power), xytext=(0, -3), ha="right", va="top",
-                  textcoords="offset points", color="dimgrey", fontsize=9)  # fmt: skip
+    axes.annotate(
+        text,
+        (M[1], scale * M[1] ** power),
+        xytext=(0, -3),
+        ha="right",
+        va="top",
+        textcoords="offset points",
+        color="dimgrey",
+        fontsize=9,
+    )
 
 
 EXPERIMENT = Experiment("e01_words", tables, draw)

@@ -32,10 +32,15 @@ def tables() -> dict[str, Rows]:
         for M_words in sorted({r["M_words"] for r in rows if r["d"] == d}):
             here = [r for r in rows if (r["d"], r["M_words"]) == (d, M_words)]
             r = min(here, key=lambda r: r["total_words"])
-            best.append({
-                "d": d, "M_words": M_words, "M_over_d2": digits(M_words / d**2, 5),
-                "best_algorithm": r["algorithm"], "gap": digits(r["gap"]),
-            })  # fmt: skip
+            best.append(
+                {
+                    "d": d,
+                    "M_words": M_words,
+                    "M_over_d2": digits(M_words / d**2, 5),
+                    "best_algorithm": r["algorithm"],
+                    "gap": digits(r["gap"]),
+                }
+            )
     for r in rows:
         r["lower_bound_words"], r["gap"] = digits(r["lower_bound_words"]), digits(r["gap"])
     return {"gap.csv": rows, "best.csv": best}
@@ -49,18 +54,36 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         figure, (left, right) = plt.subplots(2, 1, figsize=(WIDTH, 8.4))
         for k, name in enumerate(EVERY):
             turn, same = divmod(k, len(COLOURS))
-            points = [(r["M_words"] / r["d"] ** 2, r["gap"]) for r in rows
-                      if (r["algorithm"], r["d"]) == (name, SHOWN)]  # fmt: skip
-            left.plot(*zip(*points, strict=True), color=COLOURS[same], marker=MARKERS[same],
-                      linestyle=LINES[turn], label=name, markevery=(k, len(EVERY)))  # fmt: skip
-        left.set(yscale="log", ylim=(0.75, 80), title=f"Every schedule, d = {SHOWN}",
-                 ylabel=f"schedule ÷ lower bound,\n{WORDS}")  # fmt: skip
+            points = [
+                (r["M_words"] / r["d"] ** 2, r["gap"])
+                for r in rows
+                if (r["algorithm"], r["d"]) == (name, SHOWN)
+            ]
+            left.plot(
+                *zip(*points, strict=True),
+                color=COLOURS[same],
+                marker=MARKERS[same],
+                linestyle=LINES[turn],
+                label=name,
+                markevery=(k, len(EVERY)),
+            )
+        left.set(
+            yscale="log",
+            ylim=(0.75, 80),
+            title=f"Every schedule, d = {SHOWN}",
+            ylabel=f"schedule ÷ lower bound,\n{WORDS}",
+        )
         left.set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
         beside(left)
         for k, d in enumerate(DS):
             points = [(r["M_over_d2"], r["gap"]) for r in best if r["d"] == d]
-            right.plot(*zip(*points, strict=True), color=PALETTE[k], marker=MARKERS[k],
-                       label=f"d = {d}", markevery=(2 * k, 6))  # fmt: skip
+            right.plot(
+                *zip(*points, strict=True),
+                color=PALETTE[k],
+                marker=MARKERS[k],
+                label=f"d = {d}",
+                markevery=(2 * k, 6),
+            )
         right.set(
             ylim=(0.97, None),
             title=f"The best schedule, at most {max(r['gap'] for r in best):.2f} at any M",
@@ -81,8 +104,14 @@ def draw(folder: Path, stem: Path) -> list[Path]:
 def _frame(axes: Any) -> None:
     axes.axhline(1, color="black", linewidth=1)
     axes.axvline(1, color="grey", linestyle=":", linewidth=1.2)
-    axes.annotate("M = d²", (1, 0.02), xycoords=("data", "axes fraction"), xytext=(4, 0),
-                  textcoords="offset points", color="grey")  # fmt: skip
+    axes.annotate(
+        "M = d²",
+        (1, 0.02),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        color="grey",
+    )
     axes.set(xscale="log", xlabel="fast memory M / d²")
 
 

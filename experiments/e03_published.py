@@ -54,8 +54,12 @@ ONCE = "formula, kernels once"
 # forward pass takes 32 KiB for K and V in turn, 16 KiB for O and 2 KiB or more for Q.
 RESIDENT = ((1, 1), (3, 1))
 # Schedule, how its tiles are chosen, and the line of the figure it belongs to.
-MODEL = (("naive", "auto", "standard"), ("flash1", "paper", "fused"), ("flash1", "auto", "fused"),
-         ("flash2", "auto", "fused"))  # fmt: skip
+MODEL = (
+    ("naive", "auto", "standard"),
+    ("flash1", "paper", "fused"),
+    ("flash1", "auto", "fused"),
+    ("flash2", "auto", "fused"),
+)
 
 
 def tables() -> dict[str, Rows]:
@@ -94,8 +98,9 @@ def _of_2022() -> Rows:
     tiles = algorithm("flash1").rules["paper"](PROBLEM, M)
     stored = replace(PROBLEM, statistics=True)
     after = AttentionBackward.after(stored)
-    forward, backward = (algorithm(x).program_for(p)
-                         for x, p in (("flash1", stored), ("flash1_backward", after)))  # fmt: skip
+    forward, backward = (
+        algorithm(x).program_for(p) for x, p in (("flash1", stored), ("flash1_backward", after))
+    )
     printed = [
         bind(forward, stored.sizes, tiles),
         bind(backward, after.sizes, {**tiles, "B_dQ": 1, "B_dQd": 1}),
@@ -152,8 +157,13 @@ def model_bytes(instance: Instance) -> int:
 
 
 def _row(group: str, passes: str, source: str, gb: float, note: str) -> dict[str, Any]:
-    return {"attention": group, "passes": passes, "source": source, "hbm_gb": digits(gb, 4),
-            "note": note}  # fmt: skip
+    return {
+        "attention": group,
+        "passes": passes,
+        "source": source,
+        "hbm_gb": digits(gb, 4),
+        "note": note,
+    }
 
 
 LINES = (
@@ -166,15 +176,19 @@ LINES = (
     ("fused", BOTH, "cuDNN's on an H200,\nforward + backward"),
 )
 MARKS = {
-    ONCE: ("s", PALETTE[2], 11), "published, A100": ("D", PALETTE[1], 8),
-    "iosim's formula": ("o", PALETTE[0], 8), "measured, H200": ("X", PALETTE[3], 7.5),
-    "behind L2, at best": ("^", PALETTE[4], 8), "compulsory": ("|", PALETTE[6], 18),
-}  # fmt: skip
+    ONCE: ("s", PALETTE[2], 11),
+    "published, A100": ("D", PALETTE[1], 8),
+    "iosim's formula": ("o", PALETTE[0], 8),
+    "measured, H200": ("X", PALETTE[3], 7.5),
+    "behind L2, at best": ("^", PALETTE[4], 8),
+    "compulsory": ("|", PALETTE[6], 18),
+}
 # What the legend says where it is not the source alone.
 BOUNDARY = {
-    "iosim's formula": "formula, SM↔L2", ONCE: "formula, L2↔DRAM:\nkernels touch once",
+    "iosim's formula": "formula, SM↔L2",
+    ONCE: "formula, L2↔DRAM:\nkernels touch once",
     "behind L2, at best": "the code of 2022 behind\nan A100's L2, at best",
-}  # fmt: skip
+}
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:
@@ -192,9 +206,11 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             axes.plot([], [], **_look(source), label=BOUNDARY.get(source, source))
         axes.set_yticks([-y for y in range(len(LINES))], [text for *_, text in LINES])
         axes.set(
-            xscale="log", ylim=(-len(LINES) + 0.4, 0.7), xlim=(0.3, 80),
+            xscale="log",
+            ylim=(-len(LINES) + 0.4, 0.7),
+            xlim=(0.3, 80),
             xlabel="bytes read + written (GB = 10⁹, fp16) at L2↔DRAM; formulas at SM↔L2",
-        )  # fmt: skip
+        )
         figure.suptitle(
             f"{_found(rows)}\nGPT-2 medium's attention: N = 1,024, d = 64, 16 heads, batch 64"
         )
@@ -211,11 +227,15 @@ def _found(rows: Rows) -> str:
     once = [r for r in rows if r["source"] == ONCE]
     counted = {r["attention"]: r["hbm_gb"] for r in once}
     off = [
-        abs(counted[r["attention"]] / r["hbm_gb"] - 1) for r in rows
+        abs(counted[r["attention"]] / r["hbm_gb"] - 1)
+        for r in rows
         if r["source"] == "measured, H200" and r["passes"] == BOTH
-    ]  # fmt: skip
-    (said,) = (r["hbm_gb"] for r in rows
-               if (r["attention"], r["source"]) == ("standard", "published, A100"))  # fmt: skip
+    ]
+    (said,) = (
+        r["hbm_gb"]
+        for r in rows
+        if (r["attention"], r["source"]) == ("standard", "published, A100")
+    )
     near = min(once, key=lambda r: abs(r["hbm_gb"] - said))
     _, how = near["note"].split(", mask ")
     return (
@@ -227,9 +247,14 @@ def _found(rows: Rows) -> str:
 def _look(source: str) -> dict[str, Any]:
     mark, colour, size = MARKS[source]
     face = "none" if mark == "s" else colour
-    return {"marker": mark, "linestyle": "none", "markersize": size, "markerfacecolor": face,
-            "markeredgecolor": colour if mark in "s|" else "black",
-            "markeredgewidth": 1.6 if mark in "s|" else 0.8}  # fmt: skip
+    return {
+        "marker": mark,
+        "linestyle": "none",
+        "markersize": size,
+        "markerfacecolor": face,
+        "markeredgecolor": colour if mark in "s|" else "black",
+        "markeredgewidth": 1.6 if mark in "s|" else 0.8,
+    }
 
 
 def _label(axes: Any, rows: Rows, y: float) -> None:
@@ -253,15 +278,26 @@ def _label(axes: Any, rows: Rows, y: float) -> None:
         names = [r["note"].partition(":")[0] for r in formulas]
         at = (first * last) ** 0.5
         axes.annotate(
-            low if low == high else f"{low}–{high}", (at, y), ha=to, fontsize=8,
+            low if low == high else f"{low}–{high}",
+            (at, y),
+            ha=to,
+            fontsize=8,
             xytext=({"right": 8, "left": -8, "center": 0}[to], 9 if side > 0 else -18),
             textcoords="offset points",
-        )  # fmt: skip
+        )
         if names:
             own = names[0].replace(", auto tiles", "").replace(", ", ",\n")
-            axes.annotate(own, (at, y), xytext=(0, -11), ha="center",
-                          va="top", textcoords="offset points", fontsize=8, color="dimgrey",
-                          linespacing=0.95)  # fmt: skip
+            axes.annotate(
+                own,
+                (at, y),
+                xytext=(0, -11),
+                ha="center",
+                va="top",
+                textcoords="offset points",
+                fontsize=8,
+                color="dimgrey",
+                linespacing=0.95,
+            )
 
 
 EXPERIMENT = Experiment("e03_published", tables, draw)

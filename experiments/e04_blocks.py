@@ -34,8 +34,12 @@ def tables() -> dict[str, Rows]:
     text = ",".join(map(str, axis))
     plane = swept(
         ("algorithm", "tile_B_r", "tile_B_c", "total_words", "peak_words"),
-        algo=("flash1", "flash2"), N=PROBLEM.N, d=PROBLEM.d, M=M, tiles=f"B_r={text},B_c={text}",
-    )  # fmt: skip
+        algo=("flash1", "flash2"),
+        N=PROBLEM.N,
+        d=PROBLEM.d,
+        M=M,
+        tiles=f"B_r={text},B_c={text}",
+    )
     return {"plane.csv": plane, "marks.csv": marks(), "rule.csv": rule()}
 
 
@@ -51,10 +55,17 @@ def marks() -> Rows:
         for what, pair in tiles.items():
             instance = bind(program, PROBLEM.sizes, pair)
             words, held = count(instance).total_words, peak(instance)
-            found.append({
-                "algorithm": name, "what": what, **pair, "total_words": words, "peak_words": held,
-                "fits": held <= M, "gap": digits(words / bound),
-            })  # fmt: skip
+            found.append(
+                {
+                    "algorithm": name,
+                    "what": what,
+                    **pair,
+                    "total_words": words,
+                    "peak_words": held,
+                    "fits": held <= M,
+                    "gap": digits(words / bound),
+                }
+            )
     return found
 
 
@@ -80,9 +91,11 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     plt = pyplot()
     with plt.rc_context(STYLE | {"axes.grid": False}):
         figure, named = plt.subplot_mosaic(
-            [["flash1", "flash2"], ["rule", "rule"]], figsize=(WIDTH, 7.8), layout="constrained",
+            [["flash1", "flash2"], ["rule", "rule"]],
+            figsize=(WIDTH, 7.8),
+            layout="constrained",
             height_ratios=(1.2, 1),
-        )  # fmt: skip
+        )
         words = [r["total_words"] for r in plane]
         levels = np.geomspace(min(words) * 0.999, max(words) * 1.001, 25)
         for name, title in (("flash1", "FlashAttention"), ("flash2", "FlashAttention-2")):
@@ -142,31 +155,51 @@ def _marks(axes: Any, rows: Rows) -> None:
         block = r["what"].startswith("FlashAttention-2")
         mark, colour = ("o", PALETTE[5]) if block else styles[r["what"][0]]
         label = "FlashAttention-2's blocks" if block else r["what"]
-        axes.plot(r["B_r"], r["B_c"], mark, color=colour, markeredgecolor="black",
-                  markersize=13 if mark == "*" else 7, clip_on=False, zorder=5,
-                  label=None if label in seen else label)  # fmt: skip
+        axes.plot(
+            r["B_r"],
+            r["B_c"],
+            mark,
+            color=colour,
+            markeredgecolor="black",
+            markersize=13 if mark == "*" else 7,
+            clip_on=False,
+            zorder=5,
+            label=None if label in seen else label,
+        )
         seen.add(label)
 
 
 def _rule(axes: Any, rows: Rows) -> None:
     x = [r["M_words"] / r["d"] ** 2 for r in rows]
-    styles = (("without_min", "^", "B_r = ⌈M/4d⌉", PALETTE[1]),
-              ("with_min", "o", "B_r = min(⌈M/4d⌉, d), the paper's", PALETTE[0]))  # fmt: skip
+    styles = (
+        ("without_min", "^", "B_r = ⌈M/4d⌉", PALETTE[1]),
+        ("with_min", "o", "B_r = min(⌈M/4d⌉, d), the paper's", PALETTE[0]),
+    )
     for column, mark, label, colour in styles:
         y = [r[f"peak_{column}_words"] / r["M_words"] for r in rows]
         axes.plot(x, y, color=colour, marker=mark, label=label)
     axes.axhline(1, color="black", linewidth=1)
     axes.axvline(4, color="grey", linestyle=":", linewidth=1.2)
-    axes.annotate("M = 4d²", (4, 0.04), xycoords=("data", "axes fraction"), xytext=(4, 0),
-                  textcoords="offset points", color="grey")  # fmt: skip
+    axes.annotate(
+        "M = 4d²",
+        (4, 0.04),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        color="grey",
+    )
     least, most = (
         max(r[f"peak_{column}_words"] / r["M_words"] for r in rows)
         for column in ("with_min", "without_min")
     )
-    axes.set(xscale="log", xlabel=f"M / d², {MODEL}", ylabel="peak ÷ M, words in fast memory",
-             ylim=(0, None),
-             title=f"Without min(·, d) the rule needs up to {most:.1f} times M, with it "
-                   f"{least:.2f}\n(B_c = ⌈M/4d⌉, d = {rows[0]['d']})")  # fmt: skip
+    axes.set(
+        xscale="log",
+        xlabel=f"M / d², {MODEL}",
+        ylabel="peak ÷ M, words in fast memory",
+        ylim=(0, None),
+        title=f"Without min(·, d) the rule needs up to {most:.1f} times M, with it "
+        f"{least:.2f}\n(B_c = ⌈M/4d⌉, d = {rows[0]['d']})",
+    )
     axes.grid(True)
 
 

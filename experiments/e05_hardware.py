@@ -30,21 +30,29 @@ def tables() -> dict[str, Rows]:
                 continue
             row = {x: r[x] for x in ("algorithm", "sizes", "dtype", "M_words", "tiles")}
             for way in ("load", "store"):
-                row |= {f"model_{way}_bytes": r[f"model_{way}"],
-                        f"hardware_{way}_bytes": r[f"sram_{way}"],
-                        f"explained_{way}_bytes": r[f"explained_{way}"]}  # fmt: skip
+                row |= {
+                    f"model_{way}_bytes": r[f"model_{way}"],
+                    f"hardware_{way}_bytes": r[f"sram_{way}"],
+                    f"explained_{way}_bytes": r[f"explained_{way}"],
+                }
             upper.append(row | {"unexplained_bytes": r["unexplained"]})
     lower = [
         {
-            "N": r["N"], "d": r["d"], "B_r": r["B_r"], "stages": r["stages"],
-            "in_step": r["in_step"], "programs": r["programs"],
-            "predicted_read_bytes": r["predicted"], "hardware_read_bytes": r["measured"],
-            "drift_least_bytes": r["drift_least"], "drift_most_bytes": r["drift_most"],
+            "N": r["N"],
+            "d": r["d"],
+            "B_r": r["B_r"],
+            "stages": r["stages"],
+            "in_step": r["in_step"],
+            "programs": r["programs"],
+            "predicted_read_bytes": r["predicted"],
+            "hardware_read_bytes": r["measured"],
+            "drift_least_bytes": r["drift_least"],
+            "drift_most_bytes": r["drift_most"],
             "ratio": digits(r["measured"] / r["predicted"], 5),
         }
         for r in gpu_report("dram").table(RECORDS / "dram").rows
         if not r["failed"]
-    ]  # fmt: skip
+    ]
     return {"sm_l2.csv": upper, "dram.csv": lower}
 
 
@@ -74,44 +82,60 @@ def _upper(axes: Any, rows: Rows) -> None:
             axes.plot(
                 [r[f"model_{way}_bytes"] for r in mine],
                 [_unexplained(r, way) for r in mine],
-                marks[k % len(marks)], color=colours[k % len(colours)],
+                marks[k % len(marks)],
+                color=colours[k % len(colours)],
                 markerfacecolor=colours[k % len(colours)] if way == "load" else "none",
                 label=name if way == "load" else None,
-            )  # fmt: skip
+            )
     every = [r[f"model_{way}_bytes"] for r in rows for way in ("load", "store")]
     _equal(axes, 0, every)
     axes.set(ylim=(-1, 1), yticks=(-1, 0, 1))
     off = sum(r["unexplained_bytes"] for r in rows)
-    axes.set(title=f"SM↔L2: {len(rows)} kernels, {off} unexplained bytes",
-             xlabel="the model's bytes at SM↔L2 (filled: loads; open: stores)",
-             ylabel="counted − predicted, bytes at SM↔L2")  # fmt: skip
+    axes.set(
+        title=f"SM↔L2: {len(rows)} kernels, {off} unexplained bytes",
+        xlabel="the model's bytes at SM↔L2 (filled: loads; open: stores)",
+        ylabel="counted − predicted, bytes at SM↔L2",
+    )
     beside(axes)
 
 
 def _lower(axes: Any, rows: Rows) -> None:
-    kinds = ((True, "programs in lockstep", "o", PALETTE[0]),
-             (False, "plain launches", "s", PALETTE[1]))  # fmt: skip
+    kinds = (
+        (True, "programs in lockstep", "o", PALETTE[0]),
+        (False, "plain launches", "s", PALETTE[1]),
+    )
     drift = ("drift_least_bytes", "drift_most_bytes")
     for in_step, label, mark, colour in kinds:
         mine = [r for r in rows if r["in_step"] == in_step]
         axes.plot(
-            [r["predicted_read_bytes"] for r in mine], [r["ratio"] for r in mine],
-            mark, color=colour, markerfacecolor=colour if in_step else "none", markersize=6,
+            [r["predicted_read_bytes"] for r in mine],
+            [r["ratio"] for r in mine],
+            mark,
+            color=colour,
+            markerfacecolor=colour if in_step else "none",
+            markersize=6,
             label=label,
-        )  # fmt: skip
+        )
         if not in_step:
             for r in mine:
-                axes.plot([r["predicted_read_bytes"]] * 2,
-                          [r[x] / r["predicted_read_bytes"] for x in drift], color=colour,
-                          linewidth=3, alpha=0.3, solid_capstyle="butt")  # fmt: skip
+                axes.plot(
+                    [r["predicted_read_bytes"]] * 2,
+                    [r[x] / r["predicted_read_bytes"] for x in drift],
+                    color=colour,
+                    linewidth=3,
+                    alpha=0.3,
+                    solid_capstyle="butt",
+                )
     axes.plot([], [], color=PALETTE[1], linewidth=3, alpha=0.3, label="explained by their drift")
     every = [r["predicted_read_bytes"] for r in rows]
     _equal(axes, 1, every)
     axes.set(yscale="log")
     worst = max(abs(r["ratio"] - 1) for r in rows if r["in_step"])
-    axes.set(title=f"L2↔DRAM, reads: in lockstep within {worst:.2%} of the model",
-             xlabel="the wave model's bytes at L2↔DRAM",
-             ylabel="counted ÷ predicted, bytes at L2↔DRAM")  # fmt: skip
+    axes.set(
+        title=f"L2↔DRAM, reads: in lockstep within {worst:.2%} of the model",
+        xlabel="the wave model's bytes at L2↔DRAM",
+        ylabel="counted ÷ predicted, bytes at L2↔DRAM",
+    )
     beside(axes)
 
 

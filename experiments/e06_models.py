@@ -37,8 +37,12 @@ from . import DATA, Experiment, Rows, digits, whole
 DTYPE = "fp16"
 GPUS = ("v100", "a100", "h100", "h200", "b200")
 DRAWN = ("a100", "h100", "h200")
-NAMES = {"gpt2": "GPT-2", "bert-large": "BERT-large", "llama3-8b": "Llama-3 8B",
-         "llama3-70b": "Llama-3 70B"}  # fmt: skip
+NAMES = {
+    "gpt2": "GPT-2",
+    "bert-large": "BERT-large",
+    "llama3-8b": "Llama-3 8B",
+    "llama3-70b": "Llama-3 70B",
+}
 SCHEDULES = ("naive", "small_cache", "flash1", "flash2", "grouped_rows")
 # m, n, k: by the bytes of SM↔L2 over the bandwidth of DRAM it would be bound by memory.
 PRODUCT = {"m": 1024, "n": 1024, "k": 4096}
@@ -78,10 +82,13 @@ def _row(
 ) -> dict[str, Any]:
     work = found.work
     row = {
-        "gpu": machine.name, "model": name,
+        "gpu": machine.name,
+        "model": name,
         **{x: told.get(x) for x in ("N", "d", "heads", "kv_heads")},
-        "causal": told.get("causal", False), "schedule": schedule, "product_flop": work.products,
-    }  # fmt: skip
+        "causal": told.get("causal", False),
+        "schedule": schedule,
+        "product_flop": work.products,
+    }
     for at, column in COLUMN.items():
         row |= {
             f"{column}_M_words": BOUNDARIES[at].M(machine, DTYPE),
@@ -89,12 +96,13 @@ def _row(
             f"{column}_flop_per_byte": digits(work.products / work.bytes[at]),
         }
     return row | {
-        "least_time_us": digits(found.time_s * 1e6), "limit": found.limit,
+        "least_time_us": digits(found.time_s * 1e6),
+        "limit": found.limit,
         "tflop_per_s": digits(work.products / found.time_s / 1e12),
         "of_peak": digits(work.products / found.time_s / machine.peak(DTYPE), 4),
         # By the words of SM↔L2 against the bandwidth of L2↔DRAM, which are of two boundaries.
         "of_peak_if_mixed": digits(_mixed(machine, work), 4),
-    }  # fmt: skip
+    }
 
 
 def _mixed(machine: Hardware, work: Work) -> float:
@@ -104,12 +112,23 @@ def _mixed(machine: Hardware, work: Work) -> float:
 
 
 def _machine(machine: Hardware) -> dict[str, Any]:
-    fields = ("cores", "sram_bytes", "cache_bytes", "dram_bytes_per_s", "l2_bytes_per_s",
-              f"peak {DTYPE}", "peak fp32", "launch_s")  # fmt: skip
+    fields = (
+        "cores",
+        "sram_bytes",
+        "cache_bytes",
+        "dram_bytes_per_s",
+        "l2_bytes_per_s",
+        f"peak {DTYPE}",
+        "peak fp32",
+        "launch_s",
+    )
     row: dict[str, Any] = {"gpu": machine.name, "title": machine.title, "year": machine.year}
-    row |= {"sms": machine.cores, "sram_bytes_per_sm": machine.sram_bytes,
-            "l2_bytes": machine.cache_bytes,
-            "peak_tflop_per_s": digits(machine.peak(DTYPE) / 1e12)}  # fmt: skip
+    row |= {
+        "sms": machine.cores,
+        "sram_bytes_per_sm": machine.sram_bytes,
+        "l2_bytes": machine.cache_bytes,
+        "peak_tflop_per_s": digits(machine.peak(DTYPE) / 1e12),
+    }
     for at, column in COLUMN.items():
         speed = BOUNDARIES[at].bytes_per_s(machine)
         row[f"{column}_gb_per_s"] = speed and digits(speed / 1e9)
@@ -130,8 +149,13 @@ def _measured() -> Iterator[dict[str, Any]]:
     for r in gpu_report("decode").table(RECORDS / "decode").rows:
         sizes = {k: int(v) for k, v in (x.split("=") for x in r["sizes"].split())}
         batch = sizes["batch"]
-        problem = Attention(1, sizes["d"], batch * sizes["heads"], N_k=sizes["N_k"],
-                            kv_heads=batch * sizes["kv_heads"])  # fmt: skip
+        problem = Attention(
+            1,
+            sizes["d"],
+            batch * sizes["heads"],
+            N_k=sizes["N_k"],
+            kv_heads=batch * sizes["kv_heads"],
+        )
         own = _of_tiles(r["algorithm"], problem, r)
         yield _run("decode", r["algorithm"], problem, r["emitted_s"], own)
         yield _run("decode", "PyTorch's fused", problem, r["fused_s"])
@@ -141,8 +165,14 @@ def _measured() -> Iterator[dict[str, Any]]:
             how = "flash2, in step" if r["in_step"] else "flash2"
             # Loads of the hardware; what is stored is O, once.
             stored = problem.N * problem.d * word_bytes(DTYPE)
-            yield _run("dram", how, problem, r["time_s"], (r["sram_load"] + stored, "hardware"),
-                       (r["measured"] + r["written"], "hardware"))  # fmt: skip
+            yield _run(
+                "dram",
+                how,
+                problem,
+                r["time_s"],
+                (r["sram_load"] + stored, "hardware"),
+                (r["measured"] + r["written"], "hardware"),
+            )
 
 
 def _naive(problem: Attention) -> int:
@@ -161,9 +191,13 @@ def _of_tiles(name: str, problem: Attention, row: dict[str, Any]) -> tuple[int, 
 
 
 def _run(
-    record: str, who: str, problem: Attention, seconds: float,
-    sm_l2: tuple[int | None, str] = (None, ""), dram: tuple[int, str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    record: str,
+    who: str,
+    problem: Attention,
+    seconds: float,
+    sm_l2: tuple[int | None, str] = (None, ""),
+    dram: tuple[int, str] | None = None,
+) -> dict[str, Any]:
     graph = attention(problem, DTYPE)
     (op,) = graph.operators
     flop, compulsory = op.products, (op.words_in + op.words_out) * word_bytes(DTYPE)
@@ -171,17 +205,27 @@ def _run(
     machine = MACHINES[MEASURED]
     least = max(flop / machine.peak(DTYPE), dram_bytes / machine.dram_bytes_per_s)
     return {
-        "record": record, "who": who, "N": problem.N, "N_k": problem.keys, "d": problem.d,
-        "heads": problem.heads, "kv_heads": problem.groups, "causal": problem.causal,
-        "product_flop": flop, "time_us": digits(seconds * 1e6),
+        "record": record,
+        "who": who,
+        "N": problem.N,
+        "N_k": problem.keys,
+        "d": problem.d,
+        "heads": problem.heads,
+        "kv_heads": problem.groups,
+        "causal": problem.causal,
+        "product_flop": flop,
+        "time_us": digits(seconds * 1e6),
         "tflop_per_s": digits(flop / seconds / 1e12),
         "of_peak": digits(flop / seconds / machine.peak(DTYPE), 4),
-        "sm_l2_bytes": sm_l2[0], "sm_l2_bytes_from": sm_l2[1],
+        "sm_l2_bytes": sm_l2[0],
+        "sm_l2_bytes_from": sm_l2[1],
         "sm_l2_flop_per_byte": sm_l2[0] and digits(flop / sm_l2[0]),
-        "dram_bytes": dram_bytes, "dram_bytes_from": dram_from,
+        "dram_bytes": dram_bytes,
+        "dram_bytes_from": dram_from,
         "dram_flop_per_byte": digits(flop / dram_bytes),
-        "least_time_us": digits(least * 1e6), "time_over_least": digits(seconds / least, 4),
-    }  # fmt: skip
+        "least_time_us": digits(least * 1e6),
+        "time_over_least": digits(seconds / least, 4),
+    }
 
 
 # -- the figure ------------------------------------------------------------------------------------
@@ -225,9 +269,14 @@ def _found(rows: Rows) -> str:
 _COLOURS = dict(zip((*SCHEDULES, "matmul"), PALETTE, strict=False))
 _MARKS = dict(zip((*NAMES, FEED_FORWARD), MARKERS, strict=False))
 # What ran → how it is drawn: emitted kernels in black, PyTorch's in grey.
-_RUNS = {"flash2": ("+", "black"), "flash2, in step": ("x", "black"), "decode": ("*", "black"),
-         "split_kv": ("|", "black"), "PyTorch's fused": ("^", "grey"),
-         "PyTorch's standard": ("v", "grey")}  # fmt: skip
+_RUNS = {
+    "flash2": ("+", "black"),
+    "flash2, in step": ("x", "black"),
+    "decode": ("*", "black"),
+    "split_kv": ("|", "black"),
+    "PyTorch's fused": ("^", "grey"),
+    "PyTorch's standard": ("v", "grey"),
+}
 
 
 def _roofline(axes: Any, at: str, column: str, machine: dict[str, Any], rows: Rows) -> None:
@@ -240,8 +289,15 @@ def _roofline(axes: Any, at: str, column: str, machine: dict[str, Any], rows: Ro
         axes.plot([1, 3e5], [peak, peak], color="black", linewidth=1.1)
         said = "no bandwidth with a source: no slope"
     for r in rows:
-        axes.plot(r[f"{column}_flop_per_byte"], r["tflop_per_s"], _MARKS[r["model"]],
-                  color=_COLOURS[r["schedule"]], markersize=7, alpha=0.85, zorder=3)  # fmt: skip
+        axes.plot(
+            r[f"{column}_flop_per_byte"],
+            r["tflop_per_s"],
+            _MARKS[r["model"]],
+            color=_COLOURS[r["schedule"]],
+            markersize=7,
+            alpha=0.85,
+            zorder=3,
+        )
     axes.set(xscale="log", yscale="log", xlim=(1, 3e5), ylim=(1, 2000))
     axes.set_title(f"{machine['title']}, {at}\n{said}", fontsize=10)
 
@@ -250,8 +306,15 @@ def _points(axes: Any, column: str, runs: Rows) -> None:
     for r in runs:
         if r[f"{column}_flop_per_byte"]:
             mark, colour = _RUNS[r["who"]]
-            axes.plot(r[f"{column}_flop_per_byte"], r["tflop_per_s"], mark, color=colour,
-                      markersize=6, markerfacecolor="none", zorder=4)  # fmt: skip
+            axes.plot(
+                r[f"{column}_flop_per_byte"],
+                r["tflop_per_s"],
+                mark,
+                color=colour,
+                markersize=6,
+                markerfacecolor="none",
+                zorder=4,
+            )
 
 
 def _legends(figure: Any, axes: Any) -> None:
@@ -262,16 +325,24 @@ def _legends(figure: Any, axes: Any) -> None:
         for x, m in _MARKS.items()
     ]
     runs = [
-        axes.plot([], [], m, color=c, markerfacecolor="none",
-                  label=x.replace("in step", "in lockstep"))[0]
+        axes.plot(
+            [], [], m, color=c, markerfacecolor="none", label=x.replace("in step", "in lockstep")
+        )[0]
         for x, (m, c) in _RUNS.items()
-    ]  # fmt: skip
+    ]
     for handles, title, place, columns in (
-        (schedules, "colour: schedule", 0.155, 2), (models, "shape: model", 0.465, 2),
+        (schedules, "colour: schedule", 0.155, 2),
+        (models, "shape: model", 0.465, 2),
         (runs, "measured on an H200", 0.81, 2),
-    ):  # fmt: skip
-        figure.legend(handles=handles, title=title, loc="lower center", ncols=columns,
-                      bbox_to_anchor=(place, 0), columnspacing=1)  # fmt: skip
+    ):
+        figure.legend(
+            handles=handles,
+            title=title,
+            loc="lower center",
+            ncols=columns,
+            bbox_to_anchor=(place, 0),
+            columnspacing=1,
+        )
 
 
 EXPERIMENT = Experiment("e06_models", tables, draw)

@@ -27,10 +27,17 @@ WORD = 2
 # In the order of the figure: NVIDIA's generations, then the others.
 GENERATIONS = ("p100", "v100", "a100", "a100-80gb", "h100", "h200", "b200")
 NAMES = {
-    "p100": "P100", "v100": "V100", "a100": "A100\n40 GB", "a100-80gb": "A100\n80 GB",
-    "h100": "H100", "h200": "H200", "b200": "B200", "mi300x": "MI300X", "tpu-v5p": "TPU\nv5p",
+    "p100": "P100",
+    "v100": "V100",
+    "a100": "A100\n40 GB",
+    "a100-80gb": "A100\n80 GB",
+    "h100": "H100",
+    "h200": "H200",
+    "b200": "B200",
+    "mi300x": "MI300X",
+    "tpu-v5p": "TPU\nv5p",
     "epyc-9654": "EPYC\n9654",
-}  # fmt: skip
+}
 # A hidden layer of 4,096 and a feed-forward layer of 14,336: Llama 3 8B.
 HIDDEN, WIDE = 4096, 14336
 
@@ -85,33 +92,56 @@ class Price:
 
 
 PRICES = (
-    Price("SRAM", "", f"{NO_SOURCE}: it is sold as a part of a chip; pages that print a price "
-          "cite none"),
-    Price("HBM", "", f"{NO_SOURCE} for dollars: estimates of HBM3e that cite nothing "
-          "differ twofold"),
-    Price("HBM", "May 2024", "TrendForce, press release of 6 May 2024: about five times DDR5",
-          times_ddr5=(5, 5)),
-    Price("HBM3e", "before 2026", "TrendForce, press release of 18 December 2025: four to five "
-          "times server DDR5", times_ddr5=(4, 5)),
-    Price("HBM3e", "end of 2026", "TrendForce, press release of 18 December 2025, a forecast: "
-          "one to two times server DDR5", times_ddr5=(1, 2)),
-    Price("DDR5, server", "2nd quarter of 2023", "TrendForce, forecast of April 2023: a module of "
-          "32 GB at $80 to $90 (crn.pl; meterpreter.org/the-ddr5-server-memory-price-decline-will-"
-          "narrow-in-2023q2)", usd=(80 / 32, 90 / 32)),
-    Price("DDR4, server", "January 2017", "DRAMeXchange: a module of 16 GB at about $100 "
-          "(digitimes.com/news/a20170112VL200.html)", usd=(100 / 16, 100 / 16)),
-)  # fmt: skip
+    Price(
+        "SRAM",
+        "",
+        f"{NO_SOURCE}: it is sold as a part of a chip; pages that print a price cite none",
+    ),
+    Price(
+        "HBM", "", f"{NO_SOURCE} for dollars: estimates of HBM3e that cite nothing differ twofold"
+    ),
+    Price(
+        "HBM",
+        "May 2024",
+        "TrendForce, press release of 6 May 2024: about five times DDR5",
+        times_ddr5=(5, 5),
+    ),
+    Price(
+        "HBM3e",
+        "before 2026",
+        "TrendForce, press release of 18 December 2025: four to five times server DDR5",
+        times_ddr5=(4, 5),
+    ),
+    Price(
+        "HBM3e",
+        "end of 2026",
+        "TrendForce, press release of 18 December 2025, a forecast: one to two times server DDR5",
+        times_ddr5=(1, 2),
+    ),
+    Price(
+        "DDR5, server",
+        "2nd quarter of 2023",
+        "TrendForce, forecast of April 2023: a module of "
+        "32 GB at $80 to $90 (crn.pl; meterpreter.org/the-ddr5-server-memory-price-decline-will-"
+        "narrow-in-2023q2)",
+        usd=(80 / 32, 90 / 32),
+    ),
+    Price(
+        "DDR4, server",
+        "January 2017",
+        "DRAMeXchange: a module of 16 GB at about $100 (digitimes.com/news/a20170112VL200.html)",
+        usd=(100 / 16, 100 / 16),
+    ),
+)
 
 
 def tables() -> dict[str, Rows]:
     """The machines, the operators at every machine, and what memory costs."""
     return {
         "machines.csv": [_machine(MACHINES[name]) for name in NAMES],
-        "operators.csv": [
-            _at(one, MACHINES[name]) for one in OPERATORS for name in NAMES
-        ],
+        "operators.csv": [_at(one, MACHINES[name]) for one in OPERATORS for name in NAMES],
         "prices.csv": [_price(one) for one in PRICES],
-    }  # fmt: skip
+    }
 
 
 def _sixteen(one: Hardware) -> str:
@@ -128,7 +158,9 @@ def _machine(one: Hardware) -> dict[str, Any]:
     fp32 = one.peaks.get("fp32")
     batch = _batch_at(ridge(one))
     return {
-        "machine": one.name, "year": one.year, "dtype": dtype,
+        "machine": one.name,
+        "year": one.year,
+        "dtype": dtype,
         "peak_tflop_per_s": digits(one.peak(dtype) / 1e12),
         "fp32_tflop_per_s": NO_SOURCE if fp32 is None else digits(fp32 / 1e12),
         "dram_gb_per_s": digits(one.dram_bytes_per_s / 1e9),
@@ -143,7 +175,7 @@ def _machine(one: Hardware) -> dict[str, Any]:
         "peak_source": one.source(f"peak {dtype}"),
         "dram_source": one.source("dram_bytes_per_s"),
         "capacity_source": one.source("capacity_bytes"),
-    }  # fmt: skip
+    }
 
 
 def _batch_at(ridge: float) -> int:
@@ -158,12 +190,16 @@ def _batch_at(ridge: float) -> int:
 def _at(one: Operator, machine: Hardware) -> dict[str, Any]:
     under = one.intensity < ridge(machine)
     return {
-        "operator": one.name, "rule": one.rule, "flop": one.flop, "words": one.words,
-        "flop_per_dram_byte": digits(one.intensity, 4), "machine": machine.name,
+        "operator": one.name,
+        "rule": one.rule,
+        "flop": one.flop,
+        "words": one.words,
+        "flop_per_dram_byte": digits(one.intensity, 4),
+        "machine": machine.name,
         "ridge_flop_per_dram_byte": digits(ridge(machine), 4),
         "limit": "L2↔DRAM" if under else "arithmetic",
         "of_peak": digits(min(1.0, one.intensity / ridge(machine)), 4),
-    }  # fmt: skip
+    }
 
 
 def _price(one: Price) -> dict[str, Any]:
@@ -171,8 +207,13 @@ def _price(one: Price) -> dict[str, Any]:
         low, high = pair or (NO_SOURCE, NO_SOURCE)
         return {f"least_{name}": low, f"most_{name}": high}
 
-    return {"memory": one.memory, "when": one.when, **ends(one.usd, "usd_per_gb"),
-            **ends(one.times_ddr5, "times_ddr5"), "source": one.source}  # fmt: skip
+    return {
+        "memory": one.memory,
+        "when": one.when,
+        **ends(one.usd, "usd_per_gb"),
+        **ends(one.times_ddr5, "times_ddr5"),
+        "source": one.source,
+    }
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:
@@ -199,20 +240,33 @@ GROWTH = {
 
 def _growth(axes: Any, rows: Rows) -> None:
     for k, (column, label) in enumerate(GROWTH.items()):
-        axes.plot([r[column] for r in rows], marker=MARKERS[k], color=PALETTE[k], markersize=6,
-                  label=label)  # fmt: skip
+        axes.plot(
+            [r[column] for r in rows],
+            marker=MARKERS[k],
+            color=PALETTE[k],
+            markersize=6,
+            label=label,
+        )
     at = [r["machine"] for r in rows].index("h100")
     times = rows[at]["peak_over_p100"] / rows[at]["bandwidth_over_p100"]
     for column, high in (("peak_over_p100", True), ("bandwidth_over_p100", False)):
         axes.annotate(
-            f"{rows[at][column]:.1f}×", (at, rows[at][column]), textcoords="offset points",
-            xytext=(0, 8 if high else -16), ha="center", fontsize=9,
-        )  # fmt: skip
+            f"{rows[at][column]:.1f}×",
+            (at, rows[at][column]),
+            textcoords="offset points",
+            xytext=(0, 8 if high else -16),
+            ha="center",
+            fontsize=9,
+        )
     axes.set_xticks(range(len(rows)), [f"{NAMES[r['machine']]}\n{r['year']}" for r in rows])
     ticks = (1, 2, 5, 10, 20, 50, 100)
-    axes.set(yscale="log", ylim=(0.8, 200), ylabel="times the P100 (log scale)",
-             title=f"From the P100 to the H100 arithmetic grew\n"
-                   f"{times:.0f} times as much as the bandwidth of L2↔DRAM")  # fmt: skip
+    axes.set(
+        yscale="log",
+        ylim=(0.8, 200),
+        ylabel="times the P100 (log scale)",
+        title=f"From the P100 to the H100 arithmetic grew\n"
+        f"{times:.0f} times as much as the bandwidth of L2↔DRAM",
+    )
     axes.set_yticks(ticks, [str(t) for t in ticks])
     axes.minorticks_off()
     beside(axes)
@@ -222,25 +276,45 @@ def _ridges(axes: Any, machines: Rows, operators: Rows) -> None:
     values = [r["ridge_flop_per_dram_byte"] for r in machines]
     axes.bar(range(len(machines)), values, width=0.62, color=PALETTE[5], alpha=0.55, zorder=1)
     for x, value in enumerate(values):
-        axes.annotate(f"{value:.0f}", (x, value), textcoords="offset points", xytext=(0, 3),
-                      ha="center", fontsize=9)  # fmt: skip
+        axes.annotate(
+            f"{value:.0f}",
+            (x, value),
+            textcoords="offset points",
+            xytext=(0, 3),
+            ha="center",
+            fontsize=9,
+        )
     lines = _together(operators)
     for k, (names, value) in enumerate(lines):
         # A label moves away from one that would touch it.
-        near = [x < value for _, x in lines[max(0, k - 1) : k + 2] if x != value
-                and abs(math.log(x / value)) < math.log(1.5)]  # fmt: skip
+        near = [
+            x < value
+            for _, x in lines[max(0, k - 1) : k + 2]
+            if x != value and abs(math.log(x / value)) < math.log(1.5)
+        ]
         axes.axhline(value, color=PALETTE[1], linewidth=1, zorder=2)
-        axes.annotate(f"{names}: {value:.3g}", (1, value), xycoords=("axes fraction", "data"),
-                      xytext=(5, sum(4 if below else -4 for below in near)), va="center",
-                      textcoords="offset points", fontsize=9, color=PALETTE[1])  # fmt: skip
+        axes.annotate(
+            f"{names}: {value:.3g}",
+            (1, value),
+            xycoords=("axes fraction", "data"),
+            xytext=(5, sum(4 if below else -4 for below in near)),
+            va="center",
+            textcoords="offset points",
+            fontsize=9,
+            color=PALETTE[1],
+        )
     axes.set_xticks(range(len(machines)), [NAMES[r["machine"]] for r in machines])
     ticks = (0.1, 1, 10, 100, 1000)
     every = {r["operator"] for r in operators}
     free = {r["operator"] for r in operators if r["limit"] != "L2↔DRAM"}
-    axes.set(yscale="log", ylim=(0.08, 1200), ylabel="FLOP per byte at L2↔DRAM",
-             title=f"L2↔DRAM limits {len(every - free)} of {len(every)} operators "
-             "on every machine\n"
-             "(bars: ridges of 16 bits; lines: operators, limited where inside a bar)")  # fmt: skip
+    axes.set(
+        yscale="log",
+        ylim=(0.08, 1200),
+        ylabel="FLOP per byte at L2↔DRAM",
+        title=f"L2↔DRAM limits {len(every - free)} of {len(every)} operators "
+        "on every machine\n"
+        "(bars: ridges of 16 bits; lines: operators, limited where inside a bar)",
+    )
     axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
     axes.grid(visible=False, axis="x")
 

@@ -39,14 +39,24 @@ SEARCHES: dict[str, dict[str, bool]] = {
     "best in an SM": {"sm": True},
     "best": {},
 }
-COLOURS = {"none": "#7F7F7F", "inductor-cpu": PALETTE[4], "paper": PALETTE[1],
-           "inductor-cuda": PALETTE[3],
-           "best, no online softmax": PALETTE[2], "best in an SM": PALETTE[5],
-           "best": PALETTE[0]}  # fmt: skip
-SAID = {"none": "none", "inductor-cpu": "Inductor (CPU), recorded", "paper": "Ivanov et al.",
-        "inductor-cuda": "torch.compile on an H200, recorded",
-        "best, no online softmax": "best, no online softmax",
-        "best in an SM": "best, no more at SM↔L2", "best": "best"}  # fmt: skip
+COLOURS = {
+    "none": "#7F7F7F",
+    "inductor-cpu": PALETTE[4],
+    "paper": PALETTE[1],
+    "inductor-cuda": PALETTE[3],
+    "best, no online softmax": PALETTE[2],
+    "best in an SM": PALETTE[5],
+    "best": PALETTE[0],
+}
+SAID = {
+    "none": "none",
+    "inductor-cpu": "Inductor (CPU), recorded",
+    "paper": "Ivanov et al.",
+    "inductor-cuda": "torch.compile on an H200, recorded",
+    "best, no online softmax": "best, no online softmax",
+    "best in an SM": "best, no more at SM↔L2",
+    "best": "best",
+}
 
 
 def tables() -> dict[str, Rows]:
@@ -69,15 +79,29 @@ def tables() -> dict[str, Rows]:
                     continue
                 words[how] = len(found.groups), found.words
         for how, may in SEARCHES.items():
-            found = fused(graph, "best", M, online_softmax=may.get("online", True),
-                          within=machine(GPU).sm_words(DTYPE) if "sm" in may else None)  # fmt: skip
+            found = fused(
+                graph,
+                "best",
+                M,
+                online_softmax=may.get("online", True),
+                within=machine(GPU).sm_words(DTYPE) if "sm" in may else None,
+            )
             words[how] = len(found.groups), found.words
         rows += [
-            {"model": model, "phase": phase, "batch": batch, "N": N, "M_words": M,
-             "operators": len(graph.operators), "fusion": how, "kernels": kernels,
-             "words": total, "of_none": digits(total / words["none"][1], 4)}
+            {
+                "model": model,
+                "phase": phase,
+                "batch": batch,
+                "N": N,
+                "M_words": M,
+                "operators": len(graph.operators),
+                "fusion": how,
+                "kernels": kernels,
+                "words": total,
+                "of_none": digits(total / words["none"][1], 4),
+            }
             for how, (kernels, total) in words.items()
-        ]  # fmt: skip
+        ]
     return {"chains.csv": chains, "layers.csv": rows}
 
 
@@ -97,13 +121,17 @@ def draw(folder: Path, stem: Path) -> list[Path]:
 def _chains(axes: Any, rows: Rows) -> None:
     k = [r["k"] for r in rows]
     for name, label in (("none", "one by one: 2kn"), ("best", "one kernel: 2n")):
-        axes.plot(k, [r[f"words_{name}"] / 2**20 for r in rows], "o-", color=COLOURS[name],
-                  label=label)  # fmt: skip
-    axes.set(xlabel="element-wise operators k", ylabel="words at L2↔DRAM (Mi)",
-             ylim=(0, None),
-             title=f"One by one, {rows[-1]['k']} operators on n = {rows[0]['n'] >> 20} Mi words "
-                   f"move\n{rows[-1]['words_none'] / rows[-1]['words_best']:g} times the words "
-                   "of one kernel")  # fmt: skip
+        axes.plot(
+            k, [r[f"words_{name}"] / 2**20 for r in rows], "o-", color=COLOURS[name], label=label
+        )
+    axes.set(
+        xlabel="element-wise operators k",
+        ylabel="words at L2↔DRAM (Mi)",
+        ylim=(0, None),
+        title=f"One by one, {rows[-1]['k']} operators on n = {rows[0]['n'] >> 20} Mi words "
+        f"move\n{rows[-1]['words_none'] / rows[-1]['words_best']:g} times the words "
+        "of one kernel",
+    )
     axes.set_xticks([1, 4, 8, 12, 16])
     beside(axes)
 
@@ -116,8 +144,13 @@ def _layers(axes: Any, rows: Rows) -> None:
         for n, (how, colour) in enumerate(COLOURS.items()):
             if how in mine:
                 share = mine[how]["of_none"]
-                axes.barh(at + (n - (len(COLOURS) - 1) / 2) * high, share, high, color=colour,
-                          label=SAID[how] if at == 0 else None)  # fmt: skip
+                axes.barh(
+                    at + (n - (len(COLOURS) - 1) / 2) * high,
+                    share,
+                    high,
+                    color=colour,
+                    label=SAID[how] if at == 0 else None,
+                )
     axes.set_yticks(range(len(names)), [" ".join(x) for x in names])
     axes.invert_yaxis()
     axes.set(xlabel="words at L2↔DRAM, of those without fusion", xlim=(0, 1.02), title=_found(rows))

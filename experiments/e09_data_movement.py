@@ -49,19 +49,39 @@ DRAWN: dict[str, tuple[str, ...]] = {
 }
 SOFTMAX = ("scaled softmax", "scaled softmax dX")
 # Multi-head attention, from the projections to the output's bias.
-ATTENTION = ("query", "query bias", "key", "key bias", "value", "value bias", "scores", "scale",
-             "softmax", "attention dropout", "weighted sum", "output", "output bias")  # fmt: skip
+ATTENTION = (
+    "query",
+    "query bias",
+    "key",
+    "key bias",
+    "value",
+    "value bias",
+    "scores",
+    "scale",
+    "softmax",
+    "attention dropout",
+    "weighted sum",
+    "output",
+    "output bias",
+)
 DROPPED = {"attention dropout", "output dropout", "activation dropout", "linear 2 dropout"}
 # Share of flop and of a V100's time, as printed.
 PRINTED = {"contraction": (99.80, 61.0), "normalisation": (0.17, 25.5), "elementwise": (0.03, 13.5)}
 # Of the figure: flop as printed, in 10⁹ or 10⁶, and flop per word.
-TAGS = (("attention", "MHA", "43G", 43e9, 1e9, 153.0), ("feed-forward norm", "LayerNorm", "29M",
-        29e6, 1e6, 3.5), ("output dropout", "Dropout", "4M", 4e6, 1e6, 1 / 3),
-        ("attention residual", "Add", "4M", 4e6, 1e6, 1 / 3))  # fmt: skip
+TAGS = (
+    ("attention", "MHA", "43G", 43e9, 1e9, 153.0),
+    ("feed-forward norm", "LayerNorm", "29M", 29e6, 1e6, 3.5),
+    ("output dropout", "Dropout", "4M", 4e6, 1e6, 1 / 3),
+    ("attention residual", "Add", "4M", 4e6, 1e6, 1 / 3),
+)
 PUBLISHED_SAVED = 22.91
 # Flop per byte in fp16, as they are told.
-TOLD = (("layer norm", "about 5", 5.0), ("softmax", "about 3", 3.0), ("GELU", "about 1", 1.0),
-        ("dropout", "below 1", 1.0))  # fmt: skip
+TOLD = (
+    ("layer norm", "about 5", 5.0),
+    ("softmax", "about 3", 3.0),
+    ("GELU", "about 1", 1.0),
+    ("dropout", "below 1", 1.0),
+)
 M = 2**24  # of L2↔DRAM: rows and sums of all groups fit in any M from 2¹⁴ words on
 
 
@@ -75,10 +95,15 @@ def tables() -> dict[str, Rows]:
     graph = encoder()
     rows = drawn(graph)
     return {
-        "operators.csv": rows, "classes.csv": _classes(graph, rows), "tags.csv": _tags(graph),
-        "fused.csv": _fused(graph), "saved.csv": _saved(graph), "told.csv": _told(),
-        "faster.csv": _faster(), "mue.csv": _mue(),
-    }  # fmt: skip
+        "operators.csv": rows,
+        "classes.csv": _classes(graph, rows),
+        "tags.csv": _tags(graph),
+        "fused.csv": _fused(graph),
+        "saved.csv": _saved(graph),
+        "told.csv": _told(),
+        "faster.csv": _faster(),
+        "mue.csv": _mue(),
+    }
 
 
 def drawn(graph: Graph) -> Rows:
@@ -95,18 +120,23 @@ def _row(graph: Graph, name: str, ops: list[Operator], forward: bool) -> dict[st
     reads, writes = graph.part([op.name for op in ops])
     flop, words = sum(op.flop for op in ops), sum(reads.values()) + sum(writes.values())
     return {
-        "operator": name, "pass": "forward" if forward else "backward",
+        "operator": name,
+        "pass": "forward" if forward else "backward",
         "class": "normalisation" if name in SOFTMAX else ops[0].klass,
-        "flop": flop, "words_in": sum(reads.values()), "words_out": sum(writes.values()),
-        "flop_per_word": digits(flop / words, 4), "members": ", ".join(op.name for op in ops),
-    }  # fmt: skip
+        "flop": flop,
+        "words_in": sum(reads.values()),
+        "words_out": sum(writes.values()),
+        "flop_per_word": digits(flop / words, 4),
+        "members": ", ".join(op.name for op in ops),
+    }
 
 
 def _classes(graph: Graph, rows: Rows) -> Rows:
     fine = {k: sum(op.flop for op in graph.operators if op.klass == k) for k in CLASSES}
     drawn = {k: sum(r["flop"] for r in rows if r["class"] == k) for k in CLASSES}
-    words = {k: sum(r["words_in"] + r["words_out"] for r in rows if r["class"] == k)
-             for k in CLASSES}  # fmt: skip
+    words = {
+        k: sum(r["words_in"] + r["words_out"] for r in rows if r["class"] == k) for k in CLASSES
+    }
     # A bias's gradient is a sum: of this class here, of that one elsewhere.
     sums = sum(op.flop for op in graph.operators if op.kind.name == "sum")
     moved = {"contraction": 0, "normalisation": -sums, "elementwise": sums}
@@ -134,14 +164,23 @@ def _tags(graph: Graph) -> Rows:
         ops = [op for op in graph.operators if op.name in names]
         # The tag of attention is of its contractions; the words are of all that it is made of.
         flop = sum(op.flop for op in ops if name != "attention" or op.klass == "contraction")
-        words = sum(r["words_in"] + r["words_out"] for r in drawn(graph)
-                    if set(r["members"].split(", ")) <= set(names))  # fmt: skip
-        found.append({
-            "tag": tag, "flop": flop, "words": words, "flop_per_word": digits(flop / words, 4),
-            "published_flop": printed, "published_flop_per_word": digits(ratio, 4),
-            "agree": round(flop / unit) == round(value / unit)
-            and abs(flop / words / ratio - 1) < 0.01,
-        })  # fmt: skip
+        words = sum(
+            r["words_in"] + r["words_out"]
+            for r in drawn(graph)
+            if set(r["members"].split(", ")) <= set(names)
+        )
+        found.append(
+            {
+                "tag": tag,
+                "flop": flop,
+                "words": words,
+                "flop_per_word": digits(flop / words, 4),
+                "published_flop": printed,
+                "published_flop_per_word": digits(ratio, 4),
+                "agree": round(flop / unit) == round(value / unit)
+                and abs(flop / words / ratio - 1) < 0.01,
+            }
+        )
     return found
 
 
@@ -153,10 +192,15 @@ def _fused(graph: Graph) -> Rows:
         reads, writes = graph.part(members)
         before = sum(alone[x] for x in members)
         after = sum(reads.values()) + sum(writes.values())
-        found.append({
-            "kernel": name, "operators": ", ".join(members), "words_alone": before,
-            "words_fused": after, "saved_percent": digits(100 * (1 - after / before), 4),
-        })  # fmt: skip
+        found.append(
+            {
+                "kernel": name,
+                "operators": ", ".join(members),
+                "words_alone": before,
+                "words_fused": after,
+                "saved_percent": digits(100 * (1 - after / before), 4),
+            }
+        )
     return found
 
 
@@ -166,11 +210,15 @@ def _saved(graph: Graph) -> Rows:
     alone = sum(op.words_in + op.words_out for op in graph.operators)
     rows = sum(r["words_in"] + r["words_out"] for r in drawn(graph))
     return [
-        {"unfused": name, "words_unfused": before, "words_fused": after,
-         "saved_percent": digits(100 * (1 - after / before), 4),
-         "published_percent": PUBLISHED_SAVED}
+        {
+            "unfused": name,
+            "words_unfused": before,
+            "words_fused": after,
+            "saved_percent": digits(100 * (1 - after / before), 4),
+            "published_percent": PUBLISHED_SAVED,
+        }
         for name, before in (("each operator alone", alone), ("operators as drawn", rows))
-    ]  # fmt: skip
+    ]
 
 
 def _words(graph: Graph, groups: Any) -> int:
@@ -194,11 +242,16 @@ def _told() -> Rows:
         op = ops[name]
         ratio = op.flop / ((op.words_in + op.words_out) * word_bytes(DTYPE))
         right = ratio < value if said.startswith("below") else abs(ratio / value - 1) < 0.25
-        found.append({
-            "operator": name, "told_flop_per_byte": said, "flop_per_byte": digits(ratio, 4),
-            "flop_per_word": digits(ratio * word_bytes(DTYPE), 4),
-            "flop_per_value": digits(op.flop / x.words, 4), "holds": right,
-        })  # fmt: skip
+        found.append(
+            {
+                "operator": name,
+                "told_flop_per_byte": said,
+                "flop_per_byte": digits(ratio, 4),
+                "flop_per_word": digits(ratio * word_bytes(DTYPE), 4),
+                "flop_per_value": digits(op.flop / x.words, 4),
+                "holds": right,
+            }
+        )
     return found
 
 
@@ -208,12 +261,18 @@ def _faster() -> Rows:
     for r in gpu_report("bench").table(DATA / "gpu" / "h200" / "bench").rows:
         if r["standard_s"] == r["standard_s"]:  # standard attention ran out of memory otherwise
             times = r["standard_s"] / r["fused_s"]
-            found.append({
-                "N": r["N"], "d": r["d"], "heads": r["heads"],
-                "standard_ms": digits(1e3 * r["standard_s"], 4),
-                "fused_ms": digits(1e3 * r["fused_s"], 4), "times": digits(times, 3),
-                "told": "2 to 4", "holds": 2 <= times <= 4,
-            })  # fmt: skip
+            found.append(
+                {
+                    "N": r["N"],
+                    "d": r["d"],
+                    "heads": r["heads"],
+                    "standard_ms": digits(1e3 * r["standard_s"], 4),
+                    "fused_ms": digits(1e3 * r["fused_s"], 4),
+                    "times": digits(times, 3),
+                    "told": "2 to 4",
+                    "holds": 2 <= times <= 4,
+                }
+            )
     return found
 
 
@@ -236,11 +295,17 @@ def _mue() -> Rows:
         counts = count(bind(program, problem.sizes, tiles))
         moved = sum(bytes_of(counts, program.tensors, DTYPE).values())
         io, bandwidth = r["compulsory_bytes"] / moved, moved / r["emitted_s"] / speed
-        found.append({
-            "schedule": r["algorithm"], "sizes": r["sizes"], "Q_bytes": r["compulsory_bytes"],
-            "D_bytes": moved, "io_efficiency": digits(io, 5),
-            "bandwidth_efficiency": digits(bandwidth, 4), "mue": digits(io * bandwidth, 4),
-        })  # fmt: skip
+        found.append(
+            {
+                "schedule": r["algorithm"],
+                "sizes": r["sizes"],
+                "Q_bytes": r["compulsory_bytes"],
+                "D_bytes": moved,
+                "io_efficiency": digits(io, 5),
+                "bandwidth_efficiency": digits(bandwidth, 4),
+                "mue": digits(io * bandwidth, 4),
+            }
+        )
     return found
 
 
@@ -262,38 +327,68 @@ def draw(folder: Path, stem: Path) -> list[Path]:
 
 def _shares(axes: Any, classes: Rows) -> None:
     bars = ("flop", "words in and out\n(SM↔L2, L2↔DRAM)", "time on a V100\n(published)")
-    columns = ("share_of_flop_percent", "share_of_words_percent",
-               "published_share_of_time_v100_percent")  # fmt: skip
+    columns = (
+        "share_of_flop_percent",
+        "share_of_words_percent",
+        "published_share_of_time_v100_percent",
+    )
     below = [0.0] * len(bars)
     for k, row in enumerate(classes):
         values = [row[c] for c in columns]
         axes.bar(bars, values, bottom=below, color=PALETTE[k], label=row["class"], width=0.6)
         for x, (value, base) in enumerate(zip(values, below, strict=True)):
             if value > 4:
-                axes.text(x, base + value / 2, f"{value:.1f}%", ha="center", va="center",
-                          color="white", fontweight="bold")  # fmt: skip
+                axes.text(
+                    x,
+                    base + value / 2,
+                    f"{value:.1f}%",
+                    ha="center",
+                    va="center",
+                    color="white",
+                    fontweight="bold",
+                )
         below = [a + b for a, b in zip(below, values, strict=True)]
     small = [r for r in classes if r[columns[0]] <= 4]
-    axes.text(0, 101, "\n".join(f"{r['class']} {r[columns[0]]:.2g}%" for r in small[::-1]),
-              ha="center", va="bottom", fontsize=8.5)  # fmt: skip
+    axes.text(
+        0,
+        101,
+        "\n".join(f"{r['class']} {r[columns[0]]:.2g}%" for r in small[::-1]),
+        ha="center",
+        va="bottom",
+        fontsize=8.5,
+    )
     most = next(r for r in classes if r["class"] == "contraction")
-    axes.set(title=f"Contractions have {most[columns[0]]:.1f}% of the flop, "
-                   f"{most[columns[1]]:.1f}% of the words",
-             ylabel="share in %", xlim=(-0.6, 2.5), ylim=(0, 112),
-             yticks=range(0, 101, 20))  # fmt: skip
+    axes.set(
+        title=f"Contractions have {most[columns[0]]:.1f}% of the flop, "
+        f"{most[columns[1]]:.1f}% of the words",
+        ylabel="share in %",
+        xlim=(-0.6, 2.5),
+        ylim=(0, 112),
+        yticks=range(0, 101, 20),
+    )
     beside(axes)
 
 
 def _kernels(axes: Any, kernels: Rows) -> None:
     rows = [r for r in kernels if r["saved_percent"] > 0][::-1]
     places = range(len(rows))
-    axes.barh(places, [r["words_alone"] / 1e6 for r in rows], color="lightgrey",
-              label="each operator alone")  # fmt: skip
-    axes.barh(places, [r["words_fused"] / 1e6 for r in rows], color=PALETTE[0], height=0.45,
-              label="as one kernel")  # fmt: skip
+    axes.barh(
+        places,
+        [r["words_alone"] / 1e6 for r in rows],
+        color="lightgrey",
+        label="each operator alone",
+    )
+    axes.barh(
+        places,
+        [r["words_fused"] / 1e6 for r in rows],
+        color=PALETTE[0],
+        height=0.45,
+        label="as one kernel",
+    )
     for y, r in zip(places, rows, strict=True):
-        axes.text(r["words_alone"] / 1e6, y, f"  −{r['saved_percent']:.0f}%", va="center",
-                  fontsize=8.5)  # fmt: skip
+        axes.text(
+            r["words_alone"] / 1e6, y, f"  −{r['saved_percent']:.0f}%", va="center", fontsize=8.5
+        )
     axes.set_yticks(places, [_members(r) for r in rows], fontsize=8.5)
     axes.margins(x=0.12)
     axes.set_xlabel("10⁶ words in and out, the least at SM↔L2 and at L2↔DRAM")

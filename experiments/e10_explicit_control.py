@@ -56,9 +56,11 @@ def tables() -> dict[str, Rows]:
     loops = {name: _instance(name) for name in NAMES}
     best = {(name, M): _instance(name, M) for name in NAMES for M in MEMORIES}
     return {
-        "tiled.csv": tiled(best), "untiled.csv": untiled(loops), "needs.csv": needs(best),
+        "tiled.csv": tiled(best),
+        "untiled.csv": untiled(loops),
+        "needs.csv": needs(best),
         "slopes.csv": slopes(loops, {name: best[name, FIXED] for name in NAMES}),
-    }  # fmt: skip
+    }
 
 
 def _instance(name: str, M: int | None = None) -> Instance:
@@ -90,10 +92,16 @@ def _replayed(
         for c in capacities
     ]
     return [
-        {"policy": cache.policy, "capacity": cache.capacity, "loads": moved.loads,
-         "write_backs": moved.write_backs, "flush": moved.flush, "words": moved.words}
+        {
+            "policy": cache.policy,
+            "capacity": cache.capacity,
+            "loads": moved.loads,
+            "write_backs": moved.write_backs,
+            "flush": moved.flush,
+            "words": moved.words,
+        }
         for cache, moved in zip(caches, replay_many(stream, caches), strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def tiled(best: Mapping[tuple[str, int], Instance]) -> Rows:
@@ -130,13 +138,19 @@ def needs(best: Mapping[tuple[str, int], Instance]) -> Rows:
         loads = counts.load_words
         # Loads never rise with capacity; they end at the words that are read first.
         reached = int(steps.capacities[int((steps.loads > loads).sum())])
-        found.append({
-            "algorithm": name, "M_words": M, "peak_words": peak(instance),
-            "largest_operation_words": largest_operation(instance),
-            "explicit_loads": loads, "explicit_words": counts.total_words,
-            "lower_bound_words": digits(best_lower_bound(PROBLEM, M).words),
-            "lru_capacity": reached, "lru_capacity_over_M": digits(reached / M, 4),
-        })  # fmt: skip
+        found.append(
+            {
+                "algorithm": name,
+                "M_words": M,
+                "peak_words": peak(instance),
+                "largest_operation_words": largest_operation(instance),
+                "explicit_loads": loads,
+                "explicit_words": counts.total_words,
+                "lower_bound_words": digits(best_lower_bound(PROBLEM, M).words),
+                "lru_capacity": reached,
+                "lru_capacity_over_M": digits(reached / M, 4),
+            }
+        )
     return found
 
 
@@ -173,12 +187,15 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         for axes in panels[-1]:
             axes.set_xlabel("capacity in words: fast memory, or the cache")
         for axes, title, side in zip(
-            panels[0], ("left: lines of 1 word", "right: untiled loops"), ("left", "right"),
+            panels[0],
+            ("left: lines of 1 word", "right: untiled loops"),
+            ("left", "right"),
             strict=True,
-        ):  # fmt: skip
+        ):
             handles, labels = axes.get_legend_handles_labels()
-            figure.legend(handles, labels, loc=f"outside lower {side}", title=title,
-                          alignment="left")  # fmt: skip
+            figure.legend(
+                handles, labels, loc=f"outside lower {side}", title=title, alignment="left"
+            )
         figure.suptitle(_found(marks.values(), laid))
         return save(figure, stem)
 
@@ -187,8 +204,11 @@ def _found(needs: Iterable[dict[str, Any]], laid: Rows) -> str:
     """What the figure shows: what LRU needs, and how much more untiled loops load."""
     needs = list(needs)
     least = [r["lru_capacity_over_M"] for r in needs]
-    untiled = {r["algorithm"]: r["loads"] for r in laid
-               if (r["line_words"], r["policy"], r["capacity"]) == (1, "lru", FIXED)}  # fmt: skip
+    untiled = {
+        r["algorithm"]: r["loads"]
+        for r in laid
+        if (r["line_words"], r["policy"], r["capacity"]) == (1, "lru", FIXED)
+    }
     more = [untiled[r["algorithm"]] / r["explicit_loads"] for r in needs]
     return (
         f"One head, N = {PROBLEM.N}, d = {PROBLEM.d}: for the loads of explicit control in "
@@ -209,11 +229,21 @@ def _slopes(axes: Any, rows: Rows, mark: dict[str, Any]) -> None:
     for name, column, label, colour, line, width in series:
         some = [r for r in rows if r["series"] == name]
         axes.plot(
-            [r["capacity"] for r in some], [r[column] for r in some], color=colour,
-            linestyle=line, linewidth=width, label=label,
-        )  # fmt: skip
-    axes.plot(FIXED, mark["explicit_words"], "o", color=COLOURS[0], markersize=7,
-              label=f"explicit, tiles for {FIXED:,} words")  # fmt: skip
+            [r["capacity"] for r in some],
+            [r[column] for r in some],
+            color=colour,
+            linestyle=line,
+            linewidth=width,
+            label=label,
+        )
+    axes.plot(
+        FIXED,
+        mark["explicit_words"],
+        "o",
+        color=COLOURS[0],
+        markersize=7,
+        label=f"explicit, tiles for {FIXED:,} words",
+    )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_title(
@@ -229,8 +259,14 @@ def _untiled(axes: Any, rows: Rows) -> None:
             which = line_words, layout, policy
             some = [r for r in rows if (r["line_words"], r["K"], r["policy"]) == which]
             capacities, loads = [r["capacity"] for r in some], [r["loads"] for r in some]
-            axes.plot(capacities, loads, style, color=colour, marker="o",
-                      label=f"{label}, {policy.upper()}")  # fmt: skip
+            axes.plot(
+                capacities,
+                loads,
+                style,
+                color=colour,
+                marker="o",
+                label=f"{label}, {policy.upper()}",
+            )
             if (line_words, policy) == (LINE, "lru"):
                 at[layout] = loads[capacities.index(FIXED)]
     axes.set_yscale("log")

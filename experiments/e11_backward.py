@@ -26,9 +26,14 @@ STEPS = 240  # of the leading order
 CLASSES = ("once", "recompute")
 TWICE = "two_kernels"  # computes scores twice
 SCHEDULES = (
-    "small_backward", "spill_weights", "spill_gradient", "flash2_backward", "two_kernels",
-    "flash1_backward", "naive_backward",
-)  # fmt: skip
+    "small_backward",
+    "spill_weights",
+    "spill_gradient",
+    "flash2_backward",
+    "two_kernels",
+    "flash1_backward",
+    "naive_backward",
+)
 # Words ÷ N² for d² ≪ N² and M ≪ Nd, x = M/d², where a schedule is best (docs/backward.md).
 LEADING: dict[str, Callable[[float], float]] = {
     "small_backward": lambda x: 10 / x**0.5 + 3,
@@ -47,8 +52,14 @@ def tables() -> dict[str, Rows]:
         for N in NS:
             to = min(TO * d * d, N * d // BELOW)
             M = f"{int(FROM * d * d)}:{to}:x1.15,{d * d}"
-            rows += swept(("algorithm", "N", "d", "M_words", "total_words"),
-                          algo=SCHEDULES, N=N, d=d, M=M, feasible=True)  # fmt: skip
+            rows += swept(
+                ("algorithm", "N", "d", "M_words", "total_words"),
+                algo=SCHEDULES,
+                N=N,
+                d=d,
+                M=M,
+                feasible=True,
+            )
     return {"words.csv": rows, "best.csv": list(_best(rows)), "leading.csv": list(_leading())}
 
 
@@ -67,11 +78,17 @@ def _best(rows: Rows) -> Iterator[dict[str, Any]]:
             r = min(able, key=lambda r: r["total_words"])
             bound = best_lower_bound(AttentionBackward(N, d), M, klass)
             yield {
-                "class": klass, "N": N, "d": d, "M_words": M, "M_over_d2": digits(M / d**2, 5),
-                "best_algorithm": r["algorithm"], "total_words": r["total_words"],
-                "lower_bound": bound.name, "lower_bound_words": digits(bound.words),
+                "class": klass,
+                "N": N,
+                "d": d,
+                "M_words": M,
+                "M_over_d2": digits(M / d**2, 5),
+                "best_algorithm": r["algorithm"],
+                "total_words": r["total_words"],
+                "lower_bound": bound.name,
+                "lower_bound_words": digits(bound.words),
                 "gap": digits(r["total_words"] / bound.words),
-            }  # fmt: skip
+            }
 
 
 def _leading() -> Iterator[dict[str, Any]]:
@@ -82,9 +99,11 @@ def _leading() -> Iterator[dict[str, Any]]:
             able = {name: words(x) for name, words in LEADING.items() if _able(name, klass)}
             name = min(able, key=lambda name: able[name])
             yield {
-                "class": klass, "M_over_d2": digits(x, 5), "best_algorithm": name,
+                "class": klass,
+                "M_over_d2": digits(x, 5),
+                "best_algorithm": name,
                 "words_over_N2": digits(able[name]),
-            }  # fmt: skip
+            }
 
 
 def draw(folder: Path, stem: Path) -> list[Path]:
@@ -114,20 +133,41 @@ def draw(folder: Path, stem: Path) -> list[Path]:
 def _words(axes: Any, words: Rows, best: Rows, leading: Rows) -> None:
     N, d = SHOWN
     for k, name in enumerate(SCHEDULES):
-        points = [(r["M_words"] / d**2, r["total_words"] / N**2) for r in words
-                  if (r["algorithm"], r["N"], r["d"]) == (name, N, d)]  # fmt: skip
-        axes.plot(*zip(*points, strict=True), color=COLOURS[k], marker=MARKERS[k], label=name,
-                  markevery=(k, len(SCHEDULES)))  # fmt: skip
+        points = [
+            (r["M_words"] / d**2, r["total_words"] / N**2)
+            for r in words
+            if (r["algorithm"], r["N"], r["d"]) == (name, N, d)
+        ]
+        axes.plot(
+            *zip(*points, strict=True),
+            color=COLOURS[k],
+            marker=MARKERS[k],
+            label=name,
+            markevery=(k, len(SCHEDULES)),
+        )
     for klass, line in zip(CLASSES, ("-", "--"), strict=True):
-        points = [(r["M_over_d2"], r["lower_bound_words"] / N**2) for r in best
-                  if (r["class"], r["N"], r["d"]) == (klass, N, d)]  # fmt: skip
-        axes.plot(*zip(*points, strict=True), color="black", linestyle=line,
-                  label=f"lower bound, {klass}")  # fmt: skip
+        points = [
+            (r["M_over_d2"], r["lower_bound_words"] / N**2)
+            for r in best
+            if (r["class"], r["N"], r["d"]) == (klass, N, d)
+        ]
+        axes.plot(
+            *zip(*points, strict=True), color="black", linestyle=line, label=f"lower bound, {klass}"
+        )
     points = [(r["M_over_d2"], r["words_over_N2"]) for r in leading if r["class"] == "recompute"]
-    axes.plot(*zip(*points, strict=True), color="black", linestyle=":", linewidth=1.2,
-              label=f"the best {IN_LEADING_ORDER}")  # fmt: skip
-    axes.set(yscale="log", ylim=(0.1, 100), ylabel=f"÷ N²: {WORDS}",
-             title=f"Every schedule, N = {N:,}, d = {d}")  # fmt: skip
+    axes.plot(
+        *zip(*points, strict=True),
+        color="black",
+        linestyle=":",
+        linewidth=1.2,
+        label=f"the best {IN_LEADING_ORDER}",
+    )
+    axes.set(
+        yscale="log",
+        ylim=(0.1, 100),
+        ylabel=f"÷ N²: {WORDS}",
+        title=f"Every schedule, N = {N:,}, d = {d}",
+    )
     axes.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     beside(axes)
 
@@ -147,8 +187,14 @@ def _strips(axes: Any, best: Rows, leading: Rows) -> None:
             ends = [r["M_over_d2"] for r in rows[1:]] + [rows[-1]["M_over_d2"] * 1.0001]
             for r, end in zip(rows, ends, strict=True):
                 colour = COLOURS[SCHEDULES.index(r["best_algorithm"])]
-                axes.barh(high, end - r["M_over_d2"], left=r["M_over_d2"], height=0.8,
-                          color=colour, linewidth=0)  # fmt: skip
+                axes.barh(
+                    high,
+                    end - r["M_over_d2"],
+                    left=r["M_over_d2"],
+                    height=0.8,
+                    color=colour,
+                    linewidth=0,
+                )
             labels.append((high, label))
             high -= 1
         labels.append((high, ""))
@@ -156,23 +202,37 @@ def _strips(axes: Any, best: Rows, leading: Rows) -> None:
     axes.set_yticks(*zip(*[x for x in labels if x[1]], strict=True))
     for k, klass in enumerate(CLASSES):
         axes.text(1.01, 1 - 0.53 * k, f"class {klass}", transform=axes.transAxes, va="top")
-    switch = [r["M_over_d2"] for r in leading
-              if (r["class"], r["best_algorithm"]) == ("recompute", TWICE)]  # fmt: skip
-    axes.set(title=f"The best schedule, by colour; {TWICE} from {min(switch):.2g} d² on "
-             f"{IN_LEADING_ORDER}")  # fmt: skip
+    switch = [
+        r["M_over_d2"] for r in leading if (r["class"], r["best_algorithm"]) == ("recompute", TWICE)
+    ]
+    axes.set(
+        title=f"The best schedule, by colour; {TWICE} from {min(switch):.2g} d² on "
+        f"{IN_LEADING_ORDER}"
+    )
     axes.grid(False)
 
 
 def _gaps(axes: Any, best: Rows) -> None:
     for k, (klass, d) in enumerate((klass, d) for klass in CLASSES for d in DS):
-        points = [(r["M_over_d2"], r["gap"]) for r in best
-                  if (r["class"], r["N"], r["d"]) == (klass, SHOWN[0], d)]  # fmt: skip
-        axes.plot(*zip(*points, strict=True), color=COLOURS[k], marker=MARKERS[k],
-                  label=f"{klass}, d = {d}", markevery=(k, 6))  # fmt: skip
+        points = [
+            (r["M_over_d2"], r["gap"])
+            for r in best
+            if (r["class"], r["N"], r["d"]) == (klass, SHOWN[0], d)
+        ]
+        axes.plot(
+            *zip(*points, strict=True),
+            color=COLOURS[k],
+            marker=MARKERS[k],
+            label=f"{klass}, d = {d}",
+            markevery=(k, 6),
+        )
     worst = max(r["gap"] for r in best if r["N"] == SHOWN[0])
     axes.axhline(1, color="black", linewidth=1)
-    axes.set(ylim=(0.97, None), ylabel=f"best schedule ÷ lower bound,\n{WORDS}",
-             title=f"Over its class's bound, N = {SHOWN[0]:,}: at most {worst:.2f}")  # fmt: skip
+    axes.set(
+        ylim=(0.97, None),
+        ylabel=f"best schedule ÷ lower bound,\n{WORDS}",
+        title=f"Over its class's bound, N = {SHOWN[0]:,}: at most {worst:.2f}",
+    )
     beside(axes)
 
 

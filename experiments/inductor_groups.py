@@ -32,8 +32,19 @@ from iosim.operators import Operand, Operator
 
 MODEL, PHASE, BATCH, N = "bert-large", "training", 8, 512
 DEVICE = "cpu"
-VIEWS = ("view", "permute", "expand", "reshape", "unsqueeze", "squeeze", "slice", "alias", "t",
-         "transpose", "getitem")  # fmt: skip
+VIEWS = (
+    "view",
+    "permute",
+    "expand",
+    "reshape",
+    "unsqueeze",
+    "squeeze",
+    "slice",
+    "alias",
+    "t",
+    "transpose",
+    "getitem",
+)
 
 
 class _Enough(Exception):
@@ -50,10 +61,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     graph = layer(MODEL, PHASE, batch=BATCH, N=N)
     told: dict[str, Any] = {
         "says": "PyTorch's Inductor on cpu, as recorded",
-        "torch": torch.__version__, "device": DEVICE,
+        "torch": torch.__version__,
+        "device": DEVICE,
         "graph": f"{graph.name}, {PHASE}, batch {BATCH}, N = {N}, {graph.dtype}",
-        "groups": [], "kernels_without_operators": 0,
-    }  # fmt: skip
+        "groups": [],
+        "kernels_without_operators": 0,
+    }
     for part in _passes(graph):
         for names in _groups(graph, part):
             if names:
@@ -104,8 +117,9 @@ def _groups(graph: Graph, ops: Sequence[Operator]) -> list[list[str]]:
             new = list(nodes)[before:]
             last[[n for n in new if _computes(n)][-1].name] = op.name
             every.update((n.name, op.name) for n in new)
-        return [there[x] for x in dict.fromkeys(t.name for op in ops for t in op.writes)
-                if x in kept]  # fmt: skip
+        return [
+            there[x] for x in dict.fromkeys(t.name for op in ops for t in op.writes) if x in kept
+        ]
 
     given = [torch.empty(t.shape, dtype=_dtype(graph, t), device=DEVICE) for t in inputs.values()]
     traced = make_fx(both, decomposition_table=select_decomp_table(), tracing_mode="fake")(*given)
@@ -167,9 +181,18 @@ def _run(op: Operator, arrays: Sequence[Any]) -> list[Any]:
     if op.kind.name == "layer_norm_dw":
         dy, x0, mean, rstd = x
         like = dy.new_empty(dy.shape[-1:])
-        return list(aten.native_layer_norm_backward(
-            dy, x0, like.shape, mean[..., None], rstd[..., None], like, like,
-            [False, True, True]))[1:]  # fmt: skip
+        return list(
+            aten.native_layer_norm_backward(
+                dy,
+                x0,
+                like.shape,
+                mean[..., None],
+                rstd[..., None],
+                like,
+                like,
+                [False, True, True],
+            )
+        )[1:]
     order = [*(a for a in op.sizes if a not in op.over), *op.over]
     x = [_aligned(t, a, order) for t, a in zip(op.reads, x, strict=True)]
     match op.kind.name:
@@ -193,14 +216,17 @@ def _run(op: Operator, arrays: Sequence[Any]) -> list[Any]:
             found = [aten.gelu_backward(x[0], x[1])]
         case "layer_norm":
             weights = [w.reshape(-1) for w in x[1:]]
-            found = list(aten.native_layer_norm(x[0], weights[0].shape, *weights,
-                                                op.setting("epsilon")))  # fmt: skip
+            found = list(
+                aten.native_layer_norm(x[0], weights[0].shape, *weights, op.setting("epsilon"))
+            )
         case "layer_norm_dx":
             dy, x0, weight, mean, rstd = x
             weight = weight.reshape(-1)
-            found = list(aten.native_layer_norm_backward(
-                dy, x0, weight.shape, mean, rstd, weight, weight,
-                [True, False, False]))[:1]  # fmt: skip
+            found = list(
+                aten.native_layer_norm_backward(
+                    dy, x0, weight.shape, mean, rstd, weight, weight, [True, False, False]
+                )
+            )[:1]
         case _:
             raise SystemExit(f"no ATen for {op.kind.name}: add it here")
     return [_own(t, y, order) for t, y in zip(op.writes, found, strict=True)]

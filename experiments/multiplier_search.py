@@ -74,9 +74,11 @@ def compare(one: Searched, root: float, starts: int = 4, seed: int = 0) -> tuple
     for k in range(starts):
         start = first * np.exp(rng.normal(0, 0.1 * k, len(first))) + 1e-3 * k
         found = minimize(
-            lambda z: -one.term(x, z), start, method="Nelder-Mead",
+            lambda z: -one.term(x, z),
+            start,
+            method="Nelder-Mead",
             options={"xatol": 1e-7, "fatol": 1e-12, "maxiter": 2000},
-        )  # fmt: skip
+        )
         best = max(best, -float(found.fun))
     return stored * x / 4, best * x / 4
 
@@ -86,8 +88,11 @@ def main() -> None:
     for one in SEARCHES:
         for root in np.linspace(0.05, one.upto, 16):
             stored, best = compare(one, float(root))
-            print(f"{one.name:9}  √(M/d²) {root:.3f}  stored {stored:.6f}  found {best:.6f}"
-                  f"  stored ÷ found {stored / best:.6f}", flush=True)  # fmt: skip
+            print(
+                f"{one.name:9}  √(M/d²) {root:.3f}  stored {stored:.6f}  found {best:.6f}"
+                f"  stored ÷ found {stored / best:.6f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

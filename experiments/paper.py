@@ -35,8 +35,26 @@ TITLES = {c: c.title().replace("-", "") for c in CLASSES}
 N, DS = 2**18, dict(zip(NAMES, (64, 128), strict=True))
 # Fast memories of the figure, and of the tables in units of d² and of Nd.
 FROM, STEP = 64, 1.07
-SQUARES = tuple(Fraction(x) for x in ("1/64", "1/16", "1/4", "1/2", "3/4", "1", "5/4", "3/2", "2",
-                                      "5/2", "3", "4", "8", "16", "64"))  # fmt: skip
+SQUARES = tuple(
+    Fraction(x)
+    for x in (
+        "1/64",
+        "1/16",
+        "1/4",
+        "1/2",
+        "3/4",
+        "1",
+        "5/4",
+        "3/2",
+        "2",
+        "5/2",
+        "3",
+        "4",
+        "8",
+        "16",
+        "64",
+    )
+)
 SHARES = (64, 16, 8, 4, 2, 1)
 PLAIN = (Fraction(5, 2), 64)  # where the bound is 4N²d²/M and the 2Nd words of Q and O are few
 SMALL_DS, SMALL_MS, SMALL_N = (1, 2, 8, 32, 64, 128), (2**12, 2**16, 2**20), 2**28
@@ -52,13 +70,26 @@ def near(points: Iterable[Tightness], keep: Callable[[int, int], bool]) -> float
 
 
 _GAPS = (
-    "GapN", "GapFrom", "DNarrow", "DWide", "GapPlainOnce", "GapPlainRecompute",
+    "GapN",
+    "GapFrom",
+    "DNarrow",
+    "DWide",
+    "GapPlainOnce",
+    "GapPlainRecompute",
     *(f"GapMost{TITLES[c]}" for c in SHOWN_CLASSES),
     *(f"GapSquare{TITLES[c]}{n}" for c in SHOWN_CLASSES[:2] for n in NAMES),
     *(f"GapTwice{TITLES[c]}" for c in SHOWN_CLASSES),
-    "BoundSquare", "WordsSquare", "GapSixteenthOnce", "GapHalfOnce", "GapWholeOnce",
-    "GapTowardsOnce", "GapWholeRecompute", "StayFar", "StaySquareNarrow", "StaySquareWide",
-)  # fmt: skip
+    "BoundSquare",
+    "WordsSquare",
+    "GapSixteenthOnce",
+    "GapHalfOnce",
+    "GapWholeOnce",
+    "GapTowardsOnce",
+    "GapWholeRecompute",
+    "StayFar",
+    "StaySquareNarrow",
+    "StaySquareWide",
+)
 
 
 @part(*_GAPS, files=("gap.tex", "towards.tex", "gap.pdf"))
@@ -124,10 +155,14 @@ def gap() -> Made:
         [f"$Nd/{k}$" if k > 1 else "$Nd$", *line(lambda d, k=k: N * d // k)]  # type: ignore[misc]
         for k in SHARES
     ]
-    return Made(numbers, {
-        "gap.tex": rows(squares), "towards.tex": rows(shares),
-        "gap.pdf": lambda path: draw(found, path),
-    })  # fmt: skip
+    return Made(
+        numbers,
+        {
+            "gap.tex": rows(squares),
+            "towards.tex": rows(shares),
+            "gap.pdf": lambda path: draw(found, path),
+        },
+    )
 
 
 def draw(found: Mapping[str, Sequence[Tightness]], path: Path) -> None:
@@ -141,13 +176,25 @@ def draw(found: Mapping[str, Sequence[Tightness]], path: Path) -> None:
                 said = "once, trees" if c == "once" else c
                 mine = [(p.M / d**2, p.gap) for p in found[c] if p.problem.sizes["d"] == d]
                 mine = [(x, y) for x, y in mine if x * d <= N]
-                axes.plot(*zip(*mine, strict=True), color=PALETTE[k], linewidth=1.4 - 0.3 * k,
-                          linestyle=("-", "--", ":")[k], label=said)  # fmt: skip
+                axes.plot(
+                    *zip(*mine, strict=True),
+                    color=PALETTE[k],
+                    linewidth=1.4 - 0.3 * k,
+                    linestyle=("-", "--", ":")[k],
+                    label=said,
+                )
             axes.axhline(1, color="black", linewidth=0.6)
             for x, said in ((1, "$d^2$"), (N / d, "$Nd$")):
                 axes.axvline(x, color="grey", linewidth=0.6, linestyle=":")
-                axes.annotate(said, (x, 0.03), xycoords=("data", "axes fraction"), xytext=(-3, 0),
-                              textcoords="offset points", ha="right", color="grey")  # fmt: skip
+                axes.annotate(
+                    said,
+                    (x, 0.03),
+                    xycoords=("data", "axes fraction"),
+                    xytext=(-3, 0),
+                    textcoords="offset points",
+                    ha="right",
+                    color="grey",
+                )
             axes.set(xscale="log", xlabel="$M/d^2$", title=f"$d={d}$", ylim=(0.9, None))
         panels[0].set_ylabel("best schedule ÷ bound")
         panels[0].legend(frameon=False, loc="upper center")
@@ -166,11 +213,17 @@ SHOWN = (
     ("flash2_log", {"B_c": 1, "B_d": 1}, "one statistic a row, $K$ and $V$ by the word"),
     ("flash2_parts", {"B_c": 1, "B_p": 1}, "one statistic a row, one score at a time"),
     ("small_cache", {"W1": 0, "B_d1": 1, "B_c2": 1}, "two passes, tiles of scores"),
-    ("small_tiles", {"W1": 0, "B_d1": 1, "B_k1": 1, "B_c2": 1, "B_v2": 1},
-     "the same, one column and one word beside a tile"),
-    ("small_tiles", {"W1": "d", "B_c1": 1, "B_d1": 1, "B_k1": 1, "B_c2": 1, "B_v2": 1},
-     "two passes, whole rows of $Q$ in the first"),
-)  # fmt: skip
+    (
+        "small_tiles",
+        {"W1": 0, "B_d1": 1, "B_k1": 1, "B_c2": 1, "B_v2": 1},
+        "the same, one column and one word beside a tile",
+    ),
+    (
+        "small_tiles",
+        {"W1": "d", "B_c1": 1, "B_d1": 1, "B_k1": 1, "B_c2": 1, "B_v2": 1},
+        "two passes, whole rows of $Q$ in the first",
+    ),
+)
 
 
 @part("SmallN", "SmallNarrowGap", files=("schedules.tex", "small.tex"))
@@ -198,13 +251,16 @@ def _options() -> list[tuple[str, Attentions, str]]:
     return [
         ("dense", Attention(long, 128), r"N^2"),
         ("causal", Attention(long, 128, causal=True), r"N(N+1)/2"),
-        (f"causal, window of ${power(window)}$ columns",
-         Attention(long, 128, causal=True, window=(window - 1, None)), r"\approx N\ell"),
+        (
+            f"causal, window of ${power(window)}$ columns",
+            Attention(long, 128, causal=True, window=(window - 1, None)),
+            r"\approx N\ell",
+        ),
         ("grouped: 32 heads, 8 of $K$ and $V$", Attention(long, 128, 32, kv_heads=8), r"HN^2"),
         ("causal and grouped", Attention(long, 128, 32, kv_heads=8, causal=True), r"HN(N+1)/2"),
         ("$d_v=2d$", Attention(long, 128, d_v=256), r"N^2"),
         ("$d_v=d/2$", Attention(long, 128, d_v=64), r"N^2"),
-    ]  # fmt: skip
+    ]
 
 
 @part("OptionsN", "OptionsMost", "OptionsWhere", files=("options.tex",))
@@ -235,8 +291,12 @@ def backward() -> Made:
             p = tightness(problem, round(x * d * d), c)
             mine.append(p.gap)
             bound = p.binding.words or 0.0
-            line += [f"{bound / N**2:.3f}", f"{p.best.words / N**2:.3f}", f"{p.gap:.2f}",
-                     name(p.best.algorithm)]  # fmt: skip
+            line += [
+                f"{bound / N**2:.3f}",
+                f"{p.best.words / N**2:.3f}",
+                f"{p.gap:.2f}",
+                name(p.best.algorithm),
+            ]
         lines.append(line)
     most = {f"BackwardMost{c.title()}": f"{max(mine):.2f}" for c, mine in gaps.items()}
     return Made({"BackwardN": power(N), **most}, {"backward.tex": rows(lines)})

@@ -57,10 +57,13 @@ def optima(dag: Dag, game: Variant, seconds: float) -> Iterator[dict[str, Any]]:
     while True:
         best = optimum(dag, M, game.recompute, game.partial, seconds)
         yield {
-            "M": M, "words": best.cost, "proved": best.lower_bound,
-            "loads": best.loads, "stores": best.stores,
+            "M": M,
+            "words": best.cost,
+            "proved": best.lower_bound,
+            "loads": best.loads,
+            "stores": best.stores,
             "moves": [" ".join(x for x in (m.kind, m.vertex, m.term) if x) for m in best.schedule],
-        }  # fmt: skip
+        }
         if best.cost == compile_rules(dag, M, game.recompute, game.partial).compulsory:
             return
         M += 1
@@ -80,13 +83,17 @@ def board(name: str, key: str, seconds: float = 60.0) -> dict[str, Any]:
     """A graph and a game, with what is known of it; vertices have their operands."""
     dag, game = GRAPHS[name][key], GAMES[key]
     return {
-        "graph": name, "game": key, "name": dag.name,
-        "recompute": game.recompute, "partial": game.partial,
+        "graph": name,
+        "game": key,
+        "name": dag.name,
+        "recompute": game.recompute,
+        "partial": game.partial,
         "vertices": {v: list(ps) for v, ps in dag.preds.items()},
-        "outputs": list(dag.outputs), "sums": sorted(dag.sums),
+        "outputs": list(dag.outputs),
+        "sums": sorted(dag.sums),
         "optima": list(optima(dag, game, seconds)),
         "parts": None if game.partial else parts(dag),
-    }  # fmt: skip
+    }
 
 
 def main(argv: list[str] | None = None) -> None:

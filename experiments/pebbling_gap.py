@@ -34,9 +34,14 @@ from .pebbling_table import GAMES, graph
 NAME = "pebbling_gap"
 GAME = GAMES["words"]
 INSTANCES = (
-    Attention(2, 1), Attention(2, 2), Attention(2, 3), Attention(3, 1), Attention(3, 2),
-    Attention(4, 1), Attention(5, 1),
-)  # fmt: skip
+    Attention(2, 1),
+    Attention(2, 2),
+    Attention(2, 3),
+    Attention(3, 1),
+    Attention(3, 2),
+    Attention(4, 1),
+    Attention(5, 1),
+)
 THEOREM = "constant-tight-once"
 
 
@@ -133,12 +138,19 @@ def draw(table: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
         top.plot(M, [r["optimum_words"] for r in here], color="black", marker="o", label="optimum")
         lines = ("moments", "stays", THEOREM, "compulsory", "score-roots", "compression")
         for k, name in enumerate(lines):
-            top.plot(M, [r[name] for r in here], color=PALETTE[k], marker=MARKERS[k + 1],
-                     linestyle="--", label=name)  # fmt: skip
+            top.plot(
+                M,
+                [r[name] for r in here],
+                color=PALETTE[k],
+                marker=MARKERS[k + 1],
+                linestyle="--",
+                label=name,
+            )
         top.set(
             title=f"{shown}: the optimum, proved at every M, and the lower bounds",
-            ylabel=WORDS, ylim=(0, None),
-        )  # fmt: skip
+            ylabel=WORDS,
+            ylim=(0, None),
+        )
         beside(top)
         for k, name in enumerate(names):
             some = [r for r in table if r["instance"] == name]

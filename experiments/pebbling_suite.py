@@ -95,10 +95,14 @@ def solved(path: Path, game: str, M: int, seconds: float, memory: float) -> dict
     dag = from_file(path, unit=True)
     best = optimum(dag, M, GAMES[game], seconds=seconds, memory=memory)
     return {
-        "lower": best.lower_bound, "cost": best.cost, "seconds": round(best.seconds, 2),
-        "states": best.states, "peak_MiB": peak(), "stopped": best.stopped,
+        "lower": best.lower_bound,
+        "cost": best.cost,
+        "seconds": round(best.seconds, 2),
+        "states": best.states,
+        "peak_MiB": peak(),
+        "stopped": best.stopped,
         "schedule": packed(best.schedule),
-    }  # fmt: skip
+    }
 
 
 def certified(path: Path, game: str, M: int, seconds: float, _: float) -> dict[str, Any]:
@@ -191,21 +195,44 @@ class Table:
         for row in self.rows.values():
             if row["cost"] == row["compulsory"]:  # which counting certifies
                 row |= {"certified": row["compulsory"], "by": "compulsory"}
-        order = sorted(self.rows.values(), key=lambda row: (list(GAMES).index(row["game"]),
-                                                            row["graph"], row["M"]))  # fmt: skip
+        order = sorted(
+            self.rows.values(),
+            key=lambda row: (list(GAMES).index(row["game"]), row["graph"], row["M"]),
+        )
         columns = (
-            "graph", "vertices", "edges", "game", "r0", "M", "compulsory", "certified",
-            "by", "lower", "cost", "optimal", "replayed", "seconds", "states", "peak_MiB",
-            "limit_s", "stopped",
-        )  # fmt: skip
+            "graph",
+            "vertices",
+            "edges",
+            "game",
+            "r0",
+            "M",
+            "compulsory",
+            "certified",
+            "by",
+            "lower",
+            "cost",
+            "optimal",
+            "replayed",
+            "seconds",
+            "states",
+            "peak_MiB",
+            "limit_s",
+            "stopped",
+        )
         write_csv(self.folder / "suite.csv", [{k: row.get(k) for k in columns} for row in order])
         games = [{k: row[k] for k in (*KEY, "cost", "schedule")} for row in order]
         write_csv(self.folder / "suite_schedules.csv", games)
         graphs = [
-            {"graph": name, "vertices": len(dag.vertices), "inputs": len(dag.inputs),
-             "outputs": len(dag.outputs), "r0": dag.least_memory(), "sha256": digest}
+            {
+                "graph": name,
+                "vertices": len(dag.vertices),
+                "inputs": len(dag.inputs),
+                "outputs": len(dag.outputs),
+                "r0": dag.least_memory(),
+                "sha256": digest,
+            }
             for name, (dag, digest) in self.found.items()
-        ]  # fmt: skip
+        ]
         record = {
             "source": SOURCE,
             "graphs": graphs,
@@ -240,9 +267,13 @@ class Workers:
         paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         # In a session of its own, so that Ctrl-C reaches this process alone.
         with subprocess.Popen(
-            [sys.executable, "-c", code, given], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, start_new_session=True, env={**os.environ, "PYTHONPATH": paths},
-        ) as process:  # fmt: skip
+            [sys.executable, "-c", code, given],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": paths},
+        ) as process:
             self.running.add(process)
             try:
                 out, err = process.communicate(timeout=GRACE + 2 * self.seconds)
@@ -298,14 +329,23 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m experiments.pebbling_suite", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--graphs", default=DATA / "pebbling" / "suite", type=Path,
-                        help="the folder of the .hdag files")  # fmt: skip
+    parser.add_argument(
+        "--graphs",
+        default=DATA / "pebbling" / "suite",
+        type=Path,
+        help="the folder of the .hdag files",
+    )
     parser.add_argument("--out", default=DATA / "pebbling", type=Path)
     parser.add_argument("--docs", type=Path, help="a page whose marked tables are replaced")
     parser.add_argument("--seconds", default=60.0, type=float, help="time for each instance")
     parser.add_argument("--memory", default=4.0, type=float, help="GiB for each instance")
-    parser.add_argument("--certify", default=0.0, type=float, metavar="SECONDS",
-                        help="time for each kind of lower bound with a certificate")  # fmt: skip
+    parser.add_argument(
+        "--certify",
+        default=0.0,
+        type=float,
+        metavar="SECONDS",
+        help="time for each kind of lower bound with a certificate",
+    )
     parser.add_argument("--jobs", default=1, type=int, help="instances at once")
     parser.add_argument("--recompute", action="store_true", help="the game with recomputation")
     parser.add_argument("--only", default="", help="graphs whose name has this")
@@ -317,15 +357,22 @@ def main(argv: list[str] | None = None) -> None:
     found = graphs(args.graphs)
     table = Table(out_dir(args.out), found, about)
     game = "recompute" if args.recompute else "once"
-    wanted = [i for name, (dag, _) in found.items() if args.only in name
-              for i in instances(name, dag, game)]  # fmt: skip
+    wanted = [
+        i
+        for name, (dag, _) in found.items()
+        if args.only in name
+        for i in instances(name, dag, game)
+    ]
     try:
         workers = Workers(args.graphs, args.seconds, args.memory * 2**30)
         todo = open_ones(table, wanted, args.seconds)
         for instance, new in run("solve", todo, workers, args.jobs):
             row = table.add(instance, new, args.seconds)
-            told(instance, f"{row['lower']}..{row['cost']}, {new['seconds']} s, "
-                           f"{new['peak_MiB']} MiB {new['stopped']}")  # fmt: skip
+            told(
+                instance,
+                f"{row['lower']}..{row['cost']}, {new['seconds']} s, "
+                f"{new['peak_MiB']} MiB {new['stopped']}",
+            )
         workers = Workers(args.graphs, args.certify, args.memory * 2**30)
         todo = [i for i in wanted if table.uncertified(i)] if args.certify else []
         for instance, new in run("certify", todo, workers, args.jobs):

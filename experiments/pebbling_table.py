@@ -68,24 +68,41 @@ GAMES: dict[str, Variant] = {
             "words for row maxima and row sums).  "
             "For matrix products, which have none of these, `partial` is the same.  dS of the "
             "backward pass has a word of its own here; there it takes the place of dP.",
-            sums="vertex", softmax="free", recompute=False, partial=True, classes=(_ONCE,),
+            sums="vertex",
+            softmax="free",
+            recompute=False,
+            partial=True,
+            classes=(_ONCE,),
         ),
         Variant(
-            "partial", "The same with row sums and quotients as vertices.",
-            sums="vertex", softmax="fused", recompute=False, partial=True, classes=(_ONCE,),
+            "partial",
+            "The same with row sums and quotients as vertices.",
+            sums="vertex",
+            softmax="fused",
+            recompute=False,
+            partial=True,
+            classes=(_ONCE,),
         ),
         Variant(
             "chain",
             "Every product, partial sum and quotient is a vertex of its own, computed once.",
-            sums="chain", softmax="fused", recompute=False, partial=False, classes=(_TREES,),
+            sums="chain",
+            softmax="fused",
+            recompute=False,
+            partial=False,
+            classes=(_TREES,),
         ),
         Variant(
-            "recompute", "The same, and values may be computed again.",
-            sums="chain", softmax="fused", recompute=True, partial=False,
+            "recompute",
+            "The same, and values may be computed again.",
+            sums="chain",
+            softmax="fused",
+            recompute=True,
+            partial=False,
             classes=(_TREES, _RECOMPUTE),
         ),
     )
-}  # fmt: skip
+}
 
 INSTANCES: tuple[tuple[Problem, tuple[str, ...]], ...] = (
     (MatMul(2, 2, 2), ("partial", "chain", "recompute")),
@@ -184,11 +201,15 @@ def markdown(found: Sequence[Mapping[str, Any]]) -> str:
     for (name, M), games in sorted(points.items(), key=lambda p: (order.index(p[0][0]), p[0][1])):
         row = next(iter(games.values()))
         cells = [
-            ("" if game not in games else str(games[game]["optimum_words"])
-             if games[game]["optimum_words"] == games[game]["proved_words"]
-             else f"{games[game]['proved_words']}–{games[game]['optimum_words']}")
+            (
+                ""
+                if game not in games
+                else str(games[game]["optimum_words"])
+                if games[game]["optimum_words"] == games[game]["proved_words"]
+                else f"{games[game]['proved_words']}–{games[game]['optimum_words']}"
+            )
             for game in GAMES
-        ]  # fmt: skip
+        ]
         best = f"{row['best_words']} ({row['best_algorithm']})" if row["best_algorithm"] else ""
         bound = f"{float(row['lower_bound_words']):g} ({row['lower_bound']})"
         lines.append("| " + " | ".join([name, str(M), *cells, best, bound]) + " |")

@@ -53,9 +53,9 @@ class Member:
         return build(self.label, Attention, self.schedule)
 
 
-def _spilled(first: Callable[[Builder], None], second: Callable[[Builder], None]) -> Callable[
-    [Builder], None
-]:  # fmt: skip
+def _spilled(
+    first: Callable[[Builder], None], second: Callable[[Builder], None]
+) -> Callable[[Builder], None]:
     def schedule(b: Builder) -> None:
         b.scratch("S", "heads", "N", "N")
         first(b)
@@ -98,21 +98,33 @@ FAMILY: tuple[Member, ...] = (
     Member("fused", "Q, O and some of K and V", "rows", False, flash2_keep.schedule),
     Member("fused", "O", "rows", True, fused_streams),
     Member("fused", "K and V", "columns", False, flash1.schedule),
-    Member("spilled", "any part of Q, then tiles of O", "rows", True,
-           _spilled(scores, softmax_tiles)),
-    Member("spilled", "any part of Q, then rows of O", "rows", True,
-           _spilled(scores, softmax_rows)),
-    Member("spilled", "K, then tiles of O", "columns", True,
-           _spilled(score_columns, softmax_tiles)),
-    Member("spilled", "K, then rows of O", "columns", True,
-           _spilled(score_columns, softmax_rows)),
+    Member(
+        "spilled", "any part of Q, then tiles of O", "rows", True, _spilled(scores, softmax_tiles)
+    ),
+    Member(
+        "spilled", "any part of Q, then rows of O", "rows", True, _spilled(scores, softmax_rows)
+    ),
+    Member(
+        "spilled", "K, then tiles of O", "columns", True, _spilled(score_columns, softmax_tiles)
+    ),
+    Member("spilled", "K, then rows of O", "columns", True, _spilled(score_columns, softmax_rows)),
     # With one statistic a row, and one column and one word beside a tile.
     Member("fused", "Q, O and log sums", "rows", True, flash2_log.schedule),
-    Member("fused", "Q, O, log sums and some of K and V, one score,", "rows", False,
-           flash2_parts.schedule),
-    Member("spilled", "any part of Q, then tiles of O and log sums,", "rows", True,
-           small_tiles.schedule),
-)  # fmt: skip
+    Member(
+        "fused",
+        "Q, O, log sums and some of K and V, one score,",
+        "rows",
+        False,
+        flash2_parts.schedule,
+    ),
+    Member(
+        "spilled",
+        "any part of Q, then tiles of O and log sums,",
+        "rows",
+        True,
+        small_tiles.schedule,
+    ),
+)
 
 
 def ranking(problem: Attention, M: int) -> list[tuple[Member, Tiling]]:
@@ -141,8 +153,10 @@ def main() -> None:
             problem, M = Attention(2**18, d), round(part * d * d)
             (best, tiling), *others = ranking(problem, M)
             behind = others[0][1].total_words / tiling.total_words
-            print(f"d {d:3} M/d² {part:5} {tiling.total_words:>18,} {best.label}"
-                  f"  (next: {behind:.3f}×, {others[0][0].label})")  # fmt: skip
+            print(
+                f"d {d:3} M/d² {part:5} {tiling.total_words:>18,} {best.label}"
+                f"  (next: {behind:.3f}×, {others[0][0].label})"
+            )
 
 
 if __name__ == "__main__":

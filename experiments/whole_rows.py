@@ -77,9 +77,19 @@ def price(items: Any, places: Any, length: int, N: int, m: int, again: float, ro
 
 
 def anneal(
-    items: Any, places: Any, tried: Any, where: Any, room: Any, kept: Any,
-    length: int, N: int, m: int, again: float, heat: float, seed: int,
-) -> Any:  # fmt: skip
+    items: Any,
+    places: Any,
+    tried: Any,
+    where: Any,
+    room: Any,
+    kept: Any,
+    length: int,
+    N: int,
+    m: int,
+    again: float,
+    heat: float,
+    seed: int,
+) -> Any:
     """Changes of a play, in place, at one temperature; the loads after them.
 
     `tried`, `where` and `room` are to work in.  `kept` has the cheapest play that leaves no pair:

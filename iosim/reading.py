@@ -104,10 +104,11 @@ def parse(text: str, language: str, *, finite: bool = True) -> Any:
     try:
         if language == "JSON":
             value = json.loads(
-                text, object_pairs_hook=_once,
+                text,
+                object_pairs_hook=_once,
                 parse_constant=_constant if finite else None,
                 parse_float=_float if finite else None,
-            )  # fmt: skip
+            )
         else:
             _check_keys(text)
             value = tomllib.loads(text)

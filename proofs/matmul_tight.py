@@ -72,11 +72,15 @@ def products_per_segment() -> str:
     s = z3.Real("s")
     unsat(s >= 0, M > 0, s <= (1 + SEGMENT) * M, s * s * s > (1 + SEGMENT) ** 3 * M * M * M)
     unsat(
-        a >= 0, b >= 0, c >= 0, M > 0, V >= 0,
+        a >= 0,
+        b >= 0,
+        c >= 0,
+        M > 0,
+        V >= 0,
         27 * a * b * c <= (1 + SEGMENT) ** 3 * M * M * M,
         V * V <= a * b * c,
         V * V > M * M * M,
-    )  # fmt: skip
+    )
     return "all reals a, b, c, V ≥ 0 and M > 0"
 
 
@@ -116,13 +120,16 @@ def loads_and_stores() -> str:
     M = w * w
     S = SEGMENT * M
     unsat(
-        w > 0, F >= 0, fresh >= 0, segs >= 1,
+        w > 0,
+        F >= 0,
+        fresh >= 0,
+        segs >= 1,
         segs * w * M >= F,  # Lemma 3, over all segments
         L >= S * (segs - 1),  # every segment but the last has S loads, loads of zeros included
         L == loads + fresh,  # a fresh accumulator is a load of a zero that is not paid
         stores >= fresh,  # each entry of C is stored at least once: fresh = mn
         (loads + stores) * w < LEADING * F - LOST * M * w,
-    )  # fmt: skip
+    )
     return "all reals; mnk = F ≥ 0, √M = w > 0, any number of segments and fresh accumulators"
 
 
@@ -138,16 +145,22 @@ def cold_start() -> str:
     F, w, segs, L, T = z3.Reals("F w segs L T")
     M = w * w
     unsat(
-        w > 0, F >= 0, segs >= 2,
+        w > 0,
+        F >= 0,
+        segs >= 2,
         segs * w * M >= F,
         L >= M + SEGMENT * M * (segs - 1),  # M + S, then S each; the last one may be short
         L * w < LEADING * F - LOST_COLD * M * w,
-    )  # fmt: skip
+    )
     # One segment: F ≤ M^{3/2}.  T = mk + kn + mn, and 27F² = 27·mk·kn·mn ≤ T³ by Lemma 2.
     unsat(
-        w > 0, F >= 0, T >= 0, F <= w * M, 27 * F * F <= T * T * T,
+        w > 0,
+        F >= 0,
+        T >= 0,
+        F <= w * M,
+        27 * F * F <= T * T * T,
         T * w < LEADING * F - LOST_COLD * M * w,
-    )  # fmt: skip
+    )
     return "all reals; mnk = F ≥ 0, √M = w > 0, any number of segments"
 
 

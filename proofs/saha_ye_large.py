@@ -93,11 +93,16 @@ def segments() -> str:
     pairs, d, M, segs, loads, most = z3.Reals("pairs d M segs loads most")
     large, middle = _ratio(LARGE), _ratio(MIDDLE)
     common = [
-        M > 0, d > 0, segs >= 2, pairs >= 0,
+        M > 0,
+        d > 0,
+        segs >= 2,
+        pairs >= 0,
         z3.Or(most * d * d == M * M, most == 2 * M),
-        most * d * d >= M * M, most >= 2 * M,  # max(X²/4d², X) at X = 2M
-        segs * most >= pairs, loads >= M * segs,
-    ]  # fmt: skip
+        most * d * d >= M * M,
+        most >= 2 * M,  # max(X²/4d², X) at X = 2M
+        segs * most >= pairs,
+        loads >= M * segs,
+    ]
     unsat(*common, loads < large * pairs * d * d / M, loads < middle * pairs)
     # One segment only: pairs ≤ most; then the 2Nd loads of Q and K for each head are enough.
     N, h = z3.Reals("N h")

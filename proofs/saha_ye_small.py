@@ -26,24 +26,33 @@ def reduction() -> str:
     F, segs, paid, fresh, loads_V, stores = z3.Reals("F segs paid fresh loads_V stores")
     M = w * w
     unsat(
-        N >= 1, d >= 1, heads >= 1, w > 0, segs >= 2,
+        N >= 1,
+        d >= 1,
+        heads >= 1,
+        w > 0,
+        segs >= 2,
         F == heads * N * N * d,
         segs * w * M >= F,  # Lemma 3 of matmul_tight
         paid + fresh >= M + 2 * M * (segs - 1),  # the first segment has M loads more
         fresh <= heads * N * N,
-        loads_V >= heads * N * d, stores >= heads * N * d,
+        loads_V >= heads * N * d,
+        stores >= heads * N * d,
         (paid + loads_V + stores) * w
         < heads * (LEADING * N * N * d - N * N * w + 2 * N * d * w) - LOST * M * w,
-    )  # fmt: skip
+    )
     # One segment: F ≤ M^{3/2}; T = heads(2Nd + N²) loads of Q, K and zeros, 27F² ≤ T³.
     T, t, u, v = z3.Reals("T t u v")
     unsat(u >= 0, v >= 0, t == 2 * u + v, 27 * u * u * v > t * t * t)  # u = Nd, v = N²
     c = z3.Real("c")  # t³; with F² = heads²u²v: 27F² ≤ heads²·t³ ≤ heads³·t³ = T³
     unsat(heads >= 1, c >= 0, heads * heads * c > heads * heads * heads * c)
     unsat(
-        w > 0, F >= 0, T >= 0, F <= w * M, 27 * F * F <= T * T * T,
+        w > 0,
+        F >= 0,
+        T >= 0,
+        F <= w * M,
+        27 * F * F <= T * T * T,
         T * w < LEADING * F - LOST * M * w,
-    )  # fmt: skip
+    )
     return "all reals N, d, heads ≥ 1 and √M > 0"
 
 
@@ -78,10 +87,7 @@ def order() -> str:
     import z3
 
     N, d, w = z3.Reals("N d w")
-    unsat(
-        N > 0, d > 0, w > 0, w <= d,
-        LEADING * N * N * d - N * N * w < (LEADING - 1) * N * N * d,
-    )  # fmt: skip
+    unsat(N > 0, d > 0, w > 0, w <= d, LEADING * N * N * d - N * N * w < (LEADING - 1) * N * N * d)
     return "all reals N > 0 and 0 < √M ≤ d"
 
 

@@ -81,8 +81,17 @@ def flash2_order() -> str:
     unsat(s <= p, r <= 15 * p, 4 * s + 2 * r > FLASH2 * p)
     unsat(s <= p, s >= 0, 4 * s > FLASH2 * p)
     unsat(h >= 1, n >= 1, e >= 1, M > 0, M <= n * e, s == n * e * h, p * M == s * n * e, s > p)
-    unsat(h >= 1, n >= 1, e >= 1, M > 0, B > 0, 15 * e * B >= M,
-          r * B == n * n * e * h, p * M == n * n * e * e * h, r > 15 * p)  # fmt: skip
+    unsat(
+        h >= 1,
+        n >= 1,
+        e >= 1,
+        M > 0,
+        B > 0,
+        15 * e * B >= M,
+        r * B == n * n * e * h,
+        p * M == n * n * e * e * h,
+        r > 15 * p,
+    )
     return "all reals N, d, heads ≥ 1 and 3d + 3 ≤ M ≤ Nd"
 
 
@@ -103,14 +112,11 @@ def flash1_order() -> str:
     identity(count, heads * (3 * N * d + 2 * N + c * (3 * N * d + 4 * N)))
     n, e, h, r, B, M, k = z3.Reals("n e h r B M k")
     top = _over_reals(peak, {d: e, B_r: r, B_c: B})
-    unsat(
-        e >= 1, M > 0, r >= 1, B >= 1, r <= e, r <= B, 4 * e * B <= M + 4 * e, top > M + 6 * e
-    )  # fmt: skip
+    unsat(e >= 1, M > 0, r >= 1, B >= 1, r <= e, r <= B, 4 * e * B <= M + 4 * e, top > M + 6 * e)
     words = _over_reals(count, {N: n, d: e, heads: h, c: k})
     # k ≤ 4Nd/M + 1; d ≥ 1, so N ≤ Nd: at most heads(5Nd + (4Nd/M + 1)·7Nd) = heads·Nd(12 + 28Nd/M)
     y = z3.Real("y")  # Nd/M ≥ 1
-    unsat(h >= 1, n >= 1, e >= 1, k >= 0, y >= 1, k <= 4 * y + 1,
-          words > h * n * e * (12 + 28 * y))  # fmt: skip
+    unsat(h >= 1, n >= 1, e >= 1, k >= 0, y >= 1, k <= 4 * y + 1, words > h * n * e * (12 + 28 * y))
     unsat(y >= 1, 12 + 28 * y > FLASH1 * y)
     return "all reals N, d, heads ≥ 1 and 0 < M ≤ Nd"
 
@@ -157,9 +163,16 @@ def small_cache_order() -> str:
         unsat(w >= 2, B >= 1, 2 * B <= w, w <= size, c * B < size + B, c * B > 2 * size)
     # words·B ≤ h(8N²d + (N² + Nd)B)
     unsat(
-        h >= 1, n >= 1, e >= 1, B >= 1, c >= 0, k >= 0, c * B <= 2 * n, k * B <= 2 * e,
+        h >= 1,
+        n >= 1,
+        e >= 1,
+        B >= 1,
+        c >= 0,
+        k >= 0,
+        c * B <= 2 * n,
+        k * B <= 2 * e,
         3 * n * e * c * B + n * n * k * B > 8 * n * n * e,
-    )  # fmt: skip
+    )
     # 8N²d/B ≤ 32N²d/√M and the two others are at most N²d/√M each
     f, p, q, r = z3.Reals("f p q r")  # N²d/√M, N²d/B, N², Nd
     unsat(f >= 0, p <= 4 * f, q <= f, r <= f, 8 * p + q + r > SMALL * f)

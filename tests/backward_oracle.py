@@ -149,9 +149,15 @@ def add_rows(mem: Memory, h: int, g: int, I: range, J: range, X: range) -> None:
 
 
 def by_columns(
-    mem: Memory, c: Case, B_r: int, B_c: int, *, rows_too: bool, sums_here: bool,
+    mem: Memory,
+    c: Case,
+    B_r: int,
+    B_c: int,
+    *,
+    rows_too: bool,
+    sums_here: bool,
     spill: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     X, Y = range(c.d), range(c.d_v)
     for g in range(c.kv_heads):
         for J in all_columns(c, B_c):
@@ -239,9 +245,16 @@ def two_kernels(mem: Memory, c: Case, t: Tiles) -> None:
 
 
 def by_pairs(
-    mem: Memory, c: Case, t: Tiles, n: str, to: str, left: str, right: str, finish: Finish,
+    mem: Memory,
+    c: Case,
+    t: Tiles,
+    n: str,
+    to: str,
+    left: str,
+    right: str,
+    finish: Finish,
     beside: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """to[i, j] = Σ left[i, x] · right[j, x]; of the rows of `left` the first W columns stay."""
     width = {"K": c.d, "V": c.d_v}[right]
     W = min(t[f"W{n}"], width)
@@ -259,8 +272,14 @@ def by_pairs(
                     for i in I:
                         for j in J:
                             for x in X:
-                                add(mem, mem.get(left, h, i, x) * mem.get(right, g, j, x),
-                                    to, h, i, j)  # fmt: skip
+                                add(
+                                    mem,
+                                    mem.get(left, h, i, x) * mem.get(right, g, j, x),
+                                    to,
+                                    h,
+                                    i,
+                                    j,
+                                )
                     if X.start >= W:
                         every(mem.drop, left, h, I, X)
                     every(mem.drop, right, g, J, X)
@@ -406,9 +425,16 @@ def spill_weights(mem: Memory, c: Case, t: Tiles) -> None:
 
 SCHEDULES = {
     one.__name__: one
-    for one in (naive_backward, flash1_backward, flash2_backward, two_kernels, small_backward,
-                spill_gradient, spill_weights)
-}  # fmt: skip
+    for one in (
+        naive_backward,
+        flash1_backward,
+        flash2_backward,
+        two_kernels,
+        small_backward,
+        spill_gradient,
+        spill_weights,
+    )
+}
 
 
 def _dense(name: str) -> Callable[[Memory, dict[str, int], Tiles], None]:

@@ -23,8 +23,11 @@ def random_graph(seed: int, most: int = 7) -> Graph:
         tensors += made.writes
     written = [t.name for op in ops for t in op.writes]
     unread = {x for x in written if not any(x == t.name for op in ops for t in op.reads)}
-    return Graph(f"random {seed}", tuple(ops),
-                 frozenset(unread | set(rng.sample(written, rng.randint(0, 1)))))  # fmt: skip
+    return Graph(
+        f"random {seed}",
+        tuple(ops),
+        frozenset(unread | set(rng.sample(written, rng.randint(0, 1)))),
+    )
 
 
 def _operator(
@@ -57,8 +60,9 @@ def _operator(
             size = y.shape[1 - at]
             y = Operand(y.name, tuple(("s", k) if d == at else ("c", size) for d in range(2)))
             z = Operand(x.name, (("r", m), ("s", k)))
-            return operator(f"product {n}", "contraction", [z, y],
-                            [Operand(f"Y{n}", (("r", m), ("c", size)))])  # fmt: skip
+            return operator(
+                f"product {n}", "contraction", [z, y], [Operand(f"Y{n}", (("r", m), ("c", size)))]
+            )
     return operator(f"relu {n}", "relu", [x], [out])
 
 
@@ -74,11 +78,16 @@ def random_row(seed: int, most: int = 7) -> Graph:
         else:  # a sum: of rows, which an operator on all of them reads
             both = rng.choice([t for t in tensors if last.shape[0] in t.shape and len(t.axes) == 2])
             axis = both.axes[both.shape.index(last.shape[0])]
-            made = operator(f"bias {n}", "bias", [both, Operand(last.name, (axis,))],
-                            [Operand(f"Y{n}", both.axes)])  # fmt: skip
+            made = operator(
+                f"bias {n}",
+                "bias",
+                [both, Operand(last.name, (axis,))],
+                [Operand(f"Y{n}", both.axes)],
+            )
         ops.append(made)
         tensors += made.writes
     written = [t.name for op in ops for t in op.writes]
     unread = {x for x in written if not any(x == t.name for op in ops for t in op.reads)}
-    return Graph(f"row {seed}", tuple(ops),
-                 frozenset(unread | set(rng.sample(written, rng.randint(0, 1)))))  # fmt: skip
+    return Graph(
+        f"row {seed}", tuple(ops), frozenset(unread | set(rng.sample(written, rng.randint(0, 1))))
+    )

@@ -60,8 +60,9 @@ class Cluster:
         self.stored = self.made & (kept | outside)
         self.axes = {
             t.name: tuple(self.label[op.name, a] for a in t.names)
-            for op in self.ops for t in op.tensors
-        }  # fmt: skip
+            for op in self.ops
+            for t in op.tensors
+        }
 
     def gathers(self, op: Operator) -> bool:
         """Whether its sums may be added up over a loop."""
@@ -123,8 +124,14 @@ class Machine:
         """One operator at one point: what it reads is loaded, what it writes stays."""
         of = {a: len(point[self.cluster.label[op.name, a]]) for a in op.sizes}
         cut = lambda t: Operand(t.name, tuple((a, of[a]) for a, _ in t.axes))  # noqa: E731
-        small = Operator(op.name, op.kind, tuple(map(cut, op.reads)), tuple(map(cut, op.writes)),
-                         op.over, op.settings)  # fmt: skip
+        small = Operator(
+            op.name,
+            op.kind,
+            tuple(map(cut, op.reads)),
+            tuple(map(cut, op.writes)),
+            op.over,
+            op.settings,
+        )
         for t in op.reads:
             self.need(t.name, point, tag)
         arrays = [self.piece(t.name, point, tag) for t in op.reads]
@@ -254,21 +261,32 @@ def before(cluster: Cluster, x: str) -> list[Operator]:
 
 
 def by_tiles(
-    cluster: Cluster, slow: dict[str, Any], lanes: Sequence[Sequence[Product]],
-    tiles: tuple[int, int], outer: str,
-) -> Machine:  # fmt: skip
+    cluster: Cluster,
+    slow: dict[str, Any],
+    lanes: Sequence[Sequence[Product]],
+    tiles: tuple[int, int],
+    outer: str,
+) -> Machine:
     """Tiles of outputs; prologues where inputs are needed, epilogues when tiles are done."""
     B_m, B_n = tiles
     first = lanes[0][0]
     chains = {x: before(cluster, x) for lane in lanes for s in lane for x in s.reads}
     ahead = {op.name for chain in chains.values() for op in chain}
-    behind = [op for op in cluster.ops
-              if op.name not in ahead and op.kind.name != "contraction"]  # fmt: skip
-    sides = [first.batch, first.left, *{lane[0].right for lane in lanes},
-             *{s.k for lane in lanes for s in lane}]  # fmt: skip
+    behind = [op for op in cluster.ops if op.name not in ahead and op.kind.name != "contraction"]
+    sides = [
+        first.batch,
+        first.left,
+        *{lane[0].right for lane in lanes},
+        *{s.k for lane in lanes for s in lane},
+    ]
     row = set().union(*(cluster.rows(op) for op in behind))
-    machine = Machine(cluster, slow, [side for side in sides if side],
-                      [side for side in sides if side and not side & row], tiled=True)  # fmt: skip
+    machine = Machine(
+        cluster,
+        slow,
+        [side for side in sides if side],
+        [side for side in sides if side and not side & row],
+        tiled=True,
+    )
     mine = [_of(cluster, lane, behind) for lane in lanes]
     if sum(map(len, mine)) != len(behind):
         raise NoSchedule("an operator is neither before nor behind")
@@ -277,8 +295,17 @@ def by_tiles(
     for b in _points(cluster, first.batch):
         for i in range(0, len(lefts), B_m):
             for j in range(0, len(columns), B_n):
-                _tile(machine, lanes, chains, mine, b, lefts[i : i + B_m], columns[j : j + B_n],
-                      outer, row)  # fmt: skip
+                _tile(
+                    machine,
+                    lanes,
+                    chains,
+                    mine,
+                    b,
+                    lefts[i : i + B_m],
+                    columns[j : j + B_n],
+                    outer,
+                    row,
+                )
     machine.finish()
     return machine
 
@@ -299,9 +326,16 @@ def _points(cluster: Cluster, axes: frozenset[int]) -> Iterator[dict[int, list[i
 
 
 def _tile(
-    machine: Machine, lanes: Any, chains: Any, mine: Any, b: Point, lefts: Any, columns: Any,
-    outer: str, row: set[int],
-) -> None:  # fmt: skip
+    machine: Machine,
+    lanes: Any,
+    chains: Any,
+    mine: Any,
+    b: Point,
+    lefts: Any,
+    columns: Any,
+    outer: str,
+    row: set[int],
+) -> None:
     cluster = machine.cluster
     steps: list[Any] = []
     for n, j in columns:
@@ -331,9 +365,11 @@ def _tile(
         spots = [j for m, j in columns if m == n]
         if not spots:
             continue
-        steps += [(op, point, f"behind {n}")
-                  for point in _inside(cluster, b, lefts, spots, outer, row)
-                  for op in mine[n]]  # fmt: skip
+        steps += [
+            (op, point, f"behind {n}")
+            for point in _inside(cluster, b, lefts, spots, outer, row)
+            for op in mine[n]
+        ]
     machine.scope(steps)
 
 
@@ -373,8 +409,9 @@ def schedules(
         one = turned[0]
         if all((s.batch, s.left, s.right) == (one.batch, one.left, one.right) for s in turned):
             lanes: list[list[Product]] = [list(turned)]
-        elif all((s.batch, s.left, s.reads[0]) == (one.batch, one.left, one.reads[0])
-                 for s in turned):  # fmt: skip
+        elif all(
+            (s.batch, s.left, s.reads[0]) == (one.batch, one.left, one.reads[0]) for s in turned
+        ):
             lanes = [[s] for s in turned]
         else:
             continue

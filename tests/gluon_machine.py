@@ -269,9 +269,7 @@ def _modules() -> dict[str, Any]:
         allocate_shared_memory=_shared,
         warp_specialize=_specialize,
     )
-    tma = types.SimpleNamespace(
-        async_load=_load, async_store=_store, store_wait=lambda n: None,
-    )  # fmt: skip
+    tma = types.SimpleNamespace(async_load=_load, async_store=_store, store_wait=lambda n: None)
     barriers = types.SimpleNamespace(
         MBarrierLayout=lambda: None,
         init=_init,
@@ -280,15 +278,23 @@ def _modules() -> dict[str, Any]:
         expect=lambda b, n: _one(b).arrive(n),
     )
     hopper = types.SimpleNamespace(
-        fence_async_shared=lambda: None, mbarrier=barriers, tma=tma, warpgroup_mma=_mma,
+        fence_async_shared=lambda: None,
+        mbarrier=barriers,
+        tma=tma,
+        warpgroup_mma=_mma,
         warpgroup_mma_wait=_mma_wait,
-    )  # fmt: skip
+    )
     gluon = types.SimpleNamespace(jit=lambda f: f, language=gl)
     base = "triton.experimental.gluon"
     found = {x: types.ModuleType(x) for x in ("triton", "triton.experimental")}
     found["triton.experimental"].gluon = gluon  # type: ignore[attr-defined]
-    return {**found, base: gluon, f"{base}.language": gl, f"{base}.language.nvidia": gl,
-            f"{base}.language.nvidia.hopper": hopper}  # fmt: skip
+    return {
+        **found,
+        base: gluon,
+        f"{base}.language": gl,
+        f"{base}.language.nvidia": gl,
+        f"{base}.language.nvidia.hopper": hopper,
+    }
 
 
 def run(
@@ -330,9 +336,12 @@ def relative_error(got: Any, want: Any) -> Any:
 
 
 def ran(
-    problem: Any, tiles: dict[str, int], name: str = "flash2", masks: list[int] | None = None,
+    problem: Any,
+    tiles: dict[str, int],
+    name: str = "flash2",
+    masks: list[int] | None = None,
     **options: Any,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+) -> tuple[Any, Any, Any]:
     """The instance, words by key, and bytes by key; outputs are held against the reference."""
     return held(bound(problem, tiles, name), problem, masks, **options)
 

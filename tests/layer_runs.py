@@ -12,8 +12,14 @@ from iosim.layers.models import Config
 
 Arrays = dict[str, Any]
 
-SIZES: Any = {"layers": 2, "hidden": 8, "heads": 2, "feed_forward": 12, "vocabulary": 11,
-              "positions": 16}  # fmt: skip
+SIZES: Any = {
+    "layers": 2,
+    "hidden": 8,
+    "heads": 2,
+    "feed_forward": 12,
+    "vocabulary": 11,
+    "positions": 16,
+}
 GROUPED: Any = {**SIZES, "heads": 4, "kv_heads": 2}
 BERT = Config(name="small bert", family="bert", activation="relu", dropout=0.2, **SIZES)
 GPT2 = Config(name="small gpt2", family="gpt2", dropout=0.2, **SIZES)
@@ -29,10 +35,11 @@ def given(graph: Graph, seed: int = 0) -> Arrays:
     """Random arrays for a graph's inputs."""
     rng = np.random.default_rng(seed)
     found: Arrays = {
-        t.name: rng.integers(BELOW[t.name], size=t.shape) if t.name in BELOW
+        t.name: rng.integers(BELOW[t.name], size=t.shape)
+        if t.name in BELOW
         else rng.standard_normal(t.shape)
         for t in graph.inputs
-    }  # fmt: skip
+    }
     if "cos" in found:
         found |= angles(*found["cos"].shape)
     return found
@@ -62,9 +69,11 @@ class Model:
         for name in family.tied:
             self.arrays[-1][name] = self.arrays[0][name]
         self.weights = [
-            (k, t.name) for k, graph in enumerate(self.graphs) for t in graph.inputs
+            (k, t.name)
+            for k, graph in enumerate(self.graphs)
+            for t in graph.inputs
             if t.role == "weight" and not (k and t.name in family.tied)
-        ]  # fmt: skip
+        ]
         self.tied = family.tied
 
     def forward(self) -> list[Arrays]:

@@ -20,18 +20,20 @@ from iosim.layers.graph import Graph
 
 SAID = "made up by a test: no GPU ran this"
 PYTORCH = {"contraction": "aten::mm", "normalisation": "aten::sum", "elementwise": "aten::mul"}
-UNITS = {what: "byte" if what.split("_")[0] in ("dram", "sm", "bulk", "reduced") else "inst"
-         for what in COUNTERS}  # fmt: skip
+UNITS = {
+    what: "byte" if what.split("_")[0] in ("dram", "sm", "bulk", "reduced") else "inst"
+    for what in COUNTERS
+}
 
 
 def covers(graph: Graph) -> dict[str, tuple[str, ...]]:
     """Steps as the modules have them."""
-    known = [op.name for op in graph.operators
-             if not any(t.role == "gradient" for t in op.writes)]  # fmt: skip
+    known = [op.name for op in graph.operators if not any(t.role == "gradient" for t in op.writes)]
     return {
         name: tuple(x for x in (name, f"{name} bias") if x in known)
-        for name in known if not name.endswith(" bias")
-    }  # fmt: skip
+        for name in known
+        if not name.endswith(" bias")
+    }
 
 
 def launches(graph: Graph, names: dict[str, int]) -> list[dict[str, Any]]:
@@ -42,11 +44,17 @@ def launches(graph: Graph, names: dict[str, int]) -> list[dict[str, Any]]:
         sdpa = "aten::_scaled_dot_product_flash_attention"
         said = sdpa if op.kind.name.startswith("attention") else PYTORCH[op.klass]
         kernel = f"void at::native::{said.split(':')[-1]}_{k % 5}<c10::Half, {k}>(int)"
-        found.append({
-            "kernel": names.setdefault(kernel, len(names)), "time_s": 1e-6 * (1 + k % 7),
-            "step": own[op.name].step, "backward": own[op.name].backward, "op": said,
-            "call": k + 1, "outer": said,
-        })  # fmt: skip
+        found.append(
+            {
+                "kernel": names.setdefault(kernel, len(names)),
+                "time_s": 1e-6 * (1 + k % 7),
+                "step": own[op.name].step,
+                "backward": own[op.name].backward,
+                "op": said,
+                "call": k + 1,
+                "outer": said,
+            }
+        )
     return found
 
 
@@ -71,19 +79,35 @@ def compiled(graph: Graph, names: dict[str, int]) -> tuple[list[Any], list[Any]]
         for op in ops:
             step = own[op.name].step
             step = "" if step == GRADIENT_SUM else step
-            target = "aten.mm.default" if extern else "aten.sum.dim" if op.kind.name == "sum" \
-                else "aten.add.Tensor"  # fmt: skip
-            turned = op.writes[0].role == "gradient" and op.writes[0].name[1:] in graph.tensors \
-                and graph.tensors[op.writes[0].name[1:]].role == "weight"  # fmt: skip
-            nodes += [[step, backward, op.writes[0].words, len(nodes) + 10 * k + i, target, turned]
-                      for i in range(len(op.reads) - 1 if step == "" else 1)]  # fmt: skip
-        groups.append({"kernels": [name], "generated": not extern, "backward": backward,
-                       "nodes": nodes})  # fmt: skip
-        launched.append({
-            "kernel": names.setdefault(seen, len(names)), "time_s": 2e-6, "backward": backward,
-            "op": "aten::mm" if extern else name, "call": k + 1,
-            "outer": "aten::mm" if extern else name,
-        })  # fmt: skip
+            target = (
+                "aten.mm.default"
+                if extern
+                else "aten.sum.dim"
+                if op.kind.name == "sum"
+                else "aten.add.Tensor"
+            )
+            turned = (
+                op.writes[0].role == "gradient"
+                and op.writes[0].name[1:] in graph.tensors
+                and graph.tensors[op.writes[0].name[1:]].role == "weight"
+            )
+            nodes += [
+                [step, backward, op.writes[0].words, len(nodes) + 10 * k + i, target, turned]
+                for i in range(len(op.reads) - 1 if step == "" else 1)
+            ]
+        groups.append(
+            {"kernels": [name], "generated": not extern, "backward": backward, "nodes": nodes}
+        )
+        launched.append(
+            {
+                "kernel": names.setdefault(seen, len(names)),
+                "time_s": 2e-6,
+                "backward": backward,
+                "op": "aten::mm" if extern else name,
+                "call": k + 1,
+                "outer": "aten::mm" if extern else name,
+            }
+        )
     return launched, groups
 
 
@@ -104,17 +128,32 @@ def write_record(
         else:
             launched = launches(graph, names)
         busy = sum(x["time_s"] for x in launched)
-        rows.append({
-            "walls": [1.25 * busy, 1.5 * busy, 1.3 * busy], "launches": launched, "passes": 5,
-            "covers": covers(graph), "groups": groups,
-        })  # fmt: skip
+        rows.append(
+            {
+                "walls": [1.25 * busy, 1.5 * busy, 1.3 * busy],
+                "launches": launched,
+                "passes": 5,
+                "covers": covers(graph),
+                "groups": groups,
+            }
+        )
         said = list(names)
         report.append(_row("cuda::<unnamed>::spin_kernel(long)", {}))
         for x in launched:
             kernel = said[x["kernel"]].replace("at::", "")
-            report.append(_row(kernel, {"dram_load": 4096, "dram_store": 2048, "sm_l2_load": 8192,
-                                        "sm_l2_store": 2048, "warp_flop": 300,
-                                        "group_flop": 700}))  # fmt: skip
+            report.append(
+                _row(
+                    kernel,
+                    {
+                        "dram_load": 4096,
+                        "dram_store": 2048,
+                        "sm_l2_load": 8192,
+                        "sm_l2_store": 2048,
+                        "warp_flop": 300,
+                        "group_flop": 700,
+                    },
+                )
+            )
     environment = {"device": "NVIDIA H200", "torch": SAID}
     (folder / "measured.json").write_text(
         json.dumps({"rows": rows, "names": list(names), "environment": environment})

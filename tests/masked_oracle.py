@@ -58,11 +58,17 @@ def case(
     left, right = (math.inf if x is None else x for x in window or (None, None))
     N_k = N if N_k is None else N_k
     return Case(
-        N, d, heads, N_k, d if d_v is None else d_v, heads if kv_heads is None else kv_heads,
-        left, 0 if causal else right,
+        N,
+        d,
+        heads,
+        N_k,
+        d if d_v is None else d_v,
+        heads if kv_heads is None else kv_heads,
+        left,
+        0 if causal else right,
         0 if left == math.inf else sinks,  # where nothing is hidden at the left, they are no others
         {"lower right": N_k - N, "upper left": 0}[align],
-    )  # fmt: skip
+    )
 
 
 def attention(c: Case, Q: Any, K: Any, V: Any) -> list[Any]:

@@ -18,8 +18,22 @@ from iosim.operators import Operator, operand, operator
 
 Arrays = dict[str, Any]
 
-S = {"b": 2, "j": 3, "k": 4, "i": 4, "u": 5, "h": 2, "r": 3, "p": 4, "d": 3, "e": 4, "s": 2,
-     "m": 12, "v": 6, "t": 2}  # fmt: skip
+S = {
+    "b": 2,
+    "j": 3,
+    "k": 4,
+    "i": 4,
+    "u": 5,
+    "h": 2,
+    "r": 3,
+    "p": 4,
+    "d": 3,
+    "e": 4,
+    "s": 2,
+    "m": 12,
+    "v": 6,
+    "t": 2,
+}
 B, J, K, I, U, H, R, P, D, V = (S[x] for x in "bjkiuhrpdv")
 N = B * J * I
 
@@ -50,8 +64,10 @@ class Case:
 
     @property
     def operator(self) -> Operator:
-        reads, writes = ([operand(*map(str.strip, t.split(":")), S) for t in side.split(",")]
-                         for side in (self.reads, self.writes))  # fmt: skip
+        reads, writes = (
+            [operand(*map(str.strip, t.split(":")), S) for t in side.split(",")]
+            for side in (self.reads, self.writes)
+        )
         return operator(self.kind, self.kind, reads, writes, self.over, **self.settings)
 
     def arrays(self, seed: int = 0) -> Arrays:
@@ -90,10 +106,11 @@ def wordwise(y: str, *names: str) -> Callable[[Callable[..., float]], Callable[[
 
     def made(f: Callable[..., float]) -> Callable[[Arrays], Arrays]:
         return lambda a: {
-            y: np.reshape([f(*map(float, xs))
-                           for xs in zip(*(a[n].flat for n in names), strict=True)],
-                          a[names[0]].shape)
-        }  # fmt: skip
+            y: np.reshape(
+                [f(*map(float, xs)) for xs in zip(*(a[n].flat for n in names), strict=True)],
+                a[names[0]].shape,
+            )
+        }
 
     return made
 
@@ -170,8 +187,10 @@ def layer_norm_dx(a: Arrays) -> Arrays:
 
 def layer_norm_dw(a: Arrays) -> Arrays:
     def dg(i: int) -> float:
-        return sum(a["dY"][b, i, j] * (a["X"][b, i, j] - a["mean"][b, j]) * a["rstd"][b, j]
-                   for b, j in at("b", "j"))  # fmt: skip
+        return sum(
+            a["dY"][b, i, j] * (a["X"][b, i, j] - a["mean"][b, j]) * a["rstd"][b, j]
+            for b, j in at("b", "j")
+        )
 
     def dc(i: int) -> float:
         return sum(a["dY"][b, i, j] for b, j in at("b", "j"))
@@ -199,16 +218,24 @@ def rms_norm_dx(a: Arrays) -> Arrays:
 
 
 def rms_norm_dw(a: Arrays) -> Arrays:
-    return {"dG": filled("i", lambda i: sum(a["dY"][b, i, j] * a["X"][b, i, j] * a["rstd"][b, j]
-                                            for b, j in at("b", "j")))}  # fmt: skip
+    return {
+        "dG": filled(
+            "i",
+            lambda i: sum(
+                a["dY"][b, i, j] * a["X"][b, i, j] * a["rstd"][b, j] for b, j in at("b", "j")
+            ),
+        )
+    }
 
 
 def cross_entropy(a: Arrays) -> Arrays:
     def lse(b: int, j: int) -> float:
         return math.log(sum(math.exp(x) for x in a["L"][b, :, j]))
 
-    return {"loss": filled("b j", lambda b, j: lse(b, j) - a["L"][b, a["labels"][b, j], j]),
-            "lse": filled("b j", lse)}  # fmt: skip
+    return {
+        "loss": filled("b j", lambda b, j: lse(b, j) - a["L"][b, a["labels"][b, j], j]),
+        "lse": filled("b j", lse),
+    }
 
 
 def cross_entropy_back(a: Arrays) -> Arrays:
@@ -258,8 +285,11 @@ def adam(a: Arrays) -> Arrays:
         m, v = m / (1 - 0.9**3), v / (1 - 0.999**3)
         return a["w"][b, i] - 0.1 * (m / (math.sqrt(v) + 1e-8) + 0.01 * a["w"][b, i])
 
-    return {"w2": filled("b i", weight), "m2": filled("b i", lambda *x: moments(*x)[0]),
-            "v2": filled("b i", lambda *x: moments(*x)[1])}  # fmt: skip
+    return {
+        "w2": filled("b i", weight),
+        "m2": filled("b i", lambda *x: moments(*x)[0]),
+        "v2": filled("b i", lambda *x: moments(*x)[1]),
+    }
 
 
 # ---- look-ups and experts ------------------------------------------------------------------------
@@ -274,16 +304,21 @@ def embedding_back(a: Arrays) -> Arrays:
 
 def append(a: Arrays) -> Arrays:
     """Two new rows t behind the first two of four, k."""
-    return {"Y": filled("b k p", lambda b, k, p: a["cache"][b, k, p] if k < 2
-                        else a["new"][b, p, k - 2])}  # fmt: skip
+    return {
+        "Y": filled(
+            "b k p", lambda b, k, p: a["cache"][b, k, p] if k < 2 else a["new"][b, p, k - 2]
+        )
+    }
 
 
 def top_k(a: Arrays) -> Arrays:
     def number(b: int, j: int, s: int) -> int:
         return sorted(range(S["e"]), key=lambda e: -a["X"][b, j, e])[s]
 
-    return {"Y": filled("b j s", lambda b, j, s: a["X"][b, j, number(b, j, s)]),
-            "chosen": filled("b j s", number)}  # fmt: skip
+    return {
+        "Y": filled("b j s", lambda b, j, s: a["X"][b, j, number(b, j, s)]),
+        "chosen": filled("b j s", number),
+    }
 
 
 def top_k_back(a: Arrays) -> Arrays:
@@ -316,13 +351,22 @@ def gather_back(a: Arrays) -> Arrays:
 
 
 def expert_product(a: Arrays) -> Arrays:
-    return {"Y": filled("m u", lambda m, u: sum(a["X"][m, i] * a["W"][a["experts"][m], u, i]
-                                                for i in range(I)))}  # fmt: skip
+    return {
+        "Y": filled(
+            "m u", lambda m, u: sum(a["X"][m, i] * a["W"][a["experts"][m], u, i] for i in range(I))
+        )
+    }
 
 
 def expert_weights(a: Arrays) -> Arrays:
-    return {"dW": filled("e u i", lambda e, u, i: sum(
-        a["dY"][m, u] * a["X"][m, i] for m in range(S["m"]) if a["experts"][m] == e))}  # fmt: skip
+    return {
+        "dW": filled(
+            "e u i",
+            lambda e, u, i: sum(
+                a["dY"][m, u] * a["X"][m, i] for m in range(S["m"]) if a["experts"][m] == e
+            ),
+        )
+    }
 
 
 def gate(a: Arrays, m: int) -> float:
@@ -343,8 +387,10 @@ def combine_back(a: Arrays) -> Arrays:
     dgates = np.zeros(B * J * S["s"])
     for m in range(S["m"]):
         dgates[a["places"][m]] = sum(dy(m, i) * a["R"][m, i] for i in range(I))
-    return {"dR": filled("m i", lambda m, i: gate(a, m) * dy(m, i)),
-            "dgates": dgates.reshape(B, J, S["s"])}  # fmt: skip
+    return {
+        "dR": filled("m i", lambda m, i: gate(a, m) * dy(m, i)),
+        "dgates": dgates.reshape(B, J, S["s"]),
+    }
 
 
 # ---- attention: Q[b h r j p], K[b h k p], V[b h k d] ---------------------------------------------
@@ -366,14 +412,19 @@ def attention(causal: bool) -> Callable[[Arrays], Arrays]:
         w = weights(a, b, h, r, j, causal=causal)
         return 0.7 * sum(a["Q"][b, h, r, j] * a["K"][b, h, 0]) - math.log(w[0])
 
-    return lambda a: {"O": filled("b h r j d", lambda *x: value(a, *x)),
-                      "lse": filled("b h r j", lambda *x: lse(a, *x))}  # fmt: skip
+    return lambda a: {
+        "O": filled("b h r j d", lambda *x: value(a, *x)),
+        "lse": filled("b h r j", lambda *x: lse(a, *x)),
+    }
 
 
 def attention_back(a: Arrays) -> Arrays:
     """With the output's own row sums: D is given by O, whatever O is."""
-    found = {"dQ": np.zeros(a["Q"].shape), "dK": np.zeros(a["K"].shape),
-             "dV": np.zeros(a["V"].shape)}  # fmt: skip
+    found = {
+        "dQ": np.zeros(a["Q"].shape),
+        "dK": np.zeros(a["K"].shape),
+        "dV": np.zeros(a["V"].shape),
+    }
     for b, h, r, j in at("b", "h", "r", "j"):
         w = weights(a, b, h, r, j, causal=False)
         dO, O = a["dO"][b, h, r, j], a["O"][b, h, r, j]
@@ -394,67 +445,211 @@ ALL = B * H * R * J * K  # pairs of a row and a column
 SEEN = B * H * R * (2 + 3 + 4)  # of three rows, the last of which sees four columns
 
 CASES = [
-    Case("contraction", "X: b i j, W: u i", "Y: j u b", 2 * N * U,
-         lambda a: {"Y": filled("j u b", lambda j, u, b: sum(a["X"][b, i, j] * a["W"][u, i]
-                                                             for i in range(I)))}, of="XW"),
+    Case(
+        "contraction",
+        "X: b i j, W: u i",
+        "Y: j u b",
+        2 * N * U,
+        lambda a: {
+            "Y": filled(
+                "j u b", lambda j, u, b: sum(a["X"][b, i, j] * a["W"][u, i] for i in range(I))
+            )
+        },
+        of="XW",
+    ),
     Case("softmax", ROW, "Y: j i b", 4 * N, softmax, "i", of="X"),
     Case("softmax_back", "dY: b i j, Y: b i j", "dX: b i j", 4 * N, softmax_back, "i"),
-    Case("layer_norm", f"{ROW}, G: i, C: i", "Y: j i b, mean: b j, rstd: b j", 7 * N + 5 * ROWS,
-         layer_norm, "i", of="XGC"),
-    Case("layer_norm_dx", "dY: b i j, X: b i j, G: i, mean: b j, rstd: b j", "dX: b i j",
-         10 * N + 2 * ROWS, layer_norm_dx, "i"),
-    Case("layer_norm_dw", "dY: b i j, X: b i j, mean: b j, rstd: b j", "dG: i, dC: i", 5 * N,
-         layer_norm_dw, "b j"),
-    Case("rms_norm", f"{ROW}, G: i", "Y: j i b, rstd: b j", 4 * N + 4 * ROWS, rms_norm, "i",
-         of="XG"),
-    Case("rms_norm_dx", "dY: b i j, X: b i j, G: i, rstd: b j", "dX: b i j", 7 * N + ROWS,
-         rms_norm_dx, "i"),
+    Case(
+        "layer_norm",
+        f"{ROW}, G: i, C: i",
+        "Y: j i b, mean: b j, rstd: b j",
+        7 * N + 5 * ROWS,
+        layer_norm,
+        "i",
+        of="XGC",
+    ),
+    Case(
+        "layer_norm_dx",
+        "dY: b i j, X: b i j, G: i, mean: b j, rstd: b j",
+        "dX: b i j",
+        10 * N + 2 * ROWS,
+        layer_norm_dx,
+        "i",
+    ),
+    Case(
+        "layer_norm_dw",
+        "dY: b i j, X: b i j, mean: b j, rstd: b j",
+        "dG: i, dC: i",
+        5 * N,
+        layer_norm_dw,
+        "b j",
+    ),
+    Case(
+        "rms_norm", f"{ROW}, G: i", "Y: j i b, rstd: b j", 4 * N + 4 * ROWS, rms_norm, "i", of="XG"
+    ),
+    Case(
+        "rms_norm_dx",
+        "dY: b i j, X: b i j, G: i, rstd: b j",
+        "dX: b i j",
+        7 * N + ROWS,
+        rms_norm_dx,
+        "i",
+    ),
     Case("rms_norm_dw", "dY: b i j, X: b i j, rstd: b j", "dG: i", 3 * N, rms_norm_dw, "b j"),
-    Case("sum", ROW, "Y: j", N, lambda a: {"Y": filled("j", lambda j: sum(
-        a["X"][b, i, j] for b, i in at("b", "i")))}, "b i"),
-    Case("cross_entropy", "L: b v j, labels: b j", "loss: b j, lse: b j", 3 * ROWS * V + 3 * ROWS,
-         cross_entropy, "v", of="L", below={"labels": V}),
-    Case("cross_entropy_back", "L: b v j, labels: b j, lse: b j", "dL: b v j", 4 * ROWS * V,
-         cross_entropy_back, "v", below={"labels": V}),
+    Case(
+        "sum",
+        ROW,
+        "Y: j",
+        N,
+        lambda a: {"Y": filled("j", lambda j: sum(a["X"][b, i, j] for b, i in at("b", "i")))},
+        "b i",
+    ),
+    Case(
+        "cross_entropy",
+        "L: b v j, labels: b j",
+        "loss: b j, lse: b j",
+        3 * ROWS * V + 3 * ROWS,
+        cross_entropy,
+        "v",
+        of="L",
+        below={"labels": V},
+    ),
+    Case(
+        "cross_entropy_back",
+        "L: b v j, labels: b j, lse: b j",
+        "dL: b v j",
+        4 * ROWS * V,
+        cross_entropy_back,
+        "v",
+        below={"labels": V},
+    ),
     Case("same", ROW, "Y: b i j", 0, wordwise("Y", "X")(lambda x: x), of="X"),
     Case("cast", ROW, "Y: b i j", 0, wordwise("Y", "X")(lambda x: x), of="X"),
-    Case("add", f"{ROW}, Z: j, T: b i j", "Y: j b i", 2 * N, lambda a: {
-        "Y": filled("j b i", lambda j, b, i: a["X"][b, i, j] + a["Z"][j] + a["T"][b, i, j])},
-         of="XZT"),
-    Case("bias", f"{ROW}, Z: i", "Y: b i j", N, lambda a: {
-        "Y": filled("b i j", lambda b, i, j: a["X"][b, i, j] + a["Z"][i])}, of="XZ"),
-    Case("multiply", f"{ROW}, Z: i", "Y: b i j", N, lambda a: {
-        "Y": filled("b i j", lambda b, i, j: a["X"][b, i, j] * a["Z"][i])}, of="XZ"),
-    Case("scale", ROW, "Y: b i j", N, wordwise("Y", "X")(lambda x: 0.3 * x),
-         settings={"factor": 0.3}, of="X"),
+    Case(
+        "add",
+        f"{ROW}, Z: j, T: b i j",
+        "Y: j b i",
+        2 * N,
+        lambda a: {
+            "Y": filled("j b i", lambda j, b, i: a["X"][b, i, j] + a["Z"][j] + a["T"][b, i, j])
+        },
+        of="XZT",
+    ),
+    Case(
+        "bias",
+        f"{ROW}, Z: i",
+        "Y: b i j",
+        N,
+        lambda a: {"Y": filled("b i j", lambda b, i, j: a["X"][b, i, j] + a["Z"][i])},
+        of="XZ",
+    ),
+    Case(
+        "multiply",
+        f"{ROW}, Z: i",
+        "Y: b i j",
+        N,
+        lambda a: {"Y": filled("b i j", lambda b, i, j: a["X"][b, i, j] * a["Z"][i])},
+        of="XZ",
+    ),
+    Case(
+        "scale",
+        ROW,
+        "Y: b i j",
+        N,
+        wordwise("Y", "X")(lambda x: 0.3 * x),
+        settings={"factor": 0.3},
+        of="X",
+    ),
     Case("relu", ROW, "Y: b i j", 0, wordwise("Y", "X")(lambda x: x if x > 0 else 0.0), of="X"),
-    Case("relu_back", "dY: b i j, X: b i j", "dX: b i j", 0,
-         wordwise("dX", "dY", "X")(lambda dy, x: dy if x > 0 else 0.0)),
+    Case(
+        "relu_back",
+        "dY: b i j, X: b i j",
+        "dX: b i j",
+        0,
+        wordwise("dX", "dY", "X")(lambda dy, x: dy if x > 0 else 0.0),
+    ),
     Case("gelu", ROW, "Y: b i j", 5 * N, wordwise("Y", "X")(lambda x: x * phi(x)), of="X"),
-    Case("gelu_back", "dY: b i j, X: b i j", "dX: b i j", 11 * N, wordwise("dX", "dY", "X")(
-        lambda dy, x: dy * numeric(lambda t: t * phi(t))(x))),
-    Case("gelu_tanh", ROW, "Y: b i j", 9 * N,
-         wordwise("Y", "X")(lambda x: 0.5 * x * (1 + tanh_part(x))), of="X"),
-    Case("gelu_tanh_back", "dY: b i j, X: b i j", "dX: b i j", 18 * N, wordwise("dX", "dY", "X")(
-        lambda dy, x: dy * numeric(lambda t: 0.5 * t * (1 + tanh_part(t)))(x))),
-    Case("swiglu", f"{ROW}, Z: b i j", "Y: b i j", 5 * N,
-         wordwise("Y", "X", "Z")(lambda x, z: x * sigmoid(x) * z), of="XZ"),
-    Case("swiglu_back", "dY: b i j, X: b i j, Z: b i j", "dX: b i j, dZ: b i j", 11 * N, lambda a: {
-        **wordwise("dX", "dY", "X", "Z")(
-            lambda dy, x, z: dy * z * numeric(lambda t: t * sigmoid(t))(x))(a),
-        **wordwise("dZ", "dY", "X")(lambda dy, x: dy * x * sigmoid(x))(a)}),
+    Case(
+        "gelu_back",
+        "dY: b i j, X: b i j",
+        "dX: b i j",
+        11 * N,
+        wordwise("dX", "dY", "X")(lambda dy, x: dy * numeric(lambda t: t * phi(t))(x)),
+    ),
+    Case(
+        "gelu_tanh",
+        ROW,
+        "Y: b i j",
+        9 * N,
+        wordwise("Y", "X")(lambda x: 0.5 * x * (1 + tanh_part(x))),
+        of="X",
+    ),
+    Case(
+        "gelu_tanh_back",
+        "dY: b i j, X: b i j",
+        "dX: b i j",
+        18 * N,
+        wordwise("dX", "dY", "X")(
+            lambda dy, x: dy * numeric(lambda t: 0.5 * t * (1 + tanh_part(t)))(x)
+        ),
+    ),
+    Case(
+        "swiglu",
+        f"{ROW}, Z: b i j",
+        "Y: b i j",
+        5 * N,
+        wordwise("Y", "X", "Z")(lambda x, z: x * sigmoid(x) * z),
+        of="XZ",
+    ),
+    Case(
+        "swiglu_back",
+        "dY: b i j, X: b i j, Z: b i j",
+        "dX: b i j, dZ: b i j",
+        11 * N,
+        lambda a: {
+            **wordwise("dX", "dY", "X", "Z")(
+                lambda dy, x, z: dy * z * numeric(lambda t: t * sigmoid(t))(x)
+            )(a),
+            **wordwise("dZ", "dY", "X")(lambda dy, x: dy * x * sigmoid(x))(a),
+        },
+    ),
     Case("dropout", ROW, "Y: b i j, mask: b i j", N, dropout, settings={"p": 0.25}, of="X"),
     Case("causal", "X: k b j", "Y: k b j", 0, causal, "j k"),
     Case("causal_back", "dY: k b j", "dX: k b j", 0, causal_back, "j k"),
-    Case("rope", "X: p b j, cos: j p, sin: j p", "Y: p b j", 3 * P * B * J, rope(1, "X", "Y"), "p",
-         of="X"),
-    Case("rope_back", "dY: p b j, cos: j p, sin: j p", "dX: p b j", 3 * P * B * J,
-         rope(-1, "dY", "dX"), "p"),
-    Case("adam", "w: b i, g: b i, m: b i, v: b i", "w2: b i, m2: b i, v2: b i",
-         (3 + 4 + 5 + 4) * B * I, adam, settings={"rate": 0.1, "decay": 0.01, "step": 3}),
-    Case("embedding", "ids: b j, W: v i", "Y: b j i", 0, lambda a: {
-        "Y": filled("b j i", lambda b, j, i: a["W"][a["ids"][b, j], i])}, of="W",
-         below={"ids": V}),
+    Case(
+        "rope",
+        "X: p b j, cos: j p, sin: j p",
+        "Y: p b j",
+        3 * P * B * J,
+        rope(1, "X", "Y"),
+        "p",
+        of="X",
+    ),
+    Case(
+        "rope_back",
+        "dY: p b j, cos: j p, sin: j p",
+        "dX: p b j",
+        3 * P * B * J,
+        rope(-1, "dY", "dX"),
+        "p",
+    ),
+    Case(
+        "adam",
+        "w: b i, g: b i, m: b i, v: b i",
+        "w2: b i, m2: b i, v2: b i",
+        (3 + 4 + 5 + 4) * B * I,
+        adam,
+        settings={"rate": 0.1, "decay": 0.01, "step": 3},
+    ),
+    Case(
+        "embedding",
+        "ids: b j, W: v i",
+        "Y: b j i",
+        0,
+        lambda a: {"Y": filled("b j i", lambda b, j, i: a["W"][a["ids"][b, j], i])},
+        of="W",
+        below={"ids": V},
+    ),
     Case("embedding_back", "dY: b j i, ids: b j", "dW: v i", N, embedding_back, below={"ids": V}),
     Case("append", "new: b p t, cache: b k p", "Y: b k p", 0, append, "k"),
     Case("top_k", "X: b j e", "Y: b j s, chosen: b j s", 0, top_k, "e", of="X"),
@@ -462,23 +657,74 @@ CASES = [
     Case("by_expert", "numbers: b j s", "places: m, experts: m", 0, by_expert),
     Case("gather", "X: b j i, places: m", "R: m i", 0, gather, of="X"),
     Case("gather_back", "dR: m i, places: m", "dX: b j i", S["m"] * I, gather_back),
-    Case("expert_product", "X: m i, W: e u i, experts: m", "Y: m u", 2 * S["m"] * I * U,
-         expert_product, of="XW", below={"experts": S["e"]}),
-    Case("expert_weights", "dY: m u, X: m i, experts: m", "dW: e u i", 2 * S["m"] * I * U,
-         expert_weights, below={"experts": S["e"]}),
-    Case("combine", "R: m i, places: m, gates: b j s", "Y: b j i", 2 * S["m"] * I, combine,
-         of="R gates"),
-    Case("combine_back", "dY: b j i, R: m i, places: m, gates: b j s", "dR: m i, dgates: b j s",
-         3 * S["m"] * I, combine_back),
-    Case("attention", QKV, "O: b h r j d, lse: b h r j", ALL * (2 * (P + D) + 1 + 4),
-         attention(causal=False), "j k", {"factor": 0.7}, of="QKV"),
-    Case("attention", QKV, "O: b h r j d, lse: b h r j", SEEN * (2 * (P + D) + 1 + 4),
-         attention(causal=True), "j k", {"factor": 0.7, "causal": True}, of="QKV",
-         label="causal attention"),
-    Case("attention_back", f"dO: b h r j d, {QKV}, O: b h r j d, lse: b h r j",
-         "dQ: b h r j p, dK: b h k p, dV: b h k d",
-         ALL * (2 * (3 * P + 2 * D) + 3 + 3) + 2 * B * H * R * J * D, attention_back, "j k",
-         {"factor": 0.7}),
-    Case("all_reduce", ROW, "Y: b i j", N * 3 // 4, wordwise("Y", "X")(lambda x: 4 * x),
-         settings={"devices": 4}),
-]  # fmt: skip
+    Case(
+        "expert_product",
+        "X: m i, W: e u i, experts: m",
+        "Y: m u",
+        2 * S["m"] * I * U,
+        expert_product,
+        of="XW",
+        below={"experts": S["e"]},
+    ),
+    Case(
+        "expert_weights",
+        "dY: m u, X: m i, experts: m",
+        "dW: e u i",
+        2 * S["m"] * I * U,
+        expert_weights,
+        below={"experts": S["e"]},
+    ),
+    Case(
+        "combine",
+        "R: m i, places: m, gates: b j s",
+        "Y: b j i",
+        2 * S["m"] * I,
+        combine,
+        of="R gates",
+    ),
+    Case(
+        "combine_back",
+        "dY: b j i, R: m i, places: m, gates: b j s",
+        "dR: m i, dgates: b j s",
+        3 * S["m"] * I,
+        combine_back,
+    ),
+    Case(
+        "attention",
+        QKV,
+        "O: b h r j d, lse: b h r j",
+        ALL * (2 * (P + D) + 1 + 4),
+        attention(causal=False),
+        "j k",
+        {"factor": 0.7},
+        of="QKV",
+    ),
+    Case(
+        "attention",
+        QKV,
+        "O: b h r j d, lse: b h r j",
+        SEEN * (2 * (P + D) + 1 + 4),
+        attention(causal=True),
+        "j k",
+        {"factor": 0.7, "causal": True},
+        of="QKV",
+        label="causal attention",
+    ),
+    Case(
+        "attention_back",
+        f"dO: b h r j d, {QKV}, O: b h r j d, lse: b h r j",
+        "dQ: b h r j p, dK: b h k p, dV: b h k d",
+        ALL * (2 * (3 * P + 2 * D) + 3 + 3) + 2 * B * H * R * J * D,
+        attention_back,
+        "j k",
+        {"factor": 0.7},
+    ),
+    Case(
+        "all_reduce",
+        ROW,
+        "Y: b i j",
+        N * 3 // 4,
+        wordwise("Y", "X")(lambda x: 4 * x),
+        settings={"devices": 4},
+    ),
+]

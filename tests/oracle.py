@@ -531,6 +531,10 @@ def attention(Q: Any, K: Any, V: Any) -> list[list[float]]:
         s = [math.fsum(a * b for a, b in zip(q, k, strict=True)) for k in K]
         p = [math.exp(x - max(s)) for x in s]
         total = math.fsum(p)
-        out.append([math.fsum(w * v[x] for w, v in zip(p, V, strict=True)) / total
-                    for x in range(len(V[0]))])  # fmt: skip
+        out.append(
+            [
+                math.fsum(w * v[x] for w, v in zip(p, V, strict=True)) / total
+                for x in range(len(V[0]))
+            ]
+        )
     return out

@@ -164,10 +164,12 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
             tiles = [t for t in open_ if t.axis == axis and all(t is not x for x in found)]
             kind = seed.choice(["whole", "part", "part"] + ["tile"] * 4 * bool(tiles))
             found.append(
-                seed.choice(tiles) if kind == "tile"
-                else axis if kind == "whole"
+                seed.choice(tiles)
+                if kind == "tile"
+                else axis
+                if kind == "whole"
                 else b.span(axis, *ends(axis))
-            )  # fmt: skip
+            )
         return found
 
     def block(b: Any, open_: list[Any], depth: int, names: list[int]) -> None:
@@ -272,9 +274,14 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9, lanes: bool = False) -> 
             b.op("mask_after", x, a=bound(b, open_, "m"))
 
     def block(
-        b: Any, open_: list[Any], grids: list[Any], spans: list[Any], changes: list[Any],
-        depth: int, names: list[int],
-    ) -> None:  # fmt: skip
+        b: Any,
+        open_: list[Any],
+        grids: list[Any],
+        spans: list[Any],
+        changes: list[Any],
+        depth: int,
+        names: list[int],
+    ) -> None:
         made: list[Any] = []
         for _ in range(seed.randint(1, 3)):
             names[0] += 1
@@ -424,9 +431,7 @@ def split_schedules(draw: st.DrawFn, most: int = 9) -> Any:
         numbers = [b.number(t) for t, step in open_ if step == "Bn"]
         points = [t for t, step in open_ if t.axis == "tiles"]
         columns = [t for t, _ in open_ if t.axis == "m"]
-        return [
-            seed.choice([*numbers * 3, *points * 2, "tiles"]), seed.choice([*columns * 2, "m"])
-        ]  # fmt: skip
+        return [seed.choice([*numbers * 3, *points * 2, "tiles"]), seed.choice([*columns * 2, "m"])]
 
     def block(b: Any, open_: list[tuple[Any, str | None]], depth: int, names: list[int]) -> None:
         made: list[Any] = []
@@ -448,8 +453,13 @@ def split_schedules(draw: st.DrawFn, most: int = 9) -> Any:
             else:
                 axis = seed.choice("nnm")
                 outer = [t for t, step in open_ if t.axis == axis and step]
-                ends = seed.choice([(0, None), *[(t.start, t.stop) for t in outer] * 2,
-                                    *[(0, t.stop) for t in outer]])  # fmt: skip
+                ends = seed.choice(
+                    [
+                        (0, None),
+                        *[(t.start, t.stop) for t in outer] * 2,
+                        *[(0, t.stop) for t in outer],
+                    ]
+                )
                 step = seed.choice([f"B{axis}", f"B{axis}", f"C{axis}"])
                 for tile in b.tiles(axis, step, *ends):
                     block(b, [*open_, (tile, step)], depth + 1, names)
@@ -527,11 +537,23 @@ def graphs(draw: st.DrawFn, most: int = 8) -> Any:
                 row = tuple(a for a in x.axes if a[0] != last)
                 weights = [new(((last, n),), "weight") for _ in "gb"]
                 writes = [new(x.axes), new(row), new(row)]
-                op = operator(name, "layer_norm", [x, *weights], writes, last,
-                              **seed.choice([{}, {"epsilon": 1e-6}, {"epsilon": 0}]))  # fmt: skip
+                op = operator(
+                    name,
+                    "layer_norm",
+                    [x, *weights],
+                    writes,
+                    last,
+                    **seed.choice([{}, {"epsilon": 1e-6}, {"epsilon": 0}]),
+                )
             case "drop":
-                op = operator(name, "dropout", [x], [new(x.axes), new(x.axes)],
-                              p=seed.random() * 0.9, seed=seed.randint(0, 9))  # fmt: skip
+                op = operator(
+                    name,
+                    "dropout",
+                    [x],
+                    [new(x.axes), new(x.axes)],
+                    p=seed.random() * 0.9,
+                    seed=seed.randint(0, 9),
+                )
             case "scale":
                 op = operator(name, "scale", [x], [new(x.axes)], factor=seed.choice([-2, 0.1]))
             case _:

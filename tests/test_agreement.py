@@ -109,8 +109,13 @@ def test_the_agreement_check_can_fail(name: str, monkeypatch: pytest.MonkeyPatch
 
 @settings(max_examples=60, deadline=None)
 @given(bound_programs(most=9))
-@example((iosim.algorithm("small_cache"), iosim.Attention(7, 5, 2),
-          {"B_r1": 3, "B_c1": 2, "B_d1": 2, "W1": 3, "B_r2": 2, "B_c2": 3, "B_d2": 2}))  # fmt: skip
+@example(
+    (
+        iosim.algorithm("small_cache"),
+        iosim.Attention(7, 5, 2),
+        {"B_r1": 3, "B_c1": 2, "B_d1": 2, "W1": 3, "B_r2": 2, "B_c2": 3, "B_d2": 2},
+    )
+)
 def test_batched_lanes_equal_one_at_a_time(case: Any) -> None:
     algorithm, problem, tiles = case
     instance = iosim.bind(algorithm.program, problem.sizes, tiles)

@@ -334,9 +334,14 @@ def check_tiles(algorithm: Any, problem: Any, capacities: int) -> None:
 
 # Sizes at which every tiling can be tried by hand.
 SMALL = {
-    "naive": (3, 1), "small_cache": (3, 2), "spill_rows": (3, 2), "flash2_chunked": (5, 2),
-    "flash2_log": (5, 2), "flash2_parts": (5, 1), "small_tiles": (2, 2),
-}  # fmt: skip
+    "naive": (3, 1),
+    "small_cache": (3, 2),
+    "spill_rows": (3, 2),
+    "flash2_chunked": (5, 2),
+    "flash2_log": (5, 2),
+    "flash2_parts": (5, 1),
+    "small_tiles": (2, 2),
+}
 
 
 @pytest.mark.numbers

@@ -124,8 +124,23 @@ def test_tightness_of_the_backward_pass() -> None:
     assert {tuple(row) for row in point["bounds"]} == {tuple(forward["bounds"][0])}
     assert (point["class"], point["best_algorithm"]) == ("recompute", "two_kernels")
     assert point["gap"] == point["best_words"] / point["lower_bound_words"]
-    many = json.loads(ok("tightness", "--problem", "attention-backward", "--causal", "--kv-heads",
-                         "1", "--N", "64", "--d", "4,8", "--M", "99,500", "--json"))  # fmt: skip
+    many = json.loads(
+        ok(
+            "tightness",
+            "--problem",
+            "attention-backward",
+            "--causal",
+            "--kv-heads",
+            "1",
+            "--N",
+            "64",
+            "--d",
+            "4,8",
+            "--M",
+            "99,500",
+            "--json",
+        )
+    )
     assert [(r["d"], r["M"]) for r in many] == [(4, 99), (4, 500), (8, 99), (8, 500)]
     assert all(r["best_algorithm"] != "two_kernels" and r["gap"] > 1 for r in many)
 
@@ -152,11 +167,18 @@ def test_a_model_has_a_backward_pass() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("tightness --problem attention-backwards --N 8 --d 4 --M 99",
-         "problem 'attention-backwards' can't be chosen here: did you mean 'attention-backward'?"),
+        (
+            "tightness --problem attention-backwards --N 8 --d 4 --M 99",
+            (
+                "problem 'attention-backwards' can't be chosen here: did "
+                "you mean 'attention-backward'?"
+            ),
+        ),
         ("tightness --problem matmul --N 8 --d 4 --M 99", "known: attention, attention-backward"),
-        ("tightness --problem attention-backward --N 8 --d 4 --M 2",
-         "no schedule runs in M = 2 words: use M >= 4"),
+        (
+            "tightness --problem attention-backward --N 8 --d 4 --M 2",
+            "no schedule runs in M = 2 words: use M >= 4",
+        ),
         ("tightness --problem attention-backward --N 8 --d 4 --M 99 --sinks x", "sinks"),
         ("bounds --problem backward --N 8 --d 4 --M 99", "attention-backward"),
         ("bounds --problem attention-backward --m 8 --M 99", "attention-backward has no size m"),
@@ -169,7 +191,7 @@ def test_a_model_has_a_backward_pass() -> None:
         ("count small_backward --N 8 --d 4 --M 99 --tiles paper", "paper"),
         ("count two_kernels --m 8 --M 99", "attention-backward has no size m"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(words: str, message: str) -> None:
     done = iosim_(*words.split())
     assert done.returncode == 2, done.stdout
@@ -224,9 +246,10 @@ def arrays(problem: AttentionBackward) -> dict[str, Array]:
     """Inputs as people have them: all heads of Q in one axis."""
     return {
         x: a.reshape(problem.heads, problem.N, *a.shape[-1:] * (x != "L"))
-        if x in ("Q", "O", "dO", "L") else a
+        if x in ("Q", "O", "dO", "L")
+        else a
         for x, a in problem.random().items()
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.numbers
@@ -240,9 +263,17 @@ def test_own_arrays_are_verified(tmp_path: Path) -> None:
     assert all((hbm[x] == given[x]).all() for x in given)
     typed = ("--window", "4,1", "--sinks", "2", "--M", "200", "--workers", "1", "--json")
     report = json.loads(
-        ok("verify", "--problem", "attention-backward", "--input", str(tmp_path / "in.npz"),
-           "--out", str(tmp_path / "out"), *typed)
-    )  # fmt: skip
+        ok(
+            "verify",
+            "--problem",
+            "attention-backward",
+            "--input",
+            str(tmp_path / "in.npz"),
+            "--out",
+            str(tmp_path / "out"),
+            *typed,
+        )
+    )
     assert report["ok"]
     assert [p["algorithm"] for p in report["points"]] == SCHEDULES
     # Of one head, without an axis for it; and L in half precision is that of the forward pass.
@@ -250,8 +281,19 @@ def test_own_arrays_are_verified(tmp_path: Path) -> None:
     one["L"] = one["L"].astype(np.float16)
     np.savez(tmp_path / "one.npz", **{x: a[0] for x, a in one.items()})
     assert inputs.read_inputs(tmp_path / "one.npz", AttentionBackward)[0].N == 9
-    ok("verify", "--problem", "attention-backward", "--input", str(tmp_path / "one.npz"), "--M",
-       "99", "--workers", "1", "--out", str(tmp_path / "out"))  # fmt: skip
+    ok(
+        "verify",
+        "--problem",
+        "attention-backward",
+        "--input",
+        str(tmp_path / "one.npz"),
+        "--M",
+        "99",
+        "--workers",
+        "1",
+        "--out",
+        str(tmp_path / "out"),
+    )
 
 
 def test_bad_arrays_are_one_line(tmp_path: Path) -> None:
@@ -275,8 +317,15 @@ def test_bad_arrays_are_one_line(tmp_path: Path) -> None:
     ]
     for k, (found, message) in enumerate(cases):
         np.savez(tmp_path / f"{k}.npz", **found)
-        done = iosim_("verify", "--problem", "attention-backward", "--input",
-                      str(tmp_path / f"{k}.npz"), "--out", str(tmp_path / "out"))  # fmt: skip
+        done = iosim_(
+            "verify",
+            "--problem",
+            "attention-backward",
+            "--input",
+            str(tmp_path / f"{k}.npz"),
+            "--out",
+            str(tmp_path / "out"),
+        )
         assert done.returncode == 2, done.stdout
         assert message in done.stderr
         assert done.stderr.count("\n") == 1

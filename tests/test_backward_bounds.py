@@ -172,9 +172,11 @@ def test_the_text_names_every_step() -> None:
 def test_the_table_is_what_its_command_prints() -> None:
     path = Path(__file__).parent.parent / "proofs" / "attention_backward.md"
     failed, tried = doctest.testfile(
-        str(path), module_relative=False, parser=FencedDocTests(),
+        str(path),
+        module_relative=False,
+        parser=FencedDocTests(),
         optionflags=doctest.NORMALIZE_WHITESPACE,
-    )  # fmt: skip
+    )
     assert tried >= 4
     assert not failed
 
@@ -221,8 +223,11 @@ def test_charges() -> None:
         assert min(x.work / x.c for x in records) == records[-1].work / records[-1].c
     assert 12 * AGAIN[-1].kappa == AGAIN[-1].work
     for M in range(4096, 40_000, 977):
-        lines = [(math.floor(x.T * square) - M) * (x.work * 2**32 / (x.c * square) - 1) + M
-                 for x in ONCE if x.T * square >= M + 1]  # fmt: skip
+        lines = [
+            (math.floor(x.T * square) - M) * (x.work * 2**32 / (x.c * square) - 1) + M
+            for x in ONCE
+            if x.T * square >= M + 1
+        ]
         assert bound("backward-charges").exact(p, M) >= max(lines)
     M = 3 * square // 2
     S = math.floor(BLEND.T * square) - M
@@ -246,10 +251,12 @@ def test_meetings() -> None:
         words = S * (336 * pairs / ((7 - one.share) * one.T**2 * square) - 1) + M - 3 * N * d
         assert bound("backward-meets-short").exact(p, M) >= words
     assert bound("backward-meets-short").exact(p, M) == max(
-        (math.floor(x.T * square) - M - 1)
-        * (336 * pairs / ((7 - x.share) * x.T**2 * square) - 1) + M - 3 * N * d
-        for x in MIXTURES if x.T > 11
-    )  # fmt: skip
+        (math.floor(x.T * square) - M - 1) * (336 * pairs / ((7 - x.share) * x.T**2 * square) - 1)
+        + M
+        - 3 * N * d
+        for x in MIXTURES
+        if x.T > 11
+    )
     M = 16 * square - 1
     assert bound("backward-meets").exact(p, M) == Fraction(14 * pairs, 16) - 1 - 3 * N * d
     # Shared heads have fewer words of dK and dV; rows and columns without pairs have none.
@@ -352,8 +359,10 @@ def test_words_expression_and_curve_agree(options: dict[str, Any]) -> None:
             assert curve[0] == pytest.approx(b.words(p, M), rel=1e-12)
             # sympy is slow.
             if first and b.numeric is None and "window" not in options:
-                at = {sym(x, x not in p.form.limits): sympy.Integer(v)
-                      for x, v in (p.sizes | {"M": M}).items()}  # fmt: skip
+                at = {
+                    sym(x, x not in p.form.limits): sympy.Integer(v)
+                    for x, v in (p.sizes | {"M": M}).items()
+                }
                 value = float(b.expression_for(p).xreplace(at))
                 assert max(0, value) == pytest.approx(b.words(p, M), rel=1e-9), b.name
     assert len(seen) == len(LOWER) or (options and len(seen) >= 5)
@@ -514,9 +523,10 @@ def test_no_random_execution_moves_less(drop: float) -> None:
 def game(rows: int, columns: int) -> Dag:
     """The backward pass with d = 1 as a graph: five products for each pair."""
     preds: dict[str, tuple[str, ...]] = {
-        f"{x}{i}": () for x, n in (("q", rows), ("g", rows), ("k", columns), ("v", columns))
+        f"{x}{i}": ()
+        for x, n in (("q", rows), ("g", rows), ("k", columns), ("v", columns))
         for i in range(n)
-    }  # fmt: skip
+    }
     every = list(itertools.product(range(rows), range(columns)))
     for i, j in every:
         preds[f"s{i}{j}"] = (f"q{i}", f"k{j}")

@@ -64,9 +64,12 @@ def right(passes: tuple[Pass, ...], problem: Any, tiles: dict[str, int] | int, M
 
 
 OPTIONS: tuple[dict[str, Any], ...] = (
-    {}, {"causal": True}, {"causal": True, "window": (2, None), "sinks": 1, "N_k": 8},
-    {"kv_heads": 1, "d_v": 2}, {"causal": True, "N_k": 9, "align": "upper left"},
-)  # fmt: skip
+    {},
+    {"causal": True},
+    {"causal": True, "window": (2, None), "sinks": 1, "N_k": 8},
+    {"kv_heads": 1, "d_v": 2},
+    {"causal": True, "N_k": 9, "align": "upper left"},
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -96,9 +99,12 @@ def test_passes_of_every_kind_are_there() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.sampled_from(WITH_S), st.sampled_from(OPTIONS), st.integers(1, 9), st.integers(1, 6),
+    st.sampled_from(WITH_S),
+    st.sampled_from(OPTIONS),
+    st.integers(1, 9),
+    st.integers(1, 6),
     st.data(),
-)  # fmt: skip
+)
 def test_no_pass_moves_less_than_is_said(
     chosen: Pass, options: dict[str, Any], N: int, d: int, data: Any
 ) -> None:
@@ -154,8 +160,9 @@ def run(program: Any, tiles: dict[str, int]) -> Any:
     values = {p.name: p.least for p in program.params} | tiles
     given = {
         t.name: np.ones([SMALL.sizes[a] for a in t.axes])
-        for t in program.tensors if t.name in ("P", "dP", "dS", "D")
-    }  # fmt: skip
+        for t in program.tensors
+        if t.name in ("P", "dP", "dS", "D")
+    }
     instance = iosim.bind(program, SMALL.sizes, values)
     return iosim.simulate(instance, iosim.Machine(10**6), INPUTS | given)
 

@@ -27,8 +27,9 @@ PROBLEMS = [
 
 def pairs_of(p: AttentionBackward) -> list[tuple[int, int, int]]:
     """Head, row and column of each score that is seen, one at a time."""
-    return [(h, i, j) for h in range(p.heads) for i in range(p.N) for j in range(p.keys)
-            if p.seen(i, j)]  # fmt: skip
+    return [
+        (h, i, j) for h in range(p.heads) for i in range(p.N) for j in range(p.keys) if p.seen(i, j)
+    ]
 
 
 def sums_of(p: AttentionBackward) -> int:
@@ -160,11 +161,12 @@ def test_theorem_6(p: AttentionBackward) -> None:
 @pytest.mark.parametrize(
     "p",
     [
-        AttentionBackward(150, 2), AttentionBackward(100, 2, 4, kv_heads=2, causal=True),
+        AttentionBackward(150, 2),
+        AttentionBackward(100, 2, 4, kv_heads=2, causal=True),
         AttentionBackward(150, 1, N_k=90, window=(50, 9)),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_theorem_7(p: AttentionBackward) -> None:
     n, d, sums = len(pairs_of(p)), p.d, sums_of(p)
     S = np.array([math.isqrt(2 * d * d * m - 1) + 1 for m in M.tolist()])  # d√(2M), up

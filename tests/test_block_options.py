@@ -118,12 +118,18 @@ def test_words_are_never_below_the_bound_for_the_pairs_that_are_seen(case: Any, 
     problem, tiles, mask = case
     instance = iosim.bind(ALGORITHM.program_for(problem), problem.sizes, tiles, {"blocks": mask})
     found = sparsity(problem, iosim.peak(instance) + more, tiles, mask)
-    pairs = [(i, j) for i in range(problem.N) for j in range(problem.N_k)
-             if sees(problem, tiles, mask, i, j)]  # fmt: skip
+    pairs = [
+        (i, j)
+        for i in range(problem.N)
+        for j in range(problem.N_k)
+        if sees(problem, tiles, mask, i, j)
+    ]
     one = _seen(problem, instance.env, mask)
     assert (one.pairs, one.rows, one.columns) == (
-        len(pairs), len({i for i, _ in pairs}), len({j for _, j in pairs}),
-    )  # fmt: skip
+        len(pairs),
+        len({i for i, _ in pairs}),
+        len({j for _, j in pairs}),
+    )
     assert found.pairs == problem.heads * len(pairs)
     assert found.words >= found.bound * (1 - 1e-12)
     (low,) = (b for b in BOUNDS.values() if b.problem == "block-sparse")
@@ -165,8 +171,9 @@ def test_proposition_4_holds_with_its_constant_under_options(options: Any) -> No
 
 def test_heads_that_share_k_and_v_save_nothing_but_what_is_compulsory() -> None:
     mask, tiles = np.eye(8, dtype=bool), {"B_r": 8, "B_c": 8}
-    alone, shared = (sparsity(BlockSparse(64, 64, 4, 4, kv_heads=x), 200, tiles, mask)
-                     for x in (4, 1))  # fmt: skip
+    alone, shared = (
+        sparsity(BlockSparse(64, 64, 4, 4, kv_heads=x), 200, tiles, mask) for x in (4, 1)
+    )
     assert alone.words == shared.words
     assert (alone.bound, shared.bound) == (4 * 1024, 4 * 512 + 512)
 
@@ -225,8 +232,19 @@ def test_commands_take_the_options(tmp_path: Any) -> None:
 
     options = ["--kv-heads", "2", "--d-v", "3", "--causal"]
     for engine in ("formula", "simulate"):
-        done = said("count", "block_sparse", *base, *options, "--M", "90", "--json", "--engine",
-                    engine, "--mask", f"blocks={mask}")  # fmt: skip
+        done = said(
+            "count",
+            "block_sparse",
+            *base,
+            *options,
+            "--M",
+            "90",
+            "--json",
+            "--engine",
+            engine,
+            "--mask",
+            f"blocks={mask}",
+        )
         assert done.returncode == 0, done
         assert json.loads(done.stdout)["by_tensor"] == {
             "load": {"K": 4 * 27 * 2, "Q": 4 * 10 * 2, "V": 4 * 27 * 3},

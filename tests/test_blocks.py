@@ -113,17 +113,27 @@ def shapes(sizes: Any, tiles: Any) -> dict[str, tuple[int, int]]:
     """The shapes of all masks, by hand."""
     rows = -(-sizes["N"] // min(tiles["B_r"], sizes["N"]))
     columns = -(-sizes["N_k"] // min(tiles["B_c"], sizes["N_k"]))
-    return {"blocks": (rows, columns), "by_keys": (columns, rows),
-            "fine": (sizes["N"], columns), "coarse": (sizes["N"], 1)}  # fmt: skip
+    return {
+        "blocks": (rows, columns),
+        "by_keys": (columns, rows),
+        "fine": (sizes["N"], columns),
+        "coarse": (sizes["N"], 1),
+    }
 
 
 @st.composite
 def cases(draw: Any) -> Any:
     name = draw(st.sampled_from(sorted(PROGRAMS)))
-    problem = BlockSparse(*(draw(st.integers(1, 9)) for _ in range(2)),
-                          draw(st.integers(1, 4)), draw(st.integers(1, 2)))  # fmt: skip
-    tiles = {"B_r": draw(st.integers(1, 6)), "B_c": draw(st.integers(1, 6)),
-             "B_d": draw(st.integers(1, 4))}  # fmt: skip
+    problem = BlockSparse(
+        *(draw(st.integers(1, 9)) for _ in range(2)),
+        draw(st.integers(1, 4)),
+        draw(st.integers(1, 2)),
+    )
+    tiles = {
+        "B_r": draw(st.integers(1, 6)),
+        "B_c": draw(st.integers(1, 6)),
+        "B_d": draw(st.integers(1, 4)),
+    }
     share, seed = draw(st.sampled_from([0, 0.15, 0.5, 0.9, 1])), draw(st.integers(0, 2**20))
     rng = np.random.default_rng(seed)
     masks = {x: rng.random(s) < share for x, s in shapes(problem.sizes, tiles).items()}
@@ -162,8 +172,7 @@ def test_every_count_agrees_at_any_pattern(case: Any) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(cases())
-@example(("", BlockSparse(7, 5, 2), {"B_r": 3, "B_c": 2},
-          {"blocks": np.zeros((3, 3), bool)}))  # fmt: skip
+@example(("", BlockSparse(7, 5, 2), {"B_r": 3, "B_c": 2}, {"blocks": np.zeros((3, 3), bool)}))
 def test_outputs_are_those_of_the_mask_spread_over_positions(case: Any) -> None:
     _, problem, tiles, masks = case
     tiles, masks = only("block_sparse", tiles, masks)
@@ -254,8 +263,13 @@ def test_the_agreement_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
         whole = marked._ways
         patch.setattr(marked, "_ways", lambda a, s: {**whole(a, s), True: marked.Poly()})
         with pytest.raises(AssertionError):
-            agree(iosim.build("fresh", BlockSparse, ALGORITHM.schedule), problem.sizes, tiles,
-                  None, mask)  # fmt: skip
+            agree(
+                iosim.build("fresh", BlockSparse, ALGORITHM.schedule),
+                problem.sizes,
+                tiles,
+                None,
+                mask,
+            )
     square, other = BlockSparse(6, 5, 2), {"blocks": np.array([[1, 0], [1, 1]], bool)}
     agree(PROGRAM, square.sizes, tiles, None, other)
     at = BlockMask.marked
@@ -269,17 +283,20 @@ def test_the_agreement_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 SIZES, TILES = BlockSparse(10, 12, 2).sizes, {"B_r": 4, "B_c": 5}
 
 
-@pytest.mark.parametrize(("masks", "says"), [
-    ({}, "needs the block mask blocks"),
-    ({"blocks": np.ones((2, 2), bool)}, "is 2 × 2, and the tiles make 3 × 3"),
-    ({"blocks": np.ones(3, bool)}, "is 3, and the tiles make 3 × 3"),
-    ({"blocks": np.bool_(True)}, "is a single word, and the tiles make 3 × 3"),
-    ({"blocks": np.ones((3, 3))}, "is of dtype float64: give a boolean array of 3 × 3"),
-    ({"blocks": "yes"}, "is of dtype <U3: give a boolean"),
-    ({"blocks": [[True], [True, False]]}, "block mask blocks has rows of unequal lengths"),
-    ({"block": np.ones((3, 3), bool)}, "has no block mask 'block': did you mean 'blocks'"),
-    ([1], "bind takes masks by name"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("masks", "says"),
+    [
+        ({}, "needs the block mask blocks"),
+        ({"blocks": np.ones((2, 2), bool)}, "is 2 × 2, and the tiles make 3 × 3"),
+        ({"blocks": np.ones(3, bool)}, "is 3, and the tiles make 3 × 3"),
+        ({"blocks": np.bool_(True)}, "is a single word, and the tiles make 3 × 3"),
+        ({"blocks": np.ones((3, 3))}, "is of dtype float64: give a boolean array of 3 × 3"),
+        ({"blocks": "yes"}, "is of dtype <U3: give a boolean"),
+        ({"blocks": [[True], [True, False]]}, "block mask blocks has rows of unequal lengths"),
+        ({"block": np.ones((3, 3), bool)}, "has no block mask 'block': did you mean 'blocks'"),
+        ([1], "bind takes masks by name"),
+    ],
+)
 def test_a_mask_that_does_not_fit_is_one_line(masks: Any, says: str) -> None:
     with pytest.raises(iosim.InputError) as error:
         iosim.bind(PROGRAM, SIZES, TILES, masks)

@@ -31,8 +31,11 @@ from iosim.problem import PROBLEMS, Attention
 pytestmark = pytest.mark.numbers
 
 LOWER = [b for b in BOUNDS.values() if b.kind == "lower" and b.strength == "exact"]
-CLOSED = [b for b in LOWER if b.numeric is None and b.problem in ("attention", "attention-backward",
-                                                                   "matmul", "copy")]  # fmt: skip
+CLOSED = [
+    b
+    for b in LOWER
+    if b.numeric is None and b.problem in ("attention", "attention-backward", "matmul", "copy")
+]
 
 
 def large(rng: random.Random) -> int:
@@ -74,8 +77,9 @@ def test_huge_sizes_in_exact_integers(klass: str) -> None:
         one = lower_bound(N, d, M, heads=H, keys=keys, klass=klass)
         many = lower_bound_many(N, d, M, heads=H, keys=keys, klass=klass)
         rows = pattern_bound(H * N * keys, H * N, H * keys, d, M, klass=klass)
-        sets = pattern_bound_many(float(H * N * keys), float(H * N), float(H * keys), d, M,
-                                  klass=klass)  # fmt: skip
+        sets = pattern_bound_many(
+            float(H * N * keys), float(H * N), float(H * keys), d, M, klass=klass
+        )
         for found in (one, float(many), rows, float(sets)):
             assert exact * (1 - Fraction(1, 2**40)) <= Fraction(found) <= exact
     assert leading > draws(50, 12)

@@ -100,8 +100,9 @@ def test_rational_where_no_root_is_involved() -> None:
 
 def made(kind: str, sizes: dict[str, int]) -> Problem:
     """A problem of these sizes; heads are so many for each head of K, where that is a size."""
-    return PROBLEMS[kind](**sizes | {"heads": sizes["heads"] * sizes["kv_heads"]}
-                          if "kv_heads" in sizes else sizes)  # fmt: skip
+    return PROBLEMS[kind](
+        **sizes | {"heads": sizes["heads"] * sizes["kv_heads"]} if "kv_heads" in sizes else sizes
+    )
 
 
 @pytest.mark.parametrize("b", CLOSED, ids=lambda b: b.name)
@@ -283,9 +284,11 @@ def test_many_points_are_single_points(kind: str, klass: str) -> None:
 def test_many_points_ask_where_a_bound_applies(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound too high to hold, but only for n above 10: it rules there and nowhere else."""
     high = dataclasses.replace(
-        bound("copy-lower"), name="high", formula=lambda t: 9 * t.n,
+        bound("copy-lower"),
+        name="high",
+        formula=lambda t: 9 * t.n,
         outside=lambda t: "n is at most 10" if t.n <= 10 else None,
-    )  # fmt: skip
+    )
     monkeypatch.setitem(BOUNDS, "high", high)
     words, names = best_lower_bound_many("copy", {"n": np.array([10, 11])}, np.array([5, 5]))
     assert (words.tolist(), names) == ([20, 99], ["copy-lower", "high"])

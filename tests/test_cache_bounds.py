@@ -237,9 +237,7 @@ def test_a_bound_that_is_too_high_is_found_out(bypass: bool | None) -> None:
 def test_lru_at_every_capacity_that_holds_an_operation(low: BoundOf, good: bool) -> None:
     """Nothing passes by, so that the words that the curve tells are held to the bound at once."""
     problem = iosim.Attention(N=192, d=16)
-    instance = iosim.bind(
-        iosim.algorithm("flash2").program, problem.sizes, {"B_r": 15, "B_c": 1}
-    )  # fmt: skip
+    instance = iosim.bind(iosim.algorithm("flash2").program, problem.sizes, {"B_r": 15, "B_c": 1})
     found = curve(touches(instance))
     assert found.write_backs is not None
     assert found.flush is not None

@@ -32,13 +32,20 @@ def references() -> tuple[list[int], list[bool]]:
 def test_chosen_capacities_are_what_a_list_gives(references: Any) -> None:
     found = told(*SIZES, "--capacity", "4,16,40,1Ki")
     assert set(found) >= {
-        "algorithm", "problem", "policy", "line_words", "capacities", "loads", "write_backs",
+        "algorithm",
+        "problem",
+        "policy",
+        "line_words",
+        "capacities",
+        "loads",
+        "write_backs",
         "flush",
-    }  # fmt: skip
+    }
     assert found["capacities"] == [4, 16, 40, 1024]
     assert found["accesses"] == len(references[0])
-    columns = zip(found["misses"], found["loads"], found["write_backs"], found["flush"],
-                  strict=True)  # fmt: skip
+    columns = zip(
+        found["misses"], found["loads"], found["write_backs"], found["flush"], strict=True
+    )
     for capacity, moved in zip(found["capacities"], columns, strict=True):
         assert moved == lru_by_hand(*references, capacity, True)
 
@@ -119,8 +126,9 @@ def test_a_long_stream_is_left_to_the_formula() -> None:
 
 
 def test_a_sample_says_its_error() -> None:
-    found = told("flash2", "--N", "512", "--d", "8", "--M", "512", "--sample", "0.2",
-                 "--capacity", "512,4Ki")  # fmt: skip
+    found = told(
+        "flash2", "--N", "512", "--d", "8", "--M", "512", "--sample", "0.2", "--capacity", "512,4Ki"
+    )
     exact = told("flash2", "--N", "512", "--d", "8", "--M", "512", "--capacity", "512,4Ki")
     for guess, error, true in zip(
         found["loads"], found["loads_error"], exact["loads"], strict=True
@@ -262,8 +270,15 @@ def test_a_trace_of_no_accesses_is_refused(name: str, tmp_path: Any) -> None:
 
 
 KEYS = {
-    "algorithm", "problem", "policy", "line_words", "capacities", "loads", "write_backs", "flush",
-}  # fmt: skip
+    "algorithm",
+    "problem",
+    "policy",
+    "line_words",
+    "capacities",
+    "loads",
+    "write_backs",
+    "flush",
+}
 
 
 @pytest.mark.parametrize(
@@ -292,12 +307,15 @@ def test_what_is_asked_for_reaches_the_cache() -> None:
     )
     for words, asked, options in (
         (("--ways", "2"), {}, {"ways": 2}),
-        (("--line", "4", "--layout", "K=column-major"),
-         {"line_words": 4, "layouts": {"K": "column-major"}}, {"line_words": 4}),
+        (
+            ("--line", "4", "--layout", "K=column-major"),
+            {"line_words": 4, "layouts": {"K": "column-major"}},
+            {"line_words": 4},
+        ),
         (("--policy", "random", "--seed", "5"), {}, {"policy": "random", "seed": 5}),
         (("--policy", "opt", "--bypass"), {}, {"policy": "opt", "bypass": True}),
         (("--write", "through"), {}, {"write": "through"}),
-    ):  # fmt: skip
+    ):
         caches = [Cache(capacity=c, **options) for c in (16, 64)]
         moved = replay_many(touches(instance, **asked), caches)
         found = told(*SIZES, *at, *words)
@@ -404,10 +422,17 @@ def test_patience_is_a_number_of_seconds(tmp_path: Any, monkeypatch: pytest.Monk
             assert named.exit_code == 0
 
 
-@pytest.mark.parametrize(("seconds", "said"), [
-    (700, "12 minutes"), (7199, "120 minutes"), (7200, "2 hours"), (172_799, "48 hours"),
-    (172_800, "2 days"), (2 * 365 * 86_400, "2 years"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (700, "12 minutes"),
+        (7199, "120 minutes"),
+        (7200, "2 hours"),
+        (172_799, "48 hours"),
+        (172_800, "2 days"),
+        (2 * 365 * 86_400, "2 years"),
+    ],
+)
 def test_long_times_as_people_say_them(seconds: int, said: str) -> None:
     from iosim.cli import cache_engines
     from iosim.errors import InputError
@@ -417,8 +442,20 @@ def test_long_times_as_people_say_them(seconds: int, said: str) -> None:
 
 
 def test_more_addresses_than_memory_are_refused_before_they_are_followed() -> None:
-    done = iosim_("cache", "naive", "--N", "1Mi", "--d", "64", "--M", "32Ki", "--capacity", "all",
-                  "--engine", "stream")  # fmt: skip
+    done = iosim_(
+        "cache",
+        "naive",
+        "--N",
+        "1Mi",
+        "--d",
+        "64",
+        "--M",
+        "32Ki",
+        "--capacity",
+        "all",
+        "--engine",
+        "stream",
+    )
     assert done.returncode == 2
     assert "LRU at every capacity keeps what it knows of each of" in done.stderr
 
@@ -435,18 +472,37 @@ def test_the_slope_and_its_figure(tmp_path):
     done = iosim_("cache", "flash2", *sizes, "--M", "64", "--out", "there", cwd=tmp_path)
     assert done.returncode == 0
     assert sorted(x.name for x in (tmp_path / "there").iterdir()) == [
-        "slope.csv", "slope.png", "slope.svg"]  # fmt: skip
+        "slope.csv",
+        "slope.png",
+        "slope.svg",
+    ]
     rows = read_csv(tmp_path / "there/slope.csv")
     found = {(r["series"], r["capacity"]): (r["loads"], r["words"]) for r in rows}
     counted = json.loads(iosim_("count", "flash2", *sizes, "--M", "64", "--json").stdout)
     assert found["explicit", 64][1] == counted["total_words"]
     for policy, extra in (("lru", ()), ("opt", ("--bypass",))):
-        said = json.loads(iosim_("cache", "flash2", *sizes, "--M", "64", "--capacity", "64",
-                                 "--policy", policy, *extra, "--json").stdout)  # fmt: skip
+        said = json.loads(
+            iosim_(
+                "cache",
+                "flash2",
+                *sizes,
+                "--M",
+                "64",
+                "--capacity",
+                "64",
+                "--policy",
+                policy,
+                *extra,
+                "--json",
+            ).stdout
+        )
         words = said["loads"][0] + said["write_backs"][0] + said["flush"][0]
         assert found[policy, 64] == (said["loads"][0], words)
-        assert all(found["bound", c][1] <= w for (name, c), (_, w) in found.items()
-                   if name in (policy, "explicit"))  # fmt: skip
+        assert all(
+            found["bound", c][1] <= w
+            for (name, c), (_, w) in found.items()
+            if name in (policy, "explicit")
+        )
     svg = (tmp_path / "there/slope.svg").read_text()
     again = iosim_("plot", "there/slope.csv", "--out", "again", cwd=tmp_path)
     assert again.returncode == 0

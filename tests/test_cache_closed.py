@@ -129,24 +129,29 @@ def test_accesses_beyond_a_capacity_are_counted(terms):
     rule = Reuse(False, 3, (6, 7), terms)
     distances = [
         terms[0] + terms[1] * i + terms[2] * j + terms[3] * i * j
-        for i in range(6) for j in range(7)
-    ]  # fmt: skip
+        for i in range(6)
+        for j in range(7)
+    ]
     for capacity in {*range(60), *(x + y for x in distances for y in (-1, 0))}:
         assert rule.beyond(capacity) == 3 * sum(x > capacity for x in distances), capacity
 
 
-@pytest.mark.parametrize("wrong", [
-    lambda right, *at: right + (at[1] == (2, 2)),  # inside, and at no corner
-    lambda right, *at: right + (at[1] == (6, 1)),  # at a corner
-    lambda right, *at: 0 if at[1] == (6, 1) else right,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda right, *at: right + (at[1] == (2, 2)),  # inside, and at no corner
+        lambda right, *at: right + (at[1] == (6, 1)),  # at a corner
+        lambda right, *at: 0 if at[1] == (6, 1) else right,
+    ],
+)
 def test_a_distance_that_follows_no_rule_is_an_error_of_its_own(wrong, monkeypatch):
     """Each of these distances is of a matrix product with 8 × 8 × 8 tiles."""
     right = closed.Nests.distance
     monkeypatch.setattr(
-        closed.Nests, "distance",
+        closed.Nests,
+        "distance",
         lambda nests, place, at, piece=0: wrong(right(nests, place, at, piece), place, at[:2]),
-    )  # fmt: skip
+    )
     sizes, tiles = dict.fromkeys("mnk", 16), dict.fromkeys(("B_m", "B_n", "B_k"), 2)
     with pytest.raises(IosimError, match=r"distances in .* follow no rule that the closed form"):
         reuse(iosim.bind(iosim.algorithm("matmul").program, sizes, tiles))

@@ -83,14 +83,20 @@ def test_lru_at_every_capacity_is_what_a_list_does(trace, line, chunk):
         by_hand = lru_by_hand(lines, writes, room, line == 1)
         step = found.step(room * line)
         mine = (
-            found.misses[step], found.loads[step] // line, found.write_backs[step] // line,
+            found.misses[step],
+            found.loads[step] // line,
+            found.write_backs[step] // line,
             found.flush[step] // line,
-        )  # fmt: skip
+        )
         assert mine == by_hand, room
 
 
-@given(trace=traces, line=st.sampled_from([1, 1, 2, 3]), bypass=st.booleans(),
-       block=st.sampled_from([2, 3, 128]))  # fmt: skip
+@given(
+    trace=traces,
+    line=st.sampled_from([1, 1, 2, 3]),
+    bypass=st.booleans(),
+    block=st.sampled_from([2, 3, 128]),
+)
 @settings(max_examples=150, deadline=None)
 def test_opt_at_every_capacity_is_what_belady_does(trace, line, bypass, block):
     at, writes = [a for a, _ in trace], [w for _, w in trace]
@@ -227,8 +233,9 @@ def test_the_plain_text_says_what_the_compiled_one_does() -> None:
     said = {}
     for off in ("0", "1"):
         env = os.environ | {"NUMBA_DISABLE_JIT": off}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                              check=True, env=env)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+        )
         said[off] = done.stdout
         assert done.stderr.strip() == str(off == "0" and available())
     assert said["0"] == said["1"]

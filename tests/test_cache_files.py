@@ -380,9 +380,12 @@ def test_libcachesim_reads_ours_and_we_read_its_own(tmp_path: Path) -> None:
     write_trace(stream, ours)
     write_trace(stream, text)
     asked = lcs.ReaderInitParam(
-        ignore_obj_size=True, has_header=True, has_header_set=True, obj_id_is_num=True,
+        ignore_obj_size=True,
+        has_header=True,
+        has_header_set=True,
+        obj_id_is_num=True,
         obj_id_is_num_set=True,
-    )  # fmt: skip
+    )
     asked.obj_id_field = 1
     reader = lcs.TraceReader(str(text), lcs.TraceType.CSV_TRACE, asked)
     lcs.libcachesim_python.convert_to_oracleGeneral(reader._reader, str(theirs))

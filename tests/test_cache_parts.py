@@ -127,23 +127,34 @@ def test_units_of_boxes_compiled_or_not_are_those_of_words(
         words = extents[0] * extents[1]
         low = rng.choice([0, 0, rng.randrange(words)])
         kind = boxes.BoxKind(
-            extents, (1 << own if how else shape[1], 1), low, rng.randint(low + 1, words),
-            rng.random() < 0.5, rng.randint(1, 5), how, how.wide(shape) if how else 0, own,
+            extents,
+            (1 << own if how else shape[1], 1),
+            low,
+            rng.randint(low + 1, words),
+            rng.random() < 0.5,
+            rng.randint(1, 5),
+            how,
+            how.wide(shape) if how else 0,
+            own,
             rng.randint(0, 9) if how else 0,
-        )  # fmt: skip
+        )
         row, column = rng.randint(0, shape[0] - extents[0]), rng.randint(0, shape[1] - extents[1])
         at = [
             (((row + y) << own) + column + x if how else (row + y) * shape[1] + column + x)
-            for y in range(extents[0]) for x in range(extents[1])
-        ]  # fmt: skip
+            for y in range(extents[0])
+            for x in range(extents[1])
+        ]
         of.append((kind, at))
     moves, times = rng.randint(0, 2), rng.randint(1, 5)
     value = np.array([[rng.randint(0, 3) for _ in range(times)] for _ in range(moves)], np.int64)
     value = value.reshape(moves, times)
     by = np.array(
-        [[rng.choice([0, 1, k.how.a << k.shift if k.how else 7]) for k, _ in of]
-         for _ in range(moves)], np.int64,
-    ).reshape(moves, len(of))  # fmt: skip
+        [
+            [rng.choice([0, 1, k.how.a << k.shift if k.how else 7]) for k, _ in of]
+            for _ in range(moves)
+        ],
+        np.int64,
+    ).reshape(moves, len(of))
     base = np.array([at[0] for _, at in of])
     numbers = np.array([kinds.number(kind) for kind, _ in of])
     expected: list[tuple[int, bool]] = []
@@ -156,8 +167,11 @@ def test_units_of_boxes_compiled_or_not_are_those_of_words(
                     expected.append((mine[k], kind.write))
             plain, new = kind.units(np.array([at[0] + far]))
             assert plain[0].tolist() == mine[kind.low : kind.high]
-            kept = [mine[k] for k in range(kind.low, kind.high)
-                    if kind.line == 1 or k == 0 or mine[k] != mine[k - 1]]  # fmt: skip
+            kept = [
+                mine[k]
+                for k in range(kind.low, kind.high)
+                if kind.line == 1 or k == 0 or mine[k] != mine[k - 1]
+            ]
             assert plain[new].tolist() == kept
     state, found = np.zeros(3, np.int64), []
     while state[0] < times:
@@ -246,8 +260,9 @@ def test_marked_iterations_are_measured_as_they_are_walked(seed: int) -> None:
     problem = BlockSparse(N=rng.randint(3, 9), d=2, heads=1, N_k=rng.randint(3, 9))
     program = iosim.algorithm("block_sparse").program_for(problem)
     tiles = {p.name: rng.randint(1, 4) for p in program.params}
-    env = problem.sizes | {p.name: min(tiles[p.name], problem.sizes[p.axis])
-                           for p in program.params}  # fmt: skip
+    env = problem.sizes | {
+        p.name: min(tiles[p.name], problem.sizes[p.axis]) for p in program.params
+    }
     (shape,) = (tuple(side.count(env) for side in sides) for sides in masks(program).values())
     mask = np.random.default_rng(seed).random(shape) < 0.6
     instance = iosim.bind(program, problem.sizes, tiles, {"blocks": mask})

@@ -43,8 +43,9 @@ def test_a_line_more_is_worth_no_less_than_passing_by(line_words: int) -> None:
     for seed in SEEDS:
         accesses = trace(seed)
         sizes = [line_words * lines for lines in (1, 2, 3, 5, 9)]
-        passing = [Cache(capacity=c, line_words=line_words, policy="opt", bypass=True)
-                   for c in sizes]  # fmt: skip
+        passing = [
+            Cache(capacity=c, line_words=line_words, policy="opt", bypass=True) for c in sizes
+        ]
         more = [Cache(capacity=c + line_words, line_words=line_words, policy="opt") for c in sizes]
         for a, b in zip(loads(accesses, more), loads(accesses, passing), strict=True):
             assert a <= b
@@ -54,8 +55,9 @@ def test_a_line_more_is_worth_no_less_than_passing_by(line_words: int) -> None:
 @pytest.mark.parametrize("line_words", [1, 4])
 def test_a_larger_cache_misses_no_more(policy: str, line_words: int) -> None:
     """Inclusion (Mattson et al. 1970).  First in, first out lacks it (Belady et al. 1969)."""
-    given = [Cache(capacity=line_words * k, line_words=line_words, policy=policy)
-             for k in range(1, 30)]  # fmt: skip
+    given = [
+        Cache(capacity=line_words * k, line_words=line_words, policy=policy) for k in range(1, 30)
+    ]
     for seed in SEEDS:
         found = loads(trace(seed), given)
         assert found == sorted(found, reverse=True)
@@ -95,10 +97,12 @@ def test_twice_the_lines_make_up_for_the_future(policy: str) -> None:
             for k in (h, 2 * h):
                 found, best = replay_many(
                     as_stream(accesses),
-                    [Cache(capacity=4 * k, line_words=4, policy=policy),
-                     Cache(capacity=4 * h, line_words=4, policy="opt")],
+                    [
+                        Cache(capacity=4 * k, line_words=4, policy=policy),
+                        Cache(capacity=4 * h, line_words=4, policy="opt"),
+                    ],
                     fast=False,
-                )  # fmt: skip
+                )
                 most = k / (k - h + 1) * best.misses + h
                 assert found.misses <= most
                 near = max(near, found.misses / most)
@@ -119,8 +123,9 @@ def test_what_is_written_arrives(policy: str) -> None:
     for seed in SEEDS:
         accesses = trace(seed)
         writes = sum(w for _, w in accesses)
-        for cache, found in zip(caches(policy), replay_many(as_stream(accesses), caches(policy)),
-                                strict=True):  # fmt: skip
+        for cache, found in zip(
+            caches(policy), replay_many(as_stream(accesses), caches(policy)), strict=True
+        ):
             arrived = found.write_backs + found.flush
             if cache.write == "through":
                 assert (arrived, found.flush) == (writes, 0)
@@ -151,8 +156,10 @@ def test_every_capacity_in_one_pass_is_each_replayed(
 ) -> None:
     """Two pieces of code that share nothing: a histogram of distances, and a cache."""
     policy = name.split("-")[0]
-    given = [Cache(capacity=line_words * k, line_words=line_words, policy=policy, bypass=bypass)
-             for k in range(1, 25)]  # fmt: skip
+    given = [
+        Cache(capacity=line_words * k, line_words=line_words, policy=policy, bypass=bypass)
+        for k in range(1, 25)
+    ]
     for seed in SEEDS:
         stream = as_stream(trace(seed))
         curve = STACKS[name](stream, line_words)

@@ -156,8 +156,9 @@ class Dice(Order):
     def __init__(self, ways: int, seed: int) -> None:
         super().__init__(ways, seed)
         self.at: list[int | None] = [None] * ways
-        self.drawn = ALL_DRAWN.setdefault(seed, [np.uint32((seed * 2654435761 + 2654435769)
-                                                           % 4294967295 + 1)])  # fmt: skip
+        self.drawn = ALL_DRAWN.setdefault(
+            seed, [np.uint32((seed * 2654435761 + 2654435769) % 4294967295 + 1)]
+        )
 
     def enter(self, line: int) -> None:
         self.at[self.at.index(None)] = line
@@ -173,8 +174,14 @@ class Dice(Order):
 
 
 ALL_DRAWN: dict[int, list[np.uint32]] = {}
-ORDERS = {"lru": Recent, "fifo": Order, "clock": SecondChance, "sieve": Sieve, "plru": Tree,
-          "random": Dice}  # fmt: skip
+ORDERS = {
+    "lru": Recent,
+    "fifo": Order,
+    "clock": SecondChance,
+    "sieve": Sieve,
+    "plru": Tree,
+    "random": Dice,
+}
 
 
 def dumb(accesses: Trace, cache: Cache) -> Traffic:
@@ -252,9 +259,12 @@ def dumb_opt(accesses: Trace, cache: Cache) -> Traffic:
         if cache.write == "through" and use(line, False)[0] == 2:
             del dirty[line]
     return Traffic(
-        accesses=len(accesses), misses=misses, loads=loads, write_backs=back,
+        accesses=len(accesses),
+        misses=misses,
+        loads=loads,
+        write_backs=back,
         flush=size * sum(dirty.values()),
-    )  # fmt: skip
+    )
 
 
 def fewest_loads(accesses: Trace, cache: Cache) -> int:
@@ -281,8 +291,19 @@ def fewest_loads(accesses: Trace, cache: Cache) -> int:
 
 def caches(policy: str) -> list[Cache]:
     """Capacities, lines, ways and both ways of writing."""
-    shapes = [(1, 1, None), (4, 1, None), (16, 1, None), (64, 1, None), (12, 3, None),
-              (16, 4, None), (8, 1, 2), (12, 1, 4), (24, 1, 8), (24, 3, 1), (32, 4, 2)]  # fmt: skip
+    shapes = [
+        (1, 1, None),
+        (4, 1, None),
+        (16, 1, None),
+        (64, 1, None),
+        (12, 3, None),
+        (16, 4, None),
+        (8, 1, 2),
+        (12, 1, 4),
+        (24, 1, 8),
+        (24, 3, 1),
+        (32, 4, 2),
+    ]
     return [
         Cache(capacity=c, line_words=b, ways=w, policy=policy, write=mode, seed=c)
         for c, b, w in shapes
@@ -359,10 +380,16 @@ def test_opt_loads_the_fewest_words_that_can_be() -> None:
     [
         ({"capacity": 3, "line_words": 4}, "capacity 3 is under one line of 4 words: give 4"),
         ({"capacity": 0}, "capacity 0 is under one line of 1 words: give 1 or more"),
-        ({"capacity": 10, "line_words": 4}, "lines of 4 words don't divide a capacity of 10 words: "
-         "give a capacity of 8 or 12 words, or other lines"),
-        ({"capacity": 100, "ways": 8}, "8 ways don't divide 100 lines .100 words.: give a capacity "
-         "of 96 or 104 words, or other ways"),
+        (
+            {"capacity": 10, "line_words": 4},
+            "lines of 4 words don't divide a capacity of 10 words: "
+            "give a capacity of 8 or 12 words, or other lines",
+        ),
+        (
+            {"capacity": 100, "ways": 8},
+            "8 ways don't divide 100 lines .100 words.: give a capacity "
+            "of 96 or 104 words, or other ways",
+        ),
         ({"capacity": 8, "line_words": 4, "ways": 4}, "give a capacity of 16 words, or other ways"),
         ({"capacity": 8, "policy": "lur"}, "unknown policy 'lur': did you mean 'lru'"),
         ({"capacity": 8, "write": "around"}, "write 'around': give 'back' or 'through'"),
@@ -371,10 +398,12 @@ def test_opt_loads_the_fewest_words_that_can_be() -> None:
         ({"capacity": 8, "line_words": 0}, "line_words=0: give 1 or more"),
         ({"capacity": 8, "bypass": True}, "lru can't bypass: leave out bypass, or take opt"),
         ({"capacity": 8, "ways": 2, "policy": "opt"}, "opt is fully associative: leave out ways=2"),
-        ({"capacity": 24, "policy": "plru"}, "plru needs a power of two of ways, not 24: give 16 "
-         "or 32"),
+        (
+            {"capacity": 24, "policy": "plru"},
+            "plru needs a power of two of ways, not 24: give 16 or 32",
+        ),
     ],
-)  # fmt: skip
+)
 def test_caches_that_make_no_sense(given: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message) as error:
         Cache(**given)
@@ -511,10 +540,18 @@ def test_an_empty_stream_moves_nothing() -> None:
 
 def test_a_policy_in_ten_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most recently used: what is written here is all that a new policy takes."""
-    monkeypatch.setitem(POLICIES, "mru", Policy(
-        name="mru", rule="the line that was touched last",
-        start=ring.start, hit=POLICIES["lru"].hit, enter=ring.push, evict=_newest,
-    ))  # fmt: skip
+    monkeypatch.setitem(
+        POLICIES,
+        "mru",
+        Policy(
+            name="mru",
+            rule="the line that was touched last",
+            start=ring.start,
+            hit=POLICIES["lru"].hit,
+            enter=ring.push,
+            evict=_newest,
+        ),
+    )
     for seed in range(3):
         stream, cache = as_stream(trace(seed)), Cache(capacity=12, policy="mru")
         assert replay(stream, cache, fast=True) == replay(stream, cache, fast=False)
@@ -541,9 +578,12 @@ def test_what_was_compiled_is_found_again_unless_its_text_changed(tmp_path: Path
 
     def run(policy: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-c", code.format(policy=policy)], capture_output=True, text=True,
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, check=True,
-        )  # fmt: skip
+            [sys.executable, "-c", code.format(policy=policy)],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+            check=True,
+        )
         return done.stdout.strip()
 
     assert [run(policy) for policy in ("lru", "lru", "fifo")] == ["0 1", "1 0", "0 1"]

@@ -76,9 +76,11 @@ def test_any_order_is_sorted_by_its_times_whatever_the_chunk():
         ticks = np.stack([start, start + rng.integers(0, 200, lengths.size)], axis=1)
         when = np.sort(rng.random((lengths.size, 30)), axis=1)
         for order in (
-            drifting(3, int(rng.integers(0, 1001)), seed), drifting(4, 300, seed, every=3),
-            by_clock(ticks), by_times(when),
-        ):  # fmt: skip
+            drifting(3, int(rng.integers(0, 1001)), seed),
+            drifting(4, 300, seed, every=3),
+            by_clock(ticks),
+            by_times(when),
+        ):
             clock = order(lengths)
             want = sorted(
                 (float(clock(np.array([k]), np.array([2 * nth + 1]))[0]), k, nth)
@@ -90,9 +92,7 @@ def test_any_order_is_sorted_by_its_times_whatever_the_chunk():
             assert both.stream.length == len(want)
 
 
-LAUNCHES = {
-    "copy": [17], "flash2": [12], "naive": [12, 12, 24], "matmul": [36], "flash1": [2],
-}  # fmt: skip
+LAUNCHES = {"copy": [17], "flash2": [12], "naive": [12, 12, 24], "matmul": [36], "flash1": [2]}
 
 
 @pytest.mark.parametrize("name", LAUNCHES)

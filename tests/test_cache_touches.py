@@ -48,9 +48,17 @@ UNITS = [
     {"unit": "lines", "line_words": 5},
 ]
 DENSE = [
-    "naive", "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "spill_rows",
-    "flash2_log", "flash2_parts", "small_tiles",
-]  # fmt: skip
+    "naive",
+    "flash1",
+    "flash2",
+    "small_cache",
+    "flash2_chunked",
+    "flash2_keep",
+    "spill_rows",
+    "flash2_log",
+    "flash2_parts",
+    "small_tiles",
+]
 
 
 def joined(stream: Stream, chunk: int | None = None) -> tuple[list[int], list[bool]]:
@@ -251,8 +259,14 @@ def test_every_attention_schedule_with_all_options(drawn: Any, data: st.DataObje
     agree(instance, **data.draw(asked_for(instance)))
 
 
-@given(random_schedules(mixed=True) | dependent_schedules() | dependent_schedules(lanes=True)
-       | split_schedules() | stacked_copies(), st.data())  # fmt: skip
+@given(
+    random_schedules(mixed=True)
+    | dependent_schedules()
+    | dependent_schedules(lanes=True)
+    | split_schedules()
+    | stacked_copies(),
+    st.data(),
+)
 @settings(max_examples=draws(300, 120))
 def test_random_programs(drawn: Any, data: st.DataObject) -> None:
     try:
@@ -267,8 +281,9 @@ def test_random_programs(drawn: Any, data: st.DataObject) -> None:
 def test_block_masks(problem: Any, data: st.DataObject) -> None:
     program = iosim.algorithm("block_sparse").program_for(problem)
     given_tiles = {p.name: data.draw(st.integers(1, 7), label=p.name) for p in program.params}
-    env = problem.sizes | {p.name: min(given_tiles[p.name], problem.sizes[p.axis])
-                           for p in program.params}  # fmt: skip
+    env = problem.sizes | {
+        p.name: min(given_tiles[p.name], problem.sizes[p.axis]) for p in program.params
+    }
     (shape,) = (tuple(side.count(env) for side in sides) for sides in masks(program).values())
     seed = data.draw(st.integers(0, 99))
     mask = np.random.default_rng(seed).random(shape) < 0.6
@@ -282,10 +297,15 @@ def test_paged(data: st.DataObject) -> None:
     draw = data.draw
     causal = draw(st.booleans(), label="causal")
     problem = PagedAttention(
-        N=draw(st.integers(1, 4)), d=3, heads=4, kv_heads=2, batch=2,
-        N_k=draw(st.integers(4, 9)), page=draw(st.integers(1, 4)),
+        N=draw(st.integers(1, 4)),
+        d=3,
+        heads=4,
+        kv_heads=2,
+        batch=2,
+        N_k=draw(st.integers(4, 9)),
+        page=draw(st.integers(1, 4)),
         **({"causal": True} if causal else {}),
-    )  # fmt: skip
+    )
     program = iosim.algorithm("paged").program_for(problem)
     instance = iosim.bind(program, problem.sizes, {"B_r": draw(st.integers(1, 4))})
     shape = tuple(instance.env[axis] for axis in program.tensor("table").axes)
@@ -381,8 +401,9 @@ def test_more_than_64_bits_is_refused() -> None:
 
 
 def test_rows_are_as_long_as_the_layout_says() -> None:
-    instance = iosim.bind(iosim.algorithm("flash2").program, iosim.Attention(N=7, d=5).sizes,
-                          {"B_r": 3, "B_c": 3})  # fmt: skip
+    instance = iosim.bind(
+        iosim.algorithm("flash2").program, iosim.Attention(N=7, d=5).sizes, {"B_r": 3, "B_c": 3}
+    )
     stream = touches(instance, unit="rows", layouts={"K": "column-major"})
     assert [stream.region(name).unit_words for name in ("Q", "K", "V")] == [5, 7, 5]
     assert [stream.region(name).units for name in ("Q", "K", "V")] == [7, 5, 7]

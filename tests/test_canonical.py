@@ -69,11 +69,14 @@ def test_hashes_are_the_same_in_every_process() -> None:
     )
     said = {
         subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True,
-            text=True, check=True,
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
-    }  # fmt: skip
+    }
     assert said == {f"{[digest(a.program) for a in iosim.all_algorithms()]}\n"}
 
 
@@ -87,9 +90,11 @@ def test_a_program_from_another_process_is_the_same_key() -> None:
     elsewhere = set()
     for seed in ("1", "2"):
         done = subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True, check=True,
-        )  # fmt: skip
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        )
         value, other = pickle.loads(done.stdout)
         elsewhere.add(value)
         assert other == program

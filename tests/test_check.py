@@ -253,7 +253,7 @@ def test_every_operation_reads_and_changes_what_it_says(name: str) -> None:
         other[position] = operand + rng.uniform(0.1, 0.3, operand.shape)
         changed = any(
             not np.allclose(a, b) for a, b in zip(out, spec.numpy(*other, *scalars), strict=True)
-        )  # fmt: skip
+        )
         assert changed == (position in spec.reads), (name, position)
 
 

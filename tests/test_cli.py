@@ -91,20 +91,44 @@ def test_show(golden: Any) -> None:
 
 @pytest.mark.parametrize("engine", ["formula", "simulate"])
 def test_count_json(engine: str) -> None:
-    result = json.loads(ok("count", "flash2", "--N", "100", "--d", "8", "--heads", "2",
-                           "--M", "999", "--engine", engine, "--json"))  # fmt: skip
+    result = json.loads(
+        ok(
+            "count",
+            "flash2",
+            "--N",
+            "100",
+            "--d",
+            "8",
+            "--heads",
+            "2",
+            "--M",
+            "999",
+            "--engine",
+            engine,
+            "--json",
+        )
+    )
     assert list(result) == [
-        "algorithm", "engine", "problem", "M", "tiles", "load_words", "store_words",
-        "total_words", "peak_words", "by_tensor",
-    ]  # fmt: skip
+        "algorithm",
+        "engine",
+        "problem",
+        "M",
+        "tiles",
+        "load_words",
+        "store_words",
+        "total_words",
+        "peak_words",
+        "by_tensor",
+    ]
     assert result["problem"] == {"N": 100, "d": 8, "heads": 2}
     program = iosim.algorithm("flash2").program
     sizes = iosim.Attention(100, 8, 2).sizes
     counts = iosim.count(iosim.bind(program, sizes, result["tiles"]))
     assert result["total_words"] == counts.total_words
     assert result["by_tensor"] == {
-        "load": counts.by_tensor("load"), "store": counts.by_tensor("store")
-    }  # fmt: skip
+        "load": counts.by_tensor("load"),
+        "store": counts.by_tensor("store"),
+    }
     assert set(result["by_tensor"]["load"]) == {"Q", "K", "V"}
     assert result["peak_words"] <= 999
 
@@ -112,8 +136,21 @@ def test_count_json(engine: str) -> None:
 def test_count_in_bytes() -> None:
     plain = json.loads(ok("count", "flash1", *GPT2, "--json"))
     assert "total_bytes" not in plain
-    typed = json.loads(ok("count", "flash1", "--N", "1024", "--d", "64", "--M", "48KiB",
-                          "--dtype", "fp16", "--json"))  # fmt: skip
+    typed = json.loads(
+        ok(
+            "count",
+            "flash1",
+            "--N",
+            "1024",
+            "--d",
+            "64",
+            "--M",
+            "48KiB",
+            "--dtype",
+            "fp16",
+            "--json",
+        )
+    )
     assert typed["M"] == 24576
     wide = sum(typed["by_tensor"][way][x] for way in ("load", "store") for x in "ml")
     assert typed["total_bytes"] == 2 * typed["total_words"] + 2 * wide  # m and l stay fp32
@@ -167,18 +204,24 @@ def test_bounds_json() -> None:
         (("count", "flash2", "--N", "x", "--d", "64", "--M", "9"), "N must be a whole number"),
         (("count", "flash2", "--N", "9" * 30, "--d", "64", "--M", "9"), "choose a size inside"),
         (("count", "flash2", "--d", "64", "--M", "9"), "attention needs --N: give it"),
-        (("count", "flash2", "--N", "4", "--d", "4", "--m", "4", "--M", "9"),
-         "attention has no size m: give --N, --d, --heads"),
+        (
+            ("count", "flash2", "--N", "4", "--d", "4", "--m", "4", "--M", "9"),
+            "attention has no size m: give --N, --d, --heads",
+        ),
         (("count", "flash2", "--N", "4", "--d", "4"), "M is missing: give --M in words"),
-        (("count", "flash2", "--N", "1024", "--d", "64", "--M", "100"),
-         "flash2 needs at least 195 words and M is 100: use M >= 195"),
+        (
+            ("count", "flash2", "--N", "1024", "--d", "64", "--M", "100"),
+            "flash2 needs at least 195 words and M is 100: use M >= 195",
+        ),
         (("count", "flash2", "--N", "1024", "--d", "64", "--M", "0"), "M = 0 is outside 1.."),
         (("count", "flash2", "--N", "1024", "--d", "64", "--M", "1PiB"), "is not a size"),
         (("count", "flash2", "--N", "1024", "--d", "64", "--M", "96KiB"), "add --dtype"),
         (("count", "flash2", *GPT2, "--dtype", "fp61"), "unknown dtype 'fp61': did you mean"),
         (("count", "flash2", *GPT2, "--engine", "formul"), "did you mean 'formula'?"),
-        (("count", "flash2", *GPT2, "--tiles", "B_r=512,B_c=512"),
-         "flash2 needs at least 361472 words with these tiles and M is 24576: use M >= 361472"),
+        (
+            ("count", "flash2", *GPT2, "--tiles", "B_r=512,B_c=512"),
+            "flash2 needs at least 361472 words with these tiles and M is 24576: use M >= 361472",
+        ),
         (("count", "flash2", *GPT2, "--tiles", "B_x=5"), "no tile size 'B_x': did you mean"),
         (("count", "flash2", *GPT2, "--tiles", "B_r=0"), "B_r = 0 is outside 1.."),
         (("count", "flash2", *GPT2, "--tiles", "B_r=a"), "B_r must be a whole number"),
@@ -195,20 +238,29 @@ def test_bounds_json() -> None:
         (("bounds", "--N", "9", "--m", "9", "--M", "9"), "sizes of two problems"),
         (("count", "flash2", "--M", "9"), "attention needs --N, --d: give them"),
         (("count", "flash2", *GPT2, "--tiles", "B_r=5,B_r=6"), "gives B_r twice"),
-        (("count", "flash2", *GPT2, "--tiles", "paper"),
-         "'paper': flash1 and small_cache have it; here use auto"),
-        (("count", "naive", "--N", "100000", "--d", "8", "--M", "999", "--engine", "simulate"),
-         "use --engine formula"),
+        (
+            ("count", "flash2", *GPT2, "--tiles", "paper"),
+            "'paper': flash1 and small_cache have it; here use auto",
+        ),
+        (
+            ("count", "naive", "--N", "100000", "--d", "8", "--M", "999", "--engine", "simulate"),
+            "use --engine formula",
+        ),
         (("tiles", "flash2", *GPT2, "--lattice", "pow3"), "unknown lattice 'pow3'"),
-        (("tiles", "flash2", "--N", "1024", "--d", "64", "--M", "999", "--lattice", "pow2"),
-         "flash2 needs at least 3360 words on this lattice and M is 999: use M >= 3360"),
+        (
+            ("tiles", "flash2", "--N", "1024", "--d", "64", "--M", "999", "--lattice", "pow2"),
+            "flash2 needs at least 3360 words on this lattice and M is 999: use M >= 3360",
+        ),
         (("show", "flash2", "--tiles", "B_q=3"), "flash2 has no tile size 'B_q': did you mean"),
         (("show", "flash2", "--N", "9"), "write --tiles"),
         (("shw",), "No such command 'shw' (see iosim --help)"),
         (("tiles", "flash2", "--tiles", "auto"), "No such option '--tiles'"),
         (("tiles", "flash2", "--tiles", "auto"), "(see iosim tiles --help)"),
-        (("tightness", "--problem", "paged", "--page", "16"), "No such option '--page': it is for "
-         "paged, which iosim tightness doesn't take (see iosim tightness --help)"),
+        (
+            ("tightness", "--problem", "paged", "--page", "16"),
+            "No such option '--page': it is for "
+            "paged, which iosim tightness doesn't take (see iosim tightness --help)",
+        ),
         (("verify", "--k=4"), "'--k': it is for matmul, which iosim verify doesn't take (see"),
         (("tightness", "--caussal"), "No such option '--caussal'. (Did you mean one of: '--c"),
         (("gpu", "decode", "--N-k", "9"), "No such option '--N-k'. "),
@@ -218,11 +270,13 @@ def test_bounds_json() -> None:
         (("plot", "missing.csv"), "cannot read 'missing.csv' as a table"),
         (("verify", "--input", "missing.npz"), "cannot read 'missing.npz' as .npz"),
         (("verify", "--model", "gpt5"), "unknown model 'gpt5'"),
-        (("verify", "--N", "64", "--d", "8", "--M", "1,2"),
-         "no algorithm runs in M = 2 words for N = 64, d = 8: use M >= 3"),
+        (
+            ("verify", "--N", "64", "--d", "8", "--M", "1,2"),
+            "no algorithm runs in M = 2 words for N = 64, d = 8: use M >= 3",
+        ),
         (("verify", "--N", "64", "--d", "8", "--out", "/proc/nowhere"), "cannot write to"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line_and_exit_2(
     words: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
@@ -285,8 +339,10 @@ def test_verify_on_own_arrays_and_plot(tmp_path: Path) -> None:
     text = ok("verify", "--input", path, "--workers", "1", "--out", str(tmp_path / "out"))
     assert "all checks passed" in text
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "verify.csv", "verify.png", "verify.svg"
-    }  # fmt: skip
+        "verify.csv",
+        "verify.png",
+        "verify.svg",
+    }
     ok("plot", str(tmp_path / "out" / "verify.csv"), "--out", str(tmp_path / "again"))
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "out/verify.png").read_bytes()
     header = "kind,name,N,d,M_words,total_words\n"
@@ -314,8 +370,9 @@ def test_verify_on_own_arrays_and_plot(tmp_path: Path) -> None:
 
 def test_a_target_that_is_a_directory_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "verify.png").mkdir()
-    done = iosim_("verify", "--N", "8", "--d", "2", "--M", "40", "--workers", "1",
-                  "--out", str(tmp_path))  # fmt: skip
+    done = iosim_(
+        "verify", "--N", "8", "--d", "2", "--M", "40", "--workers", "1", "--out", str(tmp_path)
+    )
     assert done.returncode == 2
     assert "is a directory: move it away" in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["verify.png"]
@@ -345,9 +402,13 @@ def test_a_step_that_is_not_run_claims_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     where = next(k for k, line in enumerate(lines) if line.startswith("  not run segments"))
-    assert lines[where + 1].strip().startswith(
-        f"needs no_such_solver: {shlex.quote(sys.executable)} -m pip install 'iosim[proofs]' ("
-    )  # fmt: skip
+    assert (
+        lines[where + 1]
+        .strip()
+        .startswith(
+            f"needs no_such_solver: {shlex.quote(sys.executable)} -m pip install 'iosim[proofs]' ("
+        )
+    )
     assert "proved for all values: all reals 0 ≤ t" in done.stdout
 
 

@@ -26,7 +26,7 @@ def test_the_table_of_the_main_job() -> None:
     assert {r["kind"] for r in rows} == {"run", "formula", "lower", "upper"}
     assert {r["name"] for r in rows if r["kind"] == "run"} == {
         a.name for a in plain_algorithms("attention")
-    }, "draw it anew: iosim verify --out docs/img"  # fmt: skip
+    }, "draw it anew: iosim verify --out docs/img"
     assert {r["name"] for r in rows if r["kind"] == "lower"} == {
         b.name
         for b in BOUNDS.values()
@@ -74,5 +74,7 @@ def test_the_table_of_gaps(folder: str, kind: Any) -> None:
         points = tightness.sweep(2**18, [d], [r["M_words"] for r in mine], kind=kind)
         for r, point in zip(mine, points, strict=True):
             assert (r["best_words"], r["best_algorithm"]) == (
-                point.best.words, point.best.algorithm)  # fmt: skip
+                point.best.words,
+                point.best.algorithm,
+            )
             assert r["gap"] == pytest.approx(point.gap, abs=1e-6)

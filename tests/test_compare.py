@@ -19,8 +19,15 @@ def test_schedules_are_compared_as_each_is_counted(more: tuple[str, ...]) -> Non
     assert found == [x | {"ratio": x["total_words"] / fewest} for x in alone]
     text = ok("count", "naive,flash,naive", *SIZES, *more, "--dtype", "fp16")
     _, columns, *rows, last = text.splitlines()
-    assert columns.split() == ["schedule", "load_words", "store_words", "words", "bytes", "peak",
-                               "ratio"]  # fmt: skip
+    assert columns.split() == [
+        "schedule",
+        "load_words",
+        "store_words",
+        "words",
+        "bytes",
+        "peak",
+        "ratio",
+    ]
     assert [row.split()[0] for row in rows] == ["naive", "flash2"]
     words = [x["total_words"] for x in alone if x["algorithm"] in ("naive", "flash2")]
     for row, one in zip(rows, words, strict=True):

@@ -197,8 +197,9 @@ def test_loops_of_one_name_and_other_steps_have_peaks_of_their_own() -> None:
 def test_words_are_not_monotone_where_a_span_follows_a_tile() -> None:
     program = iosim.build("causal", iosim.Attention, causal)
     sizes = iosim.Attention(10, 1).sizes
-    rows = [iosim.count(iosim.bind(program, sizes, {"B_r": B, "B_c": 1}))["load", "K"]
-            for B in (5, 6)]  # fmt: skip
+    rows = [
+        iosim.count(iosim.bind(program, sizes, {"B_r": B, "B_c": 1}))["load", "K"] for B in (5, 6)
+    ]
     assert rows == [15, 16]
 
 
@@ -236,8 +237,15 @@ def test_trees_written_by_hand_use_edges_inside_too() -> None:
         program = Program("hand", "copy", (Param("B", "n"),), tensors, body)
         with pytest.raises(ProgramError, match="is used outside"):
             check_program(program)
-    check_program(Program("hand", "copy", (Param("B", "n"),), tensors,
-                          (Loop(i, Span("n", zero, n), "B", False, (inner,)),)))  # fmt: skip
+    check_program(
+        Program(
+            "hand",
+            "copy",
+            (Param("B", "n"),),
+            tensors,
+            (Loop(i, Span("n", zero, n), "B", False, (inner,)),),
+        )
+    )
 
 
 ENDS: dict[str, Callable[[Any, str], tuple[Any, Any]]] = {

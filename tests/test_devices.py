@@ -50,8 +50,9 @@ def problems(draw: Any, name: str, P: int, most: int = 24) -> Any:
     if cls in (Attention, AttentionBackward):
         groups = draw(st.integers(1, 4))
         heads = groups * draw(st.integers(1, 5))
-        return cls(draw(size), draw(st.integers(1, 4)), heads, kv_heads=groups,
-                   causal=draw(st.booleans()))  # fmt: skip
+        return cls(
+            draw(size), draw(st.integers(1, 4)), heads, kv_heads=groups, causal=draw(st.booleans())
+        )
     if cls is SumOver:
         return SumOver(draw(size), P)
     return cls(*(draw(size) for _ in cls.axes()))
@@ -61,8 +62,14 @@ def inputs(problem: Any) -> dict[str, Any]:
     """Random ones; of a backward pass with what the forward pass leaves."""
     hbm = problem.random()
     if isinstance(problem, AttentionBackward):
-        forward = Attention(problem.N, problem.d, problem.heads, kv_heads=problem.kv_heads,
-                            causal=problem.causal, statistics=True)  # fmt: skip
+        forward = Attention(
+            problem.N,
+            problem.d,
+            problem.heads,
+            kv_heads=problem.kv_heads,
+            causal=problem.causal,
+            statistics=True,
+        )
         hbm |= forward.reference(hbm)
     return hbm
 
@@ -121,8 +128,13 @@ def tight(name: str, problem: Any, P: int) -> tuple[str, float]:
         ("ring-attention", Attention(64, 4, 8, kv_heads=1), 8, "dealt-rows", 1.0),
         ("all-gather-attention", Attention(64, 4, 8, kv_heads=2), 4, "dealt-rows", 1.0),
         ("ulysses-attention", Attention(64, 4, 8), 8, "dealt-rows", 9 / 8),
-        ("ring-attention-backward", Attention(64, 4, 32, kv_heads=1), 8, "dealt-rows-backward",
-         1.08),
+        (
+            "ring-attention-backward",
+            Attention(64, 4, 32, kv_heads=1),
+            8,
+            "dealt-rows-backward",
+            1.08,
+        ),
         ("tensor-sequence-parallel", FeedForward(64, 64, 512), 8, "memory-independent", 1.0),
         ("data-parallel", WeightGradient(4096, 64, 64), 8, "summed", 1.0),
         ("data-parallel-sharded", WeightGradient(4096, 64, 64), 8, "memory-independent", 1.0),
@@ -130,7 +142,7 @@ def tight(name: str, problem: Any, P: int) -> tuple[str, float]:
         ("reduce-scatter", SumOver(64, 8), 8, "summed", 1.0),
         ("tree-all-reduce", SumOver(64, 8), 8, "summed", 1.0),
     ],
-)  # fmt: skip
+)
 def test_where_bounds_are_tight(name: str, problem: Any, P: int, bound: str, most: float) -> None:
     """So a bound 1.3 times as high would be above what a schedule moves."""
     if bound == "dealt-rows-backward":
@@ -304,12 +316,17 @@ def test_a_run_reads_only_its_own_memory() -> None:
     """A program whose send is left out gives another result: nothing comes by itself."""
     real = schedule("ring-attention")
     without = tuple(
-        replace(node, body=tuple(
-            replace(part, body=tuple(x for x in part.body if not isinstance(x, Send)))
-            for part in node.body
-        )) if hasattr(node, "body") else node
+        replace(
+            node,
+            body=tuple(
+                replace(part, body=tuple(x for x in part.body if not isinstance(x, Send)))
+                for part in node.body
+            ),
+        )
+        if hasattr(node, "body")
+        else node
         for node in real.program.body
-    )  # fmt: skip
+    )
     broken = replace(real.program, body=without)
     instance = on_devices("ring-attention", Attention(8, 2), 2)
     object.__setattr__(instance.schedule, "__dict__", {**real.__dict__})
@@ -447,8 +464,17 @@ def test_a_schedule_is_shown_as_json_too() -> None:
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_idle_devices_are_said(name: str) -> None:
     """On more devices than any axis has words, some do nothing, in every schedule but sums."""
-    sizes = {"N": "4", "d": "4", "heads": "4", "kv_heads": "4", "rows": "4", "width": "4",
-             "inner": "4", "out": "4", "n": "4"}  # fmt: skip
+    sizes = {
+        "N": "4",
+        "d": "4",
+        "heads": "4",
+        "kv_heads": "4",
+        "rows": "4",
+        "width": "4",
+        "inner": "4",
+        "out": "4",
+        "n": "4",
+    }
     entry = schedule(name)
     names = {*(x.name for x in entry.problem.axes()), *entry.options} & sizes.keys()
     words = [x for one in sorted(names) for x in (f"--{one.replace('_', '-')}", sizes[one])]
@@ -456,10 +482,14 @@ def test_idle_devices_are_said(name: str) -> None:
         done = iosim_("devices", name, *words, "--P", str(P), "--json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
-        work = found["flop"] if any(found["flop"]) else [
-            sum(link["words"] for link in found["links"] if p in (link["from"], link["to"]))
-            for p in range(P)
-        ]  # fmt: skip
+        work = (
+            found["flop"]
+            if any(found["flop"])
+            else [
+                sum(link["words"] for link in found["links"] if p in (link["from"], link["to"]))
+                for p in range(P)
+            ]
+        )
         idle = [p for p in range(P) if not work[p]]
         assert found["idle"] == idle
         assert (f"{len(idle)} of {P} devices have nothing to do" in done.stderr) == bool(idle)

@@ -173,10 +173,16 @@ def test_all_to_alls_and_layers_and_gradients_and_collectives() -> None:
 def test_causal_work_in_every_round(deal: str, causal: bool) -> None:
     for N, P in ((9, 2), (12, 3), (17, 4), (5, 7)):
         rows, d, heads = rows_of(deal, N, P), 2, 3
-        work = [[
-            4 * d * heads * sum(j <= i or not causal for i in rows[p] for j in rows[(p - t) % P])
-            for p in range(P)
-        ] for t in range(P)]  # fmt: skip
+        work = [
+            [
+                4
+                * d
+                * heads
+                * sum(j <= i or not causal for i in rows[p] for j in rows[(p - t) % P])
+                for p in range(P)
+            ]
+            for t in range(P)
+        ]
         ringed = on_devices("ring-attention", Attention(N, d, heads, causal=causal), P, deal)
         counts = count_links(ringed)
         assert counts.flop == tuple(map(sum, zip(*work, strict=True)))
@@ -234,19 +240,22 @@ def test_no_split_and_no_dealing_that_was_tried_is_below_the_bound_on_dealt_rows
         causal = draw.random() < 0.4
         places = [p for p in range(P) for _ in range(-(-N // P))]
         q, k = (draw.sample(places, N) for _ in range(2))
-        pairs = [(h, i, j) for h in range(G) for i in range(N) for j in range(N)
-                 if j <= i or not causal]  # fmt: skip
+        pairs = [
+            (h, i, j) for h in range(G) for i in range(N) for j in range(N) if j <= i or not causal
+        ]
         kind = draw.randrange(4)
         across = draw.randint(1, P)
         split = {
             (h, i, j): [
                 (
-                    q[i], k[j], draw.randrange(P),
+                    q[i],
+                    k[j],
+                    draw.randrange(P),
                     (i * across // N + across * (j * (P // across) // N)) % P,
                 )[kind]
             ]
             for h, i, j in pairs
-        }  # fmt: skip
+        }
         kind_of = AttentionBackward if rows == 3 else Attention
         problem = kind_of(N, 1, G, kv_heads=1, causal=causal)
         bound = dealt_rows_words(Setting(problem, P, 10**6, {}), rows, columns)

@@ -244,9 +244,12 @@ def test_caches_beside_explicit_control() -> None:
     for layout in ("row-major", "column-major"):  # word by word, the lines' misses are the same
         words = touches(best["flash2", 4096], line_words=e10.LINE, layouts={"K": layout})
         rows = e10._replayed(words, (4096, 8192), e10.LINE, ("lru", "opt"))
-        assert rows == [{x: r[x] for x in rows[0]} for r in kept["tiled"]
-                        if (r["algorithm"], r["M_words"], r["line_words"], r["K"])
-                        == ("flash2", 4096, e10.LINE, layout)]  # fmt: skip
+        assert rows == [
+            {x: r[x] for x in rows[0]}
+            for r in kept["tiled"]
+            if (r["algorithm"], r["M_words"], r["line_words"], r["K"])
+            == ("flash2", 4096, e10.LINE, layout)
+        ]
     explicit = {(r["algorithm"], r["M_words"]): r for r in kept["needs"]}
     assert len(explicit) == 9
     for r in explicit.values():

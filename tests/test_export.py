@@ -46,14 +46,20 @@ SPARSE = instance_of("block_sparse", BlockSparse(7, 11, 2, 1), MASK, B_r=4, B_c=
 PAGED = PagedAttention(N_k=10, d=2, batch=2, heads=4, kv_heads=2, page=4)
 ODD = {
     "a block mask": SPARSE,
-    "pages": instance_of("paged", PAGED, **{
-        p.name: 3 for p in algorithm("paged").program_for(PAGED).params
-    }),
-    "splits": instance_of("split_kv", Attention(3, 2, 4, N_k=23, kv_heads=2), **{
-        p.name: 5
-        for p in algorithm("split_kv").program_for(Attention(3, 2, 4, N_k=23, kv_heads=2)).params
-    }),
-}  # fmt: skip
+    "pages": instance_of(
+        "paged", PAGED, **{p.name: 3 for p in algorithm("paged").program_for(PAGED).params}
+    ),
+    "splits": instance_of(
+        "split_kv",
+        Attention(3, 2, 4, N_k=23, kv_heads=2),
+        **{
+            p.name: 5
+            for p in algorithm("split_kv")
+            .program_for(Attention(3, 2, 4, N_k=23, kv_heads=2))
+            .params
+        },
+    ),
+}
 
 
 @st.composite
@@ -337,8 +343,9 @@ def test_no_text_leaves_the_picture() -> None:
         total = count(instance).total_words
         (moment,) = steps.sampled(instance, [total // 2])
         frame = shots._frame(moment, shots._matrices(instance))
-        final = Frame(line=1, moved=None, trail=(), resident=(), last=True,
-                      counts=dict(count(instance)))  # fmt: skip
+        final = Frame(
+            line=1, moved=None, trail=(), resident=(), last=True, counts=dict(count(instance))
+        )
         for one in (frame, final):
             stage.draw(one)
             texts = [t for axes in [stage.figure, *stage.figure.axes] for t in axes.texts]
@@ -428,8 +435,19 @@ def test_a_real_mp4(tmp_path: Path) -> None:
         encode.find_ffmpeg()
     except IosimError:
         pytest.skip("no encoder: install ffmpeg, or iosim[movie] as CI does")
-    ok("export", *SMALL, "--fps", "5", "--seconds", "2", "--theme", "dark", "-o", "a.mp4",
-       cwd=tmp_path)  # fmt: skip
+    ok(
+        "export",
+        *SMALL,
+        "--fps",
+        "5",
+        "--seconds",
+        "2",
+        "--theme",
+        "dark",
+        "-o",
+        "a.mp4",
+        cwd=tmp_path,
+    )
     data = (tmp_path / "a.mp4").read_bytes()
     assert data[4:8] == b"ftyp"
     assert b"avc1" in data

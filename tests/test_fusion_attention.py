@@ -26,8 +26,11 @@ from iosim.roofline.work import works_of
 pytestmark = pytest.mark.numbers
 
 PHASES: dict[str, dict[str, int]] = {
-    "prefill": {}, "decode": {}, "decode, 3 tokens": {"tokens": 3}, "training": {},
-}  # fmt: skip
+    "prefill": {},
+    "decode": {},
+    "decode, 3 tokens": {"tokens": 3},
+    "training": {},
+}
 
 
 def at_most(graph: Graph, how: str, M: int, words: int) -> bool:
@@ -66,10 +69,15 @@ def test_a_roofline_with_the_best_fusion_is_that_of_fused_attention(phase: str) 
     for attention in ("unfused", "fused"):
         step = workload("gpt2", phase, batch=2, N=512, attention=attention)
         kernels = works_of(step, h100, fusion="best")
-        found.append([
-            (sum(k.times * k.bytes[at] for k in kernels), sum(k.times * k.flop for k in kernels))
-            for at in kernels[0].bytes
-        ])  # fmt: skip
+        found.append(
+            [
+                (
+                    sum(k.times * k.bytes[at] for k in kernels),
+                    sum(k.times * k.flop for k in kernels),
+                )
+                for at in kernels[0].bytes
+            ]
+        )
     assert found[0] == found[1]
 
 
@@ -98,9 +106,14 @@ def as_fused(graph: Graph) -> Graph:
     if "dropout" in graph.needs:
         settings |= {"p": 0.5, "seed": 1}
     one = operator("attention", "attention", [Q, K, V], [O, L], over="j k", **settings)
-    back = operator("back", "attention_back", [dO, Q, K, V, O, L],
-                    [x.called(y.name) for x, y in zip((Q, K, V), (dQ, dK, dV), strict=True)],
-                    over="j k", **settings)  # fmt: skip
+    back = operator(
+        "back",
+        "attention_back",
+        [dO, Q, K, V, O, L],
+        [x.called(y.name) for x, y in zip((Q, K, V), (dQ, dK, dV), strict=True)],
+        over="j k",
+        **settings,
+    )
     return Graph("fused", (one, back), frozenset({"O", "dQ", "dK", "dV"}))
 
 

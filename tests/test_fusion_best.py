@@ -136,10 +136,13 @@ def test_two_axes_of_one_operator_that_become_one_are_refused() -> None:
     s = {"t": 4, "k": 4, "i": 4}
     x, w = operand("X", "t i", s), operand("W", "i k", s)
     y, z = operand("Y", "t k", s), operand("Z", "t k", s)
-    square = Graph("square", (
-        operator("linear", "contraction", [x, w], [y]),
-        operator("residual", "add", [y, operand("X", "t k", s)], [z]),
-    ))  # fmt: skip
+    square = Graph(
+        "square",
+        (
+            operator("linear", "contraction", [x, w], [y]),
+            operator("residual", "add", [y, operand("X", "t k", s)], [z]),
+        ),
+    )
     with pytest.raises(Illegal, match="axes i and k of linear become one"):
         kernel(square, ["linear", "residual"], 100)
     assert len(fused(square, "best", 100).groups) == 2
@@ -192,12 +195,15 @@ def test_kernels_that_would_wait_for_each_other_are_not_chosen_together() -> Non
     """Each of two kernels saves words, and needs what the other makes."""
     s = {"p": 8, "q": 8}
     S, T, a, b, c, d = (operand(x, "p q", s) for x in ("S", "T", "A", "B", "C", "D"))
-    graph = Graph("crossed", (
-        operator("a", "softmax", [S], [a], over="q"),
-        operator("b", "softmax", [T], [b], over="p"),
-        operator("c", "softmax_back", [a, T], [c], over="p"),
-        operator("d", "softmax_back", [b, S], [d], over="q"),
-    ))  # fmt: skip
+    graph = Graph(
+        "crossed",
+        (
+            operator("a", "softmax", [S], [a], over="q"),
+            operator("b", "softmax", [T], [b], over="p"),
+            operator("c", "softmax_back", [a, T], [c], over="p"),
+            operator("d", "softmax_back", [b, S], [d], over="q"),
+        ),
+    )
     one_by_one = fused(graph, "none", 40).words
     assert kernel(graph, ["a", "d"], 40).words == kernel(graph, ["b", "c"], 40).words
     for pair in (["a", "c"], ["b", "d"]):  # rows along both axes don't fit
@@ -211,10 +217,15 @@ def test_sums_that_tiles_would_add_up_again_are_refused() -> None:
     s = {"t": 6, "i": 4, "u": 6}
     x, w, r, q = (operand(n, a, s) for n, a in (("X", "t i"), ("W", "i u"), ("R", "t"), ("Q", "t")))
     y, z, n = operand("Y", "t u", s), operand("Z", "t u", s), operand("N", "", s)
-    graph = Graph("rows", (
-        operator("linear", "contraction", [x, w], [y]), operator("relu", "relu", [r], [q]),
-        operator("scale", "multiply", [y, q], [z]), operator("sum", "sum", [q], [n], over="t"),
-    ))  # fmt: skip
+    graph = Graph(
+        "rows",
+        (
+            operator("linear", "contraction", [x, w], [y]),
+            operator("relu", "relu", [r], [q]),
+            operator("scale", "multiply", [y, q], [z]),
+            operator("sum", "sum", [q], [n], over="t"),
+        ),
+    )
     assert kernel(graph, ["linear", "relu", "scale", "sum"][:1], 20)
     with pytest.raises(Illegal, match="sum would add a word more than once"):
         kernel(graph, ["linear", "relu", "scale", "sum"], 20)
@@ -223,26 +234,36 @@ def test_sums_that_tiles_would_add_up_again_are_refused() -> None:
 def test_what_tiles_would_store_again_or_join_is_refused() -> None:
     s = {"t": 6, "i": 4, "u": 6, "v": 3}
     x, w, r, q = (operand(n, a, s) for n, a in (("X", "t i"), ("W", "i u"), ("R", "t"), ("Q", "t")))
-    y, z, y2, z2 = (operand(n, a, s) for n, a in (("Y", "t u"), ("Z", "t u"), ("Y2", "t v"),
-                                                  ("Z2", "t v")))  # fmt: skip
+    y, z, y2, z2 = (
+        operand(n, a, s) for n, a in (("Y", "t u"), ("Z", "t u"), ("Y2", "t v"), ("Z2", "t v"))
+    )
     linear = operator("linear", "contraction", [x, w], [y])
-    again = Graph("again", (
-        linear, operator("relu", "relu", [r], [q]), operator("scale", "multiply", [y, q], [z]),
-    ), frozenset({"Q", "Z"}))  # fmt: skip
+    again = Graph(
+        "again",
+        (linear, operator("relu", "relu", [r], [q]), operator("scale", "multiply", [y, q], [z])),
+        frozenset({"Q", "Z"}),
+    )
     with pytest.raises(Illegal, match="Q would be stored by each tile"):
         kernel(again, ["linear", "relu", "scale"], 40)
-    joined = Graph("joined", (
-        linear, operator("other", "contraction", [x, operand("V", "i v", s)], [y2]),
-        operator("sum", "sum", [y], [q], over="u"), operator("scale", "multiply", [y2, q], [z2]),
-    ))  # fmt: skip
+    joined = Graph(
+        "joined",
+        (
+            linear,
+            operator("other", "contraction", [x, operand("V", "i v", s)], [y2]),
+            operator("sum", "sum", [y], [q], over="u"),
+            operator("scale", "multiply", [y2, q], [z2]),
+        ),
+    )
     with pytest.raises(Illegal, match="joins contractions"):
         kernel(joined, ["linear", "other", "sum", "scale"], 400)
 
 
 def test_what_nobody_reads_or_keeps_is_not_written() -> None:
     s = {"t": 6, "i": 4}
-    x, g, b, y, m, d = (operand(n, a, s) for n, a in (
-        ("X", "t i"), ("G", "i"), ("B", "i"), ("Y", "t i"), ("m", "t"), ("d", "t")))  # fmt: skip
+    x, g, b, y, m, d = (
+        operand(n, a, s)
+        for n, a in (("X", "t i"), ("G", "i"), ("B", "i"), ("Y", "t i"), ("m", "t"), ("d", "t"))
+    )
     norm = operator("norm", "layer_norm", [x, g, b], [y, m, d], over="i")
     assert kernel(Graph("norm", (norm,), frozenset({"Y"})), ["norm"], 99).crossing.stores == {
         "Y": 24

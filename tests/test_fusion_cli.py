@@ -105,8 +105,9 @@ def test_the_paper_s_kernels_are_legal_and_save_words(bert: Graph) -> None:
         if len(group) > 1 and group[0] not in ("query bias", "query bias dBQ"):
             assert kernel(bert, group, M).words < sum(alone[x] for x in group), group
     everything = set(alone) - names
-    assert all(bert_op.klass == "contraction" for bert_op in bert.operators
-               if bert_op.name in everything)  # fmt: skip
+    assert all(
+        bert_op.klass == "contraction" for bert_op in bert.operators if bert_op.name in everything
+    )
 
 
 @pytest.mark.parametrize("path", sorted(RECORDED.glob("*.json")), ids=lambda p: p.stem)
@@ -142,11 +143,26 @@ def test_inductor_s_record_comes_out_again(tmp_path: Path) -> None:
 def test_which_kinds_may_be_beside_others() -> None:
     """A new kind is one or the other on purpose."""
     alone = {
-        "all_reduce", "append", "attention", "attention_back", "by_expert", "combine",
-        "combine_back", "embedding", "embedding_back", "expert_product", "expert_weights",
-        "gather", "gather_back", "top_k", "top_k_back", "repeat", "concatenate", "view",
+        "all_reduce",
+        "append",
+        "attention",
+        "attention_back",
+        "by_expert",
+        "combine",
+        "combine_back",
+        "embedding",
+        "embedding_back",
+        "expert_product",
+        "expert_weights",
+        "gather",
+        "gather_back",
+        "top_k",
+        "top_k_back",
+        "repeat",
+        "concatenate",
+        "view",
         "opaque",
-    }  # fmt: skip
+    }
     maps = set(OPERATORS) - alone
     s = {"j": 4, "i": 8}
     x = operand("X", "j i", s)
@@ -194,8 +210,19 @@ def test_bad_groups_are_one_line(groups: Any, says: str, tmp_path: Path) -> None
         inside = ["scores", "weighted sum"]
         groups = [inside, *([x] for x in names if x not in inside)]
     file = write(tmp_path / "bad.json", groups)
-    done = iosim_("fuse", "--model", "bert-base", "--phase", "prefill", "--N", "16",
-                  "--M", "100000", "--fusion", file)  # fmt: skip
+    done = iosim_(
+        "fuse",
+        "--model",
+        "bert-base",
+        "--phase",
+        "prefill",
+        "--N",
+        "16",
+        "--M",
+        "100000",
+        "--fusion",
+        file,
+    )
     bad(done, says)
 
 
@@ -256,11 +283,13 @@ def test_kernels_that_fit_within_less_move_no_less() -> None:
         ("--model gpt2 --N 8 --phase prefill --boundary hbm", "unknown boundary 'hbm'"),
         ("--model gpt2 --N 8 --phase prefill --part heads", "did you mean 'head'"),
         ("--model gpt2 --N 8 --phase prefill --fusion no.json", "no.json"),
-        ("--model llama3-8b --N 8 --phase decode --fusion paper --M 9000",
-         "paper has kernels of BERT's layer: llama3-8b layer has no 'attention norm'"),
+        (
+            "--model llama3-8b --N 8 --phase decode --fusion paper --M 9000",
+            "paper has kernels of BERT's layer: llama3-8b layer has no 'attention norm'",
+        ),
         ("--model bert-large --N 8 --phase prefill --fusion inductor-cpu", "is recorded of"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(words: str, says: str) -> None:
     bad(iosim_("fuse", *words.split()), says)
 
@@ -268,16 +297,26 @@ def test_bad_input_is_one_line(words: str, says: str) -> None:
 def test_kernels_that_wait_for_each_other_are_refused() -> None:
     x = [operand(f"X{n}", "i", {"i": 4}) for n in range(5)]
     add, relu = OPERATORS["add"], OPERATORS["relu"]
-    ops = (Operator("a", relu, (x[0],), (x[1],)), Operator("b", relu, (x[1],), (x[2],)),
-           Operator("c", relu, (x[0],), (x[3],)))  # fmt: skip
+    ops = (
+        Operator("a", relu, (x[0],), (x[1],)),
+        Operator("b", relu, (x[1],), (x[2],)),
+        Operator("c", relu, (x[0],), (x[3],)),
+    )
     y = operand("Y", "i", {"i": 4})
-    crossed = Graph("crossed", (*ops, Operator("d", add, (x[3], x[0]), (x[4],)),
-                                Operator("e", add, (x[2], x[4]), (y,))))  # fmt: skip
+    crossed = Graph(
+        "crossed",
+        (*ops, Operator("d", add, (x[3], x[0]), (x[4],)), Operator("e", add, (x[2], x[4]), (y,))),
+    )
     with pytest.raises(Illegal, match="is between them"):
         partition(crossed, [["a", "e"], ["b"], ["c"], ["d"]], 100, "")
-    waits = Graph("waits", (
-        Operator("a", relu, (x[0],), (x[1],)), Operator("b", relu, (x[2],), (x[3],)),
-        Operator("c", relu, (x[1],), (x[4],)), Operator("d", relu, (x[3],), (y,)),
-    ))  # fmt: skip
+    waits = Graph(
+        "waits",
+        (
+            Operator("a", relu, (x[0],), (x[1],)),
+            Operator("b", relu, (x[2],), (x[3],)),
+            Operator("c", relu, (x[1],), (x[4],)),
+            Operator("d", relu, (x[3],), (y,)),
+        ),
+    )
     with pytest.raises(Illegal, match=r"a \+ d and b \+ c wait for each other"):
         partition(waits, [["a", "d"], ["b", "c"]], 100, "")

@@ -47,9 +47,13 @@ def softmaxes(n: int) -> Graph:
     """Softmaxes along rows and columns in turn, so that two need all of a matrix at once."""
     s = {"t": 64, "u": 64}
     x = [operand(f"X{k}", "t u", s) for k in range(n + 1)]
-    return Graph("softmaxes", tuple(
-        operator(f"softmax {k}", "softmax", [x[k]], [x[k + 1]], over="tu"[k % 2]) for k in range(n)
-    ))  # fmt: skip
+    return Graph(
+        "softmaxes",
+        tuple(
+            operator(f"softmax {k}", "softmax", [x[k]], [x[k + 1]], over="tu"[k % 2])
+            for k in range(n)
+        ),
+    )
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -109,11 +113,14 @@ def branches(n: int) -> Graph:
     """A map, n maps of what it writes, and their sum: any of these maps may be in a kernel."""
     x, y = operand("X", "i", {"i": 8}), operand("Y", "i", {"i": 8})
     z = [operand(f"Z{k}", "i", {"i": 8}) for k in range(n)]
-    return Graph("branches", (
-        operator("first", "relu", [x], [y]),
-        *(operator(f"map {k}", "relu", [y], [z[k]]) for k in range(n)),
-        operator("sum", "add", z, [operand("W", "i", {"i": 8})]),
-    ))  # fmt: skip
+    return Graph(
+        "branches",
+        (
+            operator("first", "relu", [x], [y]),
+            *(operator(f"map {k}", "relu", [y], [z[k]]) for k in range(n)),
+            operator("sum", "add", z, [operand("W", "i", {"i": 8})]),
+        ),
+    )
 
 
 @pytest.mark.parametrize("n", [20, 200, 3000])
@@ -128,10 +135,13 @@ def test_a_row_of_too_many_intervals_stops(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(groups_module, "LOOKED", 1000)
     s = {"t": 8, "i": 8}
     x = [operand(f"X{k}", "t i", s) for k in range(101)]
-    graph = Graph("biases", tuple(
-        operator(f"bias {k}", "bias", [x[k], operand(f"B{k}", "i", s)], [x[k + 1]])
-        for k in range(100)
-    ))  # fmt: skip
+    graph = Graph(
+        "biases",
+        tuple(
+            operator(f"bias {k}", "bias", [x[k], operand(f"B{k}", "i", s)], [x[k + 1]])
+            for k in range(100)
+        ),
+    )
     with pytest.raises(InputError, match="sets with 1,000 operators in all were looked at"):
         fused(graph, "best", 40)
 

@@ -72,76 +72,111 @@ def test_every_legal_kernel_of_random_graphs_runs_as_counted(part: int) -> None:
 S = {"b": 2, "h": 3, "j": 4, "k": 4, "p": 2, "i": 6, "u": 5}
 LAYERS = {
     "linear, bias, residual, norm": (
-        [("linear", "contraction", "X[b j i] W[i u] -> Y[b j u]"),
-         ("bias", "bias", "Y[b j u] B[u] -> Z[b j u]"),
-         ("residual", "add", "Z[b j u] R[b j u] -> A[b j u]"),
-         ("norm", "layer_norm", "A[b j u] G[u] E[u] -> N[b j u] mean[b j] rstd[b j]", "u")],
-        ["linear", "bias", "residual", "norm"], (70, 200),
+        [
+            ("linear", "contraction", "X[b j i] W[i u] -> Y[b j u]"),
+            ("bias", "bias", "Y[b j u] B[u] -> Z[b j u]"),
+            ("residual", "add", "Z[b j u] R[b j u] -> A[b j u]"),
+            ("norm", "layer_norm", "A[b j u] G[u] E[u] -> N[b j u] mean[b j] rstd[b j]", "u"),
+        ],
+        ["linear", "bias", "residual", "norm"],
+        (70, 200),
     ),
     "heads and their biases": (
-        [("query", "contraction", "X[b j i] WQ[i h p] -> Q0[b h j p]"),
-         ("query bias", "bias", "Q0[b h j p] BQ[h p] -> Q[b h j p]"),
-         ("key", "contraction", "X[b k i] WK[h p i] -> K0[b h k p]"),
-         ("key bias", "bias", "K0[b h k p] BK[h p] -> K[b h k p]"),
-         ("value", "contraction", "X[b k i] WV[u i] -> V[b k u]"),
-         ("turn", "rope", "Q[b h j p] cos[j p] sin[j p] -> Q1[b h j p]", "p")],
-        ["query", "query bias", "key", "key bias", "value"], (20, 60, 200),
+        [
+            ("query", "contraction", "X[b j i] WQ[i h p] -> Q0[b h j p]"),
+            ("query bias", "bias", "Q0[b h j p] BQ[h p] -> Q[b h j p]"),
+            ("key", "contraction", "X[b k i] WK[h p i] -> K0[b h k p]"),
+            ("key bias", "bias", "K0[b h k p] BK[h p] -> K[b h k p]"),
+            ("value", "contraction", "X[b k i] WV[u i] -> V[b k u]"),
+            ("turn", "rope", "Q[b h j p] cos[j p] sin[j p] -> Q1[b h j p]", "p"),
+        ],
+        ["query", "query bias", "key", "key bias", "value"],
+        (20, 60, 200),
     ),
     "products one behind the other, and an operand of rows": (
-        [("first", "contraction", "X[b j i] W1[i u] -> Y1[b j u]"),
-         ("second", "contraction", "X[b j i] W2[i k] -> Y2[b j k]"),
-         ("scaled", "multiply", "Y1[b j u] R[b j] -> Z1[b j u]"),
-         ("scaled, too", "multiply", "Y2[b j k] R[b j] -> Z2[b j k]")],
-        ["first", "second", "scaled", "scaled, too"], (8, 14, 20, 28, 36, 50),
+        [
+            ("first", "contraction", "X[b j i] W1[i u] -> Y1[b j u]"),
+            ("second", "contraction", "X[b j i] W2[i k] -> Y2[b j k]"),
+            ("scaled", "multiply", "Y1[b j u] R[b j] -> Z1[b j u]"),
+            ("scaled, too", "multiply", "Y2[b j k] R[b j] -> Z2[b j k]"),
+        ],
+        ["first", "second", "scaled", "scaled, too"],
+        (8, 14, 20, 28, 36, 50),
     ),
     "an operand with some axes of both sides": (
-        [("query", "contraction", "X[b j i] WQ[i h p] -> Q0[b h j p]"),
-         ("turn", "rope", "Q0[b h j p] cos[j p] sin[j p] -> Q1[b h j p]", "p")],
-        ["query", "turn"], (30, 90),
+        [
+            ("query", "contraction", "X[b j i] WQ[i h p] -> Q0[b h j p]"),
+            ("turn", "rope", "Q0[b h j p] cos[j p] sin[j p] -> Q1[b h j p]", "p"),
+        ],
+        ["query", "turn"],
+        (30, 90),
     ),
     "a product with batch axes, and one operand of all batches": (
-        [("scores", "contraction", "Q[b h j p] K[b h k p] -> S[b h j k]"),
-         ("near", "bias", "S[b h j k] D[j k] -> T[b h j k]"),
-         ("softmax", "softmax", "T[b h j k] -> P[b h j k]", "k"),
-         ("masked", "multiply", "P[b h j k] F[b h j k] -> O[b h j k]")],
-        ["scores", "near", "softmax", "masked"], (25, 60),
+        [
+            ("scores", "contraction", "Q[b h j p] K[b h k p] -> S[b h j k]"),
+            ("near", "bias", "S[b h j k] D[j k] -> T[b h j k]"),
+            ("softmax", "softmax", "T[b h j k] -> P[b h j k]", "k"),
+            ("masked", "multiply", "P[b h j k] F[b h j k] -> O[b h j k]"),
+        ],
+        ["scores", "near", "softmax", "masked"],
+        (25, 60),
     ),
     "gate, up and SwiGLU": (
-        [("gate", "contraction", "X[b j i] WG[i u] -> G[b j u]"),
-         ("up", "contraction", "X[b j i] WU[u i] -> U[b j u]"),
-         ("act", "swiglu", "G[b j u] U[b j u] -> A[b j u]"),
-         ("back", "swiglu_back", "D[b j u] G[b j u] U[b j u] -> E[b j u] F[b j u]")],
-        ["gate", "up", "act"], (20, 70),
+        [
+            ("gate", "contraction", "X[b j i] WG[i u] -> G[b j u]"),
+            ("up", "contraction", "X[b j i] WU[u i] -> U[b j u]"),
+            ("act", "swiglu", "G[b j u] U[b j u] -> A[b j u]"),
+            ("back", "swiglu_back", "D[b j u] G[b j u] U[b j u] -> E[b j u] F[b j u]"),
+        ],
+        ["gate", "up", "act"],
+        (20, 70),
     ),
     "a sum of products with inputs that are made": (
-        [("times", "multiply", "dA[b j u] mask[b j u] -> dB[b j u]"),
-         ("first", "contraction", "dB[b j u] W1[i u] -> P1[b j i]"),
-         ("second", "contraction", "dC[b j h] W2[i h] -> P2[b j i]"),
-         ("sum", "add", "P1[b j i] R[b j i] P2[b j i] -> dX[b j i]"),
-         ("weights", "contraction", "dB[b j u] X[b j i] -> dW[u i]")],
-        ["times", "first", "second", "sum"], (30, 90),
+        [
+            ("times", "multiply", "dA[b j u] mask[b j u] -> dB[b j u]"),
+            ("first", "contraction", "dB[b j u] W1[i u] -> P1[b j i]"),
+            ("second", "contraction", "dC[b j h] W2[i h] -> P2[b j i]"),
+            ("sum", "add", "P1[b j i] R[b j i] P2[b j i] -> dX[b j i]"),
+            ("weights", "contraction", "dB[b j u] X[b j i] -> dW[u i]"),
+        ],
+        ["times", "first", "second", "sum"],
+        (30, 90),
     ),
     "a prologue that lacks k, an epilogue with sums": (
-        [("rows", "multiply", "X[b j i] r[b j] -> Y[b j i]"),
-         ("columns", "bias", "Y[b j i] c[i] -> Z[b j i]"),
-         ("linear", "contraction", "Z[b j i] W[i u] -> O[b j u]"),
-         ("relu", "relu_back", "O[b j u] H[b j u] -> dH[b j u]"),
-         ("db", "sum", "dH[b j u] -> db[u]", "b j")],
-        ["rows", "columns", "linear", "relu", "db"], (25, 40, 100),
+        [
+            ("rows", "multiply", "X[b j i] r[b j] -> Y[b j i]"),
+            ("columns", "bias", "Y[b j i] c[i] -> Z[b j i]"),
+            ("linear", "contraction", "Z[b j i] W[i u] -> O[b j u]"),
+            ("relu", "relu_back", "O[b j u] H[b j u] -> dH[b j u]"),
+            ("db", "sum", "dH[b j u] -> db[u]", "b j"),
+        ],
+        ["rows", "columns", "linear", "relu", "db"],
+        (25, 40, 100),
     ),
     "a weight's gradient and its update": (
-        [("dW", "contraction", "dY[b j u] X[b j i] -> dW[i u]"),
-         ("step", "adam", "W[i u] dW[i u] m[i u] v[i u] -> W1[i u] m1[i u] v1[i u]")],
-        ["dW", "step"], (20, 80),
+        [
+            ("dW", "contraction", "dY[b j u] X[b j i] -> dW[i u]"),
+            ("step", "adam", "W[i u] dW[i u] m[i u] v[i u] -> W1[i u] m1[i u] v1[i u]"),
+        ],
+        ["dW", "step"],
+        (20, 80),
     ),
     "rows of the backward pass": (
-        [("dG", "layer_norm_dw", "dY[b j i] X[b j i] mean[b j] rstd[b j] -> dG[i] dE[i]", "b j"),
-         ("dX", "layer_norm_dx", "dY[b j i] X[b j i] G[i] mean[b j] rstd[b j] -> dX[b j i]", "i"),
-         ("times", "multiply", "dX[b j i] mask[b j i] -> dZ[b j i]"),
-         ("db", "sum", "dZ[b j i] -> db[i]", "b j")],
-        ["dG", "dX", "times", "db"], (80,),
+        [
+            ("dG", "layer_norm_dw", "dY[b j i] X[b j i] mean[b j] rstd[b j] -> dG[i] dE[i]", "b j"),
+            (
+                "dX",
+                "layer_norm_dx",
+                "dY[b j i] X[b j i] G[i] mean[b j] rstd[b j] -> dX[b j i]",
+                "i",
+            ),
+            ("times", "multiply", "dX[b j i] mask[b j i] -> dZ[b j i]"),
+            ("db", "sum", "dZ[b j i] -> db[i]", "b j"),
+        ],
+        ["dG", "dX", "times", "db"],
+        (80,),
     ),
-}  # fmt: skip
+}
 
 
 def of_lines(name: str) -> Graph:
@@ -157,8 +192,9 @@ def test_kernels_of_layers_run_as_counted(name: str, M: int) -> None:
 
 
 @pytest.mark.parametrize("M", [7, 23, 60, 200, 5000])
-@pytest.mark.parametrize("axes", [("t i", "i u", "t u"), ("b t i", "b u i", "b t u"),
-                                  ("b t i", "i u h", "b h t u")])  # fmt: skip
+@pytest.mark.parametrize(
+    "axes", [("t i", "i u", "t u"), ("b t i", "b u i", "b t u"), ("b t i", "i u h", "b h t u")]
+)
 def test_a_product_with_nothing_beside_it_has_the_words_of_the_matmul_program(
     axes: tuple[str, str, str], M: int
 ) -> None:
@@ -190,8 +226,13 @@ def test_rows_are_legal_from_the_words_that_the_best_loop_order_holds(seed: int)
 ATTENTION = {
     "heads": ("Q[b h j p] K[b h k p]", "b h j k", "V[b h k q]", "b h j q", False),
     "causal, and keys of several heads": (
-        "Q[b g r j p] K[b g k p]", "b g r j k", "V[b g k p]", "b g r j p", True),
-}  # fmt: skip
+        "Q[b g r j p] K[b g k p]",
+        "b g r j k",
+        "V[b g k p]",
+        "b g r j p",
+        True,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", ATTENTION)
@@ -224,8 +265,12 @@ def test_attention_runs_as_counted(name: str, M: int) -> None:
     scaled = {"Q": values["Q"] * 0.5, "K": values["K"], "V": values["V"]}
     hbm = {x: np.reshape(scaled[x], y.shape) for x, y in problem.random().items()}
     run = iosim.simulate(instance, iosim.Machine(M), hbm)
-    assert {"Q": run.counts["load", "Q"], "K": run.counts["load", "K"],
-            "V": run.counts["load", "V"]} == crossing.loads  # fmt: skip
+    assert {
+        "Q": run.counts["load", "Q"],
+        "K": run.counts["load", "K"],
+        "V": run.counts["load", "V"],
+    } == crossing.loads
     assert {"O": run.counts["store", "O"]} == crossing.stores
-    np.testing.assert_allclose(np.reshape(run.outputs["O"], values["O"].shape), values["O"],
-                               rtol=1e-9)  # fmt: skip
+    np.testing.assert_allclose(
+        np.reshape(run.outputs["O"], values["O"].shape), values["O"], rtol=1e-9
+    )

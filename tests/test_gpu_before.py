@@ -175,11 +175,21 @@ def test_heads_that_share_waves_against_every_access_in_step(heads, programs):
 
 
 def test_a_known_drift_and_the_rows_from_which_it_is_harmless():
-    job, chip = _flash2(65536, 64), Hardware(
-        name="small", title="small", core="SM", cache="L2", cores=8, peaks={"fp16": 1e12},
-        dram_bytes_per_s=1e12, capacity_bytes=10**10, sram_bytes=228 * 1024,
-        cache_bytes=2 * 2**22,
-    )  # fmt: skip
+    job, chip = (
+        _flash2(65536, 64),
+        Hardware(
+            name="small",
+            title="small",
+            core="SM",
+            cache="L2",
+            cores=8,
+            peaks={"fp16": 1e12},
+            dram_bytes_per_s=1e12,
+            capacity_bytes=10**10,
+            sram_bytes=228 * 1024,
+            cache_bytes=2 * 2**22,
+        ),
+    )
     asked = reads(job, chip, programs=16, drift=40, seed=1)
     assert asked.swept == 4 * asked.half
     assert not asked.safe
@@ -206,8 +216,9 @@ def test_where_all_fits_or_nothing_is_shared_any_drift_is_harmless():
     assert fits.least == fits.halves == fits.most == fits.lockstep == fits.footprint
     alone = reads(
         Job.of("decode", Attention(N=1, N_k=2**16, d=64, heads=16), {"B_c": 64}),
-        machine("h200"), drift=1000,
-    )  # fmt: skip
+        machine("h200"),
+        drift=1000,
+    )
     assert (alone.swept, alone.most, alone.halves) == (0, alone.sm_l2, None)
 
 
@@ -223,9 +234,12 @@ def test_the_command():
     assert (found["safe"], found["safe_programs"], found["safe_rows"]) == (True, 350, 22400)
     text = iosim_("l2", *SIZES, "--gpu", "h200").stdout
     for said in (
-        "SM↔L2     loads", "1,099,578,736,640", "L2↔DRAM   reads in lockstep",
-        "differ in speed by up to 7 ‰", "with L2 of 268,435,456 bytes or more no drift does harm",
-    ):  # fmt: skip
+        "SM↔L2     loads",
+        "1,099,578,736,640",
+        "L2↔DRAM   reads in lockstep",
+        "differ in speed by up to 7 ‰",
+        "with L2 of 268,435,456 bytes or more no drift does harm",
+    ):
         assert said in text
 
 

@@ -115,8 +115,9 @@ def bound(name: str, case: str, share: float, seed: int = 0) -> Any:
     (sizes, tiles), program = CASES[case], PROGRAMS[name]
     problem = BlockSparse(*sizes)
     tiles = {p.name: tiles[p.name] for p in program.params}
-    env = problem.sizes | {p.name: min(tiles[p.name], problem.sizes[p.axis])
-                           for p in program.params}  # fmt: skip
+    env = problem.sizes | {
+        p.name: min(tiles[p.name], problem.sizes[p.axis]) for p in program.params
+    }
     rng = np.random.default_rng(seed)
     given = {}
     for mask, sides in masks(program).items():
@@ -196,8 +197,10 @@ def test_a_sweep_around_a_marked_loop_is_kept_in_step():
 
 def test_patterns_of_blocks_by_hand():
     assert patterns.mask("below", 3, 6).astype(int).tolist() == [
-        [1, 1, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1],
-    ]  # fmt: skip
+        [1, 1, 0, 0, 0, 0],
+        [1, 1, 1, 1, 0, 0],
+        [1, 1, 1, 1, 1, 1],
+    ]
     band = patterns.mask("band", 4, 8)
     assert np.argwhere(band[2]).ravel().tolist() == [0, 3, 4, 5]
     assert band[0].all()

@@ -26,19 +26,36 @@ from iosim.units import bytes_of
 
 A = Attention
 CASES = [
-    ("naive", A(20, 6, heads=2), {"B_r1": 8, "B_c1": 4, "B_d1": 2, "W1": 3, "B_r2": 16, "B_c2": 4,
-                                  "W2": 8, "B_r3": 4, "B_c3": 8, "B_d3": 4}),
+    (
+        "naive",
+        A(20, 6, heads=2),
+        {
+            "B_r1": 8,
+            "B_c1": 4,
+            "B_d1": 2,
+            "W1": 3,
+            "B_r2": 16,
+            "B_c2": 4,
+            "W2": 8,
+            "B_r3": 4,
+            "B_c3": 8,
+            "B_d3": 4,
+        },
+    ),
     ("flash1", A(20, 6, heads=2), {"B_r": 8, "B_c": 6}),
     ("flash2", A(20, 6, heads=2), {"B_r": 8, "B_c": 6}),
     ("flash2", A(20, 6, heads=4, kv_heads=2, causal=True), {"B_r": 8, "B_c": 6}),
     ("flash2", A(20, 6, N_k=30, window=(7, 3)), {"B_r": 4, "B_c": 8}),
     ("flash2", A(20, 6, causal=True, window=(5, None), sinks=3), {"B_r": 4, "B_c": 8}),
     ("flash2_keep", A(20, 6), {"B_r": 8, "B_c": 6, "W": 5}),
-    ("small_cache", A(20, 6), {"B_r1": 8, "B_c1": 4, "B_d1": 2, "W1": 2, "B_r2": 8, "B_c2": 4,
-                               "B_d2": 2}),
+    (
+        "small_cache",
+        A(20, 6),
+        {"B_r1": 8, "B_c1": 4, "B_d1": 2, "W1": 2, "B_r2": 8, "B_c2": 4, "B_d2": 2},
+    ),
     ("split_kv", A(3, 6, N_k=20, heads=4, kv_heads=2), {"B_r": 2, "B_c": 4, "B_s": 8}),
     ("matmul", MatMul(10, 7, 9), {"B_m": 4, "B_n": 3, "B_k": 2}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "problem", "sizes"), CASES)
@@ -52,8 +69,11 @@ def test_sets_of_words(name, problem, sizes):
     for launch in items(instance):
         touched, stored, first, loads = set(), set(), set(), 0
         for stream in launch:
-            wide |= {address: region.name for region in stream.regions
-                     for address in range(region.start, region.stop)}  # fmt: skip
+            wide |= {
+                address: region.name
+                for region in stream.regions
+                for address in range(region.start, region.stop)
+            }
             own = set()
             for chunk in stream.chunks():
                 for address, write in zip(*(x.tolist() for x in chunk), strict=True):
@@ -66,8 +86,13 @@ def test_sets_of_words(name, problem, sizes):
                     elif address not in own:
                         first.add((address, size))
         if touched:
-            wanted.append((len(launch), *(sum(x for _, x in some) for some in
-                                          (touched, stored, first)), loads))  # fmt: skip
+            wanted.append(
+                (
+                    len(launch),
+                    *(sum(x for _, x in some) for some in (touched, stored, first)),
+                    loads,
+                )
+            )
     got = [(x.items, x.touched, x.stored, x.footprint, x.loads) for x in found]
     assert got == wanted
     moved = bytes_of(count(instance), instance.program.tensors, job.dtype)
@@ -97,9 +122,12 @@ def test_a_product_in_step_by_hand(programs):
             for i, j in wave:
                 inner = step // 2
                 accesses.append(
-                    (("C", i, j), True) if step == 2 * k
-                    else (("B", inner, j), False) if step % 2 else (("A", i, inner), False)
-                )  # fmt: skip
+                    (("C", i, j), True)
+                    if step == 2 * k
+                    else (("B", inner, j), False)
+                    if step % 2
+                    else (("A", i, inner), False)
+                )
     job = Job.of("matmul", MatMul(m * B, n * B, k * B), {"B_m": B, "B_n": B, "B_k": B})
     (launch,) = boxes.launches(job)
     curve = tiles.lru(launch.passes(lockstep(programs)))
@@ -217,10 +245,12 @@ LONG = {
 @pytest.mark.numbers
 @pytest.mark.parametrize(
     ("gpu", "name", "d", "followed"),
-    [("h200", "two_kernels", 64, (0, 2)),  # the launch between them takes as long as ten others
-     ("h100", "two_kernels", 64, (0, 2)),
-     *(pytest.param(*x, (0, 1, 2), marks=pytest.mark.slow) for x in LONG)],
-)  # fmt: skip
+    [
+        ("h200", "two_kernels", 64, (0, 2)),  # the launch between them takes as long as ten others
+        ("h100", "two_kernels", 64, (0, 2)),
+        *(pytest.param(*x, (0, 1, 2), marks=pytest.mark.slow) for x in LONG),
+    ],
+)
 def test_recorded_backward_passes_beyond_l2(gpu, name, d, followed):
     """Launches with products within 1%; row sums, which take 32 bytes of a row, nearly twice."""
     record = read_record(GPUS / gpu / "validate-backward-long", ("sram", "dram"))
@@ -258,23 +288,27 @@ def test_every_machine_whose_cache_has_a_size(name):
 
 
 def test_a_launch_that_reads_nothing_twice_cannot_drift():
-    done = iosim_("l2", "decode", "--N", "1", "--N-k", "16384", "--d", "128", "--heads", "64",
-                  "--gpu", "h200")  # fmt: skip
+    done = iosim_(
+        "l2", "decode", "--N", "1", "--N-k", "16384", "--d", "128", "--heads", "64", "--gpu", "h200"
+    )
     assert "Drift does no harm, however large: nothing is read that was read before" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("naive", "--N", "4096", "--d", "64"),
-         "reads in lockstep                  102,236,160"),
-        (("matmul", "--m", "8192", "--n", "8192", "--k", "4096"),
-         "with L2 of 536,870,912 bytes or more no drift does harm"),
-        (("flash2", "--N", "4096", "--d", "64", "--causal"),
-         "Drift does no harm, however large: half of L2, 31,457,280 bytes, holds the "
-         "2,097,152 bytes that a launch touches"),
+        (("naive", "--N", "4096", "--d", "64"), "reads in lockstep                  102,236,160"),
+        (
+            ("matmul", "--m", "8192", "--n", "8192", "--k", "4096"),
+            "with L2 of 536,870,912 bytes or more no drift does harm",
+        ),
+        (
+            ("flash2", "--N", "4096", "--d", "64", "--causal"),
+            "Drift does no harm, however large: half of L2, 31,457,280 bytes, holds the "
+            "2,097,152 bytes that a launch touches",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_command(words, said):
     done = iosim_("l2", *words, "--gpu", "h200")
     assert done.returncode == 0

@@ -104,9 +104,11 @@ def test_emit_takes_a_block_mask_from_a_file(monkeypatch, capsys, tmp_path):
         ((*sizes, *tiles, "--mask", good), "names no file"),
         ((*sizes, *tiles), "needs the block mask blocks"),
         ((*sizes, "--mask", f"blocks={good}"), "no search can choose"),
-        (("emit", "flash2", "--tiles", "B_r=16,B_c=16", "--mask", f"blocks={good}"),
-         "flash2 has no block mask 'blocks': give none"),
-    ]:  # fmt: skip
+        (
+            ("emit", "flash2", "--tiles", "B_r=16,B_c=16", "--mask", f"blocks={good}"),
+            "flash2 has no block mask 'blocks': give none",
+        ),
+    ]:
         code, out = _main(monkeypatch, capsys, *args)
         assert code == 2
         assert len(out.err.strip().splitlines()) == 1

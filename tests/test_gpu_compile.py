@@ -156,9 +156,13 @@ def test_every_algorithm_compiles_for_hopper_and_fits(dtype):
         assert shared <= 227 * 1024, name
         # Whole tiles move in 16-byte vectors, statistics in words of their own: no narrower.
         assert {m for m in moves if m.startswith(("ld", "st"))} <= {
-            "ld.global.v4.b32", "st.global.v4.b32", "ld.global.b32", "st.global.b32",
-            "ld.global.v2.b32", "st.global.v2.b32",
-        }, (name, moves)  # fmt: skip
+            "ld.global.v4.b32",
+            "st.global.v4.b32",
+            "ld.global.b32",
+            "st.global.b32",
+            "ld.global.v2.b32",
+            "st.global.v2.b32",
+        }, (name, moves)
 
 
 @pytest.mark.numbers
@@ -196,18 +200,50 @@ def test_no_load_overwrites_what_a_product_still_reads(rows, columns):
 
 
 @pytest.mark.numbers
-@pytest.mark.parametrize(("name", "sizes", "tiles", "dtype", "variant"), [
-    ("flash2", (438, 54, 2), {"B_r": 128, "B_c": 64}, "fp16", {"d_v": 48}),
-    ("flash2", (36, 115, 2), {"B_r": 16, "B_c": 64}, "fp32", {"d_v": 96, "N_k": 326}),
-    ("flash1_backward", (174, 80, 3), {"B_dQ": 64, "B_dQd": 64, "B_r": 256, "B_c": 16}, "fp16",
-     {"d_v": 98}),
-    ("grouped_rows", (582, 64, 3), {"B_r": 128, "B_c": 16}, "fp32",
-     {"d_v": 55, "kv_heads": 3, "causal": True}),
-    ("spill_weights", (95, 96, 1),
-     {"B_c1": 128, "B_c2": 128, "B_c3": 128, "B_c4": 128, "B_d1": 96, "B_d2": 64, "B_d3": 128,
-      "B_d4": 128, "B_dD": 256, "B_r1": 128, "B_r2": 64, "B_r3": 128, "B_r4": 128, "B_rD": 128,
-      "W1": 96}, "fp16", {"d_v": 189, "window": (66, None)}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "sizes", "tiles", "dtype", "variant"),
+    [
+        ("flash2", (438, 54, 2), {"B_r": 128, "B_c": 64}, "fp16", {"d_v": 48}),
+        ("flash2", (36, 115, 2), {"B_r": 16, "B_c": 64}, "fp32", {"d_v": 96, "N_k": 326}),
+        (
+            "flash1_backward",
+            (174, 80, 3),
+            {"B_dQ": 64, "B_dQd": 64, "B_r": 256, "B_c": 16},
+            "fp16",
+            {"d_v": 98},
+        ),
+        (
+            "grouped_rows",
+            (582, 64, 3),
+            {"B_r": 128, "B_c": 16},
+            "fp32",
+            {"d_v": 55, "kv_heads": 3, "causal": True},
+        ),
+        (
+            "spill_weights",
+            (95, 96, 1),
+            {
+                "B_c1": 128,
+                "B_c2": 128,
+                "B_c3": 128,
+                "B_c4": 128,
+                "B_d1": 96,
+                "B_d2": 64,
+                "B_d3": 128,
+                "B_d4": 128,
+                "B_dD": 256,
+                "B_r1": 128,
+                "B_r2": 64,
+                "B_r3": 128,
+                "B_r4": 128,
+                "B_rD": 128,
+                "W1": 96,
+            },
+            "fp16",
+            {"d_v": 189, "window": (66, None)},
+        ),
+    ],
+)
 def test_no_sector_is_asked_for_again(name, sizes, tiles, dtype, variant):
     """Draws on an H200 that moved 2 to 3 times the model's bytes; the script looks at layouts."""
     N, d, heads = sizes
@@ -251,9 +287,12 @@ def test_schedules_under_masks_compile_and_fit():
     sinks = iosim.Attention(1024, 64, window=(100, 60), sinks=4)
     jobs = []
     for name, problem in (
-        ("naive", causal), ("flash2", causal), ("flash2_keep", causal),
-        ("flash1", sinks), ("small_cache", sinks),
-    ):  # fmt: skip
+        ("naive", causal),
+        ("flash2", causal),
+        ("flash2_keep", causal),
+        ("flash1", sinks),
+        ("small_cache", sinks),
+    ):
         names = [p.name for p in iosim.algorithm(name).program_for(problem).params]
         tiles = {x: {"W": 100, "W1": 0, "W2": 128}.get(x, 64) for x in names}
         jobs.append(Job.of(name, problem, tiles))
@@ -272,8 +311,18 @@ def test_counts_under_a_mask_compile_without_arithmetic_that_wraps():
 def test_a_tile_that_is_loaded_twice_is_not_loaded_once():
     """Loops that run once become straight text, of which the compiler would merge equal loads."""
     options = {"N_k": 1024, "kv_heads": 2, "causal": True}
-    tiles = {"B_r1": 16, "B_c1": 64, "B_d1": 128, "W1": 128, "B_r2": 16, "B_c2": 512, "W2": 0,
-             "B_r3": 16, "B_c3": 64, "B_d3": 128}  # fmt: skip
+    tiles = {
+        "B_r1": 16,
+        "B_c1": 64,
+        "B_d1": 128,
+        "W1": 128,
+        "B_r2": 16,
+        "B_c2": 512,
+        "W2": 0,
+        "B_r3": 16,
+        "B_c3": 64,
+        "B_d3": 128,
+    }
     jobs = [Job.of("naive", iosim.Attention(16, 128, 16, **options), tiles)]
     tiles |= {"B_r2": 64, "B_c2": 128}
     jobs.append(Job.of("naive", iosim.Attention(128, 128), tiles))
@@ -283,20 +332,25 @@ def test_a_tile_that_is_loaded_twice_is_not_loaded_once():
 
 
 @pytest.mark.numbers
-@pytest.mark.parametrize(("name", "dtype", "N", "d", "options", "B_r", "B_c"), [
-    ("naive", "fp16", 200, 64, {"window": (37, 20)}, 64, 64),  # shaped as V's and as O's
-    ("spill_rows", "fp16", 200, 64, {"window": (37, 20)}, 32, 64),  # as V's
-    ("naive", "fp32", 200, 64, {"window": (50, 3)}, 64, 32),
-    ("spill_rows", "fp16", 133, 32, {"window": (25, 0), "sinks": 3}, 32, 32),
-    ("spill_rows", "fp32", 150, 64, {"window": (9, 40), "N_k": 181}, 16, 16),
-    ("naive", "fp16", 200, 64, {"causal": True}, 64, 24),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "dtype", "N", "d", "options", "B_r", "B_c"),
+    [
+        ("naive", "fp16", 200, 64, {"window": (37, 20)}, 64, 64),  # shaped as V's and as O's
+        ("spill_rows", "fp16", 200, 64, {"window": (37, 20)}, 32, 64),  # as V's
+        ("naive", "fp32", 200, 64, {"window": (50, 3)}, 64, 32),
+        ("spill_rows", "fp16", 133, 32, {"window": (25, 0), "sinks": 3}, 32, 32),
+        ("spill_rows", "fp32", 150, 64, {"window": (9, 40), "N_k": 181}, 16, 16),
+        ("naive", "fp16", 200, 64, {"causal": True}, 64, 24),
+    ],
+)
 def test_sectors_of_tiles_that_start_anywhere(name, dtype, N, d, options, B_r, B_c):
     """Every address of every request that the compiled kernels make, of scores and of weights."""
     problem = iosim.Attention(N, d, **options)
     program = iosim.algorithm(name).program_for(problem)
-    tiles = {p.name: d if p.axis == "d" else B_r if "B_r" in p.name else B_c if "B_c" in p.name
-             else 0 for p in program.params}  # fmt: skip
+    tiles = {
+        p.name: d if p.axis == "d" else B_r if "B_r" in p.name else B_c if "B_c" in p.name else 0
+        for p in program.params
+    }
     job = Job.of(name, problem, tiles, dtype=dtype)
     word, side = word_bytes(dtype), max(16, 1 << (B_c - 1).bit_length())
     lanes: dict[str, tuple[int, int]] = {}  # words of a thread, threads along a row
@@ -306,10 +360,15 @@ def test_sectors_of_tiles_that_start_anywhere(name, dtype, N, d, options, B_r, B
                 numbers = [int(x) for x in re.findall(r"\d+", at)]
                 lanes.setdefault(f"{kind} {kernel}", (numbers[1], numbers[3]))
                 assert lanes[f"{kind} {kernel}"] == (numbers[1], numbers[3])
-    scores = {"naive": {"store S": "store naive_1", "load S": "load naive_2",
-                        "store P": "store naive_2", "load P": "load naive_3"},
-              "spill_rows": {"store S": "store spill_rows_1", "load S": "load spill_rows_2"},
-              }[name]  # fmt: skip
+    scores = {
+        "naive": {
+            "store S": "store naive_1",
+            "load S": "load naive_2",
+            "store P": "store naive_2",
+            "load P": "load naive_3",
+        },
+        "spill_rows": {"store S": "store spill_rows_1", "load S": "load spill_rows_2"},
+    }[name]
     instance, found = job.instance, {}
     for t in walk(instance):
         if (of := scores.get(f"{t.direction} {t.tensor}")) is None:
@@ -347,10 +406,15 @@ def test_a_name_that_comes_back_with_another_shape_compiles(W):
 
 
 @pytest.mark.numbers
-@pytest.mark.parametrize(("N", "tiles", "options"), [
-    (1024, (64, 64), {}), (1000, (64, 32), {}), (100, (128, 128), {}),
-    (1000, (64, 64), {"kv_heads": 1, "d_v": 128, "causal": True}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("N", "tiles", "options"),
+    [
+        (1024, (64, 64), {}),
+        (1000, (64, 32), {}),
+        (100, (128, 128), {}),
+        (1000, (64, 64), {"kv_heads": 1, "d_v": 128, "causal": True}),
+    ],
+)
 def test_a_loop_under_a_block_mask_compiles_and_fits(N, tiles, options):
     B_r, B_c = tiles
     problem = BlockSparse(N, N, 64, 2, **options)

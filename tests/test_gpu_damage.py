@@ -151,8 +151,17 @@ def test_json_of_wrong_types(records, tmp_path, report, every):
 def test_files_that_are_missing_or_cut_or_garbage(records, report, tmp_path):
     for path in sorted(records[report].iterdir()):
         whole = path.read_bytes()
-        for junk in (None, b"", b"\x00\xff\xfe" * 99, b"[" * 10**5, b"{}", b"9" * 5000,
-                     whole[: len(whole) // 2], whole[:-3], b"\x00" + whole):  # fmt: skip
+        for junk in (
+            None,
+            b"",
+            b"\x00\xff\xfe" * 99,
+            b"[" * 10**5,
+            b"{}",
+            b"9" * 5000,
+            whole[: len(whole) // 2],
+            whole[:-3],
+            b"\x00" + whole,
+        ):
             folder = Path(shutil.copytree(records[report], tmp_path / "record"))
             where = folder / path.name
             where.unlink()
@@ -193,8 +202,14 @@ def test_clock_readings_that_are_not(records, tmp_path):
     folder = Path(shutil.copytree(records["dram"], tmp_path / "dram"))
     (clock, *_) = sorted(folder.glob("*.npz"))
     ns = np.load(clock)["ns"]
-    for junk in ({"other": ns}, {"ns": ns[:-1]}, {"ns": ns.astype(float)}, {"ns": ns.ravel()},
-                 {"ns": np.array([{}], object)}, {"ns": np.zeros((10**4, 10**3))}):  # fmt: skip
+    for junk in (
+        {"other": ns},
+        {"ns": ns[:-1]},
+        {"ns": ns.astype(float)},
+        {"ns": ns.ravel()},
+        {"ns": np.array([{}], object)},
+        {"ns": np.zeros((10**4, 10**3))},
+    ):
         np.savez_compressed(clock, **junk)
         assert clock.name in _says("dram", folder)
     np.savez_compressed(clock, ns=ns)
@@ -205,16 +220,19 @@ def test_clock_readings_that_are_not(records, tmp_path):
     assert "is no file beside it" in _says("dram", folder)
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    ({"algorithm": "flash9"}, "unknown algorithm 'flash9'"),
-    ({"dtype": "fp8"}, "dtype 'fp8' has no GPU form"),
-    ({"speed": 3}, "unknown keys ['speed']"),
-    ({"sizes": {"N": 10**9, "d": 64, "heads": 2}}, "the device has"),
-    ({"sizes": {"N": 1024, "d": 64}}, "is over the sizes"),
-    ({"tiles": {}}, "needs the tile sizes"),
-    ({"programs": -3}, "programs = -3 is outside"),
-    ({"algorithm": "flash2", "tiles": {"B_r": 64, "B_c": 64}}, "flash2 moves no 'load P'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"algorithm": "flash9"}, "unknown algorithm 'flash9'"),
+        ({"dtype": "fp8"}, "dtype 'fp8' has no GPU form"),
+        ({"speed": 3}, "unknown keys ['speed']"),
+        ({"sizes": {"N": 10**9, "d": 64, "heads": 2}}, "the device has"),
+        ({"sizes": {"N": 1024, "d": 64}}, "is over the sizes"),
+        ({"tiles": {}}, "needs the tile sizes"),
+        ({"programs": -3}, "programs = -3 is outside"),
+        ({"algorithm": "flash2", "tiles": {"B_r": 64, "B_c": 64}}, "flash2 moves no 'load P'"),
+    ],
+)
 def test_jobs_that_no_run_can_have_had(records, tmp_path, change, said):
     folder = Path(shutil.copytree(records["validate"], tmp_path / "validate"))
     spec = json.loads((folder / "spec.json").read_text())

@@ -46,9 +46,10 @@ def test_a_seed_says_all_and_a_longer_draw_begins_alike():
 
 
 FIRST = [
-    ("grouped_rows", 329, "bf16", 35584), ("grouped_rows", 74, "fp16", 63613),
+    ("grouped_rows", 329, "bf16", 35584),
+    ("grouped_rows", 74, "fp16", 63613),
     ("flash2", 23, "fp32", 18832),
-]  # fmt: skip
+]
 
 
 @pytest.mark.numbers
@@ -90,8 +91,19 @@ def test_the_command_prints_a_plan_without_a_gpu():
     lines = text.splitlines()
     assert lines[0].split() == ["algorithm", "sizes", "dtype", "M_words", "tiles"]
     assert [line.split()[0] for line in lines[2:] if line[0] != " "] == [j.algorithm for j in jobs]
-    text = ok("gpu", "validate", "--algorithms", "keys_twice", "--d", "64", "--N", "100",
-              "--M", "8192", "--dry-run")  # fmt: skip
+    text = ok(
+        "gpu",
+        "validate",
+        "--algorithms",
+        "keys_twice",
+        "--d",
+        "64",
+        "--N",
+        "100",
+        "--M",
+        "8192",
+        "--dry-run",
+    )
     assert "keys_twice" in text
 
 
@@ -157,16 +169,31 @@ def _touched(job, monkeypatch):
     return 32 * sum(sectors), found
 
 
-@pytest.mark.parametrize(("name", "problem", "tiles"), [
-    ("flash2_chunked", Attention(19, 104, 1, window=(None, 44), sinks=11),
-     {"B_c": 32, "B_d": 128, "B_r": 32}),
-    ("spill_rows", Attention(21, 61, 1, causal=True, sinks=4),
-     {"B_c1": 32, "B_c2": 32, "B_d1": 61, "B_d2": 64, "B_r1": 32, "B_r2": 32, "W1": 61}),
-    ("spill_rows", Attention(41, 56, 1, N_k=24, window=(None, 43)),
-     {"B_c1": 32, "B_c2": 32, "B_d1": 56, "B_d2": 64, "B_r1": 64, "B_r2": 64, "W1": 56}),
-    ("small_cache", Attention(20, 192, 1),
-     {"B_c1": 16, "B_c2": 32, "B_d1": 16, "B_d2": 32, "B_r1": 16, "B_r2": 32, "W1": 0}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "problem", "tiles"),
+    [
+        (
+            "flash2_chunked",
+            Attention(19, 104, 1, window=(None, 44), sinks=11),
+            {"B_c": 32, "B_d": 128, "B_r": 32},
+        ),
+        (
+            "spill_rows",
+            Attention(21, 61, 1, causal=True, sinks=4),
+            {"B_c1": 32, "B_c2": 32, "B_d1": 61, "B_d2": 64, "B_r1": 32, "B_r2": 32, "W1": 61},
+        ),
+        (
+            "spill_rows",
+            Attention(41, 56, 1, N_k=24, window=(None, 43)),
+            {"B_c1": 32, "B_c2": 32, "B_d1": 56, "B_d2": 64, "B_r1": 64, "B_r2": 64, "W1": 56},
+        ),
+        (
+            "small_cache",
+            Attention(20, 192, 1),
+            {"B_c1": 16, "B_c2": 32, "B_d1": 16, "B_d2": 32, "B_r1": 16, "B_r2": 32, "W1": 0},
+        ),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_loads_end_with_the_sector_of_their_type(name, problem, tiles, dtype, monkeypatch):
     """Found by a draw: loads went on to a multiple of 16 words, which are two sectors of fp32."""

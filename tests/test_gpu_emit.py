@@ -24,18 +24,44 @@ GOLDEN = [
     ("flash1", iosim.Attention(1001, 80, 2), {"B_r": 64, "B_c": 32}, None),
     ("flash2", iosim.Attention(1024, 64, 4), {"B_r": 64, "B_c": 32}, None),
     ("flash2_in_step", iosim.Attention(1024, 64), {"B_r": 64, "B_c": 32}, Lockstep(5, 8)),
-    ("small_cache", iosim.Attention(1000, 128),
-     {"B_r1": 64, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 32, "B_c2": 32, "B_d2": 64}, None),
+    (
+        "small_cache",
+        iosim.Attention(1000, 128),
+        {"B_r1": 64, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 32, "B_c2": 32, "B_d2": 64},
+        None,
+    ),
     ("flash2_chunked", iosim.Attention(1000, 80), {"B_d": 32, "B_r": 64, "B_c": 32}, None),
-    ("grouped_rows", iosim.Attention(1001, 80, 8, kv_heads=2, causal=True),
-     {"B_r": 16, "B_c": 32}, None),
+    (
+        "grouped_rows",
+        iosim.Attention(1001, 80, 8, kv_heads=2, causal=True),
+        {"B_r": 16, "B_c": 32},
+        None,
+    ),
     ("decode", iosim.Attention(1, 128, 32, N_k=16384, kv_heads=8), {"B_c": 128}, None),
-    ("spill_rows", iosim.Attention(1024, 128),
-     {"B_r1": 64, "B_c1": 32, "B_d1": 64, "W1": 128, "B_d2": 64, "B_r2": 64, "B_c2": 32}, None),
-    ("naive", iosim.Attention(200, 64, 2),
-     {"B_r1": 64, "B_c1": 32, "B_d1": 32, "W1": 0, "B_r2": 16, "B_c2": 32, "W2": 200,
-      "B_r3": 64, "B_c3": 32, "B_d3": 64}, None),
-]  # fmt: skip
+    (
+        "spill_rows",
+        iosim.Attention(1024, 128),
+        {"B_r1": 64, "B_c1": 32, "B_d1": 64, "W1": 128, "B_d2": 64, "B_r2": 64, "B_c2": 32},
+        None,
+    ),
+    (
+        "naive",
+        iosim.Attention(200, 64, 2),
+        {
+            "B_r1": 64,
+            "B_c1": 32,
+            "B_d1": 32,
+            "W1": 0,
+            "B_r2": 16,
+            "B_c2": 32,
+            "W2": 200,
+            "B_r3": 64,
+            "B_c3": 32,
+            "B_d3": 64,
+        },
+        None,
+    ),
+]
 
 
 def _bind(name, problem, tiles):
@@ -177,8 +203,18 @@ def test_a_ragged_load_beside_whole_vectors_ends_with_a_sector():
     """The compiler gives both one layout; masked at the edge, the load would ask for its sectors
     again and again."""
     sizes = {"N": 1001, "d": 48, "heads": 1}
-    tiles = {"B_r1": 64, "B_c1": 64, "B_d1": 48, "W1": 48, "B_r2": 16, "B_c2": 1024, "W2": 1001,
-             "B_r3": 64, "B_c3": 64, "B_d3": 48}  # fmt: skip
+    tiles = {
+        "B_r1": 64,
+        "B_c1": 64,
+        "B_d1": 48,
+        "W1": 48,
+        "B_r2": 16,
+        "B_c2": 1024,
+        "W2": 1001,
+        "B_r3": 64,
+        "B_c3": 64,
+        "B_d3": 48,
+    }
     beside = Job("naive", sizes, tiles).emitted().source
     assert "mask=(j + to_64 < sector_end(1001, P_ptr))[None, :] & i_in[:, None]" in beside
     assert "p = tl.where(i_in[:, None] & j_in[None, :], p, 0.0)" in beside
@@ -203,8 +239,18 @@ def test_odd_rows_of_d_beside_whole_vectors_end_with_a_sector():
 def test_a_branch_over_a_loaded_tile_makes_it_fp32_before():
     """Found in a draw: Triton refuses a block whose type a branch changes."""
     problem = iosim.Attention(643, 64, N_k=117, causal=True)
-    tiles = {"B_r1": 64, "B_c1": 64, "B_d1": 64, "W1": 0, "B_r2": 16, "B_c2": 128, "W2": 117,
-             "B_r3": 64, "B_c3": 64, "B_d3": 64}  # fmt: skip
+    tiles = {
+        "B_r1": 64,
+        "B_c1": 64,
+        "B_d1": 64,
+        "W1": 0,
+        "B_r2": 16,
+        "B_c2": 128,
+        "W2": 117,
+        "B_r3": 64,
+        "B_c3": 64,
+        "B_d3": 64,
+    }
     lines = [x.strip() for x in Job.of("naive", problem, tiles).emitted().source.splitlines()]
     at = lines.index("if 0 < N_k_part_stop:")
     assert lines[at - 1] == "held = held.to(tl.float32)"
@@ -214,8 +260,17 @@ def test_the_compiler_does_not_know_where_a_single_tile_starts():
     """Found in a draw: it left out words that a mask hides from every row, so the hardware moved
     less than the program says."""
     problem = iosim.Attention(159, 64, causal=True, window=(124, 151))
-    tiles = {"B_r1": 64, "B_c1": 64, "B_d1": 64, "W1": 64, "B_r2": 16, "B_c2": 256,
-             "B_r3": 64, "B_c3": 64, "B_d3": 64}  # fmt: skip
+    tiles = {
+        "B_r1": 64,
+        "B_c1": 64,
+        "B_d1": 64,
+        "W1": 64,
+        "B_r2": 16,
+        "B_c2": 256,
+        "B_r3": 64,
+        "B_c3": 64,
+        "B_d3": 64,
+    }
     text = Job.of("naive", problem, tiles, dtype="fp32").emitted().source
     softmax = text[text.index("def naive_2") : text.index("def naive_3")]
     loops = [x for x in softmax.splitlines() if x.strip().startswith("for j in")]

@@ -177,8 +177,10 @@ def test_a_name_that_comes_back_with_words():
         assert outcome.counts == iosim.count(instance)
 
 
-@pytest.mark.parametrize("line", ["{l} = {l} + tl.sum({v}, 1)", "_all = tl.sum({v}, 1)\n{l} = _all",
-                                  "tl.store({v}, {l})"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    ["{l} = {l} + tl.sum({v}, 1)", "_all = tl.sum({v}, 1)\n{l} = _all", "tl.store({v}, {l})"],
+)
 def test_a_line_that_needs_an_empty_operand_is_refused(monkeypatch, line):
     spec = dataclasses.replace(
         OPS["online_softmax"], triton=OPS["online_softmax"].triton + "\n" + line

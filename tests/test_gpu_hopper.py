@@ -33,12 +33,14 @@ CASES = [
     (iosim.Attention(N=200, d=16, causal=True), {"B_r": 64, "B_c": 64}),
     (iosim.Attention(N=256, d=16, heads=3, causal=True), {"B_r": 192, "B_c": 64}),
     (iosim.Attention(N=200, d=16, window=(40, 8)), {"B_r": 64, "B_c": 32}),
-    (iosim.Attention(N=200, d=16, causal=True, window=(50, None), sinks=16),
-     {"B_r": 64, "B_c": 32}),
+    (
+        iosim.Attention(N=200, d=16, causal=True, window=(50, None), sinks=16),
+        {"B_r": 64, "B_c": 32},
+    ),
     (iosim.Attention(N=100, d=16, N_k=160, d_v=32, causal=True), {"B_r": 64, "B_c": 32}),
     (iosim.Attention(N=160, d=16, N_k=64, causal=True), {"B_r": 64, "B_c": 32}),
     (iosim.Attention(N=100, d=16, heads=4, kv_heads=2, causal=True), {"B_r": 64, "B_c": 32}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("problem", "tiles"), CASES)
@@ -337,16 +339,24 @@ def test_gluon_text_says_what_numpy_does(name):
     want = spec.numpy(**own, **scalars)
     like = next(iter(own.values()))
     gl = types.SimpleNamespace(
-        maximum=np.maximum, exp2=np.exp2, where=np.where, float32=None,
+        maximum=np.maximum,
+        exp2=np.exp2,
+        where=np.where,
+        float32=None,
         zeros=lambda shape, dtype, layout: np.zeros_like(like),
         full=lambda shape, value, dtype, layout: np.full_like(like, value),
-    )  # fmt: skip
+    )
     space = {
-        "gl": gl, "LOG2E": np.log2(np.e), "first": 0,
-        "by_row": lambda x, like: x[:, None], "row_max": lambda x: x.max(1),
-        "row_sum": lambda x: x.sum(1), "columns": lambda x: np.arange(x.shape[1]),
-        "rows": lambda x, first: first + np.arange(x.shape[0])[:, None], **own,
-    }  # fmt: skip
+        "gl": gl,
+        "LOG2E": np.log2(np.e),
+        "first": 0,
+        "by_row": lambda x, like: x[:, None],
+        "row_max": lambda x: x.max(1),
+        "row_sum": lambda x: x.sum(1),
+        "columns": lambda x: np.arange(x.shape[1]),
+        "rows": lambda x, first: first + np.arange(x.shape[0])[:, None],
+        **own,
+    }
     text = spec.gluon.format(**{x: Operand(x) for x in letters}, **scalars)
     with np.errstate(invalid="ignore"):
         exec(text, space)

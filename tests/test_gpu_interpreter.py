@@ -21,10 +21,30 @@ TOLERANCE = {"fp32": 3e-6, "fp16": 4e-3, "bf16": 4e-2}
 
 ATTENTION = {
     "naive": [
-        {"B_r1": 32, "B_c1": 16, "B_d1": 16, "W1": 0, "B_r2": 16, "B_c2": 32, "W2": 0,
-         "B_r3": 16, "B_c3": 32, "B_d3": 16},
-        {"B_r1": 16, "B_c1": 32, "B_d1": 128, "W1": 128, "B_r2": 16, "B_c2": 16, "W2": 4096,
-         "B_r3": 32, "B_c3": 16, "B_d3": 64},
+        {
+            "B_r1": 32,
+            "B_c1": 16,
+            "B_d1": 16,
+            "W1": 0,
+            "B_r2": 16,
+            "B_c2": 32,
+            "W2": 0,
+            "B_r3": 16,
+            "B_c3": 32,
+            "B_d3": 16,
+        },
+        {
+            "B_r1": 16,
+            "B_c1": 32,
+            "B_d1": 128,
+            "W1": 128,
+            "B_r2": 16,
+            "B_c2": 16,
+            "W2": 4096,
+            "B_r3": 32,
+            "B_c3": 16,
+            "B_d3": 64,
+        },
     ],
     "flash1": [{"B_r": 32, "B_c": 16}, {"B_r": 16, "B_c": 64}],
     "flash2": [{"B_r": 32, "B_c": 16}, {"B_r": 16, "B_c": 64}],
@@ -37,18 +57,24 @@ ATTENTION = {
         {"B_r1": 16, "B_c1": 32, "B_d1": 16, "W1": 128, "B_d2": 16, "B_r2": 16, "B_c2": 32},
         {"B_r1": 32, "B_c1": 16, "B_d1": 16, "W1": 0, "B_d2": 32, "B_r2": 32, "B_c2": 16},
     ],
-}  # fmt: skip
+}
 
 # (N, d, heads): whole tiles; ragged in sectors; ragged to the word, in both axes; below one tile.
 SIZES = [(64, 32, 1), (40, 32, 1), (37, 24, 2), (7, 16, 1)]
 
 CASES = [
-    *((name, iosim.Attention(*size), tiles)
-      for name, choices in ATTENTION.items() for tiles in choices for size in SIZES),
-    *(("matmul", iosim.MatMul(*size), {"B_m": 16, "B_n": 32, "B_k": 16})
-      for size in [(32, 64, 48), (33, 70, 19)]),
+    *(
+        (name, iosim.Attention(*size), tiles)
+        for name, choices in ATTENTION.items()
+        for tiles in choices
+        for size in SIZES
+    ),
+    *(
+        ("matmul", iosim.MatMul(*size), {"B_m": 16, "B_n": 32, "B_k": 16})
+        for size in [(32, 64, 48), (33, 70, 19)]
+    ),
     *(("copy", iosim.Copy(n), {"B": 32}) for n in (64, 77)),
-]  # fmt: skip
+]
 
 
 def _check(name, problem, tiles, dtype, lockstep=None):
@@ -167,7 +193,7 @@ def test_bf16_rounds_to_nearest_even():
         (0x7F80_0000, 0x7F80),
         (0xFF80_0000, 0xFF80),
     ],
-)  # fmt: skip
+)
 def test_bf16_has_the_bits_of_the_nearest(single, half):
     """Bits written out by hand: sign, 8 of the exponent, and 7 of the 23 that follow."""
     assert to_bf16(np.array([single], np.uint32).view(np.float32)).tolist() == [half]
@@ -185,7 +211,7 @@ def test_bf16_has_the_bits_of_the_nearest(single, half):
         0xFFFF_8000,  # rounded as a number, the sum leaves 32 bits and is 0
         0xFFFF_FFFF,
     ],
-)  # fmt: skip
+)
 def test_bf16_of_what_is_no_number_is_none(single):
     """By its bits: all 8 of the exponent set, and one after them."""
     (half,) = to_bf16(np.array([single], np.uint32).view(np.float32)).tolist()

@@ -71,8 +71,11 @@ def test_the_paper_is_beside_its_case_alone(table):
 
 def test_every_launch_is_in_the_table_of_kernels(table):
     for row in table.rows:
-        mine = [r for r in table.files["kernels.csv"]
-                if (r["model"], r["variant"]) == (row["model"], row["variant"])]  # fmt: skip
+        mine = [
+            r
+            for r in table.files["kernels.csv"]
+            if (r["model"], r["variant"]) == (row["model"], row["variant"])
+        ]
         assert sum(r["launches"] for r in mine) == row["launches"]
         assert sum(r["time_us"] for r in mine) == pytest.approx(row["busy_us"])
 
@@ -99,8 +102,12 @@ def test_replay_and_figure_need_no_gpu_and_no_torch(folder, tmp_path):
     here = write_record(tmp_path / "records" / "layers").parent
     assert ok("gpu", "replay", str(here), "--write").startswith("layers: 8 runs, 8 measured")
     written = {path.name for path in (here / "layers").iterdir()}
-    assert {"table.csv", "classes.csv", "kernels.csv",
-            "groups-bert-large-training-compiled.json"} <= written  # fmt: skip
+    assert {
+        "table.csv",
+        "classes.csv",
+        "kernels.csv",
+        "groups-bert-large-training-compiled.json",
+    } <= written
     printed = ok("gpu", "figure", str(here), str(tmp_path / "figure"))
     assert printed.split() == [str(tmp_path / f"figure-layers.{x}") for x in ("png", "svg")]
     assert (tmp_path / "figure-layers.svg").stat().st_size > 10_000
@@ -184,8 +191,11 @@ def test_a_copy_without_a_place_in_the_graph_is_no_product():
     def of(op, **more):
         return g.klass(Launch("k", 1e-6, op=op, outer=op, **more), OPS)
 
-    OPS = [op for op in QUICK[0].graph(VARIANTS["eager"]).operators
-           if op.name in ("query", "query bias")]  # fmt: skip
+    OPS = [
+        op
+        for op in QUICK[0].graph(VARIANTS["eager"]).operators
+        if op.name in ("query", "query bias")
+    ]
     assert of("aten::addmm") == "contraction"
     assert of("aten::copy_") == g.COPY
     assert of("aten::add") == "elementwise"
@@ -196,8 +206,12 @@ def test_a_copy_without_a_place_in_the_graph_is_no_product():
 
 def _real(name):
     told = json.loads((GOLDEN / f"inductor-{name}.json").read_text())
-    made = [g.CompiledGroup(tuple(x["kernels"]), x["generated"], x["backward"],
-                    tuple(map(tuple, x["nodes"]))) for x in told["groups"]]  # fmt: skip
+    made = [
+        g.CompiledGroup(
+            tuple(x["kernels"]), x["generated"], x["backward"], tuple(map(tuple, x["nodes"]))
+        )
+        for x in told["groups"]
+    ]
     return told, made
 
 
@@ -218,12 +232,19 @@ def test_groups_of_a_compiler_become_operators_of_the_graph():
     )
     together = set(found.groups and map(tuple, found.groups))
     assert {
-        ("query", "query bias"), ("scale", "softmax", "attention dropout"),
+        ("query", "query bias"),
+        ("scale", "softmax", "attention dropout"),
         ("output dropout", "attention residual", "attention norm"),
-        ("activation", "activation dropout"), ("activation dropout dX", "activation dX"),
-        ("attention dropout dX", "softmax dX", "scale dX"), ("query dX",), ("query dWQ",),
-        ("scores dQ",), ("scores dK",), ("weighted sum dV",), ("value bias dBV",),
-    } <= together  # fmt: skip
+        ("activation", "activation dropout"),
+        ("activation dropout dX", "activation dX"),
+        ("attention dropout dX", "softmax dX", "scale dX"),
+        ("query dX",),
+        ("query dWQ",),
+        ("scores dQ",),
+        ("scores dK",),
+        ("weighted sum dV",),
+        ("value bias dBV",),
+    } <= together
     assert set(found.absorbed) <= {"scale"}
     assert ("dY1", "attention norm dX", "output dropout dX") in together
     # What it fused are kernels of iosim's, too, and move fewer words.
@@ -256,16 +277,26 @@ def test_launches_of_a_compiled_run_find_their_groups():
     def group(name, generated, backward=False):
         return g.CompiledGroup((name,), generated, backward, ())
 
-    made = [group("extern_kernels.mm", False), group("triton_a", True),
-            group("extern_kernels.bmm", False), group("triton_a", True),
-            group("triton_a", True, True)]  # fmt: skip
+    made = [
+        group("extern_kernels.mm", False),
+        group("triton_a", True),
+        group("extern_kernels.bmm", False),
+        group("triton_a", True),
+        group("triton_a", True, True),
+    ]
 
     def launch(kernel, call, backward=False, outer="aten::mm"):
         return Launch(kernel, 1e-6, call=call, backward=backward, outer=outer)
 
-    run = [launch("gemm", 1), launch("splitk", 1), launch("triton_a", 2, outer="triton_a"),
-           launch("gemm", 3), launch("triton_a", 4, outer="triton_a"),
-           launch("triton_a", 5, True, "triton_a"), launch("odd", 6, True)]  # fmt: skip
+    run = [
+        launch("gemm", 1),
+        launch("splitk", 1),
+        launch("triton_a", 2, outer="triton_a"),
+        launch("gemm", 3),
+        launch("triton_a", 4, outer="triton_a"),
+        launch("triton_a", 5, True, "triton_a"),
+        launch("odd", 6, True),
+    ]
     assert g.groups_of(run, made) == [0, 0, 1, 2, 3, 4, None]
     # One call too many: none of a library is placed by its order.
     assert g.groups_of([*run, launch("more", 7)], made) == [None, None, 1, None, 3, 4, None, None]
@@ -304,8 +335,13 @@ def test_a_trace_of_a_real_layer_maps_every_kernel_to_its_step():
         # A product's own work is at its end; a part of it may be stopped in the middle of its time.
         share = 0.99 if e["name"].split("::")[-1] in PRODUCTS else 0.5
         at = {"pid": e["pid"], "tid": e["tid"], "ts": e["ts"] + e["dur"] * share}
-        inner = any(o is not e and o["tid"] == e["tid"] and e["ts"] <= o["ts"] <= at["ts"] and
-                    o["ts"] + o["dur"] >= at["ts"] for o in ops)  # fmt: skip
+        inner = any(
+            o is not e
+            and o["tid"] == e["tid"]
+            and e["ts"] <= o["ts"] <= at["ts"]
+            and o["ts"] + o["dur"] >= at["ts"]
+            for o in ops
+        )
         if not inner:
             args = {"correlation": k}
             events += [
@@ -319,17 +355,38 @@ def test_a_trace_of_a_real_layer_maps_every_kernel_to_its_step():
     linear = ["query", "key", "value", "output", "linear 1", "linear 2"]
     both = ["scores", "weighted sum"]
     assert [x.step for x in products if not x.backward] == [
-        "query", "key", "value", "scores", "weighted sum", "output", "linear 1", "linear 2",
-    ]  # fmt: skip
+        "query",
+        "key",
+        "value",
+        "scores",
+        "weighted sum",
+        "output",
+        "linear 1",
+        "linear 2",
+    ]
     backward = [x.step for x in products if x.backward]
     assert sorted(backward) == sorted(2 * (linear + both))
     assert {x.step for x in found if x.backward} <= {*covers, GRADIENT_SUM, ""}
     assert sum(x.step == GRADIENT_SUM for x in found) >= 4  # X, X1 and N1 have several readers
     lost = {x.op for x in found if not x.step}
-    assert lost <= {"aten::empty", "aten::to", "aten::detach", "aten::view", "aten::transpose",
-                    "aten::as_strided", "aten::expand", "aten::empty_like", "aten::unbind",
-                    "aten::reshape", "aten::clone", "aten::copy_", "aten::_unsafe_view",
-                    "aten::_reshape_alias", "aten::empty_strided", "aten::t"}, lost  # fmt: skip
+    assert lost <= {
+        "aten::empty",
+        "aten::to",
+        "aten::detach",
+        "aten::view",
+        "aten::transpose",
+        "aten::as_strided",
+        "aten::expand",
+        "aten::empty_like",
+        "aten::unbind",
+        "aten::reshape",
+        "aten::clone",
+        "aten::copy_",
+        "aten::_unsafe_view",
+        "aten::_reshape_alias",
+        "aten::empty_strided",
+        "aten::t",
+    }, lost
 
 
 @pytest.mark.torch
@@ -380,8 +437,9 @@ def test_names_are_read():
     assert cases.chosen(("bert-large",), cases.PHASES, True) == QUICK[:1]
     assert cases.chosen(("bert-large",), ("decode",), False) == ()
     assert [x.name for x in cases.chosen(cases.MODELS, ("decode",), False)] == [
-        "llama3-8b decode", "gpt2-medium decode"
-    ]  # fmt: skip
+        "llama3-8b decode",
+        "gpt2-medium decode",
+    ]
     with pytest.raises(InputError, match=r"unknown phase 'prefil'.*did you mean 'prefill'"):
         cases.phases("prefil")
     for text, said in (("bert", "did you mean 'bert-large'"), ("gpt-2", "gpt2-medium")):
@@ -398,8 +456,15 @@ def test_every_case_has_a_graph_in_each_variant():
 
 
 def test_the_plan_shares_its_seconds_and_reads_few_counters():
-    given = {"models": cases.MODELS, "phases": cases.PHASES, "variants": tuple(VARIANTS),
-             "seconds": 380, "quick": False, "counters": True, "ordinary": True}  # fmt: skip
+    given = {
+        "models": cases.MODELS,
+        "phases": cases.PHASES,
+        "variants": tuple(VARIANTS),
+        "seconds": 380,
+        "quick": False,
+        "counters": True,
+        "ordinary": True,
+    }
     measure, profile = gpu_report("layers").plan(given)
     assert measure.asked["measure_s"] + measure.asked["profile_s"] == pytest.approx(380)
     assert len(measure.asked["runs"]) == len(CASES) * len(VARIANTS)

@@ -81,18 +81,34 @@ def test_counters_without_a_gpu_say_why() -> None:
 
 def record(folder: Path, **changes: Any) -> Path:
     """A record of three cases."""
-    cases = [LinkCase("all-reduce", {"n": 2**24}, call=True),
-             LinkCase("all-gather", {"n": 2**19}, call=True, protocol="LL"),
-             LinkCase("ring-attention", {"N": 4096, "d": 128, "heads": 32})]  # fmt: skip
+    cases = [
+        LinkCase("all-reduce", {"n": 2**24}, call=True),
+        LinkCase("all-gather", {"n": 2**19}, call=True, protocol="LL"),
+        LinkCase("ring-attention", {"N": 4096, "d": 128, "heads": 32}),
+    ]
     sent = cases[0].sent_bytes[0]
     rows = [
-        {"counted_runs": 4, "data_sent": [4 * sent + 2048] * 2, "data_received": [4 * sent] * 2,
-         "raw_sent": [5 * sent] * 2, "raw_received": [5 * sent] * 2, "communication_s": 1e-3,
-         "runs": 9, "difference": 0.0},
+        {
+            "counted_runs": 4,
+            "data_sent": [4 * sent + 2048] * 2,
+            "data_received": [4 * sent] * 2,
+            "raw_sent": [5 * sent] * 2,
+            "raw_received": [5 * sent] * 2,
+            "communication_s": 1e-3,
+            "runs": 9,
+            "difference": 0.0,
+        },
         {"failed": "RuntimeError: no"},
-        {"counted_runs": 0, "compute_s": 2e-3, "communication_s": 1e-3, "apart_s": 3.1e-3,
-         "overlapped_s": 2.2e-3, "runs": 3, "difference": 1e-3},
-    ]  # fmt: skip
+        {
+            "counted_runs": 0,
+            "compute_s": 2e-3,
+            "communication_s": 1e-3,
+            "apart_s": 3.1e-3,
+            "overlapped_s": 2.2e-3,
+            "runs": 3,
+            "difference": 1e-3,
+        },
+    ]
     told = {"rows": rows, "environment": {}, "counters": ""} | changes
     own = folder / "devices"
     own.mkdir(parents=True)
@@ -146,11 +162,21 @@ def test_processes_on_cpus_compute_what_one_does(tmp_path: Path) -> None:
     """Two processes over gloo: the same code that runs over NCCL."""
     pytest.importorskip("torch")
     cases = [
-        LinkCase("ring-attention", {"N": 13, "d": 8, "heads": 2}, causal=True, deal="zigzag",
-                 dtype="fp32"),
-        LinkCase("tensor-parallel", {"rows": 10, "width": 8, "inner": 9}, pieces=2, cut="rows",
-                 dtype="fp32"),
-    ]  # fmt: skip
+        LinkCase(
+            "ring-attention",
+            {"N": 13, "d": 8, "heads": 2},
+            causal=True,
+            deal="zigzag",
+            dtype="fp32",
+        ),
+        LinkCase(
+            "tensor-parallel",
+            {"rows": 10, "width": 8, "inner": 9},
+            pieces=2,
+            cut="rows",
+            dtype="fp32",
+        ),
+    ]
     spec, out = tmp_path / "spec.json", tmp_path / "out.json"
     asked = {"cases": [case.as_dict() for case in cases], "backend": "gloo", "limit_s": 100}
     spec.write_text(json.dumps(asked))

@@ -256,9 +256,10 @@ def test_a_buffer_over_what_rows_see(W, ends):
 
     def parts(b, i, held):
         start, stop = {
-            "prefix": (0, i.stop), "diagonal": (i.start, i.stop),
+            "prefix": (0, i.stop),
+            "diagonal": (i.start, i.stop),
             "shifted": (i.start - 5, i.stop + 3),
-        }[ends]  # fmt: skip
+        }[ends]
         return b.span("N", 0, 1), b.span("N", start, stop, within=(0, held))
 
     program = softmax_over(parts, holds=["W"])
@@ -453,8 +454,10 @@ def test_a_vector_that_starts_within_a_sector_is_asked_for_in_two_requests():
     instance = iosim.bind(program, problem.sizes, {"B_r": 64, "B_c": 256})
     found = layout.sector_bytes(instance, "fp16")
     model = bytes_of(iosim.count(instance), program.tensors, "fp16")
-    beyond = {way: sum(found[key] - n for key, n in model.items() if key[0] == way)
-              for way in ("load", "store")}  # fmt: skip
+    beyond = {
+        way: sum(found[key] - n for key, n in model.items() if key[0] == way)
+        for way in ("load", "store")
+    }
     assert beyond == {"load": 10144, "store": 10256}
     assert found == walking.sectors(instance, "fp16")
 
@@ -551,10 +554,36 @@ def named(names):
 
 
 KERNELS_OWN = [
-    "to_16", "single_32", "item", "unmasked", "load_vector", "words_ptr", "COUNT", "tl", "triton",
-    "loaded_K", "stored_O", "Q_ptr", "i_in", "d_in", "j_start", "j_stop", "j_to", "j_from", "i",
-    "j", "h", "_top", "_shrink", "LOG2E", "min", "max", "range", "float", "kernel",
-]  # fmt: skip
+    "to_16",
+    "single_32",
+    "item",
+    "unmasked",
+    "load_vector",
+    "words_ptr",
+    "COUNT",
+    "tl",
+    "triton",
+    "loaded_K",
+    "stored_O",
+    "Q_ptr",
+    "i_in",
+    "d_in",
+    "j_start",
+    "j_stop",
+    "j_to",
+    "j_from",
+    "i",
+    "j",
+    "h",
+    "_top",
+    "_shrink",
+    "LOG2E",
+    "min",
+    "max",
+    "range",
+    "float",
+    "kernel",
+]
 
 
 @pytest.mark.numbers

@@ -31,8 +31,10 @@ def _built(config: Any, phase: str, attention: str) -> tuple[Any, dict[str, Any]
     others = {x: _double(a) for x, a in arrays.items() if x in ("cos", "sin")}
     if phase == "decode":
         groups = (graph.tensors[f"{x} cache"].shape for x in "KV")
-        others |= {f"{x} cache": _double(arrays[f"{x} cache"]).reshape(shape)
-                   for x, shape in zip("KV", groups, strict=True)}  # fmt: skip
+        others |= {
+            f"{x} cache": _double(arrays[f"{x} cache"]).reshape(shape)
+            for x, shape in zip("KV", groups, strict=True)
+        }
     return graph, arrays, made, others
 
 
@@ -62,8 +64,9 @@ def test_a_layer_computes_what_its_graph_does(config, phase, attention, monkeypa
     # The masks of the graph, in the order in which it has them.
     drops = [op for op in graph.operators if op.kind.name == "dropout"]
     masks = iter([want[op.writes[1].name] for op in drops])
-    monkeypatch.setattr(torch.nn.functional, "dropout",
-                        lambda x, p: x * _double(next(masks)).reshape(x.shape))  # fmt: skip
+    monkeypatch.setattr(
+        torch.nn.functional, "dropout", lambda x, p: x * _double(next(masks)).reshape(x.shape)
+    )
     x = _double(arrays["X"]).requires_grad_(phase == "training")
     y, k, v = made(x, others)
     assert next(masks, None) is None
@@ -96,8 +99,11 @@ def test_steps_cover_the_operators_of_the_forward_pass_in_order(config, phase, a
 
 def test_a_wrong_layer_is_caught(monkeypatch) -> None:
     """The comparison has power: a factor, a sign or a mask that is wrong shows."""
-    for where, what in (("Scale", lambda self, x: x), ("CausalMask", lambda self, x: x),
-                        ("Rope", lambda self, x, cos, sin: x)):  # fmt: skip
+    for where, what in (
+        ("Scale", lambda self, x: x),
+        ("CausalMask", lambda self, x: x),
+        ("Rope", lambda self, x, cos, sin: x),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(getattr(modules, where), "_run", what)
             graph, arrays, made, others = _built(LLAMA, "prefill", "unfused")

@@ -50,9 +50,11 @@ def _files(monkeypatch, tmp_path, only, held):
 
 def test_each_thing_that_may_be_missing_is_named(monkeypatch):
     for packages, devices, said in [
-        ((), 1, "pip install torch"), (("torch",), 1, "pip install triton"),
-        (("torch", "triton"), 0, "no CUDA device"), (("torch", "triton"), 1, ""),
-    ]:  # fmt: skip
+        ((), 1, "pip install torch"),
+        (("torch",), 1, "pip install triton"),
+        (("torch", "triton"), 0, "no CUDA device"),
+        (("torch", "triton"), 1, ""),
+    ]:
         _found(monkeypatch, packages=packages, devices=devices)
         assert said in needs.no_gpu()
         assert bool(said) == bool(needs.no_gpu())
@@ -72,9 +74,11 @@ def test_forbidden_counters_are_known_before_a_run(monkeypatch, tmp_path):
     for only, held, said in [
         (1, "0000000000000000", "NVreg_RestrictProfilingToAdminUsers=0"),
         (1, "00000000a80425fb", "NVreg_RestrictProfilingToAdminUsers=0"),  # of a container
-        (1, "000001ffffffffff", ""), (1, f"{1 << 38:016x}", ""), (1, f"{1 << 21:016x}", ""),
+        (1, "000001ffffffffff", ""),
+        (1, f"{1 << 38:016x}", ""),
+        (1, f"{1 << 21:016x}", ""),
         (0, "0000000000000000", ""),
-    ]:  # fmt: skip
+    ]:
         _files(monkeypatch, tmp_path, only, held)
         assert said in needs.no_counters()
         assert bool(said) == bool(needs.no_counters())

@@ -69,8 +69,11 @@ def test_a_barrier_of_an_iteration_that_may_not_run_is_none_for_the_next():
     for marked in ([True, False, True], [True, True, True], [False, False, True]):
         found = accesses(
             lambda b: added_in_memory(b, where=lambda i: ("chunks", i), keys="N_k"),
-            {"B_d": 16}, "T", problem=problem, masks={"chunks": np.array([marked])},
-        )  # fmt: skip
+            {"B_d": 16},
+            "T",
+            problem=problem,
+            masks={"chunks": np.array([marked])},
+        )
         assert found == "T+ | T T+ | T T+ | T T+ | T"
 
 
@@ -193,7 +196,10 @@ def test_what_is_before_a_barrier_or_a_store_is_not_merged_with_what_is_after():
 
 def test_what_a_mask_may_skip_is_not_merged_either():
     found = accesses(
-        lambda b: read(b, "KK", marked=True), {"B": 32}, "K",
-        problem=BlockSparse(32, 32, 32), masks={"some": np.array([[True]])},
-    )  # fmt: skip
+        lambda b: read(b, "KK", marked=True),
+        {"B": 32},
+        "K",
+        problem=BlockSparse(32, 32, 32),
+        masks={"some": np.array([[True]])},
+    )
     assert found == "K K"

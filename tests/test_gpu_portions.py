@@ -16,10 +16,13 @@ def masks_by_hand(problem, tiles):
     left, right = problem.window or (None, None)
     right = 0 if problem.causal else right
     spans = [
-        (i, 0 if left is None else max(i - left, 0),
-         problem.N if right is None else min(min(i + B_r, problem.N) + right, problem.N))
+        (
+            i,
+            0 if left is None else max(i - left, 0),
+            problem.N if right is None else min(min(i + B_r, problem.N) + right, problem.N),
+        )
         for i in range(0, problem.N, B_r)
-    ]  # fmt: skip
+    ]
     each = (left is not None) + (right is not None)
     each += any((stop - start) % B_c for _, start, stop in spans)
     found = []
@@ -38,10 +41,12 @@ def masks_by_hand(problem, tiles):
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"causal": True}, *({"window": (w, None), "causal": True} for w in (64, 65, 94, 158)),
+        {},
+        {"causal": True},
+        *({"window": (w, None), "causal": True} for w in (64, 65, 94, 158)),
         *({"window": w} for w in [(31, 0), (32, 1), (33, 31), (96, 32), (97, 33), (150, 30)]),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("tiles", [{"B_r": 64, "B_c": 16}, {"B_r": 128, "B_c": 32}])
 def test_masks_are_applied_to_the_tiles_that_need_them_and_no_others(N, options, tiles):
     """The ends of a loop's portions: a tile early hides too little, a tile late costs time."""

@@ -33,27 +33,77 @@ ROOT = Path(__file__).parent.parent
 GPUS = ROOT / "experiments" / "data" / "gpu"
 RECORDED = GPUS / "h200"
 MACHINES = ["h200", "h100"]
-KINDS = ["validate", "validate-dtypes", "dram", "bench", "paper", "layers", "layers-inference",
-         "layers-training"]  # fmt: skip
+KINDS = [
+    "validate",
+    "validate-dtypes",
+    "dram",
+    "bench",
+    "paper",
+    "layers",
+    "layers-inference",
+    "layers-training",
+]
 # On one machine.
 MORE = {
-    "h200": ["validate-options", "validate-options-odd", "validate-paged", "bench-causal", "decode",
-             "layers-flop", "layers-gpt2", "backward", "backward-causal", "validate-backward",
-             "validate-backward-options", "validate-more", "devices", "bench-hopper",
-             "bench-hopper-causal", "validate-hopper", "validate-hopper-options",
-             "validate-shapes", "validate-backward-shapes", "validate-drawn-1",
-             "validate-drawn-2", "validate-hopper-styles", "bench-hopper-first",
-             "bench-hopper-persistent", "bench-hopper-both", "bench-hopper-both-causal",
-             "validate-backward-long", "validate-blocks"],
-    "h100": ["validate-paged", "validate-hopper-styles", "validate-backward-long", "decode",
-             "backward", "backward-causal", "bench-causal", "bench-hopper", "bench-hopper-causal",
-             "bench-hopper-both", "bench-hopper-both-causal", "bench-hopper-first",
-             "bench-hopper-persistent", "layers-bert", "layers-llama", "validate-backward",
-             "validate-drawn-1", "validate-hopper", "validate-hopper-options", "validate-options",
-             "validate-shapes",
-             "validate-blocks", "validate-backward-options", "validate-backward-shapes",
-             "validate-more", "validate-drawn-3"],
-}  # fmt: skip
+    "h200": [
+        "validate-options",
+        "validate-options-odd",
+        "validate-paged",
+        "bench-causal",
+        "decode",
+        "layers-flop",
+        "layers-gpt2",
+        "backward",
+        "backward-causal",
+        "validate-backward",
+        "validate-backward-options",
+        "validate-more",
+        "devices",
+        "bench-hopper",
+        "bench-hopper-causal",
+        "validate-hopper",
+        "validate-hopper-options",
+        "validate-shapes",
+        "validate-backward-shapes",
+        "validate-drawn-1",
+        "validate-drawn-2",
+        "validate-hopper-styles",
+        "bench-hopper-first",
+        "bench-hopper-persistent",
+        "bench-hopper-both",
+        "bench-hopper-both-causal",
+        "validate-backward-long",
+        "validate-blocks",
+    ],
+    "h100": [
+        "validate-paged",
+        "validate-hopper-styles",
+        "validate-backward-long",
+        "decode",
+        "backward",
+        "backward-causal",
+        "bench-causal",
+        "bench-hopper",
+        "bench-hopper-causal",
+        "bench-hopper-both",
+        "bench-hopper-both-causal",
+        "bench-hopper-first",
+        "bench-hopper-persistent",
+        "layers-bert",
+        "layers-llama",
+        "validate-backward",
+        "validate-drawn-1",
+        "validate-hopper",
+        "validate-hopper-options",
+        "validate-options",
+        "validate-shapes",
+        "validate-blocks",
+        "validate-backward-options",
+        "validate-backward-shapes",
+        "validate-more",
+        "validate-drawn-3",
+    ],
+}
 
 
 # Slower than was aimed at for the H200: docs/gpu.md says by how much.
@@ -277,8 +327,9 @@ def test_without_counters_counts_and_times_still_come(tmp_path, monkeypatch):
     table = _validate(folder)
     assert table.good
     assert "0 with hardware counters" in table.summary
-    assert all(r["sram_load"] == -1 and r["kernel_load"] > 0 and r["time_s"] > 0
-               for r in table.rows)  # fmt: skip
+    assert all(
+        r["sram_load"] == -1 and r["kernel_load"] > 0 and r["time_s"] > 0 for r in table.rows
+    )
 
 
 def _run(report, folder, monkeypatch, **given):
@@ -302,8 +353,11 @@ def test_a_run_without_counters_warns_where_it_can_do_without(tmp_path, monkeypa
     (tmp_path / "report.csv").write_text("of an earlier run")
     assert _run("validate", tmp_path, monkeypatch, **given, counters=True) == needs.NO_NCU
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "SHA256SUMS", "measured.json", "provenance.json", "spec.json",
-    ]  # fmt: skip
+        "SHA256SUMS",
+        "measured.json",
+        "provenance.json",
+        "spec.json",
+    ]
     found = json.loads((tmp_path / "provenance.json").read_text())
     assert found["command"] == "iosim gpu command"
     old = json.loads((RECORDED / "validate" / "provenance.json").read_text())
@@ -327,8 +381,10 @@ def test_an_algorithm_is_validated_where_it_is_meant_to_be_used():
     """`small_cache` is published for M < d², and the record says so, not the sweep."""
     jobs = validate.validate_jobs(("small_cache", "flash1"), (128,), (8192, 16384), (1024,))
     assert [(job.algorithm, job.M) for job in jobs] == [
-        ("small_cache", 8192), ("flash1", 8192), ("flash1", 16384),
-    ]  # fmt: skip
+        ("small_cache", 8192),
+        ("flash1", 8192),
+        ("flash1", 16384),
+    ]
     regime = iosim.algorithm("small_cache").regime
     assert regime.says == "M < d²"
     assert [regime.holds(iosim.Attention(9, 4), M) for M in (15, 16)] == [True, False]

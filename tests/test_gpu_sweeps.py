@@ -59,10 +59,13 @@ def test_times_of_any_sweeps_against_a_walk_by_halves_of_blocks():
     for _ in range(120):
         pieces = int(rng.choice([1, 2, 4, 8]))
         s = Sweeps(
-            items=int(rng.integers(1, 20)), programs=int(rng.integers(1, 9)),
-            blocks=pieces * int(rng.integers(1, 6)), drift=int(rng.integers(0, MOST_DRIFT + 1)),
-            every=int(rng.choice([0, 0, 1, 2, 3, 7, 50])), seed=int(rng.integers(0, 2**32)),
-        )  # fmt: skip
+            items=int(rng.integers(1, 20)),
+            programs=int(rng.integers(1, 9)),
+            blocks=pieces * int(rng.integers(1, 6)),
+            drift=int(rng.integers(0, MOST_DRIFT + 1)),
+            every=int(rng.choice([0, 0, 1, 2, 3, 7, 50])),
+            seed=int(rng.integers(0, 2**32)),
+        )
         assert s.when(pieces).tolist() == _moment_by_moment(s, pieces).tolist(), s
 
 

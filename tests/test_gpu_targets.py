@@ -61,10 +61,28 @@ def test_versions_are_numbers(version):
 
 
 def _row(case: str, d: int, name: str) -> dict[str, object]:
-    return asdict(bench.BenchRow(
-        4096, d, 32, 65536, "B_c=64 B_r=128", 8, 2, 1e-3, 1e-3, math.nan, 1.0, 1.0, math.nan, 1.0,
-        0.0, 10, case, name,
-    ))  # fmt: skip
+    return asdict(
+        bench.BenchRow(
+            4096,
+            d,
+            32,
+            65536,
+            "B_c=64 B_r=128",
+            8,
+            2,
+            1e-3,
+            1e-3,
+            math.nan,
+            1.0,
+            1.0,
+            math.nan,
+            1.0,
+            0.0,
+            10,
+            case,
+            name,
+        )
+    )
 
 
 def _run(
@@ -202,8 +220,12 @@ def test_the_driver_is_asked_for_the_device(monkeypatch):
 
         return call
 
-    values = {"cuInit": 0, "cuDeviceGet": 0, "cuDeviceGetName": b"NVIDIA A100-SXM4",
-              "cuDeviceGetAttribute": {75: 8, 76: 6}}  # fmt: skip
+    values = {
+        "cuInit": 0,
+        "cuDeviceGet": 0,
+        "cuDeviceGetName": b"NVIDIA A100-SXM4",
+        "cuDeviceGetAttribute": {75: 8, 76: 6},
+    }
     cuda = SimpleNamespace(**{name: answer(name, value) for name, value in values.items()})
     monkeypatch.setattr(ctypes, "CDLL", lambda name: cuda)
     monkeypatch.setattr(importlib.metadata, "version", {"triton": "3.7.1"}.__getitem__)

@@ -11,9 +11,12 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 OPTIONS = [
-    {}, {"causal": True}, {"window": (9, 3), "sinks": 2}, {"kv_heads": 2, "N_k": 50},
+    {},
+    {"causal": True},
+    {"window": (9, 3), "sinks": 2},
+    {"kv_heads": 2, "N_k": 50},
     {"N_k": 30, "causal": True, "d_v": 6, "align": "upper left"},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -142,13 +142,15 @@ def test_every_count_agrees_at_length(name: str, forward: Any, data: Any) -> Non
 # More words than are needed, in each fold alike, and the same gradients.
 WASTE: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "all rows for each tile of keys": (
-        "rows", lambda _: lambda b, j, B_r, **how: b.tiles("N", B_r),
+        "rows",
+        lambda _: lambda b, j, B_r, **how: b.tiles("N", B_r),
     ),
     "a column too many": (
-        "seen", lambda right: lambda b, i: (right(b, i)[0] - 1, right(b, i)[1] + 1),
+        "seen",
+        lambda right: lambda b, i: (right(b, i)[0] - 1, right(b, i)[1] + 1),
     ),
     "zeros to every key": ("unseen_keys", lambda _: lambda b: (0, "N_k")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", WASTE)

@@ -89,10 +89,14 @@ def test_a_file_is_the_graph_that_it_describes(tmp_path: Path) -> None:
     v, y = operand("V", "u o", s, "weight", "fp8"), operand("Y", "t o", s)
     want = Graph(
         "MLP",
-        (operator("in", "contraction", [x, w], [h]), operator("gelu", "gelu", [h], [a]),
-         operator("out", "contraction", [a, v], [y])),
-        frozenset("Y"), "bf16",
-    )  # fmt: skip
+        (
+            operator("in", "contraction", [x, w], [h]),
+            operator("gelu", "gelu", [h], [a]),
+            operator("out", "contraction", [a, v], [y]),
+        ),
+        frozenset("Y"),
+        "bf16",
+    )
     found = load(told(tmp_path, TOML))
     assert found.graph == want
     assert found.groups == {"first": ("in", "gelu")}
@@ -142,10 +146,12 @@ BAD = {
     "'i=x' has no size: write i=64": ("u i=8", "u i=x"),
     "the size of axis 'i' is 0": ("u i=8", "u i=0"),
     "A has 1,208,925,819,614,629,174,706,176 words": (
-        "t = 16\ni = 8\nu = 32", f"t = {2**40}\ni = 8\nu = {2**40}"
+        "t = 16\ni = 8\nu = 32",
+        f"t = {2**40}\ni = 8\nu = {2**40}",
     ),
     "unknown role 'wieght': did you mean 'weight'?": (
-        'i u", role = "weight"', 'i u", role = "wieght"'
+        'i u", role = "weight"',
+        'i u", role = "wieght"',
     ),
     "unknown dtype 'fp61': did you mean": ('dtype = "fp8"', 'dtype = "fp61"'),
     "unknown dtype 'bf61'": ('dtype = "bf16"', 'dtype = "bf61"'),
@@ -165,7 +171,8 @@ BAD = {
     "keeps of the file must be a list, got 'Y'": ('keeps = ["Y"]', 'keeps = "Y"'),
     "group first: there is no operator 'inn': did you mean 'in'?": ('["in", "gelu"]', '["inn"]'),
     "operator in is in the groups first and second": (
-        'first = ["in", "gelu"]', 'first = ["in"]\nsecond = ["in"]'
+        'first = ["in", "gelu"]',
+        'first = ["in"]\nsecond = ["in"]',
     ),
     "group first must be a list of operators": ('first = ["in", "gelu"]', 'first = "in"'),
     "tensor V is 32 × 4 here and 32 × 8 in tensors": ("u o=8", "u o=4"),
@@ -173,7 +180,8 @@ BAD = {
     "a setting that no kind has": ('kind = "gelu"', 'kind = "gelu"\nsettings = { kind = 1 }'),
     "gelu: scale needs factor: give it": ('kind = "gelu"', 'kind = "scale"'),
     "gelu: factor must be a finite number, got 'much'": (
-        'kind = "gelu"', 'kind = "scale"\nsettings = { factor = "much" }'
+        'kind = "gelu"',
+        'kind = "scale"\nsettings = { factor = "much" }',
     ),
     "p must be a number from 0 to below 1, got 1": (
         'kind = "gelu"\nreads = ["H"]\nwrites = ["A"]',
@@ -182,13 +190,14 @@ BAD = {
     ),
     "gelu: softmax works along 1 axes, not 0": ('kind = "gelu"', 'kind = "softmax"'),
     "no tensor has the axis 'x' that it works along": (
-        'kind = "gelu"', 'kind = "softmax"\nover = "x"'
+        'kind = "gelu"',
+        'kind = "softmax"\nover = "x"',
     ),
     "gelu reads 1 tensors, not 2": ('reads = ["H"]', 'reads = ["H", "H"]'),
     "this is no TOML": ("[sizes]", "[sizes"),
     "the name of operator 2 is empty": ('name = "in"', 'name = ""'),
     "the name of operator 2 is no name: 'a\\nb'": ('name = "in"', 'name = "a\\nb"'),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("said", BAD)
@@ -208,8 +217,11 @@ SHORT = {
     "gelu: shapes don't meet: gelu makes no Y (4 j) of X (4 j × 8 i)": [one("gelu", "X", "Y")],
     "softmax: shapes don't meet": [one("softmax", "X", "Y", over="i")],
     "relu: axis i of X is in no input": [one("relu", "Y", "X")],
-    "a cycle of operators: relu → gelu → relu": [one("relu", "X", "Z"), one("gelu", "Z", "X"),
-                                                 one("sum", "X", "Y", over="i")],
+    "a cycle of operators: relu → gelu → relu": [
+        one("relu", "X", "Z"),
+        one("gelu", "Z", "X"),
+        one("sum", "X", "Y", over="i"),
+    ],
     "attention: Q has the axes i j, which fit no attention": [
         one("attention", "X X X", "Z", over="j i")
     ],
@@ -217,15 +229,18 @@ SHORT = {
     "append: Y and Y must have the same axes, and X those": [one("append", "X Y", "Y", over="j")],
     "operator 1 must be a table, got 5": [5],
     "a tensor of operator gelu must be a table, got 5": [one("gelu", "", "X") | {"reads": [5]}],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("said", SHORT)
 def test_bad_operators(said: str, tmp_path: Path) -> None:
     operators = SHORT[said]
     used = json.dumps(operators)
-    tensors = {name: axes for name, axes in {"X": "j i", "Y": "j", "Z": "j i"}.items()
-               if f'"{name}"' in used}  # fmt: skip
+    tensors = {
+        name: axes
+        for name, axes in {"X": "j i", "Y": "j", "Z": "j i"}.items()
+        if f'"{name}"' in used
+    }
     text = {"iosim_graph": 1, "sizes": {"j": 4, "i": 8}, "tensors": tensors, "operators": operators}
     assert said in line(told(tmp_path, json.dumps(text)))
 
@@ -260,8 +275,12 @@ def test_a_long_graph_is_read_soon(tmp_path: Path) -> None:
         {"name": f"o{k}", "kind": "relu", "reads": [f"t{k}"], "writes": [f"t{k + 1}"]}
         for k in reversed(range(n))
     ]
-    told = {"iosim_graph": 1, "sizes": {"a": 4}, "operators": operators,
-            "tensors": {f"t{k}": "a" for k in range(n + 1)}}  # fmt: skip
+    told = {
+        "iosim_graph": 1,
+        "sizes": {"a": 4},
+        "operators": operators,
+        "tensors": {f"t{k}": "a" for k in range(n + 1)},
+    }
     graph = parsed(json.dumps(told)).graph
     assert [op.name for op in graph.operators] == [f"o{k}" for k in range(n)]
     assert len(graph.readers) == n + 1
@@ -300,10 +319,33 @@ def strange(seed: random.Random, told: Any, path: tuple[Any, ...] = ()) -> None:
             where[key] = copy.deepcopy(seed.choice(others))
         case "nasty":
             where[key] = seed.choice(
-                [None, True, 0, -1, 1.5, 2**70, 10**400, "", "x", "a\nb", "é" * 300, [], {}, [[]],
-                 ["X"], {"a": 1}, "inf", "b j=0", "b=3 j=2", "none", 1e308, [1, 2], [[1, 2, 3]],
-                 *OPERATORS]
-            )  # fmt: skip
+                [
+                    None,
+                    True,
+                    0,
+                    -1,
+                    1.5,
+                    2**70,
+                    10**400,
+                    "",
+                    "x",
+                    "a\nb",
+                    "é" * 300,
+                    [],
+                    {},
+                    [[]],
+                    ["X"],
+                    {"a": 1},
+                    "inf",
+                    "b j=0",
+                    "b=3 j=2",
+                    "none",
+                    1e308,
+                    [1, 2],
+                    [[1, 2, 3]],
+                    *OPERATORS,
+                ]
+            )
         case "twice" if isinstance(where, list):
             where.append(copy.deepcopy(where[key]))
         case _ if isinstance(where, dict):
@@ -389,11 +431,19 @@ def test_an_exported_module_is_read_without_pytorch() -> None:
     graph = read(ROOT / "tests/golden/torch_mlp.json")
     tokens, i, u = 8 * 512, 1024, 4096
     assert [op.kind.name for op in graph.operators] == [
-        "contraction", "bias", "gelu_tanh", "contraction", "bias"
-    ]  # fmt: skip
+        "contraction",
+        "bias",
+        "gelu_tanh",
+        "contraction",
+        "bias",
+    ]
     assert [op.words_in for op in graph.operators] == [
-        tokens * i + i * u, tokens * u + u, tokens * u, tokens * u + i * u, tokens * i + i
-    ]  # fmt: skip
+        tokens * i + i * u,
+        tokens * u + u,
+        tokens * u,
+        tokens * u + i * u,
+        tokens * i + i,
+    ]
     assert graph.operators[0].flop == graph.operators[3].flop == 2 * tokens * i * u
     assert sum(t.words for t in graph.inputs if t.role == "weight") == 2 * i * u + i + u
     page = (ROOT / "docs/graphs.md").read_text(encoding="utf-8")
@@ -407,9 +457,13 @@ def test_a_view_is_the_tensor_that_it_shows() -> None:
     v, w = operand("V", "j h p", s), operand("W", "j h p", s)
     graph = Graph(
         "g",
-        (operator("relu", "relu", [x], [y]), operator("view", "view", [y], [v]),
-         operator("gelu", "gelu", [v], [z]), operator("exp", "exp", [z], [w])),
-    )  # fmt: skip
+        (
+            operator("relu", "relu", [x], [y]),
+            operator("view", "view", [y], [v]),
+            operator("gelu", "gelu", [v], [z]),
+            operator("exp", "exp", [z], [w]),
+        ),
+    )
     assert graph.views == {"V": "Y"}
     n = 24
     for with_view in ([], ["view"]):

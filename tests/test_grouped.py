@@ -160,12 +160,17 @@ def grouped(draw: st.DrawFn) -> tuple[str, Any, dict[str, int]]:
     kv = draw(st.integers(1, 2) if name == "grouped_rows" else st.none() | st.integers(1, 2))
     keys = draw(st.integers(1, 9) if name == "decode" else st.none() | st.integers(1, 9))
     p = Attention(
-        draw(st.integers(1, 7)), draw(st.integers(1, 3)),
-        (kv or 1) * draw(st.integers(1, 3)), N_k=keys, kv_heads=kv,
-        d_v=draw(st.none() | st.integers(1, 3)), causal=draw(st.booleans()),
-        window=draw(st.none() | st.tuples(LIMIT, LIMIT)), sinks=draw(st.integers(0, 4)),
+        draw(st.integers(1, 7)),
+        draw(st.integers(1, 3)),
+        (kv or 1) * draw(st.integers(1, 3)),
+        N_k=keys,
+        kv_heads=kv,
+        d_v=draw(st.none() | st.integers(1, 3)),
+        causal=draw(st.booleans()),
+        window=draw(st.none() | st.tuples(LIMIT, LIMIT)),
+        sinks=draw(st.integers(0, 4)),
         align=draw(st.sampled_from(["lower right", "upper left"])),
-    )  # fmt: skip
+    )
     names = ("B_r", "B_c") if name == "grouped_rows" else ("B_c",)
     return name, p, {x: draw(st.integers(1, 9), label=x) for x in names}
 
@@ -175,8 +180,9 @@ def grouped(draw: st.DrawFn) -> tuple[str, Any, dict[str, int]]:
 @given(grouped())
 @example(("grouped_rows", Attention(7, 2, 6, kv_heads=2, N_k=3, causal=True), {"B_r": 3, "B_c": 2}))
 @example(("decode", Attention(5, 2, 6, kv_heads=2, N_k=8, window=(9, 1), sinks=2), {"B_c": 3}))
-@example(("decode", Attention(9, 1, 2, kv_heads=1, N_k=4, align="upper left", causal=True),
-          {"B_c": 3}))  # fmt: skip
+@example(
+    ("decode", Attention(9, 1, 2, kv_heads=1, N_k=4, align="upper left", causal=True), {"B_c": 3})
+)
 def test_every_count_agrees(case: Any) -> None:
     check(*case)
 
@@ -188,8 +194,9 @@ def test_every_count_agrees_at_length(case: Any) -> None:
     check(*case)
 
 
-@pytest.mark.parametrize(("name", "tiles"), [("grouped_rows", {"B_r": 3, "B_c": 4}),
-                                             ("decode", {"B_c": 4})])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "tiles"), [("grouped_rows", {"B_r": 3, "B_c": 4}), ("decode", {"B_c": 4})]
+)
 def test_the_agreement_can_fail(
     name: str, tiles: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,8 +231,10 @@ def test_words_and_peak_of_grouped_rows(N_k: int) -> None:
 def test_a_group_of_one_head_is_flash2() -> None:
     p = Attention(100, 8, 3, kv_heads=3)
     for M in (40, 300, 2000):
-        words = [iosim.optimal_tiles(iosim.algorithm(x).program_for(p), p, M).total_words
-                 for x in ("grouped_rows", "flash2")]  # fmt: skip
+        words = [
+            iosim.optimal_tiles(iosim.algorithm(x).program_for(p), p, M).total_words
+            for x in ("grouped_rows", "flash2")
+        ]
         assert words[0] == words[1]
 
 
@@ -321,15 +330,21 @@ def test_what_they_need_is_said() -> None:
 KERNELS = [
     ("grouped_rows", Attention(37, 20, 6, kv_heads=2, N_k=50, d_v=24), {"B_r": 16, "B_c": 16}),
     ("grouped_rows", Attention(40, 16, 6, kv_heads=2, causal=True), {"B_r": 8, "B_c": 16}),
-    ("grouped_rows", Attention(21, 16, 3, kv_heads=1, N_k=40, window=(7, 3), sinks=3),
-     {"B_r": 5, "B_c": 16}),
+    (
+        "grouped_rows",
+        Attention(21, 16, 3, kv_heads=1, N_k=40, window=(7, 3), sinks=3),
+        {"B_r": 5, "B_c": 16},
+    ),
     ("grouped_rows", Attention(33, 16, 4, kv_heads=1, N_k=20, causal=True), {"B_r": 3, "B_c": 5}),
     ("decode", Attention(1, 32, 16, kv_heads=2, N_k=70), {"B_c": 32}),
     ("decode", Attention(1, 16, 3, N_k=33), {"B_c": 16}),
     ("decode", Attention(5, 16, 6, kv_heads=2, N_k=41, causal=True), {"B_c": 16}),
-    ("decode", Attention(16, 16, 8, kv_heads=2, N_k=64, causal=True, window=(20, None), sinks=2),
-     {"B_c": 32}),
-]  # fmt: skip
+    (
+        "decode",
+        Attention(16, 16, 8, kv_heads=2, N_k=64, causal=True, window=(20, None), sinks=2),
+        {"B_c": 32},
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "p", "tiles"), KERNELS, ids=repr)

@@ -49,17 +49,26 @@ def test_what_a_core_holds_is_less_than_what_the_chip_holds() -> None:
 
 # FLOP per byte at L2↔DRAM, fp16 (bf16 where there is no fp16, fp32 on the CPU).
 RIDGES = {
-    "p100": 29, "v100": 139, "a100": 201, "a100-80gb": 153, "h100": 295, "h200": 206, "b200": 292,
-    "mi300x": 247, "tpu-v5p": 166, "epyc-9654": 16,
-}  # fmt: skip
+    "p100": 29,
+    "v100": 139,
+    "a100": 201,
+    "a100-80gb": 153,
+    "h100": 295,
+    "h200": 206,
+    "b200": 292,
+    "mi300x": 247,
+    "tpu-v5p": 166,
+    "epyc-9654": 16,
+}
 
 
 def test_ridges_are_the_published_ones() -> None:
     assert RIDGES.keys() == MACHINES.keys()
     for name, ridge in RIDGES.items():
         one = machine(name)
-        dtype = next(x for x in ("fp16", "fp32" if name == "epyc-9654" else "bf16", "bf16")
-                     if x in one.peaks)  # fmt: skip
+        dtype = next(
+            x for x in ("fp16", "fp32" if name == "epyc-9654" else "bf16", "bf16") if x in one.peaks
+        )
         assert round(one.ridge_for(dtype)) == ridge
         assert one.ridge_for(dtype) == one.peaks[dtype] / one.dram_bytes_per_s
 
@@ -168,8 +177,10 @@ BAD = {
     "tomorrow has no peak": ("bf16 = 5e15", ""),
     "unknown key 'core_s': did you mean 'cores'": ("cores =", "core_s ="),
     "unknown dtype 'bf61' in peaks: did you mean 'bf16'": ("bf16 =", "bf61 ="),
-    "unknown number 'capacity' in sources: did you mean 'capacity_bytes'":
-        ('capacity_bytes = "a', 'capacity = "a'),
+    "unknown number 'capacity' in sources: did you mean 'capacity_bytes'": (
+        'capacity_bytes = "a',
+        'capacity = "a',
+    ),
     "cores of tomorrow must be a number, got '100'": ("= 100", '= "100"'),
     "cores of tomorrow must be a number, got True": ("= 100", "= true"),
     "cores of tomorrow must be whole, got 0.5": ("= 100", "= 0.5"),
@@ -186,7 +197,7 @@ BAD = {
     "sources has price_usd, of which there is no number": ('capacity_bytes = "a', 'price_usd = "a'),
     "title is empty": ('"Tomorrow"', '" "'),
     "as TOML": ("cores =", "cores"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("said", BAD)
@@ -251,8 +262,11 @@ def test_machines_in_json(tmp_path: Path) -> None:
     for told_, one in zip(every, MACHINES.values(), strict=True):
         assert told_["peaks"] == one.peaks
         assert told_["sources"].keys() == {what for what, *_ in one.numbers()}
-        assert told_["ridge_flop_per_byte"]["fp8"] == one.ridge_for("fp8") if "fp8" in one.peaks \
-            else "fp8" not in told_["ridge_flop_per_byte"]  # fmt: skip
+        assert (
+            told_["ridge_flop_per_byte"]["fp8"] == one.ridge_for("fp8")
+            if "fp8" in one.peaks
+            else "fp8" not in told_["ridge_flop_per_byte"]
+        )
     own = json.loads(ok("machines", str(told(tmp_path)), "--json"))
     assert (own["title"], own["sources"]["l2_bytes_per_s"]) == ("Tomorrow", NO_SOURCE)
 

@@ -21,11 +21,16 @@ from iosim import cli
 from iosim.cli import counting
 
 COMMANDS = (
-    "--help", "count flash2 --N 65536 --d 64 --M 24576", "bounds --N 4096 --d 64 --M 9999",
-    "tightness --N 4096 --d 64 --M 256:65536:x1.01", "algorithms",
-    "plot missing.csv", "gpu emit flash2", "prove hong_kung",
+    "--help",
+    "count flash2 --N 65536 --d 64 --M 24576",
+    "bounds --N 4096 --d 64 --M 9999",
+    "tightness --N 4096 --d 64 --M 256:65536:x1.01",
+    "algorithms",
+    "plot missing.csv",
+    "gpu emit flash2",
+    "prove hong_kung",
     "optimal attention --N 3 --d 1 --M 3 --recompute",
-)  # fmt: skip
+)
 READY = "import os; from iosim.cli import main; os.write({fd}, b'x'); main()"
 
 
@@ -34,9 +39,14 @@ def interrupted_after(words: str, seconds: float, folder: Path) -> tuple[int, st
     ours, theirs = os.pipe()
     code = f"import sys; sys.argv = {['iosim', *words.split()]!r}; {READY.format(fd=theirs)}"
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        pass_fds=[theirs], cwd=folder, start_new_session=True,
-    ) as process:  # fmt: skip
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        pass_fds=[theirs],
+        cwd=folder,
+        start_new_session=True,
+    ) as process:
         os.close(theirs)
         assert select.select([ours], [], [], 60)[0]
         os.close(ours)
@@ -91,9 +101,14 @@ finally:
 """
 
 
-@pytest.mark.parametrize("words", [
-    "count flash2 --N 99 --d 8 --M 999 --json", "plot t.csv", "optimal g.txt --M 3 --json",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        "count flash2 --N 99 --d 8 --M 999 --json",
+        "plot t.csv",
+        "optimal g.txt --M 3 --json",
+    ],
+)
 def test_an_interrupt_during_any_import_is_one_line(
     words: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -180,11 +195,19 @@ def test_an_interrupted_verification_is_one_line_and_writes_nothing(
 
 
 PRINTING = (
-    "--help", "--version", "algorithms", "algorithms --json", "show flash2", "gpu --help",
-    "count flash2 --N 99 --d 8 --M 999", "tiles flash2 --N 99 --d 8 --M 999 --json",
-    "bounds --N 99 --d 8 --M 999", "tightness --N 99 --d 8 --M 999", "gpu emit flash2",
+    "--help",
+    "--version",
+    "algorithms",
+    "algorithms --json",
+    "show flash2",
+    "gpu --help",
+    "count flash2 --N 99 --d 8 --M 999",
+    "tiles flash2 --N 99 --d 8 --M 999 --json",
+    "bounds --N 99 --d 8 --M 999",
+    "tightness --N 99 --d 8 --M 999",
+    "gpu emit flash2",
     "optimal matmul --m 2 --n 2 --k 1 --M 4 --show",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("words", PRINTING)
@@ -204,9 +227,13 @@ def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&-"])
 @pytest.mark.parametrize(
     "words",
-    [words if words in ("gpu --help", "algorithms", "algorithms --json", "show flash2")
-     else pytest.param(words, marks=pytest.mark.slow) for words in PRINTING],
-)  # fmt: skip
+    [
+        words
+        if words in ("gpu --help", "algorithms", "algorithms --json", "show flash2")
+        else pytest.param(words, marks=pytest.mark.slow)
+        for words in PRINTING
+    ],
+)
 def test_outputs_that_are_closed_are_no_error(words: str, closed: str) -> None:
     command = [sys.executable, "-m", "iosim", *words.split()]
     done = subprocess.run(
@@ -247,10 +274,15 @@ def test_an_output_that_lacks_characters_gets_them_escaped(
     check_escaped(words, encoding, int(stop.value.code or 0), out.getvalue())
 
 
-@pytest.mark.parametrize(("words", "encoding"), [
-    ("algorithms --json", "ascii"), ("show naive", "cp437"), ("--help", "latin-1"),
-    ("count é", "ascii"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "encoding"),
+    [
+        ("algorithms --json", "ascii"),
+        ("show naive", "cp437"),
+        ("--help", "latin-1"),
+        ("count é", "ascii"),
+    ],
+)
 def test_a_process_whose_output_lacks_characters(words: str, encoding: str) -> None:
     env = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run(
@@ -277,10 +309,15 @@ def test_a_bug_is_one_line_with_the_way_to_report_it(monkeypatch: pytest.MonkeyP
     assert done.stderr.startswith("Traceback (most recent call last):")
     assert "in wrong" in done.stderr
     for error, code in (
-        (MemoryError(), 2), (KeyboardInterrupt(), 130), (RecursionError("deep"), 70),
-        (OSError(2, "No such file", "x\ny"), 2), (OSError(28, "No space left"), 2),
-        (BrokenPipeError(32, "Broken pipe"), 141), (SystemExit(3), 3), (AssertionError(), 70),
-    ):  # fmt: skip
+        (MemoryError(), 2),
+        (KeyboardInterrupt(), 130),
+        (RecursionError("deep"), 70),
+        (OSError(2, "No such file", "x\ny"), 2),
+        (OSError(28, "No space left"), 2),
+        (BrokenPipeError(32, "Broken pipe"), 141),
+        (SystemExit(3), 3),
+        (AssertionError(), 70),
+    ):
         monkeypatch.delenv("IOSIM_DEBUG", raising=False)
 
         def fail(*_: Any, error: BaseException = error) -> None:

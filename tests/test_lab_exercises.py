@@ -88,11 +88,16 @@ def least_misses(trace: str, room: int) -> int:
     for block in trace:
         after: dict[frozenset[str], int] = {}
         for held, missed in states.items():
-            ways = [held] if block in held else [
-                (held - set(gone)) | {block}
-                for n in range(len(held) + 1) for gone in itertools.combinations(held, n)
-                if len(held) - n < room
-            ]  # fmt: skip
+            ways = (
+                [held]
+                if block in held
+                else [
+                    (held - set(gone)) | {block}
+                    for n in range(len(held) + 1)
+                    for gone in itertools.combinations(held, n)
+                    if len(held) - n < room
+                ]
+            )
             for way in ways:
                 cost = missed + (block not in held)
                 after[way] = min(after.get(way, cost), cost)
@@ -113,28 +118,43 @@ def test_misses(trace: str, room: int) -> None:
 def test_formulas() -> None:
     env = {"N": 10, "d": 3, "B_r": 4}
     for text, value in {
-        "N*d*⌈N/B_r⌉": 90, "2 × N^2 − d·B_r": 188, "⌊N/B_r⌋ + min(N, d, B_r)": 5,
+        "N*d*⌈N/B_r⌉": 90,
+        "2 × N^2 − d·B_r": 188,
+        "⌊N/B_r⌋ + min(N, d, B_r)": 5,
         "N²/d": Fraction(100, 3),
-        "-N + max(1.5, d)": -7, "ceil(N/B_r) * 10^-2": Fraction(3, 100), "((N))": 10,
-    }.items():  # fmt: skip
+        "-N + max(1.5, d)": -7,
+        "ceil(N/B_r) * 10^-2": Fraction(3, 100),
+        "((N))": 10,
+    }.items():
         assert evaluate(text, env) == value, text
     assert names_in("min(N, ceil(d/B_r))") == {"N", "d", "B_r"}
     for text, why in {
-        "2N": "no formula", "N +": "no formula", "N if d else 2": "no formula", "": "no formula",
-        "__import__('os')": "no formula", "N/(d-3)": "divides by 0", "N^99": "the power 99",
-        "n": "names 'n': did you mean 'N'", "ceil(1, 2)": "gives ceil 2 numbers",
+        "2N": "no formula",
+        "N +": "no formula",
+        "N if d else 2": "no formula",
+        "": "no formula",
+        "__import__('os')": "no formula",
+        "N/(d-3)": "divides by 0",
+        "N^99": "the power 99",
+        "n": "names 'n': did you mean 'N'",
+        "ceil(1, 2)": "gives ceil 2 numbers",
         "N.real": "no formula",
-        "min()": "no formula", "N and d": "no formula", "[N]": "no formula", "True": "no formula",
-    }.items():  # fmt: skip
+        "min()": "no formula",
+        "N and d": "no formula",
+        "[N]": "no formula",
+        "True": "no formula",
+    }.items():
         with pytest.raises(InputError, match=why):
             evaluate(text, env)
 
 
 GOOD: dict[str, Any] = {
-    "question": '"How many?"', "ask": '"formula"', "answer": '"N*d"',
+    "question": '"How many?"',
+    "ask": '"formula"',
+    "answer": '"N*d"',
     "count": '{ program = "flash2", key = "load Q" }',
     "names": '{ N = "rows", d = "columns", B_r = "tile", B_c = "tile" }',
-}  # fmt: skip
+}
 
 
 def written(path: Path, view: str | None = "watch", **changes: str | None) -> Path:
@@ -193,25 +213,45 @@ WORDS = '{ is = "words", program = "flash2", N = 64, d = 8, M = 200 }'
         ({"ask": '"number"', "answer": None}, "a number has no answer"),
         ({"ask": '"number"', "answer": '"3"', "tolerance": "2"}, "tolerance is 2: give a share"),
         ({"ask": '"number"', "answer": '"v"', "values": "{ v = 3 }"}, "a value is 3: give a table"),
-        ({"ask": '"number"', "answer": '"v"', "values": '{ v = { is = "word" } }'},
-         "unknown quantity 'word': did you mean 'words'"),
-        ({"ask": '"number"', "answer": '"v"', "values": '{ v = { is = "words" } }'},
-         "the quantity words: missing 2 required"),
-        ({"ask": '"number"', "answer": '"v"', "values": f"{{ v = {WORDS.replace('64', '0')} }}"},
-         "N = 0 is outside"),
-        ({"ask": '"number"', "answer": '"v"', "values": f"{{ v = {WORDS.replace('200', '2')} }}"},
-         "needs at least 27 words and M is 2"),
+        (
+            {"ask": '"number"', "answer": '"v"', "values": '{ v = { is = "word" } }'},
+            "unknown quantity 'word': did you mean 'words'",
+        ),
+        (
+            {"ask": '"number"', "answer": '"v"', "values": '{ v = { is = "words" } }'},
+            "the quantity words: missing 2 required",
+        ),
+        (
+            {"ask": '"number"', "answer": '"v"', "values": f"{{ v = {WORDS.replace('64', '0')} }}"},
+            "N = 0 is outside",
+        ),
+        (
+            {
+                "ask": '"number"',
+                "answer": '"v"',
+                "values": f"{{ v = {WORDS.replace('200', '2')} }}",
+            },
+            "needs at least 27 words and M is 2",
+        ),
         ({"ask": '"choice"', "choices": '["a"]'}, "give two or more"),
         ({"ask": '"choice"', "choices": '["a", "b"]', "answer": '"c"'}, "'c' is no choice"),
-        ({"ask": '"choice"', "choices": '["flash2", "flash2_chunked"]',
-          "least": "{ N = 64, d = 8, M = 2000 }"}, "move equally few words at M = 2000"),
+        (
+            {
+                "ask": '"choice"',
+                "choices": '["flash2", "flash2_chunked"]',
+                "least": "{ N = 64, d = 8, M = 2000 }",
+            },
+            "move equally few words at M = 2000",
+        ),
         ({"ask": '"tiles"', "fit": '{ program = "flash2", N = 64, d = 8, M = 3 }'}, "M is 3"),
-        ({"ask": '"tiles"', "fit": '{ program = "flash2", N = 64, M = 300 }'},
-         "flash2 has the sizes N, d, heads, got N"),
+        (
+            {"ask": '"tiles"', "fit": '{ program = "flash2", N = 64, M = 300 }'},
+            "flash2 has the sizes N, d, heads, got N",
+        ),
         ({"hides": '"all"'}, "hides is 'all': give view, counts, nothing"),
         ({"reveal": '"{N}"'}, "names 'N'"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_an_exercise(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
     path = written(tmp_path / "own.toml", **{"view": "watch"} | changes)
     with pytest.raises(InputError, match=why) as found:
@@ -223,10 +263,13 @@ def test_what_is_wrong_with_an_exercise(tmp_path: Path, changes: dict[str, Any],
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("x = [", "cannot read .* as TOML"), ("", "no exercise"), ("exercise = 3", "no exercise"),
-        ("exercise = [3]", "3 is no table"), ('views = "watch"', "unknown field 'views'"),
+        ("x = [", "cannot read .* as TOML"),
+        ("", "no exercise"),
+        ("exercise = 3", "no exercise"),
+        ("exercise = [3]", "3 is no table"),
+        ('views = "watch"', "unknown field 'views'"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_file_of_exercises(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "own.toml"
     path.write_text(text, encoding="utf-8")

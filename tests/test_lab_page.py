@@ -28,9 +28,11 @@ from iosim.lab.page import as_json, envelope, page, payload
 MOST_BYTES = 3_000_000
 # What names a vocabulary of XML, and is never loaded.
 NAMESPACES = {
-    "http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg",
-    "http://www.w3.org/1998/Math/MathML", "http://www.w3.org/1999/xlink",
-}  # fmt: skip
+    "http://www.w3.org/1999/xhtml",
+    "http://www.w3.org/2000/svg",
+    "http://www.w3.org/1998/Math/MathML",
+    "http://www.w3.org/1999/xlink",
+}
 
 
 class Parts(HTMLParser):
@@ -106,9 +108,22 @@ def test_the_bundle_ends_no_script() -> None:
 
 
 ODD = [
-    "</script>", "</SCRIPT >", "<!--<script>", "]]>", "<\\/script>", "\u2028\u2029", "\0\x1f\x7f",
-    "\ud800", "a\udc00b", "é 漢 😀 \u202e", "{title}", "%s", '"\\', "&lt;&amp;", "\r\n\t",
-]  # fmt: skip
+    "</script>",
+    "</SCRIPT >",
+    "<!--<script>",
+    "]]>",
+    "<\\/script>",
+    "\u2028\u2029",
+    "\0\x1f\x7f",
+    "\ud800",
+    "a\udc00b",
+    "é 漢 😀 \u202e",
+    "{title}",
+    "%s",
+    '"\\',
+    "&lt;&amp;",
+    "\r\n\t",
+]
 
 
 @pytest.mark.parametrize("text", ODD, ids=ascii)
@@ -121,8 +136,12 @@ def test_odd_text_survives(text: str) -> None:
 
 
 @pytest.mark.numbers
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(),
-                    lambda x: st.lists(x) | st.dictionaries(st.text(), x)))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+    )
+)
 def test_any_value_survives(value: Any) -> None:
     text = as_json({"views": value})
     assert "<" not in text

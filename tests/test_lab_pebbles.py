@@ -61,8 +61,10 @@ def test_every_board_has_a_title_and_its_games() -> None:
     for (name, game), row in BOARDS.items():
         dag = GRAPHS[name][game]
         assert (row["vertices"], row["outputs"], row["sums"]) == (
-            {v: list(ps) for v, ps in dag.preds.items()}, list(dag.outputs), sorted(dag.sums)
-        )  # fmt: skip
+            {v: list(ps) for v, ps in dag.preds.items()},
+            list(dag.outputs),
+            sorted(dag.sums),
+        )
         assert list(dag_of(row).vertices) == list(row["vertices"])
 
 

@@ -177,13 +177,31 @@ def test_planes_are_of_programs_with_these_tiles() -> None:
 
 
 SIGNS = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide,
-    "pow": np.power, "min": np.minimum, "max": np.maximum, "sqrt": np.sqrt, "log2": np.log2,
-    "floor": np.floor, "ceil": np.ceil, "rint": np.rint, "abs": np.abs, "<": np.less,
-    "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal,
-    "&": np.logical_and, "|": np.logical_or, "where": lambda c, a, b: np.where(c != 0, a, b),
-    "inf": lambda: np.inf, "-inf": lambda: -np.inf,
-}  # fmt: skip
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "//": np.floor_divide,
+    "pow": np.power,
+    "min": np.minimum,
+    "max": np.maximum,
+    "sqrt": np.sqrt,
+    "log2": np.log2,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "rint": np.rint,
+    "abs": np.abs,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "&": np.logical_and,
+    "|": np.logical_or,
+    "where": lambda c, a, b: np.where(c != 0, a, b),
+    "inf": lambda: np.inf,
+    "-inf": lambda: -np.inf,
+}
 
 
 def values_of(entries: list[Any], env: dict[str, Any]) -> list[Any]:

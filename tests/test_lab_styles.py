@@ -52,6 +52,6 @@ def test_every_view_has_a_sheet() -> None:
         (".iosim-lab .view-a { y: 2 }", [".iosim-lab .view-a"]),
         (".view-a { @keyframes turn { to { y: 2 } } }", ["@keyframes turn"]),
     ],
-)  # fmt: skip
+)
 def test_what_is_outside_is_found(text: str, outside: list[str]) -> None:
     assert loose(text, "a") == outside

@@ -42,8 +42,9 @@ def asked(told: dict[str, Any], model: str, phase: str, batch: int) -> dict[str,
         x | {"graph": g}
         for x in told["layers"]
         if (g := told["graphs"][x["graph"]])["model"] == model
-        and g["phase"] == phase and x["batch"] == batch
-    )  # fmt: skip
+        and g["phase"] == phase
+        and x["batch"] == batch
+    )
 
 
 def of_memory(values: list[Any], place: int) -> Any:
@@ -65,9 +66,11 @@ def timed(
 
 
 COMMANDS = [
-    ("bert-large", "training", 8, "h100"), ("gpt2", "prefill", 1, "p100"),
-    ("llama3-8b", "decode", 64, "a100"), ("mixtral-8x7b", "decode", 512, "b200"),
-]  # fmt: skip
+    ("bert-large", "training", 8, "h100"),
+    ("gpt2", "prefill", 1, "p100"),
+    ("llama3-8b", "decode", 64, "a100"),
+    ("mixtral-8x7b", "decode", 512, "b200"),
+]
 
 
 @pytest.mark.parametrize(("model", "phase", "batch", "gpu"), COMMANDS)
@@ -77,9 +80,23 @@ def test_operators_are_rows_of_the_roofline(
     one, machine = asked(told, model, phase, batch), named(told, gpu)
     (about,) = (m for m in told["models"] if m["name"] == model)
     out = json.loads(
-        ok("roofline", "--model", model, "--phase", phase, "--batch", str(batch), "--N",
-           str(about["N"]), "--gpu", gpu, "--dtype", machine["dtype"], "--json")
-    )  # fmt: skip
+        ok(
+            "roofline",
+            "--model",
+            model,
+            "--phase",
+            phase,
+            "--batch",
+            str(batch),
+            "--N",
+            str(about["N"]),
+            "--gpu",
+            gpu,
+            "--dtype",
+            machine["dtype"],
+            "--json",
+        )
+    )
     rows = [r for r in out["operators"] if r["part"] == f"{model} layer"]
     times = {r["times"] for r in rows}
     assert times == {about["layers"]}
@@ -90,16 +107,15 @@ def test_operators_are_rows_of_the_roofline(
         assert one["graph"]["legal"][k] == [k]
         assert row["class"] == one["graph"]["operators"][k]["class"]
         assert (row["flop"], row["products_flop"]) == (
-            flop * about["layers"], one["products"][k] * about["layers"],
-        )  # fmt: skip
+            flop * about["layers"],
+            one["products"][k] * about["layers"],
+        )
         assert row["dram_bytes"] == moved[L2_DRAM] * about["layers"]
         assert row["intensity"] == flop / moved[L2_DRAM]
         assert (row["limit"], row["time_s"]) == (limit, seconds * about["layers"])
         if "SM↔L2" in moved:
             assert row["sm_l2_bytes"] == moved["SM↔L2"] * about["layers"]
-    (ridge,) = (
-        b["ridge_flop_per_byte"] for b in out["boundaries"] if b["boundary"] == L2_DRAM
-    )  # fmt: skip
+    (ridge,) = (b["ridge_flop_per_byte"] for b in out["boundaries"] if b["boundary"] == L2_DRAM)
     assert ridge == machine["ridge"]
 
 
@@ -138,10 +154,24 @@ def test_partitions_are_those_of_fuse(
     mine = graph["fusions"] | {"best": of_memory(one["best"], place)}
     for how, kernels in mine.items():
         out = json.loads(
-            ok("fuse", "--model", model, "--phase", phase, "--batch", str(batch), "--N",
-               str(wall.MODELS[model][1]), "--gpu", gpu, "--fusion", how,
-                   "--no-online-softmax", "--json")
-        )  # fmt: skip
+            ok(
+                "fuse",
+                "--model",
+                model,
+                "--phase",
+                phase,
+                "--batch",
+                str(batch),
+                "--N",
+                str(wall.MODELS[model][1]),
+                "--gpu",
+                gpu,
+                "--fusion",
+                how,
+                "--no-online-softmax",
+                "--json",
+            )
+        )
         assert out["M"] == told["memories"][L2_DRAM][place]
         assert [g["operators"] for g in out["groups"]] == [[ops[k] for k in x] for x in kernels]
         assert list(mine) == [row["fusion"] for row in out["totals"]]
@@ -157,8 +187,9 @@ def test_a_memory_that_is_left_out_moves_as_much(told: dict[str, Any]) -> None:
     for _ in range(250):
         found = random.choice(told["layers"])
         graph = told["graphs"][found["graph"]]
-        whole = layer(graph["model"], graph["phase"], batch=found["batch"],
-                      N=wall.MODELS[graph["model"]][1])  # fmt: skip
+        whole = layer(
+            graph["model"], graph["phase"], batch=found["batch"], N=wall.MODELS[graph["model"]][1]
+        )
         place = random.randrange(len(graph["legal"]))
         ops = [whole.operators[k] for k in graph["legal"][place]]
         for at in BOUNDARIES:
@@ -201,10 +232,14 @@ def test_a_set_of_which_nothing_larger_is_legal_says_why() -> None:
     s = {"t": 4, "i": 8, "u": 16}
     x, w, y = operand("X", "t i", s), operand("W", "i u", s), operand("Y", "t u", s)
     a, b = operand("A", "t i", s), operand("B", "t i", s)
-    graph = Graph("three", (
-        operator("a", "relu", [x], [a]), operator("b", "softmax", [a], [b], over="i"),
-        operator("c", "contraction", [b, w], [y]),
-    ))  # fmt: skip
+    graph = Graph(
+        "three",
+        (
+            operator("a", "relu", [x], [a]),
+            operator("b", "softmax", [a], [b], over="i"),
+            operator("c", "contraction", [b, w], [y]),
+        ),
+    )
     found = fusing.structure(graph, 1000)
     assert found["legal"] == [[0], [1], [2], [0, 1]]
     assert found["refused"] == []

@@ -23,8 +23,13 @@ from iosim.lab.programs import algorithm_data
 from iosim.problem import Attention, Problem
 from iosim.problem.paged import PagedAttention
 
-SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv,
-         ">": operator.gt}  # fmt: skip
+SIGNS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    ">": operator.gt,
+}
 
 
 def value(told: Any, typed: dict[str, int]) -> int:
@@ -52,20 +57,32 @@ def problems(draw: st.DrawFn) -> Attention:
         right = None if mask.get("causal") else draw(small)
         mask = mask | ({"window": (left, right)} if (left, right) != (None, None) else {})
     return Attention(
-        draw(st.integers(1, 30)), draw(st.integers(1, 9)), group * kv_heads,
+        draw(st.integers(1, 30)),
+        draw(st.integers(1, 9)),
+        group * kv_heads,
         N_k=draw(st.one_of(st.none(), st.integers(1, 30))),
         d_v=draw(st.one_of(st.none(), st.integers(1, 9))),
-        kv_heads=draw(st.sampled_from((None, kv_heads))), sinks=draw(st.integers(0, 5)),
-        align=draw(st.sampled_from(("lower right", "upper left"))), **mask,
-    )  # fmt: skip
+        kv_heads=draw(st.sampled_from((None, kv_heads))),
+        sinks=draw(st.integers(0, 5)),
+        align=draw(st.sampled_from(("lower right", "upper left"))),
+        **mask,
+    )
 
 
 @given(problems())
 def test_sizes_follow_from_what_is_typed(problem: Attention) -> None:
     left, right = problem.limits
-    typed = {"N": problem.N, "d": problem.d, "heads": problem.heads, "N_k": problem.keys,
-             "kv_heads": problem.groups, "left": left or 0, "right": right or 0,
-             "d_v": problem.values, "sinks": problem.sinks}  # fmt: skip
+    typed = {
+        "N": problem.N,
+        "d": problem.d,
+        "heads": problem.heads,
+        "N_k": problem.keys,
+        "kv_heads": problem.groups,
+        "left": left or 0,
+        "right": right or 0,
+        "d_v": problem.values,
+        "sinks": problem.sinks,
+    }
     told = json.loads(json.dumps(traced_sizes(Attention, problem.form)))
     assert {name: value(x, typed) for name, x in told.items()} == problem.sizes
 

@@ -27,7 +27,7 @@ from layer_runs import (
     angles,
     given,
     masks,
-)  # fmt: skip
+)
 
 from iosim.algorithms import algorithm
 from iosim.errors import InputError
@@ -74,11 +74,20 @@ def configs(draw: Any) -> tuple[Config, int, int, int]:
     )
     family = draw(st.sampled_from(FAMILIES))
     found = Config(
-        name="any", family=family, layers=1, hidden=draw(small), heads=kv * group,
+        name="any",
+        family=family,
+        layers=1,
+        hidden=draw(small),
+        heads=kv * group,
         kv_heads=kv if family in ("llama", "mixture") else 0,
-        head_size=2 * draw(st.integers(1, 2)), feed_forward=draw(small), vocabulary=3, positions=8,
-        activation="relu", experts=experts, active=draw(st.integers(1, experts)),
-    )  # fmt: skip
+        head_size=2 * draw(st.integers(1, 2)),
+        feed_forward=draw(small),
+        vocabulary=3,
+        positions=8,
+        activation="relu",
+        experts=experts,
+        active=draw(st.integers(1, experts)),
+    )
     return found, draw(st.integers(1, 3)), N, draw(st.integers(1, N))
 
 
@@ -213,16 +222,21 @@ def test_a_whole_model_by_finite_differences(config: Config) -> None:
 # What transformers' num_parameters() says of the published models: Llama and Mixtral by their
 # model cards, BERT as BertForMaskedLM.
 PARAMETERS = {
-    "bert-base": 109_514_298, "bert-large": 335_174_458, "gpt2": 124_439_808,
-    "gpt2-medium": 354_823_168, "gpt2-xl": 1_557_611_200, "llama3-8b": 8_030_261_248,
-    "llama3-70b": 70_553_706_496, "mixtral-8x7b": 46_702_792_704,
-}  # fmt: skip
+    "bert-base": 109_514_298,
+    "bert-large": 335_174_458,
+    "gpt2": 124_439_808,
+    "gpt2-medium": 354_823_168,
+    "gpt2-xl": 1_557_611_200,
+    "llama3-8b": 8_030_261_248,
+    "llama3-70b": 70_553_706_496,
+    "mixtral-8x7b": 46_702_792_704,
+}
 
 
 def test_parameters_are_the_published_ones() -> None:
     assert {
         name: workload(name, "prefill", batch=1, N=8).parameters for name in CONFIGS
-    } == PARAMETERS  # fmt: skip
+    } == PARAMETERS
 
 
 def test_configurations_have_the_attention_of_the_models() -> None:
@@ -252,8 +266,10 @@ def matrices(c: Config) -> int:
 
 
 def contractions(work: Any) -> int:
-    return sum(p.times * sum(op.flop for op in p.graph.operators if op.klass == "contraction")
-               for p in work.parts)  # fmt: skip
+    return sum(
+        p.times * sum(op.flop for op in p.graph.operators if op.klass == "contraction")
+        for p in work.parts
+    )
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -295,8 +311,12 @@ def role_words(work: Any, role: str) -> int:
     """Words read of tensors of one role, each once in each run of a part."""
     found = 0
     for part in work.parts:
-        words = {t.name: op.words[t.name][0] for op in part.graph.operators for t in op.reads
-                 if t.role == role}  # fmt: skip
+        words = {
+            t.name: op.words[t.name][0]
+            for op in part.graph.operators
+            for t in op.reads
+            if t.role == role
+        }
         found += part.times * sum(words.values())
     return found
 
@@ -326,8 +346,12 @@ def test_a_mixture_reads_its_active_experts() -> None:
         (3, "expected", 4.625),
     ):
         graph = layer(c, "decode", batch=batch, N=512, experts=experts)
-        read = sum(op.words[t.name][0] for op in graph.operators for t in op.reads
-                   if t.role == "weight" and t.words == 8 * c.hidden * c.feed_forward)  # fmt: skip
+        read = sum(
+            op.words[t.name][0]
+            for op in graph.operators
+            for t in op.reads
+            if t.role == "weight" and t.words == 8 * c.hidden * c.feed_forward
+        )
         assert read == active * expert
 
 
@@ -395,8 +419,9 @@ def test_rows_of_experts_are_split_evenly() -> None:
     """Five rows of four experts are two for one and one for each other."""
     s = {"m": 5, "e": 4, "i": 6, "u": 3}
     x, dy, y = operand("X", "m i", s), operand("dY", "m u", s), operand("Y", "m u", s)
-    w, dw, experts = (operand(t, axes, s) for t, axes in
-                      (("W", "e u i"), ("dW", "e u i"), ("experts", "m")))  # fmt: skip
+    w, dw, experts = (
+        operand(t, axes, s) for t, axes in (("W", "e u i"), ("dW", "e u i"), ("experts", "m"))
+    )
     up = moved(operator("up", "expert_product", [x, w, experts], [y], active=4), 10**6)
     assert up.loads == {"experts": 5, "X": 5 * 6, "W": 4 * 3 * 6}
     assert up.stores == {"Y": 5 * 3}
@@ -455,25 +480,33 @@ def test_every_weight_has_one_step(config: Config, dtype: str) -> None:
     for k in range(3):
         for other in range(k):
             assert names[k] & names[other] == (set(work.tied) if (other, k) == (0, 2) else set())
-    stepped = sum(part.times * op.reads[0].words for part in work.parts
-                  for op in part.graph.operators if op.kind.name == "adam")  # fmt: skip
+    stepped = sum(
+        part.times * op.reads[0].words
+        for part in work.parts
+        for op in part.graph.operators
+        if op.kind.name == "adam"
+    )
     assert stepped == work.parameters
 
 
 def test_what_a_step_reads_and_writes() -> None:
     """14 bytes in and 14 out a parameter: gradient 2, master and moments 4 each; and the weight."""
     for dtype, size, read, written in (
-        ("fp16", 2, 2 + 12, 12 + 2), ("fp8", 1, 1 + 12, 12 + 1), ("fp32", 4, 16, 12),
+        ("fp16", 2, 2 + 12, 12 + 2),
+        ("fp8", 1, 1 + 12, 12 + 1),
+        ("fp32", 4, 16, 12),
         ("fp64", 8, 32, 24),
-    ):  # fmt: skip
+    ):
         _, _, _, graph, _ = parts_of(LLAMA, dtype=dtype)
-        weights = sum(t.words for t in layer(LLAMA, "training", batch=2, N=4).inputs
-                      if t.role == "weight")  # fmt: skip
+        weights = sum(
+            t.words for t in layer(LLAMA, "training", batch=2, N=4).inputs if t.role == "weight"
+        )
         reads, writes = graph.part([op.name for op in graph.operators])
 
         def total(words: Any, graph: Graph = graph, size: int = size) -> int:
-            return sum(n * (4 if graph.tensors[x].dtype == "fp32" else size)
-                       for x, n in words.items())  # fmt: skip
+            return sum(
+                n * (4 if graph.tensors[x].dtype == "fp32" else size) for x, n in words.items()
+            )
 
         assert total(reads) == weights * read
         assert total(writes) == weights * written
@@ -513,8 +546,10 @@ def test_devices_sum_every_gradient() -> None:
 # ---- bad input -----------------------------------------------------------------------------------
 
 TOLD = [
-    ({"model": "lama3-8b"}, "unknown model 'lama3-8b': did you mean 'llama3-8b'?; or name a file, "
-     ".toml or config.json"),
+    (
+        {"model": "lama3-8b"},
+        "unknown model 'lama3-8b': did you mean 'llama3-8b'?; or name a file, .toml or config.json",
+    ),
     ({"phase": "decoding"}, "unknown phase 'decoding': did you mean 'decode'?"),
     ({"attention": "fuse"}, "unknown attention 'fuse': did you mean 'fused'?"),
     ({"dtype": "fp61"}, "unknown dtype 'fp61': did you mean 'fp64'?"),
@@ -525,9 +560,11 @@ TOLD = [
     ({"tokens": 9}, "tokens = 9 don't fit into a context of N = 8: give less"),
     ({"phase": "prefill", "tokens": 2}, "tokens = 2 is of decoding, not of prefill: leave it out"),
     ({"devices": 0}, "devices = 0: give an integer ≥ 1"),
-    ({"model": "bert-base"}, "bert-base encodes whole sequences: it has no decoding; ask for "
-     "training or prefill"),
-]  # fmt: skip
+    (
+        {"model": "bert-base"},
+        "bert-base encodes whole sequences: it has no decoding; ask for training or prefill",
+    ),
+]
 
 
 @pytest.mark.parametrize(("change", "message"), TOLD, ids=lambda x: str(x)[:30])

@@ -84,8 +84,9 @@ def bert(config: Config, a: Any, m: Any) -> Any:
     O = out(C, a["WO"], a["BO"]) * m.get("O", 1)
     Y1 = F.layer_norm(O + X, i, a["γ_Y1"], a["β_Y1"], 1e-12)
     A = F.relu(F.linear(Y1, a["W1"], a["BH"])) * m.get("A", 1)
-    return F.layer_norm(F.linear(A, a["W2"], a["BF"]) * m.get("F", 1) + Y1, i, a["γ_Y"], a["β_Y"],
-                        1e-12)  # fmt: skip
+    return F.layer_norm(
+        F.linear(A, a["W2"], a["BF"]) * m.get("F", 1) + Y1, i, a["γ_Y"], a["β_Y"], 1e-12
+    )
 
 
 def gpt2(config: Config, a: Any, m: Any) -> Any:
@@ -176,22 +177,35 @@ def test_pytorch_has_the_layer_itself(config: Config) -> None:
     arrays = given(graph)
     first, epsilon = config is GPT2, 1e-5 if config is GPT2 else 1e-12
     module = torch.nn.TransformerEncoderLayer(
-        config.hidden, config.heads, config.feed_forward, 0.0,
+        config.hidden,
+        config.heads,
+        config.feed_forward,
+        0.0,
         (lambda x: F.gelu(x, approximate="tanh")) if first else "relu",
-        epsilon, batch_first=True, norm_first=first, dtype=torch.float64,
-    )  # fmt: skip
+        epsilon,
+        batch_first=True,
+        norm_first=first,
+        dtype=torch.float64,
+    )
     a = tensors(arrays)
     norms = ("N1", "N2") if first else ("Y1", "Y")
     one, two = (a["W1"].T, a["W2"].T) if first else (a["W1"], a["W2"])
-    module.load_state_dict({
-        "self_attn.in_proj_weight": torch.cat([a[f"W{y}"].flatten(0, 1) for y in "QKV"]),
-        "self_attn.in_proj_bias": torch.cat([a[f"B{y}"].flatten() for y in "QKV"]),
-        "self_attn.out_proj.weight": a["WO"].flatten(0, 1).T, "self_attn.out_proj.bias": a["BO"],
-        "linear1.weight": one, "linear1.bias": a["BH"],
-        "linear2.weight": two, "linear2.bias": a["BF"],
-        "norm1.weight": a[f"γ_{norms[0]}"], "norm1.bias": a[f"β_{norms[0]}"],
-        "norm2.weight": a[f"γ_{norms[1]}"], "norm2.bias": a[f"β_{norms[1]}"],
-    })  # fmt: skip
+    module.load_state_dict(
+        {
+            "self_attn.in_proj_weight": torch.cat([a[f"W{y}"].flatten(0, 1) for y in "QKV"]),
+            "self_attn.in_proj_bias": torch.cat([a[f"B{y}"].flatten() for y in "QKV"]),
+            "self_attn.out_proj.weight": a["WO"].flatten(0, 1).T,
+            "self_attn.out_proj.bias": a["BO"],
+            "linear1.weight": one,
+            "linear1.bias": a["BH"],
+            "linear2.weight": two,
+            "linear2.bias": a["BF"],
+            "norm1.weight": a[f"γ_{norms[0]}"],
+            "norm1.bias": a[f"β_{norms[0]}"],
+            "norm2.weight": a[f"γ_{norms[1]}"],
+            "norm2.bias": a[f"β_{norms[1]}"],
+        }
+    )
     mask = torch.nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64)
     Y = module(a["X"], src_mask=mask if first else None)
     same(graph.run(arrays)["Y"], Y)
@@ -216,8 +230,9 @@ def trained(config: Config, model: Model, w: Any, runs: list[Arrays]) -> Any:
         X = X * m
     for k in range(1, len(model.graphs) - 1):
         own = {name: x for (at, name), x in w.items() if at == k}
-        given = {x: torch.tensor(model.arrays[k][x]) for x in ("cos", "sin")
-                 if x in model.arrays[k]}  # fmt: skip
+        given = {
+            x: torch.tensor(model.arrays[k][x]) for x in ("cos", "sin") if x in model.arrays[k]
+        }
         m = {x: torch.tensor(y) for x, y in masks(model.graphs[k], runs[k]).items()}
         X = LAYERS[config.family](config, {**own, **given, "X": X}, m if config.dropout else {})
     end, i = len(model.graphs) - 1, X.shape[-1:]

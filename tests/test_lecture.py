@@ -33,8 +33,10 @@ def test_answers_are_checked(
     file.write_text("".join(f"{x} = {v!r}\n" for x, v in right.items()))
     assert check.main(str(file)) == 0
     monkeypatch.setattr(check, "problems", lambda: names)  # to read them takes half a second
-    wrong = {x: f"2*({v})" if one["ask"] == "formula" else "naive" if isinstance(v, str) else 3 * v
-             for (x, one), v in zip(names.items(), right.values(), strict=True)}  # fmt: skip
+    wrong = {
+        x: f"2*({v})" if one["ask"] == "formula" else "naive" if isinstance(v, str) else 3 * v
+        for (x, one), v in zip(names.items(), right.values(), strict=True)
+    }
     capsys.readouterr()
     for x, v in wrong.items():
         file.write_text("".join(f"{k} = {(v if k == x else y)!r}\n" for k, y in right.items()))

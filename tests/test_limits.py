@@ -72,18 +72,21 @@ def test_ranges_are_those_of_the_loop_and_counted_beforehand(
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("1Ki:1Gi:+1", "takes 1,073,740,801 steps, more than 16,777,216"),
-     ("1Ki:1Gi:x1.000000000000001", "takes more than 1,000,000,000,000,000 steps"),
-     ("1Ki:1Gi:+0.00000001", "steps, more than"),
-     ("1:16777217:+1", "takes 16,777,217 steps, more than 16,777,216"),
-     ("5:5:x1.000000000000001", "steps, more than"),
-     ("1:9:+0." + "0" * 330 + "1", "does not advance"),
-     ("1:9:+0." + "0" * 307 + "1", "takes more than 1,000,000,000,000,000 steps"),
-     ("1:9000000:+1,1:9000000:+1", "takes 18,000,000 steps"),
-     ("9" * 5000, "M has 5,000 digits"), ("1:" + "9" * 5000 + ":x2", "M has 5,000 digits"),
-     ("x" * 5000, "and so on, 5,000 characters is not a size")],
+    [
+        ("1Ki:1Gi:+1", "takes 1,073,740,801 steps, more than 16,777,216"),
+        ("1Ki:1Gi:x1.000000000000001", "takes more than 1,000,000,000,000,000 steps"),
+        ("1Ki:1Gi:+0.00000001", "steps, more than"),
+        ("1:16777217:+1", "takes 16,777,217 steps, more than 16,777,216"),
+        ("5:5:x1.000000000000001", "steps, more than"),
+        ("1:9:+0." + "0" * 330 + "1", "does not advance"),
+        ("1:9:+0." + "0" * 307 + "1", "takes more than 1,000,000,000,000,000 steps"),
+        ("1:9000000:+1,1:9000000:+1", "takes 18,000,000 steps"),
+        ("9" * 5000, "M has 5,000 digits"),
+        ("1:" + "9" * 5000 + ":x2", "M has 5,000 digits"),
+        ("x" * 5000, "and so on, 5,000 characters is not a size"),
+    ],
     ids=lambda x: x[:20],
-)  # fmt: skip
+)
 def test_ranges_that_are_too_long_are_refused_at_once(text: str, said: str) -> None:
     with most_memory() as most, pytest.raises(InputError) as error:
         units.parse_range("M", text)
@@ -178,8 +181,9 @@ def test_a_simulation_may_take_just_the_limit(monkeypatch: pytest.MonkeyPatch) -
 def test_tensors_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each below the limit, and all together above it: 3.5 GiB of K, of V and of others."""
     monkeypatch.setattr(engines, "simulate", lambda *_, **__: pytest.fail("it ran"))
-    done = iosim_("count", "flash2", "--N", "4000000", "--d", "64", "--M", "24576", "--engine",
-                  "simulate")  # fmt: skip
+    done = iosim_(
+        "count", "flash2", "--N", "4000000", "--d", "64", "--M", "24576", "--engine", "simulate"
+    )
     assert done.returncode == 2
     assert "takes about 13.4 GiB, more than 4 GiB: use --engine formula" in done.stderr
 

@@ -108,13 +108,19 @@ def test_forgetting_to_free_is_reported(case: Any) -> None:
             if isinstance(node, Free):
                 return body[:k] + body[k + 1 :]
             if isinstance(node, Loop):
-                inner = Loop(node.tile, node.span, node.step, node.parallel,
-                             without_last_free(node.body))  # fmt: skip
+                inner = Loop(
+                    node.tile, node.span, node.step, node.parallel, without_last_free(node.body)
+                )
                 return (*body[:k], inner, *body[k + 1 :])
         raise AssertionError("nothing is freed")
 
-    broken = Program(program.name, program.problem, program.params, program.tensors,
-                     without_last_free(program.body))  # fmt: skip
+    broken = Program(
+        program.name,
+        program.problem,
+        program.params,
+        program.tensors,
+        without_last_free(program.body),
+    )
     instance = iosim.bind(broken, problem.sizes, tiles)
     with pytest.raises((LeakError, ResidencyError)):
         iosim.simulate(instance, iosim.Machine(10**6), problem.random())

@@ -17,15 +17,46 @@ from iosim.bounds import exact_lower_bounds
 from iosim.lab.page import envelope
 
 NASTY = (
-    "", "0", "-1", "1.5", "nan", "1e9", "9" * 5000, "1" + "0" * 30, "x", "é√", "a\nb", "\udc80",
-    ":", "1:9:x1", "9:1:x2", "1Ki:1Gi:+1", ",", "1,,2", "96KiB", "B_r=", "=3", "B_r=" + "9" * 5000,
-    "/dev/null", "missing/x", "a" * 300, "٣", "{}", "ucx://x:1",
-)  # fmt: skip
+    "",
+    "0",
+    "-1",
+    "1.5",
+    "nan",
+    "1e9",
+    "9" * 5000,
+    "1" + "0" * 30,
+    "x",
+    "é√",
+    "a\nb",
+    "\udc80",
+    ":",
+    "1:9:x1",
+    "9:1:x2",
+    "1Ki:1Gi:+1",
+    ",",
+    "1,,2",
+    "96KiB",
+    "B_r=",
+    "=3",
+    "B_r=" + "9" * 5000,
+    "/dev/null",
+    "missing/x",
+    "a" * 300,
+    "٣",
+    "{}",
+    "ucx://x:1",
+)
 # Enough to get past what is missing; --N, --d, --M and the like are overridden one by one.
 GOOD = {
-    "algo": "flash2", "N": "16", "d": "4", "M": "99", "what": "missing", "sql": "SELECT 1",
-    "out": "out", "workers": "1",
-}  # fmt: skip
+    "algo": "flash2",
+    "N": "16",
+    "d": "4",
+    "M": "99",
+    "what": "missing",
+    "sql": "SELECT 1",
+    "out": "out",
+    "workers": "1",
+}
 BOUNDS = functools.cache(exact_lower_bounds)
 # Not from here: those that need a GPU, or run for minutes.
 LEFT_OUT = {"reproduce", "validate", "bench", "dram", "paper"}
@@ -47,9 +78,12 @@ def parameters() -> list[Any]:
 @pytest.mark.numbers
 @pytest.mark.parametrize(("words", "command", "nasty"), parameters())
 def test_every_option_takes_any_text(
-    words: tuple[str, ...], command: click.Command, nasty: click.Parameter, tmp_path: Path,
+    words: tuple[str, ...],
+    command: click.Command,
+    nasty: click.Parameter,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     if words == ("verify",):  # it is the input that is looked at
         monkeypatch.setattr("iosim.checks.verify.verify", _stop)
     if words == ("tightness",):

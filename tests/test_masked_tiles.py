@@ -26,9 +26,17 @@ from iosim.tiling.search import Search
 pytestmark = pytest.mark.numbers
 
 SCHEDULES = (
-    "flash1", "flash2", "small_cache", "flash2_chunked", "flash2_keep", "naive", "spill_rows",
-    "flash2_log", "flash2_parts", "small_tiles",
-)  # fmt: skip
+    "flash1",
+    "flash2",
+    "small_cache",
+    "flash2_chunked",
+    "flash2_keep",
+    "naive",
+    "spill_rows",
+    "flash2_log",
+    "flash2_parts",
+    "small_tiles",
+)
 OPTIONS: tuple[dict[str, Any], ...] = (
     {"causal": True},
     {"N_k": 13, "causal": True},

@@ -56,8 +56,10 @@ def test_a_batch_scales_both_heads(command: str, tmp_path: Path) -> None:
 
 def test_a_batch_is_as_many_heads(tmp_path: Path) -> None:
     """Three sequences move three times the words, of K and V too, at both boundaries."""
-    for words in (("count", "flash2", "--tiles", "B_r=64,B_c=64", "--M", "64Ki"),
-                  ("l2", "flash2", "--tiles", "B_r=64,B_c=64", "--gpu", "h100")):  # fmt: skip
+    for words in (
+        ("count", "flash2", "--tiles", "B_r=64,B_c=64", "--M", "64Ki"),
+        ("l2", "flash2", "--tiles", "B_r=64,B_c=64", "--gpu", "h100"),
+    ):
         one, three = (
             json.loads(ok(*words, *LLAMA, "--json", *more)) for more in ((), ("--batch", "3"))
         )
@@ -65,8 +67,21 @@ def test_a_batch_is_as_many_heads(tmp_path: Path) -> None:
         assert three[name] == 3 * one[name]
     gpt2 = iosim_("count", "flash2", "--model", "gpt2", "--M", "64Ki", "--batch", "2")
     assert "heads = 24, causal" in gpt2.stdout
-    swept = iosim_("sweep", "--algo", "flash2", "--N", "64", "--d", "8", "--M", "1Ki", "--batch",
-                   "2", "--out", str(tmp_path))  # fmt: skip
+    swept = iosim_(
+        "sweep",
+        "--algo",
+        "flash2",
+        "--N",
+        "64",
+        "--d",
+        "8",
+        "--M",
+        "1Ki",
+        "--batch",
+        "2",
+        "--out",
+        str(tmp_path),
+    )
     assert "batch = 2: heads = 2 × 1 = 2" in swept.stderr
     alone = iosim_("count", "flash2", "--N", "64", "--d", "8", "--M", "1Ki", "--batch", "2")
     assert "heads = 2," in alone.stdout

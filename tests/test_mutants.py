@@ -121,21 +121,32 @@ def at_face(klass: str, face: str, spoil: Callable[[dict[str, Any]], dict[str, A
 SIMULATED = ("accounting-once", "accounting-recompute", "trees")
 FACES = {"once": ["inside", "paid", "free", "full", "mixed"]}
 FACES["recompute"] = [
-    "inside", "B", *(f"{x}, {y}" for x in "ACD" for y in ("paid", "free", "full", "mixed"))
-]  # fmt: skip
+    "inside",
+    "B",
+    *(f"{x}, {y}" for x in "ACD" for y in ("paid", "free", "full", "mixed")),
+]
 
 MUTANTS = [
     # Lemmas 1 to 5 and 8, on executions
     Mutant("events < Q", stronger("events"), SIMULATED, "events"),
     Mutant("Lemma 1: q + k + v + o + a < M + S", stronger("words"), SIMULATED, "words"),
-    Mutant("y < M − 1, and M − 2 where results have words", stronger("free starts"), SIMULATED,
-           "free starts"),
+    Mutant(
+        "y < M − 1, and M − 2 where results have words",
+        stronger("free starts"),
+        SIMULATED,
+        "free starts",
+    ),
     Mutant("Lemma 2: d²C < qk", stronger("inner, Q and K"), SIMULATED, "inner, Q and K"),
-    Mutant("Lemma 2: d²C < ov", stronger("inner, O and V"), ("accounting-once", "trees"),
-           "inner, O and V"),
+    Mutant(
+        "Lemma 2: d²C < ov",
+        stronger("inner, O and V"),
+        ("accounting-once", "trees"),
+        "inner, O and V",
+    ),
     *(
-        Mutant(f"Lemma 3, {which}: {name}", stronger(f"{name}, {which}"), SIMULATED,
-               f"{name}, {which}")
+        Mutant(
+            f"Lemma 3, {which}: {name}", stronger(f"{name}, {which}"), SIMULATED, f"{name}, {which}"
+        )
         for which in ("first", "second")
         for name in ("all products of pairs", "Loomis and Whitney")
     ),
@@ -144,51 +155,85 @@ MUTANTS = [
     Mutant("Σy < Σa", stronger("next visits"), SIMULATED, "next visits"),
     Mutant("d·Σ(y + C) < ΣE, or Πd", stronger("pairs once"), SIMULATED, "pairs once"),
     Mutant("K > M + S(n − 1) + 1", stronger("segments"), ("cutting",), "segments"),
-    Mutant("Lemma 5: lives may overlap",
-           lambda module, patch: patch.setattr(module.accounting, "disjoint", lambda runs: True),
-           ("two-runs",)),
+    Mutant(
+        "Lemma 5: lives may overlap",
+        lambda module, patch: patch.setattr(module.accounting, "disjoint", lambda runs: True),
+        ("two-runs",),
+    ),
     # Lemma 3
-    Mutant("Lemma 3: 1.02·dpP", constant("SHARP", 1.02),
-           ("one-column", "sharpened-loomis-whitney", "sharpened-loomis-whitney-larger")),
+    Mutant(
+        "Lemma 3: 1.02·dpP",
+        constant("SHARP", 1.02),
+        ("one-column", "sharpened-loomis-whitney", "sharpened-loomis-whitney-larger"),
+    ),
     Mutant("Lemma 3: columns together, 0.99", constant("TOGETHER", 0.99), ("columns-together",)),
     # Lemmas 6 and 7: ℓ, each face, peaks and ridges
     Mutant("Lemma 6: ℓ", charged("_once_charge"), ("once-affine", "once-faces")),
     Mutant("Lemma 7: ℓ", charged("_recompute_charge"), ("recompute-edges", "recompute-faces")),
     *(
-        Mutant(f"{klass}: {kind} {face}", at_face(klass, face, change(face)), ("each-face",),
-               f"{klass}, {face}: the search finds")
+        Mutant(
+            f"{klass}: {kind} {face}",
+            at_face(klass, face, change(face)),
+            ("each-face",),
+            f"{klass}, {face}: the search finds",
+        )
         for klass, names in FACES.items()
         for face in names
         for kind, change in (("without", without), ("2% less", smaller))
     ),
-    Mutant("evaluator: a peak at its ends", replaced(caps, "_peak", ends_only), ("each-face",),
-           "of the cap"),
-    Mutant("evaluator: a ridge at its ends", replaced(caps, "_ridge", ridge_ends), ("each-face",),
-           "of the cap"),
-    Mutant("evaluator: caps 0.5% too small",
-           result(caps, "recompute_faces", lambda f: {k: 0.995 * v for k, v in f.items()}),
-           ("caps-against-search",), "of the cap"),
-    Mutant("evaluator: segments 1% longer",
-           result(second, "second_cap", lambda c: 0.99 * c), ("second-shapes",), "of the cap"),
+    Mutant(
+        "evaluator: a peak at its ends",
+        replaced(caps, "_peak", ends_only),
+        ("each-face",),
+        "of the cap",
+    ),
+    Mutant(
+        "evaluator: a ridge at its ends",
+        replaced(caps, "_ridge", ridge_ends),
+        ("each-face",),
+        "of the cap",
+    ),
+    Mutant(
+        "evaluator: caps 0.5% too small",
+        result(caps, "recompute_faces", lambda f: {k: 0.995 * v for k, v in f.items()}),
+        ("caps-against-search",),
+        "of the cap",
+    ),
+    Mutant(
+        "evaluator: segments 1% longer",
+        result(second, "second_cap", lambda c: 0.99 * c),
+        ("second-shapes",),
+        "of the cap",
+    ),
     # Theorems 2 to 4, the remark on trees
     Mutant("Theorem 2: 4.01", constant("CONSTANT", 4.01), ("four-once", "four-recompute")),
-    Mutant("Theorem 2 with S = M from 2.4d², 4d² on",
-           constant("FROM", {"once": Fraction(24, 10), "recompute": Fraction(4)}),
-           ("four-once", "four-recompute")),
+    Mutant(
+        "Theorem 2 with S = M from 2.4d², 4d² on",
+        constant("FROM", {"once": Fraction(24, 10), "recompute": Fraction(4)}),
+        ("four-once", "four-recompute"),
+    ),
     Mutant("Theorem 2, one segment", constant("CONSTANT", 8.1), ("few-segments",)),
     Mutant("Theorem 3: 4.01", constant("CONSTANT", 4.01), ("small-memory",)),
-    Mutant("Theorem 4: a cap 1% smaller", constant("SECOND", 0.99),
-           ("second-products", "recompute-trees")),
+    Mutant(
+        "Theorem 4: a cap 1% smaller",
+        constant("SECOND", 0.99),
+        ("second-products", "recompute-trees"),
+    ),
     Mutant("Remarks: 8%", constant("RECOMPUTING", 0.08), ("recomputation",)),
     Mutant("2.01J − 1 transfers", constant("STAY", 2.01), ("stays",)),
-]  # fmt: skip
+]
 
 
 SPILLS = ("spills-once", "spills-trees")
 KINDS = [
-    "spilled, begun before", "spilled, begun, no second products", "spilled, whole",
-    "unspilled, begun before", "Y", "W, inner", "W, staying",
-]  # fmt: skip
+    "spilled, begun before",
+    "spilled, begun, no second products",
+    "spilled, whole",
+    "unspilled, begun before",
+    "Y",
+    "W, inner",
+    "W, staying",
+]
 
 
 def cheaper(place: int) -> Plant:
@@ -211,8 +256,12 @@ MUTANTS += [
     replace(mutant, theorem="constant_tight_spills")
     for mutant in (
         *(
-            Mutant(f"spills: {name}, a half more", stronger(name),
-                   SPILLS[1:] if name == "words from before" else SPILLS, name)
+            Mutant(
+                f"spills: {name}, a half more",
+                stronger(name),
+                SPILLS[1:] if name == "words from before" else SPILLS,
+                name,
+            )
             for name in load_theorem("constant_tight_spills").constants.STRONGER
         ),
         Mutant("spills: 3 for a stay", constant("STAY", 3), SPILLS[:1]),
@@ -220,17 +269,22 @@ MUTANTS += [
         Mutant("spills, Lemma 4: 1.3·dpA", constant("SHARP", 1.3), SPILLS),
         Mutant("spills, Lemma 4: 0.7·dpA", constant("SHARP", 0.7), ("spill-products",)),
         *(
-            Mutant(f"spills, Lemma 5 without a condition: {kind}", constant("LEFT_OUT", place),
-                   ("spill-kinds",), "Lemma 5 says")
+            Mutant(
+                f"spills, Lemma 5 without a condition: {kind}",
+                constant("LEFT_OUT", place),
+                ("spill-kinds",),
+                "Lemma 5 says",
+            )
             for place, kind in enumerate(KINDS)
         ),
         *(
-            Mutant(f"spills, Lemma 5, a cheaper condition: {kind}", cheaper(place),
-                   ("spill-prices",))
+            Mutant(
+                f"spills, Lemma 5, a cheaper condition: {kind}", cheaper(place), ("spill-prices",)
+            )
             for place, kind in enumerate(KINDS)
         ),
     )
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -41,15 +41,33 @@ def test_every_command_takes_aliases() -> None:
             if one.name in NAMES or (name, one.name) == ("devices", "name"):
                 assert isinstance(one.type, opt.Named), (name, one.name)
                 found.add(name)
-    assert {"count", "show", "tiles", "cache", "l2", "export", "gpu emit", "step", "sweep",
-            "roofline", "profile", "devices"} <= found  # fmt: skip
+    assert {
+        "count",
+        "show",
+        "tiles",
+        "cache",
+        "l2",
+        "export",
+        "gpu emit",
+        "step",
+        "sweep",
+        "roofline",
+        "profile",
+        "devices",
+    } <= found
 
 
 @pytest.mark.parametrize(
     ("typed", "taken"),
-    [("flash", "flash2"), ("flashattention", "flash2"), ("standard", "naive"),
-     ("flash-attention-2", "flash2"), ("fa2", "flash2"), ("flash_attention", "flash2")],
-)  # fmt: skip
+    [
+        ("flash", "flash2"),
+        ("flashattention", "flash2"),
+        ("standard", "naive"),
+        ("flash-attention-2", "flash2"),
+        ("fa2", "flash2"),
+        ("flash_attention", "flash2"),
+    ],
+)
 def test_which_schedule_was_taken_is_said(typed: str, taken: str) -> None:
     done = iosim_("count", typed, *SMALL, "--json")
     assert f"{typed} is {taken}" in done.stderr
@@ -66,8 +84,10 @@ def test_a_backward_pass_by_its_forward_name() -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("count flash2 --N 64 --d 8 --M 100KB",
-         "in bytes, 50,000 words of fp16: add --dtype fp16 where"),
+        (
+            "count flash2 --N 64 --d 8 --M 100KB",
+            "in bytes, 50,000 words of fp16: add --dtype fp16 where",
+        ),
         ("count flash2 --N 64 --d 8 --M 1Mi --tiles 32,16", "write --tiles B_r=32,B_c=16"),
         ("l2 flash2 --N 64 --d 8 --gpu h100 --tiles 32,16", "write --tiles B_r=32,B_c=16"),
         ("cache flash2 --N 64 --d 8 --tiles 32,16", "write --tiles B_r=32,B_c=16"),
@@ -75,12 +95,14 @@ def test_a_backward_pass_by_its_forward_name() -> None:
         ("show flash2 --N 64 --d 8", "write --tiles B_r=64,B_c=64"),
         ("gpu emit flash2 --tiles 32,16", "write --tiles B_r=32,B_c=16"),
         ("export flash2 --N 64 --d 8 --tiles 32,16 -o a.gif", "write --tiles B_r=32,B_c=16"),
-        ("sweep --algo matmul --m 8 --n 8 --k 8 --M 99 --tiles 4 --out a",
-         "write --tiles B_m=64,B_n=64"),
+        (
+            "sweep --algo matmul --m 8 --n 8 --k 8 --M 99 --tiles 4 --out a",
+            "write --tiles B_m=64,B_n=64",
+        ),
         ("roofline --model gpt2 --N 64 --gpu h100", "phases: training, prefill, decode"),
         ("fuse --model gpt2 --N 64", "--phase training (or prefill or decode)"),
     ],
-)  # fmt: skip
+)
 def test_the_message_says_what_to_type(command: str, message: str) -> None:
     done = iosim_(*command.split())
     assert (done.returncode, done.stdout) == (2, "")
@@ -89,7 +111,19 @@ def test_the_message_says_what_to_type(command: str, message: str) -> None:
 
 def test_a_block_mask_has_as_many_keys_as_rows(tmp_path) -> None:
     np.save(tmp_path / "mask.npy", np.tri(8, dtype=bool))
-    words = ("count", "block_sparse", "--N", "64", "--d", "8", "--M", "64Ki", "--tiles",
-             "B_r=8,B_c=8", "--mask", "blocks=mask.npy")  # fmt: skip
+    words = (
+        "count",
+        "block_sparse",
+        "--N",
+        "64",
+        "--d",
+        "8",
+        "--M",
+        "64Ki",
+        "--tiles",
+        "B_r=8,B_c=8",
+        "--mask",
+        "blocks=mask.npy",
+    )
     short, long = ok(*words, cwd=tmp_path), ok(*words, "--N-k", "64", cwd=tmp_path)
     assert short == long

@@ -424,8 +424,11 @@ def output_of(number: int, value: Any) -> dict[str, Any]:
         if told is not None:
             data[kind] = told.splitlines(keepends=True)
     return {
-        "data": data, "execution_count": number, "metadata": {}, "output_type": "execute_result",
-    }  # fmt: skip
+        "data": data,
+        "execution_count": number,
+        "metadata": {},
+        "output_type": "execute_result",
+    }
 
 
 def test_the_notebook_runs_and_gives_what_it_shows(request: pytest.FixtureRequest) -> None:

@@ -18,11 +18,22 @@ from iosim.sweep import Sweep
 
 # What numbers, and lists of them, are called in a command's help.
 NUMBERS = {
-    "INT", "NUMBER", "PER_MILLE", "SIZE", "WORDS", "WORDS|SIZE", "LIST", "RANGE", "WORDS,…|all",
-}  # fmt: skip
+    "INT",
+    "NUMBER",
+    "PER_MILLE",
+    "SIZE",
+    "WORDS",
+    "WORDS|SIZE",
+    "LIST",
+    "RANGE",
+    "WORDS,…|all",
+}
 # Lists of names, and sizes that no schedule over devices has.
-OTHERS = {("sweep", "--algo"), ("sweep", "--policy"),
-          *(("devices", f"--{x}") for x in ("m", "k", "page", "batch"))}  # fmt: skip
+OTHERS = {
+    ("sweep", "--algo"),
+    ("sweep", "--policy"),
+    *(("devices", f"--{x}") for x in ("m", "k", "page", "batch")),
+}
 REPORT = Path(__file__).parents[1] / "experiments" / "data" / "gpu" / "profile" / "h200"
 # Calls of each command that has numbers, so that each number is read in one of them.
 _SIZES = "--N 64 --d 8 --M 1024"
@@ -44,12 +55,15 @@ CALLS = {
     "sweep": tuple(f"--algo {x} --out rows" for x in _EVERY),
     "collect": ("rows",),
     "roofline": (
-        "attention --N 64 --d 8 --gpu h200", f"{_MODEL} --gpu h200",
-        "matmul --m 8 --n 8 --k 8 --gpu h200", "all-reduce --n 8 --devices 2 --gpu h200",
+        "attention --N 64 --d 8 --gpu h200",
+        f"{_MODEL} --gpu h200",
+        "matmul --m 8 --n 8 --k 8 --gpu h200",
+        "all-reduce --n 8 --devices 2 --gpu h200",
     ),
     "fuse": ("chain --k 1:2 --words 64", f"{_MODEL} --M 1Ki", f"{_MODEL} --gpu h200"),
     "devices": (
-        "ring-attention --N 64 --d 8 --P 2 --gpu h100", "all-gather --n 8 --P 2",
+        "ring-attention --N 64 --d 8 --P 2 --gpu h100",
+        "all-gather --n 8 --P 2",
         "tensor-parallel --rows 8 --width 8 --inner 8 --P 2",
         "data-parallel --rows 8 --width 8 --out 8 --P 2",
         "ring-attention-backward --N 64 --d 8 --P 2",
@@ -57,10 +71,12 @@ CALLS = {
     "export": tuple(f"{x} -o a.gif" for x in _EVERY),
     "optimal": ("matmul --m 2 --n 2 --k 2 --M 4", "attention --N 2 --d 1 --M 4"),
     "prove": ("matmul_tight",),
-    "profile": (f"{REPORT} --expect flash2 --N 64 --d 8 --tiles search",
-                *(f"{REPORT} --expect {x}" for x in _EVERY)),
+    "profile": (
+        f"{REPORT} --expect flash2 --N 64 --d 8 --tiles search",
+        *(f"{REPORT} --expect {x}" for x in _EVERY),
+    ),
     "gpu emit": _EVERY,
-}  # fmt: skip
+}
 BOTH = "the number 500130257 or the list 500, 130, 257"
 
 
@@ -157,9 +173,17 @@ def test_powers_are_understood(
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("2^16", 2**16), ("2**16", 2**16), ("2^4Ki", 2**14), ("1^9", 1), ("4,096", 4096),
-     ("1,048,576", 2**20), ("16_384", 16384), ("+7", 7)],
-)  # fmt: skip
+    [
+        ("2^16", 2**16),
+        ("2**16", 2**16),
+        ("2^4Ki", 2**14),
+        ("1^9", 1),
+        ("4,096", 4096),
+        ("1,048,576", 2**20),
+        ("16_384", 16384),
+        ("+7", 7),
+    ],
+)
 def test_a_number_of_one_value(text: str, number: int) -> None:
     assert units.parse_int("N", text) == units.parse_words("N", text) == number
     assert units.parse_range("N", f"{text.replace(',', '')}") == [number]
@@ -175,10 +199,16 @@ def test_what_is_no_number(text: str) -> None:
 
 def test_a_list_of_thousands() -> None:
     for text, values in (
-        ("64,128", [64, 128]), ("128,256,512", [128, 256, 512]), ("32,64,96", [32, 64, 96]),
-        ("500,130,257", [130, 257, 500]), ("500, 130, 257", [130, 257, 500]), ("65,536", [65, 536]),
-        ("500_130_257", [500130257]), ("2^3:2^5:x2", [8, 16, 32]), ("64,", [64]),
-    ):  # fmt: skip
+        ("64,128", [64, 128]),
+        ("128,256,512", [128, 256, 512]),
+        ("32,64,96", [32, 64, 96]),
+        ("500,130,257", [130, 257, 500]),
+        ("500, 130, 257", [130, 257, 500]),
+        ("65,536", [65, 536]),
+        ("500_130_257", [500130257]),
+        ("2^3:2^5:x2", [8, 16, 32]),
+        ("64,", [64]),
+    ):
         assert units.parse_range("N", text) == values, text
     for text in ("1,,2", "1,024", "65,036"):
         with pytest.raises(InputError):

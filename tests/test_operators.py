@@ -69,9 +69,10 @@ def test_dropout_is_a_mask() -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in CASES if OPERATORS[c.kind].gradient is not None],
+    "case",
+    [c for c in CASES if OPERATORS[c.kind].gradient is not None],
     ids=lambda c: c.label or c.kind,
-)  # fmt: skip
+)
 def test_gradient_by_finite_differences(case: Case) -> None:
     op, arrays = case.operator, case.arrays()
     y = op.writes[0]
@@ -116,17 +117,36 @@ def test_gradient_of_a_mask() -> None:
 
 def test_attention_with_dropout_is_its_operators_one_by_one() -> None:
     s = {"b": 2, "j": 3, "k": 4, "p": 4, "d": 3}
-    Q, K, V, O, O2, QK, W, D, M = (operand(*x, s) for x in (
-        ("Q", "b j p"), ("K", "b k p"), ("V", "b k d"), ("O", "b j d"), ("O2", "b j d"),
-        ("QK", "b j k"), ("W", "b j k"), ("D", "b j k"), ("M", "b j k")))  # fmt: skip
+    Q, K, V, O, O2, QK, W, D, M = (
+        operand(*x, s)
+        for x in (
+            ("Q", "b j p"),
+            ("K", "b k p"),
+            ("V", "b k d"),
+            ("O", "b j d"),
+            ("O2", "b j d"),
+            ("QK", "b j k"),
+            ("W", "b j k"),
+            ("D", "b j k"),
+            ("M", "b j k"),
+        )
+    )
     lse = operand("lse", "b j", s)
     fused = operator("fused", "attention", [Q, K, V], [O, lse], "j k", p=0.4, seed=7)
-    graph = backward(Graph("both", (
-        fused, operator("qk", "contraction", [Q, K], [QK]),
-        operator("w", "softmax", [QK], [W], "k"),
-        operator("d", "dropout", [W], [D, M], p=0.4, seed=7),
-        operator("pv", "contraction", [D, V], [O2]),
-    )), ["O", "O2"], ["Q", "K", "V"])  # fmt: skip
+    graph = backward(
+        Graph(
+            "both",
+            (
+                fused,
+                operator("qk", "contraction", [Q, K], [QK]),
+                operator("w", "softmax", [QK], [W], "k"),
+                operator("d", "dropout", [W], [D, M], p=0.4, seed=7),
+                operator("pv", "contraction", [D, V], [O2]),
+            ),
+        ),
+        ["O", "O2"],
+        ["Q", "K", "V"],
+    )
     rng = np.random.default_rng(0)
     arrays = {t.name: rng.standard_normal(t.shape) for t in graph.inputs}
     arrays["dO2"] = arrays["dO"]
@@ -168,8 +188,10 @@ def test_a_table_is_read_at_most_once() -> None:
 
 def test_few_rows_read_the_matrices_of_few_experts() -> None:
     s = {"m": 3, "e": 8, "u": 5, "i": 4}
-    x, w, n, y = (operand(name, axes, s) for name, axes in
-                  (("X", "m i"), ("W", "e u i"), ("experts", "m"), ("Y", "m u")))  # fmt: skip
+    x, w, n, y = (
+        operand(name, axes, s)
+        for name, axes in (("X", "m i"), ("W", "e u i"), ("experts", "m"), ("Y", "m u"))
+    )
     for active, read in ((0, 20), (1, 20), (2.25, 45), (3, 60)):
         op = operator("up", "expert_product", [x, w, n], [y], active=active)
         assert op.words["W"] == (read, 0)
@@ -183,8 +205,13 @@ def test_few_rows_read_the_matrices_of_few_experts() -> None:
 
 def refused(case: Case, **change: Any) -> str:
     op = case.operator
-    ask: Any = {"reads": op.reads, "writes": op.writes, "over": case.over,
-                "settings": case.settings, **change}  # fmt: skip
+    ask: Any = {
+        "reads": op.reads,
+        "writes": op.writes,
+        "over": case.over,
+        "settings": case.settings,
+        **change,
+    }
     with pytest.raises(InputError) as told:
         operator("mine", case.kind, ask["reads"], ask["writes"], ask["over"], **ask["settings"])
     message = str(told.value)

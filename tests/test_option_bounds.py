@@ -163,8 +163,11 @@ def test_a_bound_that_is_only_for_dense_attention_says_so() -> None:
     assert not bound("attenio").where(
         p.form, {x: np.array([9]) for x in p.form.sizes}, np.array([99])
     )
-    for call in (lambda: bound("attenio").words(p, 100), lambda: bound("attenio").curve(p.form),
-                 lambda: bound("attenio").expression_for(p)):  # fmt: skip
+    for call in (
+        lambda: bound("attenio").words(p, 100),
+        lambda: bound("attenio").curve(p.form),
+        lambda: bound("attenio").expression_for(p),
+    ):
         with pytest.raises(InputError, match="attenio does not apply: its theorem does not cover"):
             call()
     assert {r.name for r in rows.values() if r.applies} == {
@@ -178,12 +181,15 @@ def test_a_bound_that_is_only_for_dense_attention_says_so() -> None:
 def test_sources_name_the_theorems_that_cover_the_options() -> None:
     """Who cites a bound needs the statement's number: a file has several."""
     dense, causal = Attention(64, 8), Attention(64, 8, causal=True)
-    carries = {"parts": "towards_nd.md, Theorem 1", "sweeps": "towards_nd.md, Theorem 8",
-               "stays": "",
-               "constant-tight-once": "attention_options.md, Theorem B",
-               "constant-tight-trees": "attention_options.md, Theorem B",
-               "constant-tight-recompute": "attention_options.md, Theorem C",
-               "constant-tight-recompute-trees": "attention_options.md, Theorem D"}  # fmt: skip
+    carries = {
+        "parts": "towards_nd.md, Theorem 1",
+        "sweeps": "towards_nd.md, Theorem 8",
+        "stays": "",
+        "constant-tight-once": "attention_options.md, Theorem B",
+        "constant-tight-trees": "attention_options.md, Theorem B",
+        "constant-tight-recompute": "attention_options.md, Theorem C",
+        "constant-tight-recompute-trees": "attention_options.md, Theorem D",
+    }
     for before, row in zip(bounds_for(dense, 100), bounds_for(causal, 100), strict=True):
         carried = row.applies and row.name != "compulsory"  # which needs no proof
         by = carries.get(row.name.removesuffix("-sums"), "attention_options.md, section 7")
@@ -194,8 +200,9 @@ def test_sources_name_the_theorems_that_cover_the_options() -> None:
     rows = {row["name"]: row for row in json.loads(said)["bounds"]}
     assert rows["constant-tight-once"]["proof"] == "attention_options"
     assert rows["constant-tight-once"]["theorems"] == [
-        "proofs/constant_tight.md#theorem-1", "proofs/attention_options.md#theorem-b"
-    ]  # fmt: skip
+        "proofs/constant_tight.md#theorem-1",
+        "proofs/attention_options.md#theorem-b",
+    ]
     assert rows["stays"]["theorems"] == ["proofs/towards_nd.md#theorem-5"]
 
 
@@ -313,8 +320,10 @@ def counted() -> tuple[tuple[str, Any, Any, Any], ...]:
     rng, found = np.random.default_rng(5), []
     for options in OPTIONS:
         problems = drawn(options, 10, 20, rng)
-        problems = [replace(p, d=min(p.d, 9), heads=p.groups * min(4, p.heads // p.groups))
-                    for p in problems]  # fmt: skip
+        problems = [
+            replace(p, d=min(p.d, 9), heads=p.groups * min(4, p.heads // p.groups))
+            for p in problems
+        ]
         form, sizes = problems[0].form, columns(problems)
         M = (6 * 1.3 ** rng.integers(0, 18, len(problems))).astype(np.int64)
         for entry in iosim.all_algorithms("attention"):
@@ -373,9 +382,16 @@ def test_causal_bar(d: int) -> None:
     assert np.allclose(half, 0.5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("N", "d", "heads", "kv_heads"), [
-    (1, 128, 32, 8), (4, 128, 32, 8), (16, 64, 32, 4), (1, 64, 8, 1), (16, 128, 8, 8),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("N", "d", "heads", "kv_heads"),
+    [
+        (1, 128, 32, 8),
+        (4, 128, 32, 8),
+        (16, 64, 32, 4),
+        (1, 64, 8, 1),
+        (16, 128, 8, 8),
+    ],
+)
 def test_decode_bar(N: int, d: int, heads: int, kv_heads: int) -> None:
     """Within 1.001 of the compulsory words from the M on in which the rows of a group fit."""
     p = Attention(N, d, heads, N_k=16384, kv_heads=kv_heads, causal=True)
@@ -402,8 +418,23 @@ def test_grouping_saves_nothing_of_the_leading_term() -> None:
 
 
 def test_tightness_takes_options() -> None:
-    words = ("tightness", "--N", "4", "--N-k", "512", "--d", "16", "--heads", "8", "--causal",
-             "--kv-heads", "2", "--M", "1024", "--json")  # fmt: skip
+    words = (
+        "tightness",
+        "--N",
+        "4",
+        "--N-k",
+        "512",
+        "--d",
+        "16",
+        "--heads",
+        "8",
+        "--causal",
+        "--kv-heads",
+        "2",
+        "--M",
+        "1024",
+        "--json",
+    )
     row = json.loads(ok(*words))
     given = {"N": 4, "N_k": 512, "d": 16, "heads": 8, "kv_heads": 2, "causal": True}
     assert {name: row[name] for name in given} == given
@@ -446,10 +477,13 @@ def test_the_proof_notices_a_wrong_constant(
     assert noticed("attention_options", module, noticing) == noticing
 
 
-@pytest.mark.parametrize(("where", "name", "spoil", "noticing"), [
-    ("caps", "recompute_cap", lambda c: 0.97 * c, "weighted-caps"),
-    ("accounting", "check", None, "pairs-once"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("where", "name", "spoil", "noticing"),
+    [
+        ("caps", "recompute_cap", lambda c: 0.97 * c, "weighted-caps"),
+        ("accounting", "check", None, "pairs-once"),
+    ],
+)
 def test_the_proof_notices_tampering(
     monkeypatch, where: str, name: str, spoil, noticing: str
 ) -> None:

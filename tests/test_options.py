@@ -34,14 +34,12 @@ TYPED: dict[str, tuple[tuple[str, ...], Attention]] = {
     "window": (("--window", "16,3"), Attention(60, 8, window=(16, 3))),
     "to the left": (("--window", "16,"), Attention(60, 8, window=(16, None))),
     "to the right": (("--window", " , 7"), Attention(60, 8, window=(None, 7))),
-    "sinks": (
-        ("--window", "9,0", "--sinks", "4"), Attention(60, 8, window=(9, 0), sinks=4),
-    ),
+    "sinks": (("--window", "9,0", "--sinks", "4"), Attention(60, 8, window=(9, 0), sinks=4)),
     "upper left": (
         ("--N-k", "80", "--causal", "--align", "upper-left"),
         Attention(60, 8, N_k=80, causal=True, align="upper left"),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TYPED)
@@ -92,17 +90,33 @@ def test_the_iteration_that_has_the_peak_is_shown_where_it_may_be_any(tmp_path: 
 
 # Operations of dense schedules, whose mathematics is too long to stand beside them.
 LONG = {
-    "online_softmax", "online_mean", "online_weights", "row_stats", "normalise", "log_mean",
+    "online_softmax",
+    "online_mean",
+    "online_weights",
+    "row_stats",
+    "normalise",
+    "log_mean",
     "log_weights",
-}  # fmt: skip
+}
 SIGNS = {
-    r"\b[a-z]\.start": r"[a-z]\.start", r"\b[a-z]\.stop": r"[a-z]\.stop", "Σ_": "Σ_[a-z]",
-    r"\|[^|\n]*\.st[^|\n]*\|": r"\|.*\|", r" within ": "within .*", "s\\[r, c\\]": r"s\[r, c\]",
-    r"[a-z]+×[a-z]": ".*×.*", r"#[a-z]": "#[a-z]", "@": "@.*", r"\[[^]]*0:\|": r"0:\|.*\|",
-    " where [a-z]+\\[": "where .*", "blocks_marked": "blocks_marked", r"\bleft\b": "left",
-    r"\bright\b": "right", r"\bsinks\b": "sinks", r"\bunseen\b": "unseen",
+    r"\b[a-z]\.start": r"[a-z]\.start",
+    r"\b[a-z]\.stop": r"[a-z]\.stop",
+    "Σ_": "Σ_[a-z]",
+    r"\|[^|\n]*\.st[^|\n]*\|": r"\|.*\|",
+    r" within ": "within .*",
+    "s\\[r, c\\]": r"s\[r, c\]",
+    r"[a-z]+×[a-z]": ".*×.*",
+    r"#[a-z]": "#[a-z]",
+    "@": "@.*",
+    r"\[[^]]*0:\|": r"0:\|.*\|",
+    " where [a-z]+\\[": "where .*",
+    "blocks_marked": "blocks_marked",
+    r"\bleft\b": "left",
+    r"\bright\b": "right",
+    r"\bsinks\b": "sinks",
+    r"\bunseen\b": "unseen",
     r"\bsplits\b": "splits",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", iosim.ALGORITHMS)
@@ -159,42 +173,58 @@ def test_every_command_of_sizes_takes_every_option() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("count", "flash2", *SIZES, "--heads", "32", "--kv-heads", "5"),
-         "kv_heads = 5 does not divide heads = 32: give a divisor"),
+        (
+            ("count", "flash2", *SIZES, "--heads", "32", "--kv-heads", "5"),
+            "kv_heads = 5 does not divide heads = 32: give a divisor",
+        ),
         (("count", "flash2", *SIZES, "--kv-heads", "0"), "kv_heads = 0 is outside 1.."),
         (("count", "flash2", *SIZES, "--N-k", "x"), "N_k must be a whole number, got 'x'"),
-        (("count", "flash2", *SIZES, "--window", "3"),
-         "window = '3' is not LEFT,RIGHT: give both, like 128,0, or leave one empty"),
+        (
+            ("count", "flash2", *SIZES, "--window", "3"),
+            "window = '3' is not LEFT,RIGHT: give both, like 128,0, or leave one empty",
+        ),
         (("count", "flash2", *SIZES, "--window", "1,024,0"), "window = '1,024,0' is not LEFT,"),
         (("count", "flash2", *SIZES, "--window", ","), "window = ',' is not LEFT,RIGHT"),
         (("count", "flash2", *SIZES, "--window", "-1,0"), "window's left = -1 is outside 0.."),
         (("count", "flash2", *SIZES, "--window", "0,-7"), "window's right = -7 is outside 0.."),
         (("count", "flash2", *SIZES, "--window", "a,0"), "window's left must be a whole number"),
         (("count", "flash2", *SIZES, "--sinks", "-1"), "sinks = -1 is outside 0.."),
-        (("count", "flash2", *SIZES, "--align", "lower"),
-         "unknown align 'lower': did you mean 'lower-right'?"),
-        (("count", "matmul", "--m", "4", "--n", "4", "--k", "4", "--M", "99", "--causal"),
-         "matmul has no option --causal, which is for attention"),
+        (
+            ("count", "flash2", *SIZES, "--align", "lower"),
+            "unknown align 'lower': did you mean 'lower-right'?",
+        ),
+        (
+            ("count", "matmul", "--m", "4", "--n", "4", "--k", "4", "--M", "99", "--causal"),
+            "matmul has no option --causal, which is for attention",
+        ),
         (("show", "copy", "--kv-heads", "2"), "copy has no option --kv-heads, which is for"),
         (("gpu", "emit", "matmul", "--causal"), "matmul has no option --causal"),
-        (("bounds", "--m", "4", "--n", "4", "--k", "4", "--M", "99", "--sinks", "3"),
-         "sizes of two problems"),
-        (("count", "flash2_keep", *SIZES, "--window", "3,0"),
-         "flash2_keep does not support window: choose naive or flash1 or flash2 or"),
+        (
+            ("bounds", "--m", "4", "--n", "4", "--k", "4", "--M", "99", "--sinks", "3"),
+            "sizes of two problems",
+        ),
+        (
+            ("count", "flash2_keep", *SIZES, "--window", "3,0"),
+            "flash2_keep does not support window: choose naive or flash1 or flash2 or",
+        ),
         (("tiles", "decode", *SIZES), "decode needs N_k: give that, or choose"),
         (("show", "flash2_keep", "--window", "3,0"), "flash2_keep does not support window"),
         (("gpu", "emit", "flash2_keep", "--window", "3,0"), "flash2_keep does not support window"),
         (("show", "flash2", "--causal", "--N", "9"), "write --tiles"),
         (("show", "flash2", "--model", "gpt2"), "write --tiles"),
         (("count", "flash2", "--model", "gpt5", "--M", "9"), "unknown model 'gpt5': did you mean"),
-        (("count", "copy", "--model", "gpt2", "--M", "9"),
-         "--model gives the sizes of attention, not of copy: leave gpt2 out"),
-        (("count", "paged", "--model", "llama3-8b", "--M", "9999"),
-         "not of paged: leave llama3-8b out, and give --d 128 --heads 32 --kv-heads 8"),
+        (
+            ("count", "copy", "--model", "gpt2", "--M", "9"),
+            "--model gives the sizes of attention, not of copy: leave gpt2 out",
+        ),
+        (
+            ("count", "paged", "--model", "llama3-8b", "--M", "9999"),
+            "not of paged: leave llama3-8b out, and give --d 128 --heads 32 --kv-heads 8",
+        ),
         (("verify", "--causal", "--N", "8", "--d", "2", "--M", "1"), "no algorithm runs in M = 1"),
         (("verify", "--model", "llama3-8b"), "choose a smaller N or fewer heads"),
     ],
-)  # fmt: skip
+)
 def test_bad_options_are_one_line_and_exit_2(
     words: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
@@ -235,11 +265,14 @@ def test_options_that_change_nothing_are_noted(
     commands: list[tuple[str, ...]] = [("bounds", *sized), ("show", "flash2")]
     if notes == [SINKS, ALIGN]:  # the others, once
         commands += [
-            ("count", "flash2", *sized), ("tiles", "flash2", *sized), ("tightness", *sized),
-            ("verify", *sized), ("gpu", "emit", "flash2"),
+            ("count", "flash2", *sized),
+            ("tiles", "flash2", *sized),
+            ("tightness", *sized),
+            ("verify", *sized),
+            ("gpu", "emit", "flash2"),
             ("optimal", "attention", "--N", "1", "--d", "1", "--M", "5"),
             ("sweep", "--algo", "flash2,naive", *sized, "--out", "rows", "--workers", "1"),
-        ]  # fmt: skip
+        ]
     for command in commands:
         done = iosim_(*command, *words, cwd=tmp_path)
         assert done.returncode == 0, (command, done.stderr)
@@ -251,27 +284,38 @@ def test_a_model_sets_options_and_what_is_typed_wins() -> None:
     asked = ("count", "flash2", "--M", "48Ki", "--json")
     done = iosim_(*asked, "--model", "llama3-8b")
     assert json.loads(done.stdout)["problem"] == {
-        "N": 8192, "d": 128, "heads": 32, "kv_heads": 8, "causal": True
-    }  # fmt: skip
+        "N": 8192,
+        "d": 128,
+        "heads": 32,
+        "kv_heads": 8,
+        "causal": True,
+    }
     assert done.stderr.startswith(
         "iosim: note: llama3-8b is N = 8,192, d = 128, heads = 32, kv_heads = 8, causal (Llama 3 "
     )
     other = json.loads(ok(*asked, "--model", "llama3-8b", "--no-causal", "--N", "64", "--N-k", "7"))
     assert other["problem"] == {"N": 64, "d": 128, "heads": 32, "N_k": 7, "kv_heads": 8}
     assert {name: (x.causal, x.kv_heads) for name, (x, _) in MODELS.items()} == {
-        "gpt2": (True, None), "gpt2-medium": (True, None), "gpt2-xl": (True, None),
-        "bert-base": (False, None), "bert-large": (False, None),
-        "llama3-8b": (True, 8), "llama3-70b": (True, 8), "mixtral-8x7b": (True, 8),
-    }  # fmt: skip
+        "gpt2": (True, None),
+        "gpt2-medium": (True, None),
+        "gpt2-xl": (True, None),
+        "bert-base": (False, None),
+        "bert-large": (False, None),
+        "llama3-8b": (True, 8),
+        "llama3-70b": (True, 8),
+        "mixtral-8x7b": (True, 8),
+    }
 
 
 @pytest.mark.numbers
 def test_verify_with_options(tmp_path: Path) -> None:
     for k, words in enumerate(
-        [("--causal", "--heads", "4", "--kv-heads", "2"),
-         ("--N-k", "5", "--causal"),  # rows that see nothing
-         ("--N-k", "20", "--d-v", "3", "--window", "6,2", "--sinks", "2")]
-    ):  # fmt: skip
+        [
+            ("--causal", "--heads", "4", "--kv-heads", "2"),
+            ("--N-k", "5", "--causal"),  # rows that see nothing
+            ("--N-k", "20", "--d-v", "3", "--window", "6,2", "--sinks", "2"),
+        ]
+    ):
         out = ("--workers", "1", "--json", "--out", str(tmp_path / str(k)))
         found = json.loads(ok("verify", "--N", "12", "--d", "4", "--M", "60,64", *words, *out))
         assert found["ok"]
@@ -286,8 +330,10 @@ def test_verify_with_options(tmp_path: Path) -> None:
 @pytest.mark.numbers
 def test_arrays_of_grouped_heads_and_keys_of_their_own(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    arrays = {x: rng.standard_normal(shape) for x, shape in
-              {"Q": (4, 6, 3), "K": (2, 9, 3), "V": (2, 9, 5)}.items()}  # fmt: skip
+    arrays = {
+        x: rng.standard_normal(shape)
+        for x, shape in {"Q": (4, 6, 3), "K": (2, 9, 3), "V": (2, 9, 5)}.items()
+    }
     path = save(tmp_path / "in.npz", **arrays)
     asked = ("verify", "--input", path, "--M", "80", "--workers", "1", "--out", str(tmp_path / "o"))
     found = json.loads(ok(*asked, "--causal", "--json"))
@@ -314,8 +360,12 @@ def test_tables_of_tightness_show_a_window_as_it_is_typed(tmp_path: Path) -> Non
 def test_options_as_typed_read_back() -> None:
     options = every_option()
     for name, value in {
-        "N_k": 7, "sinks": 0, "causal": True, "window": (None, 3), "align": "upper left"
-    }.items():  # fmt: skip
+        "N_k": 7,
+        "sinks": 0,
+        "causal": True,
+        "window": (None, 3),
+        "align": "upper left",
+    }.items():
         one = options[name]
         assert parse_option(one, typed_option(one, value)) == value
     with pytest.raises(InputError, match="causal = 'yes' is neither true nor false"):
@@ -329,15 +379,20 @@ def test_options_as_typed_read_back() -> None:
 # -- families and sweeps ----------------------------------------------------------------------
 
 GRID = {
-    "N": "16,25", "d": "4", "heads": "4", "kv_heads": "1,2,4", "N_k": "12:48:x2", "causal": True,
-    "window": "4:16:x4,", "sinks": "0,3", "M": "90,200",
-}  # fmt: skip
+    "N": "16,25",
+    "d": "4",
+    "heads": "4",
+    "kv_heads": "1,2,4",
+    "N_k": "12:48:x2",
+    "causal": True,
+    "window": "4:16:x4,",
+    "sinks": "0,3",
+    "M": "90,200",
+}
 
 
 def rows_of(sweep: Sweep) -> list[dict[str, Any]]:
-    return [
-        row for k in range(sweep.shards) for row in compute(sweep, k).table.to_pylist()
-    ]  # fmt: skip
+    return [row for k in range(sweep.shards) for row in compute(sweep, k).table.to_pylist()]
 
 
 @pytest.mark.numbers
@@ -357,9 +412,15 @@ def test_a_sweep_counts_every_point_as_one_is_counted(engine: str, tiles: str) -
         assert {x: row[x] for x in sizes} == sizes
         assert row["causal"] is True
         problem = Attention(
-            sizes["N"], sizes["d"], sizes["heads"], N_k=sizes["N_k"], kv_heads=sizes["kv_heads"],
-            causal=True, window=(sizes["left"], None), sinks=sizes["sinks"],
-        )  # fmt: skip
+            sizes["N"],
+            sizes["d"],
+            sizes["heads"],
+            N_k=sizes["N_k"],
+            kv_heads=sizes["kv_heads"],
+            causal=True,
+            window=(sizes["left"], None),
+            sinks=sizes["sinks"],
+        )
         program = iosim.algorithm("flash2").program_for(problem)
         used = {"B_r": row["tile_B_r"], "B_c": row["tile_B_c"]}
         counts = iosim.count(iosim.bind(program, problem.sizes, used))
@@ -381,9 +442,13 @@ def test_families() -> None:
         Attention, {"N": 9, "d": 4, "heads": 6, "kv_heads": 3, "left": 5, "sinks": 99}
     )
     columns = {
-        "N": np.array([9, 7]), "d": np.array([4, 4]), "heads": np.array([6, 2]),
-        "kv_heads": np.array([3, 2]), "left": np.array([0, 5]), "sinks": np.array([0, 99]),
-    }  # fmt: skip
+        "N": np.array([9, 7]),
+        "d": np.array([4, 4]),
+        "heads": np.array([6, 2]),
+        "kv_heads": np.array([3, 2]),
+        "left": np.array([0, 5]),
+        "sinks": np.array([0, 99]),
+    }
     found = family.extents(columns)
     for k in range(2):
         problem = family.at({x: int(v[k]) for x, v in columns.items()})
@@ -401,8 +466,17 @@ def test_sweeps_from_files_and_python_and_the_command_line_are_one(tmp_path: Pat
         'causal = true\nalign = "upper-left"\nM = 90\n'
     )
     sweep = Sweep.from_toml(tmp_path / "sweep.toml")
-    given: dict[str, Any] = {"algo": "flash2", "N": 16, "d": 4, "heads": 4, "kv_heads": [2, 4],
-             "window": ([4, 8], None), "causal": True, "align": "upper-left", "M": 90}  # fmt: skip
+    given: dict[str, Any] = {
+        "algo": "flash2",
+        "N": 16,
+        "d": 4,
+        "heads": 4,
+        "kv_heads": [2, 4],
+        "window": ([4, 8], None),
+        "causal": True,
+        "align": "upper-left",
+        "M": 90,
+    }
     assert sweep == Sweep.of(**given)
     assert sweep == Sweep.from_dict(json.loads(json.dumps(sweep.as_dict())))
     assert sweep.typed == (
@@ -429,15 +503,19 @@ def test_the_first_point_that_makes_no_sense_is_named_before_anything_is_counted
     tmp_path: Path,
 ) -> None:
     for words, message in (
-        (("--heads", "8,12,16", "--kv-heads", "2,4,8"),
-         "kv_heads = 8 does not divide heads = 12, the first such point of the grid"),
+        (
+            ("--heads", "8,12,16", "--kv-heads", "2,4,8"),
+            "kv_heads = 8 does not divide heads = 12, the first such point of the grid",
+        ),
         (("--kv-heads", "2"), "kv_heads = 2 does not divide heads = 1, the first such point"),
         (("--window", "3"), "window = '3' is not LEFT,RIGHT"),
-        (("--algo", "matmul", "--m", "4", "--n", "4", "--k", "4", "--causal"),
-         "no algorithm of the sweep has --"),
+        (
+            ("--algo", "matmul", "--m", "4", "--n", "4", "--k", "4", "--causal"),
+            "no algorithm of the sweep has --",
+        ),
         (("--algo", "flash2_keep", "--window", "3,"), "flash2_keep does not support window"),
         (("--algo", "decode"), "decode needs N_k"),
-    ):  # fmt: skip
+    ):
         algo = () if "--algo" in words else ("--algo", "flash2")
         sizes = () if "--m" in words else ("--N", "16", "--d", "4")
         done = iosim_("sweep", *algo, *sizes, *words, "--M", "99", "--out", "rows", cwd=tmp_path)
@@ -447,8 +525,20 @@ def test_the_first_point_that_makes_no_sense_is_named_before_anything_is_counted
 
 
 def test_folders_with_and_without_options_combine(tmp_path: Path) -> None:
-    usual = ("--algo", "flash2", "--N", "16", "--d", "4", "--heads", "4", "--M", "90,200",
-             "--workers", "1")  # fmt: skip
+    usual = (
+        "--algo",
+        "flash2",
+        "--N",
+        "16",
+        "--d",
+        "4",
+        "--heads",
+        "4",
+        "--M",
+        "90,200",
+        "--workers",
+        "1",
+    )
     ok("sweep", *usual, "--out", "dense", cwd=tmp_path)
     ok("sweep", *usual, "--kv-heads", "1,2", "--causal", "--out", "causal", cwd=tmp_path)
     ok("sweep", *usual, "--window", "3,5", "--align", "upper-left", "--out", "window", cwd=tmp_path)
@@ -463,9 +553,11 @@ def test_folders_with_and_without_options_combine(tmp_path: Path) -> None:
         with pytest.warns(UserWarning, match="rows of flash2 come from 3 programs"):
             found = query(asked, paths).to_pylist()
         assert [tuple(row.values()) for row in found] == [
-            (True, None, 1, None, None, 2), (True, None, 2, None, None, 2),
-            (None, "upper left", None, 3, 5, 2), (None, None, None, None, None, 2),
-        ]  # fmt: skip
+            (True, None, 1, None, None, 2),
+            (True, None, 2, None, None, 2),
+            (None, "upper left", None, 3, 5, 2),
+            (None, None, None, None, None, 2),
+        ]
     lines = (tmp_path / "all.csv").read_text().splitlines()
     assert len(lines) == 9
     header = lines[0].replace('"', "").split(",")
@@ -510,8 +602,10 @@ def test_a_model_is_swept_and_held_against_its_bounds(tmp_path: Path) -> None:
     asked = ("sweep", "--algo", "flash2", "--workers", "1", "--json")
     ok(*asked, "--model", "gpt2", *typed, "--out", str(tmp_path / "model"))
     ok(*asked, *typed, *mine, "--out", str(tmp_path / "typed"))
-    one, other = (query("SELECT hash, total_words FROM rows", [tmp_path / x]).to_pylist()
-                  for x in ("model", "typed"))  # fmt: skip
+    one, other = (
+        query("SELECT hash, total_words FROM rows", [tmp_path / x]).to_pylist()
+        for x in ("model", "typed")
+    )
     assert one == other
     assert len(one) == 1
 

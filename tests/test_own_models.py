@@ -15,19 +15,57 @@ from iosim.errors import InputError
 from iosim.layers.models import CONFIGS, Config, config
 from iosim.problem import MODELS
 
-TINY = {"family": "llama", "layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2,
-        "feed_forward": 96, "vocabulary": 100, "positions": 128}  # fmt: skip
+TINY = {
+    "family": "llama",
+    "layers": 2,
+    "hidden": 64,
+    "heads": 4,
+    "kv_heads": 2,
+    "feed_forward": 96,
+    "vocabulary": 100,
+    "positions": 128,
+}
 # As the library transformers writes them; what iosim doesn't need is among it.
-LLAMA = {"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "head_dim": None,
-         "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
-         "vocab_size": 128256, "max_position_embeddings": 8192, "rope_theta": 5e5}  # fmt: skip
-GPT2 = {"model_type": "gpt2", "n_layer": 48, "n_embd": 1600, "n_head": 25, "n_inner": None,
-        "vocab_size": 50257, "n_positions": 1024, "resid_pdrop": 0.1}  # fmt: skip
-BERT = {"model_type": "bert", "num_hidden_layers": 24, "hidden_size": 1024, "hidden_act": "gelu",
-        "num_attention_heads": 16, "intermediate_size": 4096, "vocab_size": 30522,
-        "max_position_embeddings": 512, "hidden_dropout_prob": 0.1}  # fmt: skip
-MIXTRAL = LLAMA | {"model_type": "mixtral", "vocab_size": 32000, "num_local_experts": 8,
-                   "num_experts_per_tok": 2, "max_position_embeddings": 32768}  # fmt: skip
+LLAMA = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "head_dim": None,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "rope_theta": 5e5,
+}
+GPT2 = {
+    "model_type": "gpt2",
+    "n_layer": 48,
+    "n_embd": 1600,
+    "n_head": 25,
+    "n_inner": None,
+    "vocab_size": 50257,
+    "n_positions": 1024,
+    "resid_pdrop": 0.1,
+}
+BERT = {
+    "model_type": "bert",
+    "num_hidden_layers": 24,
+    "hidden_size": 1024,
+    "hidden_act": "gelu",
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+    "vocab_size": 30522,
+    "max_position_embeddings": 512,
+    "hidden_dropout_prob": 0.1,
+}
+MIXTRAL = LLAMA | {
+    "model_type": "mixtral",
+    "vocab_size": 32000,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "max_position_embeddings": 32768,
+}
 
 
 def toml(numbers: dict[str, Any]) -> str:
@@ -136,5 +174,8 @@ def test_what_a_file_leaves_out_is_said(tmp_path: Path) -> None:
         for call in calls:
             done = iosim_(*call, "--model", file, cwd=tmp_path)
             assert done.returncode == 0, done.stderr
-            assert (f"{file} doesn't say {note}: if" in done.stderr) if note else (
-                "doesn't say" not in done.stderr)  # fmt: skip
+            assert (
+                (f"{file} doesn't say {note}: if" in done.stderr)
+                if note
+                else ("doesn't say" not in done.stderr)
+            )

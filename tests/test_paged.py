@@ -28,8 +28,9 @@ from iosim.trace import tally
 from iosim.units import bytes_of
 
 PAGED = iosim.algorithm("paged")
-FORMULAS = {x: symbols.count(PAGED.program_for(PagedAttention.plain_form(x)))
-            for x in ((), ("causal",))}  # fmt: skip
+FORMULAS = {
+    x: symbols.count(PAGED.program_for(PagedAttention.plain_form(x))) for x in ((), ("causal",))
+}
 
 
 def by_hand(p: PagedAttention, t: dict[str, int], hbm: Any) -> Memory:
@@ -52,8 +53,10 @@ def by_hand(p: PagedAttention, t: dict[str, int], hbm: Any) -> Memory:
                 for j, x in itertools.product(J, range(p.d)):
                     mem.load("K", *where, j - J.start, x)
                 for at, j in itertools.product(rows, J):
-                    s = sum(mem.get("Q", b, g, *at, x) * mem.get("K", *where, j - J.start, x)
-                            for x in range(p.d))  # fmt: skip
+                    s = sum(
+                        mem.get("Q", b, g, *at, x) * mem.get("K", *where, j - J.start, x)
+                        for x in range(p.d)
+                    )
                     hidden = p.causal and j > at[1] + p.N_k - p.N
                     mem.put(-math.inf if hidden else s, "s", *at, j)
                 for j, x in itertools.product(J, range(p.d)):
@@ -66,8 +69,9 @@ def by_hand(p: PagedAttention, t: dict[str, int], hbm: Any) -> Memory:
                     mem.put(top, "m", *at)
                     mem.put(mem.get("l", *at) * shrink + sum(weights.values()), "l", *at)
                     for x in range(p.d):
-                        more = sum(w * mem.get("V", *where, j - J.start, x)
-                                   for j, w in weights.items())  # fmt: skip
+                        more = sum(
+                            w * mem.get("V", *where, j - J.start, x) for j, w in weights.items()
+                        )
                         mem.put(mem.get("O", b, g, *at, x) * shrink + more, "O", b, g, *at, x)
                     for j in J:
                         mem.drop("s", *at, j)
@@ -90,10 +94,15 @@ def by_hand(p: PagedAttention, t: dict[str, int], hbm: Any) -> Memory:
 def caches(draw: st.DrawFn) -> tuple[PagedAttention, dict[str, int], bool]:
     kv_heads, N, causal = draw(st.integers(1, 2)), draw(st.integers(1, 4)), draw(st.booleans())
     problem = PagedAttention(
-        N_k=draw(st.integers(N if causal else 1, 14)), d=draw(st.integers(1, 3)),
-        heads=kv_heads * draw(st.integers(1, 3)), kv_heads=kv_heads,
-        page=draw(st.integers(1, 6)), batch=draw(st.integers(1, 3)), N=N, causal=causal,
-    )  # fmt: skip
+        N_k=draw(st.integers(N if causal else 1, 14)),
+        d=draw(st.integers(1, 3)),
+        heads=kv_heads * draw(st.integers(1, 3)),
+        kv_heads=kv_heads,
+        page=draw(st.integers(1, 6)),
+        batch=draw(st.integers(1, 3)),
+        N=N,
+        causal=causal,
+    )
     return problem, {"B_r": draw(st.integers(1, 5))}, draw(st.booleans())
 
 
@@ -273,8 +282,9 @@ class Gather(BaseProblem):
 
     kind: ClassVar[str] = "gather"
     inputs: ClassVar[tuple[Tensor, ...]] = (
-        Tensor("X", ("m", "c")), Tensor("where", ("n",), wide=True, positions="m"),
-    )  # fmt: skip
+        Tensor("X", ("m", "c")),
+        Tensor("where", ("n",), wide=True, positions="m"),
+    )
     outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("Y", ("n", "c")),)
 
     def reference(self, hbm: Any) -> Any:

@@ -65,8 +65,10 @@ def references(text: str) -> list[str]:
     """Labels and items that are missing, twice there, or never referred to."""
     text = bare(text)
     found = []
-    for place, use in ((r"\\label\{([^}]+)\}", r"\\(?:eq)?ref\{([^}]+)\}"),
-                       (r"\\bibitem\{([^}]+)\}", r"\\cite\{([^}]+)\}")):  # fmt: skip
+    for place, use in (
+        (r"\\label\{([^}]+)\}", r"\\(?:eq)?ref\{([^}]+)\}"),
+        (r"\\bibitem\{([^}]+)\}", r"\\cite\{([^}]+)\}"),
+    ):
         there = re.findall(place, text)
         asked = {one.strip() for many in re.findall(use, text) for one in many.split(",")}
         found += [f"{x} twice" for x in sorted({x for x in there if there.count(x) > 1})]
@@ -235,8 +237,9 @@ def test_parts_make_what_they_declare(
     monkeypatch.setattr(paper, "STEP", step)  # from one fast memory of the figure to the next
     made = paper.write(tmp_path, FAST)
     assert {path.name for path in made} == {
-        "numbers.tex", *(file for name in FAST for file in paper.PARTS[name].files)
-    }  # fmt: skip
+        "numbers.tex",
+        *(file for name in FAST for file in paper.PARTS[name].files),
+    }
     first = {path.name: path.read_bytes() for path in made}
     again = tmp_path / "again"
     again.mkdir()

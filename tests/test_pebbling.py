@@ -194,9 +194,13 @@ def test_automorphisms_keep_every_relation() -> None:
 
 @pytest.mark.parametrize(
     ("words", "outputs", "order"),
-    [((1, 1, 1, 1), "c", 2), ((1, 1, 2, 1), "c", 1), ((1, 1, 1, 1), "ac", 1),
-     ((1, 1, 1, 1), "abc", 2)],
-)  # fmt: skip
+    [
+        ((1, 1, 1, 1), "c", 2),
+        ((1, 1, 2, 1), "c", 1),
+        ((1, 1, 1, 1), "ac", 1),
+        ((1, 1, 1, 1), "abc", 2),
+    ],
+)
 def test_automorphisms_keep_words_and_outputs(
     words: tuple[int, ...], outputs: str, order: int
 ) -> None:
@@ -272,8 +276,16 @@ def test_butterflies() -> None:
 
 def test_recomputation_and_partial_computations_change_the_answer() -> None:
     # a is made from x for free: with recomputation it is never stored.
-    far = {"x": (), "y": (), "z": (), "a": ("x",), "b": ("a", "y"), "c": ("b", "z"),
-           "e": ("c", "x"), "f": ("e", "a")}  # fmt: skip
+    far = {
+        "x": (),
+        "y": (),
+        "z": (),
+        "a": ("x",),
+        "b": ("a", "y"),
+        "c": ("b", "z"),
+        "e": ("c", "x"),
+        "f": ("e", "a"),
+    }
     dag = Dag("far", far)
     assert solved(dag, 3) > solved(dag, 3, recompute=True)
     product = matmul(2, 2, 2, "vertex")
@@ -369,7 +381,11 @@ def test_the_command_prints_a_proved_optimum_and_the_schedule(tmp_path: Path) ->
     done = command(str(tmp_path / "pair.txt"), "--M", "3", "--show", "--recompute")
     assert "optimum 3 I/Os: 2 loads, 1 stores; proved" in done.stdout
     assert [line.split()[1] for line in done.stdout.splitlines()[2:]][:4] == [
-        "load", "load", "compute", "store"]  # fmt: skip
+        "load",
+        "load",
+        "compute",
+        "store",
+    ]
 
 
 @pytest.mark.numbers
@@ -380,34 +396,66 @@ def test_the_command_prints_a_proved_optimum_and_the_schedule(tmp_path: Path) ->
         (["attention", "--N", "1000", "--d", "64", "--M", "9"], "would do"),
         (["attention", "--N", "2", "--M", "9"], "attention needs --d"),
         (["attention", "--N", "2", "--d", "1", "--k", "3", "--M", "9"], "no size k"),
-        (["attention", "--N", "3", "--d", "1", "--N-k", "2", "--causal", "--M", "9"],
-         "row 0 sees no column, so that its output is 0"),
-        (["attention", "--N", "2", "--d", "1", "--heads", "3", "--kv-heads", "2", "--M", "9"],
-         "kv_heads = 2 does not divide heads = 3"),
-        (["attention", "--N", "9", "--d", "2", "--heads", "32", "--kv-heads", "8", "--causal",
-          "--window", "7,", "--M", "9"],
-         "attention --N 9 --d 2 --heads 32 --kv-heads 8 --causal --window 7, is far beyond reach: "
-         "the search takes 512 vertices at most; --N 4 --d 2 --heads 4 --kv-heads 4 --causal "
-         "--window 7, would do"),
-        (["attention", "--N", "2", "--d", "1", "--N-k", "1Gi", "--window", "1,0", "--M", "9"],
-         "N_k = 1,073,741,824 columns are too many"),
-        (["matmul", "--m", "2", "--n", "2", "--k", "2", "--causal", "--M", "9"],
-         "matmul has no option --causal, which is for attention"),
+        (
+            ["attention", "--N", "3", "--d", "1", "--N-k", "2", "--causal", "--M", "9"],
+            "row 0 sees no column, so that its output is 0",
+        ),
+        (
+            ["attention", "--N", "2", "--d", "1", "--heads", "3", "--kv-heads", "2", "--M", "9"],
+            "kv_heads = 2 does not divide heads = 3",
+        ),
+        (
+            [
+                "attention",
+                "--N",
+                "9",
+                "--d",
+                "2",
+                "--heads",
+                "32",
+                "--kv-heads",
+                "8",
+                "--causal",
+                "--window",
+                "7,",
+                "--M",
+                "9",
+            ],
+            "attention --N 9 --d 2 --heads 32 --kv-heads 8 --causal "
+            "--window 7, is far beyond reach: "
+            "the search takes 512 vertices at most; --N 4 --d 2 --heads 4 --kv-heads 4 --causal "
+            "--window 7, would do",
+        ),
+        (
+            ["attention", "--N", "2", "--d", "1", "--N-k", "1Gi", "--window", "1,0", "--M", "9"],
+            "N_k = 1,073,741,824 columns are too many",
+        ),
+        (
+            ["matmul", "--m", "2", "--n", "2", "--k", "2", "--causal", "--M", "9"],
+            "matmul has no option --causal, which is for attention",
+        ),
         (["nothing.json", "--N-k", "9", "--M", "9"], "nothing.json has no size N_k: leave it out"),
-        (["nothing.json", "--M", "9"],
-         "neither matmul, attention, attention-backward nor a file"),
-        (["attention-backward", "--N", "99", "--d", "8", "--kv-heads", "1", "--M", "9"],
-         "attention-backward --N 99 --d 8 --kv-heads 1 is far beyond reach"),
-        (["attention", "--N", "2", "--d", "1", "--statistics", "--softmax", "free", "--M", "9"],
-         "no row sums to make statistics of: choose fused or exp"),
+        (["nothing.json", "--M", "9"], "neither matmul, attention, attention-backward nor a file"),
+        (
+            ["attention-backward", "--N", "99", "--d", "8", "--kv-heads", "1", "--M", "9"],
+            "attention-backward --N 99 --d 8 --kv-heads 1 is far beyond reach",
+        ),
+        (
+            ["attention", "--N", "2", "--d", "1", "--statistics", "--softmax", "free", "--M", "9"],
+            "no row sums to make statistics of: choose fused or exp",
+        ),
         (["attention", "--N", "2", "--d", "1"], "M is missing"),
-        (["attention", "--N", "2", "--d", "1", "--M", "5", "--seconds", "no"],
-         "--seconds must be a time above 0"),
+        (
+            ["attention", "--N", "2", "--d", "1", "--M", "5", "--seconds", "no"],
+            "--seconds must be a time above 0",
+        ),
         (["attention", "--N", "2", "--d", "1", "--M", "5", "--sums", "x"], "unknown style"),
-        (["matmul", "--m", "2", "--n", "2", "--k", "2", "--M", "4", "--partial", "--recompute"],
-         "can't be combined"),
+        (
+            ["matmul", "--m", "2", "--n", "2", "--k", "2", "--M", "4", "--partial", "--recompute"],
+            "can't be combined",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(words: list[str], says: str) -> None:
     done = command(*words)
     assert done.returncode == 2
@@ -420,8 +468,10 @@ def test_an_interrupt_prints_what_is_known() -> None:
     words = ["attention", "--N", "4", "--d", "1", "--M", "3", "--partial", "--softmax", "free"]
     run = subprocess.Popen(
         [sys.executable, "-m", "iosim", "optimal", *words, "--seconds", "100"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     time.sleep(4)
     run.send_signal(signal.SIGINT)
     out, _ = run.communicate(timeout=60)
@@ -486,8 +536,10 @@ def test_no_bound_is_above_an_optimum() -> None:
 def test_no_algorithm_is_below_the_optimum_of_its_model() -> None:
     rows = {(r["instance"], r["game"], int(r["M_words"])): r for r in table() if r["best_words"]}
     assert {instance(name).kind for name, _, _ in rows} == {
-        "matmul", "attention", "attention-backward"
-    }  # fmt: skip
+        "matmul",
+        "attention",
+        "attention-backward",
+    }
     for (name, game, M), row in rows.items():
         problem = instance(name)
         if game == ("partial" if problem.kind == "matmul" else "words"):
@@ -498,12 +550,19 @@ def test_no_algorithm_is_below_the_optimum_of_its_model() -> None:
 
 
 OPTIONS = [
-    Attention(3, 1, causal=True), Attention(2, 1, N_k=4, causal=True), Attention(2, 2, causal=True),
-    Attention(4, 1, window=(1, 0)), Attention(4, 1, window=(0, 0), sinks=1),
-    Attention(2, 1, d_v=2), Attention(1, 1, 4, kv_heads=2, N_k=3),
-    AttentionBackward(2, 1), AttentionBackward(2, 1, causal=True), AttentionBackward(1, 2),
-    AttentionBackward(1, 1, 2, kv_heads=1, N_k=2), AttentionBackward(1, 1, N_k=3, d_v=2),
-]  # fmt: skip
+    Attention(3, 1, causal=True),
+    Attention(2, 1, N_k=4, causal=True),
+    Attention(2, 2, causal=True),
+    Attention(4, 1, window=(1, 0)),
+    Attention(4, 1, window=(0, 0), sinks=1),
+    Attention(2, 1, d_v=2),
+    Attention(1, 1, 4, kv_heads=2, N_k=3),
+    AttentionBackward(2, 1),
+    AttentionBackward(2, 1, causal=True),
+    AttentionBackward(1, 2),
+    AttentionBackward(1, 1, 2, kv_heads=1, N_k=2),
+    AttentionBackward(1, 1, N_k=3, d_v=2),
+]
 
 
 @pytest.mark.numbers
@@ -548,8 +607,12 @@ def test_the_table_is_what_the_solver_finds() -> None:
         if float(row["seconds"]) < 5:
             game = GAMES[row["game"]]
             best = optimum(
-                graph(instance(row["instance"]), game), int(row["M_words"]),
-                recompute=game.recompute, partial=game.partial,
-            )  # fmt: skip
+                graph(instance(row["instance"]), game),
+                int(row["M_words"]),
+                recompute=game.recompute,
+                partial=game.partial,
+            )
             assert (best.cost, best.lower_bound) == (
-                int(row["optimum_words"]), int(row["proved_words"]))  # fmt: skip
+                int(row["optimum_words"]),
+                int(row["proved_words"]),
+            )

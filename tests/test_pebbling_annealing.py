@@ -75,10 +75,17 @@ def test_known_optima_are_found(dag: Dag, M: int, variant: dict[str, bool], best
 
 def test_recomputation_is_used_where_it_pays() -> None:
     """One input, a chain to a value that is used twice: computing it again costs one load."""
-    dag = Dag("twice", {
-        "a": (), "b": ("a",), **{f"x{i}": () for i in range(4)},
-        "c": ("b", "x0"), "d": ("c", "x1", "x2"), "e": ("b", "d", "x3"),
-    })  # fmt: skip
+    dag = Dag(
+        "twice",
+        {
+            "a": (),
+            "b": ("a",),
+            **{f"x{i}": () for i in range(4)},
+            "c": ("b", "x0"),
+            "d": ("c", "x1", "x2"),
+            "e": ("b", "d", "x3"),
+        },
+    )
     assert words(dag, 4, 3000) == words(dag, 4, 3000, recompute=True) + 1
 
 

@@ -97,9 +97,7 @@ def test_rows_known_twice_are_merged() -> None:
     old = {"proved_words": 5, "optimum_words": 9, "proved_by": "search", "optimal": False}
     new = {"proved_words": 4, "optimum_words": 5, "proved_by": "moments", "optimal": False}
     both = pebbling_gap.merged(dict(new), dict(old))
-    assert both == {
-        "proved_words": 5, "optimum_words": 5, "proved_by": "search", "optimal": True,
-    }  # fmt: skip
+    assert both == {"proved_words": 5, "optimum_words": 5, "proved_by": "search", "optimal": True}
     assert pebbling_gap.merged(dict(new), None) == new
 
 

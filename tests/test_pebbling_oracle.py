@@ -73,9 +73,13 @@ def oracle(
 
 
 def partial_oracle(
-    graph: Graph, outputs: set[int], sums: set[int], fused: set[int], M: int,
+    graph: Graph,
+    outputs: set[int],
+    sums: set[int],
+    fused: set[int],
+    M: int,
     words: Sequence[int] = (),
-) -> int | None:  # fmt: skip
+) -> int | None:
     """The same where sums take their terms one at a time, and nothing is computed twice.
 
     A state holds, of each sum, the terms that are in.  A stored sum that takes a further term has
@@ -100,10 +104,13 @@ def partial_oracle(
         complete = [done & w == w for w in whole]
         # Not made yet, and could be: all operands are red and complete.
         makes = [
-            bool(graph[v]) and v not in sums and not complete[v] and red & need[v] == need[v]
+            bool(graph[v])
+            and v not in sums
+            and not complete[v]
+            and red & need[v] == need[v]
             and all(complete[p] for p in graph[v])
             for v in range(n)
-        ]  # fmt: skip
+        ]
         for v in range(n):
             bit = 1 << v
             if red & bit:
@@ -237,8 +244,9 @@ def attention_by_hand(sums: str, softmax: str, **options: Any) -> tuple[Graph, s
     case = masked_oracle.case(**options)
     made = ByHand(sums)
     graph, added, vertex, total = made.graph, made.added, made.vertex, made.total
-    q = {(h, i, x): vertex() for h in range(case.heads) for i in range(case.N)
-         for x in range(case.d)}  # fmt: skip
+    q = {
+        (h, i, x): vertex() for h in range(case.heads) for i in range(case.N) for x in range(case.d)
+    }
     seen = case.columns(range(case.N))
     k = {(g, j, x): vertex() for g in range(case.kv_heads) for j in seen for x in range(case.d)}
     v = {(g, j, y): vertex() for g in range(case.kv_heads) for j in seen for y in range(case.d_v)}
@@ -300,9 +308,14 @@ def test_attention_with_options_by_every_move(options: dict[str, Any], softmax: 
             check(dag, M, oracle(graph, outputs, M, recompute), recompute=recompute)
     graph, outputs, sums = attention_by_hand("vertex", softmax, **options)
     dag = attention(**options, sums="vertex", softmax=softmax)
-    fused = {v for v in range(len(graph)) if graph[v] and v not in sums | outputs
-             and [v in ps for ps in graph].count(True) == 1
-             and any(v in graph[s] for s in sums)}  # fmt: skip
+    fused = {
+        v
+        for v in range(len(graph))
+        if graph[v]
+        and v not in sums | outputs
+        and [v in ps for ps in graph].count(True) == 1
+        and any(v in graph[s] for s in sums)
+    }
     for M in (3, 4):
         check(dag, M, partial_oracle(graph, outputs, sums, fused, M), partial=True)
 
@@ -323,9 +336,12 @@ SOON = (0, 4, 6, 7)
 
 @pytest.mark.parametrize("softmax", ["free", "fused", "exp"])
 @pytest.mark.parametrize(
-    "options", [pytest.param(x, marks=[] if k in SOON else pytest.mark.slow, id=str(x))
-                for k, x in enumerate(SMALL)]
-)  # fmt: skip
+    "options",
+    [
+        pytest.param(x, marks=[] if k in SOON else pytest.mark.slow, id=str(x))
+        for k, x in enumerate(SMALL)
+    ],
+)
 def test_the_graph_written_by_hand_has_the_same_optimum(
     options: dict[str, Any], softmax: str
 ) -> None:
@@ -349,8 +365,18 @@ def same(dag: Dag, want: Dag) -> bool:
         made.add_nodes_from(one.preds)
         near: dict[str, Any] = {v: (v in one.outputs, v in one.sums) for v in one.preds}
         for _ in range(4):
-            near = {v: hash((near[v], *(tuple(sorted(hash(near[w]) for w in around[v]))
-                    for around in (made.pred, made.succ)))) for v in near}  # fmt: skip
+            near = {
+                v: hash(
+                    (
+                        near[v],
+                        *(
+                            tuple(sorted(hash(near[w]) for w in around[v]))
+                            for around in (made.pred, made.succ)
+                        ),
+                    )
+                )
+                for v in near
+            }
         nx.set_node_attributes(made, near, "near")
         both.append(made)
     return nx.is_isomorphic(*both, node_match=lambda a, b: a == b)
@@ -380,10 +406,12 @@ def gradients_by_hand(sums: str, softmax: str, **options: Any) -> tuple[Graph, s
     rows = [(h, i) for h in range(case.heads) for i in range(case.N)]
     columns = [(g, j) for g in range(case.kv_heads) for j in case.columns(range(case.N))]
     pairs = [(h, i, j) for h, i in rows for j in range(case.N_k) if case.sees(i, j)]
-    q, k = ({(*at, x): vertex() for at in at_all for x in range(case.d)}
-            for at_all in (rows, columns))  # fmt: skip
-    do, v = ({(*at, y): vertex() for at in at_all for y in range(case.d_v)}
-             for at_all in (rows, columns))  # fmt: skip
+    q, k = (
+        {(*at, x): vertex() for at in at_all for x in range(case.d)} for at_all in (rows, columns)
+    )
+    do, v = (
+        {(*at, y): vertex() for at in at_all for y in range(case.d_v)} for at_all in (rows, columns)
+    )
     P, dS, D, L = {}, {}, {}, {}
     if softmax != "free":
         L = {at: vertex() for at in rows}
@@ -437,7 +465,11 @@ def degrees(dag: Dag) -> list[tuple[object, ...]]:
     """Of every vertex: how many operands and users it has, those of its operands, and its part."""
     own = {v: (len(dag.preds[v]), len(dag.succs[v])) for v in dag.vertices}
     return sorted(
-        (own[v], *(sorted(own[w] for w in near[v]) for near in (dag.preds, dag.succs)),
-         v in dag.outputs, v in dag.sums)
+        (
+            own[v],
+            *(sorted(own[w] for w in near[v]) for near in (dag.preds, dag.succs)),
+            v in dag.outputs,
+            v in dag.sums,
+        )
         for v in dag.vertices
-    )  # fmt: skip
+    )

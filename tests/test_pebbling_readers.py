@@ -43,11 +43,17 @@ GRAPHML = """<?xml version="1.0" encoding="utf-8"?>
 <edge source="2" target="3"><data key="d0">2</data></edge><edge source="1" target="3"/>
 </graph></graphml>
 """
-JSON = json.dumps({
-    "nodes": [{"id": 0, "words": 3}, {"id": 1}, {"id": 2, "output": True}, {"id": 3}],
-    "links": [{"source": 0, "target": 2}, {"source": 1, "target": 2},
-              {"source": 2, "target": 3, "weight": 2}, {"source": 1, "target": 3}],
-})  # fmt: skip
+JSON = json.dumps(
+    {
+        "nodes": [{"id": 0, "words": 3}, {"id": 1}, {"id": 2, "output": True}, {"id": 3}],
+        "links": [
+            {"source": 0, "target": 2},
+            {"source": 1, "target": 2},
+            {"source": 2, "target": 3, "weight": 2},
+            {"source": 1, "target": 3},
+        ],
+    }
+)
 EDGES = "0 2 3\n1 2 # one word\n2 3 2\n1 3\n"
 SAME = {"g.hdag": HDAG, "g.graphml": GRAPHML, "g.json": JSON, "g.txt": EDGES}
 
@@ -128,8 +134,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("1 2 2\n0 1 1\n0 1 0\n1 1 0\n0 0\n0 2", "g.hdag:6: vertex 2 is outside 0..1"),
         ("1 2 2\n0 1 1\n0 1 0\n1 1 0\n1 0\n0 1", "g.hdag:5: hyperedge 1 is outside 0..0"),
         ("1 2 2\n0 1 1\n0 1 0\n1 1 0\n0 0\n0 0", "g.hdag:6: an edge leads from '0' to itself"),
-        ("1 2 3\n0 1 1\n0 1 0\n1 1 0\n0 0\n0 1\n0 1",
-         "g.hdag:7: the edge '0' → '1' is there twice, first at"),
+        (
+            "1 2 3\n0 1 1\n0 1 0\n1 1 0\n0 0\n0 1\n0 1",
+            "g.hdag:7: the edge '0' → '1' is there twice, first at",
+        ),
         ("1 2 2\n0 1 1\n0 1 0\n1 1 0\n0 0\n0 1\n0 1", "g.hdag:7: a line beyond the 2 pins: '0 1'"),
         ("2 2 2\n0\n1\n0 1 0\n1 1 0\n0 0\n0 1", "g.hdag:3: hyperedge 1 has no pin"),
         ("2 2 4\n0\n1\n0\n1\n0 0\n0 1\n1 1\n1 0", "the graph has a cycle, 0 ← 1 ← 0"),
@@ -152,8 +160,10 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ('{"nodes": [1], "edges": []}', "g.json is not node-link JSON: nodes[0] has no id"),
         ('{"nodes": [{"id": 1}], "edges": [{"source": 1}]}', "edges[0] has no target"),
         ('{"nodes": [{"id": 1}], "edges": [{"source": 1, "target": 2}]}', "unknown vertex '2'"),
-        ('{"nodes": [{"id": 1}, {"id": "1"}], "edges": []}',
-         "the vertices '1' (int) and '1' (str) are the same as text: rename one"),
+        (
+            '{"nodes": [{"id": 1}, {"id": "1"}], "edges": []}',
+            "the vertices '1' (int) and '1' (str) are the same as text: rename one",
+        ),
         ('{"nodes": [{"id": 1}, {"id": 1}], "edges": []}', "the vertex '1' is there twice"),
         ('{"directed": false, "nodes": [{"id": 1}], "edges": []}', "the graph is undirected"),
         ('{"nodes": [{"id": 1, "words": -1}], "edges": []}', "the vertex '1' has weight '-1'"),
@@ -164,11 +174,16 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ('{"nodes": [{"id": 1, "words": 1e300}], "edges": []}', "has '1"),
         ('{"nodes": [{"id": 1, "words": 2, "weight": 3}], "edges": []}', "words '2' and weight '3"),
         ('{"nodes": [{"id": 1, "output": "no"}], "edges": []}', "output = 'no' marks no vertex"),
-        ('{"nodes": [{"id": 1}, {"id": 2}, {"id": 3}], "edges": [{"source": 1, "target": 2, '
-         '"weight": 2}, {"source": 1, "target": 3, "weight": 4}]}',
-         "the edge '1' → '3' has weight 4, and that of the edge '1' → '2' is 2"),
-        ('{"nodes": [{"id": 1, "words": 3}, {"id": 2}], "edges": [{"source": 1, "target": 2, '
-         '"weight": 2}]}', "the edge '1' → '2' has weight 2, and its own is 3"),
+        (
+            '{"nodes": [{"id": 1}, {"id": 2}, {"id": 3}], "edges": [{"source": 1, "target": 2, '
+            '"weight": 2}, {"source": 1, "target": 3, "weight": 4}]}',
+            "the edge '1' → '3' has weight 4, and that of the edge '1' → '2' is 2",
+        ),
+        (
+            '{"nodes": [{"id": 1, "words": 3}, {"id": 2}], "edges": [{"source": 1, "target": 2, '
+            '"weight": 2}]}',
+            "the edge '1' → '2' has weight 2, and its own is 3",
+        ),
     ],
     "g.graphml": [
         ("", "g.graphml is empty"),
@@ -203,7 +218,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         ("\n".join(f"{k} {k + 1}" for k in range(100_001)), "far beyond reach"),
         ("{}", "g.txt:1: begins like node-link"),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -226,9 +241,11 @@ def test_a_wrong_file_is_one_line(
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "odd").write_bytes(b"\xff\xfe\x00")
     for path, says in (
-        (tmp_path, "it is no file"), (tmp_path / "none", "there is no such file"),
-        (tmp_path / "odd", "can't decode"), (Path("/dev/zero"), "it is no file"),
-    ):  # fmt: skip
+        (tmp_path, "it is no file"),
+        (tmp_path / "none", "there is no such file"),
+        (tmp_path / "odd", "can't decode"),
+        (Path("/dev/zero"), "it is no file"),
+    ):
         with pytest.raises(InputError, match=says):
             from_file(path)
 
@@ -277,10 +294,13 @@ def test_a_game_is_replayed_on_the_command_line(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert says in done.stderr
     for text, says in (
-        ("", "game.json: no JSON (line 1: "), ("{}", "no list of moves"), ("[[1]]", "move 0 is no"),
-        ('[["load", "z"]]', "unknown vertex 'z'"), ('[["fly", "0"]]', "unknown move 'fly'"),
+        ("", "game.json: no JSON (line 1: "),
+        ("{}", "no list of moves"),
+        ("[[1]]", "move 0 is no"),
+        ('[["load", "z"]]', "unknown vertex 'z'"),
+        ('[["fly", "0"]]', "unknown move 'fly'"),
         ("[]", "output 3 has no blue pebble"),
-    ):  # fmt: skip
+    ):
         written(tmp_path, "game.json", text)
         done = iosim_("optimal", graph, "--M", "4", "--replay", game)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -293,7 +313,8 @@ def test_what_the_search_cannot_play_is_refused(option: str, tmp_path: Path) -> 
     done = iosim_("optimal", graph, "--M", "4", f"--{option}")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"the search can't play with --{option}" in done.stderr
-    done = iosim_("optimal", "matmul", "--m", "2", "--n", "2", "--k", "2", "--M", "4",
-                  "--format", "hdag")  # fmt: skip
+    done = iosim_(
+        "optimal", "matmul", "--m", "2", "--n", "2", "--k", "2", "--M", "4", "--format", "hdag"
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "--format is for files, not matmul" in done.stderr

@@ -77,9 +77,11 @@ def test_bounds_and_automorphisms_lose_no_optimum(block: int, fast: bool) -> Non
 @pytest.mark.parametrize("fast", FAST)
 @pytest.mark.parametrize(
     ("graph", "outputs", "want"),
-    [([[], [0], [0, 1], [1], [1, 2], [1, 3], [2, 3, 4], [3, 5]], {6, 7}, 4),
-     ([[], [], [], [], [1, 2, 3], [0, 4], [1, 4], [0, 3, 4], [5, 6]], {7, 8}, 7)],
-)  # fmt: skip
+    [
+        ([[], [0], [0, 1], [1], [1, 2], [1, 3], [2, 3, 4], [3, 5]], {6, 7}, 4),
+        ([[], [], [], [], [1, 2, 3], [0, 4], [1, 4], [0, 3, 4], [5, 6]], {7, 8}, 7),
+    ],
+)
 def test_what_must_be_stored_takes_two_places_of_what_need_not(
     graph: list[list[int]], outputs: set[int], want: int, fast: bool
 ) -> None:
@@ -178,8 +180,9 @@ def beside(*dags: Dag) -> Dag:
     """Graphs side by side, their vertices renamed."""
     preds = {
         f"{k}:{v}": tuple(f"{k}:{p}" for p in ps)
-        for k, dag in enumerate(dags) for v, ps in dag.preds.items()
-    }  # fmt: skip
+        for k, dag in enumerate(dags)
+        for v, ps in dag.preds.items()
+    }
     outputs = tuple(f"{k}:{v}" for k, dag in enumerate(dags) for v in dag.outputs)
     return Dag("beside", preds, outputs)
 
@@ -215,8 +218,10 @@ def test_bounds_of_chains_are_not_idle() -> None:
     rules = compile_rules(dag, 4, False, False)
     layers = Layers(packed := Packed(rules), Tables(1e8, False), lambda growth: None)
     start = layers.start()
-    found = [layers.bounds(c, [start])[0]
-             for c in choose(packed, lambda c: layers.bounds(c, [start]), 0.5)]  # fmt: skip
+    found = [
+        layers.bounds(c, [start])[0]
+        for c in choose(packed, lambda c: layers.bounds(c, [start]), 0.5)
+    ]
     best = optimum(dag, 4)
     assert best.optimal
     assert best.cost is not None
@@ -250,8 +255,10 @@ def test_limits_of_memory_hold(variant: str, memory: float, tmp_path: Path) -> N
     program.write_text(WIDE)
     done = subprocess.run(
         [sys.executable, str(program), "8", str(memory), variant],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     peak, lower, cost, *why = done.stdout.split()
     assert int(peak) <= memory
     assert int(lower) <= int(cost)

@@ -159,11 +159,16 @@ def hdag(dag: Dag) -> str:
     number = {v: k for k, v in enumerate(dag.vertices)}
     used = [v for v in dag.vertices if dag.succs[v]]
     pins = [(h, number[w]) for h, v in enumerate(used) for w in (v, *dag.succs[v])]
-    return "\n".join([
-        "%% HyperdagDB format", f"{len(used)} {len(number)} {len(pins)}",
-        *(f"{h} 1 1" for h in range(len(used))), *(f"{k} 1 0" for k in number.values()),
-        *(f"{h} {v}" for h, v in pins), "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "%% HyperdagDB format",
+            f"{len(used)} {len(number)} {len(pins)}",
+            *(f"{h} 1 1" for h in range(len(used))),
+            *(f"{k} 1 0" for k in number.values()),
+            *(f"{h} {v}" for h, v in pins),
+            "",
+        ]
+    )
 
 
 @pytest.fixture
@@ -185,7 +190,7 @@ def test_a_suite_is_made_and_carried_on(small: Path, tmp_path: Path, capfd: Any)
     rows = rows_of.read(out)
     assert [(row["graph"], row["M"], row["cost"]) for row in rows] == [
         ("tree", M, cost) for M, cost in ((3, 15), (4, 11), (5, 9), (6, 9), (9, 9))
-    ]  # fmt: skip
+    ]
     assert all(row["optimal"] and row["compulsory"] == 9 for row in rows)
     assert all(20 < row["peak_MiB"] < 4096 for row in rows)
     assert page.read_text().count("| tree | 15 | 14 | 3 | 15 | 11 | 9 | 9 | 9 |") == 1
@@ -208,8 +213,17 @@ def test_a_suite_is_made_and_carried_on(small: Path, tmp_path: Path, capfd: Any)
 
 
 def test_what_is_open_is_tried_again_with_more_time_and_keeps_the_better() -> None:
-    old = {"lower": 5, "cost": 9, "seconds": 1.0, "states": 3, "peak_MiB": 50, "limit_s": 1.0,
-           "schedule": "a", "replayed": 9, "optimal": False}  # fmt: skip
+    old = {
+        "lower": 5,
+        "cost": 9,
+        "seconds": 1.0,
+        "states": 3,
+        "peak_MiB": 50,
+        "limit_s": 1.0,
+        "schedule": "a",
+        "replayed": 9,
+        "optimal": False,
+    }
     worse = old | {"lower": 4, "cost": 10, "schedule": "b", "replayed": 10, "limit_s": 2.0}
     better = old | {"lower": 8, "cost": 8, "schedule": "c", "replayed": 8, "peak_MiB": 70}
     assert rows_of.merged(None, old) == old
@@ -225,19 +239,35 @@ def test_what_is_open_is_tried_again_with_more_time_and_keeps_the_better() -> No
 
 def test_rows_of_a_graph_say_what_they_know_of_each_other() -> None:
     def row(game: str, M: int, lower: int, cost: int, graph: str = "g") -> dict[str, Any]:
-        return {"graph": graph, "game": game, "M": M, "lower": lower, "cost": cost,
-                "schedule": f"{game}{M}", "replayed": cost, "optimal": lower == cost}  # fmt: skip
+        return {
+            "graph": graph,
+            "game": game,
+            "M": M,
+            "lower": lower,
+            "cost": cost,
+            "schedule": f"{game}{M}",
+            "replayed": cost,
+            "optimal": lower == cost,
+        }
 
     given = [
-        row("once", 3, 5, 30), row("once", 4, 9, 31), row("once", 5, 7, 20),
-        row("recompute", 3, 4, 33), row("recompute", 4, 9, 29), row("recompute", 5, 20, 20),
+        row("once", 3, 5, 30),
+        row("once", 4, 9, 31),
+        row("once", 5, 7, 20),
+        row("recompute", 3, 4, 33),
+        row("recompute", 4, 9, 29),
+        row("recompute", 5, 20, 20),
         row("once", 3, 99, 99, "other"),
-    ]  # fmt: skip
+    ]
     found = {(x["graph"], x["game"], x["M"]): x for x in rows_of.shared(given)}
     assert {key[1:]: (x["lower"], x["cost"]) for key, x in found.items() if key[0] == "g"} == {
-        ("once", 3): (20, 30), ("once", 4): (20, 30), ("once", 5): (20, 20),
-        ("recompute", 3): (20, 30), ("recompute", 4): (20, 29), ("recompute", 5): (20, 20),
-    }  # fmt: skip
+        ("once", 3): (20, 30),
+        ("once", 4): (20, 30),
+        ("once", 5): (20, 20),
+        ("recompute", 3): (20, 30),
+        ("recompute", 4): (20, 29),
+        ("recompute", 5): (20, 20),
+    }
     assert found["g", "once", 4]["schedule"] == found["g", "recompute", 3]["schedule"] == "once3"
     assert found["g", "once", 5]["optimal"]
     assert found["g", "once", 4]["replayed"] is None
@@ -260,9 +290,12 @@ def test_an_interrupt_keeps_what_is_there_and_leaves_no_process(
 ) -> None:
     words = ["--graphs", str(small), "--out", str(tmp_path / "out"), "--seconds", "60"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "experiments.pebbling_suite", *words, "--recompute"], cwd=ROOT,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "experiments.pebbling_suite", *words, "--recompute"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     csv = tmp_path / "out" / "suite.csv"
     for _ in itertools.takewhile(lambda _: not csv.exists(), range(600)):
         time.sleep(0.1)

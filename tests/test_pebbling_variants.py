@@ -74,9 +74,11 @@ def test_a_pebble_slides_from_an_operand() -> None:
     for move in moves("load a", "load b"):
         game.play(move)
     for forbidden, error, says in (
-        ("slide c d", IllegalMove, "no operand"), ("slide c", IllegalMove, "from None"),
-        ("slide d c", ResidencyError, "c has no red pebble"), ("slide a a", IllegalMove, "no oper"),
-    ):  # fmt: skip
+        ("slide c d", IllegalMove, "no operand"),
+        ("slide c", IllegalMove, "from None"),
+        ("slide d c", ResidencyError, "c has no red pebble"),
+        ("slide a a", IllegalMove, "no oper"),
+    ):
         with pytest.raises(error, match=says):
             game.play(*moves(forbidden))
     for move in moves("slide c b", "delete a", "load b"):

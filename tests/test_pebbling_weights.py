@@ -26,14 +26,24 @@ from iosim.pebbling.second import cp_sat
 pytestmark = [pytest.mark.numbers, pytest.mark.usefixtures("brief_annealing")]
 
 # The way on the fly does not fit, or costs more; and the other way round.
-APART = Dag("apart", {"a": (), "b": (), "t": ("a",), "s": ("t", "b")}, sums=frozenset("s"),
-            words=(2, 1, 1, 2))  # fmt: skip
-FLYING = Dag("flying", {"a": (), "b": (), "t": ("a",), "s": ("t", "b")}, sums=frozenset("s"),
-             words=(1, 1, 2, 3))  # fmt: skip
+APART = Dag(
+    "apart",
+    {"a": (), "b": (), "t": ("a",), "s": ("t", "b")},
+    sums=frozenset("s"),
+    words=(2, 1, 1, 2),
+)
+FLYING = Dag(
+    "flying",
+    {"a": (), "b": (), "t": ("a",), "s": ("t", "b")},
+    sums=frozenset("s"),
+    words=(1, 1, 2, 3),
+)
 LATER = Dag(
-    "later", {"v0": (), "v1": ("v0",), "v2": ("v1",), "v3": ("v1", "v2"), "v4": ("v0", "v3")},
-    sums=frozenset({"v2", "v4"}), words=(5, 2, 1, 1, 3),
-)  # fmt: skip
+    "later",
+    {"v0": (), "v1": ("v0",), "v2": ("v1",), "v3": ("v1", "v2"), "v4": ("v0", "v3")},
+    sums=frozenset({"v2", "v4"}),
+    words=(5, 2, 1, 1, 3),
+)
 
 
 def played(dag: Dag, M: int, **variant: bool) -> int | None:
@@ -71,9 +81,16 @@ def played(dag: Dag, M: int, **variant: bool) -> int | None:
 
 @pytest.mark.parametrize(
     ("dag", "M", "want"),
-    [(APART, 2, None), (APART, 3, 5), (FLYING, 3, None), (FLYING, 4, 5), (LATER, 7, None),
-     (LATER, 8, 12), (LATER, 9, 8)],
-)  # fmt: skip
+    [
+        (APART, 2, None),
+        (APART, 3, 5),
+        (FLYING, 3, None),
+        (FLYING, 4, 5),
+        (LATER, 7, None),
+        (LATER, 8, 12),
+        (LATER, 9, 8),
+    ],
+)
 def test_a_term_lighter_than_its_sum_has_two_ways(dag: Dag, M: int, want: int | None) -> None:
     assert played(dag, M, partial=True) == want
     check(dag, M, want, partial=True)

@@ -37,13 +37,15 @@ TOML = 'family = "llama"\nlayers = 2\nhidden = 8\nheads = 2\nfeed_forward = 16\n
 def files(folder: Path) -> None:
     """A file of every kind that people give, with odd text wherever it may be."""
     text = json.dumps(NASTY)
-    (folder / "m.toml").write_text(MACHINE.format(text.replace("\\u007f", "\x7f")
-                                                  .replace("\x7f", "\\u007f")))  # fmt: skip
+    (folder / "m.toml").write_text(
+        MACHINE.format(text.replace("\\u007f", "\x7f").replace("\x7f", "\\u007f"))
+    )
     rows = f'"{NASTY}","(1, 1, 1)","(1, 1, 1)","64"\n'.replace("\r", "")
     (folder / "r.csv").write_text(REPORT + rows, newline="")
     nodes = [{"id": NASTY}, {"id": "b"}]
-    (folder / "g.json").write_text(json.dumps(
-        {"nodes": nodes, "edges": [{"source": NASTY, "target": "b"}]}))  # fmt: skip
+    (folder / "g.json").write_text(
+        json.dumps({"nodes": nodes, "edges": [{"source": NASTY, "target": "b"}]})
+    )
     (folder / "e.txt").write_text("a\x1b[31m b\n")
     (folder / "model.toml").write_text(TOML + f"vocabulary = 5\npositions = 16\nname = {text}\n")
     (folder / "bad.toml").write_text(f"{text} = 1\n")
@@ -51,28 +53,50 @@ def files(folder: Path) -> None:
 
 
 COMMANDS = [
-    ("machines", "m.toml"), ("machines", "m.toml", "--json"), ("machines", NASTY),
+    ("machines", "m.toml"),
+    ("machines", "m.toml", "--json"),
+    ("machines", NASTY),
     ("roofline", "matmul", "--m", "8", "--n", "8", "--k", "8", "--gpu", "m.toml"),
     ("roofline", "matmul", "--m", "8", "--n", "8", "--k", "8", "--gpu", "m.toml", "--json"),
     ("roofline", "matmul", "--m", "8", "--n", "8", "--k", "8", "--gpu", "m.toml", "--out", "x"),
     ("roofline", "--model", "model.toml", "--phase", "prefill", "--N", "8", "--gpu", "m.toml"),
     ("graph", "--model", "model.toml", "--phase", "prefill", "--N", "8"),
     ("count", "flash2", "--model", "model.toml", "--M", "200"),
-    ("optimal", "g.json", "--M", "3"), ("optimal", "g.json", "--M", "3", "--show"),
-    ("optimal", "g.json", "--M", "3", "--json"), ("optimal", "e.txt", "--M", "3", "--show"),
-    ("optimal", NASTY, "--M", "3"), ("optimal", "g.json", "--M", "1"),
-    ("profile", "r.csv"), ("profile", "r.csv", "--json"), ("profile", "r.csv", "--kernel", "no"),
-    ("profile", "r.csv", "--gpu", "m.toml"), ("profile", NASTY), ("profile", "bad.toml"),
-    ("plot", "t.csv"), ("plot", NASTY), ("machines", "bad.toml"), ("count", NASTY),
-    ("count", "flash2", "--N", NASTY), ("count", "flash2", f"--{NASTY}", "1"), (NASTY,),
-    ("lab", "-o", f"{NASTY}.html/x"), ("cache", "--trace", f"{NASTY}.csv"),
-    ("show", NASTY), ("query", f"SELECT '{NASTY}'", "rows"), ("query", NASTY, "rows"),
+    ("optimal", "g.json", "--M", "3"),
+    ("optimal", "g.json", "--M", "3", "--show"),
+    ("optimal", "g.json", "--M", "3", "--json"),
+    ("optimal", "e.txt", "--M", "3", "--show"),
+    ("optimal", NASTY, "--M", "3"),
+    ("optimal", "g.json", "--M", "1"),
+    ("profile", "r.csv"),
+    ("profile", "r.csv", "--json"),
+    ("profile", "r.csv", "--kernel", "no"),
+    ("profile", "r.csv", "--gpu", "m.toml"),
+    ("profile", NASTY),
+    ("profile", "bad.toml"),
+    ("plot", "t.csv"),
+    ("plot", NASTY),
+    ("machines", "bad.toml"),
+    ("count", NASTY),
+    ("count", "flash2", "--N", NASTY),
+    ("count", "flash2", f"--{NASTY}", "1"),
+    (NASTY,),
+    ("lab", "-o", f"{NASTY}.html/x"),
+    ("cache", "--trace", f"{NASTY}.csv"),
+    ("show", NASTY),
+    ("query", f"SELECT '{NASTY}'", "rows"),
+    ("query", NASTY, "rows"),
     ("query", f"SELECT '{NASTY}' AS \"{NASTY}\"", "rows", "--json"),
     ("sweep", "--algo", "copy", "--n", "9", "--M", "4", "--out", f"{NASTY}", "--workers", "1"),
-    ("verify", "--input", f"{NASTY}.npz"), ("gpu", "replay", NASTY), ("gpu", "emit", NASTY),
+    ("verify", "--input", f"{NASTY}.npz"),
+    ("gpu", "replay", NASTY),
+    ("gpu", "emit", NASTY),
     ("cache", "flash2", "--N", "8", "--d", "2", "--M", "40", "--save", f"{NASTY}.csv"),
-    ("fuse", "--graph", f"{NASTY}.toml"), ("devices", NASTY), ("step", NASTY), ("tiles", NASTY),
-]  # fmt: skip
+    ("fuse", "--graph", f"{NASTY}.toml"),
+    ("devices", NASTY),
+    ("step", NASTY),
+    ("tiles", NASTY),
+]
 
 
 def is_plain(text: str) -> bool:
@@ -109,9 +133,10 @@ def test_as_a_process_with_any_encoding(tmp_path: Path) -> None:
     for encoding in ("utf-8", "ascii", "latin-1"):
         done = subprocess.run(
             [sys.executable, "-m", "iosim", "optimal", "g.json", "--M", "3", "--show"],
-            capture_output=True, cwd=tmp_path,
+            capture_output=True,
+            cwd=tmp_path,
             env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": os.getcwd()},
-        )  # fmt: skip
+        )
         assert done.returncode == 0
         assert is_plain(done.stdout.decode(encoding))
 
@@ -147,12 +172,27 @@ def test_warnings_of_libraries_are_not_shown(
         )
     for words in (
         ("optimal", "g.graphml", "--M", "3"),
-        ("count", "block_sparse", "--N", "8", "--d", "2", "--N-k", "8", "--M", "99", "--mask",
-         "blocks=m.npy"),
-    ):  # fmt: skip
+        (
+            "count",
+            "block_sparse",
+            "--N",
+            "8",
+            "--d",
+            "2",
+            "--N-k",
+            "8",
+            "--M",
+            "99",
+            "--mask",
+            "blocks=m.npy",
+        ),
+    ):
         done = subprocess.run(
-            [sys.executable, "-m", "iosim", *words], capture_output=True, text=True, cwd=tmp_path,
+            [sys.executable, "-m", "iosim", *words],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": os.getcwd()},
-        )  # fmt: skip
+        )
         assert done.returncode == 2, done
         assert re.fullmatch(r"iosim: [^\n]*\n", done.stderr), done.stderr

@@ -91,9 +91,15 @@ MASKED = [
 def test_columns_that_no_row_sees_are_not_loaded(options: dict[str, Any]) -> None:
     """The sizes say how many there are, for arrays of problems too."""
     problems = [iosim.Attention(4, 3, 2, N_k=N_k, **options) for N_k in range(1, 14)]
-    given = {"N": np.full(13, 4), "d": 3, "heads": 2, "N_k": np.arange(1, 14),
-             "left": problems[0].limits[0], "right": problems[0].limits[1],
-             "sinks": problems[0].sinks}  # fmt: skip
+    given = {
+        "N": np.full(13, 4),
+        "d": 3,
+        "heads": 2,
+        "N_k": np.arange(1, 14),
+        "left": problems[0].limits[0],
+        "right": problems[0].limits[1],
+        "sinks": problems[0].sinks,
+    }
     found = iosim.Attention.extents(problems[0].form, given)
     flash1 = iosim.algorithm("flash1")
     for k, problem in enumerate(problems):
@@ -104,9 +110,13 @@ def test_columns_that_no_row_sees_are_not_loaded(options: dict[str, Any]) -> Non
 
 
 PROBLEMS: list[Any] = [
-    iosim.Attention(6, 4), iosim.Attention(6, 4, 4, kv_heads=2, N_k=5, d_v=3), MatMul(3, 4, 5),
-    Copy(7), BlockSparse(6, 8, 4), PagedAttention(N_k=10, d=4, heads=4, kv_heads=2, page=4),
-]  # fmt: skip
+    iosim.Attention(6, 4),
+    iosim.Attention(6, 4, 4, kv_heads=2, N_k=5, d_v=3),
+    MatMul(3, 4, 5),
+    Copy(7),
+    BlockSparse(6, 8, 4),
+    PagedAttention(N_k=10, d=4, heads=4, kv_heads=2, page=4),
+]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)

@@ -113,10 +113,13 @@ SHARES = {
     "nvjet_sm90": ("sm__pipe_tensor_cycles_active.avg", 2 * N**3, 4096),
     "matmul_kernel": ("sm__pipe_tensor_cycles_active.avg", 2 * N**3, 4096),
     "sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64": (
-        "sm__pipe_tensor_cycles_active.avg", 4 * N * N * 64 * HEADS, 4096),
+        "sm__pipe_tensor_cycles_active.avg",
+        4 * N * N * 64 * HEADS,
+        4096,
+    ),
     "polynomial_kernel": ("sm__pipe_fma_cycles_active.avg", 2**22 * 4096, 128),
     "exponential_kernel": ("sm__inst_executed_pipe_xu.avg", 2**22 * 1024, 16),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SHARES)
@@ -239,8 +242,7 @@ def test_launches_are_added_and_shares_averaged_by_time() -> None:
 
 def test_what_is_absent_is_said_with_its_counter_and_never_guessed() -> None:
     launch = read(RECORD)[0]
-    some = {"gpu__time_duration.sum": 1e6,
-            "dram__bytes.sum.pct_of_peak_sustained_elapsed": 31.0}  # fmt: skip
+    some = {"gpu__time_duration.sum": 1e6, "dram__bytes.sum.pct_of_peak_sustained_elapsed": 31.0}
     (k,) = kernels([replace(launch, metrics=some)])
     judged = judge(k)
     assert judged.bound == "unknown"
@@ -250,12 +252,18 @@ def test_what_is_absent_is_said_with_its_counter_and_never_guessed() -> None:
     assert "DRAM (L2↔DRAM) 31.0%" in text
     rows = {name: (value, source) for name, value, source in details(k)}
     assert rows["L2↔DRAM, read"] == ("absent", "needs dram__bytes_read.sum")
-    hits = replace(launch, metrics={"lts__t_sectors_srcunit_tex.sum": 4.0,
-                                    "lts__t_sectors_srcunit_tex_lookup_hit.sum": 1.0})  # fmt: skip
+    hits = replace(
+        launch,
+        metrics={
+            "lts__t_sectors_srcunit_tex.sum": 4.0,
+            "lts__t_sectors_srcunit_tex_lookup_hit.sum": 1.0,
+        },
+    )
     assert (
-        "found in L2", "25 %",
+        "found in L2",
+        "25 %",
         "lts__t_sectors_srcunit_tex_lookup_hit.sum / lts__t_sectors_srcunit_tex.sum",
-    ) in details(kernels([hits])[0])  # fmt: skip
+    ) in details(kernels([hits])[0])
     assert rows["sectors of a request, loads"][1] == (
         "needs l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum and "
         "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
@@ -275,8 +283,11 @@ def test_every_unit_alone_decides(found: list[ProfiledKernel], unit: Any) -> Non
     raised = dict(quiet.values) | {unit.quantity: BUSY + 1}
     if unit.whole:
         raised |= {u.quantity: None for u in UNITS if u.instead == unit.quantity}
-    judged = judge(replace(quiet, values=raised, counters=dict(quiet.counters) | {
-        unit.quantity: ("a counter",)}))  # fmt: skip
+    judged = judge(
+        replace(
+            quiet, values=raised, counters=dict(quiet.counters) | {unit.quantity: ("a counter",)}
+        )
+    )
     assert (judged.bound, judged.unit) == (unit.bound, unit.says)
 
 
@@ -364,8 +375,9 @@ def test_the_command_prints_whole_names_and_json(capsys: pytest.CaptureFixture[s
     assert rows[0]["verdict"]["bound"] == "compute"
     assert rows[0]["needs"]["used_read"] == list(QUANTITIES["used_read"].needs)
     assert set(rows[0]["values"]) == set(QUANTITIES) | set(RATIOS)
-    assert rows[0] == json.loads(json.dumps(told(_one(kernels_, "nvjet"), judge(
-        _one(kernels_, "nvjet")))))  # fmt: skip
+    assert rows[0] == json.loads(
+        json.dumps(told(_one(kernels_, "nvjet"), judge(_one(kernels_, "nvjet"))))
+    )
 
 
 @pytest.mark.parametrize(
@@ -412,8 +424,15 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         (tmp_path / "report").write_text(report)
         counters = [x.partition(".")[0] for q in QUANTITIES.values() for x in q.forms[-1]]
         (tmp_path / "listed").write_text("\n".join(f"{x}  Counter" for x in counters))
-        ncu.write_text(FAKE.format(listed=tmp_path / "listed", asked=asked, code=code, says=says,
-                                   report=tmp_path / "report"))  # fmt: skip
+        ncu.write_text(
+            FAKE.format(
+                listed=tmp_path / "listed",
+                asked=asked,
+                code=code,
+                says=says,
+                report=tmp_path / "report",
+            )
+        )
         ncu.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         return asked
@@ -423,8 +442,21 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_command_is_run_under_ncu(fake: Any, capsys: pytest.CaptureFixture[str]) -> None:
     asked = fake((RECORD / "report.csv").read_text())
-    text = _run(capsys, "--kernel", "nvjet", "--launches", "9", "--skip", "2", "--marked",
-                "--no-vector-flop", "--", "python3", "x.py", "--top")  # fmt: skip
+    text = _run(
+        capsys,
+        "--kernel",
+        "nvjet",
+        "--launches",
+        "9",
+        "--skip",
+        "2",
+        "--marked",
+        "--no-vector-flop",
+        "--",
+        "python3",
+        "x.py",
+        "--top",
+    )
     assert "compute-bound: tensor cores 90.0%" in text
     said = asked.read_text()
     assert (

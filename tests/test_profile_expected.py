@@ -78,9 +78,9 @@ def test_cudnn_is_exact_on_its_own_path(found):
 
 
 def test_cublas_is_exact_and_so_is_what_it_sends_to_several(found):
-    one = _beside(
-        [k for k in found if "nvjet" in k.name], "matmul", MatMul(4096, 4096, 4096)
-    )["cuBLAS, a product by bulk copies"]  # fmt: skip
+    one = _beside([k for k in found if "nvjet" in k.name], "matmul", MatMul(4096, 4096, 4096))[
+        "cuBLAS, a product by bulk copies"
+    ]
     assert one.unexplained == 0
     (multi,) = [row for row in one.rows if "multicast" in row.what]
     assert multi.expected == multi.measured == 2 * 4096**3 // 128
@@ -88,8 +88,9 @@ def test_cublas_is_exact_and_so_is_what_it_sends_to_several(found):
 
 def test_kernels_of_triton_are_exact_with_tiles_from_their_grid(found):
     attention = [k for k in found if k.short == "attention_kernel"]
-    for d, k in zip((64, 128), sorted(attention, key=lambda k: k.values["asked_read"]),
-                    strict=True):  # fmt: skip
+    for d, k in zip(
+        (64, 128), sorted(attention, key=lambda k: k.values["asked_read"]), strict=True
+    ):
         one = expect(k, "flash2", Attention(4096, d, 8), unknown=True)
         assert (one.tiles, one.unexplained) == ({"B_r": 128}, 0)
         assert expect(k, "flash2", Attention(4096, d, 8)) is None  # no name that is known
@@ -128,9 +129,10 @@ def test_ragged_boxes_are_whole_as_an_h200_counted_them():
     assert (loads.expected, loads.unexplained) == (545_259_520, 0)
     assert loads.more == loads.expected - loads.model > 0
     copy = iosim.bind(
-        iosim.algorithm("matmul").program, {"m": 100_003, "k": 56, "n": 16},
+        iosim.algorithm("matmul").program,
+        {"m": 100_003, "k": 56, "n": 16},
         {"B_m": 128, "B_k": 64, "B_n": 16},
-    )  # fmt: skip
+    )
     # The tile of k is clipped to 56 words, so a box has 56: with 64, 782 · 16,384 bytes.
     boxes = box_bytes(copy, "fp16")["load", "A"]
     assert boxes == 782 * 128 * 56 * 2 + 100_003 * 32
@@ -209,10 +211,15 @@ def _by_hand(instance, dtype_bytes, last):
     return total
 
 
-@pytest.mark.parametrize(("N", "d", "options"), [
-    (70, 16, {}), (70, 24, {"causal": True}), (33, 40, {"N_k": 50, "window": (9, 5)}),
-    (64, 32, {"kv_heads": 1}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("N", "d", "options"),
+    [
+        (70, 16, {}),
+        (70, 24, {"causal": True}),
+        (33, 40, {"N_k": 50, "window": (9, 5)}),
+        (64, 32, {"kv_heads": 1}),
+    ],
+)
 def test_boxes_are_those_of_a_walk(N, d, options):
     problem = Attention(N, d, heads=2, **options)
     program = iosim.algorithm("flash2").program_for(problem)
@@ -241,9 +248,26 @@ def test_emitted_kernels_are_known_by_their_names():
     """A record of `iosim gpu validate`: naive's three kernels."""
     found = kernels(read(ROOT / "experiments" / "data" / "gpu" / "h200" / "paper"))
     mine = [k for k in found if k.short.startswith("naive")]
-    titles = {expect(k, "naive", Attention(1024, 64, 1024), {
-        "B_r1": 128, "B_c1": 128, "B_d1": 64, "W1": 64, "B_r2": 16, "B_c2": 1024, "W2": 0,
-        "B_r3": 128, "B_c3": 128, "B_d3": 64}).title for k in mine}  # fmt: skip
+    titles = {
+        expect(
+            k,
+            "naive",
+            Attention(1024, 64, 1024),
+            {
+                "B_r1": 128,
+                "B_c1": 128,
+                "B_d1": 64,
+                "W1": 64,
+                "B_r2": 16,
+                "B_c2": 1024,
+                "W2": 0,
+                "B_r3": 128,
+                "B_c3": 128,
+                "B_d3": 64,
+            },
+        ).title
+        for k in mine
+    }
     assert titles == {f"naive_{k}, as iosim emits it" for k in (1, 2, 3)}
 
 
@@ -253,8 +277,22 @@ def test_the_command(found):
     assert "unexplained at SM↔L2: 0 bytes of a launch" in text
     one, *_ = json.loads(ok("profile", str(REPORT), *said, "--json"))
     assert (one["title"], one["unexplained_bytes"]) == ("FlashAttention-2, forward", 0)
-    searched = ok("profile", str(REPORT), "--expect", "matmul", "--m", "4096", "--n", "4096",
-                  "--k", "4096", "--kernel", "^matmul_kernel", "--tiles", "search")  # fmt: skip
+    searched = ok(
+        "profile",
+        str(REPORT),
+        "--expect",
+        "matmul",
+        "--m",
+        "4096",
+        "--n",
+        "4096",
+        "--k",
+        "4096",
+        "--kernel",
+        "^matmul_kernel",
+        "--tiles",
+        "search",
+    )
     assert "tiles as given" in searched
     for args, why in [
         (("--N", "8"), "--N is of --expect"),

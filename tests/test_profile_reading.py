@@ -16,8 +16,19 @@ from iosim.gpu.profiling.saving import as_csv, save
 from iosim.gpu.profiling.units import in_base
 
 RECORDED = Path(__file__).parent.parent / "experiments" / "data" / "gpu" / "h200"
-HEAD = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream",
-        "Block Size", "Grid Size", "Device", "CC"]  # fmt: skip
+HEAD = [
+    "ID",
+    "Process ID",
+    "Process Name",
+    "Host Name",
+    "Kernel Name",
+    "Context",
+    "Stream",
+    "Block Size",
+    "Grid Size",
+    "Device",
+    "CC",
+]
 READ, TIME = "dram__bytes_read.sum", "gpu__time_duration.sum"
 
 
@@ -28,8 +39,19 @@ def _csv(*rows: list[str]) -> str:
 
 
 def _place(k: int, kernel: str) -> list[str]:
-    return [str(k), "77", "python3", "somewhere", kernel, "1", "7", "(128, 1, 1)", "(64, 2, 1)",
-            "0", "9.0"]  # fmt: skip
+    return [
+        str(k),
+        "77",
+        "python3",
+        "somewhere",
+        kernel,
+        "1",
+        "7",
+        "(128, 1, 1)",
+        "(64, 2, 1)",
+        "0",
+        "9.0",
+    ]
 
 
 RAW = _csv(
@@ -55,16 +77,21 @@ def _written(tmp_path: Path, text: str | bytes, name: str = "report.csv") -> Pat
     return path
 
 
-SAME = [RAW, AUTO, LONG, "==PROF== Connected\nmy output\n" + RAW, "\ufeff" + RAW,
-        RAW.replace("\n", "\r\n"), RAW.rstrip("\n")]  # fmt: skip
+SAME = [
+    RAW,
+    AUTO,
+    LONG,
+    "==PROF== Connected\nmy output\n" + RAW,
+    "\ufeff" + RAW,
+    RAW.replace("\n", "\r\n"),
+    RAW.rstrip("\n"),
+]
 
 
 @pytest.mark.parametrize("text", [*SAME, ("\ufeff" + RAW).encode("utf-16-le")])
 def test_every_layout_gives_the_same_launches(tmp_path: Path, text: str | bytes) -> None:
     f, g = read(_written(tmp_path, text))
-    assert (f.name, f.short, f.grid, f.block) == (
-        "void a::f<2>(int)", "f", (64, 2, 1), (128, 1, 1),
-    )  # fmt: skip
+    assert (f.name, f.short, f.grid, f.block) == ("void a::f<2>(int)", "f", (64, 2, 1), (128, 1, 1))
     assert dict(f.metrics) == {READ: 1234000.0, TIME: 5000.0}
     assert dict(f.units) == {READ: "byte", TIME: "ns"}
     assert (g.name, dict(g.metrics)) == ("g", {TIME: 7.0})
@@ -250,7 +277,8 @@ def test_a_report_of_its_own_format_goes_through_ncu(
     _fake_ncu(tmp_path, monkeypatch, RAW)
     assert read(path) == read(_written(tmp_path, RAW))
     assert (tmp_path / "asked").read_text() == (
-        f"--import {path} --csv --page raw --print-units base\n")  # fmt: skip
+        f"--import {path} --csv --page raw --print-units base\n"
+    )
 
 
 def test_a_damaged_report_of_its_own_format(
@@ -280,10 +308,14 @@ def _close(one: float, other: float) -> bool:
 
 def test_real_layouts_of_one_report_agree() -> None:
     """The same report as ncu exported it: base units, scaled ones, and one row for each metric."""
-    base, auto, long = (read(LAYOUTS / f"{x}.csv") for x in ("raw-base", "raw-auto",
-                                                              "details-metrics"))  # fmt: skip
-    assert [x.short for x in base] == ["vectorized_elementwise_kernel", "elementwise_kernel",
-                                       "flash_fwd_kernel"]  # fmt: skip
+    base, auto, long = (
+        read(LAYOUTS / f"{x}.csv") for x in ("raw-base", "raw-auto", "details-metrics")
+    )
+    assert [x.short for x in base] == [
+        "vectorized_elementwise_kernel",
+        "elementwise_kernel",
+        "flash_fwd_kernel",
+    ]
     assert base[0].device == long[0].device == "NVIDIA H200"
     assert base[0].metrics["l1tex__m_xbar2l1tex_read_bytes.sum"] == 2 * 2**26 * 2
     assert not base[0].rounded
@@ -298,8 +330,9 @@ def test_real_layouts_of_one_report_agree() -> None:
 
 
 def test_real_labels_are_the_counters_that_ncu_names() -> None:
-    label, name, both = (read(LAYOUTS / f"details-{x}.csv") for x in ("label", "name",
-                                                                       "label-name"))  # fmt: skip
+    label, name, both = (
+        read(LAYOUTS / f"details-{x}.csv") for x in ("label", "name", "label-name")
+    )
     assert name[0].metrics == both[0].metrics
     assert len(label[0].metrics) > 25
     for counter, value in label[0].metrics.items():
@@ -311,9 +344,12 @@ def test_real_labels_are_the_counters_that_ncu_names() -> None:
 
 @pytest.mark.parametrize(
     ("file", "said"),
-    [("summary.csv", "line 1: a summary"), ("source.csv", "line 2.*one kernel's lines"),
-     ("text.txt", "line 10.*as text.*--csv --page raw")],
-)  # fmt: skip
+    [
+        ("summary.csv", "line 1: a summary"),
+        ("source.csv", "line 2.*one kernel's lines"),
+        ("text.txt", "line 10.*as text.*--csv --page raw"),
+    ],
+)
 def test_real_pages_that_are_not_read(file: str, said: str) -> None:
     with pytest.raises(GpuError, match=said):
         read(LAYOUTS / file)

@@ -59,17 +59,21 @@ def test_what_is_close_is_said() -> None:
 HELD = {
     # hint → values without it, and with it
     "spills": ({"local_read": 0, "local_write": 0}, {"local_read": 0, "local_write": 32}),
-    "bank conflicts": ({"conflicts": 9, "shared_wavefronts": 100},
-                       {"conflicts": 10, "shared_wavefronts": 100}),
+    "bank conflicts": (
+        {"conflicts": 9, "shared_wavefronts": 100},
+        {"conflicts": 10, "shared_wavefronts": 100},
+    ),
     "reuse": ({"l2_read": 399, "dram_read": 100}, {"l2_read": 400, "dram_read": 100}),
     "fewer bytes": ({"l2_read": 400, "dram_read": 100}, {"l2_read": 399, "dram_read": 100}),
     "grains": ({"l2_read": 100, "dram_read": 149}, {"l2_read": 100, "dram_read": 150}),
     "grid": ({"sms": 132}, {"sms": 133}),
     "occupancy": ({"occupancy_limit": 51, "occupancy": 51}, {"occupancy_limit": 50}),
-    "matrix units": ({"tensor_fp16": 8, "tensor_fp16_groups": 8},
-                     {"tensor_fp16": 8, "tensor_fp16_groups": 0}),
+    "matrix units": (
+        {"tensor_fp16": 8, "tensor_fp16_groups": 8},
+        {"tensor_fp16": 8, "tensor_fp16_groups": 0},
+    ),
     "arithmetic": ({"tensor_busy": 79.9}, {"tensor_busy": 80}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HELD)
@@ -109,14 +113,25 @@ WORTH = {
 
 def test_one_of_a_counter_is_worth_so_much() -> None:
     """`kernel` divides by the factors that are looked at, so they are written out here."""
-    told = {(name, x): n for name, one in QUANTITIES.items() for form in one.forms
-            for x, n in form.items() if n != 1 or name.startswith("vector")}  # fmt: skip
+    told = {
+        (name, x): n
+        for name, one in QUANTITIES.items()
+        for form in one.forms
+        for x, n in form.items()
+        if n != 1 or name.startswith("vector")
+    }
     assert told == WORTH
 
 
 def test_the_peak_is_that_of_what_does_most() -> None:
-    others = ("tensor_bf16", "tensor_tf32", "tensor_fp8", "tensor_fp64", "vector_fp16",
-              "vector_fp64")  # fmt: skip
+    others = (
+        "tensor_bf16",
+        "tensor_tf32",
+        "tensor_fp8",
+        "tensor_fp64",
+        "vector_fp16",
+        "vector_fp64",
+    )
     zeros = dict.fromkeys(others, 0)
     assert kernel(**zeros, tensor_fp16=1001, vector_fp32=1000).dtype == "fp16"
     assert kernel(**zeros, tensor_fp16=1000, vector_fp32=1000).dtype == "fp32"
@@ -130,8 +145,13 @@ def test_what_warps_wait_for_is_a_share_of_all_waiting() -> None:
 
 def test_what_is_left_of_a_direction_is_the_load_store_units() -> None:
     """Of 1,000 bytes each way, without what each path with a counter of its own has."""
-    paths = {"bulk_read": 300, "atom_read": 100, "bulk_write": 200, "reduced": 50,
-             "bulk_reduced": 7}  # fmt: skip
+    paths = {
+        "bulk_read": 300,
+        "atom_read": 100,
+        "bulk_write": 200,
+        "reduced": 50,
+        "bulk_reduced": 7,
+    }
     one = kernel(l2_read=1000, l2_write=1000, **paths)
     assert (one.ordinary("read"), one.ordinary("write")) == (600, 743)
     assert kernel(l2_read=1000, bulk_read=1000, atom_read=9).ordinary("read") == 0
@@ -149,8 +169,14 @@ def test_a_position_under_the_roof_of_shared_memory_by_hand() -> None:
 def test_a_position_on_the_roofline_by_hand() -> None:
     """10 µs, 10⁹ flop of fp16 products, 10⁶ bytes each way: 500 FLOP/B, 100 TFLOP/s of 989.4."""
     known = {"tensor_fp16": 1e9, "vector_fp32": 0, "dram_read": 1e6, "dram_write": 1e6}
-    others = ("tensor_bf16", "tensor_tf32", "tensor_fp8", "tensor_fp64", "vector_fp16",
-              "vector_fp64")  # fmt: skip
+    others = (
+        "tensor_bf16",
+        "tensor_tf32",
+        "tensor_fp8",
+        "tensor_fp64",
+        "vector_fp16",
+        "vector_fp64",
+    )
     one = kernel(**known, **dict.fromkeys(others, 0))
     (at,) = (p for p in positions(one) if p.boundary == L2_DRAM)
     assert at.bytes_per_s == pytest.approx(2e6 / 10e-6)

@@ -661,9 +661,7 @@ def test_numpy_sizes_do_not_overflow() -> None:
     assert iosim.count(instance).total_words == 2 * 2**16 * 64 * (1 + 2**16)
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "n"), [("W", "V", 9), (5, None, 3), (0, "V", 9)]
-)  # fmt: skip
+@pytest.mark.parametrize(("start", "stop", "n"), [("W", "V", 9), (5, None, 3), (0, "V", 9)])
 def test_spans_lie_in_their_axis(start: Any, stop: Any, n: int) -> None:
     """An inverted or overlong span has no words to count: bind() refuses it, for all engines."""
 

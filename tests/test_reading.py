@@ -35,25 +35,37 @@ from iosim.sweep import Sweep
 
 # Reader → what its files end in, and their language.
 READERS: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "machine": (read_machine, ".toml"), "exercises": (exercises, ".toml"),
-    "model": (read_model, ".toml"), "sweep": (Sweep.from_toml, ".toml"),
-    "graph": (load, ".toml"), "config": (read_model, ".json"), "graph in JSON": (load, ".json"),
-    "node-link": (from_file, ".json"), "game": (moves_from, ".json"),
+    "machine": (read_machine, ".toml"),
+    "exercises": (exercises, ".toml"),
+    "model": (read_model, ".toml"),
+    "sweep": (Sweep.from_toml, ".toml"),
+    "graph": (load, ".toml"),
+    "config": (read_model, ".json"),
+    "graph in JSON": (load, ".json"),
+    "node-link": (from_file, ".json"),
+    "game": (moves_from, ".json"),
     "record": (lambda path: read_record(path, dict[str, Any]), ".json"),
-}  # fmt: skip
+}
 BAD = {
     ".toml": {
-        "parts": ".".join("a" * 100_000) + " = 1", "hex": "x = 0x" + "f" * 5000,
-        "binary": "x = 0b" + "1" * 20_000, "digits": "x = " + "9" * 5000,
-        "deep": "x = " + "[" * 200_000, "nested": "x = " + "[" * 150 + "]" * 150,
-        "twice": "x = 1\nx = 2", "quoted parts": "[" + ".".join(["'a'", '"b"'] * 50) + "]",
+        "parts": ".".join("a" * 100_000) + " = 1",
+        "hex": "x = 0x" + "f" * 5000,
+        "binary": "x = 0b" + "1" * 20_000,
+        "digits": "x = " + "9" * 5000,
+        "deep": "x = " + "[" * 200_000,
+        "nested": "x = " + "[" * 150 + "]" * 150,
+        "twice": "x = 1\nx = 2",
+        "quoted parts": "[" + ".".join(["'a'", '"b"'] * 50) + "]",
     },
     ".json": {
-        "digits": '{"x": ' + "9" * 5000 + "}", "more digits": '{"x": 1' + "0" * 400 + "}",
-        "deep": "[" * 200_000, "nested": "[" * 150 + "]" * 150, "twice": '{"x": 1, "x": 1}',
+        "digits": '{"x": ' + "9" * 5000 + "}",
+        "more digits": '{"x": 1' + "0" * 400 + "}",
+        "deep": "[" * 200_000,
+        "nested": "[" * 150 + "]" * 150,
+        "twice": '{"x": 1, "x": 1}',
         "cut": '{"x": 1',
     },
-}  # fmt: skip
+}
 
 
 def one_line(read: Callable[..., object], *given: object) -> str:
@@ -75,9 +87,15 @@ def test_every_reader_has_the_same_limits(reader: str, what: str, tmp_path: Path
     with most_memory() as most:
         text = one_line(read, path)
     assert most() < 2**25
-    said = {"digits": "100 digits", "more digits": "100 digits", "hex": "100 digits",
-            "binary": "100 digits", "deep": "nested deeper", "nested": "nested deeper",
-            "parts": "parts, and keys may have 20"}  # fmt: skip
+    said = {
+        "digits": "100 digits",
+        "more digits": "100 digits",
+        "hex": "100 digits",
+        "binary": "100 digits",
+        "deep": "nested deeper",
+        "nested": "nested deeper",
+        "parts": "parts, and keys may have 20",
+    }
     assert said.get(what, "") in text
 
 
@@ -96,16 +114,24 @@ def test_every_reader_takes_regular_files_of_some_size(reader: str, tmp_path: Pa
 
 
 def test_texts_with_dots_are_no_keys() -> None:
-    for text in ("x = 'e.g. a.b.c. and so on. " + "Words. More of them. " * 200 + "'",
-                 "x = [" + "1.5, " * 50_000 + "]", "x = '" + "." * 100_000 + "'"):  # fmt: skip
+    for text in (
+        "x = 'e.g. a.b.c. and so on. " + "Words. More of them. " * 200 + "'",
+        "x = [" + "1.5, " * 50_000 + "]",
+        "x = '" + "." * 100_000 + "'",
+    ):
         assert "x" in parse(text, "TOML")
     assert parse("a . b.c = 1", "TOML") == {"a": {"b": {"c": 1}}}
 
 
 LLAMA = {
-    "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2,
-    "intermediate_size": 16, "vocab_size": 50, "max_position_embeddings": 16,
-}  # fmt: skip
+    "model_type": "llama",
+    "num_hidden_layers": 2,
+    "hidden_size": 8,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "vocab_size": 50,
+    "max_position_embeddings": 16,
+}
 TOML = """family = "llama"
 layers = 2
 hidden = 8
@@ -156,15 +182,20 @@ def test_addresses_of_many_digits(tmp_path: Path) -> None:
 
 
 HEADERS: dict[str, Any] = {
-    "a list": [1], "a number": 3, "brackets": "[" * 200_000, "no list of regions": {"regions": 5},
-    "regions of numbers": {"regions": [3]}, "a float": {"address_bytes": 4.0},
-    "addresses": {"addresses": 10**30}, "a unit": {"unit": ["words"]},
+    "a list": [1],
+    "a number": 3,
+    "brackets": "[" * 200_000,
+    "no list of regions": {"regions": 5},
+    "regions of numbers": {"regions": [3]},
+    "a float": {"address_bytes": 4.0},
+    "addresses": {"addresses": 10**30},
+    "a unit": {"unit": ["words"]},
     "a start": {"regions": [{"name": "Q", "start": "x", "words": 1}]},
     "a name": {"regions": [{"name": 3, "start": 0, "words": 1}]},
     "words": {"regions": [{"name": "Q", "start": 0, "words": 10**40}]},
     "scratch": {"regions": [{"name": "Q", "start": 0, "words": 1, "scratch": "no"}]},
     "digits": '{"addresses": ' + "9" * 5000 + "}",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", HEADERS)
@@ -183,18 +214,36 @@ def test_headers_of_traces(what: str, tmp_path: Path) -> None:
     assert "is damaged before record 0" in one_line(read_trace, path)
 
 
-@pytest.mark.parametrize("words", [
-    ("profile", "/dev/zero"), ("plot", "/dev/zero"),
-    ("count", "block_sparse", "--N", "8", "--d", "2", "--M", "99", "--mask", "blocks=/dev/zero"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("profile", "/dev/zero"),
+        ("plot", "/dev/zero"),
+        (
+            "count",
+            "block_sparse",
+            "--N",
+            "8",
+            "--d",
+            "2",
+            "--M",
+            "99",
+            "--mask",
+            "blocks=/dev/zero",
+        ),
+    ],
+)
 def test_a_device_is_not_read(words: tuple[str, ...]) -> None:
     """It was read until memory ended; in a process of its own, which may not have much."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     most = 2**32 if hard == resource.RLIM_INFINITY else min(hard, 2**32)
     done = subprocess.run(
-        [sys.executable, "-m", "iosim", *words], capture_output=True, text=True,
-        timeout=60, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, hard)),
-    )  # fmt: skip
+        [sys.executable, "-m", "iosim", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, hard)),
+    )
     assert done.returncode == 2
     assert re.search("it is no file|it is a device", done.stderr)
     assert done.stderr.count("\n") == 1
@@ -221,10 +270,16 @@ def test_names_in_a_figure_are_texts(name: str, tmp_path: Path) -> None:
 def test_the_environment_of_matplotlib(variable: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TABLE.format("a"))
     done = subprocess.run(
-        [sys.executable, "-m", "iosim", "plot", "t.csv"], capture_output=True, text=True,
-        cwd=tmp_path, env={**os.environ, variable: "x", "PYTHONPATH": os.path.dirname(
-            os.path.dirname(iosim.__file__))},
-    )  # fmt: skip
+        [sys.executable, "-m", "iosim", "plot", "t.csv"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            variable: "x",
+            "PYTHONPATH": os.path.dirname(os.path.dirname(iosim.__file__)),
+        },
+    )
     assert done.returncode == code
     assert done.stderr.count("\n") == (code != 0)
     assert variable in done.stderr or not code
@@ -238,5 +293,7 @@ def test_dates_beyond_python(value: str, tmp_path: Path) -> None:
         done = iosim_("query", f"SELECT {value} AS x", "rows", *more, cwd=tmp_path)
         assert done.returncode == 2
         assert "cast it, like x::VARCHAR" in done.stderr
-    assert "infinity" in iosim_("query", "SELECT (DATE 'infinity')::VARCHAR", "rows",
-                                cwd=tmp_path).stdout  # fmt: skip
+    assert (
+        "infinity"
+        in iosim_("query", "SELECT (DATE 'infinity')::VARCHAR", "rows", cwd=tmp_path).stdout
+    )

@@ -236,8 +236,15 @@ def test_the_page_of_the_development_names_every_file_theorem_and_step(rocq: Mod
 
 # ---------------------------------------------------------------- the twin
 
-TWIN = ("schedules-accepted", "broken-rejected", "solver-replayed", "results-over-operands",
-        "tiny-optimum", "simulations-accepted", "simulations-broken")  # fmt: skip
+TWIN = (
+    "schedules-accepted",
+    "broken-rejected",
+    "solver-replayed",
+    "results-over-operands",
+    "tiny-optimum",
+    "simulations-accepted",
+    "simulations-broken",
+)
 
 
 @pytest.mark.numbers
@@ -330,8 +337,9 @@ def test_each_rule_of_the_classes_forbids_by_itself(rocq: ModuleType) -> None:
     e0, e1, f0, s = ("E", 0, 0, 0), ("E", 0, 0, 1), ("F", 0, 0, 0), ("S", 0, 0)
     q0, k0, v0 = ((name, 0, 0) for name in "QKV")
 
-    def allowed(move: Any, near: Any, kind: Any = TREES, M: int = 4, far: Any = (),
-                past: Any = ()) -> bool:  # fmt: skip
+    def allowed(
+        move: Any, near: Any, kind: Any = TREES, M: int = 4, far: Any = (), past: Any = ()
+    ) -> bool:
         m = Memory(kind, M, twin.attention([(0, 0)], 2), near=list(near), past=set(past))
         m.far |= set(far)
         return m.go(move)
@@ -369,29 +377,70 @@ Q, K, V, S, O = (("Q", 0, 0), ("K", 0, 0), ("V", 0, 0), ("S", 0, 0), ("O", 0, 0)
 FIRST, SECOND = ("E", 0, 0, 0), ("F", 0, 0, 0)
 MADE = {FIRST, ("E", 0, 0, 1)}  # the score, d = 2
 A, B, C, PRODUCT, OTHER = (
-    ("A", 0, 0), ("B", 0, 0), ("C", 0, 0), ("Mul", 0, 0, 0), ("Mul", 0, 0, 1)
-)  # fmt: skip
+    ("A", 0, 0),
+    ("B", 0, 0),
+    ("C", 0, 0),
+    ("Mul", 0, 0, 0),
+    ("Mul", 0, 0, 1),
+)
 # fast, slow, done, M, an operation that is allowed; then what forbids it, one thing each.
 RULES = (
     ({Q}, {K}, set(), 2, ("Load", K), {"slow": set(), "fast": {Q, K}, "M": 1}),
     ({Q}, set(), set(), 2, ("Store", Q), {"fast": {K}}),
     ({Q}, set(), set(), 2, ("Drop", Q), {"fast": {K}}),
-    ({Q, K}, set(), set(), 3, ("Do", FIRST),
-     {"M": 2, "fast": {K}, "fast ": {Q}, "done": {FIRST}, "done ": {("E", 0, 0, 1)}}),
+    (
+        {Q, K},
+        set(),
+        set(),
+        3,
+        ("Do", FIRST),
+        {"M": 2, "fast": {K}, "fast ": {Q}, "done": {FIRST}, "done ": {("E", 0, 0, 1)}},
+    ),
     ({Q, K, S}, set(), {("E", 0, 0, 1)}, 3, ("Do", FIRST), {"fast": {Q, K}, "done": MADE}),
-    ({S, V}, set(), MADE, 3, ("Do", SECOND),
-     {"M": 2, "fast": {S, K}, "fast ": {V}, "done": {FIRST}, "done ": {*MADE, SECOND}}),
+    (
+        {S, V},
+        set(),
+        MADE,
+        3,
+        ("Do", SECOND),
+        {"M": 2, "fast": {S, K}, "fast ": {V}, "done": {FIRST}, "done ": {*MADE, SECOND}},
+    ),
     ({S, V, O}, set(), {*MADE, ("F", 0, 1, 0)}, 3, ("Do", SECOND), {"fast": {S, V}}),
-    ({Q, K}, set(), set(), 2, ("Over", (FIRST, K)),
-     {"fast": {K}, "fast ": {Q}, "done": {FIRST}, "done ": {("E", 0, 0, 1)}, "fast  ": {Q, K, S},
-      "op": ("Over", (FIRST, V)), "op ": ("Over", (FIRST, S))}),
-    ({S, V}, set(), MADE, 2, ("Over", (SECOND, S)),
-     {"fast": {S, K}, "done": {FIRST}, "done ": {*MADE, ("F", 0, 1, 0)}}),
-    ({A, B}, set(), set(), 3, ("Do", PRODUCT),
-     {"M": 2, "fast": {A}, "fast ": {B}, "done": {PRODUCT}, "done ": {OTHER}}),
+    (
+        {Q, K},
+        set(),
+        set(),
+        2,
+        ("Over", (FIRST, K)),
+        {
+            "fast": {K},
+            "fast ": {Q},
+            "done": {FIRST},
+            "done ": {("E", 0, 0, 1)},
+            "fast  ": {Q, K, S},
+            "op": ("Over", (FIRST, V)),
+            "op ": ("Over", (FIRST, S)),
+        },
+    ),
+    (
+        {S, V},
+        set(),
+        MADE,
+        2,
+        ("Over", (SECOND, S)),
+        {"fast": {S, K}, "done": {FIRST}, "done ": {*MADE, ("F", 0, 1, 0)}},
+    ),
+    (
+        {A, B},
+        set(),
+        set(),
+        3,
+        ("Do", PRODUCT),
+        {"M": 2, "fast": {A}, "fast ": {B}, "done": {PRODUCT}, "done ": {OTHER}},
+    ),
     ({A, B, C}, set(), {OTHER}, 3, ("Do", PRODUCT), {"fast": {A, B}, "done": {OTHER, PRODUCT}}),
     ({A, B}, set(), set(), 2, ("Over", (PRODUCT, B)), {"done": {OTHER}, "fast": {A, C}}),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule[4][0]}-{len(rule[0])}-{rule[3]}")
@@ -429,8 +478,13 @@ def test_a_value_that_is_out_of_date_cannot_be_loaded(rocq: ModuleType) -> None:
 def test_a_dropped_sum_cannot_be_loaded_again(rocq: ModuleType) -> None:
     from iosim_proofs.rocq import twin
 
-    ops = [("Load", ("Q", 0, 0)), ("Load", ("K", 0, 0)), ("Do", ("E", 0, 0, 0)),
-           ("Drop", ("S", 0, 0)), ("Load", ("S", 0, 0))]  # fmt: skip
+    ops = [
+        ("Load", ("Q", 0, 0)),
+        ("Load", ("K", 0, 0)),
+        ("Do", ("E", 0, 0, 0)),
+        ("Drop", ("S", 0, 0)),
+        ("Load", ("S", 0, 0)),
+    ]
     t = twin.attention([(0, 0)], 1)
     assert twin.runs(ops[:-1], 3, t) is not None
     assert twin.runs(ops, 3, t) is None
@@ -458,8 +512,15 @@ def test_the_schedules_meet_masks_groups_and_splits(rocq: ModuleType) -> None:
     by: dict[str, set[int]] = {}
     for c in schedules.cases():
         by.setdefault(c.name, set()).add(len(c.task.outputs))
-    for name in ("matmul", "decode", "split_kv", "grouped_rows", "small_tiles", "flash2_log",
-                 "flash2_parts"):  # fmt: skip
+    for name in (
+        "matmul",
+        "decode",
+        "split_kv",
+        "grouped_rows",
+        "small_tiles",
+        "flash2_log",
+        "flash2_parts",
+    ):
         assert name in by
     masked = [p for p in schedules.PROBLEMS if getattr(p, "mask", None)]
     assert len(masked) == 3

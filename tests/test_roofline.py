@@ -38,26 +38,40 @@ from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, works, works_of
 
 SIZES = oracle.Sizes(b=7, N=20, i=24, g=2, r=3, p=4, u=30, v=50, layers=5)
 # Slow enough everywhere that each limit is met by one of the small kernels.
-SPEEDS = oracle.Speeds(
-    products=1.8e9, others=4e8, dram=8e8, l2=8e8, launch=5e-7, chip=300, sm=60
-)  # fmt: skip
+SPEEDS = oracle.Speeds(products=1.8e9, others=4e8, dram=8e8, l2=8e8, launch=5e-7, chip=300, sm=60)
 
 
 def tiny() -> Config:
     z = SIZES
     return Config(
-        name="tiny", family="llama", layers=z.layers, hidden=z.i, heads=z.g * z.r, kv_heads=z.g,
-        head_size=z.p, feed_forward=z.u, vocabulary=z.v, positions=64,
-    )  # fmt: skip
+        name="tiny",
+        family="llama",
+        layers=z.layers,
+        hidden=z.i,
+        heads=z.g * z.r,
+        kv_heads=z.g,
+        head_size=z.p,
+        feed_forward=z.u,
+        vocabulary=z.v,
+        positions=64,
+    )
 
 
 def own(s: oracle.Speeds = SPEEDS) -> Hardware:
     return Hardware(
-        name="own", title="own", core="SM", cache="L2", cores=4,
-        peaks={"fp16": s.products, "fp32": s.others}, dram_bytes_per_s=s.dram,
-        capacity_bytes=10**6, sram_bytes=2 * s.sm, cache_bytes=2 * s.chip, l2_bytes_per_s=s.l2,
+        name="own",
+        title="own",
+        core="SM",
+        cache="L2",
+        cores=4,
+        peaks={"fp16": s.products, "fp32": s.others},
+        dram_bytes_per_s=s.dram,
+        capacity_bytes=10**6,
+        sram_bytes=2 * s.sm,
+        cache_bytes=2 * s.chip,
+        l2_bytes_per_s=s.l2,
         launch_s=s.launch,
-    )  # fmt: skip
+    )
 
 
 def timed(*, on: Hardware) -> list[Timed]:
@@ -84,9 +98,12 @@ def test_a_small_model_is_as_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("model", "phase"),
-    [(model, phase) for model, one in CONFIGS.items()
-     for phase in ("training", "prefill", *["decode"] * (one.family != "bert"))],
-)  # fmt: skip
+    [
+        (model, phase)
+        for model, one in CONFIGS.items()
+        for phase in ("training", "prefill", *["decode"] * (one.family != "bert"))
+    ],
+)
 def test_sums_are_those_of_the_rows(model: str, phase: str) -> None:
     h100 = machine("h100")
     step = workload(model, phase, batch=2, N=64)
@@ -132,8 +149,10 @@ def test_an_all_reduce_takes_one_direction_of_the_links() -> None:
 
 
 SPEED_FIELDS = {
-    "dram_bytes_per_s": "L2↔DRAM", "l2_bytes_per_s": "SM↔L2", "link_bytes_per_s": "link",
-}  # fmt: skip
+    "dram_bytes_per_s": "L2↔DRAM",
+    "l2_bytes_per_s": "SM↔L2",
+    "link_bytes_per_s": "link",
+}
 
 
 @pytest.mark.parametrize("field", SPEED_FIELDS)
@@ -212,8 +231,9 @@ def test_what_a_schedule_stores_for_itself_is_counted() -> None:
     # Scores are stored and loaded twice: after QKᵀ, and as weights.
     for moves in (crossing.loads, crossing.stores):
         assert {x: n for x, n in moves.items() if ":" in x} == {
-            "attention: S": 16 * 1024**2, "attention: P": 16 * 1024**2,
-        }  # fmt: skip
+            "attention: S": 16 * 1024**2,
+            "attention: P": 16 * 1024**2,
+        }
     h100 = machine("h100")
     (naive,), (flash1,) = (works(graph, h100, schedule=x) for x in ("naive", "flash1"))
     assert naive.roles[SM_L2]["scratch"] == 2 * 4 * 16 * 1024**2
@@ -240,7 +260,7 @@ def test_the_gradients_of_attention_move_what_their_schedule_does(name: str) -> 
         assert moves == {
             f"attention-backward: {x}" if x in own else x: n
             for x, n in counts.by_tensor(direction).items()
-        }  # fmt: skip
+        }
 
 
 def test_without_a_choice_gradients_are_the_best_of_the_fused_schedules() -> None:
@@ -279,9 +299,10 @@ def test_every_kind_that_stands_alone_can_be_asked_for() -> None:
         assert graph.operators[0].kind is OPERATORS[kind]
         assert work.bytes[L2_DRAM] > 0
     forward = {
-        name for name, kind in OPERATORS.items()
+        name
+        for name, kind in OPERATORS.items()
         if not re.search("_(back|dx|dw)$", name) and kind.gradient is not None
-    }  # fmt: skip
+    }
     known = {kind for kind, _ in single.SINGLE.values()} | {"attention"}
     # What is left out has axes of its own: caches, and experts.
     assert not {x for x in forward - known if OPERATORS[x].kept == 0 and x in ("softmax", "gelu")}
@@ -290,8 +311,20 @@ def test_every_kind_that_stands_alone_can_be_asked_for() -> None:
 # -- the command -----------------------------------------------------------------------------------
 
 LLAMA = ("roofline", "--model", "llama3-8b", "--phase", "decode", "--N", "512", "--gpu", "h200")
-KEYS = {"name", "class", "flop", "words_in", "words_out", "dram_bytes", "intensity", "bound",
-        "time_s", "sm_l2_bytes", "boundary", "times"}  # fmt: skip
+KEYS = {
+    "name",
+    "class",
+    "flop",
+    "words_in",
+    "words_out",
+    "dram_bytes",
+    "intensity",
+    "bound",
+    "time_s",
+    "sm_l2_bytes",
+    "boundary",
+    "times",
+}
 
 
 def told(*words: str) -> Any:
@@ -384,8 +417,10 @@ def test_launches_are_named_where_they_take_half_a_percent() -> None:
 @pytest.mark.parametrize("dtypes", [("fp16", "fp32"), ("fp32", "fp16")])
 def test_products_are_held_against_the_peak_of_their_wider_factor(dtypes: tuple[str, str]) -> None:
     s = {"m": 64, "k": 32, "n": 16}
-    x, w = (operand(t, axes, s, dtype=dtype)
-            for t, axes, dtype in zip("XW", ("m k", "k n"), dtypes, strict=True))  # fmt: skip
+    x, w = (
+        operand(t, axes, s, dtype=dtype)
+        for t, axes, dtype in zip("XW", ("m k", "k n"), dtypes, strict=True)
+    )
     product = operator("linear", "contraction", [x, w], [operand("Y", "m n", s)])
     (one,) = works(Graph("linear", (product,)), machine("h100"))
     assert one.dtype == "fp32"
@@ -411,8 +446,10 @@ def test_what_does_not_fit_is_said() -> None:
     assert list(kept(workload("bert-base", "prefill", batch=8, N=64))) == ["weight"]
     assert list(kept(workload("gpt2", "prefill", batch=8, N=64))) == ["weight", "cache"]
     assert kept(workload("gpt2", "training", batch=1, N=64, dtype="fp32")) == {
-        "weight": 4 * n, "state": 8 * n, "gradient": 4 * (n + table),
-    }  # fmt: skip
+        "weight": 4 * n,
+        "state": 8 * n,
+        "gradient": 4 * (n + table),
+    }
 
 
 def test_a_feed_forward_product_is_bound_by_compute_at_dram() -> None:
@@ -506,11 +543,12 @@ def test_a_graph_of_ones_own(tmp_path: Path) -> None:
     assert grouped["title"].endswith(", fusion file")
     file.write_text(GRAPH)
     for more, said in (
-        (("--batch", "2"), "--batch is not of a graph"), (("--dtype", "fp16"), "its own: bf16"),
+        (("--batch", "2"), "--batch is not of a graph"),
+        (("--dtype", "fp16"), "its own: bf16"),
         (("--fusion", "paper"), "paper has kernels of BERT's layer"),
         (("--fusion", "file"), "fusion file is the groups of a graph's file"),
         (("--schedule", "flash2"), "flash2 solves attention, not matmul"),
-    ):  # fmt: skip
+    ):
         done = iosim_(*words, *more)
         assert (done.returncode, len(done.stderr.splitlines()), done.stdout) == (2, 1, "")
         assert said in done.stderr
@@ -520,12 +558,14 @@ def test_a_graph_of_ones_own(tmp_path: Path) -> None:
 
 
 BAD = {
-    "--model lama3-8b --phase decode --N 9 --gpu h200":
-        "unknown model 'lama3-8b': did you mean 'llama3-8b'?",
+    "--model lama3-8b --phase decode --N 9 --gpu h200": (
+        "unknown model 'lama3-8b': did you mean 'llama3-8b'?"
+    ),
     "--model llama3-8b --phase decode --N 9 --gpu h20": "unknown machine 'h20'",
     "--model bert-large --phase decode --N 9 --gpu h200": "bert-large encodes whole sequences",
-    "--model llama3-8b --phase decoding --N 9 --gpu h200":
-        "unknown phase 'decoding': did you mean 'decode'?",
+    "--model llama3-8b --phase decoding --N 9 --gpu h200": (
+        "unknown phase 'decoding': did you mean 'decode'?"
+    ),
     "--model llama3-8b --N 9 --gpu h200": "llama3-8b needs --phase: give it",
     "--model llama3-8b --gpu h200": "llama3-8b needs --phase, --N: give them",
     "--model llama3-8b --phase decode --N 9 --m 4 --gpu h200": "--m is not of a model",
@@ -546,12 +586,14 @@ BAD = {
     "all_reduce --n 4 --devices 4 --gpu epyc-9654 --dtype bf16": "choose another machine",
     "all_reduce --n 4 --gpu h200": "--devices",
     "--graph missing.toml --gpu h200": "missing.toml",
-    "--model llama3-8b --phase decode --N 9 --fusion bets --gpu h200":
-        "unknown fusion 'bets': did you mean 'best'?",
-    "--model llama3-8b --phase decode --N 9 --fusion best --schedule matmul --gpu h200":
-        "--schedule is not of a model: leave it out",
+    "--model llama3-8b --phase decode --N 9 --fusion bets --gpu h200": (
+        "unknown fusion 'bets': did you mean 'best'?"
+    ),
+    "--model llama3-8b --phase decode --N 9 --fusion best --schedule matmul --gpu h200": (
+        "--schedule is not of a model: leave it out"
+    ),
     "softmax --n 4 --devices 4 --gpu h200": "--devices is not of softmax: leave it out",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", BAD)
@@ -578,8 +620,17 @@ def test_any_text_of_an_option(
 
 
 MIXTRAL = (
-    "--model", "mixtral-8x7b", "--phase", "decode", "--batch", "3", "--N", "512", "--gpu", "h200",
-)  # fmt: skip
+    "--model",
+    "mixtral-8x7b",
+    "--phase",
+    "decode",
+    "--batch",
+    "3",
+    "--N",
+    "512",
+    "--gpu",
+    "h200",
+)
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,13 @@ def test_what_has_no_row_is_read_once() -> None:
 def test_every_row_of_an_expert_counts_once(rows: int, active: int) -> None:
     s = {"m": rows, "e": 8, "i": 6, "u": 10}
     x, w = operand("X", "m i", s), operand("W", "e u i", s, role="weight")
-    up = operator("up", "expert_product", [x, w, operand("experts", "m", s)],
-                  [operand("Y", "m u", s)], active=active)  # fmt: skip
+    up = operator(
+        "up",
+        "expert_product",
+        [x, w, operand("experts", "m", s)],
+        [operand("Y", "m u", s)],
+        active=active,
+    )
     found = moved(up, 10**6)
     assert (found.loads["X"], found.loads["W"]) == (rows * 6, active * 60)
     assert found.stores == {"Y": rows * 10}
@@ -92,8 +97,9 @@ def test_a_kernel_reads_as_much_of_a_table_as_its_hungriest_operator() -> None:
     s = {"t": 3, "v": 20, "i": 4}
     table = operand("T", "v i", s, role="weight")
     look = operator("look", "embedding", [operand("ids", "t", s), table], [operand("X", "t i", s)])
-    logits = operator("logits", "contraction", [operand("X", "t i", s), table],
-                      [operand("L", "t v", s)])  # fmt: skip
+    logits = operator(
+        "logits", "contraction", [operand("X", "t i", s), table], [operand("L", "t v", s)]
+    )
     whole = operator("same", "same", [table], [operand("T2", "v i", s)])
     for ops in ((look, logits), (whole, look)):
         graph = Graph("tied", ops)
@@ -107,10 +113,14 @@ def test_a_view_is_no_kernel(fusion: str) -> None:
     """It would take the time of a launch."""
     x, y, z = (operand(name, "t i", S) for name in ("X", "Y", "Z"))
     shown = operand("shown", "i t", S)
-    graph = Graph("seen", (
-        operator("relu", "relu", [x], [y]), operator("view", "view", [y], [shown]),
-        operator("gelu", "gelu", [shown], [z]),
-    ))  # fmt: skip
+    graph = Graph(
+        "seen",
+        (
+            operator("relu", "relu", [x], [y]),
+            operator("view", "view", [y], [shown]),
+            operator("gelu", "gelu", [shown], [z]),
+        ),
+    )
     names = [one.name for one in works(graph, machine("h100"), fusion=fusion)]
     assert "view" not in names
     assert "relu" in " ".join(names)

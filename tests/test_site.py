@@ -58,8 +58,10 @@ def test_a_bound_links_to_the_theorem_that_it_uses(name: str, statements: Module
 
 
 def test_the_docstring_of_a_bound_names_its_theorem() -> None:
-    found = [importlib.import_module(m.name)
-             for m in pkgutil.iter_modules(iosim.bounds.__path__, "iosim.bounds.")]  # fmt: skip
+    found = [
+        importlib.import_module(m.name)
+        for m in pkgutil.iter_modules(iosim.bounds.__path__, "iosim.bounds.")
+    ]
     for name, bound in BOUNDS.items():
         (home,) = (m for m in found if any(x is bound for x in vars(m).values()))
         for link in filter(None, (bound.theorem_link, bound.options_link)):

@@ -13,8 +13,15 @@ from iosim.checks.tightness import best_schedule
 from iosim.problem import Attention
 from iosim.tiling import optimal_tiles
 
-TWO_STATISTICS = ("naive", "flash1", "flash2", "flash2_chunked", "flash2_keep", "small_cache",
-                  "spill_rows")  # fmt: skip
+TWO_STATISTICS = (
+    "naive",
+    "flash1",
+    "flash2",
+    "flash2_chunked",
+    "flash2_keep",
+    "small_cache",
+    "spill_rows",
+)
 # And the others, with words ÷ d from which on they run for sure.
 pytestmark = pytest.mark.numbers
 LEAST = {"flash2_log": 4, "flash2_parts": 5, "small_tiles": 0}
@@ -39,15 +46,18 @@ def test_peaks_are_those_of_the_notes(options: dict[str, int]) -> None:
     d, e = problem.d, problem.values
     one = {"W": 0, "B_r": 7, "B_c": 1, "B_p": 1, "B_d": 1, "B_v": 1}
     for name, peak in (
-        ("flash2_parts", 7 * (d + e + 1) + d + e + 1), ("flash2_log", 7 * (d + e + 2) + 1)
-    ):  # fmt: skip
+        ("flash2_parts", 7 * (d + e + 1) + d + e + 1),
+        ("flash2_log", 7 * (d + e + 2) + 1),
+    ):
         program = iosim.algorithm(name).program_for(problem)
         tiles = {p.name: one[p.name] for p in program.params}
         assert iosim.peak(iosim.bind(program, problem.sizes, tiles)) == peak
     program = iosim.algorithm("small_tiles").program_for(problem)
     tiles = dict.fromkeys((p.name for p in program.params), 1) | {"W1": 0}
-    for more, peak in (({"B_r1": 4, "B_c1": 6}, 4 * 6 + 4 + 1),
-                       ({"B_r2": 4, "B_d2": 3}, 4 * (3 + 2) + 1)):  # fmt: skip
+    for more, peak in (
+        ({"B_r1": 4, "B_c1": 6}, 4 * 6 + 4 + 1),
+        ({"B_r2": 4, "B_d2": 3}, 4 * (3 + 2) + 1),
+    ):
         assert iosim.peak(iosim.bind(program, problem.sizes, tiles | more)) == peak
 
 

@@ -226,10 +226,7 @@ def test_the_search_is_exact(options: dict[str, Any]) -> None:
     peaks = {at: iosim.peak(x) for at, x in every.items()}
     for M in (9, 14, 20, 33, 60):
         for fixed in ({}, {"B_s": 1}, {"B_s": 4}):
-            fit = [
-                words[at] for at in every
-                if peaks[at] <= M and fixed.get("B_s", at[2]) == at[2]
-            ]  # fmt: skip
+            fit = [words[at] for at in every if peaks[at] <= M and fixed.get("B_s", at[2]) == at[2]]
             if not fit:
                 with pytest.raises(iosim.CapacityError):
                     iosim.optimal_tiles(program, problem, M, fixed=fixed)
@@ -340,8 +337,10 @@ def test_a_derived_axis_by_points_by_numbers_and_whole() -> None:
         assert int(iosim.peak_many(program, sizes | tiles)) == top
         assert counts["load", "T"] == 2 * m * -(-n // min(B, n))
         assert not run.outputs["T"].any()
-    words = {B: iosim.count(iosim.bind(program, {"n": 50, "m": 3}, {"B": B, "C": 1})).total_words
-             for B in range(1, 51)}  # fmt: skip
+    words = {
+        B: iosim.count(iosim.bind(program, {"n": 50, "m": 3}, {"B": B, "C": 1})).total_words
+        for B in range(1, 51)
+    }
     problem = Square(50, 3)
     for M in (3, 60, 70, 153):
         every = {B: iosim.bind(program, problem.sizes, {"B": B, "C": 1}) for B in words}

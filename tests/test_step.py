@@ -190,8 +190,20 @@ def test_every_schedule_emits_it_in_some_case() -> None:
 
 
 def test_the_command_prints_one_table() -> None:
-    args = ("step", "--N", "64", "--d", "8", "--M", "999", "--forward", "flash2",
-            "--backward", "flash2_backward", "--causal")  # fmt: skip
+    args = (
+        "step",
+        "--N",
+        "64",
+        "--d",
+        "8",
+        "--M",
+        "999",
+        "--forward",
+        "flash2",
+        "--backward",
+        "flash2_backward",
+        "--causal",
+    )
     found = json.loads(ok(*args, "--json", "--dtype", "fp16"))
     step = training_step(Attention(64, 8, causal=True), 999, "flash2", "flash2_backward")
     assert found["problem"] == {"N": 64, "d": 8, "heads": 1, "causal": True}
@@ -214,26 +226,42 @@ def test_the_command_prints_one_table() -> None:
 def test_the_best_schedules_are_the_default() -> None:
     problem = Attention(64, 8)
     best = training_step(problem, 300)
-    every = [training_step(problem, 300, x, y)
-             for x in ("naive", "flash1", "flash2", "flash2_chunked", "flash2_keep", "spill_rows",
-                       "flash2_log", "flash2_parts", "small_tiles")
-             for y in BACKWARD]  # fmt: skip
+    every = [
+        training_step(problem, 300, x, y)
+        for x in (
+            "naive",
+            "flash1",
+            "flash2",
+            "flash2_chunked",
+            "flash2_keep",
+            "spill_rows",
+            "flash2_log",
+            "flash2_parts",
+            "small_tiles",
+        )
+        for y in BACKWARD
+    ]
     assert best.words == min(one.words for one in every)
 
 
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--forward", "two_kernels"), "two_kernels solves attention-backward, not attention: "
-         "choose a schedule for attention"),
-        (("--backward", "small_tiles"), "small_tiles solves attention, not attention-backward: "
-         "choose a schedule for attention-backward"),
+        (
+            ("--forward", "two_kernels"),
+            "two_kernels solves attention-backward, not attention: choose a schedule for attention",
+        ),
+        (
+            ("--backward", "small_tiles"),
+            "small_tiles solves attention, not attention-backward: "
+            "choose a schedule for attention-backward",
+        ),
         (("--forward", "decode"), "decode needs N_k: give that, or choose"),
         (("--backward-tiles", "B_x=8"), "B_x"),
         (("--backward-tiles", "paper"), "has no tile rule 'paper'"),
         (("--M", "2"), "no schedule runs in M = 2 words: use M >= 3"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_of_a_step_is_one_line(args: tuple[str, ...], says: str) -> None:
     done = iosim_("step", "--N", "8", "--d", "4", *(() if "--M" in args else ("--M", "99")), *args)
     assert done.returncode == 2

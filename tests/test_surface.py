@@ -28,8 +28,17 @@ from iosim.errors import InputError, closest
 
 ROOT = Path(__file__).parent.parent
 HEAVY = (
-    "sympy", "matplotlib", "numba", "torch", "triton", "click", "rich", "scipy", "z3", "networkx",
-)  # fmt: skip
+    "sympy",
+    "matplotlib",
+    "numba",
+    "torch",
+    "triton",
+    "click",
+    "rich",
+    "scipy",
+    "z3",
+    "networkx",
+)
 
 
 @pytest.mark.parametrize("statement", ["import iosim", "import iosim.gpu", "import iosim.cache"])
@@ -91,8 +100,11 @@ def test_the_lazy_names_are_those_that_checkers_see() -> None:
 def shadows(package: ModuleType) -> list[str]:
     """Submodules that cannot be reached by name: something else of the package has it."""
     below = {m.name for m in pkgutil.iter_modules(package.__path__)}
-    return [x for x in sorted(below & vars(package).keys())
-            if not isinstance(vars(package)[x], ModuleType)]  # fmt: skip
+    return [
+        x
+        for x in sorted(below & vars(package).keys())
+        if not isinstance(vars(package)[x], ModuleType)
+    ]
 
 
 def test_nothing_has_the_name_of_a_module_beside_it() -> None:
@@ -271,8 +283,9 @@ def test_the_map_of_the_design_is_complete() -> None:
     assert all((package / x).exists() for x in shown)
     for folder in ("program", "counting", "tiling"):
         inside = {f"{folder}/{p.name}" for p in (package / folder).glob("*.py")}
-        assert inside - {f"{folder}/__init__.py"} == {x for x in shown if x.startswith(folder + "/")
-                                                      and x.endswith(".py")}  # fmt: skip
+        assert inside - {f"{folder}/__init__.py"} == {
+            x for x in shown if x.startswith(folder + "/") and x.endswith(".py")
+        }
 
 
 def test_the_registries_of_the_page_on_adding_are_where_it_says() -> None:
@@ -323,10 +336,21 @@ def test_the_documented_example_of_adding_an_algorithm_is_short() -> None:
 
 @pytest.mark.parametrize(
     ("text", "dtype", "words"),
-    [("24576", None, 24576), ("24_576", None, 24576), ("4,096", None, 4096), ("1Mi", None, 2**20),
-     ("2K", None, 2000), ("96KiB", "fp16", 49152), ("96KiB", "fp32", 24576), ("1MB", "fp8", 10**6),
-     ("3Ki", None, 3072), (" 7 ", None, 7), ("7B", "fp32", 1), ("97B", "fp16", 48)],
-)  # fmt: skip
+    [
+        ("24576", None, 24576),
+        ("24_576", None, 24576),
+        ("4,096", None, 4096),
+        ("1Mi", None, 2**20),
+        ("2K", None, 2000),
+        ("96KiB", "fp16", 49152),
+        ("96KiB", "fp32", 24576),
+        ("1MB", "fp8", 10**6),
+        ("3Ki", None, 3072),
+        (" 7 ", None, 7),
+        ("7B", "fp32", 1),
+        ("97B", "fp16", 48),
+    ],
+)
 def test_sizes_as_typed(text: str, dtype: str | None, words: int) -> None:
     assert units.parse_words("M", text, dtype) == words
 
@@ -348,8 +372,7 @@ def test_formulas_and_bounds_share_their_symbols() -> None:
         assert symbols.sym(name) == bounds.sym(name)
     words = symbols.count(iosim.algorithm("flash2").program).total_words
     gap = words - bounds.bound("compulsory").expression
-    at = {symbols.sym("N"): 8, symbols.sym("d"): 2, symbols.sym("heads"): 1,
-          symbols.sym("B_r"): 4}  # fmt: skip
+    at = {symbols.sym("N"): 8, symbols.sym("d"): 2, symbols.sym("heads"): 1, symbols.sym("B_r"): 4}
     assert gap.subs(at) == 2 * 16 * 3 - 4 * 16
 
 

@@ -46,11 +46,19 @@ from iosim.sweep.work import compute
 from iosim.tiling.rules import choose_tiles
 
 SMALL: dict[str, Any] = {
-    "algo": "flash2,small_cache", "N": "64:256:x2", "d": "8,16", "M": "16:4Ki:x2", "shard_rows": 10,
-}  # fmt: skip
+    "algo": "flash2,small_cache",
+    "N": "64:256:x2",
+    "d": "8,16",
+    "M": "16:4Ki:x2",
+    "shard_rows": 10,
+}
 GIVEN: dict[str, Any] = {
-    "algo": "flash2", "N": "100,128", "d": "8", "M": "100,5000", "tiles": "B_r=1:64:x3,B_c=5,9",
-}  # fmt: skip
+    "algo": "flash2",
+    "N": "100,128",
+    "d": "8",
+    "M": "100,5000",
+    "tiles": "B_r=1:64:x3,B_c=5,9",
+}
 
 
 def table(store: Folder) -> list[dict[str, Any]]:
@@ -73,10 +81,15 @@ def test_a_hash_changes_with_everything_that_determines_a_result() -> None:
     task = Sweep.of(**SMALL).task(0)
     seen = {task.hash}
     changes: dict[str, Any] = {
-        "program": "0" * 64, "sizes": (("N", 65), *task.sizes[1:]), "M": 17, "tiles": "B_r=1,B_c=1",
-        "engine": "simulate", "policy": "lru", "version": "0.0.1",
+        "program": "0" * 64,
+        "sizes": (("N", 65), *task.sizes[1:]),
+        "M": 17,
+        "tiles": "B_r=1,B_c=1",
+        "engine": "simulate",
+        "policy": "lru",
+        "version": "0.0.1",
         "revision": 0,
-    }  # fmt: skip
+    }
     for name, value in changes.items():
         seen.add(dataclasses.replace(task, **{name: value}).hash)
     assert len(seen) == 1 + len(changes)
@@ -97,17 +110,22 @@ def test_rows_carry_their_tasks(options: dict[str, Any], tmp_path: Path) -> None
         task = sweep.task(k)
         assert row["hash"] == task.hash
         assert (row["algorithm"], row["M_words"], row["tiles"]) == (
-            task.algorithm, task.M, task.tiles,
-        )  # fmt: skip
+            task.algorithm,
+            task.M,
+            task.tiles,
+        )
         assert all(row[name] == value for name, value in task.sizes)
 
 
 @settings(max_examples=25)
 @given(
     name=st.sampled_from([a.name for a in plain_algorithms()]),
-    N=st.integers(1, 300), d=st.integers(1, 40),
-    heads=st.integers(1, 3), M=st.integers(3, 6000), how=st.sampled_from(["auto", "paper"]),
-)  # fmt: skip
+    N=st.integers(1, 300),
+    d=st.integers(1, 40),
+    heads=st.integers(1, 3),
+    M=st.integers(3, 6000),
+    how=st.sampled_from(["auto", "paper"]),
+)
 def test_a_row_is_what_counting_that_point_alone_gives(
     name: str, N: int, d: int, heads: int, M: int, how: str
 ) -> None:
@@ -186,10 +204,28 @@ def test_serial_processes_threads_and_dask_give_the_same_table(tmp_path: Path) -
 def test_dask_workers_started_by_hand(tmp_path: Path) -> None:
     """A scheduler and workers as separate processes, reached by address."""
     where = tmp_path / "scheduler.json"
-    dask_ = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--scheduler-file", str(where),
-             "--port", "0", "--no-dashboard", "--host", "127.0.0.1"]  # fmt: skip
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(where),
-              "--nthreads", "1", "--no-dashboard"]  # fmt: skip
+    dask_ = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_scheduler",
+        "--scheduler-file",
+        str(where),
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--host",
+        "127.0.0.1",
+    ]
+    worker = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_worker",
+        "--scheduler-file",
+        str(where),
+        "--nthreads",
+        "1",
+        "--no-dashboard",
+    ]
     started = [
         subprocess.Popen(c, stderr=subprocess.DEVNULL, cwd=tmp_path)
         for c in (dask_, worker, worker)
@@ -293,8 +329,20 @@ def test_rows_that_disagree_are_not_combined(tmp_path: Path) -> None:
 
 
 def test_sweep_from_the_command_line_and_from_a_file(tmp_path: Path) -> None:
-    words = ("--algo", "flash2,small_cache", "--N", "64:256:x2", "--d", "8,16", "--M", "16:4Ki:x2",
-             "--shard-rows", "10", "--workers", "1")  # fmt: skip
+    words = (
+        "--algo",
+        "flash2,small_cache",
+        "--N",
+        "64:256:x2",
+        "--d",
+        "8,16",
+        "--M",
+        "16:4Ki:x2",
+        "--shard-rows",
+        "10",
+        "--workers",
+        "1",
+    )
     text = ok("sweep", *words, "--out", "a", cwd=tmp_path)
     assert "108 points, 108 rows in a" in text
     (tmp_path / "s.toml").write_text(
@@ -333,8 +381,10 @@ BAD = ("--N", "64", "--d", "8", "--M", "999", "--workers", "1")
         ((*SWEEP, *BAD, "--tiles", "B_x=3", "--out", "x"), "no tile size"),
         ((*SWEEP, *BAD, "--tiles", "B_r=3,B_r=4", "--out", "x"), "twice"),
         ((*SWEEP, *BAD, "--out", "/proc/no/where"), "cannot write to"),
-        ((*SWEEP, *BAD[:6], "--dask", "tcp://127.0.0.1:9", "--out", "x"),
-         "no Dask scheduler answers"),
+        (
+            (*SWEEP, *BAD[:6], "--dask", "tcp://127.0.0.1:9", "--out", "x"),
+            "no Dask scheduler answers",
+        ),
         (("sweep", "--config", "no.toml", "--out", "x"), "cannot read 'no.toml' as TOML"),
         (("collect", "nowhere"), "'nowhere' is no directory, so it holds no sweep"),
         (("combine", "nowhere", "--out", "x"), "is no directory, so it holds no sweep"),
@@ -342,7 +392,7 @@ BAD = ("--N", "64", "--d", "8", "--M", "999", "--workers", "1")
         (("query", "SELECT 1", "."), "'.' holds no sweep: give one that iosim sweep wrote"),
         (("reproduce", "e99"), "unknown experiment 'e99'"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line_and_exit_2(
     words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,9 +445,27 @@ def test_bad_files(tmp_path: Path) -> None:
 
 
 ODD = [
-    "'x'", "nan", "inf", "1.5", "true", "[]", "-5", "0", "{}", "{a = 1}", "[[]]", "['', '']",
-    "[true]", "1979-05-27", "''", "' '", "','", "'1:2:+0'", "9999999999999999999999", "'%s'",
-]  # fmt: skip
+    "'x'",
+    "nan",
+    "inf",
+    "1.5",
+    "true",
+    "[]",
+    "-5",
+    "0",
+    "{}",
+    "{a = 1}",
+    "[[]]",
+    "['', '']",
+    "[true]",
+    "1979-05-27",
+    "''",
+    "' '",
+    "','",
+    "'1:2:+0'",
+    "9999999999999999999999",
+    "'%s'",
+]
 
 
 @pytest.mark.parametrize("name", [*OPTIONS, "cls", "self", "version"])
@@ -428,9 +496,11 @@ def test_integers_that_cannot_be_written(name: str) -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, said in (
-        (tmp_path, "it is no file"), (tmp_path / "no", "there is no such file"),
-        (tmp_path / "pipe", "it is no file"), ("a\0b", "there is no such file|null"),
-    ):  # fmt: skip
+        (tmp_path, "it is no file"),
+        (tmp_path / "no", "there is no such file"),
+        (tmp_path / "pipe", "it is no file"),
+        ("a\0b", "there is no such file|null"),
+    ):
         with pytest.raises(InputError, match=f"as TOML: .*({said})"):
             Sweep.from_toml(path)
     for text in ("[" * 10**5, "a = " + "[" * 10**5, "a = " + "9" * 5000, "\0", "N = 1\nN = 2"):
@@ -489,9 +559,12 @@ def test_bounds_in_arrays_are_those_of_the_catalogue(
 # ---------------------------------------------------------------- caches
 
 CACHED: dict[str, Any] = {
-    "algo": "flash2,small_cache", "N": "12,20", "d": "2", "M": "32,64",
+    "algo": "flash2,small_cache",
+    "N": "12,20",
+    "d": "2",
+    "M": "32,64",
     "policy": "explicit,lru,opt",
-}  # fmt: skip
+}
 
 
 def test_a_cache_is_one_more_axis(tmp_path: Path) -> None:
@@ -534,8 +607,9 @@ def test_cached_rows_are_combined_asked_and_exported(tmp_path: Path) -> None:
     few = {k: v for k, v in CACHED.items() if k != "policy"}
     folders = [swept(tmp_path / p, **few, policy=p).path for p in ("explicit", "lru")]
     assert combine(folders, tmp_path / "all").new == 16
-    found = query("SELECT policy, count(*) AS n FROM rows GROUP BY policy ORDER BY policy",
-                  [tmp_path / "all"])  # fmt: skip
+    found = query(
+        "SELECT policy, count(*) AS n FROM rows GROUP BY policy ORDER BY policy", [tmp_path / "all"]
+    )
     assert found.to_pylist() == [{"policy": "explicit", "n": 8}, {"policy": "lru", "n": 8}]
     assert export_csv([tmp_path / "all"], tmp_path / "all.csv") == 16
 
@@ -554,11 +628,19 @@ def test_what_is_too_long_to_replay_has_lrus_closed_form(tmp_path: Path) -> None
         ({"policy": "lur"}, "unknown policy 'lur': did you mean 'lru'?"),
         ({"policy": "plru", "M": "100"}, "plru needs a power of two of ways, not 100"),
         ({"policy": "opt", "N": "1Mi", "d": "64", "M": "32Ki"}, "a closed form is of LRU only"),
-        ({"policy": "lru", "algo": "flash2_chunked", "N": "1Mi", "d": "64", "M": "32Ki",
-          "causal": True},
-         "LRU has no closed form here"),
+        (
+            {
+                "policy": "lru",
+                "algo": "flash2_chunked",
+                "N": "1Mi",
+                "d": "64",
+                "M": "32Ki",
+                "causal": True,
+            },
+            "LRU has no closed form here",
+        ),
     ],
-)  # fmt: skip
+)
 def test_caches_that_cannot_be_are_refused_beforehand(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)):
         Sweep.of(**CACHED | {"algo": "flash2"} | options)

@@ -22,17 +22,33 @@ from iosim.sweep import Folder, Sweep, collect
 from iosim.sweep.database import interruptible
 
 # Minutes of work, in shards of less than a second.
-SLOW = ["--algo", "small_cache", "--N", "512", "--d", "64", "--M", "1Ki:8Ki:x1.002",
-        "--engine", "simulate", "--shard-rows", "4"]  # fmt: skip
+SLOW = [
+    "--algo",
+    "small_cache",
+    "--N",
+    "512",
+    "--d",
+    "64",
+    "--M",
+    "1Ki:8Ki:x1.002",
+    "--engine",
+    "simulate",
+    "--shard-rows",
+    "4",
+]
 HALTED = (130, "iosim: interrupted\n")
 
 
 def started(*words: str, cwd: Path) -> subprocess.Popen[str]:
     """The command in a process group of its own, as a terminal starts it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "iosim", *words], cwd=cwd, text=True, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "iosim", *words],
+        cwd=cwd,
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
 
 
 def interrupted(process: subprocess.Popen[str], once: Callable[[], object]) -> tuple[int, str]:
@@ -115,8 +131,13 @@ def test_a_question_is_waited_for(deaf: int, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks at a process's libraries")
 def test_combining(tmp_path: Path) -> None:
     """It carries on where it was, and leaves no part."""
-    grid = {"algo": "flash2", "N": "1024:65536:x2", "tiles": "B_r=1:1024:x2,B_c=1:1024:x2",
-            "M": "256:1Mi:x1.06", "shard_rows": 40_000}  # fmt: skip
+    grid = {
+        "algo": "flash2",
+        "N": "1024:65536:x2",
+        "tiles": "B_r=1:1024:x2,B_c=1:1024:x2",
+        "M": "256:1Mi:x1.06",
+        "shard_rows": 40_000,
+    }
     many = sum(collect(Folder.declare(tmp_path / d, Sweep.of(**grid, d=d))).rows for d in "48")
     merging = started("combine", "4", "8", "--out", "c", cwd=tmp_path)
     assert interrupted(merging, loaded(merging, "_duckdb")) in [HALTED, (0, "")]
@@ -129,8 +150,9 @@ def test_combining(tmp_path: Path) -> None:
 @pytest.mark.parametrize("moment", ["starting", "counting"])
 def test_a_cluster_of_ones_own(moment: str, tmp_path: Path) -> None:
     """Workers get it too, and print nothing."""
-    driver = started("sweep", *SLOW, "--out", "s", "--dask", "local", "--workers", "2",
-                     cwd=tmp_path)  # fmt: skip
+    driver = started(
+        "sweep", *SLOW, "--out", "s", "--dask", "local", "--workers", "2", cwd=tmp_path
+    )
     seen: dict[str, Callable[[], object]] = {
         "starting": lambda: len(below(driver.pid)) > 1,
         "counting": lambda: list(tmp_path.glob("s/runs/*")),
@@ -151,10 +173,28 @@ def below(pid: int) -> list[str]:
 def cluster(path: Path) -> Iterator[tuple[str, subprocess.Popen[Any]]]:
     """A scheduler with one worker: its address, and its process."""
     where = path / "scheduler.json"
-    dask_ = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--scheduler-file", str(where),
-             "--port", "0", "--no-dashboard", "--host", "127.0.0.1"]  # fmt: skip
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(where),
-              "--nthreads", "1", "--no-dashboard"]  # fmt: skip
+    dask_ = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_scheduler",
+        "--scheduler-file",
+        str(where),
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--host",
+        "127.0.0.1",
+    ]
+    worker = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_worker",
+        "--scheduler-file",
+        str(where),
+        "--nthreads",
+        "1",
+        "--no-dashboard",
+    ]
     both = [subprocess.Popen(c, stderr=subprocess.DEVNULL, cwd=path) for c in (dask_, worker)]
     try:
         until(lambda: where.exists() and where.read_text().strip())

@@ -20,9 +20,24 @@ from iosim.sweep import Folder, Sweep, answered, collect, combine, database, exp
 from iosim.sweep import collecting as collecting_module
 
 NAMES = [
-    "N=7", "total_words=5/x", "hash=0", "a b", "it's", 'say "so"', "x[1]", "[!a]", "*", "?",
-    "{a,b}", "~", "file:x", "http:/x", "rows/part", "%41", "ü",
-]  # fmt: skip
+    "N=7",
+    "total_words=5/x",
+    "hash=0",
+    "a b",
+    "it's",
+    'say "so"',
+    "x[1]",
+    "[!a]",
+    "*",
+    "?",
+    "{a,b}",
+    "~",
+    "file:x",
+    "http:/x",
+    "rows/part",
+    "%41",
+    "ü",
+]
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +227,13 @@ def test_rows_of_two_programs_are_named(tmp_path: Path, monkeypatch: pytest.Monk
 def test_no_gap_of_rows_that_fit_is_below_1(tmp_path: Path) -> None:
     """With given tiles most rows don't fit; a bound for M words says nothing of those."""
     folder = swept(
-        tmp_path / "s", algo="flash1,flash2", N="1,100,128,", d="8,16", M="3:8Ki:x1.7",
+        tmp_path / "s",
+        algo="flash1,flash2",
+        N="1,100,128,",
+        d="8,16",
+        M="3:8Ki:x1.7",
         tiles="B_r=1:128:x3,B_c=1:128:x3",
-    )  # fmt: skip
+    )
     (found,) = query(
         "SELECT min(gap) AS least, count(*) FILTER (NOT feasible) AS over, "
         "count(*) FILTER ((gap IS NULL) = feasible) AS wrong, "

@@ -27,12 +27,25 @@ from iosim.sweep.collecting import _Todo
 
 # 40 shards, a few milliseconds each.
 MANY: dict[str, Any] = {
-    "algo": "flash2", "N": "64:4096:x2", "d": "8,16", "M": "64:64Ki:x1.3", "shard_rows": 10,
-}  # fmt: skip
+    "algo": "flash2",
+    "N": "64:4096:x2",
+    "d": "8,16",
+    "M": "64:64Ki:x1.3",
+    "shard_rows": 10,
+}
 WORDS = [
-    "sweep", "--algo", MANY["algo"], "--N", MANY["N"], "--d", MANY["d"], "--M", MANY["M"],
-    "--shard-rows", "10",
-]  # fmt: skip
+    "sweep",
+    "--algo",
+    MANY["algo"],
+    "--N",
+    MANY["N"],
+    "--d",
+    MANY["d"],
+    "--M",
+    MANY["M"],
+    "--shard-rows",
+    "10",
+]
 
 
 @pytest.fixture(scope="module")
@@ -211,9 +224,10 @@ def test_killing_dask_workers(want: list[dict[str, Any]], tmp_path: Path) -> Non
         def assassin(report: Any) -> None:
             nonlocal killed
             workers = [
-                p for p in children(os.getpid())
+                p
+                for p in children(os.getpid())
                 if b"spawn_main" in _command(p) and p not in (os.getpid(),)
-            ]  # fmt: skip
+            ]
             if killed < 3 and workers and report.shards % 7 == 3:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(workers[-1], signal.SIGKILL)
@@ -344,9 +358,11 @@ def test_a_full_disk(
 def test_files_may_not_grow(want: list[dict[str, Any]], tmp_path: Path) -> None:
     """The kernel itself refuses (RLIMIT_FSIZE): one line; then the same command ends well."""
     path = tmp_path / "s"
-    limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);" \
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000));" \
-        "from iosim.cli import main; main()"  # fmt: skip
+    limit = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000));"
+        "from iosim.cli import main; main()"
+    )
     command = [sys.executable, "-c", limit, *WORDS, "--out", str(path), "--workers", "1"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr

@@ -38,9 +38,7 @@ RECORDED = [name for name in REPORTS if (GPU / "h200" / name / "table.csv").is_f
 EDGES = "()[]{},;:'\""
 
 # Where a table rounds on purpose, and how; everything else is printed whole.
-ROUNDED = {
-    "gap": ".3f", "lower_bound_words": ",.0f", "words": ",.0f", "max_error": ".0e",
-}  # fmt: skip
+ROUNDED = {"gap": ".3f", "lower_bound_words": ",.0f", "words": ",.0f", "max_error": ".0e"}
 
 
 def tokens(text: str) -> Counter[str]:
@@ -101,9 +99,18 @@ def tensor_rows(found: Any) -> list[dict[str, Any]]:
 
 
 POINTS = (
-    "algorithm", "M", "load_words", "store_words", "total_words", "formula_words", "peak_words",
-    "max_error", "class", "lower_bound_words", "ok",
-)  # fmt: skip
+    "algorithm",
+    "M",
+    "load_words",
+    "store_words",
+    "total_words",
+    "formula_words",
+    "peak_words",
+    "max_error",
+    "class",
+    "lower_bound_words",
+    "ok",
+)
 MLP = str(ROOT / "docs/examples/mlp.toml")
 ATTENTION = ("--N", "1234567", "--d", "97", "--M", "24576")
 
@@ -117,12 +124,19 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
     ),
     "bounds": (("bounds", *ATTENTION), bounds_rows),
     "bounds that do not apply": (
-        ("bounds", "--m", "9999", "--n", "99", "--k", "9", "--M", "9"), bounds_rows,
+        ("bounds", "--m", "9999", "--n", "99", "--k", "9", "--M", "9"),
+        bounds_rows,
     ),
     "tightness": (
         ("tightness", "--N", "262144", "--d", "96,128", "--M", "24576,65536"),
         lambda found: only(
-            found, "d", "M", "best_algorithm", "best_words", "lower_bound", "lower_bound_words",
+            found,
+            "d",
+            "M",
+            "best_algorithm",
+            "best_words",
+            "lower_bound",
+            "lower_bound_words",
             "gap",
         ),
     ),
@@ -135,12 +149,22 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
         ("tiles", "small_cache", *ATTENTION),
         lambda found: only([found], "M", "total_words", "peak_words"),
     ),
-    "bounds with options": (
-        ("bounds", *ATTENTION, "--N-k", "7654321", "--causal"), bounds_rows,
-    ),
+    "bounds with options": (("bounds", *ATTENTION, "--N-k", "7654321", "--causal"), bounds_rows),
     "count with options": (
-        ("count", "flash2", *ATTENTION, "--heads", "32", "--kv-heads", "8", "--causal", "--N-k",
-         "7654321", "--d-v", "101"),
+        (
+            "count",
+            "flash2",
+            *ATTENTION,
+            "--heads",
+            "32",
+            "--kv-heads",
+            "8",
+            "--causal",
+            "--N-k",
+            "7654321",
+            "--d-v",
+            "101",
+        ),
         lambda found: tensor_rows(found) + only([found["problem"]], "N", "d_v", "N_k", "kv_heads"),
     ),
     "tiles with options": (
@@ -151,14 +175,26 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
         ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--rows", "--causal"),
         lambda found: only(found["points"], *POINTS),
     ),
-    "query of options": (
-        ("query", "SELECT * FROM rows ORDER BY M_words", "masked"), exact,
-    ),
+    "query of options": (("query", "SELECT * FROM rows ORDER BY M_words", "masked"), exact),
     "roofline": (
-        ("roofline", "--model", "gpt2", "--phase", "training", "--batch", "8", "--N", "512",
-         "--gpu", "h100", "--fusion", "best", "--operators"),
+        (
+            "roofline",
+            "--model",
+            "gpt2",
+            "--phase",
+            "training",
+            "--batch",
+            "8",
+            "--N",
+            "512",
+            "--gpu",
+            "h100",
+            "--fusion",
+            "best",
+            "--operators",
+        ),
         lambda found: only(
-            found["operators"], "name", "class", "flop", "dram_bytes", "sm_l2_bytes",
+            found["operators"], "name", "class", "flop", "dram_bytes", "sm_l2_bytes"
         ),
     ),
     "fuse": (
@@ -183,34 +219,73 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
     ),
     "optimal": (
         ("optimal", "matmul", "--m", "2", "--n", "2", "--k", "2", "--M", "4", "--show"),
-        lambda found: [*only([found], "M", "loads", "stores", "cost"), *(
-            {"move": x} for x in found["schedule"])],
+        lambda found: [
+            *only([found], "M", "loads", "stores", "cost"),
+            *({"move": x} for x in found["schedule"]),
+        ],
     ),
     "verify": (
         ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--rows"),
         lambda found: only(found["points"], *POINTS),
     ),
-    "query": (
-        ("query", "SELECT * FROM rows ORDER BY algorithm, M_words", "rows"), exact,
-    ),
+    "query": (("query", "SELECT * FROM rows ORDER BY algorithm, M_words", "rows"), exact),
     "query of sums": (
-        ("query", "SELECT sum(total_words), avg(total_words), max(total_words), 1e300, 0.1, "
-                  "-7, true, 'a name', count(*) AS \"a rather long name of a column\" FROM rows",
-         "rows"),
+        (
+            "query",
+            "SELECT sum(total_words), avg(total_words), max(total_words), 1e300, 0.1, "
+            "-7, true, 'a name', count(*) AS \"a rather long name of a column\" FROM rows",
+            "rows",
+        ),
         exact,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the rows of a small sweep."""
     folder = tmp_path_factory.mktemp("tables")
-    ok("sweep", "--algo", "flash2,small_cache", "--N", "65536,1000003", "--d", "64", "--M",
-       "24576,65537", "--out", "rows", "--workers", "1", cwd=folder)  # fmt: skip
-    ok("sweep", "--algo", "flash2", "--N", "65536", "--d", "64", "--M", "24576,65537", "--causal",
-       "--heads", "8", "--kv-heads", "1,2", "--window", "1234567,", "--align", "upper-left",
-       "--out", "masked", "--workers", "1", cwd=folder)  # fmt: skip
+    ok(
+        "sweep",
+        "--algo",
+        "flash2,small_cache",
+        "--N",
+        "65536,1000003",
+        "--d",
+        "64",
+        "--M",
+        "24576,65537",
+        "--out",
+        "rows",
+        "--workers",
+        "1",
+        cwd=folder,
+    )
+    ok(
+        "sweep",
+        "--algo",
+        "flash2",
+        "--N",
+        "65536",
+        "--d",
+        "64",
+        "--M",
+        "24576,65537",
+        "--causal",
+        "--heads",
+        "8",
+        "--kv-heads",
+        "1,2",
+        "--window",
+        "1234567,",
+        "--align",
+        "upper-left",
+        "--out",
+        "masked",
+        "--workers",
+        "1",
+        cwd=folder,
+    )
     return folder
 
 
@@ -230,10 +305,13 @@ def rows_of(place: Path) -> Callable[[str], list[dict[str, Any]]]:
 @pytest.mark.numbers
 @pytest.mark.parametrize(
     ("name", "width"),
-    [pytest.param(name, width, marks=pytest.mark.slow if long else [], id=f"{name}-{width}")
-     for name in TABLES for width in (*WIDTHS, None)
-     for long in [name.startswith("verify") and width not in (40, 100)]],
-)  # fmt: skip
+    [
+        pytest.param(name, width, marks=pytest.mark.slow if long else [], id=f"{name}-{width}")
+        for name in TABLES
+        for width in (*WIDTHS, None)
+        for long in [name.startswith("verify") and width not in (40, 100)]
+    ],
+)
 def test_tables_are_whole_at_every_width(
     name: str, width: int | None, place: Path, rows_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,9 +351,13 @@ def in_terminal(words: Sequence[str], columns: int, cwd: Path) -> str:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
     with subprocess.Popen(
-        [sys.executable, "-m", "iosim", *words], stdin=subprocess.DEVNULL, stdout=theirs,
-        stderr=subprocess.DEVNULL, cwd=cwd, env=env,
-    ) as process:  # fmt: skip
+        [sys.executable, "-m", "iosim", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        cwd=cwd,
+        env=env,
+    ) as process:
         os.close(theirs)
         text = b""
         while True:
@@ -329,9 +411,14 @@ def test_the_checker_sees_what_is_cut(name: str, rows_of: Any) -> None:
 
 
 text_cells = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.decimals(allow_nan=False, places=2),
-    st.text("abcdé行 _-²\n\x1b,.", max_size=40), st.dates(),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.decimals(allow_nan=False, places=2),
+    st.text("abcdé行 _-²\n\x1b,.", max_size=40),
+    st.dates(),
+)
 
 
 @given(

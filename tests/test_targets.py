@@ -26,10 +26,15 @@ def others(folder: Path) -> dict[str, str]:
     (folder / "to_folder").symlink_to("folder")
     (folder / "round").symlink_to("round")
     return {
-        "": "is empty", ".": "is a directory", "folder": "is a directory",
-        "to_folder": "is a directory", "socket": "is a socket", "round": "symbolic links",
-        "missing/a.csv": "No such file", "x" * 300: "File name too long",
-    }  # fmt: skip
+        "": "is empty",
+        ".": "is a directory",
+        "folder": "is a directory",
+        "to_folder": "is a directory",
+        "socket": "is a socket",
+        "round": "symbolic links",
+        "missing/a.csv": "No such file",
+        "x" * 300: "File name too long",
+    }
 
 
 def test_what_can_be_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,9 +52,10 @@ def test_what_can_be_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_csv_is_checked_before_the_run(command: str, tmp_path: Path) -> None:
     ok(*SWEEP, cwd=tmp_path)
     words = {
-        "sweep": (*SWEEP[:-4], "--out", "new"), "collect": ("collect", "rows"),
+        "sweep": (*SWEEP[:-4], "--out", "new"),
+        "collect": ("collect", "rows"),
         "combine": ("combine", "rows", "--out", "new"),
-    }[command]  # fmt: skip
+    }[command]
     for name, said in (others(tmp_path) | {"rows/": "is a directory"}).items():
         done = iosim_(*words, "--csv", name, cwd=tmp_path)
         assert done.returncode == 2
@@ -149,10 +155,12 @@ def test_pictures_are_checked_beforehand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("verify", "--N", "8", "--d", "2", "--M", "40"),
-     ("tightness", "--N", "8", "--d", "2", "--M", "40")],
+    [
+        ("verify", "--N", "8", "--d", "2", "--M", "40"),
+        ("tightness", "--N", "8", "--d", "2", "--M", "40"),
+    ],
     ids=lambda x: x[0],
-)  # fmt: skip
+)
 def test_names_in_a_directory_are_checked_before_the_run(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: Any
 ) -> None:

@@ -86,11 +86,17 @@ def test_no_schedule_moves_less_than_any_bound() -> None:
     sizes = dict(zip(("N", "d", "heads"), axes, strict=True))
     counts = every_count(sizes, M)
     fewest = {
-        klass: np.min([
-            np.where(found, words, 2**62) for entry in plain_algorithms("attention")
-            for words, found in [counts[entry.name]] if klass in entry.classes
-        ], axis=0) for klass in CLASSES
-    }  # fmt: skip
+        klass: np.min(
+            [
+                np.where(found, words, 2**62)
+                for entry in plain_algorithms("attention")
+                for words, found in [counts[entry.name]]
+                if klass in entry.classes
+            ],
+            axis=0,
+        )
+        for klass in CLASSES
+    }
     best = fewest["once"]
     checked = 0
     for b in BOUNDS.values():
@@ -119,10 +125,13 @@ def test_no_schedule_moves_less_than_any_bound() -> None:
             assert point.best.words == fewest[klass][k]
             assert counts[point.best.algorithm][0][k] == fewest[klass][k]
             assert {row.name for row in point.bounds} == {
-                b.name for b in BOUNDS.values()
-                if b.problem == "attention" and b.kind == "lower" and b.strength == "exact"
+                b.name
+                for b in BOUNDS.values()
+                if b.problem == "attention"
+                and b.kind == "lower"
+                and b.strength == "exact"
                 and b.covers_class(CLASSES[klass])
-            }  # fmt: skip
+            }
 
 
 @pytest.mark.slow
@@ -223,22 +232,47 @@ def test_command_line(tmp_path: Path) -> None:
     from test_cli import iosim_, ok
 
     point = json.loads(ok("tightness", "--N", "4096", "--d", "64", "--M", "16384", "--json"))
-    need = ["N", "d", "M", "class", "best_algorithm", "best_tiles", "best_words", "lower_bound",
-            "lower_bound_words", "gap"]  # fmt: skip
+    need = [
+        "N",
+        "d",
+        "M",
+        "class",
+        "best_algorithm",
+        "best_tiles",
+        "best_words",
+        "lower_bound",
+        "lower_bound_words",
+        "gap",
+    ]
     assert set(need) <= set(point)
     assert point["class"] == "once"
     assert point["gap"] == point["best_words"] / point["lower_bound_words"]
-    many = json.loads(ok("tightness", "--N", "4096", "--d", "32,64", "--M", "256:4096:x4",
-                         "--class", "trees", "--json"))  # fmt: skip
+    many = json.loads(
+        ok(
+            "tightness",
+            "--N",
+            "4096",
+            "--d",
+            "32,64",
+            "--M",
+            "256:4096:x4",
+            "--class",
+            "trees",
+            "--json",
+        )
+    )
     assert [(r["d"], r["M"]) for r in many] == [
-        (32, 256), (32, 1024), (32, 4096), (64, 256), (64, 1024), (64, 4096)
-    ]  # fmt: skip
+        (32, 256),
+        (32, 1024),
+        (32, 4096),
+        (64, 256),
+        (64, 1024),
+        (64, 4096),
+    ]
     assert "gap" in ok("tightness", "--N", "4096", "--d", "64", "--M", "16384")
     out = tmp_path / "out"
     ok("tightness", "--N", "4096", "--d", "32,64", "--M", "256:65536:x2", "--out", str(out))
-    assert {p.name for p in out.iterdir()} == {
-        "tightness.csv", "tightness.png", "tightness.svg"
-    }  # fmt: skip
+    assert {p.name for p in out.iterdir()} == {"tightness.csv", "tightness.png", "tightness.svg"}
     ok("plot", str(out / "tightness.csv"), "--out", str(tmp_path / "again"))
     for words, message in (
         (("--N", "64", "--d", "8"), "needs --N, --d and --M"),
@@ -297,10 +331,11 @@ def test_bounds_of_several_M_and_of_one_class() -> None:
             assert name == best_lower_bound(problem, M, klass).name
             some = json.loads(ok("bounds", *sizes, str(M), "--class", klass, "--json"))
             assert [row["name"] for row in some if row["strength"] == "exact"] == [
-                b.name for b in BOUNDS.values()
+                b.name
+                for b in BOUNDS.values()
                 if (b.problem, b.kind, b.strength) == ("attention", "lower", "exact")
                 and b.covers_class(CLASSES[klass])
-            ]  # fmt: skip
+            ]
             assert [row["name"] for row in some if row["largest_of"] == [klass]] == [name]
             assert all(row["largest_of"] in ([], [klass]) for row in some)
 
@@ -353,8 +388,14 @@ def test_a_failing_step_is_exit_1(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("text", "values"),
-    [("5", [5]), ("64,32", [32, 64]), ("1:8:x2", [1, 2, 4, 8]), ("1:10:+3", [1, 4, 7, 10]),
-     ("1Ki:4Ki:x2,7", [7, 1024, 2048, 4096]), ("10:16:x1.2", [10, 12, 14])],
-)  # fmt: skip
+    [
+        ("5", [5]),
+        ("64,32", [32, 64]),
+        ("1:8:x2", [1, 2, 4, 8]),
+        ("1:10:+3", [1, 4, 7, 10]),
+        ("1Ki:4Ki:x2,7", [7, 1024, 2048, 4096]),
+        ("10:16:x1.2", [10, 12, 14]),
+    ],
+)
 def test_ranges(text: str, values: Any) -> None:
     assert units.parse_range("M", text) == values

@@ -74,7 +74,7 @@ def test_candidates_are_those_of_a_list(n: int) -> None:
         (candidates.EveryValue(extent, 1), list(range(1, n + 1))),
         (candidates.AllOrNothing(extent), [0, n]),
         (candidates.PowersOfTwo(extent), powers),
-    ]  # fmt: skip
+    ]
     limits = np.arange(-1, n + 1)
     for choice, values in cases:
         at = np.ones(len(values), np.int64)
@@ -116,13 +116,28 @@ def test_equal_to_brute_force_with_a_hold(M: int) -> None:
     found = iosim.optimal_tiles(algorithm.program, problem, M)
     every = range(1, 91)
     passes = {
-        1: {"B_r1": every, "B_c1": every, "W1": range(13), "B_d1": [1],
-            "B_r2": [1], "B_c2": [1], "B_d2": [1]},
-        2: {"B_r1": [1], "B_c1": [1], "W1": [0], "B_d1": [1],
-            "B_r2": every, "B_c2": [1], "B_d2": range(1, 13)},
-    }  # fmt: skip
-    least = brute_force(algorithm, problem, M, {k: [v[0]] for k, v in passes[2].items()} | {
-        "B_r1": [1], "W1": [0]})  # fmt: skip
+        1: {
+            "B_r1": every,
+            "B_c1": every,
+            "W1": range(13),
+            "B_d1": [1],
+            "B_r2": [1],
+            "B_c2": [1],
+            "B_d2": [1],
+        },
+        2: {
+            "B_r1": [1],
+            "B_c1": [1],
+            "W1": [0],
+            "B_d1": [1],
+            "B_r2": every,
+            "B_c2": [1],
+            "B_d2": range(1, 13),
+        },
+    }
+    least = brute_force(
+        algorithm, problem, M, {k: [v[0]] for k, v in passes[2].items()} | {"B_r1": [1], "W1": [0]}
+    )
     assert least is not None
     total = sum(brute_force(algorithm, problem, M, p) or 0 for p in passes.values()) - least
     assert found.total_words == total
@@ -501,8 +516,12 @@ def test_random_schedules_get_their_optimum(case: Any, few: int) -> None:
     """Random schedules, for which any of the usual facts may fail; every tile tried."""
     program, sizes, _ = case
     sizes = {axis: min(extent, 3) for axis, extent in sizes.items()}
-    used = {p.name for plan in plans(program, frozenset()) for p in program.params
-            if p.name in {*plan.searched, *plan.spare}}  # fmt: skip
+    used = {
+        p.name
+        for plan in plans(program, frozenset())
+        for p in program.params
+        if p.name in {*plan.searched, *plan.spare}
+    }
     spans = [
         range(p.least, sizes[p.axis] + 1) if p.name in used else [p.least] for p in program.params
     ]
@@ -539,9 +558,13 @@ def test_tiles_over_parts_of_a_given_length(schedule: Any) -> None:
             assert found.total_words == best
 
 
-@pytest.mark.parametrize("ask", [
-    lambda program, problem: iosim.optimal_tiles(program, problem, 999), iosim.smallest_capacity,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda program, problem: iosim.optimal_tiles(program, problem, 999),
+        iosim.smallest_capacity,
+    ],
+)
 def test_a_program_of_another_problem_is_refused(ask: Any) -> None:
     """Also where sizes have the same names: a backward pass is no answer to a forward one."""
     program = iosim.algorithm("flash2_backward").program
@@ -655,8 +678,9 @@ def check_real_bound(program: Any, sizes: dict[str, int], M: int, seed: int) -> 
                 low, high = ({x: v[k : k + 1] for x, v in ends.items()} for k in (0, 1))
                 grid = np.meshgrid(
                     *(ranges[x].clipped(np.arange(a, b + 1), 0) for x, (a, b) in ends.items()),
-                    ranges[solved].clipped(np.arange(ranges[solved].count[0]), 0), indexing="ij",
-                )  # fmt: skip
+                    ranges[solved].clipped(np.arange(ranges[solved].count[0]), 0),
+                    indexing="ij",
+                )
                 values = {x: g.ravel() for x, g in zip([*ends, solved], grid, strict=True)}
                 least = {x: p.least for x, p in axes.items()}
                 columns: Any = sizes | least | values
@@ -711,10 +735,11 @@ def test_a_bound_that_is_too_large_is_found_out(monkeypatch: pytest.MonkeyPatch)
 def test_where_the_bound_on_real_numbers_is_used() -> None:
     """Where two tiles share the room, with holds that don't fall beside them; nowhere else."""
     used = {
-        a.name: [plan.searched for plan in plans(a.program, frozenset())
-                 if any(plan.relaxed.values())]
+        a.name: [
+            plan.searched for plan in plans(a.program, frozenset()) if any(plan.relaxed.values())
+        ]
         for a in plain_algorithms()
-    }  # fmt: skip
+    }
     pairs = ("W1", "B_r1", "B_c1")
     assert {k: v for k, v in used.items() if v} == {
         "naive": [pairs, ("B_r3", "B_d3")],

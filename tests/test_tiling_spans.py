@@ -154,10 +154,23 @@ def rows_and_rest(b: Builder, start: Any, stop: Any) -> None:
 
 
 ENDS = [
-    ("W1", "W2"), ("W2", "W1"), ("W1", "B_r"), ("B_r", "W1"), ("B_c", "B_r"), ("B_r", "B_c"),
-    (0, "B_r"), (0, "B_c"), (2, "W1"), (0, 3), (3, "B_r"), ("X", "W1"), (0, "X"), (0, "d"),
-    ("d", "W2"), ("W1", 3),
-]  # fmt: skip
+    ("W1", "W2"),
+    ("W2", "W1"),
+    ("W1", "B_r"),
+    ("B_r", "W1"),
+    ("B_c", "B_r"),
+    ("B_r", "B_c"),
+    (0, "B_r"),
+    (0, "B_c"),
+    (2, "W1"),
+    (0, 3),
+    (3, "B_r"),
+    ("X", "W1"),
+    (0, "X"),
+    (0, "d"),
+    ("d", "W2"),
+    ("W1", 3),
+]
 
 
 @pytest.mark.parametrize(("start", "stop"), ENDS)
@@ -183,12 +196,15 @@ def test_spans_on_the_lattice_of_powers_of_two(start: Any, stop: Any) -> None:
     for N, d in ((3, 5), (20, 3), (35, 16)):
         problem = Attention(N, d)
         values = [
-            [0, problem.sizes[p.axis]] if p.least == 0
+            [0, problem.sizes[p.axis]]
+            if p.least == 0
             else [v for v in (16, 32, 64) if v == 16 or v < 2 * problem.sizes[p.axis]]
             for p in program.params
-        ]  # fmt: skip
-        used = [v if repr(p.name) in repr(program.body) else v[:1]
-                for p, v in zip(program.params, values, strict=True)]  # fmt: skip
+        ]
+        used = [
+            v if repr(p.name) in repr(program.body) else v[:1]
+            for p, v in zip(program.params, values, strict=True)
+        ]
         check(program, problem, try_all(program, problem.sizes, used), {}, lattice="pow2")
 
 

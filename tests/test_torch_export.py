@@ -92,10 +92,18 @@ def test_views_move_no_words_and_copies_do() -> None:
     assert kinds("GPT-2").count("copy") == 1
     assert "repeat" in kinds("Llama, keys repeated")
     assert not {"repeat", "copy"} & set(kinds("Llama"))
-    attention = next(op for op in from_torch(*CASES["Llama"]).operators if op.name == "attention"
-                     or op.kind.name == "attention")  # fmt: skip
+    attention = next(
+        op
+        for op in from_torch(*CASES["Llama"]).operators
+        if op.name == "attention" or op.kind.name == "attention"
+    )
     assert attention_of(attention).told == {
-        "N": 6, "d": 4, "heads": 8, "kv_heads": 4, "causal": True}  # fmt: skip
+        "N": 6,
+        "d": 4,
+        "heads": 8,
+        "kv_heads": 4,
+        "causal": True,
+    }
 
 
 def test_a_layer_in_fp16_keeps_its_dtypes() -> None:
@@ -203,8 +211,9 @@ def test_modules_that_cannot_be_graphs() -> None:
 
 def iosim(*words: str) -> subprocess.CompletedProcess[str]:
     root = Path(__file__).parent.parent
-    return subprocess.run([sys.executable, "-m", "iosim", *words], capture_output=True, text=True,
-                          cwd=root)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-m", "iosim", *words], capture_output=True, text=True, cwd=root
+    )
 
 
 MINE = """

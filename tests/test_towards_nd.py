@@ -95,8 +95,11 @@ def test_heads_add_up() -> None:
     for K in range(N // 2, N - 3 * D, 997):
         left, few = N - K, 2 * N * D + (K * D - M)
         a, b, other = left - D, 2 * D, 2 * N * D + 2 * ((N - D) * D - M)
-        words = min(2 * (N * D + K * D - M), Fraction(b * few + a * other, a + b),
-                    few + a * (N - D - Fraction(M, D)))  # fmt: skip
+        words = min(
+            2 * (N * D + K * D - M),
+            Fraction(b * few + a * other, a + b),
+            few + a * (N - D - Fraction(M, D)),
+        )
         best = max(best, Fraction(words) * (K * D >= M))
     assert PARTS.words(Attention(N, 64, 8), M) == pytest.approx(float(8 * best), rel=3e-3)
     # A group that shares K and V is one rectangle of rows below each other.

@@ -95,9 +95,12 @@ def test_a_notebook_of_marimo_runs_as_a_script(page: Path, notebooks: Path) -> N
     made = notebooks / f"{page.stem}.py"
     assert "<details>" not in made.read_text("utf-8")
     done = subprocess.run(
-        [sys.executable, str(made)], capture_output=True, text=True, cwd=tutorials.ROOT,
+        [sys.executable, str(made)],
+        capture_output=True,
+        text=True,
+        cwd=tutorials.ROOT,
         env=os.environ | {"PYTHONPATH": str(tutorials.ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads((notebooks / f"{page.stem}.ipynb").read_text("utf-8"))["nbformat"] == 4
 

@@ -36,9 +36,7 @@ def points(problem: Attention = SMALL, M: int = 300) -> list[verify.Point]:
 def test_all_checks_pass() -> None:
     report = verify.verify(SMALL, workers=1)
     assert report.ok, report.failures
-    assert {p.algorithm for p in report.points} == {
-        a.name for a in plain_algorithms("attention")
-    }  # fmt: skip
+    assert {p.algorithm for p in report.points} == {a.name for a in plain_algorithms("attention")}
     least = min(p.M for p in report.points)
     assert least == 3
     assert max(p.M for p in report.points) > SMALL.N * SMALL.d
@@ -104,8 +102,19 @@ def test_verify_prints_a_row_for_each_schedule(tmp_path: Path) -> None:
     """Every run with --rows, and then only; the verdict is last."""
     from test_cli import ok
 
-    words = ("verify", "--N", "48", "--d", "8", "--M", "30,300", "--workers", "1",
-             "--out", str(tmp_path))  # fmt: skip
+    words = (
+        "verify",
+        "--N",
+        "48",
+        "--d",
+        "8",
+        "--M",
+        "30,300",
+        "--workers",
+        "1",
+        "--out",
+        str(tmp_path),
+    )
     text, longer = ok(*words), ok(*words, "--rows")
     names = [a.name for a in iosim.all_algorithms(SMALL.form)]
     assert [x.split()[0] for x in text.splitlines()[1 : len(names) + 1]] == names
@@ -250,8 +259,9 @@ def test_failures_reach_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path:
     bound = iosim.bounds.bound("compulsory")
     high = dataclasses.replace(bound, formula=lambda t: t.N**4)
     monkeypatch.setitem(iosim.bounds.BOUNDS, "compulsory", high)
-    done = iosim_("verify", "--N", "20", "--d", "4", "--M", "60", "--workers", "1",
-                  "--out", str(tmp_path))  # fmt: skip
+    done = iosim_(
+        "verify", "--N", "20", "--d", "4", "--M", "60", "--workers", "1", "--out", str(tmp_path)
+    )
     assert done.returncode == 1
     assert "below the bound compulsory" in done.stderr
     assert "CHECKS FAILED" in done.stdout
@@ -272,10 +282,32 @@ def test_the_given_arrays_and_sizes_are_what_runs(tmp_path: Path) -> None:
     real = verify.simulate
     try:
         verify.simulate = lambda i, m, h: seen.append(h) or real(i, m, h)  # type: ignore[func-returns-value]
-        ok("verify", "--input", str(tmp_path / "in.npz"), "--M", "60", "--workers", "1",
-           "--out", str(tmp_path / "out"))  # fmt: skip
-        ok("verify", "--N", "10", "--d", "4", "--heads", "2", "--M", "60", "--workers", "1",
-           "--out", str(tmp_path / "out"))  # fmt: skip
+        ok(
+            "verify",
+            "--input",
+            str(tmp_path / "in.npz"),
+            "--M",
+            "60",
+            "--workers",
+            "1",
+            "--out",
+            str(tmp_path / "out"),
+        )
+        ok(
+            "verify",
+            "--N",
+            "10",
+            "--d",
+            "4",
+            "--heads",
+            "2",
+            "--M",
+            "60",
+            "--workers",
+            "1",
+            "--out",
+            str(tmp_path / "out"),
+        )
     finally:
         verify.simulate = real
     runs = len(plain_algorithms("attention"))

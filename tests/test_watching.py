@@ -114,10 +114,14 @@ def test_commands_that_may_take_long_show_it_in_a_pipe_too(
     assert " left" not in done.stdout
 
 
-@pytest.mark.parametrize(("done", "said"), [
-    (3, "3 of 7 points, 12 s, about 16 s left"), (0, "0 of 7 points, 12 s"),
-    (7, "7 of 7 points, 12 s, about 0 s left"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("done", "said"),
+    [
+        (3, "3 of 7 points, 12 s, about 16 s left"),
+        (0, "0 of 7 points, 12 s"),
+        (7, "7 of 7 points, 12 s, about 0 s left"),
+    ],
+)
 def test_how_much_is_done_and_left(done: int, said: str) -> None:
     assert watching.part_done(done, 7, "points")(12.0) == said
     before = watching.part_done(done + 100, 107, "points", before=100)(12.0)
@@ -128,18 +132,39 @@ _TILES = r"\r[\d,]+ of {} passes over tiles {}, \d+ s, about \d+ s left"
 
 
 @pytest.mark.numbers
-@pytest.mark.parametrize(("size", "words", "line"), [
-    ("4096", ("--engine", "tiles", "--policy", "opt", "--bypass", "--capacity", "512,1024"),
-     _TILES.format("1,839,104", "replayed")),
-    ("16384", ("--engine", "tiles", "--policy", "lru"), _TILES.format("14,688,256", "made")),
-    ("1024", (), r"\r[\d,]+ of 10,832,896 accesses, \d+ s, about \d+ s left"),
-    ("512", ("--out", "slope"), r"\r\d of 4 curves, \d+ s, about \d+ s left"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "words", "line"),
+    [
+        (
+            "4096",
+            ("--engine", "tiles", "--policy", "opt", "--bypass", "--capacity", "512,1024"),
+            _TILES.format("1,839,104", "replayed"),
+        ),
+        ("16384", ("--engine", "tiles", "--policy", "lru"), _TILES.format("14,688,256", "made")),
+        ("1024", (), r"\r[\d,]+ of 10,832,896 accesses, \d+ s, about \d+ s left"),
+        ("512", ("--out", "slope"), r"\r\d of 4 curves, \d+ s, about \d+ s left"),
+    ],
+)
 def test_iosim_cache_shows_how_far_it_is(
     size: str, words: tuple[str, ...], line: str, tmp_path: Path
 ) -> None:
-    check_progress(line, tmp_path, "cache", "flash2", "--N", size, "--d", "16", "--tiles",
-                   "B_r=16,B_c=16", "--capacity", "512", "--policy", "fifo", *words)  # fmt: skip
+    check_progress(
+        line,
+        tmp_path,
+        "cache",
+        "flash2",
+        "--N",
+        size,
+        "--d",
+        "16",
+        "--tiles",
+        "B_r=16,B_c=16",
+        "--capacity",
+        "512",
+        "--policy",
+        "fifo",
+        *words,
+    )
 
 
 def test_iosim_lab_shows_how_far_it_is(tmp_path: Path) -> None:
@@ -170,8 +195,20 @@ def test_iosim_verify_says_beforehand_that_it_takes_long(
     """From so many entries of S over all runs on; once, on stderr, and not with a refusal."""
     runs = len(verifying.verify(Attention(48, 8, 2), sizes=[200, 300], workers=1).points)
     monkeypatch.setattr("iosim.cli.verifying.LONG", runs * 2 * 48 * 48 + entries)
-    words = ("verify", "--N", "48", "--d", "8", "--heads", "2", "--workers", "1", "--out",
-             str(tmp_path), "--M")  # fmt: skip
+    words = (
+        "verify",
+        "--N",
+        "48",
+        "--d",
+        "8",
+        "--heads",
+        "2",
+        "--workers",
+        "1",
+        "--out",
+        str(tmp_path),
+        "--M",
+    )
     done = CliRunner().invoke(program(COMMANDS), [*words, "200,300"])
     assert done.exit_code == 0
     assert "take long" not in done.stdout

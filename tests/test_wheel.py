@@ -59,8 +59,13 @@ def test_both_commands_work_from_a_wheel(wheel: zipfile.ZipFile, tmp_path: Path)
     empty.mkdir()
 
     def python(*words: str) -> str:
-        done = subprocess.run([sys.executable, *words], cwd=empty, capture_output=True, text=True,
-                              env=os.environ | {"PYTHONPATH": str(place)})  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=empty,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(place)},
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -266,18 +266,21 @@ def test_a_kernel_cuts_it_too() -> None:
         assert outcome.counts == iosim.count(instance)
 
 
-@pytest.mark.parametrize(("start", "stop", "within", "lies"), [
-    (-4, 2, None, (0, 2)),
-    (-4, -2, None, (0, 0)),
-    (3, 9, None, (3, 5)),
-    (7, 9, None, (5, 5)),  # empty, and at the end of its axis, not beyond it
-    (0, 9, (2, 4), (2, 4)),
-    (0, 1, (2, 4), (2, 2)),
-    (4, 9, (2, 3), (3, 3)),
-    (0, 9, (7, 9), (5, 5)),
-    (0, 9, (-3, 9), (0, 5)),
-    (0, 9, (4, 2), (4, 4)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("start", "stop", "within", "lies"),
+    [
+        (-4, 2, None, (0, 2)),
+        (-4, -2, None, (0, 0)),
+        (3, 9, None, (3, 5)),
+        (7, 9, None, (5, 5)),  # empty, and at the end of its axis, not beyond it
+        (0, 9, (2, 4), (2, 4)),
+        (0, 1, (2, 4), (2, 2)),
+        (4, 9, (2, 3), (3, 3)),
+        (0, 9, (7, 9), (5, 5)),
+        (0, 9, (-3, 9), (0, 5)),
+        (0, 9, (4, 2), (4, 4)),
+    ],
+)
 def test_where_a_span_lies_when_it_is_cut(
     start: int, stop: int, within: tuple[int, int] | None, lies: tuple[int, int]
 ) -> None:

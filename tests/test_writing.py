@@ -32,18 +32,43 @@ FILES = {
     "lab.json": ("lab", "-o", "OUT"),
     "collected.csv": ("collect", "rows", "--csv", "OUT"),
     "combined.csv": ("combine", "rows", "--out", "both", "--csv", "OUT"),
-    "swept.csv": ("sweep", "--algo", "copy", "--n", "9", "--M", "4", "--out", "rows",
-                  "--workers", "1", "--csv", "OUT"),
-}  # fmt: skip
+    "swept.csv": (
+        "sweep",
+        "--algo",
+        "copy",
+        "--n",
+        "9",
+        "--M",
+        "4",
+        "--out",
+        "rows",
+        "--workers",
+        "1",
+        "--csv",
+        "OUT",
+    ),
+}
 # One that writes several, into a folder or beside each other.
 SEVERAL = {
     "plot": ("plot", "words.csv", "--out", "OUT"),
     "cache": ("cache", *SMALL, "--out", "OUT"),
     "tightness": ("tightness", "--N", "8", "--d", "2", "--M", "40", "--out", "OUT"),
-    "roofline": ("roofline", "matmul", "--m", "64", "--n", "64", "--k", "64", "--gpu", "h100",
-                 "--out", "OUT"),
+    "roofline": (
+        "roofline",
+        "matmul",
+        "--m",
+        "64",
+        "--n",
+        "64",
+        "--k",
+        "64",
+        "--gpu",
+        "h100",
+        "--out",
+        "OUT",
+    ),
     "profile": ("profile", PROFILED, "--out", "OUT"),
-}  # fmt: skip
+}
 TABLE = "kind,name,N,d,M_words,total_words\nformula,a,64,8,9,50\nformula,a,64,8,99,5\n"
 
 
@@ -66,8 +91,9 @@ def there(folder: Path) -> dict[str, bytes | None]:
     own = ("rows", "both")
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
-        for path in sorted(folder.rglob("*")) if path.relative_to(folder).parts[0] not in own
-    }  # fmt: skip
+        for path in sorted(folder.rglob("*"))
+        if path.relative_to(folder).parts[0] not in own
+    }
 
 
 @contextlib.contextmanager
@@ -136,11 +162,17 @@ def test_all_files_of_a_command_are_there_or_none(name: str, folder: Path) -> No
 
 @pytest.mark.parametrize(
     "more",
-    [("--N", "64"), ("--expect", "flash3"), ("--expect", "flash2", "--N", "64"),
-     ("--expect", "flash2", "--N", "64", "--d", "8", "--tiles", "B_r=1,x"),
-     ("--expect", "flash2", "--N", "64", "--d", "8", "--dtype", "fp17"),
-     ("--expect", "flash2", "--N", "64", "--d", "8"), ("--kernel", "("), ("--kernel", "nosuch")],
-)  # fmt: skip
+    [
+        ("--N", "64"),
+        ("--expect", "flash3"),
+        ("--expect", "flash2", "--N", "64"),
+        ("--expect", "flash2", "--N", "64", "--d", "8", "--tiles", "B_r=1,x"),
+        ("--expect", "flash2", "--N", "64", "--d", "8", "--dtype", "fp17"),
+        ("--expect", "flash2", "--N", "64", "--d", "8"),
+        ("--kernel", "("),
+        ("--kernel", "nosuch"),
+    ],
+)
 def test_a_profile_refuses_its_arguments_before_it_writes(
     more: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -162,8 +194,9 @@ def test_a_full_disk_kills_nothing(tmp_path: Path) -> None:
             command = tuple("96" if x == "24" else x for x in command)
             done = subprocess.run(
                 [iosim_.__globals__["sys"].executable, "-m", "iosim", *command],
-                capture_output=True, text=True,
-            )  # fmt: skip
+                capture_output=True,
+                text=True,
+            )
             refused(done)
             assert "No space left on device" in done.stderr
             assert not list(disk.iterdir())
@@ -189,9 +222,16 @@ ELSEWHERE = {
     "writing.py": "the writer",
 }
 CALLS = {
-    "write_text", "write_bytes", "savefig", "memmap", "tofile", "savez", "savez_compressed",
-    "copyfile", "copy",
-}  # fmt: skip
+    "write_text",
+    "write_bytes",
+    "savefig",
+    "memmap",
+    "tofile",
+    "savez",
+    "savez_compressed",
+    "copyfile",
+    "copy",
+}
 
 
 def writes(call: ast.Call) -> bool:

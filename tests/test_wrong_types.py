@@ -45,37 +45,61 @@ def order(found: Any) -> list[list[int]]:
 
 
 def config(size: Any) -> Config:
-    return Config(name="x", family="llama", layers=size, hidden=64, heads=4, feed_forward=size,
-                  vocabulary=size, positions=64, source="")  # fmt: skip
+    return Config(
+        name="x",
+        family="llama",
+        layers=size,
+        hidden=64,
+        heads=4,
+        feed_forward=size,
+        vocabulary=size,
+        positions=64,
+        source="",
+    )
 
 
 # What takes a whole number, and gives the same for NumPy's as for Python's.
 WHOLE: dict[str, Callable[[Any], Any]] = {
     "a tensor's sizes": lambda n: operand("X", "i j k", {"i": n, "j": n, "k": n}).words,
     "an operator's sizes": lambda n: single("matmul", {"m": n, "n": n, "k": n}).flop,
-    "a model's batch and tokens": lambda n: workload("gpt2", "training", batch=n, N=64,
-                                                     devices=n).flop,
+    "a model's batch and tokens": lambda n: (
+        workload("gpt2", "training", batch=n, N=64, devices=n).flop
+    ),
     "a layer's tokens": lambda n: layer("gpt2", "decode", batch=2, N=n, tokens=n).flop,
     "a model of one's own": lambda n: repr(workload(config(n), "prefill", batch=1, N=64).flop),
-    "M": lambda n: (repr(iosim.Machine(n)), repr(iosim.optimal_tiles(FLASH2, PROBLEM, n)),
-                    best_lower_bound(PROBLEM, n), bound("parts").words(PROBLEM, n)),
+    "M": lambda n: (
+        repr(iosim.Machine(n)),
+        repr(iosim.optimal_tiles(FLASH2, PROBLEM, n)),
+        best_lower_bound(PROBLEM, n),
+        bound("parts").words(PROBLEM, n),
+    ),
     "M of kernels": lambda n: repr(fused(GRAPH, "none", n)),
     "a cache": lambda n: repr(Cache(capacity=n, ways=n, seed=n, line_words=1)),
     "programs": lambda n: repr(reads(JOB, H200, programs=n, drift=n, seed=n)),
-    "residents": lambda n: [order(lockstep(n)), order(round_robin(n, n)),
-                            order(drifting(n, n, n, n))],
+    "residents": lambda n: [
+        order(lockstep(n)),
+        order(round_robin(n, n)),
+        order(drifting(n, n, n, n)),
+    ],
     "sweeps of blocks": lambda n: Sweeps(n, n, n, n, n, n).when(pieces=2).tolist(),
-    "a sampled curve": lambda n: sampled(of_arrays(range(2048)), [n], rate=1.0, seed=n,
-                                         line_words=2).loads.tolist(),
+    "a sampled curve": lambda n: sampled(
+        of_arrays(range(2048)), [n], rate=1.0, seed=n, line_words=2
+    ).loads.tolist(),
     "devices": lambda n: count_links(on_devices("ring-attention", PROBLEM, P=n)).total,
-    "graphs of the game": lambda n: [g.vertices for g in (
-        pebbling.chain(n), pebbling.grid(n, 2), pebbling.tree(1, n), pebbling.matmul(n, 1, 1))],
+    "graphs of the game": lambda n: [
+        g.vertices
+        for g in (
+            pebbling.chain(n),
+            pebbling.grid(n, 2),
+            pebbling.tree(1, n),
+            pebbling.matmul(n, 1, 1),
+        )
+    ],
     "the game": lambda n: pebbling.optimum(pebbling.pyramid(2), n, seconds=5).cost,
-    "bounds of the game": lambda n: [b.value for b in
-                                     root_bounds(pebbling.pyramid(2), n)],
+    "bounds of the game": lambda n: [b.value for b in root_bounds(pebbling.pyramid(2), n)],
     "parts": lambda n: pebbling.fewest_parts(pebbling.pyramid(2), n),
     "a sweep": lambda n: Sweep.of(algo="flash2", N=n, d=8, M=999, shard_rows=n),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", WHOLE)
@@ -102,17 +126,24 @@ def wrong() -> Iterator[Any]:
                 yield pytest.param(call, value, id=f"{what}, {value!r}")
     others: dict[str, Callable[[Any], Any]] = {
         "a tensor's sizes, float": lambda v: operand("X", "i", {"i": v}),
-        "transfers": iosim.transfers, "count": iosim.count, "peak": iosim.peak,
-        "show": iosim.show, "watch": iosim.watch,
+        "transfers": iosim.transfers,
+        "count": iosim.count,
+        "peak": iosim.peak,
+        "show": iosim.show,
+        "watch": iosim.watch,
         "simulate": lambda v: iosim.simulate(v, iosim.Machine(9), {}),
-        "max_error": lambda v: iosim.max_error(v, {}), "of": lambda v: iosim.max_error({}, v),
-        "machine": machine, "model": lambda v: layer(v, "prefill", batch=1, N=8),
+        "max_error": lambda v: iosim.max_error(v, {}),
+        "of": lambda v: iosim.max_error({}, v),
+        "machine": machine,
+        "model": lambda v: layer(v, "prefill", batch=1, N=8),
         "schedule": lambda v: on_devices("ring-attention", v, P=2),
-        "game": lambda v: pebbling.optimum(v, M=4), "parts": lambda v: pebbling.fewest_parts(v, 4),
+        "game": lambda v: pebbling.optimum(v, M=4),
+        "parts": lambda v: pebbling.fewest_parts(v, 4),
         "root bounds": lambda v: root_bounds(v, M=4),
         "fusion": lambda v: fused(GRAPH, v, 1000),
-        "algorithm": iosim.algorithm, "bound": bound,
-    }  # fmt: skip
+        "algorithm": iosim.algorithm,
+        "bound": bound,
+    }
     for what, call in others.items():
         for value in (True, 7.5, 7, None, np.int64(7)):
             if (what, value) != ("a tensor's sizes, float", 7):
@@ -137,11 +168,17 @@ def test_an_output_that_is_missing_is_named() -> None:
 
 @pytest.mark.parametrize(
     "made",
-    [lambda: pebbling.chain(2**40), lambda: pebbling.tree(2**40), lambda: pebbling.tree(1, 2**40),
-     lambda: pebbling.tree(2**40, 1), lambda: pebbling.grid(2**20, 2**20),
-     lambda: pebbling.pyramid(2**20), lambda: pebbling.butterfly(40),
-     lambda: pebbling.matmul(2**13, 2**13, 2**13)],
-)  # fmt: skip
+    [
+        lambda: pebbling.chain(2**40),
+        lambda: pebbling.tree(2**40),
+        lambda: pebbling.tree(1, 2**40),
+        lambda: pebbling.tree(2**40, 1),
+        lambda: pebbling.grid(2**20, 2**20),
+        lambda: pebbling.pyramid(2**20),
+        lambda: pebbling.butterfly(40),
+        lambda: pebbling.matmul(2**13, 2**13, 2**13),
+    ],
+)
 def test_graphs_far_beyond_reach_are_refused_at_once(made: Callable[[], Any]) -> None:
     with pytest.raises(InputError, match="far beyond reach"):
         made()

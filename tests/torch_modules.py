@@ -28,8 +28,10 @@ class GPT2(nn.Module):
         self.attn = nn.Parameter(torch.randn(width, 3 * width) / 4)
         self.attn_bias = nn.Parameter(torch.randn(3 * width))
         self.proj, self.fc, self.out = (
-            nn.Linear(width, width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width),
-        )  # fmt: skip
+            nn.Linear(width, width),
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+        )
         seen = torch.tril(torch.ones(context, context, dtype=torch.bool))
         self.register_buffer("seen", seen.view(1, 1, context, context), persistent=False)
 
@@ -37,8 +39,10 @@ class GPT2(nn.Module):
         batch, rows, width = x.shape
         h = self.ln_1(x)
         flat = torch.addmm(self.attn_bias, h.view(-1, width), self.attn)
-        q, k, v = (y.view(batch, rows, self.heads, -1).transpose(1, 2)
-                   for y in flat.view(batch, rows, 3 * width).split(width, dim=2))  # fmt: skip
+        q, k, v = (
+            y.view(batch, rows, self.heads, -1).transpose(1, 2)
+            for y in flat.view(batch, rows, 3 * width).split(width, dim=2)
+        )
         scores = torch.matmul(q, k.transpose(-1, -2)) / v.size(-1) ** 0.5
         least = torch.finfo(scores.dtype).min
         scores = torch.where(self.seen[:, :, :rows, :rows], scores, least)
@@ -75,12 +79,14 @@ class Llama(nn.Module):
         self.heads, self.groups, self.size, self.how = heads, groups, width // heads, how
         self.norm1, self.norm2 = RMSNorm(width), RMSNorm(width)
         own = groups * self.size
-        self.q, self.k, self.v, self.o = (nn.Linear(width, n, bias=False)
-                                          for n in (width, own, own, width))  # fmt: skip
+        self.q, self.k, self.v, self.o = (
+            nn.Linear(width, n, bias=False) for n in (width, own, own, width)
+        )
         self.gate, self.up, self.down = (
-            nn.Linear(width, 40, bias=False), nn.Linear(width, 40, bias=False),
+            nn.Linear(width, 40, bias=False),
+            nn.Linear(width, 40, bias=False),
             nn.Linear(40, width, bias=False),
-        )  # fmt: skip
+        )
         angles = 10000 ** -(torch.arange(0, self.size, 2).float() / self.size)
         self.register_buffer("angles", angles, persistent=False)
 
@@ -95,12 +101,17 @@ class Llama(nn.Module):
         v = self.v(h).view(batch, rows, self.groups, self.size).transpose(1, 2)
         q, k = q * cos + half(q) * sin, k * cos + half(k) * sin
         if self.how == "gqa":
-            o = F.scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None,
-                                               enable_gqa=True)  # fmt: skip
+            o = F.scaled_dot_product_attention(
+                q, k, v, mask, is_causal=mask is None, enable_gqa=True
+            )
         else:
             n = self.heads // self.groups
-            k, v = (y[:, :, None].expand(batch, self.groups, n, rows, self.size)
-                    .reshape(batch, self.heads, rows, self.size) for y in (k, v))  # fmt: skip
+            k, v = (
+                y[:, :, None]
+                .expand(batch, self.groups, n, rows, self.size)
+                .reshape(batch, self.heads, rows, self.size)
+                for y in (k, v)
+            )
             o = F.scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None)
         x = x + self.o(o.transpose(1, 2).reshape(batch, rows, width))
         h = self.norm2(x)
@@ -140,7 +151,8 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Any, ...]]]:
         "Llama, a mask of booleans": (Llama(how="repeat"), (x, upper == 0)),
         "a model": (Model(), (torch.randint(20, (2, 6)), torch.randint(20, (2, 6)))),
         "attention with weights": (
-            nn.MultiheadAttention(16, 4, batch_first=True), (x, x[:, :5], x[:, :5]),
+            nn.MultiheadAttention(16, 4, batch_first=True),
+            (x, x[:, :5], x[:, :5]),
         ),
-    }  # fmt: skip
+    }
     return {name: (module.eval(), inputs) for name, (module, inputs) in found.items()}

@@ -199,12 +199,16 @@ class Walker:
                 for x in parts(node.index):
                     if isinstance(x, At):
                         self.touch(self.words(x.buffer)[0], False)
-                dims = [x.tile if isinstance(x, Within) else x for x in node.index
-                        if isinstance(x, Stack) or self.has_extent(x)]  # fmt: skip
+                dims = [
+                    x.tile if isinstance(x, Within) else x
+                    for x in node.index
+                    if isinstance(x, Stack) or self.has_extent(x)
+                ]
                 same = self.stays(node, after)
                 self.buffers[node.buffer] = {
-                    "dims": dims, "is": (node.tensor, node.index) if same else None
-                }  # fmt: skip
+                    "dims": dims,
+                    "is": (node.tensor, node.index) if same else None,
+                }
                 self.position(node)
                 if not same:
                     self.touch(self.tensor(node.tensor, node.index), False)
@@ -213,8 +217,11 @@ class Walker:
                 self.touch(self.words(node.buffer)[0], False)
                 self.touch(self.tensor(node.tensor, node.index), True)
             case Alloc():
-                dims = [x.tile if isinstance(x, Within) else x for x in node.index
-                        if isinstance(x, Stack) or self.has_extent(x)]  # fmt: skip
+                dims = [
+                    x.tile if isinstance(x, Within) else x
+                    for x in node.index
+                    if isinstance(x, Stack) or self.has_extent(x)
+                ]
                 self.buffers[node.buffer] = {"dims": dims, "is": None}
             case Free():
                 self.buffers.pop(node.buffer)

@@ -21,8 +21,9 @@ def by_walking(
 ) -> tuple[Any, int]:
     """Words and peak from a walk that shares no code with iosim: position by position."""
     number: dict[Any, int] = {}
-    env: dict[Any, int] = sizes | {p.name: min(tiles[p.name], sizes[p.axis])
-                                   for p in program.params}  # fmt: skip
+    env: dict[Any, int] = sizes | {
+        p.name: min(tiles[p.name], sizes[p.axis]) for p in program.params
+    }
     moved: Counter[Any] = Counter()
     held: dict[str, int] = {}
     peak = 0

@@ -21,8 +21,10 @@ def modules() -> Iterator[tuple[ModuleType, list[Bound]]]:
     """The files of theorems, each with its bounds, in the catalogue's order."""
     order = list(BOUNDS)
     names = [m.name for m in pkgutil.iter_modules(iosim.bounds.__path__, "iosim.bounds.")]
-    found = [(module, [x for x in vars(module).values() if isinstance(x, Bound)])
-             for module in map(importlib.import_module, names)]  # fmt: skip
+    found = [
+        (module, [x for x in vars(module).values() if isinstance(x, Bound)])
+        for module in map(importlib.import_module, names)
+    ]
     with_bounds = [(module, own) for module, own in found if own]
     yield from sorted(with_bounds, key=lambda x: min(order.index(b.name) for b in x[1]))
 

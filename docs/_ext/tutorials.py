@@ -104,9 +104,11 @@ def notebook(page: str, *, marimo: bool = False) -> dict[str, Any]:
         if marimo:
             text = _SUMMARY.sub(r"/// details | \1\n\2///\n", text + "\n").rstrip()
         told: dict[str, Any] = {
-            "cell_type": cell.kind, "id": f"cell-{k}", "metadata": {},
+            "cell_type": cell.kind,
+            "id": f"cell-{k}",
+            "metadata": {},
             "source": text.splitlines(keepends=True),
-        }  # fmt: skip
+        }
         made.append(
             told | ({"execution_count": None, "outputs": []} if cell.kind == "code" else {})
         )

@@ -44,16 +44,30 @@ ALGORITHMS: dict[str, str] = {
 # Other names in use, in lower case without hyphens and underscores.  FlashAttention without a
 # number is FlashAttention-2, which libraries run today.
 ALIASES: dict[str, str] = {
-    "standard": "naive", "standardattention": "naive", "unfused": "naive", "vanilla": "naive",
-    "flash": "flash2", "flashattention": "flash2", "fa": "flash2",
-    "flashattention2": "flash2", "fa2": "flash2", "flashattentionv2": "flash2",
-    "flashattention1": "flash1", "fa1": "flash1", "flashattentionv1": "flash1",
-    "flashbackward": "flash2_backward", "flashattentionbackward": "flash2_backward",
-    "fa2backward": "flash2_backward", "standardbackward": "naive_backward",
-    "flashdecoding": "split_kv", "splitk": "split_kv",
-    "pagedattention": "paged", "blocksparseattention": "block_sparse",
-    "gemm": "matmul", "matrixproduct": "matmul",
-}  # fmt: skip
+    "standard": "naive",
+    "standardattention": "naive",
+    "unfused": "naive",
+    "vanilla": "naive",
+    "flash": "flash2",
+    "flashattention": "flash2",
+    "fa": "flash2",
+    "flashattention2": "flash2",
+    "fa2": "flash2",
+    "flashattentionv2": "flash2",
+    "flashattention1": "flash1",
+    "fa1": "flash1",
+    "flashattentionv1": "flash1",
+    "flashbackward": "flash2_backward",
+    "flashattentionbackward": "flash2_backward",
+    "fa2backward": "flash2_backward",
+    "standardbackward": "naive_backward",
+    "flashdecoding": "split_kv",
+    "splitk": "split_kv",
+    "pagedattention": "paged",
+    "blocksparseattention": "block_sparse",
+    "gemm": "matmul",
+    "matrixproduct": "matmul",
+}
 
 
 def named(name: str) -> str:

@@ -52,8 +52,12 @@ def _forward(klass: BoundClass) -> Bound:
         ends = t.heads * t.rows + t.kv_heads * t.columns
         found: Floats = t.each(
             functools.partial(pattern_words, klass),
-            pairs=t.pairs, ends=ends, d=t.d, M=t.M, d_v=t.d_v,
-        )  # fmt: skip
+            pairs=t.pairs,
+            ends=ends,
+            d=t.d,
+            M=t.M,
+            d_v=t.d_v,
+        )
         return found
 
     return Bound(
@@ -151,11 +155,23 @@ def _segments(
 
     return (
         # −M and +M cancel.
-        _theorem(number, name, classes, f"M ≥ {says}, two segments at least",
-                 lambda t: t.pairs * lines(t) / t.M, outside),
-        _theorem(number, f"{name}-short", classes, f"M < {says}, two segments at least",
-                 lambda t: short(t).words(t.M), outside_short),
-    )  # fmt: skip
+        _theorem(
+            number,
+            name,
+            classes,
+            f"M ≥ {says}, two segments at least",
+            lambda t: t.pairs * lines(t) / t.M,
+            outside,
+        ),
+        _theorem(
+            number,
+            f"{name}-short",
+            classes,
+            f"M < {says}, two segments at least",
+            lambda t: short(t).words(t.M),
+            outside_short,
+        ),
+    )
 
 
 def _lines(t: Any) -> Any:
@@ -218,11 +234,14 @@ def _products(t: Any, again: bool) -> _Cut:
 
 def _loomis_whitney(name: str, classes: tuple[str, ...], again: bool) -> Bound:
     return _theorem(
-        4, name, classes, "two segments at least",
+        4,
+        name,
+        classes,
+        "two segments at least",
         # A factor for rounding.
         lambda t: (1 - 1e-9) * _products(t, again).words(t.M),
         lambda t: None if _products(t, again).holds else _FEW,
-    )  # fmt: skip
+    )
 
 
 PRODUCTS = _loomis_whitney("products", ("once", "trees"), again=False)
@@ -265,9 +284,13 @@ def _charged(
         return _FEW if few else None
 
     return _theorem(
-        number, name, classes, f"M < {float(longest.T):g}d², d_v = d, two segments at least",
-        lambda t: _best(t, rates), outside,
-    )  # fmt: skip
+        number,
+        name,
+        classes,
+        f"M < {float(longest.T):g}d², d_v = d, two segments at least",
+        lambda t: _best(t, rates),
+        outside,
+    )
 
 
 CHARGED = _charged(5, "charges", ("once", "trees"), (*AGAIN[:2], *ONCE))
@@ -284,9 +307,13 @@ def _outside_long(t: Any) -> str | None:
 
 
 CHARGED_LONG = _theorem(
-    5, "charges-long", ("recompute",), "M ≥ 7.25d², d_v = d, two segments at least",
-    lambda t: t.pairs * _lines(t) / t.M, _outside_long,
-)  # fmt: skip
+    5,
+    "charges-long",
+    ("recompute",),
+    "M ≥ 7.25d², d_v = d, two segments at least",
+    lambda t: t.pairs * _lines(t) / t.M,
+    _outside_long,
+)
 
 
 def _sums(t: Any) -> Any:
@@ -306,10 +333,13 @@ def _meets_short() -> Bound:
         return _FEW if rates[longest.T] * t.pairs < 2 * t.d**2 else None
 
     return _theorem(
-        6, "meets-short", ("once", "trees"),
+        6,
+        "meets-short",
+        ("once", "trees"),
         f"M < {float(longest.T):g}d², d_v = d, two segments at least",
-        lambda t: _best(t, rates, less=1) - _sums(t), outside,
-    )  # fmt: skip
+        lambda t: _best(t, rates, less=1) - _sums(t),
+        outside,
+    )
 
 
 def _outside_meets(t: Any) -> str | None:
@@ -322,9 +352,13 @@ def _outside_meets(t: Any) -> str | None:
 
 MEETS_SHORT = _meets_short()
 MEETS = _theorem(
-    6, "meets", ("once", "trees"), "M ≥ 15.25d², d_v = d, two segments at least",
-    lambda t: 14 * t.pairs * t.d**2 / (t.M + 1) - 1 - _sums(t), _outside_meets,
-)  # fmt: skip
+    6,
+    "meets",
+    ("once", "trees"),
+    "M ≥ 15.25d², d_v = d, two segments at least",
+    lambda t: 14 * t.pairs * t.d**2 / (t.M + 1) - 1 - _sums(t),
+    _outside_meets,
+)
 
 
 def _weighed(t: Any) -> _Cut:
@@ -348,13 +382,30 @@ def _outside_weighed(t: Any) -> str | None:
 
 
 WEIGHED = _theorem(
-    7, "weighed", ("once", "trees"), "M ≥ 200d², d_v = d, two segments at least",
-    _weighed_words, _outside_weighed,
-)  # fmt: skip
+    7,
+    "weighed",
+    ("once", "trees"),
+    "M ≥ 200d², d_v = d, two segments at least",
+    _weighed_words,
+    _outside_weighed,
+)
 
 THEOREMS = (
-    FORWARD_ONCE, FORWARD_RECOMPUTE, FORWARD_TREES, FORWARD_RECOMPUTE_TREES, SEGMENTS, SHORT,
-    KINDS, KINDS_SHORT,
-    PRODUCTS, PRODUCTS_AGAIN, CHARGED, CHARGED_AGAIN, CHARGED_LONG, MEETS, MEETS_SHORT,
-    WEIGHED, BLENDED,
-)  # fmt: skip
+    FORWARD_ONCE,
+    FORWARD_RECOMPUTE,
+    FORWARD_TREES,
+    FORWARD_RECOMPUTE_TREES,
+    SEGMENTS,
+    SHORT,
+    KINDS,
+    KINDS_SHORT,
+    PRODUCTS,
+    PRODUCTS_AGAIN,
+    CHARGED,
+    CHARGED_AGAIN,
+    CHARGED_LONG,
+    MEETS,
+    MEETS_SHORT,
+    WEIGHED,
+    BLENDED,
+)

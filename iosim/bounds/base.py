@@ -286,8 +286,9 @@ class Bound:
             return np.zeros(len(M), dtype=bool)
         if self.everywhere:
             return np.ones(len(M), dtype=bool)
-        points = ({x: int(sizes[x][k]) for x in form.sizes} | {"M": int(M[k])}
-                  for k in range(len(M)))  # fmt: skip
+        points = (
+            {x: int(sizes[x][k]) for x in form.sizes} | {"M": int(M[k])} for k in range(len(M))
+        )
         return np.array([self.outside(Exact(form, point)) is None for point in points], dtype=bool)
 
     def exact(self, problem: Problem, M: int) -> Fraction | float:

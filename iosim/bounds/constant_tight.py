@@ -40,9 +40,11 @@ def _every_class(form: Form, t: Any) -> Any:
 
 
 _OPTIONS = {
-    "once": "theorem-b", "trees": "theorem-b",
-    "recompute": "theorem-c", "recompute-trees": "theorem-d",
-}  # fmt: skip
+    "once": "theorem-b",
+    "trees": "theorem-b",
+    "recompute": "theorem-c",
+    "recompute-trees": "theorem-d",
+}
 
 
 def _entry(klass: BoundClass) -> Bound:
@@ -55,8 +57,12 @@ def _entry(klass: BoundClass) -> Bound:
         rows, columns = t.heads * t.rows, t.kv_heads * t.columns
         words: Floats = t.each(
             functools.partial(pattern_words, klass),
-            pairs=t.pairs, ends=rows + columns, d=t.d, M=t.M, d_v=t.d_v,
-        )  # fmt: skip
+            pairs=t.pairs,
+            ends=rows + columns,
+            d=t.d,
+            M=t.M,
+            d_v=t.d_v,
+        )
         # Rows that see nothing have no pair, and are written all the same.
         unseen: Floats = t.heads * (t.N - t.rows) * t.d_v
         return words + unseen

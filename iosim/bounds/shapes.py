@@ -44,9 +44,16 @@ def of_shapes(t: Any, rectangles: _Words, triangles: _Words) -> Floats:
     window = hasattr(t, "left") or hasattr(t, "right")
 
     def words(
-        N: Any, N_k: Any, heads: Any, kv_heads: Any, scores: Any, d: Any, d_v: Any, M: Any,
+        N: Any,
+        N_k: Any,
+        heads: Any,
+        kv_heads: Any,
+        scores: Any,
+        d: Any,
+        d_v: Any,
+        M: Any,
         left: Any = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         share = heads / kv_heads
         dense = scores == N * N_k
         if window:  # rounded, few pairs that it hides would not be seen
@@ -64,7 +71,15 @@ def of_shapes(t: Any, rectangles: _Words, triangles: _Words) -> Floats:
 
     limits = {"left": t.left} if hasattr(t, "left") else {}
     found: Floats = t.each(
-        words, N=t.N, N_k=t.N_k, heads=t.heads, kv_heads=t.kv_heads, scores=t.scores,
-        d=t.d, d_v=t.d_v, M=t.M, **limits,
-    )  # fmt: skip
+        words,
+        N=t.N,
+        N_k=t.N_k,
+        heads=t.heads,
+        kv_heads=t.kv_heads,
+        scores=t.scores,
+        d=t.d,
+        d_v=t.d_v,
+        M=t.M,
+        **limits,
+    )
     return found

@@ -43,9 +43,19 @@ _STRETCH = 2**22
 
 
 def _note(
-    address: Cells, write: Cells, count: int, start: int, one: int,
-    units: int, shift: int, shifts: bool, dead: int, never: int, last: Cells, codes: Cells,
-) -> None:  # fmt: skip
+    address: Cells,
+    write: Cells,
+    count: int,
+    start: int,
+    one: int,
+    units: int,
+    shift: int,
+    shifts: bool,
+    dead: int,
+    never: int,
+    last: Cells,
+    codes: Cells,
+) -> None:
     """Note each access's next one.
 
     Args:
@@ -142,9 +152,18 @@ def _farthest(maps: Any, numbers: Any) -> int:
 
 
 def _run(
-    codes: Cells, start: int, stop: int, numbers: Any, dead: int, never: int,
-    covers: bool, through: bool, bypass: bool, maps: Any, counts: Cells,
-) -> None:  # fmt: skip
+    codes: Cells,
+    start: int,
+    stop: int,
+    numbers: Any,
+    dead: int,
+    never: int,
+    covers: bool,
+    through: bool,
+    bypass: bool,
+    maps: Any,
+    counts: Cells,
+) -> None:
     """Replay the accesses from `start` on, up to `stop`.
 
     Args:
@@ -239,9 +258,15 @@ class NextUses:
         lines = self._lines
         number, numbers = self.backend.number, self.backend.numbers
         self._note(
-            address, write, *numbers(count, self._seen, 1, lines.units, lines.shift), lines.shifts,
-            number(self.dead), number(self.never), self._last, self.codes,
-        )  # fmt: skip
+            address,
+            write,
+            *numbers(count, self._seen, 1, lines.units, lines.shift),
+            lines.shifts,
+            number(self.dead),
+            number(self.never),
+            self._last,
+            self.codes,
+        )
         self._seen += count
 
     def finish(self) -> None:
@@ -262,9 +287,18 @@ def opt(cache: Cache, lines: Lines, uses: NextUses) -> Traffic:
     for start in range(0, uses.length, _STRETCH):
         stop = min(start + _STRETCH, uses.length)
         run(
-            uses.codes, number(start), number(stop), numbers, number(uses.dead), number(uses.never),
-            lines.covers, uses.through, cache.bypass, maps, counts,
-        )  # fmt: skip
+            uses.codes,
+            number(start),
+            number(stop),
+            numbers,
+            number(uses.dead),
+            number(uses.never),
+            lines.covers,
+            uses.through,
+            cache.bypass,
+            maps,
+            counts,
+        )
     misses, fills, evicted, passed, _, _, dirty = map(int, counts)
     words = cache.line_words
     return Traffic(

@@ -109,10 +109,23 @@ class BoxKind:
         blocks = (self.wide, a * b) if self.how else (0, 1)
         down, across = self.down, self.across
         return (
-            self.shift, self.start, down, down // a * blocks[0] // self.line, across,
-            across // b * blocks[1] // self.line, a, b, *blocks, self.line, self.low, self.high,
-            self.write, len(self.extents), *self.extents, *self.strides,
-        )  # fmt: skip
+            self.shift,
+            self.start,
+            down,
+            down // a * blocks[0] // self.line,
+            across,
+            across // b * blocks[1] // self.line,
+            a,
+            b,
+            *blocks,
+            self.line,
+            self.low,
+            self.high,
+            self.write,
+            len(self.extents),
+            *self.extents,
+            *self.strides,
+        )
 
 
 # Where extents begin in what is told of a kind.
@@ -179,9 +192,16 @@ class Expanding:
         self.used = np.zeros(2, np.int64)
 
     def run(
-        self, kinds: Kinds, base: Ints, kind: Ints, by: Ints, value: Ints, state: Ints,
-        address: Ints, write: Marks,
-    ) -> int:  # fmt: skip
+        self,
+        kinds: Kinds,
+        base: Ints,
+        kind: Ints,
+        by: Ints,
+        value: Ints,
+        state: Ints,
+        address: Ints,
+        write: Marks,
+    ) -> int:
         """Write the accesses of boxes that come several times, up to what there is room for.
 
         Args:
@@ -193,17 +213,42 @@ class Expanding:
             How many accesses were written; state says how far that is.
         """
         done: int = compiled(_expand)(
-            kinds.told, base, kind, by, value, state, address, write, self.kind, self.phase,
-            self.first, self.count, self.pool, self.digits, self.used,
-        )  # fmt: skip
+            kinds.told,
+            base,
+            kind,
+            by,
+            value,
+            state,
+            address,
+            write,
+            self.kind,
+            self.phase,
+            self.first,
+            self.count,
+            self.pool,
+            self.digits,
+            self.used,
+        )
         return done
 
 
 def _expand(
-    told: Ints, base: Ints, kind: Ints, by: Ints, value: Ints, state: Ints, address: Ints,
-    write: Marks, kinds: Ints, phases: Ints, firsts: Ints, counts: Ints, pool: Ints, digits: Ints,
+    told: Ints,
+    base: Ints,
+    kind: Ints,
+    by: Ints,
+    value: Ints,
+    state: Ints,
+    address: Ints,
+    write: Marks,
+    kinds: Ints,
+    phases: Ints,
+    firsts: Ints,
+    counts: Ints,
+    pool: Ints,
+    digits: Ints,
     used: Ints,
-) -> int:  # fmt: skip
+) -> int:
     """As `Expanding.run` says."""
     times, boxes, moves = value.shape[1], base.size, by.shape[0]
     at: int = 0
@@ -286,9 +331,7 @@ def _quotient(number: int, by: int) -> int:
     return found
 
 
-def _list(
-    told: Ints, k: int, row: int, column: int, pool: Ints, first: int, digits: Ints
-) -> int:  # fmt: skip
+def _list(told: Ints, k: int, row: int, column: int, pool: Ints, first: int, digits: Ints) -> int:
     """List the units of a box of kind k; returns how many."""
     low, high, axes, line = told[k, 11], told[k, 12], told[k, 14], told[k, 10]
     before = 1 if low > 0 and line > 1 else 0

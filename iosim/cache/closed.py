@@ -89,8 +89,11 @@ class Reuse:
         """How many have a distance of more than `capacity`."""
         if not self.terms:
             return self.accesses
-        used = [k for k in range(len(self.trips))
-                if any(c for mask, c in enumerate(self.terms) if mask >> k & 1)]  # fmt: skip
+        used = [
+            k
+            for k in range(len(self.trips))
+            if any(c for mask, c in enumerate(self.terms) if mask >> k & 1)
+        ]
         times = math.prod(n for k, n in enumerate(self.trips) if k not in used)
         if not used:
             return self.accesses if self.terms[0] > capacity else 0
@@ -151,16 +154,23 @@ def _rules(nests: Nests, place: Place) -> Iterator[Reuse]:
             corners = [
                 nests.distance(
                     place,
-                    tuple(high - 1 if k in wide and mask >> wide.index(k) & 1 else low
-                          for k, (low, high) in enumerate(box)),
+                    tuple(
+                        high - 1 if k in wide and mask >> wide.index(k) & 1 else low
+                        for k, (low, high) in enumerate(box)
+                    ),
                     piece,
                 )
                 for mask in range(1 << len(wide))
-            ]  # fmt: skip
+            ]
             _holds(all(corners) or not any(corners), place)
             terms = _terms(corners, trips)
-            _holds(all(_value(terms, [(n - 1) * (mask >> k & 1) for k, n in enumerate(trips)]) == x
-                       for mask, x in enumerate(corners)), place)  # fmt: skip
+            _holds(
+                all(
+                    _value(terms, [(n - 1) * (mask >> k & 1) for k, n in enumerate(trips)]) == x
+                    for mask, x in enumerate(corners)
+                ),
+                place,
+            )
             for inside in ([1] * len(wide), [n // 2 for n in trips]) if wide else ():
                 at = list(first)
                 for k, t in zip(wide, inside, strict=True):

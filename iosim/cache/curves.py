@@ -100,9 +100,10 @@ def _lru(stream: Stream, line_words: int) -> Curve:
 
     lines = -(-stream.addresses // line_words)
     check_room(
-        lines * OF_LINE, f"LRU at every capacity keeps what it knows of each of {lines:,} lines",
+        lines * OF_LINE,
+        f"LRU at every capacity keeps what it knows of each of {lines:,} lines",
         "choose smaller sizes, longer lines, or a sample",
-    )  # fmt: skip
+    )
     timeline = Timeline(lines)
     for chunk in stream.chunks():
         timeline.feed(by_lines(chunk, line_words), chunk.write)
@@ -110,14 +111,23 @@ def _lru(stream: Stream, line_words: int) -> Curve:
     reads, writes = (_beyond(histogram) for histogram in timeline.found)
     fetched = reads if line_words == 1 else reads + writes
     capacities, found = _steps(
-        line_words, reads + writes, fetched * line_words, back[1:] * line_words,
+        line_words,
+        reads + writes,
+        fetched * line_words,
+        back[1:] * line_words,
         flush[1:] * line_words,
-    )  # fmt: skip
+    )
     misses, loads, write_backs, flushed = found
     return Curve(
-        policy="lru", line_words=line_words, accesses=stream.length, capacities=capacities,
-        misses=misses, loads=loads, write_backs=write_backs, flush=flushed,
-    )  # fmt: skip
+        policy="lru",
+        line_words=line_words,
+        accesses=stream.length,
+        capacities=capacities,
+        misses=misses,
+        loads=loads,
+        write_backs=write_backs,
+        flush=flushed,
+    )
 
 
 def _opt(bypass: bool) -> Callable[[Stream, int], Curve]:
@@ -140,9 +150,13 @@ def _opt(bypass: bool) -> Callable[[Stream, int], Curve]:
         missing = _beyond(np.bincount(costs, minlength=count + 1).astype(np.int64))
         capacities, (misses, loads) = _steps(line_words, missing, missing * line_words)
         return Curve(
-            policy="opt-bypass" if bypass else "opt", line_words=line_words,
-            accesses=stream.length, capacities=capacities, misses=misses, loads=loads,
-        )  # fmt: skip
+            policy="opt-bypass" if bypass else "opt",
+            line_words=line_words,
+            accesses=stream.length,
+            capacities=capacities,
+            misses=misses,
+            loads=loads,
+        )
 
     return made
 
@@ -185,7 +199,13 @@ def curve(stream: Stream, policy: str = "lru", *, line_words: int = 1) -> Curve:
     if stream.addresses == 0:
         none = np.zeros(1, np.int64)
         return Curve(
-            policy=policy, line_words=line_words, accesses=0, capacities=none + line_words,
-            misses=none, loads=none, write_backs=none, flush=none,
-        )  # fmt: skip
+            policy=policy,
+            line_words=line_words,
+            accesses=0,
+            capacities=none + line_words,
+            misses=none,
+            loads=none,
+            write_backs=none,
+            flush=none,
+        )
     return STACKS[policy](stream, line_words)

@@ -97,16 +97,33 @@ def replay_parts(
                 f"cache of {parts} parts: give 0 to {parts - 1}"
             )
         given = (chunk.address.view(np.uint64), chunk.write, sides.view(np.uint64))
-        loop(*backend.arrays(given), backend.number(sides.size), *sizes, of.shifts, of.covers,
-             *arrays)  # fmt: skip
+        loop(
+            *backend.arrays(given),
+            backend.number(sides.size),
+            *sizes,
+            of.shifts,
+            of.covers,
+            *arrays,
+        )
     return moved(arrays, stream.length, part.line_words)
 
 
 def _loop(
-    address: Cells, write: Cells, side: Cells, count: int,
-    units: int, shift: int, parts: int, each: int, shifts: bool, covers: bool,
-    status: Cells, room: Cells, state: State, counts: Cells,
-) -> None:  # fmt: skip
+    address: Cells,
+    write: Cells,
+    side: Cells,
+    count: int,
+    units: int,
+    shift: int,
+    parts: int,
+    each: int,
+    shifts: bool,
+    covers: bool,
+    status: Cells,
+    room: Cells,
+    state: State,
+    counts: Cells,
+) -> None:
     """Replay a chunk; a part's line is one of its own, and its part is its set.
 
     Args:

@@ -59,9 +59,16 @@ class Timeline:
     def feed(self, lines: Ints, write: NDArray[np.bool_]) -> None:
         """Take in a chunk."""
         self.head = built(_feed)(
-            lines, write, self.head, self.last, self.owner, self.marks, self.level, self.found,
+            lines,
+            write,
+            self.head,
+            self.last,
+            self.owner,
+            self.marks,
+            self.level,
+            self.found,
             self.written,
-        )  # fmt: skip
+        )
 
     def close(self) -> tuple[Ints, Ints]:
         """Lines written back, and dirty at the end, in caches of 0, 1, … lines."""

@@ -36,9 +36,13 @@ class Counter(Protocol):
     """
 
     def __call__(
-        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops,
+        self,
+        part: Piece,
+        extents: tuple[Any, ...],
+        env: Mapping[Any, Any],
+        loops: Loops,
         times: Any,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """The sum over lanes."""
         ...
 

@@ -75,8 +75,9 @@ class Nests:
         self.shapes = {place.path: shapes(place) for place in self.places if place.local}
         self.sizes = {
             name: sorted({size for place in some for _, size in self.shapes[place.path]})
-            for name, some in self.by_name.items() if some[0].local
-        }  # fmt: skip
+            for name, some in self.by_name.items()
+            if some[0].local
+        }
         # Places are in the order of the tree: below each node there are neighbours.
         self.below: dict[Numbers, Range] = {}
         for k, place in enumerate(self.places):

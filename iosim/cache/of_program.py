@@ -203,9 +203,14 @@ class _Known:
 
     @classmethod
     def of(
-        cls, instance: Instance, plan: Any, unit: Unit, line_words: int,
-        layouts: Mapping[str, Layout | str] | None, positions: Mapping[str, Any] | None,
-    ) -> _Known:  # fmt: skip
+        cls,
+        instance: Instance,
+        plan: Any,
+        unit: Unit,
+        line_words: int,
+        layouts: Mapping[str, Layout | str] | None,
+        positions: Mapping[str, Any] | None,
+    ) -> _Known:
         if not isinstance(instance, Instance):
             raise InputError(f"a stream of {type(instance).__name__}: bind() a program first")
         if unit not in UNITS:
@@ -326,9 +331,13 @@ class _Rows:
     ground: Ground
 
     def __call__(
-        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops,
+        self,
+        part: Piece,
+        extents: tuple[Any, ...],
+        env: Mapping[Any, Any],
+        loops: Loops,
         times: Any,
-    ) -> int:  # fmt: skip
+    ) -> int:
         return total(times, self._rows(part, extents))
 
     def _rows(self, part: Piece, extents: tuple[Any, ...]) -> Any:
@@ -358,9 +367,13 @@ class _Lines:
     known: dict[Any, int] = field(default_factory=dict)
 
     def __call__(
-        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops,
+        self,
+        part: Piece,
+        extents: tuple[Any, ...],
+        env: Mapping[Any, Any],
+        loops: Loops,
         times: Any,
-    ) -> int:  # fmt: skip
+    ) -> int:
         return total(times, self._each(part, extents, env, loops))
 
     def _each(

@@ -50,11 +50,22 @@ def admit(
 
 
 def _loop(
-    address: Cells, write: Cells, count: int,
-    units: int, shift: int, sets: int, mask: int,
-    shifts: bool, masks: bool, covers: bool, through: bool,
-    status: Cells, room: Cells, state: State, counts: Cells,
-) -> None:  # fmt: skip
+    address: Cells,
+    write: Cells,
+    count: int,
+    units: int,
+    shift: int,
+    sets: int,
+    mask: int,
+    shifts: bool,
+    masks: bool,
+    covers: bool,
+    through: bool,
+    status: Cells,
+    room: Cells,
+    state: State,
+    counts: Cells,
+) -> None:
     """Replay a chunk.
 
     Args:
@@ -120,12 +131,14 @@ def emptied(policy: Policy, shape: Shape, count: int, backend: Backend) -> Any:
             f"{count} lines: a replay takes fewer than 2³², its own gaps included: "
             "give addresses without gaps between them, or longer lines"
         )
-    return backend.arrays((
-        np.zeros(shape.sets + shape.lines, np.uint8),
-        np.full(shape.sets, shape.ways, np.uint32),
-        policy.start(shape),
-        np.zeros(4, np.int64),
-    ))  # fmt: skip
+    return backend.arrays(
+        (
+            np.zeros(shape.sets + shape.lines, np.uint8),
+            np.full(shape.sets, shape.ways, np.uint32),
+            policy.start(shape),
+            np.zeros(4, np.int64),
+        )
+    )
 
 
 def moved(arrays: Any, accesses: int, words: int) -> Traffic:
@@ -153,9 +166,12 @@ class Online:
         self._accesses = 0
         self._backend = backend
         self._loop = backend.build(
-            _loop, set_of=_whole if sets == 1 else _parted,
-            hit=policy.hit, enter=policy.enter, evict=policy.evict,
-        )  # fmt: skip
+            _loop,
+            set_of=_whole if sets == 1 else _parted,
+            hit=policy.hit,
+            enter=policy.enter,
+            evict=policy.evict,
+        )
         self._sizes = backend.numbers(lines.units, lines.shift, sets, sets - 1)
         self._marks = lines.shifts, sets & (sets - 1) == 0, lines.covers, cache.write == "through"
 

@@ -54,9 +54,13 @@ class Phased:
         return found
 
     def __call__(
-        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops,
+        self,
+        part: Piece,
+        extents: tuple[Any, ...],
+        env: Mapping[Any, Any],
+        loops: Loops,
         times: Any,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """How many accesses a part is in all lanes, each as often as it runs."""
         shape = tuple(extent(x, env) for x in part.shape or ())
         sizes = np.broadcast_arrays(times, *extents, *shape, *env.values())
@@ -74,9 +78,13 @@ class Phased:
         return found
 
     def _alike(
-        self, part: Piece, extents: tuple[int, ...], env: Mapping[Any, Any], loops: Loops,
+        self,
+        part: Piece,
+        extents: tuple[int, ...],
+        env: Mapping[Any, Any],
+        loops: Loops,
         times: Any,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """The same of lanes in which a part has the same extents."""
         one = {x: int(y[0]) if np.ndim(y) else y for x, y in env.items()}
         kind = self.ground.kind(part, one, extents, 0, math.prod(extents))

@@ -148,8 +148,9 @@ class Traffic:
     def __add__(self, other: Traffic) -> Traffic:
         if not isinstance(other, Traffic):
             return NotImplemented
-        return Traffic(**{f.name: getattr(self, f.name) + getattr(other, f.name)
-                          for f in fields(self)})  # fmt: skip
+        return Traffic(
+            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        )
 
     @property
     def words(self) -> int:

@@ -350,8 +350,11 @@ def _window(
     """
     low = now.min()
     while True:
-        until = max(low + span, np.nextafter(low, np.inf)) if now.dtype.kind == "f" else (
-            int(low) + max(1, int(span)))  # fmt: skip
+        until = (
+            max(low + span, np.nextafter(low, np.inf))
+            if now.dtype.kind == "f"
+            else (int(low) + max(1, int(span)))
+        )
         here = items[now < until]
         stop = _before(here, at[here], lengths[here], clock, until)
         if int((stop - at[here]).sum()) <= most or until - low <= max(1, np.spacing(low)):

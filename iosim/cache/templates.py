@@ -112,9 +112,13 @@ class Templates:
         return LIMIT if self.ground.unit == "words" or self.ground.late else WIDE
 
     def _known(
-        self, which: tuple[int, ...], whose: Straight | Repeat, env: Mapping[Any, Any],
-        loops: Loops, make: Callable[[], Template],
-    ) -> Template | None:  # fmt: skip
+        self,
+        which: tuple[int, ...],
+        whose: Straight | Repeat,
+        env: Mapping[Any, Any],
+        loops: Loops,
+        make: Callable[[], Template],
+    ) -> Template | None:
         """What was made before for the same extents, or is now; None where it is too large."""
         key = (
             id(whose),
@@ -217,9 +221,14 @@ class Templates:
         )
 
     def _units(
-        self, part: Piece, env: Mapping[Any, Any], extents: tuple[int, ...], low: int, high: int,
+        self,
+        part: Piece,
+        env: Mapping[Any, Any],
+        extents: tuple[int, ...],
+        low: int,
+        high: int,
         base: int,
-    ) -> Ints:  # fmt: skip
+    ) -> Ints:
         """The units of words of a part, neighbours in the same one as one."""
         merged = self.ground.unit != "words"
         before = 1 if merged and 0 < low < high else 0  # the word before tells what follows it

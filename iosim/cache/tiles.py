@@ -153,9 +153,10 @@ def _check(instance: Instance, many: int) -> None:
             f"{MOST_PASSES:,}: choose larger tiles, or replay its stream"
         )
     check_room(
-        many * OF_PASS, f"{instance.program.name} makes {many:,} passes over tiles, held at once",
+        many * OF_PASS,
+        f"{instance.program.name} makes {many:,} passes over tiles, held at once",
         "choose larger tiles, or replay its stream",
-    )  # fmt: skip
+    )
 
 
 def lru(found: Passes, *, watch: Watch = unwatched) -> Curve:
@@ -251,9 +252,13 @@ class _Distances:
             np.add.at(hits, np.searchsorted(capacities, self.stack[near]), words[near])
             missing[which] = words[mine].sum() - np.cumsum(hits)
         return Curve(
-            policy="lru", line_words=1, accesses=found.accesses, capacities=capacities,
-            misses=missing.sum(axis=0), loads=missing[0],
-        )  # fmt: skip
+            policy="lru",
+            line_words=1,
+            accesses=found.accesses,
+            capacities=capacities,
+            misses=missing.sum(axis=0),
+            loads=missing[0],
+        )
 
     def end(self, found: Passes) -> tuple[Ints, Ints, Ints]:
         """Of each tile that some cache has dirty at the end: the words touched later, from how
@@ -268,9 +273,17 @@ class _Distances:
 
 
 def _measure(
-    low: int, high: int, tile: Ints, write: NDArray[np.bool_], words: Ints, tree: Ints, last: Ints,
-    dirty: Ints, stack: Ints, level: Ints,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    tile: Ints,
+    write: NDArray[np.bool_],
+    words: Ints,
+    tree: Ints,
+    last: Ints,
+    dirty: Ints,
+    stack: Ints,
+    level: Ints,
+) -> None:
     """Find distances of the passes from `low` to `high`, after those before them.
 
     Args:
@@ -368,9 +381,12 @@ def opt(found: Passes, capacity: int, *, watch: Watch = unwatched) -> Traffic:
                 latest = [(when, y) for when, y in latest if use[y] == -when and held[y]]
                 heapq.heapify(latest)
     return Traffic(
-        accesses=found.accesses, misses=misses, loads=loads, write_backs=back,
+        accesses=found.accesses,
+        misses=misses,
+        loads=loads,
+        write_backs=back,
         flush=soiled + sum(dirty),
-    )  # fmt: skip
+    )
 
 
 def _with_next(found: Passes, watch: Watch) -> Iterator[tuple[int, bool, int]]:

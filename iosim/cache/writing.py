@@ -175,9 +175,15 @@ class _Late:
         while state[0] < copies.times:
             writer = self.writer
             done = self.expanding.run(
-                self.ground.kinds, base, kind, by, value, state,
-                writer.address[writer.at :], writer.write[writer.at :],
-            )  # fmt: skip
+                self.ground.kinds,
+                base,
+                kind,
+                by,
+                value,
+                state,
+                writer.address[writer.at :],
+                writer.write[writer.at :],
+            )
             writer.at += done
             if not writer.room:
                 yield writer.full()

@@ -61,9 +61,13 @@ def read_inputs(
     heads, N, d = hbm["Q"].shape
     kv_heads, N_k, d_v = hbm["V"].shape
     return kind(
-        N, d, heads, N_k=None if N_k == N else N_k, d_v=None if d_v == d else d_v,
+        N,
+        d,
+        heads,
+        N_k=None if N_k == N else N_k,
+        d_v=None if d_v == d else d_v,
         kv_heads=None if kv_heads == heads else kv_heads,
-    ), hbm  # fmt: skip
+    ), hbm
 
 
 _COUNTED = {3: "three", 6: "six"}
@@ -83,8 +87,10 @@ def _check_headers(
     for x in names:
         with archive.open(f"{x}.npy") as file:
             version = np.lib.format.read_magic(file)
-            read = {(1, 0): np.lib.format.read_array_header_1_0,
-                    (2, 0): np.lib.format.read_array_header_2_0}.get(version)  # fmt: skip
+            read = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }.get(version)
             if read is None:
                 raise InputError(f"{x} has fields with names: give real numbers")
             shapes[x], _, dtype = read(file)

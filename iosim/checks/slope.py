@@ -123,9 +123,11 @@ def largest_operation(instance: Instance) -> int:
 
 
 def _operations(
-    instance: Instance, body: Sequence[Node], env: Mapping[Any, Any],
+    instance: Instance,
+    body: Sequence[Node],
+    env: Mapping[Any, Any],
     held: Mapping[str, tuple[Dim, ...]],
-) -> Iterator[int]:  # fmt: skip
+) -> Iterator[int]:
     """The words of the operations in three iterations of each loop."""
     resident = dict(held)
     for node in body:

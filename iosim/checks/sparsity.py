@@ -112,9 +112,13 @@ def sparsity(problem: BlockSparse, M: int, tiles: dict[str, int], mask: Any) -> 
     low = float(heads * (problem.N - one.rows) * problem.values)
     if pairs:
         low += pattern_bound(
-            heads * pairs, heads * one.rows, problem.groups * one.columns, problem.d, M,
+            heads * pairs,
+            heads * one.rows,
+            problem.groups * one.columns,
+            problem.d,
+            M,
             d_v=problem.values,
-        )  # fmt: skip
+        )
     words = count(instance).total_words
     return Sparsity(problem, M, dict(tiles), heads * pairs, words, low)
 

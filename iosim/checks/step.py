@@ -44,11 +44,14 @@ class StepPass:
     def as_dict(self) -> dict[str, Any]:
         """Its part of what ``iosim step --json`` prints."""
         return {
-            "algorithm": self.algorithm.name, "tiles": self.tiles,
-            "load_words": self.counts.load_words, "store_words": self.counts.store_words,
-            "total_words": self.counts.total_words, "peak_words": self.peak,
+            "algorithm": self.algorithm.name,
+            "tiles": self.tiles,
+            "load_words": self.counts.load_words,
+            "store_words": self.counts.store_words,
+            "total_words": self.counts.total_words,
+            "peak_words": self.peak,
             "by_tensor": {x: self.counts.by_tensor(x) for x in ("load", "store")},
-        }  # fmt: skip
+        }
 
     def moved_bytes(self, dtype: str) -> int:
         """Bytes that it moves; row statistics have 4 each at least."""
@@ -88,11 +91,13 @@ class TrainingStep:
         for name in (*names, "total"):
             words = {
                 f"{which}_{way}_words": sum(
-                    n for (moved, tensor), n in one.counts
+                    n
+                    for (moved, tensor), n in one.counts
                     if moved == way and name in (tensor, "total")
                 )
-                for which, one in self.passes.items() for way in ("load", "store")
-            }  # fmt: skip
+                for which, one in self.passes.items()
+                for way in ("load", "store")
+            }
             found.append({"tensor": name, **words, "words": sum(words.values())})
         return found
 

@@ -76,12 +76,17 @@ class Tightness(Tabled):
         """The row that ``iosim tightness --json`` prints."""
         p = self.problem
         return {
-            **p.told, "M": self.M, "class": self.klass.name,
-            "best_algorithm": self.best.algorithm, "best_tiles": self.best.tiles,
-            "best_words": self.best.words, "lower_bound": self.binding.name,
-            "lower_bound_words": self.binding.words, "gap": self.gap,
+            **p.told,
+            "M": self.M,
+            "class": self.klass.name,
+            "best_algorithm": self.best.algorithm,
+            "best_tiles": self.best.tiles,
+            "best_words": self.best.words,
+            "lower_bound": self.binding.name,
+            "lower_bound_words": self.binding.words,
+            "gap": self.gap,
             "bounds": [row.as_dict() for row in self.bounds],
-        }  # fmt: skip
+        }
 
 
 def best_schedule(
@@ -189,12 +194,16 @@ def table(points: Iterable[Tightness]) -> Table:
     """Points as rows for CSV and figure; one column more for each option that is given."""
     rows = [
         {
-            "class": p.klass.name, **shown(p.problem),
-            "M_words": p.M, "best_algorithm": p.best.algorithm, "best_words": p.best.words,
-            "lower_bound": p.binding.name, "lower_bound_words": p.binding.words,
+            "class": p.klass.name,
+            **shown(p.problem),
+            "M_words": p.M,
+            "best_algorithm": p.best.algorithm,
+            "best_words": p.best.words,
+            "lower_bound": p.binding.name,
+            "lower_bound_words": p.binding.words,
             "gap": round(p.gap, 6),
             "tiles": " ".join(f"{k}={v}" for k, v in p.best.tiles.items()),
         }
         for p in points
-    ]  # fmt: skip
+    ]
     return Table(tuple(rows), "how far from optimal", "iosim.output.figures:gap")

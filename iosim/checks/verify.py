@@ -197,12 +197,19 @@ def check_point(
     klass = narrowest(found.classes)
     best = max((b for b in lower if covers(b.classes, klass)), key=lambda b: b.words or 0.0)
     return Point(
-        algorithm=name, M=M, tiles=tiles, counts=run.counts, formula_words=closed.total_words,
-        peak_words=run.peak_words, max_error=error, lower_bound=best.name,
+        algorithm=name,
+        M=M,
+        tiles=tiles,
+        counts=run.counts,
+        formula_words=closed.total_words,
+        peak_words=run.peak_words,
+        max_error=error,
+        lower_bound=best.name,
         lower_bound_words=float(best.words or 0.0),
-        failures=tuple(f"{name} at M = {M}: {what}" for _, what in failed), klass=klass.name,
+        failures=tuple(f"{name} at M = {M}: {what}" for _, what in failed),
+        klass=klass.name,
         wrong=frozenset(check for check, _ in failed),
-    )  # fmt: skip
+    )
 
 
 def tolerance_for(
@@ -416,15 +423,20 @@ def by_schedule(report: Report) -> list[dict[str, Any]]:
         slope = next((s for s in report.slopes if s.algorithm == name), None)
         found = {check: not wrong & {check} if runs else None for check in CHECKS}
         sizes, gaps = [p.M for p in runs], [p.gap for p in runs]
-        rows.append({
-            "algorithm": name, "least_M": least, "runs": len(runs),
-            "skipped": len(report.sizes) - len(runs),
-            "M": [min(sizes), max(sizes)] if runs else None,
-            "max_error": max((p.max_error for p in runs), default=None), **found,
-            "class": runs[0].klass if runs else None,
-            "gap": [min(gaps), max(gaps)] if runs else None,
-            "slope": None if slope is None else asdict(slope) | {"ok": slope.ok},
-        })  # fmt: skip
+        rows.append(
+            {
+                "algorithm": name,
+                "least_M": least,
+                "runs": len(runs),
+                "skipped": len(report.sizes) - len(runs),
+                "M": [min(sizes), max(sizes)] if runs else None,
+                "max_error": max((p.max_error for p in runs), default=None),
+                **found,
+                "class": runs[0].klass if runs else None,
+                "gap": [min(gaps), max(gaps)] if runs else None,
+                "slope": None if slope is None else asdict(slope) | {"ok": slope.ok},
+            }
+        )
     return rows
 
 
@@ -433,12 +445,22 @@ def as_dict(report: Report) -> dict[str, Any]:
     return {
         "problem": report.problem.told,
         "points": [
-            {"algorithm": p.algorithm, "M": p.M, "tiles": p.tiles,
-             "load_words": p.counts.load_words, "store_words": p.counts.store_words,
-             "total_words": p.counts.total_words, "formula_words": p.formula_words,
-             "peak_words": p.peak_words, "max_error": p.max_error, "class": p.klass,
-             "lower_bound": p.lower_bound, "lower_bound_words": p.lower_bound_words,
-             "gap": p.gap, "ok": not p.failures}
+            {
+                "algorithm": p.algorithm,
+                "M": p.M,
+                "tiles": p.tiles,
+                "load_words": p.counts.load_words,
+                "store_words": p.counts.store_words,
+                "total_words": p.counts.total_words,
+                "formula_words": p.formula_words,
+                "peak_words": p.peak_words,
+                "max_error": p.max_error,
+                "class": p.klass,
+                "lower_bound": p.lower_bound,
+                "lower_bound_words": p.lower_bound_words,
+                "gap": p.gap,
+                "ok": not p.failures,
+            }
             for p in report.points
         ],
         "slopes": [asdict(s) for s in report.slopes],
@@ -446,7 +468,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "failures": report.failures,
         "tolerance": report.tolerance,
         "ok": report.ok,
-    }  # fmt: skip
+    }
 
 
 def table(report: Report) -> Table:
@@ -458,25 +480,49 @@ def table(report: Report) -> Table:
     base = shown(p)
     rows: list[dict[str, Any]] = []
     for x in report.points:
-        rows.append({
-            "kind": "run", "name": x.algorithm, **base, "M_words": x.M,
-            "total_words": x.counts.total_words, "load_words": x.counts.load_words,
-            "store_words": x.counts.store_words, "formula_words": x.formula_words,
-            "peak_words": x.peak_words, "max_error": f"{x.max_error:.3e}",
-            "class": x.klass, "lower_bound": x.lower_bound,
-            "lower_bound_words": round(x.lower_bound_words, 3),
-            "gap": round(x.gap, 4), "ok": not x.failures,
-            "tiles": " ".join(f"{k}={v}" for k, v in x.tiles.items()),
-        })  # fmt: skip
+        rows.append(
+            {
+                "kind": "run",
+                "name": x.algorithm,
+                **base,
+                "M_words": x.M,
+                "total_words": x.counts.total_words,
+                "load_words": x.counts.load_words,
+                "store_words": x.counts.store_words,
+                "formula_words": x.formula_words,
+                "peak_words": x.peak_words,
+                "max_error": f"{x.max_error:.3e}",
+                "class": x.klass,
+                "lower_bound": x.lower_bound,
+                "lower_bound_words": round(x.lower_bound_words, 3),
+                "gap": round(x.gap, 4),
+                "ok": not x.failures,
+                "tiles": " ".join(f"{k}={v}" for k, v in x.tiles.items()),
+            }
+        )
     lo, hi = min(x.M for x in report.points), max(x.M for x in report.points)
     grid = sorted({round(v) for v in np.geomspace(lo, hi, 81)} | {x.M for x in report.points})
     for name in dict.fromkeys(x.algorithm for x in report.points):
         for M, counts in best_counts(algorithm(name).program_for(p), p, grid).items():
-            rows.append({"kind": "formula", "name": name, **base, "M_words": M,
-                         "total_words": counts.total_words})  # fmt: skip
+            rows.append(
+                {
+                    "kind": "formula",
+                    "name": name,
+                    **base,
+                    "M_words": M,
+                    "total_words": counts.total_words,
+                }
+            )
     for M in grid:
         for bound in bounds_for(p, M):
             if bound.strength == "exact" and bound.words and covers_wide(bound.classes):
-                rows.append({"kind": bound.kind, "name": bound.name, **base, "M_words": M,
-                             "total_words": round(bound.words, 3)})  # fmt: skip
+                rows.append(
+                    {
+                        "kind": bound.kind,
+                        "name": bound.name,
+                        **base,
+                        "M_words": M,
+                        "total_words": round(bound.words, 3),
+                    }
+                )
     return Table(tuple(rows), "words moved against M", "iosim.output.figures:words")

@@ -121,9 +121,15 @@ def _classes(names: Collection[str]) -> str:
 @opt.dtype
 @opt.as_json
 def tightness(
-    kind: str, sizes: opt.Sizes, model: str | None, M: str | None, klass: str, out: Path | None,
-    dtype: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    kind: str,
+    sizes: opt.Sizes,
+    model: str | None,
+    M: str | None,
+    klass: str,
+    out: Path | None,
+    dtype: str | None,
+    as_json: bool,
+) -> None:
     """Hold a class's best schedule against its largest lower bound: how far from optimal?
 
     With options (--causal, --kv-heads 8, …) it is the best of the schedules that support them.
@@ -145,30 +151,52 @@ def tightness(
         writing.out_dir(out, keep=False, files=best.FILES)
     with watching() as show:
         points = best.sweep(
-            parse_int("N", N), ds, parse_range("M", M, dtype), klass,
-            kind=problem_of, **told, tick=lambda done, of: show(part_done(done, of, "points")),
-        )  # fmt: skip
+            parse_int("N", N),
+            ds,
+            parse_range("M", M, dtype),
+            klass,
+            kind=problem_of,
+            **told,
+            tick=lambda done, of: show(part_done(done, of, "points")),
+        )
     if not points:
         # Say why as a single point does: with the smallest M that works.
         problem = problem_of(parse_int("N", N), ds[0], **told)
         best.best_schedule(problem, parse_range("M", M, dtype)[-1], klass)
     made: list[Path] = []
     if out is not None:
-        made = writing.publish(out, lambda part: plot.with_table(
-            part / best.FILES[0], best.table(points)))  # fmt: skip
+        made = writing.publish(
+            out, lambda part: plot.with_table(part / best.FILES[0], best.table(points))
+        )
     if as_json:
         rows = [p.as_dict() for p in points]
         opt.print_json(rows[0] if len(rows) == 1 else rows)
         return
     opt.print_table(
-        ["d", "M", "M/d²", "best schedule", "words", f"bound of class {klass}", "bound words",
-         "gap"],
         [
-            [p.problem.d, p.M, _ratio(p.M / p.problem.d**2), p.best.algorithm, p.best.words,
-             p.binding.name, f"{p.binding.words or 0:,.0f}", f"{p.gap:.3f}"]
+            "d",
+            "M",
+            "M/d²",
+            "best schedule",
+            "words",
+            f"bound of class {klass}",
+            "bound words",
+            "gap",
+        ],
+        [
+            [
+                p.problem.d,
+                p.M,
+                _ratio(p.M / p.problem.d**2),
+                p.best.algorithm,
+                p.best.words,
+                p.binding.name,
+                f"{p.binding.words or 0:,.0f}",
+                f"{p.gap:.3f}",
+            ]
             for p in points
         ],
-    )  # fmt: skip
+    )
     if len(points) == 1:
         p = points[0]
         click.echo("tiles  " + ", ".join(f"{k} = {v}" for k, v in p.best.tiles.items()))

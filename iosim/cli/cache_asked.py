@@ -57,10 +57,13 @@ class Asked:
         It takes addresses that are words, and OPT's tells no write-backs.
         """
         return (
-            len(self.capacities or ()) >= SEVERAL and self.sample is None and self.ways is None
-            and self.write == "back" and self.policy in STACKS
+            len(self.capacities or ()) >= SEVERAL
+            and self.sample is None
+            and self.ways is None
+            and self.write == "back"
+            and self.policy in STACKS
             and not POLICIES[self.policy].foresees
-        )  # fmt: skip
+        )
 
     @property
     def plain(self) -> bool:

@@ -100,10 +100,13 @@ def by_formula(instance: Instance, asked: list[int] | None) -> dict[str, Any]:
         moved = _lru(tiles.lru_at, _passes(instance), capacities)
         written = {name: [getattr(one, name) for one in moved] for name in written}
     return {
-        "engine": "formula", "accesses": sum(rule.accesses for rule in rules),
-        "capacities": capacities, "loads": [loads(rules, c) for c in capacities],
-        **written, "misses": [misses(rules, c) for c in capacities],
-    }  # fmt: skip
+        "engine": "formula",
+        "accesses": sum(rule.accesses for rule in rules),
+        "capacities": capacities,
+        "loads": [loads(rules, c) for c in capacities],
+        **written,
+        "misses": [misses(rules, c) for c in capacities],
+    }
 
 
 def by_tiles(instance: Instance, policy: str, asked: list[int] | None) -> dict[str, Any]:

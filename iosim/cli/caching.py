@@ -39,8 +39,10 @@ LONG = 2 * 10**8
 
 @click.command()
 @click.argument("algo", required=False, type=opt.SCHEDULE)
-@opt.memory("fast memory that the tiles are chosen for; without it, and without --tiles, every "
-            "tile is one word")  # fmt: skip
+@opt.memory(
+    "fast memory that the tiles are chosen for; without it, and without --tiles, every "
+    "tile is one word"
+)
 @opt.sizes()
 @opt.model
 @click.option("--tiles", help="auto, gpu, a paper's rule: paper, or B_r=64,B_c=64")
@@ -49,15 +51,22 @@ LONG = 2 * 10**8
 @click.option("--line", "line_words", default="1", metavar="WORDS", help="words in a line")
 @click.option("--policy", default="lru", help=", ".join(POLICIES))
 @click.option("--ways", metavar="INT", help="lines in a set; by default all: fully associative")
-@click.option("--write", type=click.Choice(["back", "through"]), default="back",
-              help="when written words leave")  # fmt: skip
+@click.option(
+    "--write",
+    type=click.Choice(["back", "through"]),
+    default="back",
+    help="when written words leave",
+)
 @click.option("--bypass", is_flag=True, help="of opt: a word that misses need not enter")
-@click.option("--layout", metavar="TENSOR=HOW,…",
-              help="row-major, column-major or tiled:AxB; else row-major")  # fmt: skip
-@click.option("--engine", default="auto",
-              help="stream replays words, tiles whole tiles (LRU, and OPT with bypass), formula is "
-              "LRU's closed form; auto takes one where it is quicker"
-              )  # fmt: skip
+@click.option(
+    "--layout", metavar="TENSOR=HOW,…", help="row-major, column-major or tiled:AxB; else row-major"
+)
+@click.option(
+    "--engine",
+    default="auto",
+    help="stream replays words, tiles whole tiles (LRU, and OPT with bypass), formula is "
+    "LRU's closed form; auto takes one where it is quicker",
+)
 @click.option(
     "--sample",
     type=opt.Real("a share of the lines, above 0 and up to 1", lambda x: 0 < x <= 1),
@@ -68,15 +77,34 @@ LONG = 2 * 10**8
 )
 @opt.path("--trace", "replay this file in place of an algorithm: .iosim, .oracleGeneral or .csv")
 @opt.path("--save", "write the references to this file as well: .iosim, .oracleGeneral or .csv")
-@opt.path("--out", "write slope.csv and a figure here: words against capacity of the schedule at "
-          "its best tiles, of LRU and OPT, and the lower bound")  # fmt: skip
+@opt.path(
+    "--out",
+    "write slope.csv and a figure here: words against capacity of the schedule at "
+    "its best tiles, of LRU and OPT, and the lower bound",
+)
 @opt.as_json
 def cache(
-    algo: str | None, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str | None,
-    mask: str | None, capacity: str | None, line_words: str, policy: str, ways: str | None,
-    write: str, bypass: bool, layout: str | None, engine: str, sample: float | None, seed: int,
-    trace: Path | None, save: Path | None, out: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    algo: str | None,
+    M: str | None,
+    sizes: opt.Sizes,
+    model: str | None,
+    tiles: str | None,
+    mask: str | None,
+    capacity: str | None,
+    line_words: str,
+    policy: str,
+    ways: str | None,
+    write: str,
+    bypass: bool,
+    layout: str | None,
+    engine: str,
+    sample: float | None,
+    seed: int,
+    trace: Path | None,
+    save: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """Put one schedule's references through a cache that manages itself.
 
     Nothing is loaded explicitly: every operand is read and written where it lies, and the cache
@@ -94,11 +122,23 @@ def cache(
     if save is not None:
         check_target(save)
     asked = Asked(
-        policy, line, None if ways is None else parse_words("ways", ways), write, bypass, seed,
-        sample, _capacities(capacity, words), layout,
-    )  # fmt: skip
-    result: dict[str, Any] = {"algorithm": algo, "problem": None, "policy": policy,
-                              "line_words": line, "M": words}  # fmt: skip
+        policy,
+        line,
+        None if ways is None else parse_words("ways", ways),
+        write,
+        bypass,
+        seed,
+        sample,
+        _capacities(capacity, words),
+        layout,
+    )
+    result: dict[str, Any] = {
+        "algorithm": algo,
+        "problem": None,
+        "policy": policy,
+        "line_words": line,
+        "M": words,
+    }
     if trace is not None:
         head, result["trace"] = f"trace {trace}", str(trace)
         # A file that says what its addresses are is replayed as it is, in lines of the cache.
@@ -147,9 +187,7 @@ def cache(
         with _shown(stream) as seen:
             write_trace(seen, save)
         opt.remark(f"wrote {save}")
-    made = [] if out is None else publish(
-        out, lambda part: with_table(part / FILES[0], rows)
-    )  # fmt: skip
+    made = [] if out is None else publish(out, lambda part: with_table(part / FILES[0], rows))
     result |= {"accesses": answer["accesses"]} | answer
     if as_json:
         opt.print_json(result)
@@ -172,9 +210,12 @@ def _slope(found: Algorithm, problem: Any, instance: Instance) -> list[dict[str,
     told = {"program": found.title, "problem": opt.said(problem), "tiles": tiles}
     with watching() as show:
         made = slope(
-            found, problem, instance, stream=stream,
+            found,
+            problem,
+            instance,
+            stream=stream,
             tick=lambda done, of: show(part_done(done, of, "curves")),
-        )  # fmt: skip
+        )
     return [told | row for row in made]
 
 
@@ -192,29 +233,50 @@ def _replayed(stream: Stream, asked: Asked) -> dict[str, Any]:
     with (shown := _shown(stream)) as seen:
         if asked.sample is not None:
             some = sampled(
-                seen, rooms, rate=asked.sample, line_words=line, seed=asked.seed,
+                seen,
+                rooms,
+                rate=asked.sample,
+                line_words=line,
+                seed=asked.seed,
                 watch=lambda done, of: shown.show(part_done(done, of, "lines chosen from")),
-            )  # fmt: skip
+            )
             return answer | {
-                "engine": "sample", "capacities": rooms, "loads": [round(x) for x in some.loads],
-                "write_backs": None, "flush": None,
-                "loads_error": [round(x) for x in some.error], "lines": some.lines,
-            }  # fmt: skip
+                "engine": "sample",
+                "capacities": rooms,
+                "loads": [round(x) for x in some.loads],
+                "write_backs": None,
+                "flush": None,
+                "loads_error": [round(x) for x in some.error],
+                "lines": some.lines,
+            }
         caches = [
-            Cache(capacity=room, policy=asked.policy, line_words=line, ways=asked.ways,
-                  write=asked.write, bypass=asked.bypass, seed=asked.seed)  # type: ignore[arg-type]
+            Cache(
+                capacity=room,
+                policy=asked.policy,
+                line_words=line,
+                ways=asked.ways,
+                write=asked.write,
+                bypass=asked.bypass,
+                seed=asked.seed,
+            )  # type: ignore[arg-type]
             for room in rooms
-        ]  # fmt: skip
+        ]
         if asked.at_once and stream.unit == "words":
             found = curve(seen, asked.policy, line_words=line)
-            return answer | {"capacities": rooms} | {
-                name: getattr(found, name)[[found.step(room) for room in rooms]].tolist()
-                for name in MOVED
-            }  # fmt: skip
+            return (
+                answer
+                | {"capacities": rooms}
+                | {
+                    name: getattr(found, name)[[found.step(room) for room in rooms]].tolist()
+                    for name in MOVED
+                }
+            )
         moved = replay_many(seen, caches)
-    return answer | {"capacities": rooms} | {
-        name: [getattr(one, name) for one in moved] for name in MOVED
-    }  # fmt: skip
+    return (
+        answer
+        | {"capacities": rooms}
+        | {name: [getattr(one, name) for one in moved] for name in MOVED}
+    )
 
 
 def _instance(
@@ -266,11 +328,12 @@ def _every(stream: Stream, asked: Asked) -> dict[str, Any]:
     with _shown(stream) as seen:
         found = curve(seen, name, line_words=asked.line)
     return {
-        "capacities": found.capacities.tolist(), "loads": found.loads.tolist(),
+        "capacities": found.capacities.tolist(),
+        "loads": found.loads.tolist(),
         "write_backs": None if found.write_backs is None else found.write_backs.tolist(),
         "flush": None if found.flush is None else found.flush.tolist(),
         "misses": found.misses.tolist(),
-    }  # fmt: skip
+    }
 
 
 class _shown:
@@ -310,8 +373,11 @@ def _print(result: dict[str, Any]) -> None:
         f"{result['line_words']:,}; words between the cache and what is behind it, in the model"
     )
     capacities = result["capacities"]
-    names = [x for x in ("loads", "loads_error", "write_backs", "flush", "misses")
-             if result.get(x) is not None]  # fmt: skip
+    names = [
+        x
+        for x in ("loads", "loads_error", "write_backs", "flush", "misses")
+        if result.get(x) is not None
+    ]
     at = list(range(len(capacities)))
     if len(at) > 64:
         # The steps in force at powers of two; the rest is in the JSON.

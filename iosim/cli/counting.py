@@ -29,20 +29,35 @@ from iosim.units import bytes_of, parse_tiles, tiles_like
 def algorithms(as_json: bool) -> None:
     """List the algorithms, with the options of their problem that they lack or need."""
     found = [
-        {"algorithm": a.name, "title": a.title, "problem": a.problem.kind,
-         "tiles": [p.name for p in a.program.params], "cost": a.cost, "source": a.source,
-         "lacks": list(a.lacks), "needs": list(a.needs)}
+        {
+            "algorithm": a.name,
+            "title": a.title,
+            "problem": a.problem.kind,
+            "tiles": [p.name for p in a.program.params],
+            "cost": a.cost,
+            "source": a.source,
+            "lacks": list(a.lacks),
+            "needs": list(a.needs),
+        }
         for a in all_algorithms()
-    ]  # fmt: skip
+    ]
     if as_json:
         opt.print_json(found)
         return
     opt.print_table(
         ["algorithm", "problem", "tiles", "cost (words)", "source", "options"],
-        [[a["algorithm"], a["problem"], " ".join(a["tiles"]), a["cost"], a["source"],
-          ", ".join([*(f"no {x}" for x in a["lacks"]), *(f"needs {x}" for x in a["needs"])])]
-         for a in found],
-    )  # fmt: skip
+        [
+            [
+                a["algorithm"],
+                a["problem"],
+                " ".join(a["tiles"]),
+                a["cost"],
+                a["source"],
+                ", ".join([*(f"no {x}" for x in a["lacks"]), *(f"needs {x}" for x in a["needs"])]),
+            ]
+            for a in found
+        ],
+    )
 
 
 @click.command()
@@ -126,9 +141,17 @@ class _Counted:
 @opt.dtype
 @opt.as_json
 def count(
-    algo: str, M: str | None, sizes: opt.Sizes, model: str | None, tiles: str, mask: str | None,
-    engine: str, details: bool, dtype: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    algo: str,
+    M: str | None,
+    sizes: opt.Sizes,
+    model: str | None,
+    tiles: str,
+    mask: str | None,
+    engine: str,
+    details: bool,
+    dtype: str | None,
+    as_json: bool,
+) -> None:
     """Count the words that a schedule moves, or compare several: naive,flash2.
 
     Each has the best tiles of its own.  One that doesn't fit M, or lacks an option, is named and
@@ -157,10 +180,12 @@ def count(
     if as_json and len(entries) == 1:
         opt.print_json(found[0].result)
     elif as_json:
-        opt.print_json([
-            *(one.result | {"ratio": one.result["total_words"] / fewest} for one in found),
-            *({"algorithm": name, "error": str(why)} for name, why in left_out.items()),
-        ])  # fmt: skip
+        opt.print_json(
+            [
+                *(one.result | {"ratio": one.result["total_words"] / fewest} for one in found),
+                *({"algorithm": name, "error": str(why)} for name, why in left_out.items()),
+            ]
+        )
     elif len(entries) == 1:
         _print_count(found[0], problem, details)
     else:
@@ -170,24 +195,37 @@ def count(
 
 
 def _counted(
-    entry: Algorithm, problem: Any, words: int, tiles: str, masks: Mapping[str, Any], engine: str,
+    entry: Algorithm,
+    problem: Any,
+    words: int,
+    tiles: str,
+    masks: Mapping[str, Any],
+    engine: str,
     dtype: str | None,
-) -> _Counted:  # fmt: skip
+) -> _Counted:
     chosen_engine = find_engine(engine)
     choice = choose_tiles(entry, problem, words, tiles, masks)
     opt.remark(choice.remark)
     opt.remark(chosen_engine.cost(choice.instance))
     with watching() as show_line:
         counts, top = chosen_engine.one(
-            choice.instance, problem, max(words, peak(choice.instance)),
+            choice.instance,
+            problem,
+            max(words, peak(choice.instance)),
             tick=lambda done, of: show_line(part_done(done, of, "words")),
-        )  # fmt: skip
+        )
     result: dict[str, Any] = {
-        "algorithm": entry.name, "engine": engine, "problem": problem.told, "M": words,
-        "tiles": choice.tiles, "load_words": counts.load_words, "store_words": counts.store_words,
-        "total_words": counts.total_words, "peak_words": top,
+        "algorithm": entry.name,
+        "engine": engine,
+        "problem": problem.told,
+        "M": words,
+        "tiles": choice.tiles,
+        "load_words": counts.load_words,
+        "store_words": counts.store_words,
+        "total_words": counts.total_words,
+        "peak_words": top,
         "by_tensor": {"load": counts.by_tensor("load"), "store": counts.by_tensor("store")},
-    }  # fmt: skip
+    }
     where = peak_at(choice.instance) if peak_moves(choice.instance.program) else None
     if where is not None:
         result["peak_at"] = {"tiles": where.tiles, "buffers": where.buffers}
@@ -212,9 +250,10 @@ def _print_count(one: _Counted, problem: Any, details: bool) -> None:
     rows = [[x, load.get(x, 0), store.get(x, 0)] for x in sorted({*load, *store})]
     rows.append(["total", result["load_words"], result["store_words"]])
     opt.print_table(["tensor", "load_words", "store_words"], rows)
-    click.echo(f"total  {result['total_words']:,} words" + (
-        f", {result['total_bytes']:,} bytes ({result['dtype']})" if "dtype" in result else ""
-    ))  # fmt: skip
+    click.echo(
+        f"total  {result['total_words']:,} words"
+        + (f", {result['total_bytes']:,} bytes ({result['dtype']})" if "dtype" in result else "")
+    )
     click.echo(f"peak   {result['peak_words']:,} of {result['M']:,} words")
     if details and one.at is not None:
         click.echo(f"       {_at(one.at)}")
@@ -228,12 +267,18 @@ def _print_counts(found: list[_Counted], problem: Any, details: bool) -> None:
     opt.print_table(
         ["schedule", "load_words", "store_words", "words", *["bytes"] * in_bytes, "peak", "ratio"],
         [
-            [x["algorithm"], x["load_words"], x["store_words"], x["total_words"],
-             *[x.get("total_bytes")] * in_bytes, x["peak_words"],
-             f"{x['total_words'] / fewest['total_words']:.3f}"]
+            [
+                x["algorithm"],
+                x["load_words"],
+                x["store_words"],
+                x["total_words"],
+                *[x.get("total_bytes")] * in_bytes,
+                x["peak_words"],
+                f"{x['total_words'] / fewest['total_words']:.3f}",
+            ]
             for x in (one.result for one in found)
         ],
-    )  # fmt: skip
+    )
     click.echo(f"ratio: words over those of {fewest['algorithm']}, the fewest of these schedules")
     if details:
         for one in found:
@@ -272,10 +317,16 @@ def _at(where: PeakAt) -> str:
 @opt.dtype
 @opt.as_json
 def step(
-    M: str | None, sizes: opt.Sizes, model: str | None, forward: str | None,
-    backward: str | None, forward_tiles: str, backward_tiles: str, dtype: str | None,
+    M: str | None,
+    sizes: opt.Sizes,
+    model: str | None,
+    forward: str | None,
+    backward: str | None,
+    forward_tiles: str,
+    backward_tiles: str,
+    dtype: str | None,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Count the words of a training step: a forward pass that stores L, then the backward pass."""
     from iosim.checks.step import training_step
 
@@ -290,9 +341,9 @@ def step(
     if as_json:
         told = {"dtype": dtype, "total_bytes": sum(moved.values())} if dtype else {}
         passes = {x: one.as_dict() for x, one in found.passes.items()}
-        opt.print_json({
-            "problem": problem.told, "M": words, **passes, "total_words": found.words, **told,
-        })  # fmt: skip
+        opt.print_json(
+            {"problem": problem.told, "M": words, **passes, "total_words": found.words, **told}
+        )
         return
     click.echo(f"{opt.said(problem)}, M = {words:,} words")
     for which, one in found.passes.items():
@@ -300,8 +351,10 @@ def step(
         click.echo(f"{which:<8}  {one.algorithm.title}")
         click.echo(f"          {one.algorithm.name}, {tiles}; peak {one.peak:,}")
     opt.print_rows(found.rows())
-    click.echo(f"total  {found.words:,} words" + (
-        f", {sum(moved.values()):,} bytes ({dtype})" if moved else ""))  # fmt: skip
+    click.echo(
+        f"total  {found.words:,} words"
+        + (f", {sum(moved.values()):,} bytes ({dtype})" if moved else "")
+    )
 
 
 @click.command()
@@ -313,20 +366,33 @@ def step(
 @opt.dtype
 @opt.as_json
 def tiles(
-    algo: str, M: str | None, sizes: opt.Sizes, model: str | None, lattice: str,
-    dtype: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    algo: str,
+    M: str | None,
+    sizes: opt.Sizes,
+    model: str | None,
+    lattice: str,
+    dtype: str | None,
+    as_json: bool,
+) -> None:
     """Find the tile sizes that move the fewest words in M."""
     found = algorithm(algo)
     problem = opt.problem_from(found.problem.kind, sizes, model)
     words = opt.words_from(M, dtype)
     best = optimal_tiles(
-        found.program_for(problem), problem, words, lattice=lattice  # type: ignore[arg-type]
-    )  # fmt: skip
+        found.program_for(problem),
+        problem,
+        words,
+        lattice=lattice,  # type: ignore[arg-type]
+    )
     result = {
-        "algorithm": algo, "problem": problem.told, "M": words, "lattice": lattice,
-        "tiles": best.tiles, "total_words": best.total_words, "peak_words": best.peak_words,
-    }  # fmt: skip
+        "algorithm": algo,
+        "problem": problem.told,
+        "M": words,
+        "lattice": lattice,
+        "tiles": best.tiles,
+        "total_words": best.total_words,
+        "peak_words": best.peak_words,
+    }
     if as_json:
         opt.print_json(result)
         return

@@ -39,16 +39,22 @@ _SIZES = {
 @opt.machine("times on a machine of `iosim machines`, or of a TOML file")
 @click.option("--dtype", default="fp16", help="of words and products: fp16, bf16, fp32, …")
 @click.option(
-    "--latency-us",
-    type=opt.MICROSECONDS,
-    help="α of a message; by default a launch of the machine",
+    "--latency-us", type=opt.MICROSECONDS, help="α of a message; by default a launch of the machine"
 )
 @click.option("--show", is_flag=True, help="print the schedule itself")
 @opt.as_json
 def devices(
-    name: str | None, P: str | None, sizes: opt.Sizes, model: str | None, deal: str,
-    gpu: Hardware | None, dtype: str, latency_us: float | None, show: bool, as_json: bool,
-) -> None:  # fmt: skip
+    name: str | None,
+    P: str | None,
+    sizes: opt.Sizes,
+    model: str | None,
+    deal: str,
+    gpu: Hardware | None,
+    dtype: str,
+    latency_us: float | None,
+    show: bool,
+    as_json: bool,
+) -> None:
     """Words between P devices, by link, with lower bounds and times; or list the schedules."""
     if name is None:
         _list(as_json)
@@ -85,11 +91,16 @@ def devices(
 
 def _list(as_json: bool) -> None:
     rows = [
-        {"schedule": one.name, "problem": one.problem.kind, "title": one.title,
-         "source": one.source, "sizes": [a.name for a in one.problem.axes() if a.name != "devices"],
-         "options": [*one.options, *(["deal"] if one.dealt else [])]}
+        {
+            "schedule": one.name,
+            "problem": one.problem.kind,
+            "title": one.title,
+            "source": one.source,
+            "sizes": [a.name for a in one.problem.axes() if a.name != "devices"],
+            "options": [*one.options, *(["deal"] if one.dealt else [])],
+        }
         for one in all_schedules()
-    ]  # fmt: skip
+    ]
     if as_json:
         opt.print_json(rows)
         return
@@ -141,10 +152,15 @@ def _links(report: DevicesReport) -> list[dict[str, Any]]:
     for (p, q), words in report.counts.links.items():
         found.setdefault((q - p) % P, []).append(words)
     return [
-        {"link": f"p → p + {by} mod P", "links": len(words), "least_words": min(words),
-         "most_words": max(words), "words": sum(words)}
+        {
+            "link": f"p → p + {by} mod P",
+            "links": len(words),
+            "least_words": min(words),
+            "most_words": max(words),
+            "words": sum(words),
+        }
         for by, words in sorted(found.items())
-    ]  # fmt: skip
+    ]
 
 
 def _print(
@@ -155,26 +171,38 @@ def _print(
     told = opt.said(instance.problem)
     click.echo(f"{instance.schedule.title}: {told}, P = {instance.P:,}{dealt}")
     if counts.links:
-        opt.print_table(["link", "links", "words of each, least", "most", "of all"],
-                        [list(row.values()) for row in _links(report)])  # fmt: skip
+        opt.print_table(
+            ["link", "links", "words of each, least", "most", "of all"],
+            [list(row.values()) for row in _links(report)],
+        )
     formula = f" = {report.total}" if instance.P > 1 else ""
     opt.print_table(
         ["what", "least device", "busiest device", "all devices"],
-        [["words sent", min(counts.sent), max(counts.sent), counts.total],
-         ["words received", min(counts.received), max(counts.received), counts.total],
-         ["FLOP of products", min(counts.flop), max(counts.flop), sum(counts.flop)],
-         ["peak, words of memory", min(counts.peak), max(counts.peak), sum(counts.peak)]],
-    )  # fmt: skip
+        [
+            ["words sent", min(counts.sent), max(counts.sent), counts.total],
+            ["words received", min(counts.received), max(counts.received), counts.total],
+            ["FLOP of products", min(counts.flop), max(counts.flop), sum(counts.flop)],
+            ["peak, words of memory", min(counts.peak), max(counts.peak), sum(counts.peak)],
+        ],
+    )
     click.echo(f"words over all links: {counts.total:,}{formula}")
     if instance.P > 1 and report.sent:
         click.echo(f"device p sends {report.sent}; |X[k]| is the length of part k mod P of axis X")
     if report.bounds:
         opt.print_table(
             ["lower bound", "of", "words", "schedule", "gap", "source"],
-            [[x.name, "all links" if x.of == "total" else "one device", x.words, x.moved,
-              x.outside or ("says nothing" if x.gap is None else f"{x.gap:.3f}"), x.source]
-             for x in report.bounds],
-        )  # fmt: skip
+            [
+                [
+                    x.name,
+                    "all links" if x.of == "total" else "one device",
+                    x.words,
+                    x.moved,
+                    x.outside or ("says nothing" if x.gap is None else f"{x.gap:.3f}"),
+                    x.source,
+                ]
+                for x in report.bounds
+            ],
+        )
     if report.times is not None and gpu is not None:
         assert gpu.link_bytes_per_s is not None
         times = report.times
@@ -187,11 +215,14 @@ def _print(
         )
         opt.print_table(
             ["time", "µs"],
-            [["compute", _us(times.compute_s)], ["communication", _us(times.communication_s)],
-             ["without overlap: their sum", _us(times.apart_s)],
-             ["with all overlap: their maximum", _us(times.overlapped_s)],
-             ["with the overlap of the schedule's steps", _us(times.written_s)]],
-        )  # fmt: skip
+            [
+                ["compute", _us(times.compute_s)],
+                ["communication", _us(times.communication_s)],
+                ["without overlap: their sum", _us(times.apart_s)],
+                ["with all overlap: their maximum", _us(times.overlapped_s)],
+                ["with the overlap of the schedule's steps", _us(times.written_s)],
+            ],
+        )
 
 
 def _us(seconds: float) -> str:
@@ -203,17 +234,29 @@ def _plain(report: DevicesReport, gpu: Hardware | None, dtype: str) -> dict[str,
     """For scripts: words, FLOP and seconds."""
     instance, counts, times = report.instance, report.counts, report.times
     return {
-        "schedule": instance.schedule.name, "problem": instance.problem.told, "P": instance.P,
+        "schedule": instance.schedule.name,
+        "problem": instance.problem.told,
+        "P": instance.P,
         "deal": instance.dealing.name,
         "links": [{"from": p, "to": q, "words": n} for (p, q), n in counts.links.items()],
-        "sent": counts.sent, "received": counts.received, "flop": counts.flop,
-        "idle": counts.idle, "peak_words": counts.peak, "total_words": counts.total,
+        "sent": counts.sent,
+        "received": counts.received,
+        "flop": counts.flop,
+        "idle": counts.idle,
+        "peak_words": counts.peak,
+        "total_words": counts.total,
         "formula": report.total,
         "sent_formula": report.sent or None,
         "bounds": [asdict(one) for one in report.bounds],
-        "machine": gpu and gpu.name, "dtype": dtype, "untimed": report.untimed or None,
-        "times": times and {
-            "compute_s": times.compute_s, "communication_s": times.communication_s,
-            "sum_s": times.apart_s, "max_s": times.overlapped_s, "written_s": times.written_s,
+        "machine": gpu and gpu.name,
+        "dtype": dtype,
+        "untimed": report.untimed or None,
+        "times": times
+        and {
+            "compute_s": times.compute_s,
+            "communication_s": times.communication_s,
+            "sum_s": times.apart_s,
+            "max_s": times.overlapped_s,
+            "written_s": times.written_s,
         },
-    }  # fmt: skip
+    }

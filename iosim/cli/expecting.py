@@ -103,12 +103,32 @@ def print_expected(what: Expectation, found: Sequence[Expected], others: int) ->
         tiles = ", ".join(f"{name} = {side:,}" for name, side in one.tiles.items())
         click.echo(f"\n{number}. {one.title}: {one.kernel.short}, grid {one.kernel.grid}{launches}")
         click.echo(f"   {tiles} ({one.source})")
-        columns = ["boundary", "what", "words", "model", "more", "expected", "measured",
-                   "unexplained"]  # fmt: skip
-        opt.print_table(columns, [
-            [r.boundary, r.what, r.words, r.model, r.more, r.expected, r.measured, r.unexplained]
-            for r in one.rows
-        ])  # fmt: skip
+        columns = [
+            "boundary",
+            "what",
+            "words",
+            "model",
+            "more",
+            "expected",
+            "measured",
+            "unexplained",
+        ]
+        opt.print_table(
+            columns,
+            [
+                [
+                    r.boundary,
+                    r.what,
+                    r.words,
+                    r.model,
+                    r.more,
+                    r.expected,
+                    r.measured,
+                    r.unexplained,
+                ]
+                for r in one.rows
+            ],
+        )
         click.echo(f"unexplained at SM↔L2: {one.unexplained:,} bytes of a launch")
         for remark in one.remarks:
             opt.remark(remark)
@@ -119,9 +139,15 @@ def print_expected(what: Expectation, found: Sequence[Expected], others: int) ->
 def told(found: Sequence[Expected]) -> list[dict[str, Any]]:
     """For scripts."""
     return [
-        {"kernel": one.kernel.name, "title": one.title, "launches": one.kernel.launches,
-         "tiles": dict(one.tiles), "source": one.source, "unexplained_bytes": one.unexplained,
-         "rows": [asdict(row) | {"unexplained": row.unexplained} for row in one.rows],
-         "remarks": list(one.remarks)}
+        {
+            "kernel": one.kernel.name,
+            "title": one.title,
+            "launches": one.kernel.launches,
+            "tiles": dict(one.tiles),
+            "source": one.source,
+            "unexplained_bytes": one.unexplained,
+            "rows": [asdict(row) | {"unexplained": row.unexplained} for row in one.rows],
+            "remarks": list(one.remarks),
+        }
         for one in found
-    ]  # fmt: skip
+    ]

@@ -29,9 +29,7 @@ MOST_SECONDS, MOST_FPS = 600, 60
 @opt.mask
 @opt.dtype
 @click.option(
-    "--fps",
-    type=opt.Integer(1, MOST_FPS),
-    help="of a movie: frames of a second; 12 if not given",
+    "--fps", type=opt.Integer(1, MOST_FPS), help="of a movie: frames of a second; 12 if not given"
 )
 @click.option(
     "--seconds",
@@ -40,31 +38,47 @@ MOST_SECONDS, MOST_FPS = 600, 60
 )
 @click.option("--theme", help="of a movie: light or dark; light if not given")
 def export(
-    algo: str, out: Path | None, M: str | None, sizes: opt.Sizes, model: str | None,
-    tiles: str | None, mask: str | None, dtype: str | None, fps: int | None, seconds: float | None,
+    algo: str,
+    out: Path | None,
+    M: str | None,
+    sizes: opt.Sizes,
+    model: str | None,
+    tiles: str | None,
+    mask: str | None,
+    dtype: str | None,
+    fps: int | None,
+    seconds: float | None,
     theme: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Write one schedule's animation, for a slide or a blog: a page, an MP4 or a GIF."""
     if out is None:
         raise InputError("-o is missing: name the file, like flash2.html, flash2.mp4 or flash2.gif")
     from iosim.lab import export as lab
 
     lab.check_path(out)
-    movie = {name: value for name, value in (("fps", fps), ("seconds", seconds), ("theme", theme))
-             if value is not None}  # fmt: skip
+    movie = {
+        name: value
+        for name, value in (("fps", fps), ("seconds", seconds), ("theme", theme))
+        if value is not None
+    }
     if movie and out.suffix == ".html":
         raise InputError(f"--{next(iter(movie))} is for movies, and {str(out)!r} is a page")
     found = algorithm(algo)
     words = None if M is None else opt.words_from(M, dtype)
-    instance = _instance(found, opt.problem_from(found.problem.kind, sizes, model), words, tiles,
-                         mask)  # fmt: skip
+    instance = _instance(
+        found, opt.problem_from(found.problem.kind, sizes, model), words, tiles, mask
+    )
     with watching() as show_line:
         made = lab.export(
-            instance, out, M=words, title=found.title, theme=theme or "light",
+            instance,
+            out,
+            M=words,
+            title=found.title,
+            theme=theme or "light",
             fps=fps or lab.FPS,
             seconds=seconds,
             tick=lambda done, of: show_line(part_done(done, of, "frames")),
-        )  # fmt: skip
+        )
     click.echo(f"wrote {made}")
 
 

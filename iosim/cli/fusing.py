@@ -47,8 +47,12 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", "expert
     help="none, paper, inductor-cpu, best (by default), file (the graph's own), or .json",
 )
 @opt.memory()
-@click.option("--within", metavar="SIZE", help="words of a second fast memory, in "
-              "which kernels of best fit and move no more than their operators alone")  # fmt: skip
+@click.option(
+    "--within",
+    metavar="SIZE",
+    help="words of a second fast memory, in "
+    "which kernels of best fit and move no more than their operators alone",
+)
 @opt.machine()
 @click.option(
     "--boundary", help="whose M a machine gives: dram (L2↔DRAM, by default) or sm (SM↔L2)"
@@ -61,9 +65,15 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", "expert
 @opt.dtype
 @opt.as_json
 def fuse(
-    what: str | None, M: str | None, gpu: Hardware | None, boundary: str | None,
-    dtype: str | None, as_json: bool, graph: Written | None, **given: Any,
-) -> None:  # fmt: skip
+    what: str | None,
+    M: str | None,
+    gpu: Hardware | None,
+    boundary: str | None,
+    dtype: str | None,
+    as_json: bool,
+    graph: Written | None,
+    **given: Any,
+) -> None:
     """Kernels that operators are put into, and the words that this saves at one boundary."""
     if graph is not None and dtype is not None:
         raise InputError("--dtype is what the graph's file says: leave it out")
@@ -145,9 +155,14 @@ def _of_file(written: Written, typed: dict[str, Any], where: dict[str, Any], as_
 
 
 def _of_graph(
-    graph: Graph, title: str, own: list[Any] | None, typed: dict[str, Any], where: dict[str, Any],
-    as_json: bool, unfused: Graph | None = None,
-) -> None:  # fmt: skip
+    graph: Graph,
+    title: str,
+    own: list[Any] | None,
+    typed: dict[str, Any],
+    where: dict[str, Any],
+    as_json: bool,
+    unfused: Graph | None = None,
+) -> None:
     if "intermediate_tiles" in typed:
         opt.remark("--intermediate-tiles is the default now, --no-online-softmax the switch")
     online = "no_online_softmax" not in typed
@@ -162,27 +177,47 @@ def _of_graph(
         mine = partition(graph, own, M, "file", online_softmax=online)
     if how == "file" and mine is None:
         raise InputError("fusion file is the groups of a graph's file: give --graph FILE with some")
-    found = mine if how == "file" and mine is not None else fused(
-        graph, how, M, online_softmax=online, within=within
-    )  # fmt: skip
+    found = (
+        mine
+        if how == "file" and mine is not None
+        else fused(graph, how, M, online_softmax=online, within=within)
+    )
     groups = rows(graph, found)
-    every = totals(graph, [found, *([mine] if mine else [])], online_softmax=online,
-                   unfused=unfused)  # fmt: skip
+    every = totals(
+        graph, [found, *([mine] if mine else [])], online_softmax=online, unfused=unfused
+    )
     if as_json:
-        opt.print_json({
-            "graph": graph.name, "phase": typed.get("phase"), "dtype": graph.dtype, **where,
-            "online_softmax": online, "intermediate_tiles": online, "fusion": found.how,
-            "groups": [r | {"loads": k.crossing.loads, "stores": k.crossing.stores}
-                       for r, k in zip(groups, found.groups, strict=True)],
-            "totals": every,
-        })  # fmt: skip
+        opt.print_json(
+            {
+                "graph": graph.name,
+                "phase": typed.get("phase"),
+                "dtype": graph.dtype,
+                **where,
+                "online_softmax": online,
+                "intermediate_tiles": online,
+                "fusion": found.how,
+                "groups": [
+                    r | {"loads": k.crossing.loads, "stores": k.crossing.stores}
+                    for r, k in zip(groups, found.groups, strict=True)
+                ],
+                "totals": every,
+            }
+        )
         return
     _title(f"{title}, {graph.dtype}, fusion {found.how}", where)
     opt.print_table(
         ["operators", "words in", "words out", "words saved", "schedule"],
-        [[" + ".join(r["operators"]), r["words_in"], r["words_out"], r["words_saved"],
-          r["schedule"]] for r in groups],
-    )  # fmt: skip
+        [
+            [
+                " + ".join(r["operators"]),
+                r["words_in"],
+                r["words_out"],
+                r["words_saved"],
+                r["schedule"],
+            ]
+            for r in groups
+        ],
+    )
     click.echo()
     if found.family:
         click.echo(f"{found.how}: {found.family}")
@@ -204,9 +239,13 @@ def _layer(typed: dict[str, Any], dtype: str) -> tuple[Graph, Routing | None]:
     if "experts" in typed:
         numbers["experts"] = opt.experts_from(typed["experts"])
     opt.remark_assumed(typed["model"])
-    whole = workload(typed["model"], typed["phase"], dtype=dtype,
-                     attention=typed.get("attention", "unfused"),
-                     **({"batch": 1} | numbers))  # fmt: skip
+    whole = workload(
+        typed["model"],
+        typed["phase"],
+        dtype=dtype,
+        attention=typed.get("attention", "unfused"),
+        **({"batch": 1} | numbers),
+    )
     (found,) = (s.graph for s in whole.parts if s.graph.name == f"{whole.name} {part}")
     return found, whole.routing
 

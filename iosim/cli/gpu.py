@@ -47,9 +47,17 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 @click.option("--target", default=PLAIN, help=f"what the kernels are for: {', '.join(TARGETS)}")
 @click.option("--style", default="", help="of hopper: waits-first, persistent, or both")
 def emit(
-    algo: str, sizes: opt.Sizes, model: str | None, M: str, tiles: str, mask: str | None,
-    programs: int | None, every: int, target: str, style: str,
-) -> None:  # fmt: skip
+    algo: str,
+    sizes: opt.Sizes,
+    model: str | None,
+    M: str,
+    tiles: str,
+    mask: str | None,
+    programs: int | None,
+    every: int,
+    target: str,
+    style: str,
+) -> None:
     """Print the Triton source of a program."""
     from iosim.algorithms import algorithm as find
     from iosim.gpu.emitter.kernels import Lockstep
@@ -123,11 +131,18 @@ def replay(folder: Path, check: bool, write: bool, as_json: bool) -> None:
         if write:
             _write(one.folder, one.table)
     if as_json:
-        opt.print_json([
-            {"dir": str(one.folder), "report": one.report.name, "summary": one.table.summary,
-             "ok": one.table.good, "rows": one.table.rows}
-            for one in saved
-        ])  # fmt: skip
+        opt.print_json(
+            [
+                {
+                    "dir": str(one.folder),
+                    "report": one.report.name,
+                    "summary": one.table.summary,
+                    "ok": one.table.good,
+                    "rows": one.table.rows,
+                }
+                for one in saved
+            ]
+        )
     if bare := ", ".join(one.folder.name for one in saved if not has_checksums(one.folder)):
         opt.remark(f"without checksums, so that changes after the run can't be found: {bare}")
     if missed := ", ".join(one.folder.name for one in saved if not one.table.good):

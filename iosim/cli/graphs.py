@@ -67,27 +67,37 @@ def kinds() -> list[dict[str, Any]]:
 
     return [
         {
-            "kind": kind.name, "class": kind.klass, "reads": several(kind.reads),
-            "writes": several(kind.writes, kind.kept), "over": several(kind.over),
-            "settings": ", ".join(kind.settings), "says": kind.says,
+            "kind": kind.name,
+            "class": kind.klass,
+            "reads": several(kind.reads),
+            "writes": several(kind.writes, kind.kept),
+            "over": several(kind.over),
+            "settings": ", ".join(kind.settings),
+            "says": kind.says,
         }
         for kind in OPERATORS.values()
-    ]  # fmt: skip
+    ]
 
 
 def told(graph: Graph, groups: Groups) -> dict[str, Any]:
     """For scripts."""
     return {
-        "name": graph.name, "dtype": graph.dtype,
-        "operators": [_row(op) | {"words": {t: {"in": n_in, "out": n_out} for t, (n_in, n_out) in
-                                            op.words.items()}} for op in graph.operators],
-        "classes": classes(graph), "totals": _sums(graph.operators),
-        "inputs": {t.name: {"role": t.role, "axes": dict(t.axes), "words": t.words}
-                   for t in graph.inputs},
+        "name": graph.name,
+        "dtype": graph.dtype,
+        "operators": [
+            _row(op)
+            | {"words": {t: {"in": n_in, "out": n_out} for t, (n_in, n_out) in op.words.items()}}
+            for op in graph.operators
+        ],
+        "classes": classes(graph),
+        "totals": _sums(graph.operators),
+        "inputs": {
+            t.name: {"role": t.role, "axes": dict(t.axes), "words": t.words} for t in graph.inputs
+        },
         "outputs": [t.name for t in graph.outputs],
         "groups": {x: list(y) for x, y in groups.items()},
         "opaque": [op.name for op in graph.operators if op.kind.name == "opaque"],
-    }  # fmt: skip
+    }
 
 
 def classes(graph: Graph) -> dict[str, dict[str, int]]:
@@ -107,18 +117,20 @@ def _sums(operators: Sequence[Operator]) -> dict[str, int]:
 
 def _row(op: Operator) -> dict[str, Any]:
     return {
-        "name": op.name, "kind": op.kind.name, "class": op.klass, "flop": op.flop,
-        "words_in": op.words_in, "words_out": op.words_out,
-    }  # fmt: skip
+        "name": op.name,
+        "kind": op.kind.name,
+        "class": op.klass,
+        "flop": op.flop,
+        "words_in": op.words_in,
+        "words_out": op.words_out,
+    }
 
 
 def _print(graph: Graph, groups: Groups) -> None:
     rows = [_row(op) for op in graph.operators]
     where = {op: name for name, names in groups.items() for op in names}
     shown = [row | ({"group": where.get(row["name"])} if groups else {}) for row in rows]
-    opt.print_table(
-        ["operator", *list(shown[0])[1:]], [list(row.values()) for row in shown]
-    )  # fmt: skip
+    opt.print_table(["operator", *list(shown[0])[1:]], [list(row.values()) for row in shown])
     click.echo()
     sums = classes(graph)
     whole = {"all": _sums(graph.operators)}
@@ -128,5 +140,7 @@ def _print(graph: Graph, groups: Groups) -> None:
         [[x, *y.values(), f"{100 * y['flop'] / flop:.2f}%"] for x, y in (sums | whole).items()],
     )
     weights = sum(t.words for t in graph.inputs if t.role == "weight")
-    click.echo(f"\nwords are {graph.dtype} where a tensor has no dtype of its own; "
-               f"weights have {weights:,} words")  # fmt: skip
+    click.echo(
+        f"\nwords are {graph.dtype} where a tensor has no dtype of its own; "
+        f"weights have {weights:,} words"
+    )

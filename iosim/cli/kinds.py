@@ -15,9 +15,13 @@ def problem_kind(*kinds: str, default: str | None = None) -> Callable[[F], F]:
     """``--problem``, one of these kinds; checked by `known_kind`."""
     said = "" if default else "; left out: what the sizes say"
     return click.option(
-        "--problem", "kind", default=default, metavar="KIND", show_default=bool(default),
+        "--problem",
+        "kind",
+        default=default,
+        metavar="KIND",
+        show_default=bool(default),
         help=f"{', '.join(kinds)}{said}",
-    )  # fmt: skip
+    )
 
 
 def known_kind(kind: str, kinds: Collection[str]) -> str:

@@ -16,10 +16,12 @@ _SUFFIXES = (".html", ".htm", ".json")
 
 @click.command()
 @click.option(
-    "-o", "--out", type=opt.FILE,
+    "-o",
+    "--out",
+    type=opt.FILE,
     help="the page to write, or its data alone as NAME.json; without it, a temporary page is "
     "opened",
-)  # fmt: skip
+)
 @click.option("--exercises", type=opt.PATH, help="a lecturer's exercises: a TOML file")
 @click.option("--open/--no-open", "show", default=None, help="open the page")
 def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:

@@ -37,15 +37,20 @@ def machines(machine: Hardware | None, as_json: bool) -> None:
         opt.print_json(found[0] if machine else found)
     elif machine:
         name, title, core, cache = map(
-            cell, (machine.name, machine.title, machine.core, machine.cache))  # fmt: skip
+            cell, (machine.name, machine.title, machine.core, machine.cache)
+        )
         click.echo(f"{name}: {title}; a core is called {core}, the last cache before DRAM {cache}")
-        rows = [(what, said(value, unit), source) for what, value, unit, source in
-                machine.numbers()]  # fmt: skip
+        rows = [
+            (what, said(value, unit), source) for what, value, unit, source in machine.numbers()
+        ]
         ridges = [
-            (f"ridge {dtype}", f"{machine.ridge_for(dtype):.1f} FLOP/B",
-             "peak over dram_bytes_per_s (L2↔DRAM)")
+            (
+                f"ridge {dtype}",
+                f"{machine.ridge_for(dtype):.1f} FLOP/B",
+                "peak over dram_bytes_per_s (L2↔DRAM)",
+            )
             for dtype in machine.peaks
-        ]  # fmt: skip
+        ]
         opt.print_table(["number", "value", "source"], [*rows, *ridges])
     else:
         headings = ["machine", "year", "TFLOP/s 16 bits", "TFLOP/s fp32", "ridge", *_COLUMNS]
@@ -61,9 +66,11 @@ def _row(one: Hardware) -> list[str]:
         one.peaks.get(sixteen, 0) / 1e12,
         one.peaks["fp32"] / 1e12 if "fp32" in one.peaks else None,
         round(one.ridge_for(sixteen), 1),
-        *(None if (x := getattr(one, field)) is None else x / unit
-          for field, unit in _COLUMNS.values()),
-    ]  # fmt: skip
+        *(
+            None if (x := getattr(one, field)) is None else x / unit
+            for field, unit in _COLUMNS.values()
+        ),
+    ]
     return [one.name, *(NO_SOURCE if x is None else f"{x:.6g}" for x in values)]
 
 

@@ -328,8 +328,9 @@ def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
     """
     cls = PROBLEMS[kind]
     told = parsed(kind, batched(kind, of_model(model, kind, given)))
-    told |= {x.name: told[x.follows] for x in cls.axes()
-             if x.name not in told and x.follows in told}  # fmt: skip
+    told |= {
+        x.name: told[x.follows] for x in cls.axes() if x.name not in told and x.follows in told
+    }
     missing = [x.name for x in cls.axes() if x.name not in told and x.default is None]
     if missing:
         them = "it" if len(missing) == 1 else "them"
@@ -541,9 +542,10 @@ def _plain(value: Any) -> Any:
 
 
 online_softmax = click.option(
-    "--no-online-softmax", is_flag=True,
+    "--no-online-softmax",
+    is_flag=True,
     help="scores, softmax and the product with V are never one kernel",
-)  # fmt: skip
+)
 
 
 def remark(text: str) -> None:

@@ -52,11 +52,24 @@ SINKS = ("blue", "any")  # what outputs must end with: as a rule, and with --any
 @opt.path("--replay", "check a game, as --json prints it, and count its words: no search")
 @opt.as_json
 def optimal(
-    what: str, M: str | None, sizes: opt.Sizes, format: str | None, unit_weights: bool,
-    recompute: bool, partial: bool, sliding: bool, free_sources: bool, any_sinks: bool,
-    sums: str | None, softmax: str | None, show: bool, seconds: float, memory: str,
-    replay: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    what: str,
+    M: str | None,
+    sizes: opt.Sizes,
+    format: str | None,
+    unit_weights: bool,
+    recompute: bool,
+    partial: bool,
+    sliding: bool,
+    free_sources: bool,
+    any_sinks: bool,
+    sums: str | None,
+    softmax: str | None,
+    show: bool,
+    seconds: float,
+    memory: str,
+    replay: Path | None,
+    as_json: bool,
+) -> None:
     """Solve the red-blue pebble game: the fewest I/Os of any schedule, proved.
 
     For small graphs, like those of a 2×2×2 matmul, of attention with N = 3, d = 1, or of its
@@ -70,16 +83,26 @@ def optimal(
     limits = {"seconds": seconds, "memory": _bytes(memory)}
     wide = replay is not None or any((sliding, free_sources, any_sinks))
     dag = _dag(
-        what, sizes, sums or ("vertex" if partial else "chain"), sums, softmax, partial, format,
-        unit_weights, wide,
-    )  # fmt: skip
+        what,
+        sizes,
+        sums or ("vertex" if partial else "chain"),
+        sums,
+        softmax,
+        partial,
+        format,
+        unit_weights,
+        wide,
+    )
     variants = {"sliding": sliding, "free_sources": free_sources, "sinks": SINKS[any_sinks]}
     if replay is not None:
         for words in Ms:
             _replay(dag, words, replay, recompute, partial, variants, as_json)
         return
-    for name, given in (("sliding", sliding), ("free-sources", free_sources),
-                        ("any-sinks", any_sinks)):  # fmt: skip
+    for name, given in (
+        ("sliding", sliding),
+        ("free-sources", free_sources),
+        ("any-sinks", any_sinks),
+    ):
         if given:
             raise InputError(
                 f"the search can't play with --{name}: leave it out, or check a game of your own "
@@ -123,9 +146,14 @@ def _solve(
 
 
 def _replay(
-    dag: Dag, M: int, path: Path, recompute: bool, partial: bool, variants: dict[str, Any],
+    dag: Dag,
+    M: int,
+    path: Path,
+    recompute: bool,
+    partial: bool,
+    variants: dict[str, Any],
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     from iosim.pebbling import replay
     from iosim.pebbling.readers.moves import moves_from
 
@@ -148,9 +176,16 @@ def _bytes(text: str) -> int:
 
 
 def _dag(
-    what: str, sizes: opt.Sizes, style: str, sums: str | None, softmax: str | None,
-    partial: bool, format: str | None, unit: bool, wide: bool,
-) -> Dag:  # fmt: skip
+    what: str,
+    sizes: opt.Sizes,
+    style: str,
+    sums: str | None,
+    softmax: str | None,
+    partial: bool,
+    format: str | None,
+    unit: bool,
+    wide: bool,
+) -> Dag:
     from iosim.pebbling import from_file
     from iosim.pebbling.graphs import KINDS
 

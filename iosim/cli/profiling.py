@@ -41,26 +41,40 @@ class _WithCommand(click.Command):
 @click.command(cls=_WithCommand)
 @click.argument("report", nargs=-1, type=opt.PATH, metavar="[REPORT]")
 @opt.machine(help="that it ran on; without it the one that the report names")
-@click.option("--top", type=opt.Integer(0), show_default="3; all with --json",
-              help="kernels, slowest first; 0 for all")  # fmt: skip
+@click.option(
+    "--top",
+    type=opt.Integer(0),
+    show_default="3; all with --json",
+    help="kernels, slowest first; 0 for all",
+)
 @click.option(
     "--kernel",
     metavar="REGEX",
     help="only kernels whose name has this; of a COMMAND: whose function's name has it",
 )
-@click.option("--launches", type=opt.Integer(0), default=0,
-              help="of a COMMAND: profile so many launches; 0 for all")  # fmt: skip
-@click.option("--skip", type=opt.Integer(0), default=0,
-              help="of a COMMAND: leave out so many launches at first")  # fmt: skip
-@click.option("--marked", is_flag=True,
-              help="of a COMMAND: only what is between cudaProfilerStart and Stop")  # fmt: skip
+@click.option(
+    "--launches",
+    type=opt.Integer(0),
+    default=0,
+    help="of a COMMAND: profile so many launches; 0 for all",
+)
+@click.option(
+    "--skip",
+    type=opt.Integer(0),
+    default=0,
+    help="of a COMMAND: leave out so many launches at first",
+)
+@click.option(
+    "--marked", is_flag=True, help="of a COMMAND: only what is between cudaProfilerStart and Stop"
+)
 @click.option(
     "--vector-flop/--no-vector-flop",
     default=True,
     help="of a COMMAND: count FLOP outside of matrix units, by patching kernels",
 )
-@click.option("--details/--no-details", "in_full", default=True,
-              help="each quantity with its counter")  # fmt: skip
+@click.option(
+    "--details/--no-details", "in_full", default=True, help="each quantity with its counter"
+)
 @click.option(
     "--expect",
     metavar="SCHEDULE",
@@ -79,11 +93,24 @@ class _WithCommand(click.Command):
 @opt.as_json
 @click.pass_context
 def profile(
-    ctx: click.Context, report: tuple[Path, ...], gpu: Hardware | None, top: int | None,
-    kernel: str | None, launches: int, skip: int, marked: bool, vector_flop: bool,
-    in_full: bool, expect: str | None, sizes: opt.Sizes, tiles: str, M: str, dtype: str,
-    out: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    report: tuple[Path, ...],
+    gpu: Hardware | None,
+    top: int | None,
+    kernel: str | None,
+    launches: int,
+    skip: int,
+    marked: bool,
+    vector_flop: bool,
+    in_full: bool,
+    expect: str | None,
+    sizes: opt.Sizes,
+    tiles: str,
+    M: str,
+    dtype: str,
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """What bounds each kernel of a program or of a report of ncu, and the counters that say so.
 
     REPORT is what `ncu --csv` printed, a .ncu-rep, or the folder of a record.  A COMMAND is run
@@ -94,9 +121,11 @@ def profile(
     wanted = _pattern(kernel)
     if expect is None and sizes:
         raise InputError(f"--{next(iter(sizes))} is of --expect: name the schedule with it")
-    schedule = None if expect is None else expecting.parse_expectation(
-        expect, sizes, tiles=tiles, M=M, dtype=dtype
-    )  # fmt: skip
+    schedule = (
+        None
+        if expect is None
+        else expecting.parse_expectation(expect, sizes, tiles=tiles, M=M, dtype=dtype)
+    )
     _check_out(out)
     command: tuple[str, ...] | None = ctx.meta.get(_COMMAND)
     if command is not None:
@@ -114,9 +143,11 @@ def profile(
     if out is not None and command is not None:
         _save(chosen, out, made())  # at once: what was measured is kept, whatever follows
     found = kernels(chosen, gpu) if expect is None else kernels(chosen, gpu, apart=1)
-    beside = None if schedule is None else expecting.expected(
-        found, schedule, machine=gpu, chosen=kernel is not None
-    )  # fmt: skip
+    beside = (
+        None
+        if schedule is None
+        else expecting.expected(found, schedule, machine=gpu, chosen=kernel is not None)
+    )
     if out is not None and command is None:
         _save(chosen, out, made())
     if schedule is not None and beside is not None:
@@ -177,8 +208,10 @@ def _print(
 ) -> None:
     machines = dict.fromkeys(k.machine.title if k.machine else "" for k in found)
     named = " and ".join(x for x in machines if x)
-    click.echo(f"{source}: {_many(len(found), 'kernel')}, {_many(launches, 'launch')}"
-               f"{f', {named}' if named else ''}")  # fmt: skip
+    click.echo(
+        f"{source}: {_many(len(found), 'kernel')}, {_many(launches, 'launch')}"
+        f"{f', {named}' if named else ''}"
+    )
     if not named:
         opt.remark("the report names no machine that is known: --gpu NAME adds peaks and roofs")
     opt.print_rows(overview(found)[: len(shown)])
@@ -190,8 +223,9 @@ def _print(
 
 
 def _print_kernel(number: int, k: ProfiledKernel, in_full: bool) -> None:
-    sizes = "".join(f", {what} {size}" for what, size in (("grid", k.grid), ("block", k.block))
-                    if size)  # fmt: skip
+    sizes = "".join(
+        f", {what} {size}" for what, size in (("grid", k.grid), ("block", k.block)) if size
+    )
     click.echo(f"\n{number}. {k.name}{sizes}")
     for said in sentences(k, judge(k)):
         click.echo(f"   {said}")

@@ -65,9 +65,10 @@ def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> Non
 def program(entries: Mapping[str, tuple[str, Any]]) -> Lazy:
     """The command ``iosim`` over the entries of a registry."""
     top = Lazy(
-        "iosim", entries, "The I/O of attention: written once, run, counted, bounded, proved, "
-        "measured.",
-    )  # fmt: skip
+        "iosim",
+        entries,
+        "The I/O of attention: written once, run, counted, bounded, proved, measured.",
+    )
     top.epilog = CODES
     top.params.append(
         click.Option(

@@ -24,8 +24,13 @@ from iosim.roofline.roof import LIMITS, Roof
 from iosim.roofline.single import ATTENTIONS, SINGLE
 from iosim.units import parse_int
 
-_SHOWN = {"operator": "name", "class": "class", "flop": "flop", "L2↔DRAM bytes": "dram_bytes",
-          "SM↔L2 bytes": "sm_l2_bytes"}  # fmt: skip
+_SHOWN = {
+    "operator": "name",
+    "class": "class",
+    "flop": "flop",
+    "L2↔DRAM bytes": "dram_bytes",
+    "SM↔L2 bytes": "sm_l2_bytes",
+}
 
 
 @dataclass(frozen=True)
@@ -45,14 +50,26 @@ class _Answer:
 @click.option("--phase", help=f"of a model: {', '.join(PHASES)}")
 @opt.graph()
 @click.option("--batch", metavar="INT", help="sequences; of one operator, as many of it")
-@opt.sizes("N", "m", "n", "k", "d", "heads", m="rows", n="columns: words of a row",
-           k="of a product, what is summed over; of embedding, the table's rows")  # fmt: skip
+@opt.sizes(
+    "N",
+    "m",
+    "n",
+    "k",
+    "d",
+    "heads",
+    m="rows",
+    n="columns: words of a row",
+    k="of a product, what is summed over; of embedding, the table's rows",
+)
 @opt.problem_options("attention")
 @opt.machine()
 @click.option("--tokens", metavar="INT", help="of decoding: new ones of each sequence in a step")
 @click.option("--attention", help="of a model: unfused, or fused as one operator")
-@click.option("--fusion", help="of a model or graph: none, paper, best, file (groups in the "
-              "graph's file), or a .json of groups")  # fmt: skip
+@click.option(
+    "--fusion",
+    help="of a model or graph: none, paper, best, file (groups in the "
+    "graph's file), or a .json of groups",
+)
 @opt.online_softmax
 @opt.experts
 @click.option("--operators", is_flag=True, help="of a model: print a row for each operator, too")
@@ -71,10 +88,18 @@ class _Answer:
 @opt.path("--out", "write tables and a figure of both roofs here")
 @opt.as_json
 def roofline(
-    operator: str | None, model: str | None, graph: Any, sizes: opt.Sizes, gpu: Hardware | None,
-    launch_us: float | None, dtype: str | None, out: Path | None, operators: bool, as_json: bool,
+    operator: str | None,
+    model: str | None,
+    graph: Any,
+    sizes: opt.Sizes,
+    gpu: Hardware | None,
+    launch_us: float | None,
+    dtype: str | None,
+    out: Path | None,
+    operators: bool,
+    as_json: bool,
     **asked: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """The least time of operators on a machine, and what sets it, by both boundaries.
 
     For OPERATOR (attention, matmul, softmax, …) of given sizes, for a whole model in a phase, or
@@ -200,8 +225,17 @@ def _searched(fusion: Any, given: Mapping[str, str]) -> tuple[bool, tuple[str, .
     return online, (f"fusion best: {family(online)}, {more}",)
 
 
-_OF_MODEL = ("phase", "batch", "N", "tokens", "attention", "devices", "fusion",
-             "no_online_softmax", "experts")  # fmt: skip
+_OF_MODEL = (
+    "phase",
+    "batch",
+    "N",
+    "tokens",
+    "attention",
+    "devices",
+    "fusion",
+    "no_online_softmax",
+    "experts",
+)
 
 
 def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
@@ -237,28 +271,35 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     )
     step = at(batch)
     found = Roofline(roof, dtype, roof.timed_all(works(step)))
-    ridge = reached(
-        lambda b: works(at(b), boundaries=(L2_DRAM,)), roof.machine.ridge_for(dtype)
-    )  # fmt: skip
+    ridge = reached(lambda b: works(at(b), boundaries=(L2_DRAM,)), roof.machine.ridge_for(dtype))
     ahead = ridge.batch if found.of_weights() < ridge.ridge else None
     then = None
     if ahead is not None and ahead > batch:
         then = Roofline(roof, dtype, roof.timed_all(works(at(ahead))))
     holds = kept(step)
     more = {
-        "model": name, "phase": phase, "batch": batch, **options, "fusion": fusion,
+        "model": name,
+        "phase": phase,
+        "batch": batch,
+        **options,
+        "fusion": fusion,
         "experts": step.routing and step.routing.to_dict(),
         "kept_bytes": holds | {"all": sum(holds.values())},
         "capacity_bytes": roof.machine.capacity_bytes,
         "fits": sum(holds.values()) <= roof.machine.capacity_bytes,
         "ridge": {
-            "flop_per_byte": ridge.ridge, "batch": ridge.batch, "there": ridge.there,
-            "one_less": ridge.before, "here": found.of_weights(),
+            "flop_per_byte": ridge.ridge,
+            "batch": ridge.batch,
+            "there": ridge.there,
+            "one_less": ridge.before,
+            "here": found.of_weights(),
         },
-    }  # fmt: skip
-    title = f"{name}, {phase}, batch {batch:,}, N = {numbers['N']:,}" + (
-        f", {numbers['tokens']:,} tokens a step" if numbers["tokens"] > 1 else "") + (
-        f", {numbers['devices']:,} devices" if numbers["devices"] > 1 else "")  # fmt: skip
+    }
+    title = (
+        f"{name}, {phase}, batch {batch:,}, N = {numbers['N']:,}"
+        + (f", {numbers['tokens']:,} tokens a step" if numbers["tokens"] > 1 else "")
+        + (f", {numbers['devices']:,} devices" if numbers["devices"] > 1 else "")
+    )
     title += _fused(fusion)
     notes = (*notes, does_not_fit(holds, roof.machine), *_unknown(roof))
     if ahead is not None and ahead > batch:
@@ -271,12 +312,18 @@ def _told(answer: _Answer) -> dict[str, Any]:
     """For scripts."""
     found = answer.found
     return {
-        "title": answer.title, **answer.more, "gpu": found.roof.machine.name,
-        "dtype": found.dtype, "launch_s": found.roof.launch_s,
-        "boundaries": found.boundaries(), "operators": found.rows(), "classes": found.classes(),
+        "title": answer.title,
+        **answer.more,
+        "gpu": found.roof.machine.name,
+        "dtype": found.dtype,
+        "launch_s": found.roof.launch_s,
+        "boundaries": found.boundaries(),
+        "operators": found.rows(),
+        "classes": found.classes(),
         "totals": found.totals() | {"time_s_by_limit": found.by_limit()},
-        "sentence": answer.sentence or None, "notes": list(answer.notes),
-    }  # fmt: skip
+        "sentence": answer.sentence or None,
+        "notes": list(answer.notes),
+    }
 
 
 def _print(answer: _Answer, *, operators: bool) -> None:
@@ -293,9 +340,16 @@ def _print(answer: _Answer, *, operators: bool) -> None:
     )
     opt.print_table(
         ["boundary", "M_words", "GB/s", "ridge FLOP/B"],
-        [[b["boundary"], b["M_words"], _digits(b["bytes_per_s"], 1e9) or "no source",
-          _digits(b["ridge_flop_per_byte"])] for b in found.boundaries()],
-    )  # fmt: skip
+        [
+            [
+                b["boundary"],
+                b["M_words"],
+                _digits(b["bytes_per_s"], 1e9) or "no source",
+                _digits(b["ridge_flop_per_byte"]),
+            ]
+            for b in found.boundaries()
+        ],
+    )
     rows = found.rows()
     if operators:
         _print_operators(rows)
@@ -319,9 +373,16 @@ def _print_operators(rows: list[dict[str, Any]]) -> None:
         mine = [r for r in rows if (r["part"], r["times"]) == (part, times)]
         opt.print_table(
             [*_SHOWN, "L2↔DRAM FLOP/B", "bound by", "least µs"],
-            [[*(r[x] for x in _SHOWN.values()), _digits(r["intensity"]), _named(r["limit"]),
-              _digits(r["time_s"], 1e-6)] for r in mine],
-        )  # fmt: skip
+            [
+                [
+                    *(r[x] for x in _SHOWN.values()),
+                    _digits(r["intensity"]),
+                    _named(r["limit"]),
+                    _digits(r["time_s"], 1e-6),
+                ]
+                for r in mine
+            ],
+        )
 
 
 def _print_sums(found: Roofline) -> None:
@@ -329,17 +390,28 @@ def _print_sums(found: Roofline) -> None:
     opt.print_table(
         ["class", "flop", "flop %", "L2↔DRAM bytes", "bytes %", "least µs", "time %"],
         [
-            *([c["class"], c["flop"], _percent(c["flop_share"]), c["dram_bytes"],
-               _percent(c["dram_bytes_share"]), _digits(c["time_s"], 1e-6),
-               _percent(c["time_share"])] for c in found.classes()),
+            *(
+                [
+                    c["class"],
+                    c["flop"],
+                    _percent(c["flop_share"]),
+                    c["dram_bytes"],
+                    _percent(c["dram_bytes_share"]),
+                    _digits(c["time_s"], 1e-6),
+                    _percent(c["time_share"]),
+                ]
+                for c in found.classes()
+            ),
             ["all", whole["flop"], "", whole["dram_bytes"], "", _digits(whole["time_s"], 1e-6), ""],
         ],
-    )  # fmt: skip
+    )
     opt.print_table(
         ["bound by", "least µs", "time %"],
-        [[_named(limit), _digits(seconds, 1e-6), _percent(seconds / whole["time_s"])]
-         for limit, seconds in found.by_limit().items()],
-    )  # fmt: skip
+        [
+            [_named(limit), _digits(seconds, 1e-6), _percent(seconds / whole["time_s"])]
+            for limit, seconds in found.by_limit().items()
+        ],
+    )
 
 
 def _named(limit: str) -> str:

@@ -25,8 +25,10 @@ M_WORDS = 2**16
 @opt.sizes()
 @opt.model
 @opt.machine()
-@opt.memory("of one program, that tiles are chosen for: words, or bytes like 96KiB; by default "
-            "64Ki words, or an SM's memory where that is less")  # fmt: skip
+@opt.memory(
+    "of one program, that tiles are chosen for: words, or bytes like 96KiB; by default "
+    "64Ki words, or an SM's memory where that is less"
+)
 @click.option("--tiles", default="gpu", help="gpu (powers of two), auto, or B_r=64,B_c=64")
 @click.option("--dtype", default="fp16", help="of a word: fp16 (if not given), bf16, fp32, …")
 @click.option(
@@ -43,9 +45,18 @@ M_WORDS = 2**16
 @click.option("--seed", type=opt.Integer(0, 2**32 - 1), default=0, help="of the drift")
 @opt.as_json
 def l2(
-    algo: str, sizes: opt.Sizes, model: str | None, gpu: Hardware | None, M: str | None,
-    tiles: str, dtype: str, programs: int | None, drift: int | None, seed: int, as_json: bool,
-) -> None:  # fmt: skip
+    algo: str,
+    sizes: opt.Sizes,
+    model: str | None,
+    gpu: Hardware | None,
+    M: str | None,
+    tiles: str,
+    dtype: str,
+    programs: int | None,
+    drift: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
     """What DRAM has to deliver behind an L2 that many programs share, before a run.
 
     In lockstep, and the range if programs drift apart, with the least rows or L2 at which a drift
@@ -69,18 +80,20 @@ def l2(
     choice = choose_tiles(found, problem, words, tiles)
     opt.remark(choice.remark)
     job = Job.of(algo, problem, choice.tiles, dtype=dtype)
-    answer = reads(
-        job, gpu,
-        programs=programs,
-        drift=drift,
-        seed=seed,
-    )  # fmt: skip
+    answer = reads(job, gpu, programs=programs, drift=drift, seed=seed)
     if as_json:
-        opt.print_json({
-            "algorithm": algo, "problem": problem.told, "tiles": choice.tiles, "gpu": gpu.name,
-            "dtype": dtype, "seed": None if drift is None else seed, **_told(answer),
-            "sentence": sentence(answer, gpu.cache),
-        })  # fmt: skip
+        opt.print_json(
+            {
+                "algorithm": algo,
+                "problem": problem.told,
+                "tiles": choice.tiles,
+                "gpu": gpu.name,
+                "dtype": dtype,
+                "seed": None if drift is None else seed,
+                **_told(answer),
+                "sentence": sentence(answer, gpu.cache),
+            }
+        )
         return
     held = ", ".join(f"{name} = {value:,}" for name, value in choice.tiles.items())
     click.echo(f"{found.title}: {opt.said(problem)}")
@@ -113,17 +126,27 @@ def _told(answer: Reads) -> dict[str, Any]:
     rows = answer.rows
     safe = answer.safe_programs
     return {
-        "items": answer.items, "programs": answer.programs, "waves": answer.waves,
+        "items": answer.items,
+        "programs": answer.programs,
+        "waves": answer.waves,
         "sweeps": answer.sweeps,
-        "rows": answer.programs * rows or None, "l2_bytes": answer.l2,
-        "swept_bytes": answer.swept, "drift_per_mille": answer.drift,
-        "sm_l2_load_bytes": answer.sm_l2, "dram_footprint_bytes": answer.footprint,
-        "dram_read_bytes": answer.lockstep, "dram_read_least_bytes": answer.least,
-        "dram_read_halves_bytes": answer.halves, "dram_read_most_bytes": answer.most,
-        "dram_write_bytes": answer.stores, "safe": answer.safe,
-        "safe_programs": safe, "safe_rows": safe * rows if safe and rows else None,
-        "safe_l2_bytes": answer.safe_l2, "safe_drift_per_mille": answer.safe_drift,
-    }  # fmt: skip
+        "rows": answer.programs * rows or None,
+        "l2_bytes": answer.l2,
+        "swept_bytes": answer.swept,
+        "drift_per_mille": answer.drift,
+        "sm_l2_load_bytes": answer.sm_l2,
+        "dram_footprint_bytes": answer.footprint,
+        "dram_read_bytes": answer.lockstep,
+        "dram_read_least_bytes": answer.least,
+        "dram_read_halves_bytes": answer.halves,
+        "dram_read_most_bytes": answer.most,
+        "dram_write_bytes": answer.stores,
+        "safe": answer.safe,
+        "safe_programs": safe,
+        "safe_rows": safe * rows if safe and rows else None,
+        "safe_l2_bytes": answer.safe_l2,
+        "safe_drift_per_mille": answer.safe_drift,
+    }
 
 
 def _rows(answer: Reads, programs: int, text: str) -> str:
@@ -149,8 +172,10 @@ def sentence(answer: Reads, cache: str) -> str:
     if answer.drift is None:
         with_as_many = (
             f"with as many resident, programs may differ in speed by up to {answer.safe_drift} ‰, "
-            "and " if answer.sweeps else ""
-        )  # fmt: skip
+            "and "
+            if answer.sweeps
+            else ""
+        )
         return f"Drift may do harm: {half} doesn't hold {swept}; {with_as_many}{never}"
     drift = f"{answer.drift} ‰ of drift"
     did = "did no harm with this seed, but may" if answer.safe else "does harm"

@@ -46,11 +46,23 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @csv
 @opt.as_json
 def sweep(
-    out: Path, algo: str | None, sizes: opt.Sizes, model: str | None, M: str | None,
-    dtype: str | None, tiles: str | None, engine: str | None, policy: str | None, feasible: bool,
-    config: Path | None, shard_rows: int | None, workers: int, dask: str | None,
-    csv: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    out: Path,
+    algo: str | None,
+    sizes: opt.Sizes,
+    model: str | None,
+    M: str | None,
+    dtype: str | None,
+    tiles: str | None,
+    engine: str | None,
+    policy: str | None,
+    feasible: bool,
+    config: Path | None,
+    shard_rows: int | None,
+    workers: int,
+    dask: str | None,
+    csv: Path | None,
+    as_json: bool,
+) -> None:
     """Count a grid of points into a directory of Parquet shards.
 
     If it is killed, only shards that are not finished are lost; the same command carries on.
@@ -62,9 +74,16 @@ def sweep(
     if kinds <= set(opt.ATTENTIONS):
         sizes = opt.batched("attention", sizes)
     given: dict[str, Any] = {
-        "algo": algo, **sizes, "M": M, "dtype": dtype, "tiles": tiles,
-        "engine": engine, "policy": policy, "feasible": feasible, "shard_rows": shard_rows,
-    }  # fmt: skip
+        "algo": algo,
+        **sizes,
+        "M": M,
+        "dtype": dtype,
+        "tiles": tiles,
+        "engine": engine,
+        "policy": policy,
+        "feasible": feasible,
+        "shard_rows": shard_rows,
+    }
     declared = Sweep.of(**given) if config is None else Sweep.from_toml(config, **given)
     for text in declared.idle:
         opt.remark(text)
@@ -157,8 +176,9 @@ def _print_stream(batches: Iterator[Any]) -> None:
     """Print rows as a JSON array, a line each, as they come."""
     some = (
         _values(batch.slice(k, SHOWN_ROWS))
-        for batch in batches for k in range(0, batch.num_rows, SHOWN_ROWS)
-    )  # fmt: skip
+        for batch in batches
+        for k in range(0, batch.num_rows, SHOWN_ROWS)
+    )
     before = "["
     for rows in some:
         text = ",\n".join(opt.json_text(row, indent=None) for row in rows)
@@ -184,10 +204,12 @@ def reproduce(names: Sequence[str], as_json: bool) -> None:
         if not as_json:
             click.echo(f"{result.name}: {result.verdict} ({result.seconds:.1f} s)")
     if as_json:
-        opt.print_json([
-            {"experiment": r.name, "ok": r.same, "verdict": r.verdict, "seconds": r.seconds}
-            for r in found
-        ])  # fmt: skip
+        opt.print_json(
+            [
+                {"experiment": r.name, "ok": r.same, "verdict": r.verdict, "seconds": r.seconds}
+                for r in found
+            ]
+        )
     if not all(r.same for r in found):
         raise click.exceptions.Exit(1)
 
@@ -226,13 +248,22 @@ def _collect(folder: Folder, pool: Pool, csv: Path | None, as_json: bool) -> Non
     if csv is not None:
         export_csv([folder.path], csv)
     if as_json:
-        opt.print_json({
-            "dir": str(folder.path), "points": report.points, "rows": rows,
-            "found_points": report.found, "done_points": report.done, "shards": report.shards,
-            "broken": [str(x.path) for x in report.broken], "restarts": report.breaks,
-            "work_s": report.work_s, "wall_s": report.wall_s, "workers": report.workers,
-            "overhead": report.overhead,
-        })  # fmt: skip
+        opt.print_json(
+            {
+                "dir": str(folder.path),
+                "points": report.points,
+                "rows": rows,
+                "found_points": report.found,
+                "done_points": report.done,
+                "shards": report.shards,
+                "broken": [str(x.path) for x in report.broken],
+                "restarts": report.breaks,
+                "work_s": report.work_s,
+                "wall_s": report.wall_s,
+                "workers": report.workers,
+                "overhead": report.overhead,
+            }
+        )
         return
     before = f", {report.found:,} of them there before" if report.found else ""
     click.echo(

@@ -63,8 +63,12 @@ def verify(
         if model is not None:
             raise InputError(f"{input} has sizes of its own: leave --model out")
         problem, hbm = read_inputs(input, problem_of)
-        shapes = {**problem.told, "N_k": problem.keys, "d_v": problem.values,
-                  "kv_heads": problem.groups}  # fmt: skip
+        shapes = {
+            **problem.told,
+            "N_k": problem.keys,
+            "d_v": problem.values,
+            "kv_heads": problem.groups,
+        }
         options = opt.parsed(problem.kind, sizes)
         for name in shapes.keys() & options.keys():
             if (value := options.pop(name)) != shapes[name]:
@@ -80,11 +84,12 @@ def verify(
     where = writing.out_dir(out, keep=False, files=main_job.FILES)
     with watching() as show:
         report = main_job.verify(
-            problem, sizes=memories, hbm=hbm, workers=workers or None, tick=_telling(problem, show),
-        )  # fmt: skip
+            problem, sizes=memories, hbm=hbm, workers=workers or None, tick=_telling(problem, show)
+        )
         show(lambda seconds: "drawing")
-        made = writing.publish(where, lambda part: plot.with_table(
-            part / main_job.FILES[0], main_job.table(report)))  # fmt: skip
+        made = writing.publish(
+            where, lambda part: plot.with_table(part / main_job.FILES[0], main_job.table(report))
+        )
     if as_json:
         opt.print_json(main_job.as_dict(report) | {"wrote": [str(x) for x in made]})
         raise click.exceptions.Exit(not report.ok)

@@ -91,8 +91,12 @@ def _indices(program: Program) -> Iterator[tuple[str, str, str]]:
             name = node.marks.name
             pair = f"{name}[{node.marks.rows}, {node.tile}]"
             yield "marks", f"where {pair}", "only the pairs of tiles that the block mask marks"
-            says = ("all marked pairs", "those in its last row", "those in its last column",
-                    "1 if the last pair of all is marked")  # fmt: skip
+            says = (
+                "all marked pairs",
+                "those in its last row",
+                "those in its last column",
+                "1 if the last pair of all is marked",
+            )
             for number, meaning in zip(NUMBERS, says, strict=True):
                 yield number, f"{name}_{number}", meaning
 

@@ -30,8 +30,12 @@ def pairs(row: Row, rows: Loop, *, extents: bool) -> Poly:
         _ways(rows.span.axis, rows.step) if extents else {False: Poly.of(1)},
         _ways(row.columns.axis, row.step) if row.extents else {False: Poly.of(1)},
     ]
-    which = {(False, False): "marked", (True, False): "last_row", (False, True): "last_column",
-             (True, True): "corner"}  # fmt: skip
+    which = {
+        (False, False): "marked",
+        (True, False): "last_row",
+        (False, True): "last_column",
+        (True, True): "corner",
+    }
     total = Poly()
     for a, b in itertools.product(*ways):
         total = total + ways[0][a] * ways[1][b] * Poly.of(number(row.mask, which[a, b]))

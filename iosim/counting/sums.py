@@ -70,10 +70,12 @@ class Stretch:
     def cuts(self) -> Iterator[int]:
         """Where the length may stop being affine."""
         lines = (
-            self.start - self.low, self.start - self.high,
-            self.stop - self.low, self.stop - self.high,
+            self.start - self.low,
+            self.start - self.high,
+            self.stop - self.low,
+            self.stop - self.high,
             self.stop - self.start,
-        )  # fmt: skip
+        )
         yield from (t for line in lines if (t := line.turns()) is not None)
 
 

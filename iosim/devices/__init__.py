@@ -25,10 +25,21 @@ from iosim.devices.schedules import SCHEDULES, DeviceSchedule, all_schedules, sc
 from iosim.devices.walk import MOST_DEVICES, OnDevices
 
 __all__ = [
-    "DEALINGS", "MOST_DEVICES", "SCHEDULES", "Dealing", "DeviceRun", "DeviceSchedule",
-    "LinkCounts", "OnDevices", "all_schedules", "count_links", "dealing", "on_devices",
-    "run_devices", "schedule",
-]  # fmt: skip
+    "DEALINGS",
+    "MOST_DEVICES",
+    "SCHEDULES",
+    "Dealing",
+    "DeviceRun",
+    "DeviceSchedule",
+    "LinkCounts",
+    "OnDevices",
+    "all_schedules",
+    "count_links",
+    "dealing",
+    "on_devices",
+    "run_devices",
+    "schedule",
+]
 
 
 def on_devices(name: str, problem: Any, P: int, deal: str = "contiguous") -> OnDevices:

@@ -177,10 +177,15 @@ def _arriving(slab: Slab, to: Way) -> Slab:
     """What a slab is where it arrives, by the receiver's own number."""
     if isinstance(to, Branch):
         return slab
-    return Slab(slab.name, tuple(
-        dim if isinstance(dim, str) else Dealt(dim.axis, dim.shift - to.shift, dim.turn - to.turn)
-        for dim in slab.dims
-    ))  # fmt: skip
+    return Slab(
+        slab.name,
+        tuple(
+            dim
+            if isinstance(dim, str)
+            else Dealt(dim.axis, dim.shift - to.shift, dim.turn - to.turn)
+            for dim in slab.dims
+        ),
+    )
 
 
 def _map(slab: Slab, change: Callable[[Dealt], Dealt]) -> Slab:

@@ -76,8 +76,9 @@ def count_links(instance: OnDevices) -> LinkCounts:
     ways: dict[int, Any] = {}
     me = np.arange(P)
     sent, received, owed, flop = (np.full(P, 0, object) for _ in range(4))
-    held = sum((instance.words(x, 0) for x in instance.schedule.program.inputs),
-               np.full(P, 0, object))  # fmt: skip
+    held = sum(
+        (instance.words(x, 0) for x in instance.schedule.program.inputs), np.full(P, 0, object)
+    )
     peak = held.copy()
     for step in instance.steps():
         leaving = np.full(P, 0, object)
@@ -90,8 +91,10 @@ def count_links(instance: OnDevices) -> LinkCounts:
                 case Compute():
                     flop = flop + instance.flop(node, step.t)
                 case Send():
-                    words, to = instance.words(node.source, step.t), instance.targets(
-                        node.to, step.t)  # fmt: skip
+                    words, to = (
+                        instance.words(node.source, step.t),
+                        instance.targets(node.to, step.t),
+                    )
                     words = np.where(to != me, words, 0)
                     got = np.full(P, 0, object)
                     np.add.at(got, to, words)
@@ -114,9 +117,13 @@ def count_links(instance: OnDevices) -> LinkCounts:
         if words
     }
     return LinkCounts(
-        dict(sorted(links.items())), _whole(sent), _whole(received), _whole(flop), _whole(peak),
+        dict(sorted(links.items())),
+        _whole(sent),
+        _whole(received),
+        _whole(flop),
+        _whole(peak),
         _whole(owed),
-    )  # fmt: skip
+    )
 
 
 def _whole(values: Any) -> tuple[int, ...]:

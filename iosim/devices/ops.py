@@ -53,8 +53,10 @@ def _attend(x: Sequence[Array], where: Where, causal: bool) -> tuple[Array, ...]
     p = np.where(s > LOWEST, np.exp(s - top[..., None]), 0.0)
     scale = np.exp(m - top)
     return (
-        o * scale[..., None] + np.einsum("guij,gjd->guid", p, v), top, l * scale + p.sum(axis=-1)
-    )  # fmt: skip
+        o * scale[..., None] + np.einsum("guij,gjd->guid", p, v),
+        top,
+        l * scale + p.sum(axis=-1),
+    )
 
 
 def _finish(x: Sequence[Array], where: Where, causal: bool) -> tuple[Array, ...]:
@@ -72,28 +74,51 @@ def _attend_back(x: Sequence[Array], where: Where, causal: bool) -> tuple[Array,
     p = np.where(_seen(where, 3, 7, causal), np.exp(s), 0.0)
     ds = p * (np.einsum("guid,gjd->guij", do, v) - D[..., None])
     return (
-        dq + np.einsum("guij,gjd->guid", ds, k), dk + np.einsum("guij,guid->gjd", ds, q),
+        dq + np.einsum("guij,gjd->guid", ds, k),
+        dk + np.einsum("guij,guid->gjd", ds, q),
         dv + np.einsum("guij,guid->gjd", p, do),
-    )  # fmt: skip
+    )
 
 
 OPS: dict[str, DeviceOp] = {
     op.name: op
     for op in (
         DeviceOp("copy", "y = x", (0,), lambda x, where, causal: (x[1],)),
-        DeviceOp("squeeze", "y = x without its first axis", (0,),
-                 lambda x, where, causal: (x[1][0],)),
-        DeviceOp("matmul", "y += a b", (0,), lambda x, where, causal: (x[0] + x[1] @ x[2],),
-                 lambda shapes: 2 * shapes[0][0] * shapes[0][1] * shapes[1][1]),
-        DeviceOp("matmul_tn", "y += aᵀ b", (0,), lambda x, where, causal: (x[0] + x[1].T @ x[2],),
-                 lambda shapes: 2 * shapes[0][0] * shapes[0][1] * shapes[1][0]),
+        DeviceOp(
+            "squeeze", "y = x without its first axis", (0,), lambda x, where, causal: (x[1][0],)
+        ),
+        DeviceOp(
+            "matmul",
+            "y += a b",
+            (0,),
+            lambda x, where, causal: (x[0] + x[1] @ x[2],),
+            lambda shapes: 2 * shapes[0][0] * shapes[0][1] * shapes[1][1],
+        ),
+        DeviceOp(
+            "matmul_tn",
+            "y += aᵀ b",
+            (0,),
+            lambda x, where, causal: (x[0] + x[1].T @ x[2],),
+            lambda shapes: 2 * shapes[0][0] * shapes[0][1] * shapes[1][0],
+        ),
         DeviceOp("relu", "x = max(x, 0)", (0,), lambda x, where, causal: (np.maximum(x[0], 0),)),
-        DeviceOp("attend", "o, m, l: online softmax of q kᵀ, with v", (0, 1, 2), _attend,
-                 lambda shapes: 4 * shapes[3][0] * shapes[3][1] * shapes[3][3], (3, 4)),
+        DeviceOp(
+            "attend",
+            "o, m, l: online softmax of q kᵀ, with v",
+            (0, 1, 2),
+            _attend,
+            lambda shapes: 4 * shapes[3][0] * shapes[3][1] * shapes[3][3],
+            (3, 4),
+        ),
         DeviceOp("finish", "o = o / l", (0,), _finish),
         DeviceOp("row_sums", "D = rowsum(o ∘ do)", (0,), _row_sums),
-        DeviceOp("attend_back", "dq, dk, dv += those of q, do, L, D with k, v", (0, 1, 2),
-                 _attend_back,
-                 lambda shapes: 10 * shapes[3][0] * shapes[3][1] * shapes[3][3], (3, 7)),
+        DeviceOp(
+            "attend_back",
+            "dq, dk, dv += those of q, do, L, D with k, v",
+            (0, 1, 2),
+            _attend_back,
+            lambda shapes: 10 * shapes[3][0] * shapes[3][1] * shapes[3][3],
+            (3, 7),
+        ),
     )
-}  # fmt: skip
+}

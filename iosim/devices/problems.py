@@ -25,9 +25,10 @@ class FeedForward(BaseProblem):
 
     kind: ClassVar[str] = "feed-forward"
     inputs: ClassVar[tuple[Tensor, ...]] = (
-        Tensor("X", ("rows", "width")), Tensor("W1", ("width", "inner")),
+        Tensor("X", ("rows", "width")),
+        Tensor("W1", ("width", "inner")),
         Tensor("W2", ("inner", "width")),
-    )  # fmt: skip
+    )
     outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("Y", ("rows", "width")),)
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
@@ -50,8 +51,9 @@ class WeightGradient(BaseProblem):
 
     kind: ClassVar[str] = "weight-gradient"
     inputs: ClassVar[tuple[Tensor, ...]] = (
-        Tensor("X", ("rows", "width")), Tensor("dY", ("rows", "out")),
-    )  # fmt: skip
+        Tensor("X", ("rows", "width")),
+        Tensor("dY", ("rows", "out")),
+    )
     outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("dW", ("width", "out")),)
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:

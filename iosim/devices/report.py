@@ -84,18 +84,24 @@ def devices_report(
     program = instance.schedule.program
     if closed.total_of(program, instance.sizes, instance.P) != counts.total:
         raise AssertionError("the closed form and the count differ")
-    setting = Setting(
-        instance.problem, instance.P, max(counts.peak), instance.schedule.placement
-    )  # fmt: skip
+    setting = Setting(instance.problem, instance.P, max(counts.peak), instance.schedule.placement)
     bounds = []
     for one in link_bounds(setting):
         moved = counts.total if one.bound.of == "total" else max(counts.owed)
         exact = isinstance(one.words, int | Fraction)
         words = math.ceil(one.words if exact else one.words * (1 - 1e-12))
-        bounds.append(HeldBound(
-            one.bound.name, one.bound.of, words, moved, moved / words if words else None,
-            one.outside or "", one.bound.says, one.bound.source,
-        ))  # fmt: skip
+        bounds.append(
+            HeldBound(
+                one.bound.name,
+                one.bound.of,
+                words,
+                moved,
+                moved / words if words else None,
+                one.outside or "",
+                one.bound.says,
+                one.bound.source,
+            )
+        )
     times, untimed = None, ""
     word_bytes(dtype)
     if machine is not None:

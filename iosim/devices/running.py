@@ -61,10 +61,12 @@ class _Devices:
 
     def at(self, slab: Slab, p: int, t: int) -> Any:
         """Which part of its array a slab is."""
-        return np.ix_(*(
-            self.where(dim, p, t) if whole else np.arange(len(self.where(dim, p, t)))
-            for dim, whole in zip(slab.dims, self.whole[slab.name], strict=True)
-        ))  # fmt: skip
+        return np.ix_(
+            *(
+                self.where(dim, p, t) if whole else np.arange(len(self.where(dim, p, t)))
+                for dim, whole in zip(slab.dims, self.whole[slab.name], strict=True)
+            )
+        )
 
     def put(self, slab: Slab, p: int, array: Array) -> None:
         """A new array."""

@@ -16,6 +16,8 @@ def chain(k: int, words: int) -> Graph:
     tensors = [Operand(f"X{n}", (("n", words),)) for n in range(k + 1)]
     return Graph(
         f"chain of {k}",
-        tuple(operator(f"map {n + 1}", "relu", tensors[n : n + 1], tensors[n + 1 : n + 2])
-              for n in range(k)),
-    )  # fmt: skip
+        tuple(
+            operator(f"map {n + 1}", "relu", tensors[n : n + 1], tensors[n + 1 : n + 2])
+            for n in range(k)
+        ),
+    )

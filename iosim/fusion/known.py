@@ -131,8 +131,9 @@ def _recorded(path: Path) -> Fusion:
 
     def of(graph: Graph, M: int, online: bool, within: int | None) -> Partition:
         if other := names ^ {op.name for op in graph.operators}:
-            raise Absent(f"{name} is recorded of {told['graph']}: {graph.name} differs, in "
-                         f"{min(other)!r}")  # fmt: skip
+            raise Absent(
+                f"{name} is recorded of {told['graph']}: {graph.name} differs, in {min(other)!r}"
+            )
         return partition(graph, told["groups"], M, name, online_softmax=online)
 
     return Fusion(name, f"{told['says']}: PyTorch {told['torch']}", of)

@@ -80,9 +80,10 @@ class Members:
     def stored(self) -> frozenset[str]:
         """Tensors made here that are read outside or kept."""
         return frozenset(
-            x for x in self.made
+            x
+            for x in self.made
             if x in self.graph.kept or any(r.name not in self.names for r in self.graph.readers[x])
-        )  # fmt: skip
+        )
 
     @cached_property
     def contractions(self) -> tuple[Operator, ...]:
@@ -116,8 +117,9 @@ class Members:
         for (op_name, name), k in found.items():
             other = seen.setdefault((op_name, k), name)
             if other != name:
-                raise Illegal(f"axes {other} and {name} of {op_name} become one: a tensor is read "
-                              "along both")  # fmt: skip
+                raise Illegal(
+                    f"axes {other} and {name} of {op_name} become one: a tensor is read along both"
+                )
         return found
 
     def axes_of(self, op: Operator, names: Iterable[str]) -> Axes:

@@ -103,9 +103,13 @@ def _recomputation(graph: Graph, chain: tuple[Operator, ...]) -> Recomputation:
         return Operand(found.name, t.axes, found.role, found.dtype)
 
     again = operator(
-        f"{name} dX", "attention_back", [gradient(O), Q, K, V, O, L], [*map(gradient, (Q, K, V))],
-        over=" ".join(one.over), **dict(one.settings),
-    )  # fmt: skip
+        f"{name} dX",
+        "attention_back",
+        [gradient(O), Q, K, V, O, L],
+        [*map(gradient, (Q, K, V))],
+        over=" ".join(one.over),
+        **dict(one.settings),
+    )
     return Recomputation((forward, behind), (replace(one, writes=(O, L)), again))
 
 
@@ -160,10 +164,12 @@ def _same(op: Operator, want: Operator, names: dict[str, str]) -> bool:
     sides = [(op.reads, want.reads), (op.writes, want.writes)]
     return all(
         len(mine) == len(theirs)
-        and all(x.axes == y.axes and names.get(y.name, x.name) == x.name
-                for x, y in zip(mine, theirs, strict=True))
+        and all(
+            x.axes == y.axes and names.get(y.name, x.name) == x.name
+            for x, y in zip(mine, theirs, strict=True)
+        )
         for mine, theirs in sides
-    )  # fmt: skip
+    )
 
 
 def as_operator(
@@ -239,6 +245,11 @@ def _attention(
 
     reads = [called(Q, scores), called(K, scores), called(V, output)]
     return operator(
-        f"{scores.name} … {output.name}", "attention", reads, [called(output.writes[0], output)],
-        over=f"a{row} a{column}", causal=causal is not None, **settings,
-    )  # fmt: skip
+        f"{scores.name} … {output.name}",
+        "attention",
+        reads,
+        [called(output.writes[0], output)],
+        over=f"a{row} a{column}",
+        causal=causal is not None,
+        **settings,
+    )

@@ -65,9 +65,13 @@ def family(online_softmax: bool) -> str:
 
 
 def partition(
-    graph: Graph, groups: Iterable[Collection[str]], M: int, how: str, *,
+    graph: Graph,
+    groups: Iterable[Collection[str]],
+    M: int,
+    how: str,
+    *,
     online_softmax: bool = True,
-) -> Partition:  # fmt: skip
+) -> Partition:
     """The partition that some names of operators say.
 
     Raises InputError for operators that are unknown, in two groups or in none, groups that wait for

@@ -62,8 +62,9 @@ class _Product:
         self.batch, self.left = self.all[0].batch, self.all[0].left
         self.ahead = {
             x: tuple(op for op in part.operators if op.name in part.before([x]))
-            for s in self.all for x in s.inputs
-        }  # fmt: skip
+            for s in self.all
+            for x in s.inputs
+        }
         self._check_prologues()
         self.whole = self._whole_side()
         self._check_stored()
@@ -209,8 +210,13 @@ class _Product:
         """What is held at each step, for each order of the loops over an output tile."""
         part = self.part
         behind = [op for strip in self.strips for op in strip.behind]
-        sums = sum(part.tensors[t.name].words for op in behind if part.sums(op)
-                   for t in op.writes if t.name in part.stored)  # fmt: skip
+        sums = sum(
+            part.tensors[t.name].words
+            for op in behind
+            if part.sums(op)
+            for t in op.writes
+            if t.name in part.stored
+        )
         always = sums * ONE + max(len(s.products) for s in self.strips) * TILE
         reading = list(self._reading())
         orders = {"left": ("right",), "right": ("left",), "": ("left", "right")}[self.whole]
@@ -245,8 +251,9 @@ class _Product:
     def _reading(self) -> Iterator[Form]:
         """Tiles of the inputs of products that run in lockstep, as one after the other is made."""
         for lane in self._lanes():
-            inputs = {x: (s, left) for s in lane
-                      for x, left in zip(s.inputs, (True, False), strict=True)}  # fmt: skip
+            inputs = {
+                x: (s, left) for s in lane for x, left in zip(s.inputs, (True, False), strict=True)
+            }
             there = NONE
             for s, left in inputs.values():
                 there = there + self._staying(s, left)

@@ -52,14 +52,20 @@ def totals(
     told, M = {one.how: one for one in known}, known[0].M
     none = fused(unfused or graph, "none", M).words
     for how in dict.fromkeys((*FUSIONS, *told)):
-        row: dict[str, Any] = {"fusion": how, "kernels": None, "words": None, "of_none": None,
-                               "note": ""}  # fmt: skip
+        row: dict[str, Any] = {
+            "fusion": how,
+            "kernels": None,
+            "words": None,
+            "of_none": None,
+            "note": "",
+        }
         try:
-            one = told[how] if how in told else fused(
-                graph, how, M, online_softmax=online_softmax
-            )  # fmt: skip
-            row |= {"kernels": len(one.groups), "words": one.words,
-                    "of_none": float(f"{one.words / none:.4g}")}  # fmt: skip
+            one = told[how] if how in told else fused(graph, how, M, online_softmax=online_softmax)
+            row |= {
+                "kernels": len(one.groups),
+                "words": one.words,
+                "of_none": float(f"{one.words / none:.4g}"),
+            }
         except Absent:
             continue
         except InputError as error:

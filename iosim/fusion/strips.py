@@ -63,8 +63,10 @@ def strips(part: Members) -> tuple[Strip, ...]:
     inputs = {x for s in found for x in s.inputs}
     ahead = part.before(inputs)
     if late := [op for op in part.contractions if op.name in ahead]:
-        raise Illegal(f"{late[0].name} is before another contraction: the tile between them would "
-                      "have to stay")  # fmt: skip
+        raise Illegal(
+            f"{late[0].name} is before another contraction: the tile between them would "
+            "have to stay"
+        )
     together = _together(found)
     lanes: list[tuple[Sides, ...]]
     if together is None:
@@ -108,9 +110,10 @@ def _behind(part: Members, lanes: list[tuple[Sides, ...]], rest: list[Operator])
         names = {t.name for s in lane for t in s.op.writes}
         mine: list[Operator] = []
         while more := [
-            op for op in rest
+            op
+            for op in rest
             if op not in mine and any(t.name in names & part.made for t in op.tensors)
-        ]:  # fmt: skip
+        ]:
             mine += more
             names |= {t.name for op in more for t in op.tensors}
         others = {

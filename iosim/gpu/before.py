@@ -195,11 +195,22 @@ def _of_sweeps(job: Job, size: int, programs: int, drift: int | None, order: Ord
         whole, halves, half = _drifted(job, order, size)
         least, most = min(least, whole), max(lockstep, half)
     return Reads(
-        items=items, programs=at_once, rows=rows, sweeps=True, swept=swept,
-        together=together, l2=size, sm_l2=sm_l2,
-        footprint=both["load"], lockstep=lockstep, least=least, most=most, halves=halves,
-        stores=both["store"], drift=drift,
-    )  # fmt: skip
+        items=items,
+        programs=at_once,
+        rows=rows,
+        sweeps=True,
+        swept=swept,
+        together=together,
+        l2=size,
+        sm_l2=sm_l2,
+        footprint=both["load"],
+        lockstep=lockstep,
+        least=least,
+        most=most,
+        halves=halves,
+        stores=both["store"],
+        drift=drift,
+    )
 
 
 def _of_boxes(job: Job, size: int, programs: int, drift: int | None, order: Order | None) -> Reads:
@@ -221,12 +232,22 @@ def _of_boxes(job: Job, size: int, programs: int, drift: int | None, order: Orde
         step, least, most = step + found, least + low, most + high
     items = max((launch.items for launch in every), default=1)
     return Reads(
-        items=items, programs=min(programs, items), rows=0, sweeps=False,
-        swept=max((launch.touched for launch in every), default=0), together=0, l2=size,
+        items=items,
+        programs=min(programs, items),
+        rows=0,
+        sweeps=False,
+        swept=max((launch.touched for launch in every), default=0),
+        together=0,
+        l2=size,
         sm_l2=sum(launch.loads for launch in every),
-        footprint=sum(launch.footprint for launch in every), lockstep=step, least=least, most=most,
-        halves=None, stores=sum(launch.stored for launch in every), drift=drift,
-    )  # fmt: skip
+        footprint=sum(launch.footprint for launch in every),
+        lockstep=step,
+        least=least,
+        most=most,
+        halves=None,
+        stores=sum(launch.stored for launch in every),
+        drift=drift,
+    )
 
 
 def resident(job: Job, machine: Hardware) -> int:

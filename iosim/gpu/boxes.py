@@ -203,8 +203,10 @@ def _entered(instance: Instance, loop: Loop, at: _Open) -> _Open:
         row, number = row[runs], number[runs]
     starts = start[row] + number * by
     env = {name: _taken(x, row) for name, x in at.env.items()}
-    env |= {Edge(loop.tile, "start"): starts,
-            Edge(loop.tile, "stop"): np.minimum(starts + by, stop[row])}  # fmt: skip
+    env |= {
+        Edge(loop.tile, "start"): starts,
+        Edge(loop.tile, "stop"): np.minimum(starts + by, stop[row]),
+    }
     numbers = {tile: x[row] for tile, x in at.numbers.items()} | {loop.tile: number}
     when = (*(_taken(x, row) for x in at.when), number)
     return _Open(len(row), env, numbers, when, at.item[row])
@@ -238,11 +240,15 @@ def _pieces(job: Job, found: list[_Moved], items: int) -> LaunchMoves:
         row, number, words = _cut(np.concatenate([found[k].box for k in at]))
         wide = job.instance.program.tensor(name).wide
         sizes.append(words * word_bytes(job.dtype, wide))
-        for column, parts in zip(columns, (
-            [found[k].item for k in at],
-            [np.broadcast_to(when[k], found[k].item.size) for k in at],
-            [np.full(found[k].item.size, found[k].write) for k in at],
-        ), strict=False):  # fmt: skip
+        for column, parts in zip(
+            columns,
+            (
+                [found[k].item for k in at],
+                [np.broadcast_to(when[k], found[k].item.size) for k in at],
+                [np.full(found[k].item.size, found[k].write) for k in at],
+            ),
+            strict=False,
+        ):
             column.append(np.concatenate(parts)[row])
         columns[3].append(first + number)
         first += words.size
@@ -256,9 +262,13 @@ def _pieces(job: Job, found: list[_Moved], items: int) -> LaunchMoves:
     count = np.cumsum(new) - 1
     step = count - np.maximum.accumulate(np.where(fresh, count, 0))
     return LaunchMoves(
-        items=items, item=item, step=step, piece=piece[order],
-        write=write[order].astype(bool), bytes=np.concatenate(sizes),
-    )  # fmt: skip
+        items=items,
+        item=item,
+        step=step,
+        piece=piece[order],
+        write=write[order].astype(bool),
+        bytes=np.concatenate(sizes),
+    )
 
 
 def _numbered(when: list[tuple[Any, ...]], job: Job) -> list[Any]:

@@ -111,8 +111,9 @@ def _touched_bytes(instance: Instance, body: Body, dtype: str) -> dict[Direction
     """Bytes of the tensors that one kernel loads, and of those that it stores."""
     program, words = instance.program, Counts()
     ways: tuple[tuple[Direction, set[str]], ...] = (
-        ("load", touched(body, Load)), ("store", touched(body, Store))
-    )  # fmt: skip
+        ("load", touched(body, Load)),
+        ("store", touched(body, Store)),
+    )
     for way, names in ways:
         sizes = {x: math.prod(layout.shape(program.tensor(x), instance)) for x in names}
         words += Counts.of({(way, name): n for name, n in sizes.items()})

@@ -112,9 +112,11 @@ class StandardStep(BaseProblem):
         dP = (dO @ V.swapaxes(1, 2)) * R
         dS = P * (dP - (P * dP).sum(axis=-1, keepdims=True))
         return {
-            "O": (P * R) @ V, "dQ": dS @ K, "dK": dS.swapaxes(1, 2) @ Q,
+            "O": (P * R) @ V,
+            "dQ": dS @ K,
+            "dK": dS.swapaxes(1, 2) @ Q,
             "dV": (P * R).swapaxes(1, 2) @ dO,
-        }  # fmt: skip
+        }
 
 
 def _scores(b: Builder, *names: str) -> None:

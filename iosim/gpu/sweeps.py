@@ -58,9 +58,13 @@ class Sweeps:
 
     def __post_init__(self) -> None:
         ranges = {
-            "items": (1, 2**20), "programs": (1, 2**20), "blocks": (1, 2**20),
-            "drift": (0, MOST_DRIFT), "every": (0, 2**20), "seed": (0, 2**32 - 1),
-        }  # fmt: skip
+            "items": (1, 2**20),
+            "programs": (1, 2**20),
+            "blocks": (1, 2**20),
+            "drift": (0, MOST_DRIFT),
+            "every": (0, 2**20),
+            "seed": (0, 2**32 - 1),
+        }
         for name, (least, most) in ranges.items():
             object.__setattr__(self, name, check_range(name, getattr(self, name), least, most))
 

@@ -15,11 +15,26 @@ _PIPES = (
 )
 
 MI300X = Hardware(
-    name="mi300x", title="AMD Instinct MI300X", core="CU", cache="Infinity Cache", year=2023,
-    cores=304, sram_bytes=64 * KIB, register_bytes=512 * KIB, cache_bytes=256 * MIB,
-    peaks={"fp16": 1307.4 * TERA, "bf16": 1307.4 * TERA, "fp8": 2614.9 * TERA,
-           "tf32": 653.7 * TERA, "fp32": 163.4 * TERA, "fp64": 163.4 * TERA},
-    dram_bytes_per_s=5300 * GB, capacity_bytes=192 * GB, link_bytes_per_s=896 * GB,
+    name="mi300x",
+    title="AMD Instinct MI300X",
+    core="CU",
+    cache="Infinity Cache",
+    year=2023,
+    cores=304,
+    sram_bytes=64 * KIB,
+    register_bytes=512 * KIB,
+    cache_bytes=256 * MIB,
+    peaks={
+        "fp16": 1307.4 * TERA,
+        "bf16": 1307.4 * TERA,
+        "fp8": 2614.9 * TERA,
+        "tf32": 653.7 * TERA,
+        "fp32": 163.4 * TERA,
+        "fp64": 163.4 * TERA,
+    },
+    dram_bytes_per_s=5300 * GB,
+    capacity_bytes=192 * GB,
+    link_bytes_per_s=896 * GB,
     caches={"L1, of one CU": 32 * KIB, "L2, of 8 dies": 32 * MIB},
     drivers=("AMD Instinct MI300X",),
     sources={
@@ -27,8 +42,10 @@ MI300X = Hardware(
         "peak tf32": f"{_CDNA3}; its table calls it vector, its text a matrix core's",
         "peak fp32": f"{_CDNA3}: both vector and matrix",
         "peak fp64": f"{_CDNA3}: matrix; 81.7 vector",
-        **dict.fromkeys(("cores", "sram_bytes", "register_bytes",
-                         "cache L1, of one CU", "cache L2, of 8 dies"), _SPECS),
+        **dict.fromkeys(
+            ("cores", "sram_bytes", "register_bytes", "cache L1, of one CU", "cache L2, of 8 dies"),
+            _SPECS,
+        ),
         "sram_bytes": f"{_SPECS}: LDS",
         "capacity_bytes": f"{_SPECS}, under GiB; data sheets print GB, as for every board here",
         "register_bytes": f"{_SPECS}: vector registers",
@@ -38,13 +55,21 @@ MI300X = Hardware(
         "directions",
         "year": "jaredwatkins.com/research/ai-accelerators/amd-instinct/mi300-series",
     },
-)  # fmt: skip
+)
 
 TPU_V5P = Hardware(
-    name="tpu-v5p", title="Google TPU v5p", core="TensorCore", cache="VMEM", year=2023,
-    cores=2, sram_bytes=64 * MIB, cache_bytes=128 * MIB,
+    name="tpu-v5p",
+    title="Google TPU v5p",
+    core="TensorCore",
+    cache="VMEM",
+    year=2023,
+    cores=2,
+    sram_bytes=64 * MIB,
+    cache_bytes=128 * MIB,
     peaks={"bf16": 459 * TERA, "fp8": 459 * TERA},
-    dram_bytes_per_s=2765 * GB, capacity_bytes=95 * GIB, link_bytes_per_s=1200 * GB,
+    dram_bytes_per_s=2765 * GB,
+    capacity_bytes=95 * GIB,
+    link_bytes_per_s=1200 * GB,
     sources={
         "cores": _V5P,
         "peak bf16": _V5P,
@@ -59,20 +84,30 @@ TPU_V5P = Hardware(
         "year": "announced on 6 December 2023 (centerconsulting.com/ai-library/milestones/"
         "2023-tpu-v5p)",
     },
-)  # fmt: skip
+)
 
 EPYC_9654 = Hardware(
-    name="epyc-9654", title="AMD EPYC 9654", core="core", cache="L3", year=2022,
-    cores=96, sram_bytes=1 * MIB, cache_bytes=384 * MIB,
+    name="epyc-9654",
+    title="AMD EPYC 9654",
+    core="core",
+    cache="L3",
+    year=2022,
+    cores=96,
+    sram_bytes=1 * MIB,
+    cache_bytes=384 * MIB,
     peaks={"bf16": 96 * 2.4e9 * 64, "fp32": 96 * 2.4e9 * 32, "fp64": 96 * 2.4e9 * 16},
-    dram_bytes_per_s=460.8 * GB, capacity_bytes=6000 * GB, price_usd=11_805,
+    dram_bytes_per_s=460.8 * GB,
+    capacity_bytes=6000 * GB,
+    price_usd=11_805,
     sources={
         "cores": _GENOA,
         "sram_bytes": f"{_GENOA}: the L2 of one core, 96 MB in all",
         "cache_bytes": f"{_GENOA}: 12 dies with 32 MB each, of which a core's own die is the near "
         "one",
-        **{f"peak {dtype}": _PIPES.format(flop=n)
-           for dtype, n in (("bf16", 64), ("fp32", 32), ("fp64", 16))},
+        **{
+            f"peak {dtype}": _PIPES.format(flop=n)
+            for dtype, n in (("bf16", 64), ("fp32", 32), ("fp64", 16))
+        },
         "dram_bytes_per_s": "12 channels of DDR5-4800 (tomshardware.com/uk/news/"
         "amd-confirms-12-ddr5-memory-channels-on-genoa)",
         "capacity_bytes": "what is put in, here 512 GB in each channel (tomshardware.com/uk/news/"
@@ -81,4 +116,4 @@ EPYC_9654 = Hardware(
         "price_usd": "fanaticosdelhardware.com/amd-epyc-9654-superior-ryzen-threadripper-pro-"
         "5995wx-en-casi-un-30-en-passmark; clock, too",
     },
-)  # fmt: skip
+)

@@ -21,10 +21,16 @@ SUFFIXES = (".html", *_ENCODERS)
 
 
 def export(
-    instance: Instance, path: Path, *, M: int | None = None, title: str = "", fps: int = FPS,
-    seconds: float | None = None, theme: str = "light",
+    instance: Instance,
+    path: Path,
+    *,
+    M: int | None = None,
+    title: str = "",
+    fps: int = FPS,
+    seconds: float | None = None,
+    theme: str = "light",
     tick: Callable[[int, int], object] = lambda done, of: None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write the animation of an instance, whole or not at all, in the format that the suffix says.
 
     Args:
@@ -62,9 +68,14 @@ def check_path(path: Path) -> None:
 
 
 def _pictures(
-    instance: Instance, M: int | None, title: str, fps: int, seconds: float | None, theme: str,
+    instance: Instance,
+    M: int | None,
+    title: str,
+    fps: int,
+    seconds: float | None,
+    theme: str,
     tick: Callable[[int, int], object],
-) -> Iterator[encode.Picture]:  # fmt: skip
+) -> Iterator[encode.Picture]:
     from iosim.output.movie import Screen
 
     stage = Screen(scene(instance, M, title), theme)

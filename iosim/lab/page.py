@@ -65,9 +65,13 @@ def envelope(
     ['format', 'version', 'iosim', 'views', 'programs', 'exercises']
     """
     return {
-        "format": FORMAT, "version": VERSION, "iosim": iosim.__version__, "views": dict(views),
-        "programs": dict(programs or {}), "exercises": dict(exercises or {}),
-    }  # fmt: skip
+        "format": FORMAT,
+        "version": VERSION,
+        "iosim": iosim.__version__,
+        "views": dict(views),
+        "programs": dict(programs or {}),
+        "exercises": dict(exercises or {}),
+    }
 
 
 def _made(where: str) -> Any:
@@ -82,9 +86,12 @@ def page(data: Mapping[str, Any], title: str = "iosim lab") -> str:
     """
     text = as_json(data)
     return _PAGE.format(
-        title=escape(title), version=iosim.__version__, css=static("lab.css"),
-        js=static("lab.js"), data=text if len(text) < PACKED_FROM else f'"{compressed(text)}"',
-    )  # fmt: skip
+        title=escape(title),
+        version=iosim.__version__,
+        css=static("lab.css"),
+        js=static("lab.js"),
+        data=text if len(text) < PACKED_FROM else f'"{compressed(text)}"',
+    )
 
 
 def static(name: str) -> str:

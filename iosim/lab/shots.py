@@ -82,8 +82,10 @@ def shots(instance: Instance, fps: int, seconds: float | None = None) -> Iterato
         begun = end
     assert shown is not None
     final = dict(count(instance))
-    yield Shot(Frame(line=shown.line, moved=None, trail=shown.trail, resident=(), counts=final,
-                     last=True), long.stays)  # fmt: skip
+    yield Shot(
+        Frame(line=shown.line, moved=None, trail=shown.trail, resident=(), counts=final, last=True),
+        long.stays,
+    )
 
 
 def targets(total: int, transfers: int, frames: int, slow: float) -> Iterator[int]:
@@ -130,9 +132,11 @@ def scene(instance: Instance, M: int | None = None, title: str = "") -> Scene:
         subtitle=f"{sizes}; {chosen}; M = {held if M is None else M:,} words",
         panels=tuple(m.panel for m in _matrices(instance).values()),
         listing=tuple(code for code, _ in listing(program)),
-        M=held if M is None else M, peak=held, keys=program.keys(),
+        M=held if M is None else M,
+        peak=held,
+        keys=program.keys(),
         total=count(instance).total_words,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

@@ -261,10 +261,13 @@ class _Run:
             self.words += moved.words
             self.trail.append(moved)
         return Moment(
-            line=line, transfer=moved, trail=tuple(self.trail),
-            buffers=tuple(self.held.values()), counts=dict(self.done.counts),
+            line=line,
+            transfer=moved,
+            trail=tuple(self.trail),
+            buffers=tuple(self.held.values()),
+            counts=dict(self.done.counts),
             transfers=self.done.transfers,
-        )  # fmt: skip
+        )
 
     def sums(self, body: tuple[_Line, ...], env: Env) -> _Sums:
         """What a body does in all, taken once for all iterations of equal extents."""

@@ -58,8 +58,9 @@ def asked(
     found = model if isinstance(model, Config) else config(model)
     ask = Ask(found, phase, batch, N, tokens, attention, dtype, experts)
     if ask.cached and not ARCHITECTURES[found.family].decodes:
-        raise InputError(f"{found.name} encodes whole sequences: it has no decoding; ask for "
-                         "training or prefill")  # fmt: skip
+        raise InputError(
+            f"{found.name} encodes whole sequences: it has no decoding; ask for training or prefill"
+        )
     return ask
 
 

@@ -163,8 +163,10 @@ def _native_dropout(t: Any, node: Any) -> Any:
 def _dropped(t: Any, x: Any, p: float, shape: Any, strides: Any, dtype: Any) -> list[Value]:
     """What is left, and the mask."""
     names, reads = t.writer.spread([t.value(x)], shape)
-    made = [t.writer.new(t.writer.result(what), shape, names, strides=strides, dtype=dtype)
-            for what in ("dropped", "mask")]  # fmt: skip
+    made = [
+        t.writer.new(t.writer.result(what), shape, names, strides=strides, dtype=dtype)
+        for what in ("dropped", "mask")
+    ]
     t.writer.write("dropout", reads, [y.tensor for y in made], p=float(p))
     return made
 
@@ -280,8 +282,10 @@ def _unbind(t: Any, node: Any) -> list[Value]:
     x, k = arguments(node, "self", dim=0)
     k = t.value(x).dim(k)
     pieces = _pieces(t, node, k, [1] * t.value(x).shape[k])
-    return [Value(p.tensor, (*p.shape[:k], *p.shape[k + 1 :]), (*p.dims[:k], *p.dims[k + 1 :]))
-            for p in pieces]  # fmt: skip
+    return [
+        Value(p.tensor, (*p.shape[:k], *p.shape[k + 1 :]), (*p.dims[:k], *p.dims[k + 1 :]))
+        for p in pieces
+    ]
 
 
 def opaque(t: Any, node: Any) -> Any:
@@ -312,8 +316,9 @@ def _cat(t: Any, node: Any) -> Value:
     k = values[0].dim(k)
     names = [t.writer.axis() if n > 1 or j == k else None for j, n in enumerate(shape)]
     y = t.writer.new(t.writer.result(), shape, names, strides=strides, dtype=dtype)
-    reads = [v.operand([t.writer.axis() if j == k else x for j, x in enumerate(names)])
-             for v in values]  # fmt: skip
+    reads = [
+        v.operand([t.writer.axis() if j == k else x for j, x in enumerate(names)]) for v in values
+    ]
     t.writer.write("concatenate", reads, [y.tensor], str(names[k]))
     return y  # type: ignore[no-any-return]
 
@@ -363,8 +368,11 @@ def _einsum(t: Any, node: Any) -> Value:
     shape, strides, _ = t.meta(node)
     names = {x: t.writer.axis() for x in reads if x.isalpha()}
     values = [t.writer.solid(t.value(x)) for x in tensors]
-    size = {x: n for text, v in zip(reads.split(","), values, strict=True)
-            for x, n in zip(text, v.shape, strict=True)}  # fmt: skip
+    size = {
+        x: n
+        for text, v in zip(reads.split(","), values, strict=True)
+        for x, n in zip(text, v.shape, strict=True)
+    }
     if len(set(written)) < len(written) or any(len(set(x)) < len(x) for x in reads.split(",")):
         raise InputError("an einsum with a letter twice in a tensor is not known")
 
@@ -379,33 +387,84 @@ def _einsum(t: Any, node: Any) -> Value:
 
 
 LOWERED: dict[str, Lowering] = {
-    "aten.add": _sum, "aten.sub": lambda t, node: _sum(t, node, -1), "aten.rsub": _rsub,
-    "aten.mul": _product, "aten.div": _quotient, "aten.pow": _power, "aten.gelu": _gelu,
-    "aten.masked_fill": _masked, "aten.where": _where, "aten.dropout": _dropout,
+    "aten.add": _sum,
+    "aten.sub": lambda t, node: _sum(t, node, -1),
+    "aten.rsub": _rsub,
+    "aten.mul": _product,
+    "aten.div": _quotient,
+    "aten.pow": _power,
+    "aten.gelu": _gelu,
+    "aten.masked_fill": _masked,
+    "aten.where": _where,
+    "aten.dropout": _dropout,
     "aten.native_dropout": _native_dropout,
     "aten.eq": lambda t, node: _mapped(t, node, "equal", list(node.args[:2])),
     "aten.le": lambda t, node: _mapped(t, node, "less_equal", list(node.args[:2])),
     "aten.maximum": lambda t, node: _mapped(t, node, "maximum", list(node.args[:2])),
     "aten.minimum": lambda t, node: _mapped(t, node, "minimum", list(node.args[:2])),
     "aten.logical_and": lambda t, node: _mapped(t, node, "logical_and", list(node.args[:2])),
-    **{f"aten.{name}": _unary(kind) for name, kind in {
-        "relu": "relu", "silu": "silu", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp",
-        "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "reciprocal": "reciprocal", "sin": "sin",
-        "cos": "cos", "erf": "erf", "neg": "negative", "logical_not": "logical_not",
-        "bitwise_not": "logical_not"}.items()},
-    "aten.to": _cast, "aten._to_copy": _cast, "aten.type_as": _cast,
-    "aten.clone": _clone, "aten.contiguous": _clone, "aten.alias": _same, "aten.detach": _same,
-    "aten.detach_": _same, "aten.lift_fresh_copy": _same,
-    **dict.fromkeys(("aten.view", "aten._unsafe_view", "aten.reshape", "aten.flatten",
-                     "aten.unflatten"), _view),
-    "aten.transpose": _transpose, "aten.t": _transpose, "aten.numpy_T": _transpose,
-    "aten.permute": _permute, "aten.unsqueeze": _unsqueeze, "aten.squeeze": _squeeze,
-    "aten.expand": _expand, "aten.slice": _slice, "aten.select": _select, "aten.split": _split,
-    "aten.split_with_sizes": _split, "aten.chunk": _chunk, "aten.unbind": _unbind,
-    "getitem": _getitem, "aten.cat": _cat, "aten.linear": _linear, "aten.matmul": _matmul,
-    "aten.mm": _matmul, "aten.bmm": _matmul, "aten.addmm": _addmm, "aten.baddbmm": _addmm,
-    "aten.einsum": _einsum, "aten.scaled_dot_product_attention": attention,
-    "aten.softmax": softmax, "aten._softmax": softmax, "aten.layer_norm": norm("layer_norm"),
-    "aten.rms_norm": norm("rms_norm"), "aten.mean": reduced("mean"), "aten.sum": reduced("sum"),
-    "aten.amax": reduced("max"), "aten.cross_entropy_loss": loss, "aten.embedding": embedding,
-}  # fmt: skip
+    **{
+        f"aten.{name}": _unary(kind)
+        for name, kind in {
+            "relu": "relu",
+            "silu": "silu",
+            "sigmoid": "sigmoid",
+            "tanh": "tanh",
+            "exp": "exp",
+            "log": "log",
+            "sqrt": "sqrt",
+            "rsqrt": "rsqrt",
+            "reciprocal": "reciprocal",
+            "sin": "sin",
+            "cos": "cos",
+            "erf": "erf",
+            "neg": "negative",
+            "logical_not": "logical_not",
+            "bitwise_not": "logical_not",
+        }.items()
+    },
+    "aten.to": _cast,
+    "aten._to_copy": _cast,
+    "aten.type_as": _cast,
+    "aten.clone": _clone,
+    "aten.contiguous": _clone,
+    "aten.alias": _same,
+    "aten.detach": _same,
+    "aten.detach_": _same,
+    "aten.lift_fresh_copy": _same,
+    **dict.fromkeys(
+        ("aten.view", "aten._unsafe_view", "aten.reshape", "aten.flatten", "aten.unflatten"), _view
+    ),
+    "aten.transpose": _transpose,
+    "aten.t": _transpose,
+    "aten.numpy_T": _transpose,
+    "aten.permute": _permute,
+    "aten.unsqueeze": _unsqueeze,
+    "aten.squeeze": _squeeze,
+    "aten.expand": _expand,
+    "aten.slice": _slice,
+    "aten.select": _select,
+    "aten.split": _split,
+    "aten.split_with_sizes": _split,
+    "aten.chunk": _chunk,
+    "aten.unbind": _unbind,
+    "getitem": _getitem,
+    "aten.cat": _cat,
+    "aten.linear": _linear,
+    "aten.matmul": _matmul,
+    "aten.mm": _matmul,
+    "aten.bmm": _matmul,
+    "aten.addmm": _addmm,
+    "aten.baddbmm": _addmm,
+    "aten.einsum": _einsum,
+    "aten.scaled_dot_product_attention": attention,
+    "aten.softmax": softmax,
+    "aten._softmax": softmax,
+    "aten.layer_norm": norm("layer_norm"),
+    "aten.rms_norm": norm("rms_norm"),
+    "aten.mean": reduced("mean"),
+    "aten.sum": reduced("sum"),
+    "aten.amax": reduced("max"),
+    "aten.cross_entropy_loss": loss,
+    "aten.embedding": embedding,
+}

@@ -21,9 +21,16 @@ def arguments(node: Any, *names: str, **defaults: Any) -> list[Any]:
 def attention(t: Any, node: Any) -> Value:
     """Attention as one operator, or with a mask of its own in pieces."""
     q, k, v, mask, p, causal, scale, grouped = arguments(
-        node, "query", "key", "value", attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+        node,
+        "query",
+        "key",
+        "value",
+        attn_mask=None,
+        dropout_p=0.0,
+        is_causal=False,
+        scale=None,
         enable_gqa=False,
-    )  # fmt: skip
+    )
     w = t.writer
     shape, strides, dtype = t.meta(node)
     Q, K, V = (w.solid(t.value(x)) for x in (q, k, v))
@@ -31,8 +38,10 @@ def attention(t: Any, node: Any) -> Value:
     columns, values = K.shape[-2], V.shape[-1]
     factor = d**-0.5 if scale is None else float(scale)
     if causal and rows != columns:
-        raise InputError(f"is_causal hides by the upper left of {rows} rows and {columns} columns: "
-                         "give attn_mask, or as many rows as columns")  # fmt: skip
+        raise InputError(
+            f"is_causal hides by the upper left of {rows} rows and {columns} columns: "
+            "give attn_mask, or as many rows as columns"
+        )
     share = None
     if grouped and batch[-1] != K.shape[-3]:
         groups, share = K.shape[-3], batch[-1] // K.shape[-3]
@@ -50,8 +59,11 @@ def attention(t: Any, node: Any) -> Value:
         """Dimensions of size 1 have no name, but those that attention works along."""
         return [n if dim else None for n, dim in zip(names, x.dims, strict=True)]
 
-    reads = [Q.operand([*names, j, dd]), K.operand(lacking(K, [*of_keys, c, dd])),
-             V.operand(lacking(V, [*of_keys, c, e]))]  # fmt: skip
+    reads = [
+        Q.operand([*names, j, dd]),
+        K.operand(lacking(K, [*of_keys, c, dd])),
+        V.operand(lacking(V, [*of_keys, c, e])),
+    ]
     if mask is None:
         o_shape = (*Q.shape[:-1], values)
         o_strides = strides if share is None else _split_strides(node.meta["val"], share)
@@ -72,9 +84,16 @@ def _split_strides(val: Any, share: int) -> tuple[int, ...]:
 
 
 def _in_pieces(
-    t: Any, Q: Value, K: Value, V: Value, mask: Any, axes: list[Any], factor: float, p: float,
+    t: Any,
+    Q: Value,
+    K: Value,
+    V: Value,
+    mask: Any,
+    axes: list[Any],
+    factor: float,
+    p: float,
     share: int | None,
-) -> Value:  # fmt: skip
+) -> Value:
     """Attention with a mask of its own: products, a scale, the mask, a softmax."""
     w = t.writer
     names, of_keys, j, c, dd, e = axes
@@ -130,7 +149,8 @@ def norm(kind: str) -> Lowering:
     def lowered(t: Any, node: Any) -> Value:
         if kind == "layer_norm":
             x, shape, *weights, epsilon = arguments(
-                node, "input", "shape", weight=None, bias=None, eps=1e-5)  # fmt: skip
+                node, "input", "shape", weight=None, bias=None, eps=1e-5
+            )
         else:
             x, shape, *weights, epsilon = arguments(node, "input", "shape", weight=None, eps=None)
         if len(shape) != 1 or any(x is None for x in weights):
@@ -160,8 +180,11 @@ def reduced(kind: str) -> Lowering:
         rank = len(value.shape)
         over = range(rank) if not over and over != 0 else [over] if isinstance(over, int) else over
         gone = {k % rank for k in over}
-        kept = [(n, d) for k, (n, d) in enumerate(zip(value.shape, value.dims, strict=True))
-                if k not in gone]  # fmt: skip
+        kept = [
+            (n, d)
+            for k, (n, d) in enumerate(zip(value.shape, value.dims, strict=True))
+            if k not in gone
+        ]
         along = " ".join(d for k, d in enumerate(value.dims) if k in gone and d)
         if not along:
             return w.reshaped(value, shape)  # type: ignore[no-any-return]
@@ -186,8 +209,12 @@ def loss(t: Any, node: Any) -> Value:
         raise InputError("only a loss of (tokens, classes) is known: reshape before")
     rows = value.dims[:-1]
     y = w.new(w.result("losses"), value.shape[:-1], rows)
-    w.write("cross_entropy", [value.operand(value.dims), ids.operand(rows)], [y.tensor],
-            str(value.dims[-1]))  # fmt: skip
+    w.write(
+        "cross_entropy",
+        [value.operand(value.dims), ids.operand(rows)],
+        [y.tensor],
+        str(value.dims[-1]),
+    )
     if reduction == 0 or not y.tensor.axes:
         return Value(y.tensor, t.meta(node)[0], y.dims if reduction == 0 else ())
     one = w.new(w.result(), ())

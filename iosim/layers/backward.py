@@ -37,9 +37,7 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
         if name not in graph.tensors:
             raise InputError(f"{graph.name} has no tensor {name!r}")
     needed = _needed(graph, to)
-    parts: dict[str, list[Operand]] = {
-        name: [_gradient_of(graph.tensors[name])] for name in of
-    }  # fmt: skip
+    parts: dict[str, list[Operand]] = {name: [_gradient_of(graph.tensors[name])] for name in of}
     made: list[Operator] = []
 
     def gathered(t: Operand) -> Operand | None:
@@ -58,8 +56,10 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
         if op.kind.gradient is None:
             raise InputError(f"{op.name} ({op.kind.name}) has no gradient")
         if len(op.writes) < (op.kind.writes or 0):
-            raise InputError(f"{op.name} writes {len(op.writes)} tensors, and needs "
-                             f"{op.kind.writes} for a backward pass: keep them")  # fmt: skip
+            raise InputError(
+                f"{op.name} writes {len(op.writes)} tensors, and needs "
+                f"{op.kind.writes} for a backward pass: keep them"
+            )
         asked: list[tuple[Operand, Operand]] = []
 
         def part(

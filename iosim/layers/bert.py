@@ -39,8 +39,9 @@ def layer(ask: Ask) -> Graph:
     return ask.finish(op, "layer", "Y")
 
 
-def _close(op: Writer, last: str, block: str, x: str, beside: str, y: str, ask: Ask,
-           seed: int) -> None:  # fmt: skip
+def _close(
+    op: Writer, last: str, block: str, x: str, beside: str, y: str, ask: Ask, seed: int
+) -> None:
     """What ends both blocks of a layer: dropout, the residual, a layer norm."""
     dropped = drop(op, f"{last} dropout", x, "b j i", ask, seed)
     total = op(f"{block} residual", "add", f"{dropped}[b j i], {beside}[b j i] -> R{y}[b j i]")

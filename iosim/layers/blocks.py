@@ -105,11 +105,13 @@ class Ask:
         for what in ("batch", "N", "tokens"):
             object.__setattr__(self, what, positive(what, getattr(self, what)))
         if self.tokens > self.N:
-            raise InputError(f"tokens = {self.tokens} don't fit into a context of N = {self.N}: "
-                             "give less")  # fmt: skip
+            raise InputError(
+                f"tokens = {self.tokens} don't fit into a context of N = {self.N}: give less"
+            )
         if self.tokens > 1 and not self.cached:
-            raise InputError(f"tokens = {self.tokens} is of decoding, not of {self.phase}: "
-                             "leave it out")  # fmt: skip
+            raise InputError(
+                f"tokens = {self.tokens} is of decoding, not of {self.phase}: leave it out"
+            )
         if self.routing is None and self.experts != "least":
             raise InputError(f"{self.config.name} has no experts to choose from: leave them out")
 
@@ -146,11 +148,24 @@ class Ask:
         c = self.config
         rows = rows or self.rows
         sizes = {
-            "b": self.batch, "j": rows, "k": self.N, "h": c.heads, "g": c.kv_heads, "r": c.group,
-            "p": c.head_size, "d": c.head_size, "i": c.hidden, "u": c.feed_forward,
-            "l": c.hidden, "v": c.vocabulary, "n": c.positions, "t": 2, "e": c.experts,
-            "s": c.active, "m": self.batch * rows * c.active,
-        }  # fmt: skip
+            "b": self.batch,
+            "j": rows,
+            "k": self.N,
+            "h": c.heads,
+            "g": c.kv_heads,
+            "r": c.group,
+            "p": c.head_size,
+            "d": c.head_size,
+            "i": c.hidden,
+            "u": c.feed_forward,
+            "l": c.hidden,
+            "v": c.vocabulary,
+            "n": c.positions,
+            "t": 2,
+            "e": c.experts,
+            "s": c.active,
+            "m": self.batch * rows * c.active,
+        }
         return Writer(sizes)
 
     def finish(self, op: Writer, part: str, y: str) -> Graph:
@@ -203,8 +218,9 @@ def linear(op: Writer, name: str, reads: str, writes: str, bias: str = "") -> st
     return op(f"{name} bias", "bias", f"X{writes}, weight {bias} -> {writes}")
 
 
-def attend(op: Writer, x: str, ask: Ask, *, biases: bool = False, rope: bool = False,
-           causal: bool = True) -> str:  # fmt: skip
+def attend(
+    op: Writer, x: str, ask: Ask, *, biases: bool = False, rope: bool = False, causal: bool = True
+) -> str:
     """Self-attention of x, from the queries to the weighted sum of the values, called C.
 
     In decoding the new keys and values are appended to caches before.
@@ -217,8 +233,13 @@ def attend(op: Writer, x: str, ask: Ask, *, biases: bool = False, rope: bool = F
         axes = f"b {heads} {rows} p"
         if y != "Q" and causal and not ask.training:
             op.known[y] = ("cache", None)
-        linear(op, name, f"{x}[b {rows} i], weight W{y}[{heads} p i]", f"{flat}[{axes}]",
-               f"B{y}[{heads} p]" if biases else "")  # fmt: skip
+        linear(
+            op,
+            name,
+            f"{x}[b {rows} i], weight W{y}[{heads} p i]",
+            f"{flat}[{axes}]",
+            f"B{y}[{heads} p]" if biases else "",
+        )
         if flat != new:
             angles = f"input cos[{rows} p], input sin[{rows} p]"
             op(f"{name} rope", "rope", f"{flat}[{axes}], {angles} -> {new}[{axes}]", over="p")
@@ -230,8 +251,15 @@ def attend(op: Writer, x: str, ask: Ask, *, biases: bool = False, rope: bool = F
     if ask.attention == "fused":
         V, C = V.replace(" p]", " d]"), C.replace(" p]", " d]")
         kept = f", lse:fp32[b {q} j]" if ask.training else ""
-        return op("attention", "attention", f"{Q}, {K}, {V} -> {C}{kept}", over="j k",
-                  factor=factor, causal=causal, p=ask.dropout)  # fmt: skip
+        return op(
+            "attention",
+            "attention",
+            f"{Q}, {K}, {V} -> {C}{kept}",
+            over="j k",
+            factor=factor,
+            causal=causal,
+            p=ask.dropout,
+        )
     scores = f"[b {q} j k]"
     op("scores", "contraction", f"{Q}, {K} -> QK{scores}")
     s = op("scale", "scale", f"QK{scores} -> S{scores}", factor=factor)

@@ -16,25 +16,43 @@ from iosim.layers.models import Config, positive
 from iosim.reading import read_json, read_toml
 
 _LLAMA = {
-    "layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads",
-    "kv_heads": "num_key_value_heads", "head_size": "head_dim",
-    "feed_forward": "intermediate_size", "vocabulary": "vocab_size",
+    "layers": "num_hidden_layers",
+    "hidden": "hidden_size",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_size": "head_dim",
+    "feed_forward": "intermediate_size",
+    "vocabulary": "vocab_size",
     "positions": "max_position_embeddings",
-}  # fmt: skip
+}
 # By model_type: the family, and the key of each number.
 PUBLISHED: dict[str, tuple[str, Mapping[str, str]]] = {
-    "bert": ("bert", {
-        **{k: v for k, v in _LLAMA.items() if k not in ("kv_heads", "head_size")},
-        "activation": "hidden_act", "dropout": "hidden_dropout_prob",
-    }),
-    "gpt2": ("gpt2", {
-        "layers": "n_layer", "hidden": "n_embd", "heads": "n_head", "feed_forward": "n_inner",
-        "vocabulary": "vocab_size", "positions": "n_positions", "dropout": "resid_pdrop",
-    }),
+    "bert": (
+        "bert",
+        {
+            **{k: v for k, v in _LLAMA.items() if k not in ("kv_heads", "head_size")},
+            "activation": "hidden_act",
+            "dropout": "hidden_dropout_prob",
+        },
+    ),
+    "gpt2": (
+        "gpt2",
+        {
+            "layers": "n_layer",
+            "hidden": "n_embd",
+            "heads": "n_head",
+            "feed_forward": "n_inner",
+            "vocabulary": "vocab_size",
+            "positions": "n_positions",
+            "dropout": "resid_pdrop",
+        },
+    ),
     "llama": ("llama", _LLAMA),
-    "mixtral": ("mixture", {**_LLAMA, "experts": "num_local_experts",
-                            "active": "num_experts_per_tok"}),
-}  # fmt: skip
+    "mixtral": (
+        "mixture",
+        {**_LLAMA, "experts": "num_local_experts", "active": "num_experts_per_tok"},
+    ),
+}
 
 
 def described(path: str | Path) -> Config:
@@ -93,8 +111,10 @@ def _published(where: Path) -> tuple[dict[str, Any], Mapping[str, str]]:
     read = read_json(where)
     kind = read.get("model_type") if isinstance(read, dict) else None
     if not isinstance(kind, str) or kind not in PUBLISHED:
-        raise InputError(f"{where.name}: model_type is {kind!r}: it must be one of "
-                         f"{', '.join(PUBLISHED)}; write other models as TOML")  # fmt: skip
+        raise InputError(
+            f"{where.name}: model_type is {kind!r}: it must be one of "
+            f"{', '.join(PUBLISHED)}; write other models as TOML"
+        )
     family, keys = PUBLISHED[kind]
     told = {ours: read[theirs] for ours, theirs in keys.items() if read.get(theirs) is not None}
     if kind == "gpt2" and "hidden" in told:

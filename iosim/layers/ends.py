@@ -12,18 +12,20 @@ def look_up(op: Writer, *, positions: bool = False, segments: bool = False) -> s
     A number of a row has 4 bytes.  Raises InputError for a context longer than the table of
     positions.
     """
-    parts = [op("token embedding", "embedding",
-                "input ids:fp32[b j], weight WT[v i] -> ET[b j i]")]  # fmt: skip
+    parts = [op("token embedding", "embedding", "input ids:fp32[b j], weight WT[v i] -> ET[b j i]")]
     if positions:
         if (N := op.sizes["k"]) > (most := op.sizes["n"]):
-            raise InputError(f"N = {N} is more than the {most} rows of the table of positions: "
-                             "give less")  # fmt: skip
-        op("position embedding", "embedding",
-           "input positions:fp32[j], weight WP[n i] -> EP[j i]")  # fmt: skip
+            raise InputError(
+                f"N = {N} is more than the {most} rows of the table of positions: give less"
+            )
+        op("position embedding", "embedding", "input positions:fp32[j], weight WP[n i] -> EP[j i]")
         parts.append("EP[j i]")
     if segments:
-        op("segment embedding", "embedding",
-           "input segments:fp32[b j], weight WS[t i] -> ES[b j i]")  # fmt: skip
+        op(
+            "segment embedding",
+            "embedding",
+            "input segments:fp32[b j], weight WS[t i] -> ES[b j i]",
+        )
         parts.append("ES[b j i]")
     if len(parts) == 1:
         return parts[0]

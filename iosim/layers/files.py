@@ -117,14 +117,25 @@ def parsed(text: str, name: str = "graph", language: str | None = None) -> Writt
 _TEXT, _TABLE = (str, "text"), (dict, "a table")
 _LIST, _WHOLE = (list, "a list"), (int, "an integer")
 _TOP = {
-    "iosim_graph": _WHOLE, "name": _TEXT, "dtype": _TEXT, "sizes": _TABLE, "tensors": _TABLE,
-    "operators": _LIST, "keeps": _LIST, "waits": _TABLE, "groups": _TABLE,
-}  # fmt: skip
+    "iosim_graph": _WHOLE,
+    "name": _TEXT,
+    "dtype": _TEXT,
+    "sizes": _TABLE,
+    "tensors": _TABLE,
+    "operators": _LIST,
+    "keeps": _LIST,
+    "waits": _TABLE,
+    "groups": _TABLE,
+}
 _TENSOR = {"axes": _TEXT, "role": _TEXT, "dtype": _TEXT}
 _OPERATOR = {
-    "name": _TEXT, "kind": _TEXT, "reads": _LIST, "writes": _LIST, "over": _TEXT,
+    "name": _TEXT,
+    "kind": _TEXT,
+    "reads": _LIST,
+    "writes": _LIST,
+    "over": _TEXT,
     "settings": _TABLE,
-}  # fmt: skip
+}
 _READ = {"tensor": _TEXT, "axes": _TEXT}
 
 
@@ -206,9 +217,12 @@ def _axes(what: str, text: str, sizes: Mapping[str, int]) -> tuple[str, dict[str
 
 
 def _operator(
-    k: int, told: Any, tensors: Mapping[str, Operand], sizes: Mapping[str, int],
+    k: int,
+    told: Any,
+    tensors: Mapping[str, Operand],
+    sizes: Mapping[str, int],
     made: dict[tuple[str, tuple[tuple[str, int], ...]], Operand],
-) -> Operator:  # fmt: skip
+) -> Operator:
     one = _Checked(f"operator {k}", told, _OPERATOR)
     name = _name(f"the name of operator {k}", one("name"))
     one.what = f"operator {name}"

@@ -36,8 +36,9 @@ def layer(ask: Ask) -> Graph:
     return ask.finish(op, "layer", "Y")
 
 
-def _residual(op: Writer, last: str, block: str, x: str, beside: str, y: str, ask: Ask,
-              seed: int) -> None:  # fmt: skip
+def _residual(
+    op: Writer, last: str, block: str, x: str, beside: str, y: str, ask: Ask, seed: int
+) -> None:
     dropped = drop(op, f"{last} dropout", x, "b j i", ask, seed)
     op(f"{block} residual", "add", f"{dropped}[b j i], {beside}[b j i] -> {y}[b j i]")
 

@@ -55,8 +55,10 @@ class Graph:
         for op in self.operators:
             for t in op.tensors:
                 if _kept(before := tensors.setdefault(t.name, t)) != _kept(t):
-                    raise InputError(f"{op.name}: tensor {t.name} is {_said(t)} here and "
-                                     f"{_said(before)} before: make them one")  # fmt: skip
+                    raise InputError(
+                        f"{op.name}: tensor {t.name} is {_said(t)} here and "
+                        f"{_said(before)} before: make them one"
+                    )
         names = [op.name for op in self.operators]
         if twice := [name for name, n in Counter(names).items() if n > 1]:
             raise InputError(f"two operators are called {twice[0]!r}: name one otherwise")

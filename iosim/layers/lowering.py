@@ -75,9 +75,15 @@ class Lowered:
         return base if n == 1 else self.name(f"{base} {n}")
 
     def new(
-        self, name: str, shape: Sequence[int], names: Names | None = None, *,
-        strides: Sequence[int] | None = None, role: str = "activation", dtype: str | None = None,
-    ) -> Value:  # fmt: skip
+        self,
+        name: str,
+        shape: Sequence[int],
+        names: Names | None = None,
+        *,
+        strides: Sequence[int] | None = None,
+        role: str = "activation",
+        dtype: str | None = None,
+    ) -> Value:
         """A tensor of this shape; its axes in memory by falling strides."""
         names = [self.axis() if n > 1 else None for n in shape] if names is None else names
         every = range(len(shape))
@@ -88,9 +94,13 @@ class Lowered:
         return Value(tensor, tuple(shape), tuple(names))
 
     def write(
-        self, kind: str, reads: Iterable[Operand], writes: Iterable[Operand], over: str = "",
+        self,
+        kind: str,
+        reads: Iterable[Operand],
+        writes: Iterable[Operand],
+        over: str = "",
         **settings: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Another operator, called after what is being translated."""
         same = self.here.split(" ")[-1].rstrip("_0123456789") == kind
         name = self.name(self.here if same else f"{self.here} {kind}")
@@ -103,9 +113,12 @@ class Lowered:
     # What PyTorch calls a view.
 
     def reshaped(
-        self, x: Value, shape: Sequence[int], strides: Sequence[int] | None = None,
+        self,
+        x: Value,
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
         part: Sequence[tuple[int, int, int]] | None = None,
-    ) -> Value:  # fmt: skip
+    ) -> Value:
         """The same words in another shape, or a part of them: a start, stop and step each."""
         x = self.solid(x)
         told = None
@@ -116,8 +129,9 @@ class Lowered:
             return Value(
                 x.tensor, tuple(shape), tuple(next(found) if n > 1 else None for n in shape)
             )
-        y = self.new(self.result("view"), shape, strides=strides, role=x.tensor.role,
-                     dtype=x.tensor.dtype)  # fmt: skip
+        y = self.new(
+            self.result("view"), shape, strides=strides, role=x.tensor.role, dtype=x.tensor.dtype
+        )
         order = [str(self.axis()) if dim else None for dim in x.dims]
         settings = {"order": " ".join(filter(None, order)), "into": " ".join(filter(None, y.dims))}
         self.write("view", [x.operand(order)], [y.tensor], part=told, **settings)
@@ -127,8 +141,9 @@ class Lowered:
         """The value with an axis for each dimension: words that are repeated are written so."""
         if not x.repeated:
             return x
-        names = [dim or (self.axis() if n > 1 else None)
-                 for n, dim in zip(x.shape, x.dims, strict=True)]  # fmt: skip
+        names = [
+            dim or (self.axis() if n > 1 else None) for n, dim in zip(x.shape, x.dims, strict=True)
+        ]
         y = self.new(self.result("repeated"), x.shape, names, dtype=x.tensor.dtype)
         self.write("repeat", [x.operand(names)], [y.tensor])
         return y
@@ -161,10 +176,13 @@ class Lowered:
     def spread(self, values: Sequence[Value], shape: Sequence[int]) -> tuple[Names, list[Operand]]:
         """Names of the axes of a result that values are broadcast to, and the operands."""
         values = [
-            Value(v.tensor, (1,) * (len(shape) - len(v.shape)) + v.shape,
-                  (None,) * (len(shape) - len(v.shape)) + v.dims)
+            Value(
+                v.tensor,
+                (1,) * (len(shape) - len(v.shape)) + v.shape,
+                (None,) * (len(shape) - len(v.shape)) + v.dims,
+            )
             for v in values
-        ]  # fmt: skip
+        ]
         for k, n in enumerate(shape):
             if n > 1 and not any(v.dims[k] for v in values):
                 first = values[0]
@@ -189,9 +207,14 @@ class Lowered:
         return y
 
     def mapped(
-        self, kind: str, values: Sequence[Value], shape: Sequence[int],
-        strides: Sequence[int] | None = None, dtype: str | None = None, **settings: Any,
-    ) -> Value:  # fmt: skip
+        self,
+        kind: str,
+        values: Sequence[Value],
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        dtype: str | None = None,
+        **settings: Any,
+    ) -> Value:
         """An operator that takes each word by itself."""
         names, reads = self.spread(values, shape)
         y = self.new(self.result(), shape, names, strides=strides, dtype=dtype)
@@ -199,9 +222,15 @@ class Lowered:
         return y
 
     def product(
-        self, a: Value, a_names: Names, b: Value, b_names: Names, names: Names,
-        shape: Sequence[int], strides: Sequence[int] | None = None,
-    ) -> Value:  # fmt: skip
+        self,
+        a: Value,
+        a_names: Names,
+        b: Value,
+        b_names: Names,
+        names: Names,
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> Value:
         """A contraction, by the names of its axes."""
         y = self.new(self.result("product"), shape, names, strides=strides)
         self.write("contraction", [a.operand(a_names), b.operand(b_names)], [y.tensor])
@@ -221,10 +250,16 @@ class Lowered:
             return self.reshaped(self.matmul(a, b, (*shape, 1)), shape)
         a, b = self.solid(a), self.solid(b)
         rank = len(shape)
-        a = Value(a.tensor, (1,) * (rank - len(a.shape)) + a.shape,
-                  (None,) * (rank - len(a.dims)) + a.dims)  # fmt: skip
-        b = Value(b.tensor, (1,) * (rank - len(b.shape)) + b.shape,
-                  (None,) * (rank - len(b.dims)) + b.dims)  # fmt: skip
+        a = Value(
+            a.tensor,
+            (1,) * (rank - len(a.shape)) + a.shape,
+            (None,) * (rank - len(a.dims)) + a.dims,
+        )
+        b = Value(
+            b.tensor,
+            (1,) * (rank - len(b.shape)) + b.shape,
+            (None,) * (rank - len(b.dims)) + b.dims,
+        )
         names = [self.axis() if n > 1 else None for n in shape]
         k = self.axis()
         a_names = [*names[:-1], k]

@@ -28,8 +28,7 @@ def layer(ask: Ask) -> Graph:
     attention_block(op, ask)
     active = ask.routing.read if ask.routing else 0.0
     op("router", "contraction", "N2[b j i], weight WR[e i] -> router logits[b j e]")
-    op("top experts", "top_k",
-       "router logits[b j e] -> best[b j s], numbers:fp32[b j s]", over="e")  # fmt: skip
+    op("top experts", "top_k", "router logits[b j e] -> best[b j s], numbers:fp32[b j s]", over="e")
     op("router softmax", "softmax", "best[b j s] -> gates[b j s]", over="s")
     op("sort by expert", "by_expert", "numbers[b j s] -> places:fp32[m], experts:fp32[m]")
     op("gather", "gather", "N2[b j i], places[m] -> rows[m i]")

@@ -80,17 +80,31 @@ class Config:
         self._positive("heads", "hidden")
         if not self.head_size:
             if self.hidden % self.heads:
-                raise InputError(f"{self.name}: {self.heads} heads don't divide hidden = "
-                                 f"{self.hidden}: give head_size")  # fmt: skip
+                raise InputError(
+                    f"{self.name}: {self.heads} heads don't divide hidden = "
+                    f"{self.hidden}: give head_size"
+                )
             object.__setattr__(self, "head_size", self.hidden // self.heads)
-        self._positive("layers", "feed_forward", "vocabulary", "positions", "kv_heads", "head_size",
-                       "experts", "active")  # fmt: skip
+        self._positive(
+            "layers",
+            "feed_forward",
+            "vocabulary",
+            "positions",
+            "kv_heads",
+            "head_size",
+            "experts",
+            "active",
+        )
         if self.heads % self.kv_heads:
-            raise InputError(f"{self.name}: kv_heads = {self.kv_heads} does not divide heads = "
-                             f"{self.heads}: give a divisor")  # fmt: skip
+            raise InputError(
+                f"{self.name}: kv_heads = {self.kv_heads} does not divide heads = "
+                f"{self.heads}: give a divisor"
+            )
         if self.active > self.experts:
-            raise InputError(f"{self.name}: a token goes to {self.active} of {self.experts} "
-                             "experts: give active ≤ experts")  # fmt: skip
+            raise InputError(
+                f"{self.name}: a token goes to {self.active} of {self.experts} "
+                "experts: give active ≤ experts"
+            )
         if self.activation not in ("relu", "gelu"):
             near = closest(self.activation, ("relu", "gelu"))
             raise InputError(f"{self.name}: unknown activation {self.activation!r}: {near}")
@@ -117,20 +131,40 @@ class Config:
         Attention(N=8192, d=128, heads=32, kv_heads=8, causal=True)
         """
         shared = self.kv_heads if self.group > 1 else None
-        return Attention(self.positions, self.head_size, self.heads, kv_heads=shared,
-                         causal=self.family != "bert")  # fmt: skip
+        return Attention(
+            self.positions,
+            self.head_size,
+            self.heads,
+            kv_heads=shared,
+            causal=self.family != "bert",
+        )
 
 
-def _published(name: str, family: str, layers: int, feed_forward: int, vocabulary: int,
-               source: str, **more: Any) -> Config:  # fmt: skip
+def _published(
+    name: str,
+    family: str,
+    layers: int,
+    feed_forward: int,
+    vocabulary: int,
+    source: str,
+    **more: Any,
+) -> Config:
     """A model whose attention is that of `iosim.problem.MODELS`."""
     attention, _ = MODELS[name]
     return Config(
-        name=name, family=family, layers=layers, hidden=attention.heads * attention.d,
-        heads=attention.heads, kv_heads=attention.groups, head_size=attention.d,
-        positions=attention.N, feed_forward=feed_forward, vocabulary=vocabulary, source=source,
+        name=name,
+        family=family,
+        layers=layers,
+        hidden=attention.heads * attention.d,
+        heads=attention.heads,
+        kv_heads=attention.groups,
+        head_size=attention.d,
+        positions=attention.N,
+        feed_forward=feed_forward,
+        vocabulary=vocabulary,
+        source=source,
         **more,
-    )  # fmt: skip
+    )
 
 
 _BERT = "Devlin et al. 2019; config.json of google-bert/{}-uncased"
@@ -143,16 +177,24 @@ CONFIGS: dict[str, Config] = {
         _published("bert-base", "bert", 12, 3072, 30522, _BERT.format("bert-base"), dropout=0.1),
         _published("bert-large", "bert", 24, 4096, 30522, _BERT.format("bert-large"), dropout=0.1),
         _published("gpt2", "gpt2", 12, 3072, 50257, _GPT2.format("gpt2"), dropout=0.1),
-        _published("gpt2-medium", "gpt2", 24, 4096, 50257, _GPT2.format("gpt2-medium"),
-                   dropout=0.1),
+        _published(
+            "gpt2-medium", "gpt2", 24, 4096, 50257, _GPT2.format("gpt2-medium"), dropout=0.1
+        ),
         _published("gpt2-xl", "gpt2", 48, 6400, 50257, _GPT2.format("gpt2-xl"), dropout=0.1),
         _published("llama3-8b", "llama", 32, 14336, 128256, _LLAMA.format("8B")),
         _published("llama3-70b", "llama", 80, 28672, 128256, _LLAMA.format("70B")),
-        _published("mixtral-8x7b", "mixture", 32, 14336, 32000,
-                   "Jiang et al. 2024; config.json of mistralai/Mixtral-8x7B-v0.1",
-                   experts=8, active=2),
+        _published(
+            "mixtral-8x7b",
+            "mixture",
+            32,
+            14336,
+            32000,
+            "Jiang et al. 2024; config.json of mistralai/Mixtral-8x7B-v0.1",
+            experts=8,
+            active=2,
+        ),
     )
-}  # fmt: skip
+}
 
 
 def config(name: str) -> Config:

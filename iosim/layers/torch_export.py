@@ -25,10 +25,18 @@ from iosim.layers.lowering import Lowered, Value, sizes
 from iosim.problem import word_bytes
 
 _DTYPES = {
-    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "int64": "int64",
-    "int32": "int32", "int8": "int8", "uint8": "int8", "bool": "bool", "float8_e4m3fn": "fp8",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "int64": "int64",
+    "int32": "int32",
+    "int8": "int8",
+    "uint8": "int8",
+    "bool": "bool",
+    "float8_e4m3fn": "fp8",
     "float8_e5m2": "fp8",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -62,9 +70,13 @@ class Exported:
 
 
 def from_torch(
-    module: Any, example_inputs: Sequence[Any], *, kwargs: Mapping[str, Any] | None = None,
-    dtype: str | None = None, name: str | None = None,
-) -> Graph:  # fmt: skip
+    module: Any,
+    example_inputs: Sequence[Any],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dtype: str | None = None,
+    name: str | None = None,
+) -> Graph:
     """The graph of a PyTorch module.
 
     Args:
@@ -84,9 +96,13 @@ def from_torch(
 
 
 def exported(
-    module: Any, example_inputs: Sequence[Any], *, kwargs: Mapping[str, Any] | None = None,
-    dtype: str | None = None, name: str | None = None,
-) -> Exported:  # fmt: skip
+    module: Any,
+    example_inputs: Sequence[Any],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dtype: str | None = None,
+    name: str | None = None,
+) -> Exported:
     """The graph of a PyTorch module, with arrays; see `from_torch`."""
     torch = _torch()
     if dtype is not None:
@@ -285,9 +301,10 @@ class _Translation:
         (node,) = (n for n in self.program.graph.nodes if n.op == "output")
         names, shapes, orders = [], [], []
         user = {
-            x.arg.name for x in self.program.graph_signature.output_specs
+            x.arg.name
+            for x in self.program.graph_signature.output_specs
             if str(x.kind).endswith("USER_OUTPUT: 1>") or "USER_OUTPUT" in str(x.kind)
-        }  # fmt: skip
+        }
         for out in node.args[0]:
             if getattr(out, "name", None) not in user:
                 continue
@@ -302,8 +319,9 @@ class _Translation:
         # An output may be called otherwise where it is first written.
         renamed = []
         for x, order in zip(names, orders, strict=True):
-            value = next(v for v in self.values.values()
-                         if isinstance(v, Value) and v.tensor.name == x)  # fmt: skip
+            value = next(
+                v for v in self.values.values() if isinstance(v, Value) and v.tensor.name == x
+            )
             place = [value.tensor.names.index(a) for a in order]
             renamed.append(tuple(graph.tensors[x].names[k] for k in place))
         return Exported(graph, arrays, tuple(names), tuple(shapes), tuple(renamed))

@@ -93,8 +93,11 @@ def _stream(op: Operator, M: int) -> Crossing:
     along = [t for t in op.reads if set(op.over) <= set(t.names)]
     row = math.prod(op.sizes[a] for a in op.over)
     twice = op.kind.again and row * len(along) > M
-    loads = {x: n * (1 + (twice and any(t.name == x for t in along)))
-             for x, (n, _) in op.words.items() if n}  # fmt: skip
+    loads = {
+        x: n * (1 + (twice and any(t.name == x for t in along)))
+        for x, (n, _) in op.words.items()
+        if n
+    }
     stores = {x: n for x, (_, n) in op.words.items() if n}
     return Crossing(loads, stores, "stream, rows read twice" if twice else "stream")
 

@@ -138,8 +138,9 @@ def _step(same: list[Operand], devices: int, dtype: str) -> list[Operator]:
         found.append(operator(f"{w.name} gradient", "add", parts, [gradient]))
     if devices > 1:
         total = gradient.called(f"{gradient.name} of all")
-        found.append(operator(f"{w.name} all-reduce", "all_reduce", [gradient], [total],
-                              devices=devices))  # fmt: skip
+        found.append(
+            operator(f"{w.name} all-reduce", "all_reduce", [gradient], [total], devices=devices)
+        )
         gradient = total
     mixed = word_bytes(dtype) < word_bytes("fp32")
     wide = "fp32" if mixed else None
@@ -147,8 +148,9 @@ def _step(same: list[Operand], devices: int, dtype: str) -> list[Operator]:
     if not mixed:
         state[0] = w
     new = [x.called(f"next {x.name}") for x in state]
-    found.append(operator(f"{w.name} step", "adam", [state[0], gradient, *state[1:]], new,
-                          decay=0.01))  # fmt: skip
+    found.append(
+        operator(f"{w.name} step", "adam", [state[0], gradient, *state[1:]], new, decay=0.01)
+    )
     if mixed:
         found.append(operator(f"{w.name} cast", "cast", new[:1], [w.called(f"next {w.name}")]))
     return found

@@ -79,10 +79,13 @@ def to_json(graph: Graph, groups: Groups | None = None) -> str:
         return found
 
     parts = {
-        "iosim_graph": _text(VERSION), "name": _text(graph.name), "dtype": _text(graph.dtype),
-        "sizes": _text(sizes), "tensors": _lines({t: tensor(x) for t, x in graph.tensors.items()}),
+        "iosim_graph": _text(VERSION),
+        "name": _text(graph.name),
+        "dtype": _text(graph.dtype),
+        "sizes": _text(sizes),
+        "tensors": _lines({t: tensor(x) for t, x in graph.tensors.items()}),
         "operators": _lines([told(op) for op in graph.operators]),
-    }  # fmt: skip
+    }
     if graph.keeps is not None:
         parts["keeps"] = _text([t.name for t in graph.outputs])
     if graph.waits:

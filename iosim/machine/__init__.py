@@ -196,9 +196,11 @@ def _loop(s: State, loop: Loop) -> None:
     name = f"loop {loop.tile}"
     named = loop.tile in s.named
     alone = not loop.parallel or s.lanes == 1 or loop.tile in s.numbered
-    if alone or (named and s.ragged is not None) or not (
-        isinstance(start, int) and isinstance(stop, int)
-    ):  # fmt: skip
+    if (
+        alone
+        or (named and s.ragged is not None)
+        or not (isinstance(start, int) and isinstance(stop, int))
+    ):
         for lanes, tiles in ragged.together(s, start, stop, step):
             with ragged.only(s, lanes):
                 for at, extent, number in tiles:

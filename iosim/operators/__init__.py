@@ -46,7 +46,7 @@ __all__ = [
     "operand",
     "operator",
     "product",
-]  # fmt: skip
+]
 
 OPERATORS: dict[str, Kind] = {
     kind.name: kind
@@ -93,9 +93,10 @@ def operator(
         raise InputError(f"{name}: unknown kind of operator {kind!r}: {closest(kind, OPERATORS)}")
     found = OPERATORS[kind]
     for what, want, got in (
-        ("reads", found.reads, reads), ("writes", found.writes, writes),
+        ("reads", found.reads, reads),
+        ("writes", found.writes, writes),
         ("works along", found.over, over.split()),
-    ):  # fmt: skip
+    ):
         fewer = found.kept if what == "writes" else 0
         if want is not None and len(got) not in (want, want - fewer):
             of = "axes" if what == "works along" else "tensors"
@@ -110,8 +111,14 @@ def operator(
             raise InputError(f"{name}: {kind} needs {setting}: give it")
     for setting, value in settings.items():
         checked(name, setting, found.settings[setting], value)
-    made = Operator(name, found, tuple(reads), tuple(writes), tuple(over.split()),
-                    tuple(sorted(settings.items())))  # fmt: skip
+    made = Operator(
+        name,
+        found,
+        tuple(reads),
+        tuple(writes),
+        tuple(over.split()),
+        tuple(sorted(settings.items())),
+    )
     _check(made)
     return made
 
@@ -162,8 +169,10 @@ def _run_on_shapes(op: Operator) -> None:
     except (ValueError, IndexError, RuntimeError):
         right = False
     if not right:
-        reads, writes = (", ".join(f"{t.name} ({' × '.join(f'{n} {a}' for a, n in t.axes)})"
-                                   for t in side) for side in (op.reads, op.writes))  # fmt: skip
+        reads, writes = (
+            ", ".join(f"{t.name} ({' × '.join(f'{n} {a}' for a, n in t.axes)})" for t in side)
+            for side in (op.reads, op.writes)
+        )
         raise InputError(
             f"{op.name}: shapes don't meet: {op.kind.name} makes no {writes} of {reads}"
         )

@@ -81,9 +81,11 @@ def _check(op: Operator) -> None:
     q, k, v, o = (set(t.names) for t in (*_qkv(op), _o(op)))
     batch, share, d, d_v = map(set, _axes(op))
     for name, got, want in (
-        ("Q", q, batch | share | {rows} | d), ("K", k, batch | {columns} | d),
-        ("V", v, batch | {columns} | d_v), ("O", o, batch | share | {rows} | d_v),
-    ):  # fmt: skip
+        ("Q", q, batch | share | {rows} | d),
+        ("K", k, batch | {columns} | d),
+        ("V", v, batch | {columns} | d_v),
+        ("O", o, batch | share | {rows} | d_v),
+    ):
         if got != want or not d or not d_v:
             have = " ".join(sorted(got))
             raise InputError(
@@ -112,8 +114,10 @@ def _check_sums(op: Operator, sums: Sequence[Operand]) -> None:
     batch, share, *_ = _axes(op)
     for t in sums:
         if set(t.names) != {*batch, *share, rows}:
-            raise InputError(f"{op.name}: {t.name} must have the axes of {_o(op).name} but those "
-                             "of V alone: it is a sum of each row")  # fmt: skip
+            raise InputError(
+                f"{op.name}: {t.name} must have the axes of {_o(op).name} but those "
+                "of V alone: it is a sum of each row"
+            )
 
 
 def _standard(op: Operator, tensors: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
@@ -178,8 +182,11 @@ def _run_back(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
     D = np.sum(dO * O, axis=-1, keepdims=True)
     dP = np.einsum("guje,gke->gujk", dO, V) * mask
     dS = P * (dP - D) * op.setting("factor")
-    found = (np.einsum("gujk,gkd->gujd", dS, K), np.einsum("gujk,gujd->gkd", dS, Q),
-             np.einsum("gujk,guje->gke", P * mask, dO))  # fmt: skip
+    found = (
+        np.einsum("gujk,gkd->gujd", dS, K),
+        np.einsum("gujk,gujd->gkd", dS, Q),
+        np.einsum("gujk,guje->gke", P * mask, dO),
+    )
     return [_back(op, t, x) for t, x in zip(op.writes, found, strict=True)]
 
 
@@ -211,23 +218,50 @@ def _gradient(op: Operator, grads: Grads) -> list[Operator]:
     dO = grads.of(op.writes[0])
     if dO is None:
         return []
-    return [Operator(f"{op.name} dX", _kind("attention_back"), (dO, *op.reads, *op.writes),
-                     tuple(map(grads.to, op.reads)), op.over, op.settings)]  # fmt: skip
+    return [
+        Operator(
+            f"{op.name} dX",
+            _kind("attention_back"),
+            (dO, *op.reads, *op.writes),
+            tuple(map(grads.to, op.reads)),
+            op.over,
+            op.settings,
+        )
+    ]
 
 
 _SETTINGS = {"factor": 1.0, "causal": False, "window": None, "p": 0.0, "seed": 1}
 
 ATTENTION = Kind(
-    "attention", "dropout(softmax(factor · QKᵀ)) V, and log Σ exp of rows; along (rows, columns)",
-    "contraction", _run, reads=3, writes=2, kept=1, over=2, check=_check_forward,
-    gradient=_gradient, flop=_flop, products=_products, settings=_SETTINGS,
+    "attention",
+    "dropout(softmax(factor · QKᵀ)) V, and log Σ exp of rows; along (rows, columns)",
+    "contraction",
+    _run,
+    reads=3,
+    writes=2,
+    kept=1,
+    over=2,
+    check=_check_forward,
+    gradient=_gradient,
+    flop=_flop,
+    products=_products,
+    settings=_SETTINGS,
     problem=lambda op: [(1, _with_statistics(op))],
-)  # fmt: skip
+)
 ATTENTION_BACK = Kind(
-    "attention_back", "gradients of attention, with the weights computed again", "contraction",
-    _run_back, reads=6, writes=3, over=2, check=_check_back, flop=_flop_back,
-    products=_products_back, settings=_SETTINGS, inputs=_back_inputs,
+    "attention_back",
+    "gradients of attention, with the weights computed again",
+    "contraction",
+    _run_back,
+    reads=6,
+    writes=3,
+    over=2,
+    check=_check_back,
+    flop=_flop_back,
+    products=_products_back,
+    settings=_SETTINGS,
+    inputs=_back_inputs,
     problem=lambda op: [(1, AttentionBackward.after(attention_of(op)))],
-)  # fmt: skip
+)
 
 KINDS = (ATTENTION, ATTENTION_BACK)

@@ -42,6 +42,13 @@ def _flop(op: Operator) -> int:
 
 
 KINDS = (
-    Kind("all_reduce", "sum over devices, on each of them", "communication", _run,
-         check=_check, settings={"devices": None}, flop=_flop),
-)  # fmt: skip
+    Kind(
+        "all_reduce",
+        "sum over devices, on each of them",
+        "communication",
+        _run,
+        check=_check,
+        settings={"devices": None},
+        flop=_flop,
+    ),
+)

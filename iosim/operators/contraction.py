@@ -82,8 +82,14 @@ def _problem(op: Operator) -> list[tuple[int, MatMul]]:
 
 
 CONTRACTION = Kind(
-    "contraction", "sum of products over the axes that only the inputs have", "contraction",
-    run=_run, reads=2, check=_check, gradient=_gradient, problem=_problem,
-)  # fmt: skip
+    "contraction",
+    "sum of products over the axes that only the inputs have",
+    "contraction",
+    run=_run,
+    reads=2,
+    check=_check,
+    gradient=_gradient,
+    problem=_problem,
+)
 
 KINDS = (CONTRACTION,)

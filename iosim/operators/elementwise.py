@@ -52,8 +52,11 @@ def _by(kind: str, *, reads: int = 1) -> Any:
         if dy is None or not grads.wanted(op.reads[0]):
             return []
         parts = tuple(grads.to(x) for x in op.reads[:reads])
-        return [Operator(f"{op.name} dX", _kind(kind), (dy, *op.reads[:reads]), parts,
-                         op.over, op.settings)]  # fmt: skip
+        return [
+            Operator(
+                f"{op.name} dX", _kind(kind), (dy, *op.reads[:reads]), parts, op.over, op.settings
+            )
+        ]
 
     return gradient
 
@@ -67,8 +70,16 @@ def _with(kind: str, *, written: bool = False) -> Any:
             return []
         kept = op.writes[1:] if written else op.reads[1:]
         settings = op.settings if _kind(kind).settings else ()
-        return [Operator(f"{op.name} dX", _kind(kind), (dy, *kept), (grads.to(op.reads[0]),),
-                         op.over, settings)]  # fmt: skip
+        return [
+            Operator(
+                f"{op.name} dX",
+                _kind(kind),
+                (dy, *kept),
+                (grads.to(op.reads[0]),),
+                op.over,
+                settings,
+            )
+        ]
 
     return gradient
 
@@ -168,8 +179,19 @@ def _rope_back(dy: Any, cos: Any, sin: Any, axis: Any) -> Any:
     return _turn(dy, cos[..., :half], sin[..., :half], -1)
 
 
-def _adam(w: Any, g: Any, m: Any, v: Any, *, rate: float, beta1: float, beta2: float,
-          epsilon: float, decay: float, step: int) -> Any:  # fmt: skip
+def _adam(
+    w: Any,
+    g: Any,
+    m: Any,
+    v: Any,
+    *,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    decay: float,
+    step: int,
+) -> Any:
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * (g * g)
     update = m * (1 / (1 - beta1**step)) / (np.sqrt(v * (1 / (1 - beta2**step))) + epsilon)
@@ -181,41 +203,104 @@ def _same(x: Any) -> Any:
 
 
 KINDS = (
-    Kind("same", "the same words under another name", "elementwise", mapped(_same),
-         gradient=_passed),
-    Kind("cast", "the same words as another dtype", "elementwise", mapped(_same),
-         gradient=_passed),
-    Kind("add", "sum of any number of tensors: a residual", "elementwise",
-         mapped(lambda *x: sum(x[1:], x[0])), reads=None, gradient=_passed),
+    Kind(
+        "same", "the same words under another name", "elementwise", mapped(_same), gradient=_passed
+    ),
+    Kind("cast", "the same words as another dtype", "elementwise", mapped(_same), gradient=_passed),
+    Kind(
+        "add",
+        "sum of any number of tensors: a residual",
+        "elementwise",
+        mapped(lambda *x: sum(x[1:], x[0])),
+        reads=None,
+        gradient=_passed,
+    ),
     Kind("bias", "x + b", "elementwise", mapped(np.add), reads=2, gradient=_passed),
-    Kind("multiply", "x · y", "elementwise", mapped(np.multiply), reads=2,
-         gradient=_multiplied),
-    Kind("scale", "x times a number", "elementwise", mapped(_scale), settings={"factor": None},
-         gradient=_with("scale")),
+    Kind("multiply", "x · y", "elementwise", mapped(np.multiply), reads=2, gradient=_multiplied),
+    Kind(
+        "scale",
+        "x times a number",
+        "elementwise",
+        mapped(_scale),
+        settings={"factor": None},
+        gradient=_with("scale"),
+    ),
     Kind("relu", "max(x, 0)", "elementwise", mapped(_relu), gradient=_by("relu_back")),
     Kind("relu_back", "gradient of relu", "elementwise", mapped(_relu_back), reads=2),
-    Kind("gelu", "x Φ(x), with the error function", "elementwise", mapped(_gelu),
-         gradient=_by("gelu_back")),
+    Kind(
+        "gelu",
+        "x Φ(x), with the error function",
+        "elementwise",
+        mapped(_gelu),
+        gradient=_by("gelu_back"),
+    ),
     Kind("gelu_back", "gradient of gelu", "elementwise", mapped(_gelu_back), reads=2),
-    Kind("gelu_tanh", "x Φ(x), with tanh", "elementwise", mapped(_gelu_tanh),
-         gradient=_by("gelu_tanh_back")),
-    Kind("gelu_tanh_back", "gradient of gelu_tanh", "elementwise", mapped(_gelu_tanh_back),
-         reads=2),
-    Kind("swiglu", "gate · σ(gate) · up", "elementwise", mapped(_swiglu), reads=2,
-         gradient=_by("swiglu_back", reads=2)),
-    Kind("swiglu_back", "gradients of swiglu", "elementwise", mapped(_swiglu_back), reads=3,
-         writes=2),
-    Kind("dropout", "x · mask, and the mask: 0, or 1/(1 − p)", "elementwise", mapped(_dropout),
-         writes=2, settings={"p": 0.1, "seed": 0}, gradient=_with("multiply", written=True)),
-    Kind("causal", "scores, −∞ where a column is after its row; along (rows, columns)",
-         "elementwise", mapped(_causal), over=2, apart=True, gradient=_with("causal_back")),
-    Kind("causal_back", "gradient of causal", "elementwise", mapped(_causal_back), over=2,
-         apart=True),
-    Kind("rope", "pairs (a, a + d/2) turned by an angle; along d", "elementwise", mapped(_rope),
-         reads=3, over=1, gradient=_with("rope_back")),
+    Kind(
+        "gelu_tanh",
+        "x Φ(x), with tanh",
+        "elementwise",
+        mapped(_gelu_tanh),
+        gradient=_by("gelu_tanh_back"),
+    ),
+    Kind(
+        "gelu_tanh_back", "gradient of gelu_tanh", "elementwise", mapped(_gelu_tanh_back), reads=2
+    ),
+    Kind(
+        "swiglu",
+        "gate · σ(gate) · up",
+        "elementwise",
+        mapped(_swiglu),
+        reads=2,
+        gradient=_by("swiglu_back", reads=2),
+    ),
+    Kind(
+        "swiglu_back", "gradients of swiglu", "elementwise", mapped(_swiglu_back), reads=3, writes=2
+    ),
+    Kind(
+        "dropout",
+        "x · mask, and the mask: 0, or 1/(1 − p)",
+        "elementwise",
+        mapped(_dropout),
+        writes=2,
+        settings={"p": 0.1, "seed": 0},
+        gradient=_with("multiply", written=True),
+    ),
+    Kind(
+        "causal",
+        "scores, −∞ where a column is after its row; along (rows, columns)",
+        "elementwise",
+        mapped(_causal),
+        over=2,
+        apart=True,
+        gradient=_with("causal_back"),
+    ),
+    Kind(
+        "causal_back", "gradient of causal", "elementwise", mapped(_causal_back), over=2, apart=True
+    ),
+    Kind(
+        "rope",
+        "pairs (a, a + d/2) turned by an angle; along d",
+        "elementwise",
+        mapped(_rope),
+        reads=3,
+        over=1,
+        gradient=_with("rope_back"),
+    ),
     Kind("rope_back", "gradient of rope", "elementwise", mapped(_rope_back), reads=3, over=1),
-    Kind("adam", "a step of AdamW: weight, gradient and two moments", "elementwise",
-         mapped(_adam), reads=4, writes=3,
-         settings={"rate": 1e-4, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.0,
-                   "step": 1}),
-)  # fmt: skip
+    Kind(
+        "adam",
+        "a step of AdamW: weight, gradient and two moments",
+        "elementwise",
+        mapped(_adam),
+        reads=4,
+        writes=3,
+        settings={
+            "rate": 1e-4,
+            "beta1": 0.9,
+            "beta2": 0.999,
+            "epsilon": 1e-8,
+            "decay": 0.0,
+            "step": 1,
+        },
+    ),
+)

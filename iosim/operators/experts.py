@@ -62,8 +62,9 @@ def _top_gradient(op: Operator, grads: Grads) -> list[Operator]:
     dy = grads.of(op.writes[0])
     if dy is None or not grads.wanted(op.reads[0]):
         return []
-    return [Operator(f"{op.name} dX", _kind("top_k_back"), (dy, op.writes[1]),
-                     (grads.to(op.reads[0]),))]  # fmt: skip
+    return [
+        Operator(f"{op.name} dX", _kind("top_k_back"), (dy, op.writes[1]), (grads.to(op.reads[0]),))
+    ]
 
 
 def _top_back(op: Operator, arrays: Arrays) -> Arrays:
@@ -77,8 +78,10 @@ def _top_back_check(op: Operator) -> None:
     (dx,) = op.writes
     for t in op.reads:
         if t.axes[:-1] != dx.axes[:-1] or t.shape[-1] > dx.shape[-1]:
-            raise InputError(f"{op.name}: {t.name} must have the axes of {dx.name}, the last one "
-                             f"of at most {dx.shape[-1]}")  # fmt: skip
+            raise InputError(
+                f"{op.name}: {t.name} must have the axes of {dx.name}, the last one "
+                f"of at most {dx.shape[-1]}"
+            )
 
 
 def _sort(op: Operator, arrays: Arrays) -> Arrays:
@@ -90,15 +93,18 @@ def _sort(op: Operator, arrays: Arrays) -> Arrays:
 def _sort_check(op: Operator) -> None:
     for t in op.writes:
         if len(t.axes) != 1 or t.words != op.reads[0].words:
-            raise InputError(f"{op.name}: {t.name} has {t.words} words, and must have one axis of "
-                             f"{op.reads[0].words}, all of {op.reads[0].name}")  # fmt: skip
+            raise InputError(
+                f"{op.name}: {t.name} has {t.words} words, and must have one axis of "
+                f"{op.reads[0].words}, all of {op.reads[0].name}"
+            )
 
 
 # ---- rows of tokens ------------------------------------------------------------------------------
 
 
-def _rows_of(tokens: int, rows: int, places: int, *, gates: Sequence[int] = (),
-             like: Sequence[int] = ()) -> Callable[[Operator], None]:  # fmt: skip
+def _rows_of(
+    tokens: int, rows: int, places: int, *, gates: Sequence[int] = (), like: Sequence[int] = ()
+) -> Callable[[Operator], None]:
     """A check that every token has the same number of rows; tensors by their place.
 
     Gates have a word for each row: the axes of tokens, and one more.  Others are like the rows.
@@ -110,16 +116,22 @@ def _rows_of(tokens: int, rows: int, places: int, *, gates: Sequence[int] = (),
         own = row.axes[1:]
         count = math.prod(n for _, n in token.axes[: len(token.axes) - len(own)])
         if token.axes[len(token.axes) - len(own) :] != own or place.axes != row.axes[:1]:
-            raise InputError(f"{op.name}: {row.name} must have an axis of rows, that of "
-                             f"{place.name}, and then the last axes of {token.name}")  # fmt: skip
+            raise InputError(
+                f"{op.name}: {row.name} must have an axis of rows, that of "
+                f"{place.name}, and then the last axes of {token.name}"
+            )
         if row.shape[0] % count:
-            raise InputError(f"{op.name}: {row.shape[0]} rows of {row.name} are no multiple of the "
-                             f"{count} tokens of {token.name}")  # fmt: skip
+            raise InputError(
+                f"{op.name}: {row.shape[0]} rows of {row.name} are no multiple of the "
+                f"{count} tokens of {token.name}"
+            )
         for gate in (every[k] for k in gates):
             first = token.axes[: len(token.axes) - len(own)]
             if gate.axes[:-1] != first or gate.words != row.shape[0]:
-                raise InputError(f"{op.name}: {gate.name} must have the axes of the tokens of "
-                                 f"{token.name} and one more, {row.shape[0]} words")  # fmt: skip
+                raise InputError(
+                    f"{op.name}: {gate.name} must have the axes of the tokens of "
+                    f"{token.name} and one more, {row.shape[0]} words"
+                )
         for twin in (every[k] for k in like):
             if twin.axes != row.axes:
                 raise InputError(f"{op.name}: {twin.name} must have the axes of {row.name}")
@@ -138,8 +150,9 @@ def _gather_gradient(op: Operator, grads: Grads) -> list[Operator]:
     dy = grads.of(op.writes[0])
     if dy is None or not grads.wanted(op.reads[0]):
         return []
-    return [Operator(f"{op.name} dX", _kind("gather_back"), (dy, op.reads[1]),
-                     (grads.to(op.reads[0]),))]  # fmt: skip
+    return [
+        Operator(f"{op.name} dX", _kind("gather_back"), (dy, op.reads[1]), (grads.to(op.reads[0]),))
+    ]
 
 
 def _gather_back(op: Operator, arrays: Arrays) -> Arrays:
@@ -167,8 +180,14 @@ def _combine_gradient(op: Operator, grads: Grads) -> list[Operator]:
     if dy is None:
         return []
     rows, places, gates = op.reads
-    return [Operator(f"{op.name} dX", _kind("combine_back"), (dy, rows, places, gates),
-                     (grads.to(rows), grads.to(gates)))]  # fmt: skip
+    return [
+        Operator(
+            f"{op.name} dX",
+            _kind("combine_back"),
+            (dy, rows, places, gates),
+            (grads.to(rows), grads.to(gates)),
+        )
+    ]
 
 
 def _combine_back(op: Operator, arrays: Arrays) -> Arrays:
@@ -227,8 +246,10 @@ def _product_check(op: Operator) -> None:
         or len(weights) != 1
         or set(weights[0].names[:1]) & (a | b | c | {rows[0][0]})
     ):
-        raise InputError(f"{op.name}: two of {', '.join(t.name for t in tensors)} must begin with "
-                         f"the axis of {op.reads[2].name}, the other with experts")  # fmt: skip
+        raise InputError(
+            f"{op.name}: two of {', '.join(t.name for t in tensors)} must begin with "
+            f"the axis of {op.reads[2].name}, the other with experts"
+        )
     if a ^ b != c:
         raise InputError(
             f"{op.name}: {op.writes[0].name} has the axes {_said(c)}, not "
@@ -251,8 +272,9 @@ def _product(op: Operator, arrays: Arrays) -> Arrays:
     spec = _spec(op)
     found = np.zeros(op.writes[0].shape)
     for e in np.unique(experts):
-        found[experts == e] = np.einsum(f"A{spec[0]},{spec[1]}->A{spec[2]}",
-                                        rows[experts == e], weights[e])  # fmt: skip
+        found[experts == e] = np.einsum(
+            f"A{spec[0]},{spec[1]}->A{spec[2]}", rows[experts == e], weights[e]
+        )
     return [found]
 
 
@@ -266,8 +288,9 @@ def _weights(op: Operator, arrays: Arrays) -> Arrays:
     spec = _spec(op)
     found = np.zeros(op.writes[0].shape)
     for e in np.unique(experts):
-        found[e] = np.einsum(f"A{spec[0]},A{spec[1]}->{spec[2]}",
-                             dy[experts == e], rows[experts == e])  # fmt: skip
+        found[e] = np.einsum(
+            f"A{spec[0]},A{spec[1]}->{spec[2]}", dy[experts == e], rows[experts == e]
+        )
     return [found]
 
 
@@ -317,27 +340,97 @@ _ROUTED = {"active": 0.0}
 
 
 KINDS = (
-    Kind("top_k", "the largest values of a row, and their numbers; along a row", "normalisation",
-         _top, writes=2, over=1, check=_top_check, gradient=_top_gradient, flop=_none),
-    Kind("top_k_back", "gradient of top_k: 0 for those that were not chosen", "elementwise",
-         _top_back, reads=2, flop=_none, check=_top_back_check),
-    Kind("by_expert", "places of rows when they are sorted by expert, and each one's expert",
-         "elementwise", _sort, writes=2, check=_sort_check, gradient=lambda op, grads: [],
-         flop=_none),
-    Kind("gather", "a token's words in each of its rows; places of rows", "elementwise", _gather,
-         reads=2, check=_rows_of(0, 2, 1), gradient=_gather_gradient, flop=_none),
-    Kind("gather_back", "the sum of each token's rows", "elementwise", _gather_back, reads=2,
-         check=_rows_of(2, 0, 1), flop=lambda op: op.reads[0].words),
-    Kind("expert_product", "each row times its expert's matrix; rows, matrices, experts",
-         "contraction", _product, reads=3, check=_product_check, gradient=_product_gradient,
-         flop=_product_flop, touched=_touched, problem=_as_products, settings=_ROUTED),
-    Kind("expert_weights", "for each expert the product of its rows: gradient of expert_product",
-         "contraction", _weights, reads=3, check=_product_check, flop=_product_flop,
-         problem=_as_sums, settings=_ROUTED),
-    Kind("combine", "the sum of each token's rows, weighted; rows, places, weights", "elementwise",
-         _combine, reads=3, check=_rows_of(3, 0, 1, gates=[2]), gradient=_combine_gradient,
-         flop=lambda op: 2 * op.reads[0].words),
-    Kind("combine_back", "gradients of combine to rows and weights", "elementwise", _combine_back,
-         reads=4, writes=2, check=_rows_of(0, 1, 2, gates=[3, 5], like=[4]),
-         flop=lambda op: 3 * op.reads[1].words),
-)  # fmt: skip
+    Kind(
+        "top_k",
+        "the largest values of a row, and their numbers; along a row",
+        "normalisation",
+        _top,
+        writes=2,
+        over=1,
+        check=_top_check,
+        gradient=_top_gradient,
+        flop=_none,
+    ),
+    Kind(
+        "top_k_back",
+        "gradient of top_k: 0 for those that were not chosen",
+        "elementwise",
+        _top_back,
+        reads=2,
+        flop=_none,
+        check=_top_back_check,
+    ),
+    Kind(
+        "by_expert",
+        "places of rows when they are sorted by expert, and each one's expert",
+        "elementwise",
+        _sort,
+        writes=2,
+        check=_sort_check,
+        gradient=lambda op, grads: [],
+        flop=_none,
+    ),
+    Kind(
+        "gather",
+        "a token's words in each of its rows; places of rows",
+        "elementwise",
+        _gather,
+        reads=2,
+        check=_rows_of(0, 2, 1),
+        gradient=_gather_gradient,
+        flop=_none,
+    ),
+    Kind(
+        "gather_back",
+        "the sum of each token's rows",
+        "elementwise",
+        _gather_back,
+        reads=2,
+        check=_rows_of(2, 0, 1),
+        flop=lambda op: op.reads[0].words,
+    ),
+    Kind(
+        "expert_product",
+        "each row times its expert's matrix; rows, matrices, experts",
+        "contraction",
+        _product,
+        reads=3,
+        check=_product_check,
+        gradient=_product_gradient,
+        flop=_product_flop,
+        touched=_touched,
+        problem=_as_products,
+        settings=_ROUTED,
+    ),
+    Kind(
+        "expert_weights",
+        "for each expert the product of its rows: gradient of expert_product",
+        "contraction",
+        _weights,
+        reads=3,
+        check=_product_check,
+        flop=_product_flop,
+        problem=_as_sums,
+        settings=_ROUTED,
+    ),
+    Kind(
+        "combine",
+        "the sum of each token's rows, weighted; rows, places, weights",
+        "elementwise",
+        _combine,
+        reads=3,
+        check=_rows_of(3, 0, 1, gates=[2]),
+        gradient=_combine_gradient,
+        flop=lambda op: 2 * op.reads[0].words,
+    ),
+    Kind(
+        "combine_back",
+        "gradients of combine to rows and weights",
+        "elementwise",
+        _combine_back,
+        reads=4,
+        writes=2,
+        check=_rows_of(0, 1, 2, gates=[3, 5], like=[4]),
+        flop=lambda op: 3 * op.reads[1].words,
+    ),
+)

@@ -223,8 +223,18 @@ def _reshape(x: Outline, of: Outline, shape: Sequence[int]) -> Outline:
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "sum": _sum, "max": _max, "einsum": _einsum, "where": _where, "concatenate": _concatenate,
-    "take": _take, "take_along_axis": _like_second, "transpose": _transpose,
-    "broadcast_to": _broadcast, "reshape": _reshape, "argsort": _as_first,
-    "zeros_like": _as_first, "ones_like": _as_first, "shape": lambda x, of: of.shape,
-}  # fmt: skip
+    "sum": _sum,
+    "max": _max,
+    "einsum": _einsum,
+    "where": _where,
+    "concatenate": _concatenate,
+    "take": _take,
+    "take_along_axis": _like_second,
+    "transpose": _transpose,
+    "broadcast_to": _broadcast,
+    "reshape": _reshape,
+    "argsort": _as_first,
+    "zeros_like": _as_first,
+    "ones_like": _as_first,
+    "shape": lambda x, of: of.shape,
+}

@@ -45,8 +45,10 @@ def _looks_up(ids: int, table: int, rows: int) -> Callable[[Operator], None]:
         every = (*op.reads, *op.writes)
         t, whole, found = every[ids], every[table], every[rows]
         if not whole.axes or found.axes != (*t.axes, *whole.axes[1:]):
-            raise InputError(f"{op.name}: {found.name} must have the axes of {t.name} and then "
-                             f"those of {whole.name} but its first")  # fmt: skip
+            raise InputError(
+                f"{op.name}: {found.name} must have the axes of {t.name} and then "
+                f"those of {whole.name} but its first"
+            )
 
     return check
 
@@ -60,11 +62,15 @@ def _append_check(op: Operator) -> None:
     own = [a for a in new.names if a not in whole.names]
     shared = {a for a in new.names if a not in own}
     if cache.axes != whole.axes or len(own) != 1 or shared != set(whole.names) - {axis}:
-        raise InputError(f"{op.name}: {cache.name} and {whole.name} must have the same axes, and "
-                         f"{new.name} those with one of its own for {axis}")  # fmt: skip
+        raise InputError(
+            f"{op.name}: {cache.name} and {whole.name} must have the same axes, and "
+            f"{new.name} those with one of its own for {axis}"
+        )
     if op.sizes[own[0]] > op.sizes[axis]:
-        raise InputError(f"{op.name}: {op.sizes[own[0]]} new rows of {new.name} don't fit into "
-                         f"{op.sizes[axis]} of {cache.name}")  # fmt: skip
+        raise InputError(
+            f"{op.name}: {op.sizes[own[0]]} new rows of {new.name} don't fit into "
+            f"{op.sizes[axis]} of {cache.name}"
+        )
 
 
 def _append(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
@@ -97,10 +103,33 @@ def _only_new(op: Operator) -> Mapping[str, int]:
 
 
 KINDS = (
-    Kind("embedding", "rows of a table, by number", "elementwise", _embedding, reads=2,
-         check=_looks_up(0, 1, 2), gradient=_embedding_gradient, touched=_rows),
-    Kind("embedding_back", "gradient of a table: rows are added up", "elementwise",
-         _embedding_back, reads=2, check=_looks_up(1, 2, 0), flop=_added),
-    Kind("append", "a cache whose last rows are new ones; along the cache's rows", "elementwise",
-         _append, reads=2, over=1, check=_append_check, touched=_only_new),
-)  # fmt: skip
+    Kind(
+        "embedding",
+        "rows of a table, by number",
+        "elementwise",
+        _embedding,
+        reads=2,
+        check=_looks_up(0, 1, 2),
+        gradient=_embedding_gradient,
+        touched=_rows,
+    ),
+    Kind(
+        "embedding_back",
+        "gradient of a table: rows are added up",
+        "elementwise",
+        _embedding_back,
+        reads=2,
+        check=_looks_up(1, 2, 0),
+        flop=_added,
+    ),
+    Kind(
+        "append",
+        "a cache whose last rows are new ones; along the cache's rows",
+        "elementwise",
+        _append,
+        reads=2,
+        over=1,
+        check=_append_check,
+        touched=_only_new,
+    ),
+)

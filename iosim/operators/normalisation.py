@@ -29,8 +29,9 @@ def _softmax_gradient(op: Operator, grads: Grads) -> list[Operator]:
     dy = grads.of(y)
     if dy is None:
         return []
-    return [Operator(f"{op.name} dX", _kind("softmax_back"), (dy, y), (grads.to(op.reads[0]),),
-                     op.over)]  # fmt: skip
+    return [
+        Operator(f"{op.name} dX", _kind("softmax_back"), (dy, y), (grads.to(op.reads[0]),), op.over)
+    ]
 
 
 def _length(x: Any, axis: Any) -> int:
@@ -87,11 +88,25 @@ def _norm_gradient(name: str) -> Any:
         found = []
         if any(map(grads.wanted, op.reads[1:])):
             others = tuple(a for a in x.names if a not in op.over)
-            found.append(Operator(f"{op.name} dW", _kind(f"{name}_dw"), (dy, x, *kept),
-                                  tuple(map(grads.to, op.reads[1:])), others))  # fmt: skip
+            found.append(
+                Operator(
+                    f"{op.name} dW",
+                    _kind(f"{name}_dw"),
+                    (dy, x, *kept),
+                    tuple(map(grads.to, op.reads[1:])),
+                    others,
+                )
+            )
         if grads.wanted(x):
-            found.append(Operator(f"{op.name} dX", _kind(f"{name}_dx"), (dy, x, gamma, *kept),
-                                  (grads.to(x),), op.over))  # fmt: skip
+            found.append(
+                Operator(
+                    f"{op.name} dX",
+                    _kind(f"{name}_dx"),
+                    (dy, x, gamma, *kept),
+                    (grads.to(x),),
+                    op.over,
+                )
+            )
         return found
 
     return gradient
@@ -120,35 +135,117 @@ def _loss_back(logits: Any, labels: Any, lse: Any, axis: Any) -> Any:
 def _loss_gradient(op: Operator, grads: Grads) -> list[Operator]:
     logits, labels = op.reads
     _, lse = op.writes
-    return [Operator(f"{op.name} dX", _kind("cross_entropy_back"), (logits, labels, lse),
-                     (grads.to(logits),), op.over)]  # fmt: skip
+    return [
+        Operator(
+            f"{op.name} dX",
+            _kind("cross_entropy_back"),
+            (logits, labels, lse),
+            (grads.to(logits),),
+            op.over,
+        )
+    ]
 
 
 _EPSILON = {"epsilon": 1e-5}
 
 KINDS = (
-    Kind("softmax", "exp(x) over its sum; along a row", "normalisation", mapped(_softmax), over=1,
-         again=True, gradient=_softmax_gradient),
-    Kind("softmax_back", "gradient of softmax", "normalisation", mapped(_softmax_back), reads=2,
-         over=1, again=True),
-    Kind("layer_norm", "(x − mean) / deviation · γ + β; mean and 1/deviation are kept",
-         "normalisation", mapped(_layer_norm), reads=3, writes=3, kept=2, over=1, again=True,
-         settings=_EPSILON, gradient=_norm_gradient("layer_norm")),
-    Kind("layer_norm_dx", "gradient of layer_norm to x", "normalisation", mapped(_layer_norm_dx),
-         reads=5, over=1, again=True),
-    Kind("layer_norm_dw", "gradients of layer_norm to γ and β; along the rows", "normalisation",
-         mapped(_layer_norm_dw), reads=4, writes=2, over=None),
-    Kind("rms_norm", "x / root of the mean square · γ; 1/root is kept", "normalisation",
-         mapped(_rms_norm), reads=2, writes=2, kept=1, over=1, again=True, settings=_EPSILON,
-         gradient=_norm_gradient("rms_norm")),
-    Kind("rms_norm_dx", "gradient of rms_norm to x", "normalisation", mapped(_rms_norm_dx),
-         reads=4, over=1, again=True),
-    Kind("rms_norm_dw", "gradient of rms_norm to γ; along the rows", "normalisation",
-         mapped(_rms_norm_dw), reads=3, over=None),
+    Kind(
+        "softmax",
+        "exp(x) over its sum; along a row",
+        "normalisation",
+        mapped(_softmax),
+        over=1,
+        again=True,
+        gradient=_softmax_gradient,
+    ),
+    Kind(
+        "softmax_back",
+        "gradient of softmax",
+        "normalisation",
+        mapped(_softmax_back),
+        reads=2,
+        over=1,
+        again=True,
+    ),
+    Kind(
+        "layer_norm",
+        "(x − mean) / deviation · γ + β; mean and 1/deviation are kept",
+        "normalisation",
+        mapped(_layer_norm),
+        reads=3,
+        writes=3,
+        kept=2,
+        over=1,
+        again=True,
+        settings=_EPSILON,
+        gradient=_norm_gradient("layer_norm"),
+    ),
+    Kind(
+        "layer_norm_dx",
+        "gradient of layer_norm to x",
+        "normalisation",
+        mapped(_layer_norm_dx),
+        reads=5,
+        over=1,
+        again=True,
+    ),
+    Kind(
+        "layer_norm_dw",
+        "gradients of layer_norm to γ and β; along the rows",
+        "normalisation",
+        mapped(_layer_norm_dw),
+        reads=4,
+        writes=2,
+        over=None,
+    ),
+    Kind(
+        "rms_norm",
+        "x / root of the mean square · γ; 1/root is kept",
+        "normalisation",
+        mapped(_rms_norm),
+        reads=2,
+        writes=2,
+        kept=1,
+        over=1,
+        again=True,
+        settings=_EPSILON,
+        gradient=_norm_gradient("rms_norm"),
+    ),
+    Kind(
+        "rms_norm_dx",
+        "gradient of rms_norm to x",
+        "normalisation",
+        mapped(_rms_norm_dx),
+        reads=4,
+        over=1,
+        again=True,
+    ),
+    Kind(
+        "rms_norm_dw",
+        "gradient of rms_norm to γ; along the rows",
+        "normalisation",
+        mapped(_rms_norm_dw),
+        reads=3,
+        over=None,
+    ),
     Kind("sum", "sum over axes: a bias's gradient", "normalisation", mapped(_sum), over=None),
-    Kind("cross_entropy", "−log softmax(x) at a label, and log Σ exp, which is kept",
-         "normalisation", mapped(_loss), reads=2, writes=2, kept=1, over=1,
-         gradient=_loss_gradient),
-    Kind("cross_entropy_back", "gradient of the mean of cross_entropy", "normalisation",
-         mapped(_loss_back), reads=3, over=1),
-)  # fmt: skip
+    Kind(
+        "cross_entropy",
+        "−log softmax(x) at a label, and log Σ exp, which is kept",
+        "normalisation",
+        mapped(_loss),
+        reads=2,
+        writes=2,
+        kept=1,
+        over=1,
+        gradient=_loss_gradient,
+    ),
+    Kind(
+        "cross_entropy_back",
+        "gradient of the mean of cross_entropy",
+        "normalisation",
+        mapped(_loss_back),
+        reads=3,
+        over=1,
+    ),
+)

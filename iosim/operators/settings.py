@@ -57,9 +57,15 @@ _SHARE: Rule = (lambda x: _number(x) and 0 <= x < 1, "a number from 0 to below 1
 _COUNT: Rule = (lambda x: _whole(x, 1), "an integer ≥ 1")
 
 RULES: dict[str, Rule] = {
-    "p": _SHARE, "beta1": _SHARE, "beta2": _SHARE, "epsilon": _NOT_NEGATIVE,
+    "p": _SHARE,
+    "beta1": _SHARE,
+    "beta2": _SHARE,
+    "epsilon": _NOT_NEGATIVE,
     "active": _NOT_NEGATIVE,
-    "decay": _NOT_NEGATIVE, "devices": _COUNT, "step": _COUNT, "causal": _FLAG,
+    "decay": _NOT_NEGATIVE,
+    "devices": _COUNT,
+    "step": _COUNT,
+    "causal": _FLAG,
     "seed": (_whole, "an integer ≥ 0"),
     "window": (_limits, "two limits, integers ≥ 0 or none, at most one none"),
     "part": (_part, "a start, a stop and a step for each axis"),
@@ -67,7 +73,7 @@ RULES: dict[str, Rule] = {
         lambda x: isinstance(x, int | float) and not isinstance(x, bool) and not math.isnan(x),
         "a number, or an infinity",
     ),
-}  # fmt: skip
+}
 
 
 def checked(operator: str, setting: str, default: Any, value: Any) -> Any:

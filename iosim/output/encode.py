@@ -82,14 +82,40 @@ def _started(
 ) -> subprocess.Popen[bytes]:
     height, width, _ = shape
     command = [
-        encoder, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24",
-        "-s", f"{width}x{height}", "-r", str(fps), "-i", "-", "-an", "-c:v", "libx264",
-        "-pix_fmt", "yuv420p", "-crf", "20", "-movflags", "+faststart", "-f", "mp4", str(path),
-    ]  # fmt: skip
+        encoder,
+        "-y",
+        "-loglevel",
+        "error",
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-s",
+        f"{width}x{height}",
+        "-r",
+        str(fps),
+        "-i",
+        "-",
+        "-an",
+        "-c:v",
+        "libx264",
+        "-pix_fmt",
+        "yuv420p",
+        "-crf",
+        "20",
+        "-movflags",
+        "+faststart",
+        "-f",
+        "mp4",
+        str(path),
+    ]
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=told,
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=told,
         start_new_session=True,  # Ctrl-C is for iosim, which ends it
-    )  # fmt: skip
+    )
 
 
 def find_ffmpeg() -> str:

@@ -36,14 +36,23 @@ def words(rows: Rows) -> Any:
         axes.plot(*_xy(rows, "run", name), marker, color=colour)
         axes.plot([], [], color=colour, marker=marker, linestyle=line, label=name)
         formula = dict(zip(*_xy(rows, "formula", name), strict=True))
-        off = [(m, y - formula[m]) for m, y in zip(*_xy(rows, "run", name), strict=True)
-               if m in formula]  # fmt: skip
+        off = [
+            (m, y - formula[m])
+            for m, y in zip(*_xy(rows, "run", name), strict=True)
+            if m in formula
+        ]
         below.plot([m for m, _ in off], [y for _, y in off], marker, color=colour)
         differ += [abs(y) for _, y in off]
     for k, name in enumerate(dict.fromkeys(r["name"] for r in rows if r["kind"] == "upper")):
         label = "published upper bounds" if k == 0 else None
-        axes.plot(*_xy(rows, "upper", name), color="grey", linewidth=0.9, linestyle="-.",
-                  zorder=1, label=label)  # fmt: skip
+        axes.plot(
+            *_xy(rows, "upper", name),
+            color="grey",
+            linewidth=0.9,
+            linestyle="-.",
+            zorder=1,
+            label=label,
+        )
     lower = list(dict.fromkeys(r["name"] for r in rows if r["kind"] == "lower"))
     moved = [r["total_words"] for r in rows if r["kind"] != "lower"]
     best: dict[Any, float] = {}
@@ -60,12 +69,20 @@ def words(rows: Rows) -> Any:
     spread = [r["M_words"] for r in rows]
     if min(spread) < d2 < max(spread):
         axes.axvline(d2, color="grey", linestyle=":", linewidth=1.2)
-        axes.annotate("M = d²", (d2, 0.02), xycoords=("data", "axes fraction"),
-                      xytext=(4, 0), textcoords="offset points", color="grey")  # fmt: skip
+        axes.annotate(
+            "M = d²",
+            (d2, 0.02),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color="grey",
+        )
     axes.set(
-        xscale="log", yscale="log", ylabel=f"loads + stores,\n{WORDS}",
+        xscale="log",
+        yscale="log",
+        ylabel=f"loads + stores,\n{WORDS}",
         title=f"{_problem(rows[0])}:\n{_found(differ, above)}",
-    )  # fmt: skip
+    )
     below.set(xlabel="fast memory M (words)", ylabel="run − formula,\nslow ↔ fast\n(words)")
     if not any(differ):
         below.set(ylim=(-1, 1), yticks=(-1, 0, 1))
@@ -81,8 +98,11 @@ def _found(differ: Sequence[float], above: bool) -> str:
     if not differ:
         return "words moved against M"
     most = max(differ)
-    equal = "every run moves the words of its formula" if not most else (
-        f"runs are up to {most:,.0f} words from their formulas")  # fmt: skip
+    equal = (
+        "every run moves the words of its formula"
+        if not most
+        else (f"runs are up to {most:,.0f} words from their formulas")
+    )
     return equal + (", above the proven lower bound" if above and not most else "")
 
 
@@ -120,14 +140,20 @@ def slope(rows: Rows) -> Any:
         some = [(r["capacity"], r[column]) for r in rows if r["series"] == name and r[column]]
         if some:
             # OPT is replayed at few capacities, which its marks show.
-            axes.plot(*zip(*some, strict=True), color=colour, linestyle=line, label=label,
-                      marker="." if name == "opt" else "")  # fmt: skip
+            axes.plot(
+                *zip(*some, strict=True),
+                color=colour,
+                linestyle=line,
+                label=label,
+                marker="." if name == "opt" else "",
+            )
     axes.set_xscale("log", base=2)
     held = textwrap.fill(f"tiles in the caches: {rows[0]['tiles']}", 70)
     axes.set(
-        yscale="log", xlabel="capacity in words: fast memory, or the cache",
+        yscale="log",
+        xlabel="capacity in words: fast memory, or the cache",
         ylabel=f"loads + stores,\n{WORDS}",
-    )  # fmt: skip
+    )
     axes.set_title(
         f"{rows[0]['program']}\n{rows[0]['problem']}\n{held}{_in_a_cache(rows)}", fontsize=10
     )
@@ -137,8 +163,10 @@ def slope(rows: Rows) -> Any:
 
 def _in_a_cache(rows: Rows) -> str:
     """How many times the words of the schedule LRU moves, at most, in a line of its own."""
-    words = {series: {r["capacity"]: r["words"] for r in rows if r["series"] == series}
-             for series in ("explicit", "lru")}  # fmt: skip
+    words = {
+        series: {r["capacity"]: r["words"] for r in rows if r["series"] == series}
+        for series in ("explicit", "lru")
+    }
     times = [w / words["explicit"][c] for c, w in words["lru"].items() if words["explicit"].get(c)]
     return f"\nLRU moves up to {max(times):.1f} times the words of the schedule" if times else ""
 
@@ -151,23 +179,35 @@ def gap(rows: Rows) -> Any:
     what = f"{rows[0]['pass']} pass" if "pass" in rows[0] else "schedule"
     lines = list(dict.fromkeys((r["class"], r["d"]) for r in rows))
     for k, (klass, d) in enumerate(lines):
-        mine = sorted((r["M_words"] / d**2, r["gap"]) for r in rows
-                      if (r["class"], r["d"]) == (klass, d))  # fmt: skip
-        axes.plot(*zip(*mine, strict=True), color=PALETTE[k % len(PALETTE)],
-                  marker=MARKERS[k % len(MARKERS)], markevery=max(1, len(mine) // 12),
-                  label=f"d = {d}, {klass}")  # fmt: skip
+        mine = sorted(
+            (r["M_words"] / d**2, r["gap"]) for r in rows if (r["class"], r["d"]) == (klass, d)
+        )
+        axes.plot(
+            *zip(*mine, strict=True),
+            color=PALETTE[k % len(PALETTE)],
+            marker=MARKERS[k % len(MARKERS)],
+            markevery=max(1, len(mine) // 12),
+            label=f"d = {d}, {klass}",
+        )
     axes.axvline(1, color="grey", linestyle=":", linewidth=1.2)
-    axes.annotate("M = d²", (1, 0.02), xycoords=("data", "axes fraction"), xytext=(4, 0),
-                  textcoords="offset points", color="grey")  # fmt: skip
+    axes.annotate(
+        "M = d²",
+        (1, 0.02),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        color="grey",
+    )
     axes.axhline(1, color="black", linewidth=1)
     axes.set(
-        xscale="log", xlabel="fast memory M / d²",
+        xscale="log",
+        xlabel="fast memory M / d²",
         ylabel=f"best schedule ÷ lower bound,\n{WORDS}",
         # Room for what is written below the line at 1.
         ylim=(min(0.97, 1 - 0.07 * (most - 1)), None),
         title=f"N = {rows[0]['N']:,}{_several(rows)}: the best {what} moves at most\n"
-              f"{most:.2f} times what is proven necessary",
-    )  # fmt: skip
+        f"{most:.2f} times what is proven necessary",
+    )
     beside(axes)
     return figure
 
@@ -245,8 +285,10 @@ def bounds(rows: Rows) -> Any:
         [r["words"] for r in shown if (r["kind"] == "schedule") is own] for own in (True, False)
     )
     if best and proven:
-        title = (f"The best schedule (diamond) moves {min(best) / max(proven):.2f} times\n"
-                 f"the {_largest(rows[0].get('class'))}")  # fmt: skip
+        title = (
+            f"The best schedule (diamond) moves {min(best) / max(proven):.2f} times\n"
+            f"the {_largest(rows[0].get('class'))}"
+        )
     axes.set(xscale="log", xlabel=WORDS, title=title)
     axes.grid(visible=False, axis="y")
     return figure
@@ -262,8 +304,14 @@ def pebbles(rows: Rows) -> Any:
     above.set(ylabel="red pebbles", ylim=(0, None), title=_pebbled(rows))
     beside(above)
     loads, stores = ([row[x] for row in rows] for x in ("loads", "stores"))
-    below.stackplot(moves, loads, stores, labels=["loads", "stores"], step="post",
-                    colors=[PALETTE[0], PALETTE[4]])  # fmt: skip
+    below.stackplot(
+        moves,
+        loads,
+        stores,
+        labels=["loads", "stores"],
+        step="post",
+        colors=[PALETTE[0], PALETTE[4]],
+    )
     below.set(xlabel="move", ylabel="I/Os so far", ylim=(0, None))
     beside(below)
     return figure
@@ -271,8 +319,10 @@ def pebbles(rows: Rows) -> Any:
 
 def _pebbled(rows: Rows) -> str:
     most, last = max(row["red_words"] for row in rows), rows[-1]
-    return (f"{last['loads']:,} loads and {last['stores']:,} stores, "
-            f"with {most:,} of {last['M_words']:,} red pebbles")  # fmt: skip
+    return (
+        f"{last['loads']:,} loads and {last['stores']:,} stores, "
+        f"with {most:,} of {last['M_words']:,} red pebbles"
+    )
 
 
 @styled
@@ -290,20 +340,34 @@ def sweep(rows: Rows) -> Any:
     for k, (at, mine) in enumerate(lines.items()):
         again, k = divmod(k, len(PALETTE))
         mine = sorted(mine, key=lambda row: row["M_words"])
-        label = ", ".join(str(v) if x == "algorithm" else f"{x} = {v}"
-                          for x, v in zip(vary, at, strict=True) if v is not None)  # fmt: skip
-        axes.plot([r["M_words"] for r in mine], [r["total_words"] for r in mine], label=label,
-                  color=PALETTE[k], marker=MARKERS[(k + again) % len(MARKERS)],
-                  linestyle=LINES[again % len(LINES)],
-                  markevery=max(1, len(mine) // 12))  # fmt: skip
+        label = ", ".join(
+            str(v) if x == "algorithm" else f"{x} = {v}"
+            for x, v in zip(vary, at, strict=True)
+            if v is not None
+        )
+        axes.plot(
+            [r["M_words"] for r in mine],
+            [r["total_words"] for r in mine],
+            label=label,
+            color=PALETTE[k],
+            marker=MARKERS[(k + again) % len(MARKERS)],
+            linestyle=LINES[again % len(LINES)],
+            markevery=max(1, len(mine) // 12),
+        )
     bound: dict[tuple[Any, ...], dict[int, float]] = {}
     for row in rows:
         at = tuple(row.get(x) for x in keys if x != "algorithm")
         bound.setdefault(at, {})[row["M_words"]] = row["lower_bound_words"]
     classes = ", ".join(dict.fromkeys(row.get("lower_bound_class") or "" for row in rows))
     for number, found in enumerate(bound.values()):
-        axes.plot(sorted(found), [found[M] for M in sorted(found)], color="black", zorder=1,
-                  linestyle="--", label=None if number else _largest(classes))  # fmt: skip
+        axes.plot(
+            sorted(found),
+            [found[M] for M in sorted(found)],
+            color="black",
+            zorder=1,
+            linestyle="--",
+            label=None if number else _largest(classes),
+        )
     axes.set(
         xscale="log",
         yscale="log",

@@ -110,8 +110,7 @@ class Screen:
 
     def _slow(self) -> dict[str, _Matrix]:
         left, bottom, width, height = _SLOW
-        self._text(left, bottom + height + 0.055, "slow memory", 12, fontweight="bold",
-                   va="center")  # fmt: skip
+        self._text(left, bottom + height + 0.055, "slow memory", 12, fontweight="bold", va="center")
         self.step = self._moves(
             self._text(left + width, bottom + height + 0.055, "", 12, ha="right", va="center")
         )
@@ -126,8 +125,14 @@ class Screen:
             w = min(room * share / sum(wide), 0.2)
             h = height * max(0.08, (panel.rows / tallest) ** 0.5)
             place = (x, bottom + height - h, w, h)
-            self._text(x, place[1] + h + 0.008, f"{panel.name}  ", 12, fontweight="bold",
-                       color=self._colour(panel.name))  # fmt: skip
+            self._text(
+                x,
+                place[1] + h + 0.008,
+                f"{panel.name}  ",
+                12,
+                fontweight="bold",
+                color=self._colour(panel.name),
+            )
             told = f"{panel.axes}\n{panel.rows:,} × {panel.columns:,}"
             self._text(x, place[1] - 0.008, told, 9, color=self.colours["muted"], va="top")
             found[panel.name] = _Matrix(self, panel, place)
@@ -143,8 +148,14 @@ class Screen:
             ("a copy is in fast memory", _RESIDENT, colour),
             ("moved before, in the order of the line", _NEWEST, "none"),
         ):
-            mark = Rectangle((x, y), 0.014, 0.016, transform=self.figure.transFigure,
-                             facecolor=(colour, strength), edgecolor=edge)  # fmt: skip
+            mark = Rectangle(
+                (x, y),
+                0.014,
+                0.016,
+                transform=self.figure.transFigure,
+                facecolor=(colour, strength),
+                edgecolor=edge,
+            )
             self.figure.add_artist(mark)
             text = self._text(x + 0.02, y, says, 9, color=self.colours["muted"])
             x += 0.05 + text.get_window_extent(self.canvas.get_renderer()).width / WIDTH
@@ -176,26 +187,55 @@ class Screen:
         most = max(self.scene.M, self.scene.peak)
         self.bar = self._axes(_FAST)
         self.bar.set(xlim=(0, most), ylim=(0, 1))
-        self.bar.add_patch(Rectangle((0, 0), self.scene.M, 1, facecolor=self.colours["panel"],
-                                     edgecolor=self.colours["line"], clip_on=False))  # fmt: skip
+        self.bar.add_patch(
+            Rectangle(
+                (0, 0),
+                self.scene.M,
+                1,
+                facecolor=self.colours["panel"],
+                edgecolor=self.colours["line"],
+                clip_on=False,
+            )
+        )
         self._text(left, bottom + height + 0.03, "fast memory", 12, fontweight="bold")
         self.full = self._moves(
             self._text(left + width, bottom + height + 0.03, "", 12, ha="right")
         )
-        self.bar.axvline(self.scene.peak, color=self.colours["wrong"], linewidth=1.4, linestyle=":",
-                         clip_on=False)  # fmt: skip
-        self.bar.text(self.scene.peak, 1.04, f"peak {self.scene.peak:,}", fontsize=9, va="bottom",
-                      ha="right" if self.scene.peak > most / 8 else "left",
-                      color=self.colours["wrong"])  # fmt: skip
+        self.bar.axvline(
+            self.scene.peak,
+            color=self.colours["wrong"],
+            linewidth=1.4,
+            linestyle=":",
+            clip_on=False,
+        )
+        self.bar.text(
+            self.scene.peak,
+            1.04,
+            f"peak {self.scene.peak:,}",
+            fontsize=9,
+            va="bottom",
+            ha="right" if self.scene.peak > most / 8 else "left",
+            color=self.colours["wrong"],
+        )
         self.resident = self._moves(
             self._text(left, bottom - 0.02, "", 10.5, va="top", family="monospace", wrap=False)
         )
         self.slots = [self._moves(self.bar.add_patch(Rectangle((0, 0), 0, 1))) for _ in range(24)]
         self.names = [
-            self._moves(self.bar.text(0, 0.5, "", ha="center", va="center", fontsize=12,
-                                      fontweight="bold", color=self.colours["background"]))
+            self._moves(
+                self.bar.text(
+                    0,
+                    0.5,
+                    "",
+                    ha="center",
+                    va="center",
+                    fontsize=12,
+                    fontweight="bold",
+                    color=self.colours["background"],
+                )
+            )
             for _ in self.slots
-        ]  # fmt: skip
+        ]
 
     def _draw_fast(self, frame: Frame) -> None:
         most = max(self.scene.M, self.scene.peak)
@@ -206,8 +246,13 @@ class Screen:
             label.set_visible(there)
             if there:
                 name, words, tensor, _ = frame.resident[k]
-                slot.set(x=at, width=words, facecolor=self._colour(tensor or name),
-                         edgecolor=self.colours["background"], linewidth=1.0)  # fmt: skip
+                slot.set(
+                    x=at,
+                    width=words,
+                    facecolor=self._colour(tensor or name),
+                    edgecolor=self.colours["background"],
+                    linewidth=1.0,
+                )
                 label.set(x=at + words / 2, text=name)
                 label.set_visible(words > most * 0.022 * len(name))
                 at += words
@@ -223,14 +268,18 @@ class Screen:
         self.shown = min(LINES, len(self.scene.listing))
         self.code.set(xlim=(0, 1), ylim=(LINES, 0))
         self.here = self._moves(
-            self.code.add_patch(Rectangle((-0.01, 0), 1.02, 1, facecolor=self.colours["accent"],
-                                          alpha=0.28, clip_on=False))
-        )  # fmt: skip
+            self.code.add_patch(
+                Rectangle(
+                    (-0.01, 0), 1.02, 1, facecolor=self.colours["accent"], alpha=0.28, clip_on=False
+                )
+            )
+        )
         self.lines = [
-            self.code.text(0, k + 0.5, "", family="monospace", va="center",
-                           color=self.colours["text"])
+            self.code.text(
+                0, k + 0.5, "", family="monospace", va="center", color=self.colours["text"]
+            )
             for k in range(self.shown)
-        ]  # fmt: skip
+        ]
 
     def _draw_code(self, frame: Frame) -> None:
         # The listing moves only where the line is out of sight, and is a part of what stays.
@@ -250,9 +299,10 @@ class Screen:
         left, bottom, _, height = _COUNTS
         self._text(left, bottom + height + 0.012, "words moved", 12, fontweight="bold")
         return self._moves(
-            self._text(left, bottom + height, "", 11.5, va="top", family="monospace",
-                       linespacing=1.25)
-        )  # fmt: skip
+            self._text(
+                left, bottom + height, "", 11.5, va="top", family="monospace", linespacing=1.25
+            )
+        )
 
     def _draw_counts(self, frame: Frame) -> None:
         names = sorted({name for _, name in self.scene.keys})
@@ -303,9 +353,15 @@ class _Matrix:
         self.axes = stage._axes(place)
         self.axes.set(xlim=(0, panel.columns), ylim=(panel.rows, 0))
         self.axes.add_patch(
-            Rectangle((0, 0), panel.columns, panel.rows, facecolor=stage.colours["panel"],
-                      edgecolor=stage.colours["line"], clip_on=False)
-        )  # fmt: skip
+            Rectangle(
+                (0, 0),
+                panel.columns,
+                panel.rows,
+                facecolor=stage.colours["panel"],
+                edgecolor=stage.colours["line"],
+                clip_on=False,
+            )
+        )
         self.colour = stage._colour(panel.name)
         # What is a fraction of a pixel is widened to one that can be seen.
         self.least = (
@@ -314,8 +370,9 @@ class _Matrix:
         )
         self.faded = stage._moves(self.axes.add_collection(PatchCollection([])))
         self.held = stage._moves(self.axes.add_collection(PatchCollection([])))
-        (self.path,) = self.axes.plot([], [], color=stage.colours["text"], linewidth=1.1, alpha=0.6,
-                                      marker=".", markersize=3)  # fmt: skip
+        (self.path,) = self.axes.plot(
+            [], [], color=stage.colours["text"], linewidth=1.1, alpha=0.6, marker=".", markersize=3
+        )
         stage._moves(self.path)
         self.axes.set(xlim=(0, panel.columns), ylim=(panel.rows, 0))
         self.bright = stage.colours["text"]

@@ -21,11 +21,15 @@ def of(command: str) -> dict[str, str]:
     now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")  # noqa: UP017
     versions = {name: _version(name) for name in LIBRARIES}
     return {
-        "command": command, "date": now, "commit": commit(), "iosim": iosim.__version__,
+        "command": command,
+        "date": now,
+        "commit": commit(),
+        "iosim": iosim.__version__,
         "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}", "cpus": str(os.cpu_count()),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cpus": str(os.cpu_count()),
         **{k: v for k, v in versions.items() if v},
-    }  # fmt: skip
+    }
 
 
 def commit() -> str:

@@ -157,19 +157,30 @@ def tightness(value: Tightness) -> str:
     rows = [[row.name, row.words, row.source] for row in value.bounds]
     return html.section(
         f"how far from optimal: {_at(value.problem.told)}, M = {value.M:,} words",
-        html.line("best schedule: ", best.algorithm, ", ", best.words, " words, with ",
-                  _at(best.tiles)),
-        html.line(f"largest lower bound, class {value.klass.name}: ", binding.name, ", ",
-                  binding.words or 0.0, " words"),
+        html.line(
+            "best schedule: ", best.algorithm, ", ", best.words, " words, with ", _at(best.tiles)
+        ),
+        html.line(
+            f"largest lower bound, class {value.klass.name}: ",
+            binding.name,
+            ", ",
+            binding.words or 0.0,
+            " words",
+        ),
         html.line("gap: ", value.gap, " (", value.klass.name, ": ", value.klass.says, ")"),
         html.table(["lower bound", "words", "source"], rows),
-    )  # fmt: skip
+    )
 
 
 def tightness_table(value: Tightness) -> Table:
     """The best schedule and the lower bounds, a row each: name, kind, words, source, class."""
-    best = {"name": value.best.algorithm, "kind": "schedule", "words": float(value.best.words),
-            "source": _at(value.best.tiles), "class": value.klass.name}  # fmt: skip
+    best = {
+        "name": value.best.algorithm,
+        "kind": "schedule",
+        "words": float(value.best.words),
+        "source": _at(value.best.tiles),
+        "class": value.klass.name,
+    }
     rows = (
         {
             "name": row.name,
@@ -187,12 +198,18 @@ def tightness_table(value: Tightness) -> Table:
 def optimum(value: Optimum) -> str:
     """What the solver found, and its schedule move by move."""
     facts: list[list[Any]] = [
-        ["red pebbles, M", value.M], ["vertices", len(value.dag.vertices)],
-        ["recomputation", value.recompute], ["partial computations", value.partial],
-        ["I/Os of the schedule", value.cost], ["I/Os that any schedule needs", value.lower_bound],
-        ["loads", value.loads], ["stores", value.stores], ["states", value.states],
-        ["seconds", value.seconds], ["stopped", value.stopped or "at the optimum"],
-    ]  # fmt: skip
+        ["red pebbles, M", value.M],
+        ["vertices", len(value.dag.vertices)],
+        ["recomputation", value.recompute],
+        ["partial computations", value.partial],
+        ["I/Os of the schedule", value.cost],
+        ["I/Os that any schedule needs", value.lower_bound],
+        ["loads", value.loads],
+        ["stores", value.stores],
+        ["states", value.states],
+        ["seconds", value.seconds],
+        ["stopped", value.stopped or "at the optimum"],
+    ]
     moves = optimum_table(value)
     rows = [list(row.values()) for row in moves]
     return html.section(
@@ -208,11 +225,18 @@ def optimum_table(value: Optimum) -> Table:
     rows = []
     for number, move in enumerate(value.schedule, 1):
         game.play(move)
-        rows.append({
-            "move": number, "kind": move.kind, "vertex": move.vertex, "term": move.term,
-            "red_words": len(game.red), "loads": game.loads, "stores": game.stores,
-            "M_words": value.M,
-        })  # fmt: skip
+        rows.append(
+            {
+                "move": number,
+                "kind": move.kind,
+                "vertex": move.vertex,
+                "term": move.term,
+                "red_words": len(game.red),
+                "loads": game.loads,
+                "stores": game.stores,
+                "M_words": value.M,
+            }
+        )
     return Table(tuple(rows), f"the schedule of {value.dag.name}", "iosim.output.figures:pebbles")
 
 

@@ -122,16 +122,31 @@ class Annealing:
         width = max((len(r) for r in reads), default=0)
         longest = 3 * n + 8 if recompute else n
         self._game: tuple[Any, ...] = (
-            M, recompute, *_rows(reads), [op.target for op in ops],
-            [writes.bit_count() for writes in made], output, inputs, *_rows(ways.before),
-            *_rows(after), maker, words, width, ways.switches,
-        )  # fmt: skip
+            M,
+            recompute,
+            *_rows(reads),
+            [op.target for op in ops],
+            [writes.bit_count() for writes in made],
+            output,
+            inputs,
+            *_rows(ways.before),
+            *_rows(after),
+            maker,
+            words,
+            width,
+            ways.switches,
+        )
         rooms = [longest * width, longest, *[values] * 7, len(ops), max(longest, 8)]
         order = [*ways.order, *[0] * (longest - n)]
         self._changing: tuple[Any, ...] = (
-            tuple([0] * k for k in rooms), [n, 0, n, 0, 1 + seed % 2147483646, 0], order,
-            list(order), list(order), [1.0] * values + [0.6], [1.0] * values + [0.6],
-        )  # fmt: skip
+            tuple([0] * k for k in rooms),
+            [n, 0, n, 0, 1 + seed % 2147483646, 0],
+            order,
+            list(order),
+            list(order),
+            [1.0] * values + [0.6],
+            [1.0] * values + [0.6],
+        )
         self._chances: Any = [-math.log((k + 0.5) / 256) for k in range(256)]
         self._log: Any = [0]
         self._some: Any = loops.annealed_some

@@ -25,8 +25,9 @@ def draw(counters: Any, below: int) -> int:
     return number
 
 
-def played(game: Any, room: Any, sequence: Any, length: int, weights: Any, most: int, log: Any,
-           logged: int) -> int:  # fmt: skip
+def played(
+    game: Any, room: Any, sequence: Any, length: int, weights: Any, most: int, log: Any, logged: int
+) -> int:
     """The transfers of a sequence, or more than `most` where they are more.
 
     What is evicted is what has the largest product of the time to its next use and its weight; a
@@ -288,9 +289,21 @@ def switched(game: Any, counters: Any, trial: Any) -> int:
     return start
 
 
-def annealed_some(game: Any, room: Any, counters: Any, now: Any, trial: Any, best: Any,
-                  weights: Any, best_weights: Any, chances: Any, steps: int, heat: float,
-                  fall: float, log: Any) -> float:  # fmt: skip
+def annealed_some(
+    game: Any,
+    room: Any,
+    counters: Any,
+    now: Any,
+    trial: Any,
+    best: Any,
+    weights: Any,
+    best_weights: Any,
+    chances: Any,
+    steps: int,
+    heat: float,
+    fall: float,
+    log: Any,
+) -> float:
     """Try so many changes; returns the heat reached.
 
     `now` is the sequence, `best` the best so far.  `chances` are the e^−x of x = k/64: a change

@@ -170,8 +170,9 @@ def attention_of(problem: Attention, sums: str, softmax: str) -> Dag:
         row = b.sum(f"l[{at}]", E) if softmax != "free" else ""
         for c in range(problem.values):
             name = f"O[{at},{c}]" if softmax == "free" else f"o[{at},{c}]"
-            weighted = [b.op(f"W[{at},{j},{c}]", e, V[g, j][c])
-                        for j, e in zip(b.seen[i], E, strict=True)]  # fmt: skip
+            weighted = [
+                b.op(f"W[{at},{j},{c}]", e, V[g, j][c]) for j, e in zip(b.seen[i], E, strict=True)
+            ]
             o = b.sum(name, weighted)
             out.append(o if softmax == "free" else b.op(f"O[{at},{c}]", o, row))
         if problem.statistics:
@@ -204,10 +205,12 @@ def gradients_of(problem: AttentionBackward, sums: str, softmax: str) -> Dag:
             parts = [b.op(f"dQ·[{at},{j},{c}]", dS[j], K[g, j][c]) for j in b.seen[i]]
             dQ.append(b.sum(f"dQ[{at},{c}]", parts))
     found = {
-        name: [b.sum(f"{name}[{_head(g, problem.groups)}{j},{c}]", of[g, j, c])
-               for g, j, c in sorted(of)]
+        name: [
+            b.sum(f"{name}[{_head(g, problem.groups)}{j},{c}]", of[g, j, c])
+            for g, j, c in sorted(of)
+        ]
         for name, of in terms.items()
-    }  # fmt: skip
+    }
     return b.graph([*dQ, *found["dK"], *found["dV"]])
 
 
@@ -227,9 +230,11 @@ def least_attention(problem: Attentions) -> tuple[int, ...]:
     """Numbers of scores and of words of Q, of K and of V: no graph has fewer vertices."""
     keys = problem.groups * problem.columns_used
     return (
-        problem.pairs, problem.heads * problem.N * problem.d, keys * problem.d,
+        problem.pairs,
+        problem.heads * problem.N * problem.d,
+        keys * problem.d,
         keys * problem.values,
-    )  # fmt: skip
+    )
 
 
 def least_gradients(problem: AttentionBackward) -> tuple[int, ...]:

@@ -15,8 +15,18 @@ from iosim.pebbling.loops import (
 )
 
 
-def bound(sizes: Any, ops: Any, sets: Any, chain: Any, cut: Any, one: Any, s: Any,
-          live: Any, scratch: Any, most: int) -> int:  # fmt: skip
+def bound(
+    sizes: Any,
+    ops: Any,
+    sets: Any,
+    chain: Any,
+    cut: Any,
+    one: Any,
+    s: Any,
+    live: Any,
+    scratch: Any,
+    most: int,
+) -> int:
     """Penalties that no completion avoids: see `chains.py`.  Stops once they exceed `most`."""
     W, values, K = sizes[WORDS], sizes[VALUES], sizes[LONGEST]
     touching, using = sets[4], sets[5]

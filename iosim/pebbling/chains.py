@@ -83,9 +83,12 @@ def chain_arrays(
 
 
 def choose(
-    p: Packed, value: Callable[[Sequence[int]], Sequence[int]], seconds: float,
-    check: Callable[[], None] = lambda: None, most: int = 2,
-) -> list[tuple[int, ...]]:  # fmt: skip
+    p: Packed,
+    value: Callable[[Sequence[int]], Sequence[int]],
+    seconds: float,
+    check: Callable[[], None] = lambda: None,
+    most: int = 2,
+) -> list[tuple[int, ...]]:
     """Chains whose bounds are large, by local search.
 
     Args:
@@ -110,9 +113,10 @@ def choose(
 
     def comparable(chain: tuple[int, ...]) -> list[int]:
         return [
-            w for w in range(n) if w not in chain
-            and all(p.above[w] >> u & 1 or p.below[w] >> u & 1 for u in chain)
-        ]  # fmt: skip
+            w
+            for w in range(n)
+            if w not in chain and all(p.above[w] >> u & 1 or p.below[w] >> u & 1 for u in chain)
+        ]
 
     def path() -> tuple[int, ...]:
         chain: tuple[int, ...] = ()

@@ -101,9 +101,12 @@ class Dag(Displayed):
         return frozenset(
             v
             for v, ss in self.succs.items()
-            if self.preds[v] and len(ss) == 1 and ss[0] in self.sums
-            and v not in self.outputs and v not in self.sums
-        )  # fmt: skip
+            if self.preds[v]
+            and len(ss) == 1
+            and ss[0] in self.sums
+            and v not in self.outputs
+            and v not in self.sums
+        )
 
     @cached_property
     def folded(self) -> frozenset[str]:

@@ -218,9 +218,12 @@ def from_edges(
         if v not in dag.preds:
             raise unknown(v, dag.preds)
     return Dag(
-        name, dag.preds, tuple(map(str, outputs)), frozenset(map(str, sums)),
+        name,
+        dag.preds,
+        tuple(map(str, outputs)),
+        frozenset(map(str, sums)),
         tuple(given.get(v, 1) for v in dag.preds),
-    )  # fmt: skip
+    )
 
 
 def from_networkx(graph: Any, name: str = "", unit: bool = False) -> Dag:

@@ -92,10 +92,24 @@ def place(W: int, s: Any, states: Any, slots: Any, mix: Any) -> Any:
 
 
 def expand(
-    sizes: Any, ops: Any, sets: Any, chain: Any, cut: Any, images: Any, one: Any,
-    mix: Any, control: Any, ids: Any, nodes: Any, states: Any, slots: Any, heads: Any,
-    work: Any, local: Any, wanted: int,
-) -> None:  # fmt: skip
+    sizes: Any,
+    ops: Any,
+    sets: Any,
+    chain: Any,
+    cut: Any,
+    images: Any,
+    one: Any,
+    mix: Any,
+    control: Any,
+    ids: Any,
+    nodes: Any,
+    states: Any,
+    slots: Any,
+    heads: Any,
+    work: Any,
+    local: Any,
+    wanted: int,
+) -> None:
     """Expand the states of `ids` from `control[AT]` on, until all are, or a limit is reached.
 
     A state that was left half-way is taken up again where it was left.  With `wanted`
@@ -239,8 +253,18 @@ def expand(
                                     parent[known] = record
                                     rank[known] = leaf
                             else:
-                                ahead = bound(sizes, ops, sets, chain, cut, one, child, live,
-                                              room, slack - price)  # fmt: skip
+                                ahead = bound(
+                                    sizes,
+                                    ops,
+                                    sets,
+                                    chain,
+                                    cut,
+                                    one,
+                                    child,
+                                    live,
+                                    room,
+                                    slack - price,
+                                )
                                 if ahead + price <= slack:
                                     new = control[USED]
                                     if new >= control[ROOM]:

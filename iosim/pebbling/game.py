@@ -112,9 +112,16 @@ class Game:
     """
 
     def __init__(
-        self, dag: Dag, M: int, recompute: bool = False, partial: bool = False, *,
-        sliding: bool = False, free_sources: bool = False, sinks: str = "blue",
-    ):  # fmt: skip
+        self,
+        dag: Dag,
+        M: int,
+        recompute: bool = False,
+        partial: bool = False,
+        *,
+        sliding: bool = False,
+        free_sources: bool = False,
+        sinks: str = "blue",
+    ):
         if recompute and partial:
             raise InputError(
                 "recomputation and partial computations can't be combined: choose one of them"
@@ -253,9 +260,16 @@ class Game:
 
 
 def replay(
-    dag: Dag, M: int, moves: Iterable[Move], recompute: bool = False, partial: bool = False, *,
-    sliding: bool = False, free_sources: bool = False, sinks: str = "blue",
-) -> Game:  # fmt: skip
+    dag: Dag,
+    M: int,
+    moves: Iterable[Move],
+    recompute: bool = False,
+    partial: bool = False,
+    *,
+    sliding: bool = False,
+    free_sources: bool = False,
+    sinks: str = "blue",
+) -> Game:
     """Play a schedule to its end, checking each move; the game holds the counts.
 
     The options, and what is raised, are those of `Game`.

@@ -97,9 +97,12 @@ def pyramid(height: int) -> Dag:
     check_reach((height + 1) * (height + 2) // 2)
     return Dag(
         f"pyramid height={height}",
-        {f"p{row},{i}": (f"p{row - 1},{i}", f"p{row - 1},{i + 1}") if row else ()
-         for row in range(height + 1) for i in range(height + 1 - row)},
-    )  # fmt: skip
+        {
+            f"p{row},{i}": (f"p{row - 1},{i}", f"p{row - 1},{i + 1}") if row else ()
+            for row in range(height + 1)
+            for i in range(height + 1 - row)
+        },
+    )
 
 
 def butterfly(k: int) -> Dag:

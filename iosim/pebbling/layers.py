@@ -49,9 +49,15 @@ class Tables:
 
 
 LOOPS: tuple[Callable[..., Any], ...] = (
-    expanding.expand, thinning.thin, thinning.gather, thinning.compact, thinning.index,
-    settling.settle, expanding.canonical, bounding.bound,
-)  # fmt: skip
+    expanding.expand,
+    thinning.thin,
+    thinning.gather,
+    thinning.compact,
+    thinning.index,
+    settling.settle,
+    expanding.canonical,
+    bounding.bound,
+)
 
 
 @functools.cache
@@ -243,8 +249,9 @@ class Layers:
             self.slots[:] = [-1] * size
         self.mix = self.make(np.array((*MIX[:4], size - 1, 1), np.uint64))
         self.control[loops.ROOM] = self.room
-        self.loop["index"](self.sizes, self.control, self.states, self.slots, self.mix,
-                           self.rooms[0])  # fmt: skip
+        self.loop["index"](
+            self.sizes, self.control, self.states, self.slots, self.mix, self.rooms[0]
+        )
 
     def grow(self) -> None:
         """Make room: drop what has been expanded, or take more."""
@@ -346,10 +353,24 @@ class Layers:
             given = (self.sizes, self.ops[2], self.one, c, ids, self.nodes, self.states)
         else:
             given = (
-                self.sizes, self.ops, self.sets, self.chain, self.cut, self.images, self.one,
-                self.mix, c, ids, self.nodes, self.states, self.slots, self.heads, self.rooms,
-                self.local, -1,
-            )  # fmt: skip
+                self.sizes,
+                self.ops,
+                self.sets,
+                self.chain,
+                self.cut,
+                self.images,
+                self.one,
+                self.mix,
+                c,
+                ids,
+                self.nodes,
+                self.states,
+                self.slots,
+                self.heads,
+                self.rooms,
+                self.local,
+                -1,
+            )
         patience = 1
         while True:
             at, began = (int(c[loops.AT]), int(c[loops.SKIP])), time.perf_counter()

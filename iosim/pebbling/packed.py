@@ -62,9 +62,10 @@ class Packed:
         r = self.rules
         n = len(r.values)
         self.tracked = [
-            v for v in range(n)
+            v
+            for v in range(n)
             if (r.users[v] or r.into[v]) and not (r.inputs >> v & 1 and r.users[v].bit_count() == 1)
-        ]  # fmt: skip
+        ]
         number = {v: k for k, v in enumerate(self.tracked)}
         self.number = number
         self.words = max(1, -(-max(len(r.ops), len(self.tracked)) // WIDTH))

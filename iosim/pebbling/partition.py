@@ -92,11 +92,15 @@ def segments(dag: Dag, moves: Iterable[Move], s: int) -> list[Segment]:
         ever |= part
         found.append(
             Segment(
-                len(cut), len(by["load"]), len(by["store"]), frozenset(part), frozenset(dominator),
+                len(cut),
+                len(by["load"]),
+                len(by["store"]),
+                frozenset(part),
+                frozenset(dominator),
                 frozenset(red | set(by["store"])),
                 frozenset(v for v in part if not part & set(dag.succs[v])),
             )
-        )  # fmt: skip
+        )
     return found
 
 

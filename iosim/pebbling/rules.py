@@ -80,7 +80,13 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
         does[makes] |= 1 << both
     used = {p for op in listed.ops for p in op.reads}
     return Rules(
-        dag, M, recompute, partial, names, ops, count,
+        dag,
+        M,
+        recompute,
+        partial,
+        names,
+        ops,
+        count,
         inputs=mask(v for v in used if not into[v]),
         outputs=mask(v for v, name in enumerate(names) if into[v] and name in dag.outputs),
         before=tuple(mask(k for r in op.reads for k in members(into[r])) for op in ops),
@@ -88,9 +94,10 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
         does=tuple(does),
         surely_held=listed.surely_held,
         into=into,
-        users=tuple(mask(k for k, r in enumerate(reads[:count]) if r >> v & 1)
-                    for v in range(len(names))),
-    )  # fmt: skip
+        users=tuple(
+            mask(k for k, r in enumerate(reads[:count]) if r >> v & 1) for v in range(len(names))
+        ),
+    )
 
 
 def search_size(dag: Dag, partial: bool) -> int:

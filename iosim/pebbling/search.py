@@ -109,9 +109,12 @@ class Limits:
 
 
 def search(
-    rules: Rules, seconds: float, memory: float, progress: Progress | None = None,
+    rules: Rules,
+    seconds: float,
+    memory: float,
+    progress: Progress | None = None,
     began: float | None = None,
-) -> Found:  # fmt: skip
+) -> Found:
     """Find the optimum, or what can be known in the given time and bytes of memory.
 
     An interrupt from the keyboard ends the search like a lack of time.
@@ -294,9 +297,11 @@ class Once:
         for layers in directions:
             start = layers.start()
             chains = choose(
-                layers.packed, lambda chain: layers.bounds(chain, [start]),  # noqa: B023
-                min(0.05 * seconds, 2.0) / len(directions), limits.check,
-            )  # fmt: skip
+                layers.packed,
+                lambda chain: layers.bounds(chain, [start]),  # noqa: B023
+                min(0.05 * seconds, 2.0) / len(directions),
+                limits.check,
+            )
             layers.set_chains(chains)
             found.prove(self.base + max((layers.bounds(c, [start])[0] for c in chains), default=0))
             maps = generators(self.rules, layers.packed, min(0.02 * seconds, 1.0))

@@ -74,16 +74,24 @@ class Optimum(Tabled):
     def as_dict(self) -> dict[str, Any]:
         """What ``iosim optimal --json`` prints."""
         return {
-            "dag": self.dag.name, "vertices": len(self.dag.vertices), "M": self.M,
-            "recompute": self.recompute, "partial": self.partial, "cost": self.cost,
-            "lower_bound": self.lower_bound, "optimal": self.optimal, "loads": self.loads,
-            "stores": self.stores, "seconds": round(self.seconds, 3), "states": self.states,
+            "dag": self.dag.name,
+            "vertices": len(self.dag.vertices),
+            "M": self.M,
+            "recompute": self.recompute,
+            "partial": self.partial,
+            "cost": self.cost,
+            "lower_bound": self.lower_bound,
+            "optimal": self.optimal,
+            "loads": self.loads,
+            "stores": self.stores,
+            "seconds": round(self.seconds, 3),
+            "states": self.states,
             "stopped": self.stopped,
             "schedule": [
                 [m.kind, m.vertex] if m.term is None else [m.kind, m.vertex, m.term]
                 for m in self.schedule
             ],
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -157,8 +165,16 @@ def optimum(
         if game.loads + game.stores != cost:
             raise AssertionError(f"the schedule moves {game.loads + game.stores}: {cost}")
     return Optimum(
-        dag=dag, M=M, recompute=recompute, partial=partial, cost=cost,
-        lower_bound=found.lower * unit, loads=game.loads, stores=game.stores,
-        schedule=tuple(found.moves), seconds=time.monotonic() - began,
-        states=found.states, stopped=found.stopped,
-    )  # fmt: skip
+        dag=dag,
+        M=M,
+        recompute=recompute,
+        partial=partial,
+        cost=cost,
+        lower_bound=found.lower * unit,
+        loads=game.loads,
+        stores=game.stores,
+        schedule=tuple(found.moves),
+        seconds=time.monotonic() - began,
+        states=found.states,
+        stopped=found.stopped,
+    )

@@ -129,8 +129,9 @@ class Seen:
         start, stop = self.size, self.size + len(states)
         if stop > len(self.parent):
             room = max(stop, 2 * len(self.parent))
-            self.columns = [np.concatenate((c[:start], np.zeros(room - start, np.uint64)))
-                            for c in self.columns]  # fmt: skip
+            self.columns = [
+                np.concatenate((c[:start], np.zeros(room - start, np.uint64))) for c in self.columns
+            ]
             self.parent = np.concatenate((self.parent[:start], np.zeros(room - start, np.int64)))
         for column, values in zip(self.columns, (states.A, states.R, states.D), strict=True):
             column[start:stop] = values

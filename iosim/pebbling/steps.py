@@ -69,10 +69,24 @@ def _child(
         kinds = [x.dtype for x in layers.nodes]
         nodes = tuple(x.astype(kind) for x, kind in zip(nodes, kinds, strict=True))
     layers.loop["expand"](
-        layers.sizes, layers.ops, layers.sets, layers.chain, layers.cut, layers.images, layers.one,
-        layers.mix, c, layers.ints(1), nodes, states, layers.slots, heads, layers.rooms,
-        layers.local, wanted,
-    )  # fmt: skip
+        layers.sizes,
+        layers.ops,
+        layers.sets,
+        layers.chain,
+        layers.cut,
+        layers.images,
+        layers.one,
+        layers.mix,
+        c,
+        layers.ints(1),
+        nodes,
+        states,
+        layers.slots,
+        heads,
+        layers.rooms,
+        layers.local,
+        wanted,
+    )
     trace = [int(u) for u in layers.local[5][: int(c[loops.WORK]) + 1]]
     evicted = 0
     for k in range(layers.W):

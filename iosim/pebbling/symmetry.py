@@ -39,9 +39,13 @@ class _Placing:
     """Backtracking over a refined colouring; a vertex is a value, or n + an operation."""
 
     def __init__(
-        self, n: int, ops: tuple[Operation, ...], inputs: int, outputs: int,
+        self,
+        n: int,
+        ops: tuple[Operation, ...],
+        inputs: int,
+        outputs: int,
         weights: tuple[int, ...],
-    ):  # fmt: skip
+    ):
         self.total = total = n + len(ops)
         self.links = links = [set[tuple[str, int]]() for _ in range(total)]
         for k, op in enumerate(ops):
@@ -53,15 +57,24 @@ class _Placing:
             for u in op.does:
                 links[n + k].add(("does", n + u))
                 links[n + u].add(("done by", n + k))
-        shade = _number([
-            (v >= n, v < n and outputs >> v & 1, v < n and inputs >> v & 1, v < n and weights[v])
-            for v in range(total)
-        ])  # fmt: skip
+        shade = _number(
+            [
+                (
+                    v >= n,
+                    v < n and outputs >> v & 1,
+                    v < n and inputs >> v & 1,
+                    v < n and weights[v],
+                )
+                for v in range(total)
+            ]
+        )
         while True:
             finer = _number(
-                [(shade[v], tuple(sorted((kind, shade[w]) for kind, w in links[v])))
-                 for v in range(total)]
-            )  # fmt: skip
+                [
+                    (shade[v], tuple(sorted((kind, shade[w]) for kind, w in links[v])))
+                    for v in range(total)
+                ]
+            )
             if max(finer, default=0) == max(shade, default=0):
                 break
             shade = finer

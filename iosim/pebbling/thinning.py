@@ -23,8 +23,9 @@ from iosim.pebbling.loops import (
 )
 
 
-def thin(sizes: Any, weight: Any, one: Any, control: Any, ids: Any, nodes: Any,
-         states: Any) -> None:  # fmt: skip
+def thin(
+    sizes: Any, weight: Any, one: Any, control: Any, ids: Any, nodes: Any, states: Any
+) -> None:
     """Of `ids`, sorted so that equal A stand together, cheapest first, keep what none dominates.
 
     Let a and b have done the same operations.  What is live and not red has its load paid, so from

@@ -67,9 +67,12 @@ def _fill() -> subprocess.Popen[bytes]:
     paths = os.pathsep.join(p for p in (*sys.path, os.environ.get("PYTHONPATH", "")) if p)
     return subprocess.Popen(
         [sys.executable, "-c", f"from {__name__} import load; load(True)"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env=os.environ | {"PYTHONPATH": paths}, start_new_session=True,
-    )  # fmt: skip
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": paths},
+        start_new_session=True,
+    )
 
 
 def _kept() -> bool:

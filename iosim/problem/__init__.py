@@ -112,13 +112,16 @@ PROBLEMS: dict[str, type[Any]] = {
 # The attention of one layer, one sequence.  Sources: the models' published configurations.
 MODELS: dict[str, tuple[Attention, str]] = {
     "gpt2": (
-        Attention(1024, 64, 12, causal=True), "Radford et al. 2019, 12 heads of 64, context 1024",
+        Attention(1024, 64, 12, causal=True),
+        "Radford et al. 2019, 12 heads of 64, context 1024",
     ),
     "gpt2-medium": (
-        Attention(1024, 64, 16, causal=True), "Radford et al. 2019, 16 heads of 64, context 1024",
+        Attention(1024, 64, 16, causal=True),
+        "Radford et al. 2019, 16 heads of 64, context 1024",
     ),
     "gpt2-xl": (
-        Attention(1024, 64, 25, causal=True), "Radford et al. 2019, 25 heads of 64, context 1024",
+        Attention(1024, 64, 25, causal=True),
+        "Radford et al. 2019, 25 heads of 64, context 1024",
     ),
     "bert-base": (Attention(512, 64, 12), "Devlin et al. 2019, 12 heads of 64, context 512"),
     "bert-large": (Attention(512, 64, 16), "Devlin et al. 2019, 16 heads of 64, context 512"),
@@ -134,7 +137,7 @@ MODELS: dict[str, tuple[Attention, str]] = {
         Attention(32768, 128, 32, kv_heads=8, causal=True),
         "Jiang et al. 2024, 32 query heads of 128, 8 key and value heads, context 32768",
     ),
-}  # fmt: skip
+}
 
 
 def every_axis() -> dict[str, Axis]:
@@ -162,9 +165,7 @@ def every_option() -> dict[str, Option]:
     return {one.name: one for problem in PROBLEMS.values() for one in problem.options()}
 
 
-WORD_BYTES: dict[str, int] = {
-    "fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,
-}  # fmt: skip
+WORD_BYTES: dict[str, int] = {"fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
 # Of what is no number to compute with: ids of tokens, labels, masks.
 OTHER_BYTES: dict[str, int] = {"bool": 1, "int8": 1, "int32": 4, "int64": 8}
 
@@ -204,8 +205,10 @@ def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
     """
     for given in (got, want):
         if not isinstance(given, Mapping):
-            raise InputError(f"max_error takes arrays by name, got {type(given).__name__}: give a "
-                             "dict, like run.outputs")  # fmt: skip
+            raise InputError(
+                f"max_error takes arrays by name, got {type(given).__name__}: give a "
+                "dict, like run.outputs"
+            )
     if missing := sorted(set(want) - set(got)):
         raise InputError(f"the first of two has no output {missing[0]}: give it")
     worst = 0.0

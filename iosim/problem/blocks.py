@@ -50,9 +50,11 @@ class BlockSparse(SharedHeads, BaseProblem):
     heads: int = axis("batch × heads", letters="h", default=1)
     d_v: int | None = option("head dimension of V and O (default: d)", "size", follows="d")
     kv_heads: int | None = option(
-        "heads of K and V, a divisor of heads (default: heads)", "size",
-        divides="heads", follows="heads",
-    )  # fmt: skip
+        "heads of K and V, a divisor of heads (default: heads)",
+        "size",
+        divides="heads",
+        follows="heads",
+    )
     causal: bool = option("a row sees no column after its own", "flag", default=False)
 
     kind: ClassVar[str] = "block-sparse"
@@ -82,8 +84,14 @@ class BlockSparse(SharedHeads, BaseProblem):
     @property
     def sizes(self) -> dict[str, int]:
         """Name → extent, of all that a program of its form is bound to."""
-        given = {"N": self.N, "N_k": self.N_k, "d": self.d, "heads": self.heads,
-                 "d_v": self.values, "kv_heads": self.groups}  # fmt: skip
+        given = {
+            "N": self.N,
+            "N_k": self.N_k,
+            "d": self.d,
+            "heads": self.heads,
+            "d_v": self.values,
+            "kv_heads": self.groups,
+        }
         return self.extents(self.form, given)
 
     @classmethod

@@ -37,18 +37,22 @@ class MaskedScores(SharedHeads, BaseProblem):
     N_k: int | None = option("keys (default: N)", "size", follows="N")
     d_v: int | None = option("head dimension of V and O (default: d)", "size", follows="d")
     kv_heads: int | None = option(
-        "heads of K and V, a divisor of heads (default: heads)", "size",
-        divides="heads", follows="heads",
-    )  # fmt: skip
+        "heads of K and V, a divisor of heads (default: heads)",
+        "size",
+        divides="heads",
+        follows="heads",
+    )
     causal: bool = option("a row sees no column after its own", "flag", default=False)
     window: tuple[int | None, int | None] | None = option(
         "columns that a row sees to the left and to the right of its own", "limits"
     )
     sinks: int = option("first columns, which a window doesn't hide", "count", default=0)
     align: str = option(
-        "where the diagonal of a mask begins or ends", "choice", LOWER_RIGHT,
+        "where the diagonal of a mask begins or ends",
+        "choice",
+        LOWER_RIGHT,
         (LOWER_RIGHT, UPPER_LEFT),
-    )  # fmt: skip
+    )
 
     @property
     def keys(self) -> int:
@@ -91,9 +95,13 @@ class MaskedScores(SharedHeads, BaseProblem):
     def form(self) -> Form:
         """What a program for this problem is traced for."""
         return form_of(
-            self.kind, self.N_k is not None, self.d_v is not None, self.kv_heads is not None,
-            self.mask, tuple(sorted(set(self.told) - {"N", "d", "heads"})),
-        )  # fmt: skip
+            self.kind,
+            self.N_k is not None,
+            self.d_v is not None,
+            self.kv_heads is not None,
+            self.mask,
+            tuple(sorted(set(self.told) - {"N", "d", "heads"})),
+        )
 
     @property
     def mask(self) -> Mask | None:
@@ -114,9 +122,16 @@ class MaskedScores(SharedHeads, BaseProblem):
         """Name → extent, of all that a program of its form is bound to."""
         left, right = self.limits
         given = {
-            "N": self.N, "d": self.d, "heads": self.heads, "N_k": self.keys, "d_v": self.values,
-            "kv_heads": self.groups, "left": left, "right": right, "sinks": self.sinks,
-        }  # fmt: skip
+            "N": self.N,
+            "d": self.d,
+            "heads": self.heads,
+            "N_k": self.keys,
+            "d_v": self.values,
+            "kv_heads": self.groups,
+            "left": left,
+            "right": right,
+            "sinks": self.sinks,
+        }
         return self.extents(self.form, given)
 
     @classmethod
@@ -147,10 +162,15 @@ class MaskedScores(SharedHeads, BaseProblem):
         one = seen(form.mask, N, keys, **limits, by=by)
         scores = by.real(one.pairs)
         return {
-            "heads": heads, "kv_heads": groups, "N_k": keys, "d_v": sizes.get("d_v", sizes["d"]),
+            "heads": heads,
+            "kv_heads": groups,
+            "N_k": keys,
+            "d_v": sizes.get("d_v", sizes["d"]),
             "pairs": heads * scores if form.mask else heads * by.real(N) * by.real(keys),
-            "scores": scores, "rows": one.rows, "columns": one.columns,
-        }  # fmt: skip
+            "scores": scores,
+            "rows": one.rows,
+            "columns": one.columns,
+        }
 
     def settled(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs, with those that follow from others made anew in float64.
@@ -282,12 +302,20 @@ def form_of(
     def tensor(name: str, *of: Axis) -> Tensor:
         return Tensor(name, tuple(a.name for a in of))
 
-    limits = () if mask is None else tuple(
-        name for name, used in (("left", mask.left), ("right", mask.right == "limit"),
-                                ("sinks", mask.sinks),
-                                ("unseen", keys and (mask.left if mask.shift else mask.right)))
-        if used
-    )  # fmt: skip
+    limits = (
+        ()
+        if mask is None
+        else tuple(
+            name
+            for name, used in (
+                ("left", mask.left),
+                ("right", mask.right == "limit"),
+                ("sinks", mask.sinks),
+                ("unseen", keys and (mask.left if mask.shift else mask.right)),
+            )
+            if used
+        )
+    )
     return Form(
         kind,
         tuple(axes),

@@ -165,9 +165,7 @@ def _check_gathers(program: Program) -> None:
             if isinstance(op, Op)
             for k in OPS[op.name].writes
         )
-        tables = {
-            n.tensor if isinstance(n, Load) and not dims(n.index) else "" for n in made
-        }  # fmt: skip
+        tables = {n.tensor if isinstance(n, Load) and not dims(n.index) else "" for n in made}
         holds = {t.name for t in program.tensors if t.positions == at.axis} - stored
         if changed or not tables or tables - holds:
             raise ProgramError(

@@ -117,8 +117,10 @@ class Affine(Hashed):
 
     def __str__(self) -> str:
         positive_first = sorted(self.terms, key=lambda term: (term[1] < 0, str(term[0])))
-        parts = [f"{name}" if c == 1 else f"-{name}" if c == -1 else f"{c}*{name}"
-                 for name, c in positive_first]  # fmt: skip
+        parts = [
+            f"{name}" if c == 1 else f"-{name}" if c == -1 else f"{c}*{name}"
+            for name, c in positive_first
+        ]
         if self.const or not parts:
             parts.append(str(self.const))
         return " + ".join(parts).replace("+ -", "- ")
@@ -179,8 +181,10 @@ class Span(Hashed):
         """The open tile of which it is all; None for any other span."""
         for edge in self.start.edges if self.within is None else ():
             if (self.start, self.stop, self.axis) == (
-                edge.tile.start, edge.tile.stop, edge.tile.axis
-            ):  # fmt: skip
+                edge.tile.start,
+                edge.tile.stop,
+                edge.tile.axis,
+            ):
                 return edge.tile
         return None
 

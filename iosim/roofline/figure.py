@@ -41,12 +41,22 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         figure, axes = plt.subplots(figsize=(8.6, 5), layout="constrained")
         points = [
             (r[column], r["flop"] / r["time_s"] / 1e12, at, r["class"])
-            for r in operators for at, (_, column, *_) in _DRAWN.items() if r[column]
-        ]  # fmt: skip
+            for r in operators
+            for at, (_, column, *_) in _DRAWN.items()
+            if r[column]
+        ]
         for x, y, at, klass in points:
             _, _, colour, full = _DRAWN[at]
-            axes.plot(x, y, _MARKERS[klass], color=colour, markersize=6, alpha=0.85, zorder=3,
-                      markerfacecolor=colour if full else "none")  # fmt: skip
+            axes.plot(
+                x,
+                y,
+                _MARKERS[klass],
+                color=colour,
+                markersize=6,
+                alpha=0.85,
+                zorder=3,
+                markerfacecolor=colour if full else "none",
+            )
         xs = [x for x, *_ in points] or [1.0]
         ys = [y for _, y, *_ in points] or [1.0]
         peaks = {r["what"]: r["value"] / 1e12 for r in machine if r["unit"] == "FLOP/s"}
@@ -58,23 +68,41 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         far = max([*xs, *(high / s for s in speeds.values())]) * 3
         for at, speed in speeds.items():
             said = f"{at}: {speed * 1e3:,.0f} GB/s, ridge {high / speed:,.3g} FLOP/B"
-            axes.plot([low, high / speed], [low * speed, high], color=_DRAWN[at][2], zorder=1,
-                      label=said)  # fmt: skip
+            axes.plot(
+                [low, high / speed], [low * speed, high], color=_DRAWN[at][2], zorder=1, label=said
+            )
         start = min((high / s for s in speeds.values()), default=low)
         for (what, peak), line in zip(peaks.items(), ("-", "--"), strict=False):
-            axes.plot([start if peak == high else low, far], [peak, peak], line, color="black",
-                      linewidth=1.1, zorder=1, label=f"{what}: {peak:,.4g} TFLOP/s")  # fmt: skip
+            axes.plot(
+                [start if peak == high else low, far],
+                [peak, peak],
+                line,
+                color="black",
+                linewidth=1.1,
+                zorder=1,
+                label=f"{what}: {peak:,.4g} TFLOP/s",
+            )
         for at in _DRAWN:
             _, _, colour, full = _DRAWN[at]
-            axes.plot([], [], "o", color=colour, markerfacecolor=colour if full else "none",
-                      label=f"kernels, by their bytes at {at}")  # fmt: skip
+            axes.plot(
+                [],
+                [],
+                "o",
+                color=colour,
+                markerfacecolor=colour if full else "none",
+                label=f"kernels, by their bytes at {at}",
+            )
         for klass, marker in _MARKERS.items():
             if any(k == klass for *_, k in points):
                 axes.plot([], [], marker, color="grey", label=klass)
         axes.set(
-            xscale="log", yscale="log", xlim=(low, far), ylim=(min([*ys, *peaks.values()]) / 3,
-            high * 2), xlabel="FLOP per byte (full points: at L2↔DRAM; open: at SM↔L2)",
-            ylabel="TFLOP/s at the least time", title=f"{machine[0]['of']}\n{machine[0]['title']}",
-        )  # fmt: skip
+            xscale="log",
+            yscale="log",
+            xlim=(low, far),
+            ylim=(min([*ys, *peaks.values()]) / 3, high * 2),
+            xlabel="FLOP per byte (full points: at L2↔DRAM; open: at SM↔L2)",
+            ylabel="TFLOP/s at the least time",
+            title=f"{machine[0]['of']}\n{machine[0]['title']}",
+        )
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return save(figure, stem)

@@ -55,9 +55,11 @@ class Roofline:
                 shares = {
                     f"{name}_share": _share(sums[key], whole[key])
                     for name, key in (
-                        ("flop", "flop"), ("dram_bytes", "dram_bytes"), ("time", "time_s"),
+                        ("flop", "flop"),
+                        ("dram_bytes", "dram_bytes"),
+                        ("time", "time_s"),
                     )
-                }  # fmt: skip
+                }
                 found.append({"class": klass, **sums, **shares})
         return found
 
@@ -68,9 +70,8 @@ class Roofline:
     def by_limit(self) -> dict[str, float]:
         """Seconds of the least time by what sets it, the most first."""
         found = {
-            limit: math.fsum(x.time_s for x in self.kernels if x.limit == limit)
-            for limit in LIMITS
-        }  # fmt: skip
+            limit: math.fsum(x.time_s for x in self.kernels if x.limit == limit) for limit in LIMITS
+        }
         return dict(sorted(((k, v) for k, v in found.items() if v), key=lambda kv: -kv[1]))
 
     def boundaries(self) -> list[dict[str, Any]]:
@@ -80,10 +81,14 @@ class Roofline:
         for at, boundary in BOUNDARIES.items():
             speed = boundary.bytes_per_s(machine)
             peak = machine.peaks.get(self.dtype)
-            found.append({
-                "boundary": at, "M_words": boundary.M(machine, self.dtype), "bytes_per_s": speed,
-                "ridge_flop_per_byte": peak / speed if peak and speed else None,
-            })  # fmt: skip
+            found.append(
+                {
+                    "boundary": at,
+                    "M_words": boundary.M(machine, self.dtype),
+                    "bytes_per_s": speed,
+                    "ridge_flop_per_byte": peak / speed if peak and speed else None,
+                }
+            )
         return found
 
     def machine_rows(self) -> list[dict[str, Any]]:
@@ -96,9 +101,15 @@ class Roofline:
             ("launch", self.roof.launch_s, "s"),
         ]
         return [
-            {"machine": machine.name, "title": machine.title, "what": what, "value": value,
-             "unit": unit} for what, value, unit in numbers
-        ]  # fmt: skip
+            {
+                "machine": machine.name,
+                "title": machine.title,
+                "what": what,
+                "value": value,
+                "unit": unit,
+            }
+            for what, value, unit in numbers
+        ]
 
 
 def _row(x: Timed) -> dict[str, Any]:
@@ -124,8 +135,16 @@ def _row(x: Timed) -> dict[str, Any]:
     }
 
 
-_SUMMED = ("times", "flop", "products_flop", "words_in", "words_out", "dram_bytes", "sm_l2_bytes",
-           "link_bytes")  # fmt: skip
+_SUMMED = (
+    "times",
+    "flop",
+    "products_flop",
+    "words_in",
+    "words_out",
+    "dram_bytes",
+    "sm_l2_bytes",
+    "link_bytes",
+)
 
 
 def _sums(kernels: Sequence[Timed]) -> dict[str, Any]:

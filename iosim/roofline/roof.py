@@ -32,9 +32,12 @@ Bound = Literal["compute", "memory", "link", "overhead"]
 MATRIX, VECTOR, LINK, LAUNCH = "matrix units", "vector units", "link", "launch"
 # What may set the least time → the verdict.  Of equal ones the first is named.
 LIMITS: dict[str, Bound] = {
-    MATRIX: "compute", VECTOR: "compute", **dict.fromkeys(BOUNDARIES, "memory"),
-    LINK: "link", LAUNCH: "overhead",
-}  # fmt: skip
+    MATRIX: "compute",
+    VECTOR: "compute",
+    **dict.fromkeys(BOUNDARIES, "memory"),
+    LINK: "link",
+    LAUNCH: "overhead",
+}
 # The dtype of the vector units' peak.
 VECTOR_DTYPE = "fp32"
 

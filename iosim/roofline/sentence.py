@@ -14,15 +14,22 @@ from iosim.roofline.work import L2_DRAM, SCRATCH, SM_L2
 
 _PHASES = {"training": "training", "prefill": "prefill", "decode": "decoding"}
 _BY = {
-    MATRIX: "arithmetic of the matrix units", VECTOR: "arithmetic of the vector units",
-    L2_DRAM: "DRAM (L2↔DRAM)", SM_L2: "L2 (SM↔L2)", LINK: "the links between devices",
+    MATRIX: "arithmetic of the matrix units",
+    VECTOR: "arithmetic of the vector units",
+    L2_DRAM: "DRAM (L2↔DRAM)",
+    SM_L2: "L2 (SM↔L2)",
+    LINK: "the links between devices",
     LAUNCH: "launches of kernels",
-}  # fmt: skip
+}
 _ROLES = {
-    "weight": "weights", "cache": "the cache of keys and values", "activation": "activations",
-    "gradient": "gradients", "state": "the optimiser's state", "input": "inputs",
+    "weight": "weights",
+    "cache": "the cache of keys and values",
+    "activation": "activations",
+    "gradient": "gradients",
+    "state": "the optimiser's state",
+    "input": "inputs",
     SCRATCH: "what schedules store for themselves",
-}  # fmt: skip
+}
 
 
 def sentence(
@@ -45,8 +52,10 @@ def sentence(
     """
     shares = {limit: seconds / found.time_s for limit, seconds in found.by_limit().items()}
     (most, share), *_ = shares.items()
-    said = [f"{_PHASES[phase]} at batch {batch:,} is bound by {_BY[most]}: "
-            f"{_percent(share)} of the least time{_goes(found, most)}"]  # fmt: skip
+    said = [
+        f"{_PHASES[phase]} at batch {batch:,} is bound by {_BY[most]}: "
+        f"{_percent(share)} of the least time{_goes(found, most)}"
+    ]
     if most not in (MATRIX, LAUNCH) and (rest := shares.get(LAUNCH, 0.0)) >= 0.005:
         said.append(f"{_BY[LAUNCH]} take {_percent(rest)}")
     if routing is not None:
@@ -58,14 +67,20 @@ def sentence(
         passed = f", which they reach at batch {ridge.batch:,}" if reached else ""
         said.append(f"{there}, above the ridge of {_number(ridge.ridge)}{passed}")
     elif reached:
-        said.append(f"{there}, below the ridge of {_number(ridge.ridge)}, which they reach at "
-                    f"batch {ridge.batch:,} and not at every larger one")  # fmt: skip
+        said.append(
+            f"{there}, below the ridge of {_number(ridge.ridge)}, which they reach at "
+            f"batch {ridge.batch:,} and not at every larger one"
+        )
     elif ridge.batch is None:
-        said.append(f"{there}, and no batch of 1, 2, 4, … {MOST:,} brings them to the ridge of "
-                    f"{_number(ridge.ridge)}")  # fmt: skip
+        said.append(
+            f"{there}, and no batch of 1, 2, 4, … {MOST:,} brings them to the ridge of "
+            f"{_number(ridge.ridge)}"
+        )
     else:
-        said.append(f"{there}, and at batch {ridge.batch:,} they would reach the ridge of "
-                    f"{_number(ridge.ridge)}")  # fmt: skip
+        said.append(
+            f"{there}, and at batch {ridge.batch:,} they would reach the ridge of "
+            f"{_number(ridge.ridge)}"
+        )
         if then is not None:
             (limit, seconds), *_ = then.by_limit().items()
             sets = _percent(seconds / then.time_s)

@@ -79,8 +79,7 @@ def single(name: str, sizes: Mapping[str, int], dtype: str = "fp16", **settings:
         raise InputError(f"{name} needs {', '.join(f'--{a}' for a in missing)}: give {them}")
     full = {a: sizes.get(a, 1) for a in axes}
     read, written = ([operand(t, a, full) for t, a in side] for side in (reads, writes))
-    made = operator(name, kind, read, written, over=over.strip(),
-                    **_SET.get(name, {}), **settings)  # fmt: skip
+    made = operator(name, kind, read, written, over=over.strip(), **_SET.get(name, {}), **settings)
     return Graph(name, (made,), dtype=dtype)
 
 
@@ -99,8 +98,14 @@ def attention(problem: Attention | AttentionBackward, dtype: str = "fp16") -> Gr
         if told.get(option):
             raise InputError(f"the operator {problem.kind} has no option --{option}: leave it out")
     groups = problem.kv_heads or problem.heads
-    sizes = {"g": groups, "r": problem.heads // groups, "j": problem.N, "k": problem.keys,
-             "d": problem.d, "e": problem.values}  # fmt: skip
+    sizes = {
+        "g": groups,
+        "r": problem.heads // groups,
+        "j": problem.N,
+        "k": problem.keys,
+        "d": problem.d,
+        "e": problem.values,
+    }
     axes = {"Q": "g r j d", "K": "g k d", "V": "g k e", "O": "g r j e"}
     words = {x: operand(x, named, sizes) for x, named in axes.items()}
     lse = operand("L", "g r j", sizes, dtype="fp32")
@@ -110,6 +115,7 @@ def attention(problem: Attention | AttentionBackward, dtype: str = "fp16") -> Gr
         kind, writes = "attention_back", [words[x].called(f"d{x}") for x in "QKV"]
     elif problem.statistics:
         writes.append(lse)
-    made = operator(problem.kind, kind, reads, writes, over="j k", causal=problem.causal,
-                    window=problem.window)  # fmt: skip
+    made = operator(
+        problem.kind, kind, reads, writes, over="j k", causal=problem.causal, window=problem.window
+    )
     return Graph(problem.kind, (made,), dtype=dtype)

@@ -149,20 +149,22 @@ def works(
         found = partition(graph, fusion, chip, "file", online_softmax=online_softmax)
     names = [one.names for one in found.groups]
     groups = {
-        at: found.groups if at == L2_DRAM else partition(
-            graph, names, words, found.how, online_softmax=online_softmax
-        ).groups
+        at: found.groups
+        if at == L2_DRAM
+        else partition(graph, names, words, found.how, online_softmax=online_softmax).groups
         for at, words in M.items()
-    }  # fmt: skip
+    }
     return [
         work_of(
             list(one.operators),
             {at: kernels[k].crossing for at, kernels in groups.items()},
-            graph, times, name=" + ".join(one.names),
+            graph,
+            times,
+            name=" + ".join(one.names),
         )
         for k, one in enumerate(found.groups)
         if not all(_is_view(named[x], graph) for x in one.names)
-    ]  # fmt: skip
+    ]
 
 
 def _is_view(op: Operator, graph: Graph) -> bool:
@@ -191,9 +193,13 @@ def works_of(
 
 
 def work_of(
-    operators: list[Operator], crossings: Mapping[str, Crossing], graph: Graph, times: int = 1,
-    *, name: str | None = None,
-) -> Work:  # fmt: skip
+    operators: list[Operator],
+    crossings: Mapping[str, Crossing],
+    graph: Graph,
+    times: int = 1,
+    *,
+    name: str | None = None,
+) -> Work:
     """One kernel of some operators, from the words that it moves at each boundary.
 
     The operators are a graph's, or compute what some of a graph's do; then they have their name.

@@ -52,19 +52,26 @@ def dask(address: str, workers: int = 0) -> Iterator[Pool]:
         threads = sum(client.nthreads().values())
         lost = (dd.KilledWorker, BrokenExecutor, CancelledError, asyncio.CancelledError)
         yield Pool(
-            f"Dask, {threads} workers", threads, lambda: _Dask(client), lost,
-            shares_disk=address == LOCAL, gone=lambda: _gone(client, address),
+            f"Dask, {threads} workers",
+            threads,
+            lambda: _Dask(client),
+            lost,
+            shares_disk=address == LOCAL,
+            gone=lambda: _gone(client, address),
             start_s=time.perf_counter() - start,
-        )  # fmt: skip
+        )
 
 
 def _local(dd: Any, width: int) -> Any:
     try:
         with _without_interrupts():
             return dd.LocalCluster(
-                n_workers=width, threads_per_worker=1, processes=True, dashboard_address=":0",
+                n_workers=width,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
                 silence_logs=logging.CRITICAL,
-            )  # fmt: skip
+            )
     except (RuntimeError, OSError, TimeoutError) as error:
         raise IosimError(f"Dask cannot start its workers ({error})") from error
 
@@ -149,6 +156,13 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _quiet() -> None:
-    for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler",
-                 "distributed.core", "distributed.comm", "distributed.client"):  # fmt: skip
+    for name in (
+        "distributed",
+        "distributed.nanny",
+        "distributed.worker",
+        "distributed.scheduler",
+        "distributed.core",
+        "distributed.comm",
+        "distributed.client",
+    ):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -139,10 +139,8 @@ def _check_made_by_this(folder: Folder) -> None:
     sweep = folder.sweep
     made, now = (
         f"iosim {version}, revision {revision}"
-        for version, revision in (
-            (sweep.version, sweep.revision), (iosim.__version__, REVISION),
-        )
-    )  # fmt: skip
+        for version, revision in ((sweep.version, sweep.revision), (iosim.__version__, REVISION))
+    )
     if made != now:
         raise InputError(
             f"{str(folder.path)!r} was made by {made}, and this is {now}: sweep into a new "

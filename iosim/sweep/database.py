@@ -186,9 +186,11 @@ def dataset(folders: Sequence[Folder]) -> Any:
     schemas = [s.schema for k, s in enumerate(shards) if not k or s.schema != shards[k - 1].schema]
     return ds.FileSystemDataset.from_paths(
         # Whole paths only: Arrow takes a relative name like a:/b for an address.
-        [str(shard.path.absolute()) for shard in shards], schema=pa.unify_schemas(schemas),
-        format=ds.ParquetFileFormat(), filesystem=fs.LocalFileSystem(),
-    )  # fmt: skip
+        [str(shard.path.absolute()) for shard in shards],
+        schema=pa.unify_schemas(schemas),
+        format=ds.ParquetFileFormat(),
+        filesystem=fs.LocalFileSystem(),
+    )
 
 
 def mixture(folders: Sequence[Folder]) -> list[str]:

@@ -65,9 +65,13 @@ def count_columns(
 
 
 def _one_by_one(
-    program: Program, run: CountOne, family: Family, columns: Mapping[str, Ints],
-    tiles: Mapping[str, Ints], M: Ints,
-) -> Counted:  # fmt: skip
+    program: Program,
+    run: CountOne,
+    family: Family,
+    columns: Mapping[str, Ints],
+    tiles: Mapping[str, Ints],
+    M: Ints,
+) -> Counted:
     keys = program.keys()
     counts = {key: np.zeros(len(M), np.int64) for key in keys}
     peaks, seconds = np.zeros(len(M), np.int64), np.zeros(len(M))

@@ -221,9 +221,11 @@ class Folder(Displayed):
         def fill(part: Path) -> None:
             # Whole paths only: Arrow takes a relative name like a:/b for an address.
             pq.write_table(
-                table.replace_schema_metadata(meta), part.absolute(), compression="zstd",
+                table.replace_schema_metadata(meta),
+                part.absolute(),
+                compression="zstd",
                 write_page_checksum=True,
-            )  # fmt: skip
+            )
             seal(part)
 
         with writing(self.path):

@@ -234,8 +234,11 @@ class Sweep:
     def as_dict(self) -> dict[str, Any]:
         """For the manifest; options are in it where there are any, policies where one caches."""
         told = asdict(self)
-        return {k: v for k, v in told.items()
-                if (k != "options" or v) and (k != "policy" or v != EXPLICIT)}  # fmt: skip
+        return {
+            k: v
+            for k, v in told.items()
+            if (k != "options" or v) and (k != "policy" or v != EXPLICIT)
+        }
 
     @property
     def typed(self) -> str:
@@ -278,8 +281,10 @@ class Sweep:
         """Points in a shard; the last one of a block has fewer."""
         return self.shard_rows or min(
             rows_per_shard(self.engine, b.name, b.program, self.tiles)
-            if b.policy == EXPLICIT else ROWS_ONE for b in _named(self)
-        )  # fmt: skip
+            if b.policy == EXPLICIT
+            else ROWS_ONE
+            for b in _named(self)
+        )
 
     def shard(self, number: int) -> Shard:
         """A shard by its number."""
@@ -293,12 +298,16 @@ class Sweep:
             if point < block.points:
                 columns = {k: int(v[0]) for k, v in block.columns(point, point + 1).items()}
                 return Task(
-                    algorithm=block.name, program=block.hash,
-                    sizes=tuple((x, columns[x]) for x in block.sizes), M=columns["M"],
+                    algorithm=block.name,
+                    program=block.hash,
+                    sizes=tuple((x, columns[x]) for x in block.sizes),
+                    M=columns["M"],
                     tiles=next(asked(self, block, {k: [v] for k, v in columns.items()}, 1)),
-                    engine=block.engine, policy=block.policy, version=self.version,
+                    engine=block.engine,
+                    policy=block.policy,
+                    version=self.version,
                     revision=self.revision,
-                )  # fmt: skip
+                )
             point -= block.points
         raise InputError(f"point {point} is beyond the grid: it has {self.points}")
 
@@ -306,10 +315,15 @@ class Sweep:
     def id(self) -> str:
         """A hash of all tasks and how they are cut: equal ids fill one directory."""
         told = {
-            "programs": [b.hash for b in self.blocks()], "rows": self.rows,
-            "axes": [b.axes for b in self.blocks()], "tiles": self.tiles, "engine": self.engine,
-            "feasible": self.feasible, "version": self.version, "revision": self.revision,
-        }  # fmt: skip
+            "programs": [b.hash for b in self.blocks()],
+            "rows": self.rows,
+            "axes": [b.axes for b in self.blocks()],
+            "tiles": self.tiles,
+            "engine": self.engine,
+            "feasible": self.feasible,
+            "version": self.version,
+            "revision": self.revision,
+        }
         if self.options:
             told["options"] = self.options
         if self.policy != EXPLICIT:
@@ -340,8 +354,10 @@ def _named(sweep: Sweep) -> tuple[Block, ...]:
     given = dict(sweep.sizes)
     for name in sweep.algorithms:
         entry = algorithm(name)
-        sizes = {x.name: axis_values(x.name, given.get(x.name, str(x.default)))
-                 for x in entry.problem.axes()}  # fmt: skip
+        sizes = {
+            x.name: axis_values(x.name, given.get(x.name, str(x.default)))
+            for x in entry.problem.axes()
+        }
         fixed: dict[str, Any] = {}
         for one in entry.problem.options():
             sizes |= {x: axis_values(x, given[x], least=one.least) for x in one.sizes if x in given}

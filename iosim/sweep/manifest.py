@@ -22,11 +22,17 @@ FORMAT = 2
 
 def declared(sweep: Sweep) -> dict[str, Any]:
     """The manifest of a sweep."""
-    return _summed({
-        "kind": "sweep", "id": sweep.id, "points": sweep.points, "shards": sweep.shards,
-        "sweep": sweep.as_dict(), "programs": {b.name: _told(b) for b in sweep.blocks()},
-        "columns": columns(schema(sweep)),
-    })  # fmt: skip
+    return _summed(
+        {
+            "kind": "sweep",
+            "id": sweep.id,
+            "points": sweep.points,
+            "shards": sweep.shards,
+            "sweep": sweep.as_dict(),
+            "programs": {b.name: _told(b) for b in sweep.blocks()},
+            "columns": columns(schema(sweep)),
+        }
+    )
 
 
 def combined() -> dict[str, Any]:
@@ -73,9 +79,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _told(block: Block) -> dict[str, Any]:
     """A schedule in a manifest: its hash, its listing for people, and what was hashed."""
     return {
-        "hash": block.hash, "text": show(block.program),
+        "hash": block.hash,
+        "text": show(block.program),
         "program": json.loads(canonical(block.program)),
-    }  # fmt: skip
+    }
 
 
 def columns(fields: Any) -> dict[str, str]:

@@ -100,10 +100,13 @@ def _once(folders: Sequence[Folder], skip: int, spill: Path | None) -> Iterator[
     with connected(spill) as db, refusing("cannot combine"):
         hashes = pa.schema([("hash", pa.string()), ("place", pa.int64())])
         db.register("places", _reader(folders, hashes))
-        interruptible(db, lambda: db.execute(
-            "CREATE TABLE firsts AS SELECT hash::UUID AS task, min(place) AS place, "
-            "count(*) > 1 AS again FROM places GROUP BY task"
-        ))  # fmt: skip
+        interruptible(
+            db,
+            lambda: db.execute(
+                "CREATE TABLE firsts AS SELECT hash::UUID AS task, min(place) AS place, "
+                "count(*) > 1 AS again FROM places GROUP BY task"
+            ),
+        )
         _agree(db, folders, fields)
         new = f"SELECT place FROM firsts WHERE place >= {skip} ORDER BY place"
         yield from _at(folders, stream(db, reading(db, new)))
@@ -158,12 +161,15 @@ def _agree(db: Any, folders: Sequence[Folder], fields: Any) -> None:
     whole = [f for f in fields if pa.types.is_integer(f.type) or pa.types.is_boolean(f.type)]
     db.register("every", _reader(folders, pa.schema([("hash", pa.string()), *whole])))
     told = ", ".join('"' + f.name.replace('"', '""') + '"' for f in whole)
-    clash = interruptible(db, lambda: db.execute(
-        "SELECT replace(task::VARCHAR, '-', '') FROM "
-        f"(SELECT hash::UUID AS task, hash({told}) AS told FROM every "
-        "WHERE task IN (SELECT task FROM firsts WHERE again)) "
-        "GROUP BY task HAVING min(told) <> max(told) LIMIT 1"
-    ).fetchall())  # fmt: skip
+    clash = interruptible(
+        db,
+        lambda: db.execute(
+            "SELECT replace(task::VARCHAR, '-', '') FROM "
+            f"(SELECT hash::UUID AS task, hash({told}) AS told FROM every "
+            "WHERE task IN (SELECT task FROM firsts WHERE again)) "
+            "GROUP BY task HAVING min(told) <> max(told) LIMIT 1"
+        ).fetchall(),
+    )
     for (task,) in clash:
         raise InputError(
             f"two rows of task {task} disagree: one of these folders is faulty; look at it "
@@ -210,7 +216,9 @@ def export_csv(
 def _plain(fields: Any) -> Any:
     """A schema with dictionary columns as plain text, which CSV needs."""
     pa = pyarrow()
-    return pa.schema([
-        pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type)
-        for f in fields
-    ])  # fmt: skip
+    return pa.schema(
+        [
+            pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type)
+            for f in fields
+        ]
+    )

@@ -69,9 +69,12 @@ class Task:
 def head_text(program: str, engine: str, policy: str, version: str, revision: int) -> str:
     """The part of a task's text that doesn't change from point to point."""
     head: Mapping[str, str | int] = {
-        "engine": engine, "policy": policy, "program": program, "revision": revision,
+        "engine": engine,
+        "policy": policy,
+        "program": program,
+        "revision": revision,
         "version": version,
-    }  # fmt: skip
+    }
     return json.dumps(head, separators=(",", ":"))
 
 

@@ -79,16 +79,33 @@ def schema(sweep: Sweep) -> Any:
     sizes = dict.fromkeys(x for b in blocks for x in b.sizes)
     tiles = dict.fromkeys(p.name for program in programs for p in program.params)
     moved = sorted(set().union(*(program.keys() for program in programs)))
-    return pa.schema([
-        ("hash", pa.string()), ("algorithm", text), ("program", text), ("engine", text),
-        ("policy", text), ("version", text), ("revision", word), *((x, word) for x in sizes),
-        *shared, ("M_words", word), ("tiles", pa.string()), *((f"tile_{x}", word) for x in tiles),
-        ("feasible", pa.bool_()), ("load_words", word), ("store_words", word),
-        ("total_words", word), ("peak_words", word),
-        *((f"{way}_{tensor}_words", word) for way, tensor in moved), ("lower_bound_class", text),
-        ("lower_bound", text), ("lower_bound_words", pa.float64()), ("gap", pa.float64()),
-        ("time_s", pa.float64()),
-    ])  # fmt: skip
+    return pa.schema(
+        [
+            ("hash", pa.string()),
+            ("algorithm", text),
+            ("program", text),
+            ("engine", text),
+            ("policy", text),
+            ("version", text),
+            ("revision", word),
+            *((x, word) for x in sizes),
+            *shared,
+            ("M_words", word),
+            ("tiles", pa.string()),
+            *((f"tile_{x}", word) for x in tiles),
+            ("feasible", pa.bool_()),
+            ("load_words", word),
+            ("store_words", word),
+            ("total_words", word),
+            ("peak_words", word),
+            *((f"{way}_{tensor}_words", word) for way, tensor in moved),
+            ("lower_bound_class", text),
+            ("lower_bound", text),
+            ("lower_bound_words", pa.float64()),
+            ("gap", pa.float64()),
+            ("time_s", pa.float64()),
+        ]
+    )
 
 
 def _table(sweep: Sweep, shard: Shard) -> Any:
@@ -136,17 +153,23 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
     points = zip(*(v.tolist() for v in sizes.values()), M.tolist(), tiles, strict=True)
     given: dict[str, Any] = {
         "hash": pa.array(hashes(head, sizes, points)).take(pa.array(keep)),
-        "algorithm": block.name, "program": block.hash, "engine": block.engine,
-        "policy": block.policy, "version": sweep.version,
+        "algorithm": block.name,
+        "program": block.hash,
+        "engine": block.engine,
+        "policy": block.policy,
+        "version": sweep.version,
         "revision": pa.array(np.full(len(keep), sweep.revision)),
         **{x: pa.array(v[keep]) for x, v in sizes.items()},
-        **{x: v if isinstance(v, str) else pa.array(np.full(len(keep), v))
-           for x, v in block.family.fixed.items()},
+        **{
+            x: v if isinstance(v, str) else pa.array(np.full(len(keep), v))
+            for x, v in block.family.fixed.items()
+        },
         "M_words": pa.array(M[keep]),
         "tiles": pa.array(tiles).take(pa.array(keep)),
         **{f"tile_{x}": spread(v[rows]) for x, v in used.items()},
         "feasible": pa.array(feasible[keep]),
-        "load_words": spread(load), "store_words": spread(store, there=whole),
+        "load_words": spread(load),
+        "store_words": spread(store, there=whole),
         "total_words": spread(total, there=whole),
         "peak_words": spread(peaks),
         **{f"{way}_{tensor}_words": spread(v) for (way, tensor), v in counts.items()},
@@ -155,7 +178,7 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
         "lower_bound_words": pa.array(bound_words[keep]),
         "gap": pa.array(gap[keep], mask=~(feasible & whole)[keep]),
         "time_s": spread(seconds + searching[rows], np.float64),
-    }  # fmt: skip
+    }
     fields = schema(sweep)
     arrays = []
     for field in fields:

@@ -153,8 +153,10 @@ def keep(boxes: Boxes, which: Ints) -> Boxes:
     """Boxes by their numbers: with them NumPy is much faster than with a mask."""
     at, low, high = boxes
     return (
-        at[which], {k: v[which] for k, v in low.items()}, {k: v[which] for k, v in high.items()}
-    )  # fmt: skip
+        at[which],
+        {k: v[which] for k, v in low.items()},
+        {k: v[which] for k, v in high.items()},
+    )
 
 
 def join(*parts: Boxes) -> Boxes:

@@ -150,13 +150,20 @@ def _plan(
     linear = {k: lines(levels, k) for k in spare}
     linear |= {k: lines(levels, k, _smaller(k, spare, params)) for k in solvable}
     return Plan(
-        total=total, levels=levels, constraints=needed, searched=tuple(searched), spare=spare,
-        solvable=solvable, lowest=frozenset(k for k in steps if rises[k]), holds=tuple(holds),
-        falls=frozenset(k for k in searched if falls[k]), lines=linear,
+        total=total,
+        levels=levels,
+        constraints=needed,
+        searched=tuple(searched),
+        spare=spare,
+        solvable=solvable,
+        lowest=frozenset(k for k in steps if rises[k]),
+        holds=tuple(holds),
+        falls=frozenset(k for k in searched if falls[k]),
+        lines=linear,
         relaxed={k: relaxation(total, linear[k] or (), k, searched, axis_of) for k in solvable},
         ends=ends(total, [k for k in holds if not falls[k]], axis_of, solvable),
         steps=_steps(total, searched),
-    )  # fmt: skip
+    )
 
 
 def _smaller(tile: str, spare: Collection[str], params: Collection[Param]) -> list[str]:

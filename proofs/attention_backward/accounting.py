@@ -38,8 +38,10 @@ def drawn(seed: int, count: int) -> Iterator[Drawn]:
         N, K = rng.randint(1, most), rng.randint(1, most)
         pairs = [
             (h * N + i, h // group * K + j)
-            for h in range(heads * group) for i in range(N) for j in range(K)
-        ]  # fmt: skip
+            for h in range(heads * group)
+            for i in range(N)
+            for j in range(K)
+        ]
         match rng.randrange(3):
             case 0:
                 pairs = [(i, j) for i, j in pairs if j % K <= i % N + K - N] or pairs[:1]

@@ -67,8 +67,15 @@ def charges() -> str:
     for one in (*table.ONCE, *table.AGAIN):
         whole = WHOLE_AGAIN if one.again else WHOLE_ONCE
         _pair(one, "t", "", WHOLE_ONCE["t"])
-        for inner, crossing in (("s", ""), ("st", ""), ("", "s"), ("", "t"), ("", "st"),
-                                ("s", "t"), ("t", "s")):  # fmt: skip
+        for inner, crossing in (
+            ("s", ""),
+            ("st", ""),
+            ("", "s"),
+            ("", "t"),
+            ("", "st"),
+            ("s", "t"),
+            ("t", "s"),
+        ):
             _pair(one, inner, crossing, set().union(*(whole[x] for x in inner)))
         s, v, p, r, m, kappa, e, h, T, c = (
             z3.Q(x.numerator, x.denominator)

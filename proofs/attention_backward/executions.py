@@ -177,8 +177,14 @@ def random_order(pairs: Sequence[Pair], d: int, d_v: int, rng: random.Random) ->
         return [(kind, i, j, c) for i, j in block for c in range(widths[kind])]
 
     if rng.random() < 0.4:  # pair by pair within blocks
-        return [t for kinds in passes for b in keys for pair in blocks[b]
-                for x in kinds for t in products(x, [pair])]  # fmt: skip
+        return [
+            t
+            for kinds in passes
+            for b in keys
+            for pair in blocks[b]
+            for x in kinds
+            for t in products(x, [pair])
+        ]
     return [t for kinds in passes for b in keys for x in kinds for t in products(x, blocks[b])]
 
 

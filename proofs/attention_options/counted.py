@@ -42,8 +42,13 @@ def masks(N: int, K: int) -> Iterable[Mask]:
     """Dense, causal, windows, blocks, and the same for two stacked heads."""
     i, j = np.arange(N)[:, None], np.arange(K)
     own = i + K - N
-    one = [np.ones((N, K), bool), j <= own, (j <= own) & (j >= own - 2), abs(j - i) <= 1,
-           (i // 2 + j // 3) % 2 == 0]  # fmt: skip
+    one = [
+        np.ones((N, K), bool),
+        j <= own,
+        (j <= own) & (j >= own - 2),
+        abs(j - i) <= 1,
+        (i // 2 + j // 3) % 2 == 0,
+    ]
     for mask in one:
         full = np.broadcast_to(mask, (N, K))
         if full.any():

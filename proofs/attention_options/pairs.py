@@ -104,11 +104,18 @@ def few_pairs() -> str:
     M, R, C, side, root = z3.Reals("M R C side root")
     pairs = root * root
     bound = constants.LEADING * pairs * side * side
-    unsat(M > 0, R > 0, C > 0, side > 0, root > 0, pairs <= R * C,
-          M >= 2 * root * side, bound > (R + C) * side * M)  # fmt: skip
+    unsat(
+        M > 0,
+        R > 0,
+        C > 0,
+        side > 0,
+        root > 0,
+        pairs <= R * C,
+        M >= 2 * root * side,
+        bound > (R + C) * side * M,
+    )
     # Theorem 3 uses Q ≥ 4δ√Π.
-    unsat(R > 0, C > 0, side > 0, root > 0, pairs <= R * C,
-          4 * side * root > 2 * (R + C) * side)  # fmt: skip
+    unsat(R > 0, C > 0, side > 0, root > 0, pairs <= R * C, 4 * side * root > 2 * (R + C) * side)
     return "all reals M, R, C, δ > 0 and Π ≤ RC"
 
 

@@ -159,12 +159,22 @@ def weighted_faces() -> str:
         "D": c * P**2 + b * ((T / (2 * lam) - mu * P / lam) * u - p * P) - m1 * (p**2 + x) - m2 * x,
     }
     ridges = {
-        "A": (c * T / (4 * mu), (c * lam / mu - a0) / 4, (c * lam / mu + a0) * x**2 / 4,
-              c * T * x / (4 * mu), -a0 * x / 2 - both),
+        "A": (
+            c * T / (4 * mu),
+            (c * lam / mu - a0) / 4,
+            (c * lam / mu + a0) * x**2 / 4,
+            c * T * x / (4 * mu),
+            -a0 * x / 2 - both,
+        ),
         "C": (b * T / (2 * lam), (b + m1) / 4, a0 * x**2 / 4, 0, m1 * x / 2 - both),
-        "D": (b * T / (2 * lam), (b + 2 * b * mu / lam + m1 - c) / 4, x**2 / 2, 0,
-              (tail + m1) * x / 2 - both),
-    }  # fmt: skip
+        "D": (
+            b * T / (2 * lam),
+            (b + 2 * b * mu / lam + m1 - c) / 4,
+            x**2 / 2,
+            0,
+            (tail + m1) * x / 2 - both,
+        ),
+    }
     bend = {"C": a0 / 4, "D": sympy.Rational(1, 2)}
     for face in "ACD":
         on = ell.subs(faces[face], simultaneous=True)

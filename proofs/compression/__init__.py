@@ -178,14 +178,25 @@ def lemma_concave() -> str:
     u, v, s, t, e, B, y = z3.Reals("u v s t e B y")
     # u = |L_R|, v = |L_C|, s = |S_R|, t = |S_C|: u·v + s + t ≥ B, y = √(uv) ≤ (u + v)/2
     unsat(
-        u >= 0, v >= 0, s >= 0, t >= 0, e > 0, y >= 0, y * y == u * v, u * v + s + t >= B,
+        u >= 0,
+        v >= 0,
+        s >= 0,
+        t >= 0,
+        e > 0,
+        y >= 0,
+        y * y == u * v,
+        u * v + s + t >= B,
         2 * y > u + v,
-    )  # fmt: skip
+    )
     # max(e·u + s, e·v + t) ≥ (e(u + v) + s + t)/2 ≥ e·y + (B − y²)/2
     unsat(
-        e > 0, y >= 0, u + v >= 2 * y, s + t >= B - y * y,
-        e * u + s < e * y + (B - y * y) / 2, e * v + t < e * y + (B - y * y) / 2,
-    )  # fmt: skip
+        e > 0,
+        y >= 0,
+        u + v >= 2 * y,
+        s + t >= B - y * y,
+        e * u + s < e * y + (B - y * y) / 2,
+        e * v + t < e * y + (B - y * y) / 2,
+    )
     # beyond x = √B the bound r ≥ d·x ≥ d√B holds by itself
     r = z3.Real("r")
     unsat(e > 0, r >= 0, y > r, e * y < e * r)
@@ -295,8 +306,12 @@ def protocol() -> str:
         for _ in range(5):
             Q = [[rng.randrange(q) for _ in range(d)] for _ in range(N)]
             for a in (1, 2, 3, 4):
-                for program in (by_tiles(N, d, a, 1), by_tiles(N, d, a, a), by_chunks(N, d, a),
-                                by_spills(N, d, a)):  # fmt: skip
+                for program in (
+                    by_tiles(N, d, a, 1),
+                    by_tiles(N, d, a, a),
+                    by_chunks(N, d, a),
+                    by_spills(N, d, a),
+                ):
                     sent = compress(program, Q, K, q)
                     messages += len(sent)
                     best = max(best, *(B for _, B in sent))
@@ -339,10 +354,15 @@ def count_epochs() -> str:
         unsat(*common, *most, T == 1, loads * B >= 2 * M * pairs, *less)
     for case in (B * d * d == 8 * M * M, B == 8 * M):
         unsat(
-            *common, case, B * d * d >= 8 * M * M, B >= 8 * M,
-            T >= 1, loads >= M * (T - 1),
-            loads + M < pairs * d * d / (8 * M), loads + M < pairs / 8,
-        )  # fmt: skip
+            *common,
+            case,
+            B * d * d >= 8 * M * M,
+            B >= 8 * M,
+            T >= 1,
+            loads >= M * (T - 1),
+            loads + M < pairs * d * d / (8 * M),
+            loads + M < pairs / 8,
+        )
     return "all reals; pairs = heads·N² ≥ 0, d, M > 0"
 
 

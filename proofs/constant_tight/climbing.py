@@ -9,9 +9,16 @@ import numpy as np
 
 
 def climb(
-    work: Callable[..., Any], x: float, T: float, rng: np.random.Generator,
-    *, starts: int, rounds: int, shrink: float, anew: tuple[int, ...],
-) -> float:  # fmt: skip
+    work: Callable[..., Any],
+    x: float,
+    T: float,
+    rng: np.random.Generator,
+    *,
+    starts: int,
+    rounds: int,
+    shrink: float,
+    anew: tuple[int, ...],
+) -> float:
     """The most work that a multistart search over all sizes finds; its moves shrink.
 
     Args:

@@ -23,14 +23,23 @@ STAY = 2
 # By how much each inequality of `accounting` is made stronger: 0, but in tests that break it.
 STRONGER: dict[str, float] = dict.fromkeys(
     (
-        "events", "words", "free starts", "inner, Q and K", "inner, O and V",
-        "all products of pairs, first", "all products of pairs, second",
-        "Loomis and Whitney, first", "Loomis and Whitney, second",
-        "every first product", "every second product", "next visits", "pairs once",
+        "events",
+        "words",
+        "free starts",
+        "inner, Q and K",
+        "inner, O and V",
+        "all products of pairs, first",
+        "all products of pairs, second",
+        "Loomis and Whitney, first",
+        "Loomis and Whitney, second",
+        "every first product",
+        "every second product",
+        "next visits",
+        "pairs once",
         "segments",
     ),
     0.0,
-)  # fmt: skip
+)
 
 # What share of a face a search must find.
 REACHED = 0.99

@@ -172,9 +172,12 @@ def order_of(
     """
     style = rng.randrange(4)
     pairs = [
-        (i, j) for rows, columns in heads for i in rows for j in columns
+        (i, j)
+        for rows, columns in heads
+        for i in rows
+        for j in columns
         if seen is None or (i, j) in seen
-    ]  # fmt: skip
+    ]
     if style == 0:
         first = [("E", i, j, c) for i, j in pairs for c in range(d)]
         rng.shuffle(first)

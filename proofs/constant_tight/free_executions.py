@@ -131,9 +131,10 @@ class _Free:
             if one and not lacking:
                 return one
             parts = [
-                s for s in (*self.fast, *self.away)
+                s
+                for s in (*self.fast, *self.away)
                 if s.key == key and s is not one and set(s.made) <= lacking
-            ]  # fmt: skip
+            ]
             holding = pinned + ([one] if one else [])
             if parts and self.rng.random() < 0.7:
                 part = self.rng.choice(parts)

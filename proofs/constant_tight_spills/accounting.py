@@ -115,9 +115,12 @@ def check(case: Drawn, kind: str) -> Seen:
         holds("Loomis and Whitney, second", work_F, f * N, now)
         begins = len(fresh & spilled)
         work = (
-            weights.e * work_E / d + work_F / d_v - weights.m * (len(W) + y)
-            + weights.n * begins + weights.r * (u - len(staying))
-        )  # fmt: skip
+            weights.e * work_E / d
+            + work_F / d_v
+            - weights.m * (len(W) + y)
+            + weights.n * begins
+            + weights.r * (u - len(staying))
+        )
         if d == d_v:
             bound = lemma_5(weights, M, S, (p, g, f), d, rng)
             require(work <= bound + 1e-9, f"{now}: charged {work}, Lemma 5 says {bound}")

@@ -74,20 +74,28 @@ def spill_prices() -> str:
     # What the products are at most, with every pair's share of a and b (step spill-products); the
     # words of Q and K cost 2θg, those of V and O 2·root·f.
     products = (
-        a * (later + begun + older + Y + p2) + low * (later + spilled_whole)
+        a * (later + begun + older + Y + p2)
+        + low * (later + spilled_whole)
         + high * (older + W_inner + W_stay)
-        + e * tau * ((p + h) * p + gamma * h**2 / 2) + sigma * kappa * f**2 / 2
-    )  # fmt: skip
+        + e * tau * ((p + h) * p + gamma * h**2 / 2)
+        + sigma * kappa * f**2 / 2
+    )
     charged = (
-        products + n * (begun + spilled_whole) - m * (Y + W_inner + W_stay)
+        products
+        + n * (begun + spilled_whole)
+        - m * (Y + W_inner + W_stay)
         + r * (older - Y - W_stay)
-    )  # fmt: skip
+    )
     spare_words = T - words - later - begun - spilled_whole - older
     priced = theta * words + mu * before - 2 * theta * (p + h) - 2 * root * f
     rest = (
-        theta * spare_words + mu * (x - before - older) + stay * (x - Y - W_stay)
-        + inner * (f**2 - W_inner) + whole * (p**2 - p2) + priced
-    )  # fmt: skip
+        theta * spare_words
+        + mu * (x - before - older)
+        + stay * (x - Y - W_stay)
+        + inner * (f**2 - W_inner)
+        + whole * (p**2 - p2)
+        + priced
+    )
     left = sum(z * cost for z, cost in zip(counts, costs, strict=True))
     identity(bound - charged, left + rest)
     return "all reals; each summand's sign is by hand"

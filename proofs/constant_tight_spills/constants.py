@@ -10,13 +10,24 @@ SHARP = 1
 # By how much each inequality of `accounting` is made stronger: 0, but in tests that break it.
 STRONGER: dict[str, float] = dict.fromkeys(
     (
-        "events", "full segments", "words", "words from before", "pairs that stay", "whole pairs",
-        "inner pairs", "all products of pairs, first", "all products of pairs, second",
-        "Loomis and Whitney, first", "Loomis and Whitney, second", "spilled starts",
-        "unspilled starts", "next visits", "charged work",
+        "events",
+        "full segments",
+        "words",
+        "words from before",
+        "pairs that stay",
+        "whole pairs",
+        "inner pairs",
+        "all products of pairs, first",
+        "all products of pairs, second",
+        "Loomis and Whitney, first",
+        "Loomis and Whitney, second",
+        "spilled starts",
+        "unspilled starts",
+        "next visits",
+        "charged work",
     ),
     0.0,
-)  # fmt: skip
+)
 # Of the conditions of Lemma 5 one that a test leaves out: its place, or None.
 LEFT_OUT: int | None = None
 

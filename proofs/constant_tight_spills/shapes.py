@@ -20,9 +20,23 @@ KINDS = 7  # conditions of Lemma 5 that speak of pairs
 
 
 def bound(
-    theta: Any, mu: Any, x: Any, T: Any, p: Any, h: Any, f: Any, e: Any, tau: Any, gamma: Any,
-    sigma: Any, kappa: Any, whole: Any, inner: Any, stay: Any, root: Any,
-) -> Any:  # fmt: skip
+    theta: Any,
+    mu: Any,
+    x: Any,
+    T: Any,
+    p: Any,
+    h: Any,
+    f: Any,
+    e: Any,
+    tau: Any,
+    gamma: Any,
+    sigma: Any,
+    kappa: Any,
+    whole: Any,
+    inner: Any,
+    stay: Any,
+    root: Any,
+) -> Any:
     """Lemma 5's expression; `root` stands for √(θ·min(θ + μ, 2θ)).  Numbers or symbols."""
     g = p + h
     words = theta * T + (mu + stay) * x - 2 * theta * g - 2 * root * f
@@ -122,9 +136,18 @@ def random_shape(x: float, T: float, rng: random.Random) -> Shape:
     staying = rng.choice([0.0, 1.0, rng.random()]) * min(room - inner, stay)
     spilled_whole = min(pairs[4], room - inner - staying)
     return Shape(
-        g, v, old, new, (pairs[0], pairs[1], pairs[2]), (older[0], older[1], older[2]), pairs[3],
-        spilled_whole, stay - staying, inner, staying,
-    )  # fmt: skip
+        g,
+        v,
+        old,
+        new,
+        (pairs[0], pairs[1], pairs[2]),
+        (older[0], older[1], older[2]),
+        pairs[3],
+        spilled_whole,
+        stay - staying,
+        inner,
+        staying,
+    )
 
 
 def random_prices(

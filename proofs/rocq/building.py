@@ -104,8 +104,16 @@ def rests(theorems: set[str]) -> None:
 )
 def coq_matrix_product() -> str:
     """product.v, product_classes.v; the statements over the natural numbers need no axiom."""
-    rests({"product_words", "matrix_product_tight", "matrix_product_irony", "product_possible",
-           "product_every_class", "matrix_product_every_class"})  # fmt: skip
+    rests(
+        {
+            "product_words",
+            "matrix_product_tight",
+            "matrix_product_irony",
+            "product_possible",
+            "product_every_class",
+            "matrix_product_every_class",
+        }
+    )
     return "all m, n, k, M and schedules of model.v and classes.v, by Coq"
 
 
@@ -116,8 +124,17 @@ def coq_matrix_product() -> str:
 )
 def coq_attention_once() -> str:
     """once.v with segment_cap.v; Coq's axioms of the reals."""
-    rests({"attention_pairs_widths", "attention_pairs", "attention_heads", "attention_causal",
-           "attention_once", "attention_possible_widths", "attention_possible"})  # fmt: skip
+    rests(
+        {
+            "attention_pairs_widths",
+            "attention_pairs",
+            "attention_heads",
+            "attention_causal",
+            "attention_once",
+            "attention_possible_widths",
+            "attention_possible",
+        }
+    )
     return "all H, N, d, d_v, M ≥ 5(d + d_v)²/8, sets of pairs and schedules of model.v, by Coq"
 
 
@@ -128,8 +145,16 @@ def coq_attention_once() -> str:
 )
 def coq_attention_trees() -> str:
     """stays.v and trees.v with segment_cap.v; Coq's axioms of the reals."""
-    rests({"trees_pairs_widths", "trees_pairs", "attention_trees", "class_sub", "once_in_class",
-           "class_possible"})  # fmt: skip
+    rests(
+        {
+            "trees_pairs_widths",
+            "trees_pairs",
+            "attention_trees",
+            "class_sub",
+            "once_in_class",
+            "class_possible",
+        }
+    )
     return "all H, N, d, d_v, M ≥ 5(d + d_v)²/8, sets of pairs and schedules of classes.v, by Coq"
 
 

@@ -14,20 +14,35 @@ from . import building
 MUTANTS = (
     ("a load of what is not in slow memory", "w \\in slow s, w \\notin", "w \\notin"),
     ("a load of what is there", "w \\in slow s, w \\notin fast s &", "w \\in slow s &"),
-    ("a load in M + 1 words", "w \\notin fast s & size (fast s) < M]",
-     "w \\notin fast s & size (fast s) <= M]"),
-    ("a store of what is not there", "| Store w =>\n      if w \\in fast s",
-     "| Store w =>\n      if true"),
-    ("a store that frees the word", "Some (State (fast s) (w :: slow s) (done s))",
-     "Some (State (rem w (fast s)) (w :: slow s) (done s))"),
-    ("a drop of slow memory's copy, too", "Some (State (rem w (fast s)) (slow s) (done s))",
-     "Some (State (rem w (fast s)) (rem w (slow s)) (done s))"),
+    (
+        "a load in M + 1 words",
+        "w \\notin fast s & size (fast s) < M]",
+        "w \\notin fast s & size (fast s) <= M]",
+    ),
+    (
+        "a store of what is not there",
+        "| Store w =>\n      if w \\in fast s",
+        "| Store w =>\n      if true",
+    ),
+    (
+        "a store that frees the word",
+        "Some (State (fast s) (w :: slow s) (done s))",
+        "Some (State (rem w (fast s)) (w :: slow s) (done s))",
+    ),
+    (
+        "a drop of slow memory's copy, too",
+        "Some (State (rem w (fast s)) (slow s) (done s))",
+        "Some (State (rem w (fast s)) (rem w (slow s)) (done s))",
+    ),
     ("other products", "[&& p \\in products t, p \\notin done s", "[&& p \\notin done s"),
     ("a product twice", "p \\in products t, p \\notin done s,", "p \\in products t,"),
     ("a left operand elsewhere", "left t p \\in fast s, finished", "finished"),
     ("a left operand that is not finished", "finished s (left t p),", ""),
-    ("a right operand elsewhere", "finished s (left t p),\n      right t p \\in fast s & finished",
-     "finished s (left t p) & finished"),
+    (
+        "a right operand elsewhere",
+        "finished s (left t p),\n      right t p \\in fast s & finished",
+        "finished s (left t p) & finished",
+    ),
     ("a sum restarted", "~~ started s w && (size (fast s) < M)", "(size (fast s) < M)"),
     ("a start in M + 1 words", "~~ started s w && (size (fast s) < M)", "~~ started s w"),
     ("a start where the sum is", "~~ started s w && (size (fast s) < M)", "false"),
@@ -35,8 +50,11 @@ MUTANTS = (
     ("a product that is not noted", "(slow s)) (p :: done s)", "(slow s)) (done s)"),
     ("a result over any word", "x \\in [:: left t p; right t p], w", "w"),
     ("a result over an operand that stays", "w :: rem x (fast s)", "w :: fast s"),
-    ("a result over an operand, restarted", "w \\notin fast s & ~~ started s w]",
-     "w \\notin fast s & true]"),
+    (
+        "a result over an operand, restarted",
+        "w \\notin fast s & ~~ started s w]",
+        "w \\notin fast s & true]",
+    ),
     ("a result that is there twice", "right t p], w \\notin fast s &", "right t p] &"),
     ("products left out", "all (mem (done s)) (products t) &&", ""),
     ("outputs left out", "&& all (mem (slow s)) (outputs t)", ""),
@@ -46,7 +64,7 @@ MUTANTS = (
     ("another operand", "match p with E i j c => K j c", "match p with E i j c => K i c"),
     ("another sum", "let: Mul i j l := p in C i j", "let: Mul i j l := p in C i l"),
     ("a shorter inner sum", "l <- iota 0 k];\n     left", "l <- iota 0 k.-1];\n     left"),
-)  # fmt: skip
+)
 PROOFS = ("machine.v", "product.v", "possible.v")  # after segments.v; they take a second or two
 CASES, LONGEST = 150, 40
 

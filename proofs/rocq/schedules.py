@@ -15,8 +15,10 @@ from iosim.checks.proof import require, step
 from . import searched, translated, twin
 
 PROBLEMS: tuple[Any, ...] = (
-    *(iosim.Attention(N, d, heads=H) for N, d, H in
-      ((2, 1, 1), (3, 1, 1), (2, 2, 1), (4, 2, 1), (3, 2, 2), (5, 3, 1))),
+    *(
+        iosim.Attention(N, d, heads=H)
+        for N, d, H in ((2, 1, 1), (3, 1, 1), (2, 2, 1), (4, 2, 1), (3, 2, 2), (5, 3, 1))
+    ),
     iosim.Attention(4, 1, causal=True),
     iosim.Attention(5, 2, window=(1, 0)),
     iosim.Attention(3, 1, d_v=2),
@@ -24,8 +26,11 @@ PROBLEMS: tuple[Any, ...] = (
     iosim.Attention(3, 2, heads=4, kv_heads=2, causal=True),
     iosim.Attention(2, 1, heads=2, kv_heads=1, N_k=5),
     iosim.Attention(1, 2, heads=2, N_k=6),
-    iosim.MatMul(1, 1, 1), iosim.MatMul(2, 2, 2), iosim.MatMul(3, 4, 2), iosim.MatMul(2, 3, 5),
-)  # fmt: skip
+    iosim.MatMul(1, 1, 1),
+    iosim.MatMul(2, 2, 2),
+    iosim.MatMul(3, 4, 2),
+    iosim.MatMul(2, 3, 5),
+)
 MEMORIES = (3, 5, 8, 10, 14, 20, 30)
 BREAKS = 4000
 SEED = 19
@@ -55,9 +60,11 @@ def seen(problem: Any) -> list[tuple[int, int]]:
     right = 0 if problem.causal else right
     own = problem.keys - problem.N
     return [
-        (i, j) for i in range(problem.N) for j in range(problem.keys)
+        (i, j)
+        for i in range(problem.N)
+        for j in range(problem.keys)
         if (left is None or j >= i + own - left) and (right is None or j <= i + own + right)
-    ]  # fmt: skip
+    ]
 
 
 def task_of(problem: Any) -> twin.Task:
@@ -67,8 +74,9 @@ def task_of(problem: Any) -> twin.Task:
     share = problem.heads // (problem.kv_heads or problem.heads)
     pairs = [
         (h * problem.N + i, h // share * problem.keys + j)
-        for h in range(problem.heads) for i, j in seen(problem)
-    ]  # fmt: skip
+        for h in range(problem.heads)
+        for i, j in seen(problem)
+    ]
     require(len(pairs) == problem.pairs, f"{problem}: {len(pairs)} pairs, not {problem.pairs}")
     return twin.attention(pairs, problem.d, problem.d_v)
 
@@ -194,9 +202,7 @@ def late(rng: random.Random, case: Case, used: int) -> tuple[int, list[twin.Op]]
     for op in case.ops[: used + 1]:
         twin.execute(s, op, case.task)
     missing = [w for w in case.task.operands[mine[1]][:2] if w not in s.fast]
-    ops[used:used] = [
-        *(("Load", w) for w in missing), mine, *(("Drop", w) for w in missing)
-    ]  # fmt: skip
+    ops[used:used] = [*(("Load", w) for w in missing), mine, *(("Drop", w) for w in missing)]
     return case.M + 2, ops
 
 
@@ -227,9 +233,11 @@ def wandering(rng: random.Random, case: Case) -> list[twin.Op]:
         every: dict[str, list[Any]] = dict.fromkeys(("Load", "Store", "Drop"), words)
         every |= {"Do": [*made, *others], "Over": [(p, w) for p in made for w in made[p]]}
         free = [
-            (name, x) for name, xs in every.items() for x in xs
+            (name, x)
+            for name, xs in every.items()
+            for x in xs
             if twin.allowed(s, (name, x), case.M, case.task)
-        ]  # fmt: skip
+        ]
         name = rng.choice(list(every))
         strange = rng.random() < 0.15 or not free
         op = (name, rng.choice(every[name])) if strange else rng.choice(free)
@@ -247,9 +255,10 @@ def over(case: Case) -> list[twin.Op]:
         if name == "Do" and case.task.operands[x][2] not in s.fast:
             rest = case.ops[k + 1 :]
             dying = [
-                w for w in case.task.operands[x][:2]
+                w
+                for w in case.task.operands[x][:2]
                 if next((op for op in rest if w in used(op, case.task)), None) == ("Drop", w)
-            ]  # fmt: skip
+            ]
             if dying:
                 ops[k] = ("Over", (x, dying[0]))
                 ops[ops.index(("Drop", dying[0]), k)] = ("-", None)

@@ -82,8 +82,11 @@ def simulations_accepted() -> str:
         what = f"{run.kind.name} at N={run.N} d={run.d} heads={run.H} M={run.M}"
         require(run.attains(run.kind), f"an execution of {what} is not accepted")
         require(classes.traffic(run.moves) == run.words, f"{what}: not {run.words} words")
-        smaller += not any(run.attains(k) for k in classes.CLASSES if k is not run.kind
-                           and k is not classes.RECOMPUTE_TREES)  # fmt: skip
+        smaller += not any(
+            run.attains(k)
+            for k in classes.CLASSES
+            if k is not run.kind and k is not classes.RECOMPUTE_TREES
+        )
     require(smaller > EXECUTIONS // 4, f"only {smaller} are of no smaller class")
     return f"{EXECUTIONS} executions, {smaller} of them of no smaller class, seed {SEED}"
 
@@ -185,8 +188,12 @@ def wandering(rng: random.Random, run: Run, kind: classes.Class) -> list[classes
         every += [(name, v) for name in ("Write", "Free") for v in near]
         for over in (None, *near[:3]):
             every += [("Copy", v, over) for v in near[:3]]
-            every += [("Add", v[0], v[1], u[1], over) for v in near for u in near
-                      if v[0] == u[0] and v[1] is not None and u[1] is not None]  # fmt: skip
+            every += [
+                ("Add", v[0], v[1], u[1], over)
+                for v in near
+                for u in near
+                if v[0] == u[0] and v[1] is not None and u[1] is not None
+            ]
             for p in run.task.operands:
                 every += [
                     ("Mul", p, T, over) for w, T in near if w == run.task.operands[p][2] and T

@@ -20,8 +20,13 @@ from . import twin
 LETTERS = {x: x for x in "QKVSOABC"} | {"P": "S", "O_part": "O"}
 HEADS = ("heads", "kv_heads", "group")
 # Operation → the product that it executes, and how many row statistics come before its factors.
-PRODUCTS = {"matmul_nt": "E", "matmul_nn": "F", "online_softmax": "F", "online_mean": "F",
-            "log_mean": "F"}  # fmt: skip
+PRODUCTS = {
+    "matmul_nt": "E",
+    "matmul_nn": "F",
+    "online_softmax": "F",
+    "online_mean": "F",
+    "log_mean": "F",
+}
 TOTALS = {"E": "S", "F": "O", "Mul": "C"}
 
 

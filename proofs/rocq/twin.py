@@ -54,8 +54,10 @@ def matrix_product(m: int, n: int, k: int) -> Task:
     """The product of an m × k and a k × n matrix."""
     made: dict[Product, tuple[Word, Word, Word]] = {
         ("Mul", i, j, x): (("A", i, x), ("B", x, j), ("C", i, j))
-        for i in range(m) for j in range(n) for x in range(k)
-    }  # fmt: skip
+        for i in range(m)
+        for j in range(n)
+        for x in range(k)
+    }
     return _task(f"matrix_product {m} {n} {k}", made, "AB", "C")
 
 

@@ -32,5 +32,15 @@ __all__ = [
 ]
 
 PARTS = (
-    accounting, schedules, numbers, game, stays, either, moments, left_over, chain, again, whole,
-)  # fmt: skip
+    accounting,
+    schedules,
+    numbers,
+    game,
+    stays,
+    either,
+    moments,
+    left_over,
+    chain,
+    again,
+    whole,
+)

@@ -97,8 +97,9 @@ def with_sums(draws: Iterator[Drawn], kind: str) -> Iterator[Case]:
             continue
         log: list[Entry] = one.log(kind)
         cost = sum(what in ("load", "store") for what, _, _ in log)
-        ones = sum(what == "load" and item[0] == "v" and item[-1] == d_v - 1
-                   for what, item, _ in log)  # fmt: skip
+        ones = sum(
+            what == "load" and item[0] == "v" and item[-1] == d_v - 1 for what, item, _ in log
+        )
         products = [(int(item[0]), int(item[1])) for what, item, _ in log if what in ("E", "F")]
         words = cost - ones - len(terms)
         yield Case(f"{one.says}, ones", products, d + d_v, d + d_v - 1, one.M, words, 1)
@@ -122,9 +123,10 @@ def pair_by_pair(seed: int, count: int) -> Iterator[Drawn]:
         pairs = sorted({task[1:3] for task in one.order})
         rng.shuffle(pairs)
         order = [
-            t for i, j in pairs
+            t
+            for i, j in pairs
             for t in [*[("E", i, j, c) for c in range(d)], *[("F", i, j, c) for c in range(d_v)]]
-        ]  # fmt: skip
+        ]
         yield Drawn(order, one.M, rng, f"{one.says}, pair by pair")
 
 
@@ -173,12 +175,17 @@ def rows_twice(case: Case) -> int:
 
 
 def _check(
-    kind: str, seed: int, cutter: Callable[[Case, random.Random], None],
+    kind: str,
+    seed: int,
+    cutter: Callable[[Case, random.Random], None],
     executions: Callable[[Iterator[Drawn], str], Iterator[Case]] = executed,
-) -> int:  # fmt: skip
+) -> int:
     rng = random.Random(seed)
-    sources = (drawn(seed, constants.EXECUTIONS), large_memory(seed, constants.EXECUTIONS),
-               pair_by_pair(seed, constants.EXECUTIONS))  # fmt: skip
+    sources = (
+        drawn(seed, constants.EXECUTIONS),
+        large_memory(seed, constants.EXECUTIONS),
+        pair_by_pair(seed, constants.EXECUTIONS),
+    )
     count = 0
     for source in sources:
         for case in executions(source, kind):
@@ -237,9 +244,10 @@ def heads_of(log: list[Entry], N: int) -> list[list[Entry]]:
 
 
 @step(
-    "heads-apart", how="sampled",
+    "heads-apart",
+    how="sampled",
     says="Lemma 1 for each of several heads: its own words, and all of M",
-)  # fmt: skip
+)
 def heads_apart() -> str:
     """Heads one after another, and mixed; each head's entries are an execution of its own."""
     rng, count = random.Random(27), 0
@@ -261,9 +269,10 @@ def heads_apart() -> str:
 
 
 @step(
-    "second-cut", how="sampled",
+    "second-cut",
+    how="sampled",
     says="Lemma 2: cut by columns there are as many cuts as parts by rows; rows pay for two parts",
-)  # fmt: skip
+)
 def second() -> str:
     """Cut by rows; then by one column fewer than the fewest of a part."""
     seen = rows = 0

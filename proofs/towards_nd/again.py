@@ -80,9 +80,10 @@ def counted(seed: int, trees: bool) -> str:
 
 
 @step(
-    "again-once", how="sampled",
+    "again-once",
+    how="sampled",
     says="Theorem 5's corollary and all that is counted for it, on executions of class once",
-)  # fmt: skip
+)
 def again_once() -> str:
     """With row sums and without; blocks of rows or columns, or any order."""
     return counted(61, False)
@@ -103,17 +104,27 @@ def again_words() -> str:
     spilled, saves = (
         z3.Q(round(1000 * x), 1000) for x in (constants.SPILLED, constants.AGAIN_SAVES)
     )
-    unsat(w >= 1, w <= 2, p >= 1, n >= 0, e >= 0, o >= 0, pairs >= 0, of_rows <= n + e + o,
-          of_columns >= w * ((p + 1) * n - of_rows - pairs),
-          words >= n + e + constants.STORED * o + of_columns + spilled * pairs,
-          words < n * (1 + p * w) - saves * (w - 1) * e)  # fmt: skip
+    unsat(
+        w >= 1,
+        w <= 2,
+        p >= 1,
+        n >= 0,
+        e >= 0,
+        o >= 0,
+        pairs >= 0,
+        of_rows <= n + e + o,
+        of_columns >= w * ((p + 1) * n - of_rows - pairs),
+        words >= n + e + constants.STORED * o + of_columns + spilled * pairs,
+        words < n * (1 + p * w) - saves * (w - 1) * e,
+    )
     return "all reals p ≥ 1, ½ ≤ v ≤ 1"
 
 
 @step(
-    "again-game", how="sampled",
+    "again-game",
+    how="sampled",
     says="what rows that come again leave to columns, in the game of whole rows",
-)  # fmt: skip
+)
 def again_game() -> str:
     """m items and the one that is loaded are there at a time; every p."""
     rng, nearest, count = random.Random(65), Fraction(0), 4 * constants.EXECUTIONS

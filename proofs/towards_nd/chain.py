@@ -178,8 +178,10 @@ def theorem_8(rows: Rows) -> Fraction:
     for word in chain:
         rows.meets(word)
         rows.fits(rows.single[word][1])
-    require(all(rows.single[a][1] < rows.single[b][0] for a, b in itertools.pairwise(chain)),
-            f"{rows.says}: stays of one colour overlap")  # fmt: skip
+    require(
+        all(rows.single[a][1] < rows.single[b][0] for a, b in itertools.pairwise(chain)),
+        f"{rows.says}: stays of one colour overlap",
+    )
     own = sum(worth[w] for w in chain) + rows.held if chain else 0
     low = Fraction(constants.CHAIN * sum(worth.values()), rows.held) + rows.held if chain else 0
     require(rows.loads >= own >= low, f"{rows.says}: {rows.loads} loads, {own}, {low}")
@@ -234,9 +236,10 @@ def in_game(R: int, C: int, held: int, E: int) -> int:
 
 
 @step(
-    "chain-game", how="sampled",
+    "chain-game",
+    how="sampled",
     says="Theorem 7 in the game of whole rows, and the fewest loads where each row is loaded once",
-)  # fmt: skip
+)
 def chain_game() -> str:
     """Random plays and sweeps; and optima by breadth-first search where room is made first."""
     rng, near, count = random.Random(53), 0, 4 * constants.EXECUTIONS

@@ -21,8 +21,15 @@ def stays_pieces() -> str:
     g, M, Y, W, rate, pieces = z3.Reals("g M Y W rate pieces")
     claim = z3.Q(round(1000 * constants.CLAIM), 1000)
     room = g - M + Y
-    unsat(g >= M - W + pieces * rate * W, Y >= 0, Y <= W, W <= M, rate >= 1, pieces >= 1,
-          claim * rate * Y + (pieces - 1) * claim * rate * W > room)  # fmt: skip
+    unsat(
+        g >= M - W + pieces * rate * W,
+        Y >= 0,
+        Y <= W,
+        W <= M,
+        rate >= 1,
+        pieces >= 1,
+        claim * rate * Y + (pieces - 1) * claim * rate * W > room,
+    )
     return "all reals rate ≥ 1, 0 ≤ Y ≤ W ≤ M, pieces ≥ 1"
 
 
@@ -61,8 +68,14 @@ def both_sides() -> str:
     unsat(X >= 0, Y >= 0, u >= 0, v >= 0, u * X + v * Y < least * (X + Y))
     low, high, s, k = z3.Reals("low high s k")
     moment = z3.Q(round(1000 * constants.SAME_MOMENT), 1000)
-    unsat(low >= 0, low <= high, k >= 0, k * high <= 1, s >= 2,
-          -s * low + moment * k * low * low < -s * high + moment * k * high * high)  # fmt: skip
+    unsat(
+        low >= 0,
+        low <= high,
+        k >= 0,
+        k * high <= 1,
+        s >= 2,
+        -s * low + moment * k * low * low < -s * high + moment * k * high * high,
+    )
     return "all reals"
 
 

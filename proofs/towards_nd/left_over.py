@@ -44,8 +44,15 @@ def between() -> str:
         return (at + x) * z3.If(other > E, other, E)
 
     middle = share * X + (1 - share) * Y
-    unsat(X >= 0, Y >= X, x >= 0, E > 0, share >= 0, share <= 1,
-          side(middle) > share * side(X) + (1 - share) * side(Y))  # fmt: skip
+    unsat(
+        X >= 0,
+        Y >= X,
+        x >= 0,
+        E > 0,
+        share >= 0,
+        share <= 1,
+        side(middle) > share * side(X) + (1 - share) * side(Y),
+    )
     return "all reals X ≥ 0, x ≥ 0, E > 0"
 
 
@@ -109,9 +116,10 @@ def theorem(M: int, O: int, rows: int, columns: int, D: int, sums: int) -> Fract
 
 
 @step(
-    "left-over-evaluator", how="sampled",
+    "left-over-evaluator",
+    how="sampled",
     says="the words of `left_over` are at most Theorem 6's best, its X the one of the same B",
-)  # fmt: skip
+)
 def left_over_evaluator() -> str:
     """Words that are left over from none to more than (G + 1)²/4, all B."""
     rng, over, small = random.Random(47), 0, 0

@@ -190,9 +190,10 @@ def counted(seed: int, trees: bool) -> str:
 
 
 @step(
-    "moments-once", how="sampled",
+    "moments-once",
+    how="sampled",
     says="Lemma 4 and all that is counted for it, on executions of class once",
-)  # fmt: skip
+)
 def moments_once() -> str:
     """With row sums and without."""
     return counted(41, False)
@@ -210,8 +211,15 @@ def one_stay(run: Counted, M: int, B: int, says: str) -> tuple[int, int]:
     rows, columns = run.side(0, B), run.side(1, inf)
     at_once = max(len(words) for words, _, _ in moments(run).held)
     x = at_once + 1 + Fraction(A * held, B)
-    ends = sorted({at for side in (rows, columns) for runs in side.stays.values()
-                   for stay in runs for at in stay})  # fmt: skip
+    ends = sorted(
+        {
+            at
+            for side in (rows, columns)
+            for runs in side.stays.values()
+            for stay in runs
+            for at in stay
+        }
+    )
     full = max(ends, key=lambda at: rows.there(at) + columns.there(at))
     most = rows.there(full) + columns.there(full)
     require(most <= held, f"{says}, B = {B}: {most} words at step {full}, not {held}")

@@ -99,8 +99,13 @@ def few_parts() -> str:
     unsat(K >= some * D, D > 0, r >= left * D, i >= 0, each < (i + 2) * D)
     enough, per = z3.Real("enough"), z3.Real("per")
     unsat(C > 0, per >= enough, C * per < C * enough)
-    unsat(C * D >= z3.Q(round(1000 * constants.WIDE), 1000) * K * A, K * A > 0, M > 0, i >= 0,
-          (i + 2) * C * D < (i + 2) * (K * A - M) + (i + 2) * M)  # fmt: skip
+    unsat(
+        C * D >= z3.Q(round(1000 * constants.WIDE), 1000) * K * A,
+        K * A > 0,
+        M > 0,
+        i >= 0,
+        (i + 2) * C * D < (i + 2) * (K * A - M) + (i + 2) * M,
+    )
     return "all reals CD ≥ KA, K ≥ 2D > 0, r ≥ 3D, i ≥ 0, M > 0"
 
 

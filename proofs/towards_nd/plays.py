@@ -139,9 +139,24 @@ def one_by_one(R: int, C: int, m: int, rng: random.Random) -> Play:
 
 # Rows 0 to 4 and columns 5 to 9, two of which stay: what is loaded, and what then leaves.
 FIVE = (
-    (0, None), (1, None), (5, 0), (2, 5), (6, 1), (7, 2), (0, 0), (3, 3), (4, 6), (1, 7), (8, 4),
-    (9, 1), (0, 0), (2, 2), (3, 8), (4, 9), (5, None),
-)  # fmt: skip
+    (0, None),
+    (1, None),
+    (5, 0),
+    (2, 5),
+    (6, 1),
+    (7, 2),
+    (0, 0),
+    (3, 3),
+    (4, 6),
+    (1, 7),
+    (8, 4),
+    (9, 1),
+    (0, 0),
+    (2, 2),
+    (3, 8),
+    (4, 9),
+    (5, None),
+)
 
 
 def five() -> int:

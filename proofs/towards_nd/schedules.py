@@ -27,9 +27,13 @@ Product = tuple[str, int, int, int]  # kind, row, column of the pair; column of 
 FIRST = {"matmul_nt": (0, 1)}
 SECOND = {"matmul_nn": (1, 2), "online_softmax": (3, 4), "online_mean": (3, 4), "log_mean": (2, 3)}
 THIRD = {
-    "online_softmax": (2, 3), "online_mean": (2, 3), "online_weights": (2, 3), "row_stats": (1, 2),
-    "log_mean": (1, 2), "log_weights": (1, 2),
-}  # fmt: skip
+    "online_softmax": (2, 3),
+    "online_mean": (2, 3),
+    "online_weights": (2, 3),
+    "row_stats": (1, 2),
+    "log_mean": (1, 2),
+    "log_weights": (1, 2),
+}
 OTHER = {"zero", "lowest", "low", "one", "finish", "normalise", "merge", "log_sums"}
 
 
@@ -68,8 +72,10 @@ class Trace:
 
     def products(self, node: Op, env: dict[str, int], loops: dict[Tile, Loop]) -> None:
         """Those of one operation; its operands are resident, row sums with their rows."""
-        require(node.name in OTHER or node.name in FIRST or node.name in SECOND
-                or node.name in THIRD, f"{node.name} is not known")  # fmt: skip
+        require(
+            node.name in OTHER or node.name in FIRST or node.name in SECOND or node.name in THIRD,
+            f"{node.name} is not known",
+        )
         operands = zip(node.operands, OPS[node.name].dims, strict=False)
         boxes = [self.box(ref, env, loops)[-len(letters) :] for ref, letters in operands]
         if node.name in FIRST:
@@ -87,8 +93,10 @@ class Trace:
         """Products of a box, pair by pair; of a row's sums the first one counts."""
         for i, j in itertools.product(rows, columns):
             for c in width:
-                require(kind == "G" or (kind, i, j, c) not in self.made,
-                        f"{(kind, i, j, c)} is made twice")  # fmt: skip
+                require(
+                    kind == "G" or (kind, i, j, c) not in self.made,
+                    f"{(kind, i, j, c)} is made twice",
+                )
                 self.made.setdefault((kind, i, j, c))
 
 

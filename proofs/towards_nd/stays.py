@@ -138,9 +138,10 @@ class Counted:
     def moved(self, how: Sequence[str] = ("load", "store")) -> Counter[Item]:
         """Loads and stores of each word."""
         return Counter(
-            item for what, item, _ in self.log  # type: ignore[misc]
+            item
+            for what, item, _ in self.log  # type: ignore[misc]
             if what in how and self.counts(item)  # type: ignore[arg-type]
-        )  # fmt: skip
+        )
 
     @functools.cached_property
     def spilled(self) -> set[Item]:
@@ -194,8 +195,9 @@ def leavings(rows: Side, columns: Side, M: int, says: str) -> int:
 
     M is what is in fast memory at most at a step.
     """
-    ends = sorted({at for s in (rows, columns) for runs in s.stays.values() for x in runs
-                   for at in x})  # fmt: skip
+    ends = sorted(
+        {at for s in (rows, columns) for runs in s.stays.values() for x in runs for at in x}
+    )
     fullest = max(ends, key=lambda at: rows.there(at) + columns.there(at))
     most = rows.there(fullest) + columns.there(fullest)
     require(most <= M, f"{says}: stays of {most} words at step {fullest}, M = {M}")
@@ -207,8 +209,10 @@ def leavings(rows: Side, columns: Side, M: int, says: str) -> int:
         for wide, rate in itertools.product({most, int(widest)} - {0}, rates):
             room = [leave.words * g - most + wide for g in claim.met.values()]
             claims = sum(max(0, floor(x / (rate * wide))) for x in room)
-            require(constants.CLAIM * rate * claims <= free,
-                    f"{says}: {claims} claims of {rate} on {free} stays")  # fmt: skip
+            require(
+                constants.CLAIM * rate * claims <= free,
+                f"{says}: {claims} claims of {rate} on {free} stays",
+            )
             said += claims > 0
     return said
 
@@ -266,9 +270,10 @@ def counted(seed: int, trees: bool) -> str:
 
 
 @step(
-    "stays-once", how="sampled",
+    "stays-once",
+    how="sampled",
     says="Lemma 3 and what goes before it, on executions of class once, with row sums and without",
-)  # fmt: skip
+)
 def stays_once() -> str:
     """Scores and entries of O with one accumulator each."""
     return counted(31, False)
@@ -292,9 +297,10 @@ def at_least(R: int, C: int, held: int) -> Fraction:
 
 
 @step(
-    "stays-game", how="sampled",
+    "stays-game",
+    how="sampled",
     says="Lemma 3 in the game of whole rows, and Theorem 5 against optima and random plays",
-)  # fmt: skip
+)
 def stays_game() -> str:
     """m items and the one that is loaded are there at a time."""
     rng, said = random.Random(32), 0

@@ -25,8 +25,10 @@ def halves(stays: Sequence[Stay]) -> list[list[int]]:
     Their ends, in order of time, are joined two by two; along each ring of stays that this makes
     one half is walked forward in time, the other one backward.
     """
-    ends = sorted([(a, 0, x) for x, (a, _) in enumerate(stays)]
-                  + [(b, 1, x) for x, (_, b) in enumerate(stays)])  # fmt: skip
+    ends = sorted(
+        [(a, 0, x) for x, (a, _) in enumerate(stays)]
+        + [(b, 1, x) for x, (_, b) in enumerate(stays)]
+    )
     mate = {}
     for one, two in zip(ends[::2], ends[1::2], strict=True):
         mate[one[1:]], mate[two[1:]] = two[1:], one[1:]
@@ -45,8 +47,9 @@ def groups(stays: Sequence[Stay], t: int) -> list[list[int]]:
     """The stays in t groups, t a power of two, by halving again and again."""
     parts = [list(range(len(stays)))]
     while len(parts) < t:
-        parts = [[part[x] for x in half] for part in parts
-                 for half in halves([stays[x] for x in part])]  # fmt: skip
+        parts = [
+            [part[x] for x in half] for part in parts for half in halves([stays[x] for x in part])
+        ]
     return parts
 
 
@@ -149,8 +152,10 @@ class Family:
         parts = groups(self.stays, t)
         for at, there in enumerate(self.own):
             shares = [sum(self.stays[x][0] <= at <= self.stays[x][1] for x in p) for p in parts]
-            require(min(shares) >= there // t and max(shares) <= -(-there // t),
-                    f"{self.says}: {there} stays are in groups of {shares}")  # fmt: skip
+            require(
+                min(shares) >= there // t and max(shares) <= -(-there // t),
+                f"{self.says}: {there} stays are in groups of {shares}",
+            )
         fewest = min(parts, key=lambda part: sum(each[x] for x in part))
         gone = set(fewest)
         lost = sum(each[x] for x in gone)
@@ -182,17 +187,22 @@ class Family:
                 flat.append(word)
         filling, steep = len(self.bad) - len(calm), len(self.bad) - len(flat)
         room = W - k - few - level
-        require(room <= 0 or filling * room <= (k + times) * len(self.ends),
-                f"{self.says}: {filling} filling")  # fmt: skip
-        require(level <= few or steep * (level - few) <= times * len(self.stays),
-                f"{self.says}: {steep} steep")  # fmt: skip
+        require(
+            room <= 0 or filling * room <= (k + times) * len(self.ends),
+            f"{self.says}: {filling} filling",
+        )
+        require(
+            level <= few or steep * (level - few) <= times * len(self.stays),
+            f"{self.says}: {steep} steep",
+        )
         return calm, flat
 
 
 @step(
-    "halves", how="sampled",
+    "halves",
+    how="sampled",
     says="Lemma 5: stays in groups that share what is there at each step evenly",
-)  # fmt: skip
+)
 def halves_step() -> str:
     """Random stays, many of them with the same first or last step."""
     rng, count = random.Random(71), 2 * constants.EXECUTIONS
@@ -229,9 +239,10 @@ def some_plays(seed: int, count: int) -> Iterator[tuple[str, int, int, int, Side
 
 
 @step(
-    "whole-game", how="sampled",
+    "whole-game",
+    how="sampled",
     says="Lemmas 5 and 6 in the game of whole rows, and Theorem 9",
-)  # fmt: skip
+)
 def whole_game() -> str:
     """A word is a whole row, no pair is lost."""
     seen: Counter[str] = Counter()
@@ -267,8 +278,10 @@ def whole_game() -> str:
             low = (least - Fraction(n, t)) * min(R, C)
             times = constants.ALL_LEFT_OUT * n
             require(loads * (1 + Fraction(times * t * k, W)) >= low, f"{says}: {loads} loads")
-    require(min(seen[x] for x in ("good", "late", "bad", "filling", "steep", "plays")) > 0,
-            f"seen: {dict(seen)}")  # fmt: skip
+    require(
+        min(seen[x] for x in ("good", "late", "bad", "filling", "steep", "plays")) > 0,
+        f"seen: {dict(seen)}",
+    )
     return (
         f"{count} plays, {seen['good']} good words, {seen['late']} late, {seen['bad']} bad, "
         f"{seen['filling']} filling, {seen['steep']} steep; pieces and stays at most "
@@ -310,9 +323,10 @@ def whole(run: Counted, which: int, side: Side, says: str) -> None:
 
 
 @step(
-    "whole-once", how="sampled",
+    "whole-once",
+    how="sampled",
     says="Lemmas 5 and 6 and what goes before them, on executions of class once",
-)  # fmt: skip
+)
 def whole_once() -> str:
     """With row sums and without."""
     return counted(74, False)
@@ -335,15 +349,24 @@ def whole_words() -> str:
     third, times = z3.Q(1, 3), z3.Q(round(1000 * constants.ALL_LEFT_OUT), 1000)
     spilled = z3.Q(round(1000 * constants.SPILLED), 1000)
     left_out = (
-        z3.And(late * (1 - k) <= few * columns,
-               bad * (1 - k - few - third) <= (k + few) * columns),
+        z3.And(late * (1 - k) <= few * columns, bad * (1 - k - few - third) <= (k + few) * columns),
         z3.And(late * (1 - k) <= few * rows, bad * (third - few) <= few * columns),
-    )  # fmt: skip
+    )
     for case in left_out:
-        unsat(n >= 1, k > 0, few >= 2 * k, 6 * (k + few) <= 1, rows >= 0, columns >= 0, pairs >= 0,
-              x >= 0, case, rows + columns >= least - pairs - n * late - bad - x,
-              words >= rows + columns + spilled * pairs,
-              words * (1 + times * n * few) < least - x)  # fmt: skip
+        unsat(
+            n >= 1,
+            k > 0,
+            few >= 2 * k,
+            6 * (k + few) <= 1,
+            rows >= 0,
+            columns >= 0,
+            pairs >= 0,
+            x >= 0,
+            case,
+            rows + columns >= least - pairs - n * late - bad - x,
+            words >= rows + columns + spilled * pairs,
+            words * (1 + times * n * few) < least - x,
+        )
     return "all reals n ≥ 1, κ ≥ 2k, 6(k + κ) ≤ W"
 
 
@@ -361,9 +384,10 @@ def theorem_9(N: int, d: int, n: int, sums: int, M: int) -> Fraction:
 
 
 @step(
-    "whole-sizes", how="exhaustive",
+    "whole-sizes",
+    how="exhaustive",
     says="Theorem 9 is below Theorem 5 at real sizes, and above it for a larger N",
-)  # fmt: skip
+)
 def whole_sizes() -> str:
     """Where n sweeps just fit."""
     said = 0

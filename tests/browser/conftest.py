@@ -92,25 +92,35 @@ def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
     contexts = []
 
     def opened(
-        path: Path, hash: str = "", width: int = 1280, height: int = 720, scheme: str = "light",
-        allow: str = "$.", **more: Any,
-    ) -> Page:  # fmt: skip
+        path: Path,
+        hash: str = "",
+        width: int = 1280,
+        height: int = 720,
+        scheme: str = "light",
+        allow: str = "$.",
+        **more: Any,
+    ) -> Page:
         def hear(text: str) -> None:
             if not re.search(allow, text):
                 said.append(text)
 
         context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme,
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
             **({"reduced_motion": "no-preference"} | more),
-        )  # fmt: skip
+        )
         contexts.append(context)
         context.set_default_timeout(20_000)
         page = context.new_page()
         page.on("console", lambda x: hear(x.text) if x.type in ("error", "warning") else None)
         page.on("pageerror", lambda x: hear(str(x)))
         # Nothing is loaded but the file itself.
-        page.on("request", lambda x: None if x.url.startswith(("file:", "data:", "blob:"))
-                else hear(f"asks for {x.url}"))  # fmt: skip
+        page.on(
+            "request",
+            lambda x: (
+                None if x.url.startswith(("file:", "data:", "blob:")) else hear(f"asks for {x.url}")
+            ),
+        )
         page.goto(path.as_uri() + hash)
         page.wait_for_selector(".iosim-lab")
         return page
@@ -129,9 +139,13 @@ def open_view(open_file: Callable[..., Page], lab_file: Path) -> Callable[..., P
     """
 
     def opened(
-        view: str, width: int = 1280, height: int = 720, scheme: str = "light", hash: str = "",
+        view: str,
+        width: int = 1280,
+        height: int = 720,
+        scheme: str = "light",
+        hash: str = "",
         **more: Any,
-    ) -> Page:  # fmt: skip
+    ) -> Page:
         page = open_file(lab_file, f"#{view}{hash}", width, height, scheme, **more)
         page.wait_for_selector(f"[data-view={view}]")
         return page

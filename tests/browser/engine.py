@@ -31,8 +31,10 @@ def build(path: Path, entry: str = "src/engine/cli.ts") -> Path:
     """Bundle a command, by default the engine's, into a file.  `npm ci` in `FRONT` comes before."""
     subprocess.run(
         ["node", "--input-type=module", "-e", _BUILD, str(path), entry],
-        cwd=FRONT, check=True, timeout=60,
-    )  # fmt: skip
+        cwd=FRONT,
+        check=True,
+        timeout=60,
+    )
     return path
 
 

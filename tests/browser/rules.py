@@ -27,17 +27,29 @@ console.log(JSON.stringify({ answers, orders }));
 
 
 def judged(
-    graph: dict[str, Any], layer: dict[str, Any], machines: list[dict[str, Any]],
-    sets: list[list[int]], partitions: list[list[list[int]]],
-) -> dict[str, Any]:  # fmt: skip
+    graph: dict[str, Any],
+    layer: dict[str, Any],
+    machines: list[dict[str, Any]],
+    sets: list[list[int]],
+    partitions: list[list[list[int]]],
+) -> dict[str, Any]:
     """For each set why it is no kernel, or its cost on each machine; each partition's order."""
-    asked = {"graph": graph, "layer": layer, "machines": machines, "sets": sets,
-             "partitions": partitions}  # fmt: skip
+    asked = {
+        "graph": graph,
+        "layer": layer,
+        "machines": machines,
+        "sets": sets,
+        "partitions": partitions,
+    }
     with tempfile.TemporaryDirectory() as folder:
         bundle = build(Path(folder) / "rules.mjs", "src/views/wall/rules.ts")
         done = subprocess.run(
-            ["node", "--input-type=module", "-e", _ASK, bundle.as_uri()], input=json.dumps(asked),
-            capture_output=True, text=True, timeout=120, check=True,
-        )  # fmt: skip
+            ["node", "--input-type=module", "-e", _ASK, bundle.as_uri()],
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -41,10 +41,25 @@ Case = tuple[Program, dict[str, int], dict[str, int], dict[str, Any]]
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """A registered schedule with any options and tiles, or a random program; with masks if any."""
-    kind = draw(st.sampled_from(
-        ["plain", "options", "options", "paged", "blocks", "marked", "random", "mixed", "split",
-         "dependent", "dependent", "lanes", "stacked"]
-    ))  # fmt: skip
+    kind = draw(
+        st.sampled_from(
+            [
+                "plain",
+                "options",
+                "options",
+                "paged",
+                "blocks",
+                "marked",
+                "random",
+                "mixed",
+                "split",
+                "dependent",
+                "dependent",
+                "lanes",
+                "stacked",
+            ]
+        )
+    )
     match kind:
         case "plain" | "options":
             strategy = bound_programs() if kind == "plain" else attention_programs()
@@ -113,8 +128,9 @@ def agree(engine: Engine, case: Case) -> None:
         return
     same(counted, iosim.count, instance)
     same(peak, iosim.peak, instance)
-    moved = [[t.direction, t.tensor, [list(r) for r in t.ranges], t.words]
-             for t in transfers(instance)]  # fmt: skip
+    moved = [
+        [t.direction, t.tensor, [list(r) for r in t.ranges], t.words] for t in transfers(instance)
+    ]
     assert walked["is"]["transfers"] == moved
     assert walked["is"]["left"] == 0
     assert str(walked["is"]["peak"]) == peak.get("is", str(walked["is"]["peak"]))

@@ -30,9 +30,12 @@ from iosim.program.marks import masks
 from iosim.tiling import optimal_tiles, optimal_tiles_many, smallest_capacity
 
 FORMS: dict[str, dict[str, Any]] = {
-    "plain": {}, "keys": {"N_k": 1}, "values": {"d_v": 1}, "groups": {"kv_heads": 1},
+    "plain": {},
+    "keys": {"N_k": 1},
+    "values": {"d_v": 1},
+    "groups": {"kv_heads": 1},
     "all": {"N_k": 1, "d_v": 1, "kv_heads": 1},
-}  # fmt: skip
+}
 
 
 def searched() -> dict[str, Program]:
@@ -110,11 +113,17 @@ MASKED = [
     (algorithm.name, mask)
     for algorithm in iosim.all_algorithms("attention")
     for mask, seen in MASKS.items()
-    if seen and algorithm.supports(iosim.Attention(
-        1, 1, causal="causal" in seen, window=(1, 0) if "left" in seen else None,
-        **dict.fromkeys(algorithm.needs, 1),
-    ))
-]  # fmt: skip
+    if seen
+    and algorithm.supports(
+        iosim.Attention(
+            1,
+            1,
+            causal="causal" in seen,
+            window=(1, 0) if "left" in seen else None,
+            **dict.fromkeys(algorithm.needs, 1),
+        )
+    )
+]
 APART = ("N_k", "kv_heads", "d_v")
 
 

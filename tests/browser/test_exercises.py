@@ -45,20 +45,31 @@ def read(node: Node, text: str, values: Any = NAMES) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "value", "shown"),
     [
-        ("2Nd", 60, "2·N·d"), ("M/4d", Fraction(25, 3), "M/(4·d)"), ("N²d", 300, "N²·d"),
-        ("Nd⌈N/B_r⌉", 90, "N·d·⌈N/B_r⌉"), ("N d ceil(N / Br)", 90, "N·d·⌈N/B_r⌉"),
-        ("(N+d)(N−d)", 91, "(N + d)·(N − d)"), ("-N^2", -100, "−N²"),
+        ("2Nd", 60, "2·N·d"),
+        ("M/4d", Fraction(25, 3), "M/(4·d)"),
+        ("N²d", 300, "N²·d"),
+        ("Nd⌈N/B_r⌉", 90, "N·d·⌈N/B_r⌉"),
+        ("N d ceil(N / Br)", 90, "N·d·⌈N/B_r⌉"),
+        ("(N+d)(N−d)", 91, "(N + d)·(N − d)"),
+        ("-N^2", -100, "−N²"),
         ("2^-1", Fraction(1, 2), "2^(−1)"),
-        ("min(1,234)", 1, "min(1, 234)"), ("1,234 + 64Ki", 66770, "1,234 + 65,536"),
-        ("N/d/B_r", Fraction(5, 6), "N/d/B_r"), ("N - (d - 1)", 8, "N − (d − 1)"),
+        ("min(1,234)", 1, "min(1, 234)"),
+        ("1,234 + 64Ki", 66770, "1,234 + 65,536"),
+        ("N/d/B_r", Fraction(5, 6), "N/d/B_r"),
+        ("N - (d - 1)", 8, "N − (d − 1)"),
         ("N/(d·2)", Fraction(5, 3), "N/(d·2)"),
-        ("⌊1.5 N⌋ × 2", 30, "⌊1.5·N⌋·2"), ("max(N, d, M)", 100, "max(N, d, M)"),
+        ("⌊1.5 N⌋ × 2", 30, "⌊1.5·N⌋·2"),
+        ("max(N, d, M)", 100, "max(N, d, M)"),
         ("B_{r}[d]", 12, "B_r·d"),
-        ("2**3**2", 512, "2^(3²)"), ("(2^3)²", 64, "(2^3)²"), ("2^-1^2", Fraction(1, 2), "2^(−1²)"),
-        ("= N d", 30, "N·d"), ("ceiling(N/B_r)", 3, "⌈N/B_r⌉"),
-        ("1e3 + 1.5e-1", Fraction(20003, 20), "1,000 + 0.15"), ("N ∗ d • 2", 60, "N·d·2"),
+        ("2**3**2", 512, "2^(3²)"),
+        ("(2^3)²", 64, "(2^3)²"),
+        ("2^-1^2", Fraction(1, 2), "2^(−1²)"),
+        ("= N d", 30, "N·d"),
+        ("ceiling(N/B_r)", 3, "⌈N/B_r⌉"),
+        ("1e3 + 1.5e-1", Fraction(20003, 20), "1,000 + 0.15"),
+        ("N ∗ d • 2", 60, "N·d·2"),
     ],
-)  # fmt: skip
+)
 def test_formulas_as_people_type_them(node: Node, text: str, value: Any, shown: str) -> None:
     found = read(node, text)["is"]
     assert (Fraction(found["value"]), found["written"]) == (value, shown)
@@ -69,10 +80,13 @@ def test_formulas_as_people_type_them(node: Node, text: str, value: Any, shown: 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "type a formula"), ("Q = N", "is no name"),
+        ("", "type a formula"),
+        ("Q = N", "is no name"),
         ("N = d", "type only what stands behind “=”"),
-        ("ceil N", "put what “ceil” is of in brackets"), ("🙂", "“🙂” is no sign here"),
-        ("N²^3", "put brackets around a power"), ("N²³", "put brackets around a power"),
+        ("ceil N", "put what “ceil” is of in brackets"),
+        ("🙂", "“🙂” is no sign here"),
+        ("N²^3", "put brackets around a power"),
+        ("N²³", "put brackets around a power"),
         ("2^16^2", "powers are whole numbers up to 16"),
         ("((((((2^16)^16)^16)^16)^16)^16)^16", "too large a number"),
         ("(" * 200 + "N" + ")" * 200, "that is 401 signs long: write at most 300"),
@@ -80,13 +94,16 @@ def test_formulas_as_people_type_them(node: Node, text: str, value: Any, shown: 
         ("(N", "“)” is missing"),
         ("⌈N)", "“⌉” is missing before “)”"),
         ("Q", "“Q” is no name here: there are N, d, B_r, M, ceil()"),
-        ("N 2", "put a sign before “2”"), ("N)", "“)” is not understood there"),
+        ("N 2", "put a sign before “2”"),
+        ("N)", "“)” is not understood there"),
         ("N/0", "divides by 0"),
-        ("N^M", "powers are whole numbers up to 16"), ("ceil(N, d)", "ceil() takes one number"),
-        ("* N", "“*” stands where a number"), ("N & d", "“&” is no sign here"),
+        ("N^M", "powers are whole numbers up to 16"),
+        ("ceil(N, d)", "ceil() takes one number"),
+        ("* N", "“*” stands where a number"),
+        ("N & d", "“&” is no sign here"),
         ("min()", "stands where"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_formula(node: Node, text: str, why: str) -> None:
     assert why in read(node, text)["error"]
 
@@ -170,11 +187,13 @@ def test_every_answer_is_right_when_it_is_typed(node: Node, programs: Any) -> No
 @pytest.mark.parametrize(
     ("k", "typed", "right", "says"),
     [
-        (0, "dN", True, ""), (0, "N·d·B_r/B_r", True, ""),
+        (0, "dN", True, ""),
+        (0, "N·d·B_r/B_r", True, ""),
         (0, "Nd⌈N/B_r⌉⌈N/B_r⌉/⌈N/B_r⌉²", True, ""),
         (0, "2Nd", False, "It is 2 times as much everywhere"),
         (0, "Nd⌈N/B_c⌉", False, "Read as N·d·⌈N/B_c⌉. At "),
-        (1, "Nd*ceil(N/B_r)", True, ""), (1, "N²d/B_r", False, "think of the last, short tile"),
+        (1, "Nd*ceil(N/B_r)", True, ""),
+        (1, "N²d/B_r", False, "think of the last, short tile"),
         (1, "N d floor((N + B_r - 1) / B_r)", True, ""),
         (1, "Nd(N/B_r + 1)", False, "and it should be"),
         (2, "2(d+1)B_r + (d + B_r)B_c", True, ""),
@@ -182,9 +201,10 @@ def test_every_answer_is_right_when_it_is_typed(node: Node, programs: Any) -> No
         # What is rounded is told apart from what it should be; long numbers are not written out.
         (0, "Nd(1 + 1/10^9)", False, "that is 1000000001/1000000000, and it should be 1."),
         (0, "Nd + 9^16^1 * 9^16 * 9^16", False, "·10^45"),
-        (0, "K", None, "“K” is no name here"), (0, "N/(N-N)", None, "divides by 0"),
+        (0, "K", None, "“K” is no name here"),
+        (0, "N/(N-N)", None, "divides by 0"),
     ],
-)  # fmt: skip
+)
 def test_formulas_of_counts(
     node: Node, programs: Any, k: int, typed: str, right: bool | None, says: str
 ) -> None:

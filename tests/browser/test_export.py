@@ -20,10 +20,12 @@ MASK = np.array([[True, False, True], [False, True, True]])
 INSTANCES = {
     "causal": bind(FLASH2, CAUSAL.sizes, {"B_r": 20, "B_c": 7}),
     "blocks": bind(
-        algorithm("block_sparse").program, BlockSparse(7, 11, 2, 1).sizes,
-        {"B_r": 4, "B_c": 4}, {"blocks": MASK},
+        algorithm("block_sparse").program,
+        BlockSparse(7, 11, 2, 1).sizes,
+        {"B_r": 4, "B_c": 4},
+        {"blocks": MASK},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", INSTANCES)

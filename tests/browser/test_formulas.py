@@ -23,14 +23,25 @@ MASKED = draws(3000, 600)
 def told(problem: Attention, M: int) -> dict[str, int]:
     """What the page puts into formulas, of a problem that is typed."""
     left, right = problem.window or (None, None)
-    given = {"left": left is not None, "right": right is not None, "causal": problem.causal,
-             "align": problem.align != "lower right"}  # fmt: skip
+    given = {
+        "left": left is not None,
+        "right": right is not None,
+        "causal": problem.causal,
+        "align": problem.align != "lower right",
+    }
     return {
-        "N": problem.N, "d": problem.d, "heads": problem.heads, "M": M, "N_k": problem.keys,
-        "d_v": problem.values, "kv_heads": problem.groups, "sinks": problem.sinks,
-        "left": left or 0, "right": right or 0,
+        "N": problem.N,
+        "d": problem.d,
+        "heads": problem.heads,
+        "M": M,
+        "N_k": problem.keys,
+        "d_v": problem.values,
+        "kv_heads": problem.groups,
+        "sinks": problem.sinks,
+        "left": left or 0,
+        "right": right or 0,
         **{f"given {x}": int(given[x]) for x in slope.FLAGS},
-    }  # fmt: skip
+    }
 
 
 def masked(rng: random.Random) -> Attention:
@@ -148,12 +159,33 @@ def test_every_sign_is_numpys(tmp_path: Path) -> None:
     table = Formulas()
     x, y = table.name("x"), table.name("y")
     made = [
-        x + y, x - y, x * y, x / y, x // y, -x, x**2, x**3, np.minimum(x, y), np.maximum(x, y),
-        np.sqrt(abs_ := np.abs(x)), np.log2(abs_ + 1), np.floor(x), np.ceil(x), np.rint(x),
-        x < y, x <= y, x > y, x >= y, x == y, (x < 1) & (y < 1), (x < 1) | (y < 1),
-        np.where(x < y, x, np.inf), np.where(x < y, -np.inf, y), np.clip(x, -1.0, 1.0),
+        x + y,
+        x - y,
+        x * y,
+        x / y,
+        x // y,
+        -x,
+        x**2,
+        x**3,
+        np.minimum(x, y),
+        np.maximum(x, y),
+        np.sqrt(abs_ := np.abs(x)),
+        np.log2(abs_ + 1),
+        np.floor(x),
+        np.ceil(x),
+        np.rint(x),
+        x < y,
+        x <= y,
+        x > y,
+        x >= y,
+        x == y,
+        (x < 1) & (y < 1),
+        (x < 1) | (y < 1),
+        np.where(x < y, x, np.inf),
+        np.where(x < y, -np.inf, y),
+        np.clip(x, -1.0, 1.0),
         np.interp(x, [-1.0, 0.0, 2.0], [3.0, 5.0, -1.0]),
-    ]  # fmt: skip
+    ]
     values = [-2.5, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.5, 3.0]
     points = [{"x": a, "y": b} for a in values for b in values if b]
     ask = asker(tmp_path / "formulas.mjs", "src/engine/formulas.cli.ts")
@@ -162,12 +194,33 @@ def test_every_sign_is_numpys(tmp_path: Path) -> None:
     for point, told in zip(points, found, strict=True):
         a, b = np.float64(point["x"]), np.float64(point["y"])
         want = [
-            a + b, a - b, a * b, a / b, a // b, -a, a**2, a**3, min(a, b), max(a, b),
-            np.sqrt(abs(a)), np.log2(abs(a) + 1), np.floor(a), np.ceil(a), np.rint(a),
-            a < b, a <= b, a > b, a >= b, a == b, a < 1 and b < 1, a < 1 or b < 1,
-            a if a < b else None, None if a < b else b, np.clip(a, -1, 1),
+            a + b,
+            a - b,
+            a * b,
+            a / b,
+            a // b,
+            -a,
+            a**2,
+            a**3,
+            min(a, b),
+            max(a, b),
+            np.sqrt(abs(a)),
+            np.log2(abs(a) + 1),
+            np.floor(a),
+            np.ceil(a),
+            np.rint(a),
+            a < b,
+            a <= b,
+            a > b,
+            a >= b,
+            a == b,
+            a < 1 and b < 1,
+            a < 1 or b < 1,
+            a if a < b else None,
+            None if a < b else b,
+            np.clip(a, -1, 1),
             np.interp(a, [-1, 0, 2], [3, 5, -1]),
-        ]  # fmt: skip
+        ]
         for one, right in zip(told, want, strict=True):
             # JSON has no infinity.
             assert one is right is None or one == pytest.approx(float(right), rel=1e-15, abs=0)

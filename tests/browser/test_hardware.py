@@ -36,10 +36,13 @@ def drawn(rng: np.random.Generator) -> tuple[Sweeps, int]:
     """Some sweeps, and a number of pieces that they can be cut into."""
     pieces = int(rng.choice([1, 2, 4, 8, 16]))
     sweeps = Sweeps(
-        items=int(rng.integers(1, 40)), programs=int(rng.integers(1, 12)),
-        blocks=pieces * int(rng.integers(1, 9)), drift=int(rng.integers(0, MOST_DRIFT + 1)),
-        every=int(rng.choice([0, 0, 1, 2, 3, 10, 200])), seed=int(rng.integers(0, 2**32)),
-    )  # fmt: skip
+        items=int(rng.integers(1, 40)),
+        programs=int(rng.integers(1, 12)),
+        blocks=pieces * int(rng.integers(1, 9)),
+        drift=int(rng.integers(0, MOST_DRIFT + 1)),
+        every=int(rng.choice([0, 0, 1, 2, 3, 10, 200])),
+        seed=int(rng.integers(0, 2**32)),
+    )
     return sweeps, pieces
 
 
@@ -58,10 +61,19 @@ def test_times_and_places_of_random_sweeps_are_pythons(ask: Ask) -> None:
         assert when == s.when(pieces).tolist(), s
     # A program is where its times say that it is.
     few = cases[:200]
-    places = ask([
-        {"ask": "at", "sweeps": told(s), "pieces": p, "pace": PACE, "item": s.items - 1,
-         "times": s.when(p)[-1].tolist()} for s, p in few
-    ])  # fmt: skip
+    places = ask(
+        [
+            {
+                "ask": "at",
+                "sweeps": told(s),
+                "pieces": p,
+                "pace": PACE,
+                "item": s.items - 1,
+                "times": s.when(p)[-1].tolist(),
+            }
+            for s, p in few
+        ]
+    )
     for (_, pieces), at in zip(few, places, strict=True):
         assert at == pytest.approx([(k + 0.5) / pieces for k in range(pieces)])
 
@@ -90,10 +102,19 @@ def test_reads_of_random_sweeps_at_every_moment(ask: Ask) -> None:
         (*drawn(rng), int(rng.integers(1, 9)), int(rng.integers(1, 17)), int(rng.integers(1, 7)))
         for _ in range(250)
     ]
-    found = ask([
-        {"ask": "play", "sweeps": told(s), "pieces": p, "pace": PACE, "rooms": [a, b], "count": n}
-        for s, p, a, b, n in cases
-    ])  # fmt: skip
+    found = ask(
+        [
+            {
+                "ask": "play",
+                "sweeps": told(s),
+                "pieces": p,
+                "pace": PACE,
+                "rooms": [a, b],
+                "count": n,
+            }
+            for s, p, a, b, n in cases
+        ]
+    )
     for (s, pieces, small, large, count), play in zip(cases, found, strict=True):
         when, end = s.when(pieces), np.array(play["end"])
         assert len(play["frames"]) == count + 1
@@ -123,10 +144,16 @@ def test_reads_of_random_clocks_of_which_many_are_equal(ask: Ask) -> None:
         ticks = np.stack([start, start + 4 * rng.integers(1, 4, items)], axis=1)
         ticks -= ticks.min()
         rooms = rng.integers(1, pieces + 1, 2).tolist()
-        questions.append({
-            "ask": "recorded", "items": items, "pieces": pieces, "rooms": rooms, "count": 5,
-            "clock": hardware.clock_text(ticks * hardware.TICK_NS),
-        })  # fmt: skip
+        questions.append(
+            {
+                "ask": "recorded",
+                "items": items,
+                "pieces": pieces,
+                "rooms": rooms,
+                "count": 5,
+                "clock": hardware.clock_text(ticks * hardware.TICK_NS),
+            }
+        )
         when = ticks[:, :1] * 2 * pieces + np.diff(ticks, axis=1) * (2 * np.arange(pieces) + 1)
         want.append([missed(when, room, np.inf)[0] for room in rooms])
     found = [play["frames"][-1] for play in ask(questions)]
@@ -134,8 +161,13 @@ def test_reads_of_random_clocks_of_which_many_are_equal(ask: Ask) -> None:
 
 
 def flash2(N: int, d: int, B_r: int, programs: int = 0, every: int = 64) -> Job:
-    return Job("flash2", {"N": N, "d": d, "heads": 1}, {"B_r": B_r, "B_c": 64},
-               programs=programs, every=every)  # fmt: skip
+    return Job(
+        "flash2",
+        {"N": N, "d": d, "heads": 1},
+        {"B_r": B_r, "B_c": 64},
+        programs=programs,
+        every=every,
+    )
 
 
 def test_reads_in_step_and_rooms_are_pythons(ask: Ask) -> None:
@@ -147,10 +179,16 @@ def test_reads_in_step_and_rooms_are_pythons(ask: Ask) -> None:
         B_r, programs = int(rng.integers(16, 1025)), int(rng.integers(1, 2049))
         size = int(rng.integers(1, 1025)) * MIB
         items = -(-shape["N"] // B_r)
-        questions.append({
-            "ask": "inStep", "shape": shape, "items": items, "programs": min(programs, items),
-            "l2": size, "share": data["share"],
-        })  # fmt: skip
+        questions.append(
+            {
+                "ask": "inStep",
+                "shape": shape,
+                "items": items,
+                "programs": min(programs, items),
+                "l2": size,
+                "share": data["share"],
+            }
+        )
         job = flash2(shape["N"], shape["d"], B_r)
         want.append(l2.predicted_bytes(job, min(programs, items), size))
     for quarters in range(1, 70):
@@ -175,8 +213,18 @@ def test_recorded_sweeps_read_what_the_record_says(ask: Ask) -> None:
         (shape,) = [x for x in drift["shapes"] if (x["N"], x["d"]) == (row["N"], row["d"])]
         pieces = drift["recorded_pieces"]
         rooms = [round(x * pieces / shape["swept"]) for x in (size * drift["share"], size)]
-        (play,) = ask([{"ask": "recorded", "clock": sweep["clock"], "items": sweep["items"],
-                        "pieces": pieces, "rooms": rooms, "count": 64}])  # fmt: skip
+        (play,) = ask(
+            [
+                {
+                    "ask": "recorded",
+                    "clock": sweep["clock"],
+                    "items": sweep["items"],
+                    "pieces": pieces,
+                    "rooms": rooms,
+                    "count": 64,
+                }
+            ]
+        )
         last = play["frames"][-1]
         found = [last[x] * shape["swept"] // pieces + shape["own"] for x in ("least", "misses")]
         assert found == [row["drift_least"], row["drift_most"]]
@@ -225,8 +273,7 @@ def model(N: int, B_r: int, programs: int, size: int, drift: int, every: int, se
     job = flash2(N, 64, B_r, programs if every else 0, every or 64)
     when = Sweeps.of(job, programs, drift, seed).when(hardware.PIECES)
     most, least = l2.read_bytes(when, job, [size * MIB * l2.L2_SHARE, size * MIB])
-    return {"most": most, "least": least,
-            "step": l2.predicted_bytes(job, programs, size * MIB)}  # fmt: skip
+    return {"most": most, "least": least, "step": l2.predicted_bytes(job, programs, size * MIB)}
 
 
 SETTINGS = [  # N, B_r, programs, L2 in MiB, drift in per mille, gate, seed
@@ -505,9 +552,10 @@ def test_rows_are_sorted_and_found(open_view: Any) -> None:
     page = open_view("hardware")
     page.get_by_label("Rows that hold").fill("flash2 d=64 N=4096")
     want = [
-        r for r in rows(hardware.data()["records"][0])
+        r
+        for r in rows(hardware.data()["records"][0])
         if all(any(word in str(x) for x in r.values()) for word in ("flash2", "d=64", "N=4096"))
-    ]  # fmt: skip
+    ]
     assert len(want) > 2
     expect(page.locator(".record-table tbody tr")).to_have_count(len(want))
     expect(page.locator(".mark.first")).to_have_count(len(want))
@@ -556,9 +604,12 @@ def test_controls_answer_at_once(open_view: Any) -> None:
 
 @pytest.mark.parametrize(
     ("size", "scheme"),
-    [pytest.param(size, scheme, marks=[] if scheme == "light" else pytest.mark.slow)
-     for size in SIZES for scheme in SCHEMES],
-)  # fmt: skip
+    [
+        pytest.param(size, scheme, marks=[] if scheme == "light" else pytest.mark.slow)
+        for size in SIZES
+        for scheme in SCHEMES
+    ],
+)
 def test_a_gate_a_row_and_a_recorded_drift_fit(
     size: str, scheme: str, open_view: Any, shot: Any
 ) -> None:

@@ -66,10 +66,16 @@ display(program, instance, best, iosim.count(instance),
 def notebook(*cells: str) -> str:
     """A notebook of these cells."""
     made = [
-        {"cell_type": "code", "execution_count": None, "id": f"c{k}", "metadata": {},
-         "outputs": [], "source": source}
+        {
+            "cell_type": "code",
+            "execution_count": None,
+            "id": f"c{k}",
+            "metadata": {},
+            "outputs": [],
+            "source": source,
+        }
         for k, source in enumerate(cells)
-    ]  # fmt: skip
+    ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return json.dumps(
         {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
@@ -87,11 +93,22 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     home = tmp_path_factory.mktemp("home")
     env = {**os.environ, "PATH": programs, "HOME": str(home), "PYTHONPATH": str(ROOT)}
     server = subprocess.Popen(
-        [str(JUPYTER), "--no-browser", "--allow-root", "--ServerApp.token=", f"--port={port}",
-         "--ServerApp.password=", f"--ServerApp.root_dir={folder}", "--port-retries=0",
-         "--expose-app-in-browser"],
-        cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            str(JUPYTER),
+            "--no-browser",
+            "--allow-root",
+            "--ServerApp.token=",
+            f"--port={port}",
+            "--ServerApp.password=",
+            f"--ServerApp.root_dir={folder}",
+            "--port-retries=0",
+            "--expose-app-in-browser",
+        ],
+        cwd=folder,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(300):
@@ -156,8 +173,12 @@ def counters(page: Any) -> dict[str, int]:
 def counted(program: Any, problem: Any, tiles: dict[str, int]) -> dict[str, int]:
     """The same of `iosim.count`."""
     found = iosim.count(iosim.bind(program, problem.sizes, tiles))
-    words = {f"{way} {tensor}": n for way in ("load", "store")
-             for tensor, n in found.by_tensor(way).items() if n}  # fmt: skip
+    words = {
+        f"{way} {tensor}": n
+        for way in ("load", "store")
+        for tensor, n in found.by_tensor(way).items()
+        if n
+    }
     return words | {"all words": found.total_words}
 
 

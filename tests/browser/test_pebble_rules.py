@@ -33,8 +33,9 @@ def asked(dag: Dag) -> dict[str, Any]:
     """A graph as the page has it."""
     return {
         "vertices": [[v, list(ps)] for v, ps in dag.preds.items()],
-        "outputs": list(dag.outputs), "sums": sorted(dag.sums),
-    }  # fmt: skip
+        "outputs": list(dag.outputs),
+        "sums": sorted(dag.sums),
+    }
 
 
 # --- the theorem's segments -----------------------------------------------------------------------
@@ -48,11 +49,15 @@ def test_segments_of_optimal_games_are_iosims(graph: str, game: str, ask: Ask) -
         M = best["M"]
         _, _, moves = cleaned(dag, moves_of(best["moves"]))
         texts = [f"{m.kind} {m.vertex}" for m in moves]
-        kept, *shown = ask([
-            {"ask": "clean", "board": asked(dag), "moves": best["moves"], "over": True},
-            *({"ask": "segments", "board": asked(dag), "moves": texts, "s": s}
-              for s in range(1, 2 * M + 1)),
-        ])  # fmt: skip
+        kept, *shown = ask(
+            [
+                {"ask": "clean", "board": asked(dag), "moves": best["moves"], "over": True},
+                *(
+                    {"ask": "segments", "board": asked(dag), "moves": texts, "s": s}
+                    for s in range(1, 2 * M + 1)
+                ),
+            ]
+        )
         assert [best["moves"][k] for k in kept] == texts
         for s, page in enumerate(shown, 1):
             for mine, told in zip(segments(dag, moves, s), page, strict=True):
@@ -66,12 +71,27 @@ def test_segments_of_optimal_games_are_iosims(graph: str, game: str, ask: Ask) -
 
 def test_a_game_that_goes_on_keeps_what_may_yet_be_used(ask: Ask) -> None:
     """Whatever is stored or still red; what was deleted unused is left out at once."""
-    board = {"vertices": [["a", []], ["b", []], ["c", ["a", "b"]], ["d", ["c"]]], "sums": [],
-             "outputs": ["d"]}  # fmt: skip
-    game = ["load a", "load b", "compute c", "store c", "delete a", "delete b", "delete c",
-            "load c", "compute d", "store d"]  # fmt: skip
-    asks = [{"ask": "clean", "board": board, "moves": game[:k], "over": False}
-            for k in range(len(game) + 1)]  # fmt: skip
+    board = {
+        "vertices": [["a", []], ["b", []], ["c", ["a", "b"]], ["d", ["c"]]],
+        "sums": [],
+        "outputs": ["d"],
+    }
+    game = [
+        "load a",
+        "load b",
+        "compute c",
+        "store c",
+        "delete a",
+        "delete b",
+        "delete c",
+        "load c",
+        "compute d",
+        "store d",
+    ]
+    asks = [
+        {"ask": "clean", "board": board, "moves": game[:k], "over": False}
+        for k in range(len(game) + 1)
+    ]
     wasted = ["load a", "delete a", "load b"]
     asks.append({"ask": "clean", "board": board, "moves": wasted, "over": False})
     asks.append({"ask": "clean", "board": board, "moves": game[:4], "over": True})
@@ -87,33 +107,45 @@ def test_the_page_cleans_and_cuts_wasteful_games_as_the_proof_does(ask: Ask) -> 
     for _ in range(300):
         theirs, M, numbers = hong_kung._random_game(rng, rng.randint(4, 12))
         names = [f"v{k}" for k in range(theirs.n)]
-        vertices = [[names[k], [names[p] for p in hong_kung.bits(theirs.parents[k])]]
-                    for k in range(theirs.n)]  # fmt: skip
+        vertices = [
+            [names[k], [names[p] for p in hong_kung.bits(theirs.parents[k])]]
+            for k in range(theirs.n)
+        ]
         graph = {
-            "vertices": vertices, "sums": [],
+            "vertices": vertices,
+            "sums": [],
             "outputs": [names[k] for k in hong_kung.bits(theirs.outputs)],
-        }  # fmt: skip
+        }
         moves = [f"{kind} {names[v]}" for kind, v in numbers]
         cleaned = clean(theirs, numbers)
         questions.append({"ask": "clean", "board": graph, "moves": moves, "over": True})
         want.append(cleaned)
         s = rng.randint(1, M)
-        questions.append({
-            "ask": "segments", "board": graph, "s": s,
-            "moves": [f"{kind} {names[v]}" for kind, v in cleaned],
-        })  # fmt: skip
+        questions.append(
+            {
+                "ask": "segments",
+                "board": graph,
+                "s": s,
+                "moves": [f"{kind} {names[v]}" for kind, v in cleaned],
+            }
+        )
         want.append(hong_kung.parts(theirs, cleaned, s))
     for question, answer, right in zip(questions, ask(questions), want, strict=True):
         if question["ask"] == "clean":
             kept = [question["moves"][k] for k in answer]
             assert kept == [f"{kind} v{v}" for kind, v in right]
         else:
-            cut = [[sum(1 << int(v[1:]) for v in x[k]) for k in ("part", "dominator", "last")]
-                   for x in answer]  # fmt: skip
+            cut = [
+                [sum(1 << int(v[1:]) for v in x[k]) for k in ("part", "dominator", "last")]
+                for x in answer
+            ]
             assert cut == [list(x) for x in right]
             assert all(x["dominated"] for x in answer)
-    lengths = [len(q["moves"]) - len(a) for q, a in zip(questions, want, strict=True)
-               if q["ask"] == "clean"]  # fmt: skip
+    lengths = [
+        len(q["moves"]) - len(a)
+        for q, a in zip(questions, want, strict=True)
+        if q["ask"] == "clean"
+    ]
     assert sum(x > 0 for x in lengths) > 50
 
 
@@ -178,10 +210,13 @@ def random_moves(rng: random.Random, game: Game, many: int) -> Iterator[tuple[st
 
 def said(game: Game) -> dict[str, Any]:
     return {
-        "red": sorted(game.red), "blue": sorted(game.blue), "computed": sorted(game.computed),
+        "red": sorted(game.red),
+        "blue": sorted(game.blue),
+        "computed": sorted(game.computed),
         "terms": [[v, sorted(ts)] for v, ts in sorted(game.terms.items()) if ts],
-        "loads": game.loads, "stores": game.stores,
-    }  # fmt: skip
+        "loads": game.loads,
+        "stores": game.stores,
+    }
 
 
 def variants() -> list[tuple[bool, bool]]:
@@ -204,10 +239,14 @@ def test_the_page_plays_by_pythons_rules(block: int, ask: Ask) -> None:
             over = True
         except IosimError:
             over = False
-        questions.append({
-            "ask": "game", "board": asked(dag), "moves": [text for text, _ in played],
-            "rules": {"M": M, "recompute": recompute, "partial": partial},
-        })  # fmt: skip
+        questions.append(
+            {
+                "ask": "game",
+                "board": asked(dag),
+                "moves": [text for text, _ in played],
+                "rules": {"M": M, "recompute": recompute, "partial": partial},
+            }
+        )
         want.append(([x for _, x in played], over, dag.least_memory(partial)))
     reasons = set()
     for answer, (right, over, least) in zip(ask(questions), want, strict=True):
@@ -219,9 +258,20 @@ def test_the_page_plays_by_pythons_rules(block: int, ask: Ask) -> None:
                 assert x["culprits"]
                 reasons.add(" ".join(w for w in x["why"].split() if not w.startswith("v")))
     # Every rule was broken, and every kind of move was made.
-    for words in ("no blue pebble", "leave the load out", "leave the store out", "is an input",
-                  "delete one first", "recomputation", "lacks terms", "on the fly", "only a sum",
-                  "no term", "in it already", "has no red pebble"):  # fmt: skip
+    for words in (
+        "no blue pebble",
+        "leave the load out",
+        "leave the store out",
+        "is an input",
+        "delete one first",
+        "recomputation",
+        "lacks terms",
+        "on the fly",
+        "only a sum",
+        "no term",
+        "in it already",
+        "has no red pebble",
+    ):
         assert any(words in reason for reason in reasons), words
 
 
@@ -233,16 +283,23 @@ def test_the_page_shows_all_legal_moves_and_no_others(ask: Ask) -> None:
         dag = random_dag(rng, 7, partial)
         game = Game(dag, rng.randint(2, 4), recompute, partial)
         moves = [text for text, after in random_moves(rng, game, 10) if not isinstance(after, str)]
-        questions.append({
-            "ask": "legal", "board": asked(dag), "moves": moves,
-            "rules": {"M": game.M, "recompute": recompute, "partial": partial},
-        })  # fmt: skip
-        want.append({
-            " ".join(x for x in (kind, v, t) if x)
-            for v in dag.vertices for kind in KINDS
-            for t in (dag.preds[v] if kind == "add" else (None,))
-            if allows(game, Move(kind, v, t))
-        })  # fmt: skip
+        questions.append(
+            {
+                "ask": "legal",
+                "board": asked(dag),
+                "moves": moves,
+                "rules": {"M": game.M, "recompute": recompute, "partial": partial},
+            }
+        )
+        want.append(
+            {
+                " ".join(x for x in (kind, v, t) if x)
+                for v in dag.vertices
+                for kind in KINDS
+                for t in (dag.preds[v] if kind == "add" else (None,))
+                if allows(game, Move(kind, v, t))
+            }
+        )
     for answer, right in zip(ask(questions), want, strict=True):
         assert len(answer) == len(set(answer))
         assert set(answer) == right
@@ -270,10 +327,13 @@ def test_the_page_finds_the_solvers_optima(block: int, ask: Ask) -> None:
         M = dag.least_memory(partial) + rng.choice((0, 0, 0, 1))
         found = optimum(dag, M, recompute, partial)
         assert found.optimal
-        questions.append({
-            "ask": "search", "board": asked(dag),
-            "rules": {"M": M, "recompute": recompute, "partial": partial},
-        })  # fmt: skip
+        questions.append(
+            {
+                "ask": "search",
+                "board": asked(dag),
+                "rules": {"M": M, "recompute": recompute, "partial": partial},
+            }
+        )
         want.append((dag, found))
     gaps = 0
     for question, answer, (dag, found) in zip(questions, ask(questions), want, strict=True):
@@ -312,9 +372,10 @@ def remaining(game: Game) -> int | None:
     dag = game.dag
     every = [
         Move(kind, v, t)
-        for v in dag.vertices for kind in KINDS
+        for v in dag.vertices
+        for kind in KINDS
         for t in (dag.preds[v] if kind == "add" else (None,))
-    ]  # fmt: skip
+    ]
 
     def key(g: Game) -> Any:
         terms = tuple((v, frozenset(ts)) for v, ts in sorted(g.terms.items()) if ts)
@@ -355,10 +416,14 @@ def test_hints_are_optimal_from_any_position(ask: Ask) -> None:
         M = dag.least_memory(partial) + rng.randint(0, 1)
         game = Game(dag, M, recompute, partial)
         moves = [text for text, after in random_moves(rng, game, 8) if not isinstance(after, str)]
-        questions.append({
-            "ask": "search", "board": asked(dag), "moves": moves,
-            "rules": {"M": M, "recompute": recompute, "partial": partial},
-        })  # fmt: skip
+        questions.append(
+            {
+                "ask": "search",
+                "board": asked(dag),
+                "moves": moves,
+                "rules": {"M": M, "recompute": recompute, "partial": partial},
+            }
+        )
         want.append((game, remaining(game)))
     lost = 0
     for question, answer, (game, right) in zip(questions, ask(questions), want, strict=True):
@@ -376,10 +441,12 @@ def test_hints_are_optimal_from_any_position(ask: Ask) -> None:
 def test_a_search_that_is_too_large_says_so(ask: Ask) -> None:
     rules = {"M": 3, "recompute": True, "partial": False}
     small, large = grid(4, 4), grid(6, 6)
-    (stopped, refused) = ask([
-        {"ask": "search", "board": asked(small), "rules": rules, "limit": 2000},
-        {"ask": "search", "board": asked(large), "rules": rules},
-    ])  # fmt: skip
+    (stopped, refused) = ask(
+        [
+            {"ask": "search", "board": asked(small), "rules": rules, "limit": 2000},
+            {"ask": "search", "board": asked(large), "rules": rules},
+        ]
+    )
     assert stopped["stopped"] == "more than 2,000 positions"
     assert refused["stopped"] == "the graph has more than 30 vertices"
 
@@ -430,8 +497,11 @@ def test_bad_text_is_refused_with_its_line(text: str, says: str, ask: Ask) -> No
 def test_names_that_a_script_knows_are_only_names(ask: Ask) -> None:
     (answer,) = ask([{"ask": "text", "text": "__proto__ constructor\n2 1\nconstructor 1"}])
     assert dict(answer["vertices"]) == {
-        "__proto__": [], "constructor": ["__proto__"], "2": [], "1": ["2", "constructor"],
-    }  # fmt: skip
+        "__proto__": [],
+        "constructor": ["__proto__"],
+        "2": [],
+        "1": ["2", "constructor"],
+    }
 
 
 def test_every_cycle_is_refused_and_nothing_else(ask: Ask) -> None:

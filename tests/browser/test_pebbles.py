@@ -53,10 +53,14 @@ def play(page: Page, moves: list[Move]) -> None:
 @pytest.mark.parametrize(
     ("graph", "game", "M"),
     [
-        ("matmul", "chain", 4), ("matmul", "partial", 3), ("attention", "words", 4),
-        ("attention", "recompute", 5), ("pyramid", "recompute", 3), ("diamond", "recompute", 4),
+        ("matmul", "chain", 4),
+        ("matmul", "partial", 3),
+        ("attention", "words", 4),
+        ("attention", "recompute", 5),
+        ("pyramid", "recompute", 3),
+        ("diamond", "recompute", 4),
     ],
-)  # fmt: skip
+)
 def test_an_optimal_game_played_move_by_move(
     graph: str, game: str, M: int, open_view: Callable[..., Page], shot: Callable[..., None]
 ) -> None:
@@ -77,10 +81,21 @@ def test_what_is_forbidden_is_explained_as_python_does(open_view: Callable[..., 
     page = open_view("pebbles", hash="?graph=matmul&M=3")
     game = Game(dag_of(row), 3)
     script = [
-        "store A[0,0]", "delete A[0,0]", "compute A[0,0]", "load P[0,0,0]", "load A[0,0]",
-        "load A[0,0]", "store A[0,0]", "compute P[0,0,0]", "load B[0,0]", "compute P[0,0,0]",
-        "compute P[0,0,0]", "load A[0,1]", "delete P[0,0,0]", "compute P[0,0,0]",
-    ]  # fmt: skip
+        "store A[0,0]",
+        "delete A[0,0]",
+        "compute A[0,0]",
+        "load P[0,0,0]",
+        "load A[0,0]",
+        "load A[0,0]",
+        "store A[0,0]",
+        "compute P[0,0,0]",
+        "load B[0,0]",
+        "compute P[0,0,0]",
+        "compute P[0,0,0]",
+        "load A[0,1]",
+        "delete P[0,0,0]",
+        "compute P[0,0,0]",
+    ]
     forbidden = 0
     for text in script:
         kind, name = text.split()
@@ -216,8 +231,9 @@ def test_replay_of_an_optimal_game(open_view: Callable[..., Page]) -> None:
     button(page, "Reset").click()
     button(page, "Back to my game").click()
     assert [x.split("\n")[0] for x in page.locator(".log li").all_inner_texts()] == [
-        "load t3,7", "load t3,6",
-    ]  # fmt: skip
+        "load t3,7",
+        "load t3,6",
+    ]
     assert count(page, "transfers") == 2
 
 
@@ -254,8 +270,11 @@ def test_the_segments_numbers_are_pythons(
         # On the board: the sets of each segment.
         for k, x in enumerate(want, 1):
             button(page, f"Show segment {k}").click()
-            for names, words in ((x.part, "in the part"), (x.dominator, "in the dominator"),
-                                 (x.minimum, "in the minimum")):  # fmt: skip
+            for names, words in (
+                (x.part, "in the part"),
+                (x.dominator, "in the dominator"),
+                (x.minimum, "in the minimum"),
+            ):
                 shown = page.locator(f'[data-vertex][aria-label*="{words}"]')
                 assert {v.get_attribute("data-vertex") for v in shown.all()} == names
     shot(page, f"pebbles-{graph}-segments")
@@ -390,8 +409,13 @@ def test_beyond_a_dozen_vertices_the_optimum_is_not_known_unless_it_is_searched(
 
 
 def test_a_search_can_be_stopped(open_view: Callable[..., Page]) -> None:
-    edges = [(f"g{i}{j}", f"g{i + a}{j + b}") for i in range(5) for j in range(5)
-             for a, b in ((1, 0), (0, 1)) if i + a < 5 and j + b < 5]  # fmt: skip
+    edges = [
+        (f"g{i}{j}", f"g{i + a}{j + b}")
+        for i in range(5)
+        for j in range(5)
+        for a, b in ((1, 0), (0, 1))
+        if i + a < 5 and j + b < 5
+    ]
     text = ";".join(f"{a} {b}" for a, b in edges)
     page = open_view("pebbles", hash=f"?graph=own&game=recompute&edges={quote(text)}")
     button(page, "Search for it").click()
@@ -407,9 +431,13 @@ def test_a_search_can_be_stopped(open_view: Callable[..., Page]) -> None:
 def test_an_M_that_is_too_small_says_what_does_not_fit(open_view: Callable[..., Page]) -> None:
     page = open_view("pebbles", hash="?graph=matmul&M=4")
     field = page.get_by_label("Red pebbles, M")
-    for text, wrong in (("2", "M = 2 is too small: a vertex with its operands needs M ≥ 3"),
-                        ("x", "whole number"), ("", "whole number"),
-                        ("999", "at most 64"), ("1", "at least 2")):  # fmt: skip
+    for text, wrong in (
+        ("2", "M = 2 is too small: a vertex with its operands needs M ≥ 3"),
+        ("x", "whole number"),
+        ("", "whole number"),
+        ("999", "at most 64"),
+        ("1", "at least 2"),
+    ):
         field.fill(text)
         expect(page.get_by_role("alert")).to_contain_text(wrong)
         assert count(page, "optimum") == 17
@@ -423,9 +451,15 @@ def test_an_M_that_is_too_small_says_what_does_not_fit(open_view: Callable[..., 
 
 @pytest.mark.parametrize(
     "link",
-    ["?graph=none&game=none&M=none&s=none", "?graph=own&edges=a%20a", "?graph=matmul&M=-3&s=1e99",
-     "?graph=own&edges=", "?graph=pyramid&game=words", "?edges=%E0%A4"],
-)  # fmt: skip
+    [
+        "?graph=none&game=none&M=none&s=none",
+        "?graph=own&edges=a%20a",
+        "?graph=matmul&M=-3&s=1e99",
+        "?graph=own&edges=",
+        "?graph=pyramid&game=words",
+        "?edges=%E0%A4",
+    ],
+)
 def test_a_link_that_says_nonsense_opens_the_game(
     link: str, open_view: Callable[..., Page]
 ) -> None:

@@ -187,8 +187,10 @@ def test_a_broken_view_leaves_the_others(
 
 def test_what_fails_later_is_said(open_view: Open) -> None:
     shown = open_view("tiles", allow="spilt")
-    for code in ("setTimeout(() => { throw new Error('spilt tea') })",
-                 "void Promise.reject(new Error('spilt ink'))"):  # fmt: skip
+    for code in (
+        "setTimeout(() => { throw new Error('spilt tea') })",
+        "void Promise.reject(new Error('spilt ink'))",
+    ):
         shown.evaluate(f"() => {{ {code} }}")
         expect(shown.get_by_role("alert")).to_contain_text("Something failed")
         shown.get_by_role("alert").get_by_role("button", name="Close").click()
@@ -212,9 +214,11 @@ def test_files_are_opened(
             shown.get_by_role("button", name="Open data…").click()
         chooser.value.set_files(path)
 
-    for name, said in (("bad.json", "bad.json is not JSON"),
-                       ("foreign.json", "foreign.json is JSON, but not of the lab"),
-                       ("foreign.html", "foreign.html is a page, but not of the lab")):  # fmt: skip
+    for name, said in (
+        ("bad.json", "bad.json is not JSON"),
+        ("foreign.json", "foreign.json is JSON, but not of the lab"),
+        ("foreign.html", "foreign.html is a page, but not of the lab"),
+    ):
         choose(tmp_path / name)
         expect(shown.get_by_role("alert")).to_contain_text(said)
         expect(shown.locator(open_one("tiles"))).to_be_visible()

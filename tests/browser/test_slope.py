@@ -32,9 +32,12 @@ def rows(page: Any) -> dict[str, dict[str, Any]]:
         assert name is not None
         tiles = re.findall(r"(\w+) = ([\d,]+)", small)
         found[name[0]] = {
-            "words": number(words), "peak": number(peak), "ratio": ratio,
-            "tiles": {x: int(v.replace(",", "")) for x, v in tiles}, "fewest": fewest == 1,
-        }  # fmt: skip
+            "words": number(words),
+            "peak": number(peak),
+            "ratio": ratio,
+            "tiles": {x: int(v.replace(",", "")) for x, v in tiles},
+            "fewest": fewest == 1,
+        }
     return found
 
 
@@ -122,10 +125,15 @@ def test_keys_move_the_cursor_over_the_table(open_view: Open, sizes: list[int]) 
     cursor(page).focus()
     k = sizes.index(D * D)
     moves = {
-        "ArrowRight": sizes[k + 1], "ArrowLeft": sizes[k], "ArrowDown": sizes[k - 1],
-        "ArrowUp": sizes[k], "PageUp": 2 * D * D, "PageDown": D * D,
-        "Home": sizes[0], "End": sizes[-1],
-    }  # fmt: skip
+        "ArrowRight": sizes[k + 1],
+        "ArrowLeft": sizes[k],
+        "ArrowDown": sizes[k - 1],
+        "ArrowUp": sizes[k],
+        "PageUp": 2 * D * D,
+        "PageDown": D * D,
+        "Home": sizes[0],
+        "End": sizes[-1],
+    }
     for key, M in moves.items():
         page.keyboard.press(key)
         page.wait_for_function(
@@ -212,9 +220,13 @@ def test_every_preset_and_its_marks(open_view: Open, data: dict[str, Any]) -> No
 
 
 BAD_M = [
-    ("", "whole number"), ("4k6", "whole number"), ("-4", "M is -4; it is at least 3"),
-    ("2", "at least 3"), ("1e9", "M is 1e9; it is at most 262,144"), ("9Gi", "at most"),
-]  # fmt: skip
+    ("", "whole number"),
+    ("4k6", "whole number"),
+    ("-4", "M is -4; it is at least 3"),
+    ("2", "at least 3"),
+    ("1e9", "M is 1e9; it is at most 262,144"),
+    ("9Gi", "at most"),
+]
 
 
 def test_bad_sizes_are_said_beside_the_field(open_view: Open) -> None:
@@ -287,10 +299,12 @@ def test_a_size_that_is_typed_leaves_the_preset(open_view: Open) -> None:
 
 
 BAD_SIZES = [
-    ("N", "64", "", "whole number"), ("N", "64", "0", "at least 1"),
-    ("d", "8", "4096", "at most 1,024"), ("heads", "2", "x", "whole number"),
+    ("N", "64", "", "whole number"),
+    ("N", "64", "0", "at least 1"),
+    ("d", "8", "4096", "at most 1,024"),
+    ("heads", "2", "x", "whole number"),
     ("N", "64", "9Mi", "at most 1,048,576"),
-]  # fmt: skip
+]
 
 
 def test_a_bad_size_is_said_beside_its_field(open_view: Open) -> None:

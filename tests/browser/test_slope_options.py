@@ -103,10 +103,13 @@ CASES = [
     ("mask=causal", ["--causal"], {"N": 200, "d": 16, "heads": 2, "M": 300}),
     ("mask=causal window&left=20", ["--causal", "--window", "20,"], {"N": 150, "d": 8, "M": 200}),
     ("mask=window&left=9&right=4", ["--window", "9,4"], {"N": 90, "d": 8, "M": 400}),
-    ("mask=causal", ["--causal"], {"N": 10, "N_k": 300, "d": 8, "heads": 4, "kv_heads": 2,
-                                   "M": 600}),
+    (
+        "mask=causal",
+        ["--causal"],
+        {"N": 10, "N_k": 300, "d": 8, "heads": 4, "kv_heads": 2, "M": 600},
+    ),
     ("", [], {"N": 64, "N_k": 200, "d": 8, "d_v": 12, "M": 500}),
-]  # fmt: skip
+]
 
 
 def number(text: str) -> int:

@@ -28,10 +28,17 @@ Open = Callable[..., Any]
 def rows(page: Any) -> list[dict[str, Any]]:
     """The table of points: name, both tiles, words, peak, whether they fit."""
     return [
-        {"what": what.strip(), "x": number(x), "y": number(y), "words": number(words),
-         "ratio": ratio, "peak": number(peak), "fits": fits == "yes"}
+        {
+            "what": what.strip(),
+            "x": number(x),
+            "y": number(y),
+            "words": number(words),
+            "ratio": ratio,
+            "peak": number(peak),
+            "fits": fits == "yes",
+        }
         for what, x, y, words, ratio, peak, fits in texts(page.locator(".tiles-points tbody tr"))
-    ]  # fmt: skip
+    ]
 
 
 def number(text: str) -> int:
@@ -77,7 +84,7 @@ def test_marks_are_those_of_the_experiment(schedule: str, open_view: Open) -> No
     want = sorted(
         (*(int(r[x]) for x in ("B_r", "B_c", "total_words", "peak_words")), r["fits"] == "True")
         for r in marks
-    )  # fmt: skip
+    )
     seen = rows(page)[1:]
     assert sorted((r["x"], r["y"], r["words"], r["peak"], r["fits"]) for r in seen) == want
     assert [r["what"] for r in seen][:2] == ["optimum", "FlashAttention's rule"]
@@ -109,9 +116,14 @@ def test_a_dragged_tile_reads_what_python_counts(open_view: Open) -> None:
 def test_keys_move_a_tile(open_view: Open) -> None:
     page = open_view("tiles", hash="?schedule=flash2&B_r=100&B_c=20")
     handle(page).focus()
-    for key, want in (("ArrowRight", (101, 20)), ("ArrowUp", (101, 21)), ("ArrowLeft", (100, 21)),
-                      ("ArrowDown", (100, 20)), ("Shift+ArrowRight", (200, 20)),
-                      ("Shift+ArrowDown", (200, 10))):  # fmt: skip
+    for key, want in (
+        ("ArrowRight", (101, 20)),
+        ("ArrowUp", (101, 21)),
+        ("ArrowLeft", (100, 21)),
+        ("ArrowDown", (100, 20)),
+        ("Shift+ArrowRight", (200, 20)),
+        ("Shift+ArrowDown", (200, 10)),
+    ):
         page.keyboard.press(key)
         page.wait_for_timeout(60)
         here = mine(page)
@@ -206,16 +218,23 @@ def test_a_mark_is_gone_to(open_view: Open) -> None:
     page.get_by_role("button", name=re.compile("Move to FlashAttention's rule")).click()
     page.wait_for_timeout(60)
     here, _, rule, *_ = rows(page)
-    assert (here["x"], here["y"], here["words"]) == (rule["x"], rule["y"], rule["words"]) == (
-        64, 96, rule["words"])  # fmt: skip
+    assert (
+        (here["x"], here["y"], here["words"])
+        == (rule["x"], rule["y"], rule["words"])
+        == (64, 96, rule["words"])
+    )
 
 
 BAD = [
-    ("N", "0", "at least 1"), ("N", "5000", "at most 4,096"), ("N", "1k5", "whole number"),
-    ("d", "", "whole number"), ("M", "1e9", "M is 1e9; it is at most 16,777,216"),
+    ("N", "0", "at least 1"),
+    ("N", "5000", "at most 4,096"),
+    ("N", "1k5", "whole number"),
+    ("d", "", "whole number"),
+    ("M", "1e9", "M is 1e9; it is at most 16,777,216"),
     ("M", "1Gi", "at most"),
-    ("B_r", "2000", "at most 1,024"), ("B_c", "-3", "B_c is -3; it is at least 1"),
-]  # fmt: skip
+    ("B_r", "2000", "at most 1,024"),
+    ("B_c", "-3", "B_c is -3; it is at least 1"),
+]
 
 
 def test_bad_input_is_said_beside_the_field(open_view: Open) -> None:
@@ -278,5 +297,5 @@ def test_a_change_is_answered_at_once(schedule: str, open_view: Open) -> None:
               return took.sort((a, b) => a - b)[4];
             }""",
             list(values),
-        )  # fmt: skip
+        )
         assert took < 100, (schedule, name)

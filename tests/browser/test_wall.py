@@ -36,8 +36,21 @@ def rows(page: Any, caption: str) -> list[list[str]]:
 
 def operators(model: str, phase: str, batch: int, gpu: str) -> list[dict[str, Any]]:
     dtype = next(x for x in ("fp16", "bf16") if x in MACHINES[gpu].peaks)
-    out = told("roofline", "--model", model, "--phase", phase, "--batch", batch, "--N",
-               MODELS[model][1], "--gpu", gpu, "--dtype", dtype)  # fmt: skip
+    out = told(
+        "roofline",
+        "--model",
+        model,
+        "--phase",
+        phase,
+        "--batch",
+        batch,
+        "--N",
+        MODELS[model][1],
+        "--gpu",
+        gpu,
+        "--dtype",
+        dtype,
+    )
     return [r for r in out["operators"] if r["part"] == f"{model} layer"]
 
 
@@ -76,9 +89,10 @@ def test_no_point_is_on_the_label_of_the_bandwidth(
     open_view: Open, size: tuple[int, int], shot: Callable[..., None]
 ) -> None:
     for gpu, model, phase in (
-        ("h100", "bert-large", "training"), ("p100", "gpt2", "decode"),
+        ("h100", "bert-large", "training"),
+        ("p100", "gpt2", "decode"),
         ("b200", "llama3-8b", "prefill"),
-    ):  # fmt: skip
+    ):
         page = open_view("wall", *size, hash=f"?model={model}&phase={phase}&gpu={gpu}")
         points, covered = page.evaluate(COVERED)
         assert points > 3
@@ -128,8 +142,22 @@ def test_the_slider_moves_the_ridge_and_the_list(open_view: Open) -> None:
 @pytest.mark.parametrize("fusion", ["paper", "best"])
 def test_edges_fuse_to_known_partitions(open_view: Open, how: str, fusion: str) -> None:
     page = open_view("wall", hash="?model=bert-large&phase=prefill&gpu=h100")
-    out = told("fuse", "--model", "bert-large", "--phase", "prefill", "--batch", 8, "--N", 512,
-               "--gpu", "h100", "--fusion", fusion, "--no-online-softmax")  # fmt: skip
+    out = told(
+        "fuse",
+        "--model",
+        "bert-large",
+        "--phase",
+        "prefill",
+        "--batch",
+        8,
+        "--N",
+        512,
+        "--gpu",
+        "h100",
+        "--fusion",
+        fusion,
+        "--no-online-softmax",
+    )
     for group in out["groups"]:
         inside(page, group["operators"], how)
         together(page, group["operators"])
@@ -194,8 +222,11 @@ def act(page: Any, edge: Any, how: str) -> None:
 
 def together(page: Any, names: list[str]) -> None:
     """Operators of a kernel that no edge joins are chosen in the table."""
-    parts = [row for row in page.get_by_role("checkbox").all()
-             if set(label(row).split(" + ")) <= set(names)]  # fmt: skip
+    parts = [
+        row
+        for row in page.get_by_role("checkbox").all()
+        if set(label(row).split(" + ")) <= set(names)
+    ]
     if len(parts) > 1:
         for part in parts:
             part.check()
@@ -211,8 +242,12 @@ def test_each_fusion_is_explained_where_it_is_chosen(
     open_view: Open, model: str, phase: str
 ) -> None:
     page = open_view("wall", hash=f"?model={model}&phase={phase}")
-    names = [x.removeprefix("Start from ") for x in page.get_by_role(
-        "button", name="Start from").evaluate_all("x => x.map((b) => b.ariaLabel)")]  # fmt: skip
+    names = [
+        x.removeprefix("Start from ")
+        for x in page.get_by_role("button", name="Start from").evaluate_all(
+            "x => x.map((b) => b.ariaLabel)"
+        )
+    ]
     known = page.locator("[aria-label='What the fusions are']")
     assert known.locator("dt").all_inner_texts() == names
     says = {name: one.says for name, one in FUSIONS.items()}
@@ -321,9 +356,7 @@ def test_a_slider_and_a_click_are_answered_in_time(open_view: Open) -> None:
 
 # -- the page's rules against Python's -----------------------------------------------------------
 
-GRAPHS = [
-    (model, phase) for model, (_, _, phases) in MODELS.items() for phase in phases
-]  # fmt: skip
+GRAPHS = [(model, phase) for model, (_, _, phases) in MODELS.items() for phase in phases]
 
 
 def random_sets(graph: Graph, legal: list[list[int]], many: int) -> list[list[int]]:

@@ -156,8 +156,9 @@ def test_counters_of_the_end_are_those_of_count(case: Case, open_view: Open) -> 
     counted = told("count", *case.words, *chosen)
     expected = {
         f"{way} {tensor}": words
-        for way, by in counted["by_tensor"].items() for tensor, words in by.items()
-    }  # fmt: skip
+        for way, by in counted["by_tensor"].items()
+        for tensor, words in by.items()
+    }
     shown = counters(page)
     assert shown == expected
     assert sum(shown.values()) == counted["total_words"]
@@ -351,8 +352,15 @@ def blocks_counted(page: Any, tmp_path: Path, words: list[str]) -> dict[str, int
     """What `iosim count` says of the mask and the tiles that the page shows."""
     np.save(tmp_path / "mask.npy", np.array(cells(page)))
     chosen = ",".join(f"{k}={v}" for k, v in tiles(page).items())
-    counted = told("count", "block_sparse", *words, "--tiles", chosen,
-                   "--mask", f"blocks={tmp_path / 'mask.npy'}")  # fmt: skip
+    counted = told(
+        "count",
+        "block_sparse",
+        *words,
+        "--tiles",
+        chosen,
+        "--mask",
+        f"blocks={tmp_path / 'mask.npy'}",
+    )
     return {
         f"{way} {tensor}": n for way, by in counted["by_tensor"].items() for tensor, n in by.items()
     }
@@ -372,8 +380,9 @@ def test_blocks_are_chosen_and_drawn(open_view: Open, tmp_path: Path) -> None:
     page.locator(".marked [role=gridcell]").first.focus()
     press(page, "ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", " ")
     after = cells(page)
-    assert [(i, j) for i, row in enumerate(after) for j, x in enumerate(row)
-            if x != before[i][j]] == [(1, 3)]  # fmt: skip
+    assert [
+        (i, j) for i, row in enumerate(after) for j, x in enumerate(row) if x != before[i][j]
+    ] == [(1, 3)]
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "2, 4"
     until(page, lambda: "blocks=drawn" in page.url)
     page.locator(".marked [role=gridcell]").nth(0).click()
@@ -492,10 +501,15 @@ def test_what_a_screen_reader_hears(open_view: Open) -> None:
     said = status.text_content()
     assert "step 30 of" in said
     assert "words moved" in said
-    unnamed = page.locator(".watch").locator("input, select, button").evaluate_all(
-        "xs => xs.filter(x => !(x.labels?.length || x.getAttribute('aria-label') || x.textContent))"
-        ".map(x => x.outerHTML)"
-    )  # fmt: skip
+    unnamed = (
+        page.locator(".watch")
+        .locator("input, select, button")
+        .evaluate_all(
+            "xs => xs.filter(x => !(x.labels?.length || "
+            "x.getAttribute('aria-label') || x.textContent))"
+            ".map(x => x.outerHTML)"
+        )
+    )
     assert unnamed == []
 
 
@@ -530,7 +544,7 @@ SPEED = """async ([label, values]) => {
     ("slider", "values", "most"),
     [("M, words, slider", range(600, 900, 15), 100), ("Step, slider", range(999, 40_000, 977), 33)],
     ids=["answered", "drawn"],
-)  # fmt: skip
+)
 def test_a_slider_at_4096_is_in_time(
     slider: str, values: range, most: int, mask: str, schedule: str, open_view: Open
 ) -> None:

@@ -60,10 +60,14 @@ def open_cell(open_file: Callable[..., Any], tmp_path: Path) -> Callable[..., An
     def opened(shown: Any, body: str = "", **more: Any) -> Any:
         path = tmp_path / "cell.html"
         path.write_text(
-            CELL.format(css=shown._css, esm=encoded(shown._esm), body=body,
-                        data=encoded(json.dumps(shown.get_state()["data"]))),
+            CELL.format(
+                css=shown._css,
+                esm=encoded(shown._esm),
+                body=body,
+                data=encoded(json.dumps(shown.get_state()["data"])),
+            ),
             encoding="utf-8",
-        )  # fmt: skip
+        )
         return open_file(path, **more)
 
     return opened
@@ -93,9 +97,10 @@ def test_one_schedule_in_a_cell(open_cell: Callable[..., Any]) -> None:
     page = open_cell(watched())
     expect(page.locator("[data-view=watch]")).to_be_visible()
     words = iosim.count(
-        iosim.bind(iosim.algorithm("flash2").program, iosim.Attention(64, 16).sizes,
-                   {"B_r": 16, "B_c": 8})
-    ).total_words  # fmt: skip
+        iosim.bind(
+            iosim.algorithm("flash2").program, iosim.Attention(64, 16).sizes, {"B_r": 16, "B_c": 8}
+        )
+    ).total_words
     assert f"{words:,}" in page.locator("main").inner_text()
     # Keys are heard in the cell only: the notebook has its own.
     page.keyboard.press("?")
@@ -132,8 +137,11 @@ def test_a_widget_s_repr_is_short() -> None:
 
 
 def test_a_cell_follows_the_notebook_s_theme(open_cell: Callable[..., Any]) -> None:
-    for body, theme in (('data-jp-theme-light="false"', "dark"), ('data-jp-theme-light="true"',
-                        "light"), ('class="dark"', "dark")):  # fmt: skip
+    for body, theme in (
+        ('data-jp-theme-light="false"', "dark"),
+        ('data-jp-theme-light="true"', "light"),
+        ('class="dark"', "dark"),
+    ):
         page = open_cell(watched(), body, scheme="light" if theme == "dark" else "dark")
         assert page.locator(".iosim-lab").get_attribute("data-theme") == theme
 
@@ -156,10 +164,21 @@ def test_in_marimo(browser: Browser, tmp_path: Path, shot: Callable[..., None]) 
     (tmp_path / "note.py").write_text(MARIMO)
     address = "http://127.0.0.1:27181"
     server = subprocess.Popen(
-        [sys.executable, "-m", "marimo", "run", str(tmp_path / "note.py"), "--headless",
-         "--port", "27181", "--no-token"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "marimo",
+            "run",
+            str(tmp_path / "note.py"),
+            "--headless",
+            "--port",
+            "27181",
+            "--no-token",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+    )
     try:
         for _ in range(300):
             try:

@@ -229,9 +229,13 @@ def lower_bound(
 
 def _sizes(N: Any, d: Any, M: Any, heads: Any, keys: Any, d_v: Any) -> dict[str, Any]:
     return {
-        "N": N, "d": d, "M": M, "heads": heads,
-        "keys": N if keys is None else keys, "d_v": d if d_v is None else d_v,
-    }  # fmt: skip
+        "N": N,
+        "d": d,
+        "M": M,
+        "heads": heads,
+        "keys": N if keys is None else keys,
+        "d_v": d if d_v is None else d_v,
+    }
 
 
 def lower_bound_many(

@@ -89,8 +89,17 @@ def conditions(weights: Weights, prices: Prices) -> list[Any]:
         m + r + stay - a,  # Y
         m + whole + inner - a - high,  # W, inner
         m + r + whole + stay - a - high,  # W, staying
-        theta, mu, inner, stay, tau, 1 - tau, sigma, 1 - sigma, gamma, kappa,
-    ]  # fmt: skip
+        theta,
+        mu,
+        inner,
+        stay,
+        tau,
+        1 - tau,
+        sigma,
+        1 - sigma,
+        gamma,
+        kappa,
+    ]
 
 
 def _met(weights: Weights, prices: Prices) -> Any:
@@ -139,9 +148,11 @@ def _candidates(weights: Weights, quadratic: tuple[Floats, ...]) -> Iterator[Pri
     least, older = np.maximum(a + low, a + n), a + high + r
     started = np.maximum(0.0, a - m - r)
     for theta, free in (
-        (least, False), (np.maximum(least, older), False), (np.maximum(least, older / 2), True),
+        (least, False),
+        (np.maximum(least, older), False),
+        (np.maximum(least, older / 2), True),
         (3 * np.maximum(least, older), False),
-    ):  # fmt: skip
+    ):
         mu = theta if free else np.maximum(0.0, older - theta)
         spilled = a + low + n - theta
         staying = np.maximum(spilled, a + high - m - r - started)

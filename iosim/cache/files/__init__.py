@@ -19,8 +19,14 @@ from iosim.registry import registered
 from iosim.writing import replacing, target
 
 __all__ = [
-    "FORMATS", "TraceForm", "check_target", "form_of", "read_trace", "trace_form", "write_trace",
-]  # fmt: skip
+    "FORMATS",
+    "TraceForm",
+    "check_target",
+    "form_of",
+    "read_trace",
+    "trace_form",
+    "write_trace",
+]
 
 # Name → module.  What a path ends in says which one it is, unless one is asked for by name.
 FORMATS: dict[str, str] = {

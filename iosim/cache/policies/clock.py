@@ -22,6 +22,10 @@ def _evict(state: State, s: int) -> int:
 
 
 CLOCK = Policy(
-    name="clock", rule="the oldest line not touched since it was last looked at",
-    start=marked.start, hit=marked.mark, enter=marked.enter, evict=_evict,
-)  # fmt: skip
+    name="clock",
+    rule="the oldest line not touched since it was last looked at",
+    start=marked.start,
+    hit=marked.mark,
+    enter=marked.enter,
+    evict=_evict,
+)

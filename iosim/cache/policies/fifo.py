@@ -6,6 +6,5 @@ from iosim.cache.policies import ring
 from iosim.cache.policies.base import Policy
 
 FIFO = Policy(
-    name="fifo", rule="the line that came first",
-    start=ring.start, enter=ring.push, evict=ring.pop,
-)  # fmt: skip
+    name="fifo", rule="the line that came first", start=ring.start, enter=ring.push, evict=ring.pop
+)

@@ -14,6 +14,10 @@ def _hit(state: State, s: int, line: int) -> None:
 
 
 LRU = Policy(
-    name="lru", rule="the line not touched for longest",
-    start=ring.start, hit=_hit, enter=push, evict=ring.pop,
-)  # fmt: skip
+    name="lru",
+    rule="the line not touched for longest",
+    start=ring.start,
+    hit=_hit,
+    enter=push,
+    evict=ring.pop,
+)

@@ -40,6 +40,11 @@ def _evict(state: State, s: int) -> int:
 
 
 PLRU = Policy(
-    name="plru", rule="the way to which a tree of bits leads",
-    start=_start, hit=_hit, enter=_enter, evict=_evict, binary=True,
-)  # fmt: skip
+    name="plru",
+    rule="the way to which a tree of bits leads",
+    start=_start,
+    hit=_hit,
+    enter=_enter,
+    evict=_evict,
+    binary=True,
+)

@@ -33,6 +33,10 @@ def _evict(state: State, s: int) -> int:
 
 
 SIEVE = Policy(
-    name="sieve", rule="the first line from the hand on that was not touched",
-    start=_start, hit=marked.mark, enter=marked.enter, evict=_evict,
-)  # fmt: skip
+    name="sieve",
+    rule="the first line from the hand on that was not touched",
+    start=_start,
+    hit=marked.mark,
+    enter=marked.enter,
+    evict=_evict,
+)

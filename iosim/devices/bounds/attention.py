@@ -95,13 +95,14 @@ FORWARD = LinkBound(
     words=lambda setting: dealt_rows_words(setting, 2, 2),
     outside=_rows_dealt,
     says=SAYS.format(
-        inputs="Q, K and V", outputs="O",
+        inputs="Q, K and V",
+        outputs="O",
         work="the d products of a score are on one device, and so are those of a weight with a row "
         "of V; any split of the work, scores may be computed again",
     ),
     source="iosim, proofs/devices.md, Theorem 1",
     proof="devices",
-)  # fmt: skip
+)
 
 BACKWARD = LinkBound(
     name="dealt-rows-backward",
@@ -110,10 +111,11 @@ BACKWARD = LinkBound(
     words=lambda setting: dealt_rows_words(setting, 3, 4),
     outside=_rows_dealt,
     says=SAYS.format(
-        inputs="Q, K, V and dO", outputs="dQ, dK and dV",
+        inputs="Q, K, V and dO",
+        outputs="dQ, dK and dV",
         work="all five products of a pair of a row and a key are on one device; any split of the "
         "work, scores may be computed again",
     ),
     source="iosim, proofs/devices.md, Theorem 2",
     proof="devices",
-)  # fmt: skip
+)

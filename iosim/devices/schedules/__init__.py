@@ -28,10 +28,13 @@ SCHEDULES: dict[str, str] = {
 
 # Other names in use, in lower case without hyphens and underscores.
 ALIASES: dict[str, str] = {
-    "ring": "ring-attention", "ulysses": "ulysses-attention",
-    "ddp": "data-parallel", "fsdp": "data-parallel-sharded", "zero3": "data-parallel-sharded",
+    "ring": "ring-attention",
+    "ulysses": "ulysses-attention",
+    "ddp": "data-parallel",
+    "fsdp": "data-parallel-sharded",
+    "zero3": "data-parallel-sharded",
     "megatron": "tensor-parallel",
-}  # fmt: skip
+}
 
 
 def named(name: str) -> str:

@@ -205,8 +205,9 @@ class RowWarps(Role):
         self.say(f"{goal}_run = warpgroup_mma({left}, {right}, {goal}{more}, is_async=True)")
 
     def _kept(self, product: TileProduct) -> bool:
-        return any(line.strip().startswith(f"{self._factor(product.left.name)} = ")
-                   for line in self.lines)  # fmt: skip
+        return any(
+            line.strip().startswith(f"{self._factor(product.left.name)} = ") for line in self.lines
+        )
 
     def _factor(self, value: str) -> str:
         return self.names.of(("factor", value), f"{value}_factor")
@@ -260,8 +261,11 @@ class RowWarps(Role):
                 yield self._product(letters[goal], letters[left], letters[right], turned)
                 continue
             goal, value = line.split(" = ", 1)
-            tiles = {x for x in re.findall(r"\{(\w+)", line) if letters.get(x, Ref("")).buffer
-                     in self.loads}  # fmt: skip
+            tiles = {
+                x
+                for x in re.findall(r"\{(\w+)", line)
+                if letters.get(x, Ref("")).buffer in self.loads
+            }
             if tiles:
                 raise EmitError(
                     f"{node.name} takes {letters[min(tiles)]} into registers, and Hopper's target "

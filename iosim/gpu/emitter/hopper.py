@@ -28,11 +28,37 @@ STAGES = 2
 # compute, two where one does.  Any number is right.
 PROGRAMS = 132
 REGISTERS = {1: 240, 2: 240, 3: 160}  # of a thread that computes, by warpgroups
-OWN = frozenset({
-    "gl", "gluon", "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
-    "ROWS", "by_row", "row_max", "row_sum", "columns", "rows", "first", "group", "slot", "phase",
-    "before", "was", "turn", "visit", "out", "stage", "load_box", "store_box", "loads", "computes",
-})  # fmt: skip
+OWN = frozenset(
+    {
+        "gl",
+        "gluon",
+        "mbarrier",
+        "tma",
+        "fence_async_shared",
+        "warpgroup_mma",
+        "warpgroup_mma_wait",
+        "ROWS",
+        "by_row",
+        "row_max",
+        "row_sum",
+        "columns",
+        "rows",
+        "first",
+        "group",
+        "slot",
+        "phase",
+        "before",
+        "was",
+        "turn",
+        "visit",
+        "out",
+        "stage",
+        "load_box",
+        "store_box",
+        "loads",
+        "computes",
+    }
+)
 
 
 class HopperText:
@@ -107,17 +133,21 @@ class HopperText:
         arguments = ", ".join([*more, *self._shared(), "words_ptr", "COUNT: gl.constexpr"])
         counters = [self.names.counter(key) for key in keys]
         row = f"words_ptr + gl.program_id(0) * {len(self.keys)}"
-        return "\n".join([
-            "@gluon.jit",
-            f"def {self.name}_{name}({arguments}):",
-            *(["    if COUNT:"] if keys else []),
-            *(f"        {counter} = gl.to_tensor(0).to(gl.int64)" for counter in counters),
-            *lines,
-            *(["    if COUNT:"] if keys else []),
-            *(f"        gl.atomic_add({row} + {self.keys.index(key)}, {counter})"
-              for key, counter in zip(keys, counters, strict=True)),
-            "",
-        ])  # fmt: skip
+        return "\n".join(
+            [
+                "@gluon.jit",
+                f"def {self.name}_{name}({arguments}):",
+                *(["    if COUNT:"] if keys else []),
+                *(f"        {counter} = gl.to_tensor(0).to(gl.int64)" for counter in counters),
+                *lines,
+                *(["    if COUNT:"] if keys else []),
+                *(
+                    f"        gl.atomic_add({row} + {self.keys.index(key)}, {counter})"
+                    for key, counter in zip(keys, counters, strict=True)
+                ),
+                "",
+            ]
+        )
 
     def _loads(self) -> str:
         keys = [key for key in self.keys if key[0] == "load"]

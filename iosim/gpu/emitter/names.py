@@ -22,11 +22,25 @@ from iosim.program.ops import OPS
 
 # What the emitted text says itself: its arguments, its helpers, and its launch.
 _OWN = {
-    "tl", "triton", "LOG2E", "COUNT", "unmasked", "positions", "load_vector", "load_word",
+    "tl",
+    "triton",
+    "LOG2E",
+    "COUNT",
+    "unmasked",
+    "positions",
+    "load_vector",
+    "load_word",
     "sector_end",
-    "wait_for_all", "globaltimer", "words_ptr", "gate_ptr", "clock_ptr", "item", "wave", "sweep",
+    "wait_for_all",
+    "globaltimer",
+    "words_ptr",
+    "gate_ptr",
+    "clock_ptr",
+    "item",
+    "wave",
+    "sweep",
     "here",
-}  # fmt: skip
+}
 _OF_TENSORS = {"ptr": "{}_ptr", "load": "loaded_{}", "store": "stored_{}"}
 _OF_TILES = ("_start", "_stop", "_from", "_to")
 _NUMBERED = re.compile(r"(to|single|four)_\d+")  # index vectors

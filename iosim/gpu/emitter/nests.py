@@ -75,9 +75,11 @@ def undivided(instance: Instance, body: Body, steps: Mapping[Tile, str | None]) 
         own, all_ = (instance.env[x] if x else 1 for x in (node.step, steps[outer]))
         cut_by = {
             ref.buffer
-            for n in nodes(inside) if isinstance(n, Op)
-            for ref in n.operands if ref.part == node.tile
-        }  # fmt: skip
+            for n in nodes(inside)
+            if isinstance(n, Op)
+            for ref in n.operands
+            if ref.part == node.tile
+        }
         whole = {
             n.buffer
             for n in nodes(instance.program.body)
@@ -108,8 +110,9 @@ def put(value: Any, old: Tile, new: Tile) -> Any:
         case tuple():
             return tuple(put(x, old, new) for x in value)
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return replace(value, **{f.name: put(getattr(value, f.name), old, new)
-                                     for f in fields(value)})  # fmt: skip
+            return replace(
+                value, **{f.name: put(getattr(value, f.name), old, new) for f in fields(value)}
+            )
     return value
 
 
@@ -149,8 +152,11 @@ def _pruned_op(instance: Instance, node: Op, shapes: Shapes) -> Op | None:
     own = [shape_of(ref, shapes) for ref in node.operands]
     blank = [_has_no_words(instance, shape) for shape in own]
     # The builder sees to it that equal letters are equal indices.
-    letters = {x: at for names, shape in zip(spec.dims, own, strict=True)
-               for x, at in zip(names, shape, strict=False)}  # fmt: skip
+    letters = {
+        x: at
+        for names, shape in zip(spec.dims, own, strict=True)
+        for x, at in zip(names, shape, strict=False)
+    }
     if any(_empty(instance, letters[x]) for x in spec.over):
         return None
     if all(blank[k] for k in spec.writes):

@@ -142,15 +142,19 @@ def function(
 ) -> str:
     """A kernel's text: its header and lines, between counters that are made and stored."""
     row = f"words_ptr + tl.program_id(0) * {len(counters)}"
-    return "\n".join([
-        "@triton.jit",
-        f"def {name}({', '.join(pointers)}, words_ptr, COUNT: tl.constexpr):",
-        *(f"    {line}" for line in header),
-        "    if COUNT:",
-        *(f"        {counter} = tl.full([], 0, tl.int64)" for counter in counters),
-        *lines,
-        "    if COUNT:",
-        *(f"        tl.store({row}{f' + {k}' if k else ''}, {counter})"
-          for k, counter in enumerate(counters)),
-        "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "@triton.jit",
+            f"def {name}({', '.join(pointers)}, words_ptr, COUNT: tl.constexpr):",
+            *(f"    {line}" for line in header),
+            "    if COUNT:",
+            *(f"        {counter} = tl.full([], 0, tl.int64)" for counter in counters),
+            *lines,
+            "    if COUNT:",
+            *(
+                f"        tl.store({row}{f' + {k}' if k else ''}, {counter})"
+                for k, counter in enumerate(counters)
+            ),
+            "",
+        ]
+    )

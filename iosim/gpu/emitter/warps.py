@@ -122,8 +122,11 @@ def read(
     streams = tuple(n for loop in loops for n in loop.body if isinstance(n, Load))
     _need(instance, bool(stores), "stores nothing below its grid")
     split = dims(stores[0].index)[0]
-    _need(instance, split in {loop.tile for loop in grid} and isinstance(split, Tile),
-          "stores rows that are no tile of its grid")  # fmt: skip
+    _need(
+        instance,
+        split in {loop.tile for loop in grid} and isinstance(split, Tile),
+        "stores rows that are no tile of its grid",
+    )
     assert isinstance(split, Tile)
     _need(instance, bool(streams), "streams nothing")
     moved: tuple[Load | Store, ...] = (*held, *streams, *stores)
@@ -132,8 +135,11 @@ def read(
     for loop in (*grid, *loops):
         step = tiles.where.step(loop)
         even = loop.tile == split or loop.tile.point or tiles.where.trips(loop) == 1
-        _need(instance, even or tiles.side(loop.tile) == step,
-              f"has tiles {loop.tile} of {step}, no power of two from 16 on")  # fmt: skip
+        _need(
+            instance,
+            even or tiles.side(loop.tile) == step,
+            f"has tiles {loop.tile} of {step}, no power of two from 16 on",
+        )
     for node in nodes(inside):
         if isinstance(node, Op):
             whole = all(ref.part is None and ref != NOTHING for ref in node.operands)

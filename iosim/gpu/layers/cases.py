@@ -39,10 +39,11 @@ VARIANTS: dict[str, Variant] = {
         Variant("eager", "an operator of PyTorch after another", False, "unfused"),
         Variant("compiled", "torch.compile, attention written out", True, "unfused"),
         Variant("fused", "eager, with scaled_dot_product_attention", False, "fused"),
-        Variant("compiled_fused", "torch.compile, with scaled_dot_product_attention", True,
-                "fused"),
+        Variant(
+            "compiled_fused", "torch.compile, with scaled_dot_product_attention", True, "fused"
+        ),
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,14 @@ class LayerCase:
 
     def ask(self, variant: Variant) -> Ask:
         """What `iosim.layers` is asked for; InputError for what it has not."""
-        return asked(self.model, self.phase, self.batch, self.N, attention=variant.attention,
-                     dtype=self.dtype)  # fmt: skip
+        return asked(
+            self.model,
+            self.phase,
+            self.batch,
+            self.N,
+            attention=variant.attention,
+            dtype=self.dtype,
+        )
 
     def graph(self, variant: Variant) -> Graph:
         """The layer's operators; InputError as `ask`."""
@@ -81,8 +88,9 @@ class LayerCase:
 
 @lru_cache(maxsize=64)
 def _graph(case: LayerCase, attention: str) -> Graph:
-    return layer(case.model, case.phase, batch=case.batch, N=case.N, attention=attention,
-                 dtype=case.dtype)  # fmt: skip
+    return layer(
+        case.model, case.phase, batch=case.batch, N=case.N, attention=attention, dtype=case.dtype
+    )
 
 
 # In the order in which they are run, the most wanted first.  BERT's sizes are those of Ivanov et

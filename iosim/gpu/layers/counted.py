@@ -93,13 +93,13 @@ def read_counted(path: Path) -> list[tuple[Counted, ...]]:
     value that is none, and for bytes in other units.
     """
     units, groups = read_launches(path)
-    there = {
-        what: next((x for x in names if x in units), "") for what, names in COUNTERS.items()
-    }  # fmt: skip
+    there = {what: next((x for x in names if x in units), "") for what, names in COUNTERS.items()}
     for what in BYTES:
         if there[what] and units[there[what]] != "byte":
-            raise GpuError(f"{path} has {there[what]} in {units[there[what]]!r}: save the report "
-                           "with --print-units base")  # fmt: skip
+            raise GpuError(
+                f"{path} has {there[what]} in {units[there[what]]!r}: save the report "
+                "with --print-units base"
+            )
     return [tuple(_one(there, *launch) for launch in group) for group in groups]
 
 

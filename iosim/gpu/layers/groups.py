@@ -21,8 +21,14 @@ ATTENTION, COPY, UNKNOWN = "attention", "copy", "unknown"
 # What kernels are sorted into; the first four are classes of operators, and fused attention is one
 # by itself, since it is a contraction and a normalisation.
 CLASSES = ("contraction", "normalisation", "elementwise", ATTENTION, COPY, UNKNOWN)
-_SDPA = ("scaled_dot_product", "_attention_forward", "_attention_backward", "_flash_attention",
-         "_efficient_attention", "_cudnn_attention")  # fmt: skip
+_SDPA = (
+    "scaled_dot_product",
+    "_attention_forward",
+    "_attention_backward",
+    "_flash_attention",
+    "_efficient_attention",
+    "_cudnn_attention",
+)
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul", "_addmm_activation")
 _COPIES = ("copy_", "clone", "contiguous", "_to_copy", "fill_", "zero_", "convert_element_type")
 

@@ -17,9 +17,22 @@ from typing import Any
 
 # Nodes that only look at words otherwise.
 VIEWS = (
-    "reshape", "view", "_unsafe_view", "permute", "transpose", "expand", "unsqueeze", "squeeze",
-    "slice", "select", "alias", "t", "as_strided", "inductor_lookup_seed", "getitem",
-)  # fmt: skip
+    "reshape",
+    "view",
+    "_unsafe_view",
+    "permute",
+    "transpose",
+    "expand",
+    "unsqueeze",
+    "squeeze",
+    "slice",
+    "select",
+    "alias",
+    "t",
+    "as_strided",
+    "inductor_lookup_seed",
+    "getitem",
+)
 _DEFINERS = (
     ("torch._inductor.codegen.simd", "SIMDScheduling"),
     ("torch._inductor.codegen.triton", "TritonScheduling"),
@@ -101,9 +114,9 @@ def _groups(
         kernels = called or list(
             dict.fromkeys(n for part in parts for n in names.get(part.get_name(), []))
         )
-        found.append({
-            "kernels": kernels, "generated": not extern, "backward": backward, "nodes": own_nodes,
-        })  # fmt: skip
+        found.append(
+            {"kernels": kernels, "generated": not extern, "backward": backward, "nodes": own_nodes}
+        )
     return found
 
 
@@ -122,8 +135,14 @@ def _node(node: Any, step_of: Callable[[str], str]) -> list[Any] | None:
         getattr(first, "target", "")
     )
     order = list(node.graph.nodes).index(node)
-    return [step_of(path) if path else "", is_gradient, _words(node.meta.get("val")), order,
-            target, turned]  # fmt: skip
+    return [
+        step_of(path) if path else "",
+        is_gradient,
+        _words(node.meta.get("val")),
+        order,
+        target,
+        turned,
+    ]
 
 
 def _words(value: Any) -> int:

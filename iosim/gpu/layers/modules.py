@@ -44,8 +44,9 @@ class LayerStep(nn.Module, ABC):  # type: ignore[misc]
 class Linear(LayerStep):
     """x Wᵀ + b; the graph may hold W turned, the axes of the input first."""
 
-    def __init__(self, name: str, weight: str, n_in: int, n_out: int, bias: str = "",
-                 turned: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self, name: str, weight: str, n_in: int, n_out: int, bias: str = "", turned: bool = False
+    ) -> None:
         super().__init__(name, *([f"{name} bias"] if bias else []))
         self.weight = nn.Parameter(torch.empty(n_out, n_in))
         self.bias = nn.Parameter(torch.empty(n_out)) if bias else None
@@ -194,9 +195,14 @@ class FusedAttention(LayerStep):
 
     def _run(self, q: Any, k: Any, v: Any) -> Any:
         return functional.scaled_dot_product_attention(
-            q, k, v, dropout_p=self.p, is_causal=self.causal, scale=self.factor,
+            q,
+            k,
+            v,
+            dropout_p=self.p,
+            is_causal=self.causal,
+            scale=self.factor,
             enable_gqa=k.shape[1] < q.shape[1],
-        )  # fmt: skip
+        )
 
 
 class WrittenAttention(nn.Module):  # type: ignore[misc]
@@ -225,10 +231,15 @@ class SelfAttention(nn.Module):  # type: ignore[misc]
         super().__init__()
         c = ask.config
         self.heads, self.groups, self.size = c.heads, c.kv_heads, c.head_size
-        for y, name, heads in (("Q", "query", c.heads), ("K", "key", c.kv_heads),
-                               ("V", "value", c.kv_heads)):  # fmt: skip
-            self.add_module(name, Linear(name, f"W{y}", c.hidden, heads * c.head_size,
-                                         f"B{y}" if biases else ""))  # fmt: skip
+        for y, name, heads in (
+            ("Q", "query", c.heads),
+            ("K", "key", c.kv_heads),
+            ("V", "value", c.kv_heads),
+        ):
+            self.add_module(
+                name,
+                Linear(name, f"W{y}", c.hidden, heads * c.head_size, f"B{y}" if biases else ""),
+            )
         self.query_rope = Rope("query rope") if rope else None
         self.key_rope = Rope("key rope") if rope else None
         self.append_key = Append("append key") if ask.cached else None
@@ -240,8 +251,9 @@ class SelfAttention(nn.Module):  # type: ignore[misc]
             self.attend: Any = FusedAttention("attention", factor, ahead, ask.dropout)
         else:
             self.attend = WrittenAttention(ask, causal)
-        self.output = Linear("output", "WO", c.heads * c.head_size, c.hidden,
-                             "BO" if biases else "", turned=True)  # fmt: skip
+        self.output = Linear(
+            "output", "WO", c.heads * c.head_size, c.hidden, "BO" if biases else "", turned=True
+        )
 
     def _split(self, x: Any, heads: int) -> Any:
         return x.view(*x.shape[:2], heads, self.size).transpose(1, 2)

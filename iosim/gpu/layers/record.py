@@ -135,8 +135,10 @@ def read_layers(folder: Path) -> LayersRecord:
     if not spec.runs:
         raise GpuError(f"{folder / SPEC} holds no runs: the record is damaged")
     if len(found.rows) != len(spec.runs):
-        raise GpuError(f"{folder / MEASURED} has {len(found.rows)} rows and {SPEC} "
-                       f"{len(spec.runs)} runs: they are of different runs")  # fmt: skip
+        raise GpuError(
+            f"{folder / MEASURED} has {len(found.rows)} rows and {SPEC} "
+            f"{len(spec.runs)} runs: they are of different runs"
+        )
     for at, run in enumerate(spec.runs):
         with naming(f"{folder / SPEC}, run {at}"):
             _check_run(run)
@@ -146,8 +148,10 @@ def read_layers(folder: Path) -> LayersRecord:
             rows.append(_named(run, row, found.names))
     machine = of_driver(provenance.get("device", ""))
     if machine is None:
-        raise GpuError(f"{folder / PROVENANCE}: no machine of iosim is called "
-                       f"{provenance.get('device')!r} by its driver: name it there")  # fmt: skip
+        raise GpuError(
+            f"{folder / PROVENANCE}: no machine of iosim is called "
+            f"{provenance.get('device')!r} by its driver: name it there"
+        )
     counted, gates = _counters(folder, len(spec.runs))
     return LayersRecord(folder, spec.runs, tuple(rows), counted, gates, provenance, machine)
 
@@ -172,8 +176,7 @@ def _named(run: LayerRun, row: MeasuredRun, names: tuple[str, ...]) -> MeasuredR
     for covered in row.covers.values():
         for name in covered:
             if name not in known:
-                raise GpuError(f"{run.case.name} has no operator {name!r}: "
-                               "is it of another iosim?")  # fmt: skip
+                raise GpuError(f"{run.case.name} has no operator {name!r}: is it of another iosim?")
     launches = []
     for x in row.launches:
         if not isinstance(x.kernel, int) or not 0 <= x.kernel < len(names):

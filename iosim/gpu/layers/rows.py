@@ -25,8 +25,11 @@ from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, work_of
 
 # Share of a V100's time in training, per cent, of BERT-large's encoder layer in PyTorch (Ivanov et
 # al., arXiv 2007.00072, Table I), and of the flop there.
-PUBLISHED = {"contraction": (61.0, 99.80), "normalisation": (25.5, 0.17),
-             "elementwise": (13.5, 0.03)}  # fmt: skip
+PUBLISHED = {
+    "contraction": (61.0, 99.80),
+    "normalisation": (25.5, 0.17),
+    "elementwise": (13.5, 0.03),
+}
 PUBLISHED_CASE = "bert-large training"
 
 
@@ -87,9 +90,7 @@ class Told:
     @cached_property
     def least(self) -> tuple[Timed, ...]:
         """The least time of each kernel of the partition."""
-        return tuple(
-            _timed(self.run, names, self.machine) for names in self.partition
-        )  # fmt: skip
+        return tuple(_timed(self.run, names, self.machine) for names in self.partition)
 
     @cached_property
     def kernels(self) -> tuple[LayerKernel, ...]:
@@ -222,16 +223,20 @@ def run_row(one: Told, eager: Told | None) -> dict[str, Any]:
 def failed_row(like: Mapping[str, Any], run: LayerRun, failed: str) -> dict[str, Any]:
     """A run that has nothing but a reason."""
     case = run.case
-    own = {"model": case.model, "phase": case.phase, "batch": case.batch, "N": case.N,
-           "variant": run.variant, "failed": failed}  # fmt: skip
+    own = {
+        "model": case.model,
+        "phase": case.phase,
+        "batch": case.batch,
+        "N": case.N,
+        "variant": run.variant,
+        "failed": failed,
+    }
     return {name: own.get(name, math.nan) for name in like}
 
 
 def by_class(one: Told) -> dict[str, float]:
     """Seconds of kernels of each class."""
-    return {
-        c: math.fsum(k.launch.time_s for k in one.kernels if k.klass == c) for c in g.CLASSES
-    }  # fmt: skip
+    return {c: math.fsum(k.launch.time_s for k in one.kernels if k.klass == c) for c in g.CLASSES}
 
 
 def flop_by_class(operators: Sequence[Operator]) -> dict[str, int]:
@@ -250,16 +255,22 @@ def class_rows(one: Told) -> list[dict[str, Any]]:
         if not mine and not model:
             continue
         published = PUBLISHED.get(c) if one.run.case.name == PUBLISHED_CASE else None
-        found.append({
-            **_head(one), "class": c, "launches": len(mine), "time_us": _us(seconds[c]),
-            "time_share": round(seconds[c] / one.busy_s, 4),
-            "published_time_share": round(published[0] / 100, 4) if published else math.nan,
-            "model_flop": flop[c], "model_flop_share": round(flop[c] / whole, 6),
-            "published_flop_share": round(published[1] / 100, 6) if published else math.nan,
-            "least_us": _us(math.fsum(x.time_s for x in model)),
-            **_counts(mine),
-            "dram_model_bytes": sum(x.work.bytes[L2_DRAM] for x in model),
-        })  # fmt: skip
+        found.append(
+            {
+                **_head(one),
+                "class": c,
+                "launches": len(mine),
+                "time_us": _us(seconds[c]),
+                "time_share": round(seconds[c] / one.busy_s, 4),
+                "published_time_share": round(published[0] / 100, 4) if published else math.nan,
+                "model_flop": flop[c],
+                "model_flop_share": round(flop[c] / whole, 6),
+                "published_flop_share": round(published[1] / 100, 6) if published else math.nan,
+                "least_us": _us(math.fsum(x.time_s for x in model)),
+                **_counts(mine),
+                "dram_model_bytes": sum(x.work.bytes[L2_DRAM] for x in model),
+            }
+        )
     return found
 
 
@@ -274,23 +285,41 @@ def kernel_rows(one: Told) -> list[dict[str, Any]]:
     for mine in together.values():
         first = mine[0]
         x = first.launch
-        found.append({
-            **_head(one), "kernel": function(str(x.kernel)), "full_name": str(x.kernel),
-            "class": first.klass, "operators": "; ".join(first.names), "step": x.step,
-            "pass": "backward" if x.backward else "forward", "pytorch_operator": x.op,
-            "launches": len(mine), "time_us": _us(math.fsum(k.launch.time_s for k in mine)),
-            **_counts(mine),
-        })  # fmt: skip
+        found.append(
+            {
+                **_head(one),
+                "kernel": function(str(x.kernel)),
+                "full_name": str(x.kernel),
+                "class": first.klass,
+                "operators": "; ".join(first.names),
+                "step": x.step,
+                "pass": "backward" if x.backward else "forward",
+                "pytorch_operator": x.op,
+                "launches": len(mine),
+                "time_us": _us(math.fsum(k.launch.time_s for k in mine)),
+                **_counts(mine),
+            }
+        )
     if one.seen and one.uncounted:
         matched = {id(k.counted) for k in one.kernels if k.counted is not None}
         for seen in one.seen:
             if id(seen) not in matched:
                 only = LayerKernel(Launch(seen.kernel, 0.0), g.UNKNOWN, (), seen)
-                found.append({
-                    **_head(one), "kernel": function(seen.kernel), "full_name": seen.kernel,
-                    "class": g.UNKNOWN, "operators": "", "step": "", "pass": "only counted",
-                    "pytorch_operator": "", "launches": 1, "time_us": math.nan, **_counts([only]),
-                })  # fmt: skip
+                found.append(
+                    {
+                        **_head(one),
+                        "kernel": function(seen.kernel),
+                        "full_name": seen.kernel,
+                        "class": g.UNKNOWN,
+                        "operators": "",
+                        "step": "",
+                        "pass": "only counted",
+                        "pytorch_operator": "",
+                        "launches": 1,
+                        "time_us": math.nan,
+                        **_counts([only]),
+                    }
+                )
     return found
 
 
@@ -305,8 +334,15 @@ def _counts(mine: Sequence[LayerKernel]) -> dict[str, Any]:
     for name in ("tensor_flop", "other_flop"):
         value = total(known, name) if known and len(known) == len(seen) else None
         found[name] = math.nan if value is None else value
-    for name in ("dram_load", "dram_store", "sm_l2_load", "sm_l2_store", "bulk_load",
-                 "bulk_store", "reduced"):  # fmt: skip
+    for name in (
+        "dram_load",
+        "dram_store",
+        "sm_l2_load",
+        "sm_l2_store",
+        "bulk_load",
+        "bulk_store",
+        "reduced",
+    ):
         value = total(known, name) if known and len(known) == len(seen) else None
         found[f"{name}_bytes"] = math.nan if value is None else value
     return found

@@ -106,9 +106,12 @@ def _case(torch: Any, case: LayerCase, runs: list[LayerRun]) -> list[MeasuredRun
             runs_seen = traced(torch, one.go)
             same = math.nan if case.ask(runs[k].how).dropout else _apart(one.go(), first)
             rows[k] = replace(
-                rows[k], walls=tuple(own), launches=typical(runs_seen), passes=len(runs_seen),
+                rows[k],
+                walls=tuple(own),
+                launches=typical(runs_seen),
+                passes=len(runs_seen),
                 beside_eager=same,
-            )  # fmt: skip
+            )
         except Exception as error:
             rows[k] = MeasuredRun(failed=failure(error))
     return rows

@@ -125,10 +125,13 @@ def _span(event: Mapping[str, Any]) -> _Span:
     args = event.get("args", {})
     sequence = args.get("Sequence number")
     return _Span(
-        str(event["name"]), float(event["ts"]), float(event["ts"]) + float(event.get("dur", 0)),
-        (event.get("pid"), event.get("tid")), sequence if isinstance(sequence, int) else None,
+        str(event["name"]),
+        float(event["ts"]),
+        float(event["ts"]) + float(event.get("dur", 0)),
+        (event.get("pid"), event.get("tid")),
+        sequence if isinstance(sequence, int) else None,
         event["cat"] == "user_annotation",
-    )  # fmt: skip
+    )
 
 
 def _around(calls: Sequence[Mapping[str, Any]], spans: Sequence[_Span]) -> list[list[_Span]]:
@@ -139,9 +142,10 @@ def _around(calls: Sequence[Mapping[str, Any]], spans: Sequence[_Span]) -> list[
     found: list[list[_Span]] = [[] for _ in calls]
     for thread, own in by_thread.items():
         mine = [
-            (float(c["ts"]), k) for k, c in enumerate(calls)
+            (float(c["ts"]), k)
+            for k, c in enumerate(calls)
             if (c.get("pid"), c.get("tid")) == thread
-        ]  # fmt: skip
+        ]
         stack: list[_Span] = []
         at = 0
         for ts, k in sorted(mine):
@@ -195,11 +199,15 @@ def _launch(event: Mapping[str, Any], inside: list[_Span], makers: Mapping[int, 
     # Around those of a compiled run are ranges of the compiler's own.
     outer = next((s for s in ops if s.name.startswith("aten::")), ops[-1] if ops else None)
     return Launch(
-        str(event["name"]), float(event.get("dur", 0)) / 1e6, _ON_GPU[event["cat"]], step,
-        node is not None, ops[-1].name if ops else "",
+        str(event["name"]),
+        float(event.get("dur", 0)) / 1e6,
+        _ON_GPU[event["cat"]],
+        step,
+        node is not None,
+        ops[-1].name if ops else "",
         0 if outer is None else hash((outer.thread, outer.start, outer.name)),
         outer.name if outer else "",
-    )  # fmt: skip
+    )
 
 
 def _counted(found: Sequence[Launch]) -> tuple[Launch, ...]:

@@ -13,9 +13,11 @@ from iosim.problem import check_size, word_bytes
 
 # What NCCL does in one call → the schedule whose sizes it has; a send is of all its words.
 CALLS = {
-    "all-gather": "all-gather", "reduce-scatter": "reduce-scatter", "all-reduce": "all-reduce",
+    "all-gather": "all-gather",
+    "reduce-scatter": "reduce-scatter",
+    "all-reduce": "all-reduce",
     "send": "all-gather",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

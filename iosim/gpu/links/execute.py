@@ -56,8 +56,12 @@ class Rank:
             )
         if instance.causal and instance.dealing.name == "striped":
             raise GpuError("striped rows have no form on a GPU here: deal them zigzag")
-        if lacking := {x.name for s in self.steps for x in s.nodes
-                       if isinstance(x, Compute) and x.name not in TORCH_OPS}:  # fmt: skip
+        if lacking := {
+            x.name
+            for s in self.steps
+            for x in s.nodes
+            if isinstance(x, Compute) and x.name not in TORCH_OPS
+        }:
             raise GpuError(f"{lacking.pop()} has no form on a GPU: choose another schedule")
 
     def part(self, dim: Dim, t: int) -> int:
@@ -176,8 +180,11 @@ class Rank:
             if senders:
                 fresh = node.passed or node.add
                 # what is sent and what arrives may differ by a row
-                x = self.empty(node.into, t, self.memory[node.source.name].dtype) if fresh else (
-                    self.view(node.into, t))  # fmt: skip
+                x = (
+                    self.empty(node.into, t, self.memory[node.source.name].dtype)
+                    if fresh
+                    else (self.view(node.into, t))
+                )
                 operations.append(dist.P2POp(dist.irecv, _flat(x), senders[0]))
                 arrived.append((node, x))
         return arrived, dist.batch_isend_irecv(operations) if operations else []
@@ -283,7 +290,12 @@ def _finish(rank: Rank, node: Compute, t: int) -> None:
 
 
 TORCH_OPS: dict[str, Callable[[Rank, Compute, int], None]] = {
-    "attend": _attend, "finish": _finish, "matmul": _matmul, "matmul_tn": _matmul, "relu": _relu,
-    "copy": _copy, "squeeze": _copy,
-}  # fmt: skip
+    "attend": _attend,
+    "finish": _finish,
+    "matmul": _matmul,
+    "matmul_tn": _matmul,
+    "relu": _relu,
+    "copy": _copy,
+    "squeeze": _copy,
+}
 assert set(TORCH_OPS) <= set(OPS)

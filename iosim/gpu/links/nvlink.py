@@ -15,10 +15,14 @@ class _Field(ctypes.Structure):
     """``nvmlFieldValue_t``."""
 
     _fields_ = (
-        ("field", ctypes.c_uint), ("scope", ctypes.c_uint), ("timestamp", ctypes.c_longlong),
-        ("latency", ctypes.c_longlong), ("kind", ctypes.c_uint), ("status", ctypes.c_uint),
+        ("field", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latency", ctypes.c_longlong),
+        ("kind", ctypes.c_uint),
+        ("status", ctypes.c_uint),
         ("value", ctypes.c_ulonglong),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

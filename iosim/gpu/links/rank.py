@@ -47,9 +47,12 @@ class Process:
             torch.cuda.set_device(rank)
         self.device = f"cuda:{rank}" if self.gpu else "cpu"
         dist.init_process_group(
-            backend, rank=rank, world_size=P, timeout=datetime.timedelta(seconds=60),
+            backend,
+            rank=rank,
+            world_size=P,
+            timeout=datetime.timedelta(seconds=60),
             device_id=torch.device(self.device) if self.gpu else None,
-        )  # fmt: skip
+        )
         properties = torch.cuda.get_device_properties(rank) if self.gpu else None
         uuid = str(getattr(properties, "uuid", ""))
         self.counters = LinkCounters(uuid, rank) if self.gpu else None
@@ -147,9 +150,11 @@ def _inputs(process: Process, instance: OnDevices, dtype: Any, seed: int) -> dic
 
 
 _SCALES: dict[str, Callable[[list[int]], float]] = {
-    "Q": lambda shape: shape[-1] ** -0.5, "W1": lambda shape: shape[0] ** -0.5,
-    "W2": lambda shape: shape[0] ** -0.5, "dY": lambda shape: shape[0] ** -0.5,
-}  # fmt: skip
+    "Q": lambda shape: shape[-1] ** -0.5,
+    "W1": lambda shape: shape[0] ** -0.5,
+    "W2": lambda shape: shape[0] ** -0.5,
+    "dY": lambda shape: shape[0] ** -0.5,
+}
 
 
 def _reference(process: Process, instance: OnDevices, x: dict[str, Any]) -> dict[str, Any]:
@@ -219,9 +224,10 @@ def _of_call(process: Process, case: LinkCase, dtype: Any) -> dict[str, Any]:
     times, runs = process.timed({"communication": go})
     wrong = float(got != want.get(case.schedule, 0.0))
     return found | {
-        "communication_s": times["communication"], "runs": runs,
+        "communication_s": times["communication"],
+        "runs": runs,
         "difference": max(process.gathered(wrong)),
-    }  # fmt: skip
+    }
 
 
 def _counted(process: Process, case: LinkCase, go: Callable[[], None]) -> dict[str, Any]:
@@ -281,9 +287,11 @@ def _of_schedule(process: Process, case: LinkCase, dtype: Any) -> dict[str, Any]
     process.together()
     checked = zip(pieces, given, strict=True) if pieces else [(one, inputs)]
     difference = max(_difference(process, part, own) for part, own in checked)
-    return found | {f"{name}_s": t for name, t in times.items()} | {
-        "runs": runs, "difference": difference,
-    }  # fmt: skip
+    return (
+        found
+        | {f"{name}_s": t for name, t in times.items()}
+        | {"runs": runs, "difference": difference}
+    )
 
 
 def main(spec: str, out: str, rank: str, port: str, backend: str) -> None:

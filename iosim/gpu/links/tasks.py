@@ -17,8 +17,10 @@ from iosim.gpu.links.cases import LinkCase
 
 # Multicast over NVLink is not used: it would move words once where the model moves P − 1 copies.
 ENVIRONMENT = {
-    "NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1",
-}  # fmt: skip
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "NVSHMEM_DISABLE_NVLS": "1",
+}
 # For all processes; what is not measured by then is a failed row.
 LIMIT_S = 205.0
 
@@ -49,11 +51,22 @@ def _processes(cases: list[LinkCase], protocol: str, backend: str, end: float) -
         logs = [open(Path(folder) / f"{rank}.log", "w+") for rank in range(cases[0].P)]  # noqa: SIM115
         running = [
             subprocess.Popen(
-                [sys.executable, "-m", "iosim.gpu.links.rank", str(spec), str(out), str(rank), port,
-                 backend], env=environment, stdout=log, stderr=log,
+                [
+                    sys.executable,
+                    "-m",
+                    "iosim.gpu.links.rank",
+                    str(spec),
+                    str(out),
+                    str(rank),
+                    port,
+                    backend,
+                ],
+                env=environment,
+                stdout=log,
+                stderr=log,
             )
             for rank, log in enumerate(logs)
-        ]  # fmt: skip
+        ]
         try:
             for one in running:
                 one.wait(max(1.0, end - time.monotonic()))

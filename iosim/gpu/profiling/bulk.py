@@ -141,8 +141,10 @@ def _sum(
     instance: Instance, node: Load, outer: tuple[Loop, ...], weight: Callable[[Tile, Range], int]
 ) -> int:
     """The sum of products of weights over the iterations of all loops around a load."""
-    spans = [*(loop.span for loop in outer), *(x for x in unstacked(node.index)
-                                               if isinstance(x, Span))]  # fmt: skip
+    spans = [
+        *(loop.span for loop in outer),
+        *(x for x in unstacked(node.index) if isinstance(x, Span)),
+    ]
     named = {edge.tile for span in spans for edge in span.edges}
     named |= {x for loop in outer if loop.marks for x in (loop.tile, loop.marks.rows)}
     runs = functools.partial(running, program=instance.program, marked=dict(instance.masks))

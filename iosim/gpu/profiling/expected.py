@@ -146,8 +146,14 @@ def expect(
         rows += _forecast(kernel, family, one, dtype, machine or kernel.machine)
     except IosimError as error:
         remarks.append(f"no forecast of DRAM: {error}")
-    return Expected(kernel=kernel, title=family.title, tiles=told, source=source,
-                    rows=tuple(rows), remarks=tuple(remarks))  # fmt: skip
+    return Expected(
+        kernel=kernel,
+        title=family.title,
+        tiles=told,
+        source=source,
+        rows=tuple(rows),
+        remarks=tuple(remarks),
+    )
 
 
 def _tensors_by_bulk_copies(kernel: ProfiledKernel, one: Instance) -> frozenset[str]:
@@ -271,9 +277,14 @@ def _moved(
             continue
         what = f"{kind} ({' '.join(sorted(own.tensors))})" if own.tensors else kind
         yield ExpectedRow(
-            boundary=SM_L2, what=what, words=own.words, model=own.model,
-            more=own.path - own.model, expected=own.path, measured=seen,
-        )  # fmt: skip
+            boundary=SM_L2,
+            what=what,
+            words=own.words,
+            model=own.model,
+            more=own.path - own.model,
+            expected=own.path,
+            measured=seen,
+        )
         if kind == "loads, bulk copies" and own.tensors:
             yield from _multicast(kernel, boxes, family.multicast(groups))
 
@@ -286,9 +297,14 @@ def _multicast(
     if tensors or seen:
         names = f" ({' '.join(sorted(tensors))})" if tensors else ""
         yield ExpectedRow(
-            boundary=SM_L2, what=f"of these by multicast{names}", words=None, model=None,
-            more=None, expected=sum(boxes["load", x] for x in tensors), measured=seen,
-        )  # fmt: skip
+            boundary=SM_L2,
+            what=f"of these by multicast{names}",
+            words=None,
+            model=None,
+            more=None,
+            expected=sum(boxes["load", x] for x in tensors),
+            measured=seen,
+        )
 
 
 # Kinds of transfers, and the quantities of a profile that are measured of each.
@@ -370,8 +386,15 @@ def _forecast(
         ("reads if they drift, at most", found.most + added, None),
         ("writes, unless they stay in L2", found.stores + added, stored),
     ):
-        yield ExpectedRow(boundary=L2_DRAM, what=what, words=None, model=None, more=None,
-                          expected=n, measured=measured)  # fmt: skip
+        yield ExpectedRow(
+            boundary=L2_DRAM,
+            what=what,
+            words=None,
+            model=None,
+            more=None,
+            expected=n,
+            measured=measured,
+        )
 
 
 def _resident(kernel: ProfiledKernel, machine: Hardware) -> int | None:

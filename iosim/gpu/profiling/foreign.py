@@ -34,16 +34,15 @@ class ForeignFormat:
     instead: str = RECORD
 
 
-_NSYS = (
-    "it has times and no counters; nsys says which kernel is the slowest, ncu why: " + RECORD
-)  # fmt: skip
+_NSYS = "it has times and no counters; nsys says which kernel is the slowest, ncu why: " + RECORD
 _AS_IT_WAS = "give the file as ncu wrote it, with commas"
 FOREIGN: tuple[ForeignFormat, ...] = (
     ForeignFormat("a page of HTML", (b"<!doctype html", b"<html", b"<!--")),
     ForeignFormat("XML", (b"<?xml",)),
     ForeignFormat("a database of SQLite, as nsys exports", (b"sqlite format 3",), instead=_NSYS),
-    ForeignFormat("an archive", (b"pk\x03\x04", b"\x1f\x8b", b"(\xb5/\xfd", b"bzh"),
-                  instead="unpack it first"),
+    ForeignFormat(
+        "an archive", (b"pk\x03\x04", b"\x1f\x8b", b"(\xb5/\xfd", b"bzh"), instead="unpack it first"
+    ),
     ForeignFormat("a PDF", (b"%pdf",)),
     ForeignFormat("a picture", (b"\x89png", b"\xff\xd8\xff", b"gif8")),
     ForeignFormat("a program", (b"\x7felf",), instead="`iosim profile -- COMMAND` profiles it"),
@@ -51,15 +50,27 @@ FOREIGN: tuple[ForeignFormat, ...] = (
     ForeignFormat("a table of nsys", columns=(b"total time", b"instances"), instead=_NSYS),
     ForeignFormat("a trace of nsys", columns=(b"duration (ns)", b"corrid"), instead=_NSYS),
     ForeignFormat("a table of nvprof", columns=(b"time(%)", b"calls"), instead=_NSYS),
-    ForeignFormat("a report of ncu as text", columns=(b"metric name", b"metric unit"),
-                  instead="save it with --csv --page raw"),
-    ForeignFormat("a table with semicolons, as spreadsheets write it",
-                  columns=(b"kernel name", b"block size", b";"), instead=_AS_IT_WAS),
-    ForeignFormat("a table with tabs, as spreadsheets write it",
-                  columns=(b"kernel name", b"block size", b"\t"), instead=_AS_IT_WAS),
-    ForeignFormat("a table of one kernel's lines", columns=(b"source", b"# samples"),
-                  instead="save the report with --page raw in place of --page source"),
-)  # fmt: skip
+    ForeignFormat(
+        "a report of ncu as text",
+        columns=(b"metric name", b"metric unit"),
+        instead="save it with --csv --page raw",
+    ),
+    ForeignFormat(
+        "a table with semicolons, as spreadsheets write it",
+        columns=(b"kernel name", b"block size", b";"),
+        instead=_AS_IT_WAS,
+    ),
+    ForeignFormat(
+        "a table with tabs, as spreadsheets write it",
+        columns=(b"kernel name", b"block size", b"\t"),
+        instead=_AS_IT_WAS,
+    ),
+    ForeignFormat(
+        "a table of one kernel's lines",
+        columns=(b"source", b"# samples"),
+        instead="save the report with --page raw in place of --page source",
+    ),
+)
 
 
 def refuse(path: Path, data: bytes) -> NoReturn:
@@ -72,9 +83,13 @@ def refuse(path: Path, data: bytes) -> NoReturn:
     for number, line in enumerate(lines[:2000], 1):
         for one in FOREIGN:
             if one.columns and all(word in line.lower() for word in one.columns):
-                raise GpuError(f"{path}, line {number}: this is {one.title}, not a report of ncu "
-                               f"--csv: {one.instead}")  # fmt: skip
+                raise GpuError(
+                    f"{path}, line {number}: this is {one.title}, not a report of ncu "
+                    f"--csv: {one.instead}"
+                )
     number, first = next(((k, x) for k, x in enumerate(lines, 1) if x.strip()), (1, b""))
     shown = first.strip().decode("utf-8", "backslashreplace")[:80]
-    raise GpuError(f"{path}, line {number}: {shown!r} is not of a report of ncu, which has a "
-                   f"column 'Kernel Name': {RECORD}")  # fmt: skip
+    raise GpuError(
+        f"{path}, line {number}: {shown!r} is not of a report of ncu, which has a "
+        f"column 'Kernel Name': {RECORD}"
+    )

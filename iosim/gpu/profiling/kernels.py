@@ -37,8 +37,13 @@ APART, COUNTED_APART = 1.5, 1.01
 # Answers of atomics are left out: how often a kernel asks may differ from run to run.
 _TELLING = ("asked_read", "asked_write", "bulk_read", *WRITE_PATHS, "time")
 # Words of a dtype that matrix units multiply → whose peak that is.
-_PEAK = {"tensor_fp16": "fp16", "tensor_bf16": "bf16", "tensor_tf32": "tf32", "tensor_fp8": "fp8",
-         "tensor_fp64": "fp64"}  # fmt: skip
+_PEAK = {
+    "tensor_fp16": "fp16",
+    "tensor_bf16": "bf16",
+    "tensor_tf32": "tf32",
+    "tensor_fp8": "fp8",
+    "tensor_fp64": "fp64",
+}
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,11 @@ class ProfiledKernel:
     def bytes(self) -> dict[str, float | None]:
         """At each boundary, in both directions; None where one of them was not read."""
         v = self.values
-        both = {L2_DRAM: ("dram_read", "dram_write"), SM_L2: ("l2_read", "l2_write"),
-                SHARED: ("shared",)}  # fmt: skip
+        both = {
+            L2_DRAM: ("dram_read", "dram_write"),
+            SM_L2: ("l2_read", "l2_write"),
+            SHARED: ("shared",),
+        }
         return {
             at: None if any(v[x] is None for x in names) else self.total(names)
             for at, names in both.items()

@@ -125,71 +125,121 @@ _MASK = r"[^>]*>>, \w+, (?P<causal>\w+)"
 _FWD = rf"Flash_fwd_kernel_traits<{_TRAITS}{_MASK}"
 _BWD = rf"Flash_bwd_kernel_traits<{_TRAITS}(?P<warps>\d+), (?P<along>\d+),"
 _CUDNN = r"cudnn_generated_\w*sdpa_sm90_flash_{}_wgmma_\w*_64x{}x(?P<d>\d+)_{}"
-_NVJET = (r"nvjet_\w+?_(?P<rows>\d+)x(?P<columns>\d+)_(?P<depth>\d+)x\d+_"
-          r"(?P<along>\d+)x(?P<across>\d+)_")  # fmt: skip
+_NVJET = (
+    r"nvjet_\w+?_(?P<rows>\d+)x(?P<columns>\d+)_(?P<depth>\d+)x\d+_"
+    r"(?P<along>\d+)x(?P<across>\d+)_"
+)
 _SHAPE = r"(?:cute::)?tuple<(?:cute::)?C<{}>, (?:cute::)?C<{}>, (?:cute::)?C<{}> ?>"
-_FA3 = (r"FlashAttnFwdSm90<.*?" + _SHAPE.format(*[r"\d+"] * 3) + ", "
-        + _SHAPE.format(*(rf"(?P<{x}>\d+)" for x in ("rows", "columns", "d"))))  # fmt: skip
+_FA3 = (
+    r"FlashAttnFwdSm90<.*?"
+    + _SHAPE.format(*[r"\d+"] * 3)
+    + ", "
+    + _SHAPE.format(*(rf"(?P<{x}>\d+)" for x in ("rows", "columns", "d")))
+)
 
 KNOWN: dict[str, KnownKernel] = {
     "flash-attention-2": KnownKernel(
-        title="FlashAttention-2, forward", pattern=rf"flash_fwd_kernel<{_FWD}",
-        algorithm="flash2", program=_own("flash2"), tiles=_sides(B_r="rows", B_c="columns"),
-        statistics=True, source=f"the kernel's template arguments; {_READ}",
+        title="FlashAttention-2, forward",
+        pattern=rf"flash_fwd_kernel<{_FWD}",
+        algorithm="flash2",
+        program=_own("flash2"),
+        tiles=_sides(B_r="rows", B_c="columns"),
+        statistics=True,
+        source=f"the kernel's template arguments; {_READ}",
     ),
     "flash-attention-2-backward": KnownKernel(
         title="FlashAttention-2, backward",
         pattern=rf"flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<{_BWD}{_MASK}",
-        algorithm="flash2_backward", program=fused_program, nest=1,
-        tiles=_sides(B_r="rows", B_c="columns"), adds=frozenset({"dQ32"}),
-        times={"L": _repeats, "D": _repeats}, source=f"the kernel's template arguments; {_READ}",
+        algorithm="flash2_backward",
+        program=fused_program,
+        nest=1,
+        tiles=_sides(B_r="rows", B_c="columns"),
+        adds=frozenset({"dQ32"}),
+        times={"L": _repeats, "D": _repeats},
+        source=f"the kernel's template arguments; {_READ}",
     ),
     "flash-attention-2-row-sums": KnownKernel(
         title="FlashAttention-2, row sums and zeros",
         pattern=rf"flash_bwd_dot_do_o_kernel<\d+, {_BWD}",
-        algorithm="flash2_backward", program=fused_program, tiles=_sides(B_rD="rows"),
+        algorithm="flash2_backward",
+        program=fused_program,
+        tiles=_sides(B_rD="rows"),
         # A thread stores one word of D, and two requests share a sector.
-        times={"D": lambda found: 2}, source=_READ,
+        times={"D": lambda found: 2},
+        source=_READ,
     ),
     "flash-attention-2-conversion": KnownKernel(
-        title="FlashAttention-2, conversion of dQ", pattern=rf"flash_bwd_convert_dq_kernel<{_BWD}",
-        algorithm="flash2_backward", program=fused_program, nest=2, tiles=_sides(B_rQ="rows"),
+        title="FlashAttention-2, conversion of dQ",
+        pattern=rf"flash_bwd_convert_dq_kernel<{_BWD}",
+        algorithm="flash2_backward",
+        program=fused_program,
+        nest=2,
+        tiles=_sides(B_rQ="rows"),
         source=_READ,
     ),
     "flash-attention-3": KnownKernel(
-        title="FlashAttention-3, forward", pattern=_FA3,
-        algorithm="flash2", program=_own("flash2"), tiles=_sides(B_r="rows", B_c="columns"),
-        persistent=True, bulk=_FORWARD, statistics=True,
+        title="FlashAttention-3, forward",
+        pattern=_FA3,
+        algorithm="flash2",
+        program=_own("flash2"),
+        tiles=_sides(B_r="rows", B_c="columns"),
+        persistent=True,
+        bulk=_FORWARD,
+        statistics=True,
         source="the kernel's template arguments; no counters were read of it",
     ),
     "cudnn": KnownKernel(
-        title="cuDNN, forward", pattern=_CUDNN.format("fprop", r"(?P<columns>\d+)", "4x1x1"),
-        algorithm="flash2", program=_own("flash2"), tiles=_sides(B_r=128, B_c="columns"),
-        persistent=True, bulk=_FORWARD, source=f"the kernel's name; {_READ}",
+        title="cuDNN, forward",
+        pattern=_CUDNN.format("fprop", r"(?P<columns>\d+)", "4x1x1"),
+        algorithm="flash2",
+        program=_own("flash2"),
+        tiles=_sides(B_r=128, B_c="columns"),
+        persistent=True,
+        bulk=_FORWARD,
+        source=f"the kernel's name; {_READ}",
     ),
     "cudnn-backward": KnownKernel(
-        title="cuDNN, backward", pattern=_CUDNN.format("bprop", "64", "1x4x1"),
-        algorithm="flash2_backward", program=fused_program, nest=1, tiles=_sides(B_r=64, B_c=128),
-        persistent=True, bulk=_BACKWARD, adds=frozenset({"dQ32"}), source=_READ,
+        title="cuDNN, backward",
+        pattern=_CUDNN.format("bprop", "64", "1x4x1"),
+        algorithm="flash2_backward",
+        program=fused_program,
+        nest=1,
+        tiles=_sides(B_r=64, B_c=128),
+        persistent=True,
+        bulk=_BACKWARD,
+        adds=frozenset({"dQ32"}),
+        source=_READ,
     ),
     "cublas": KnownKernel(
-        title="cuBLAS, a product by bulk copies", pattern=_NVJET,
-        algorithm="matmul", program=_own("matmul"),
+        title="cuBLAS, a product by bulk copies",
+        pattern=_NVJET,
+        algorithm="matmul",
+        program=_own("matmul"),
         tiles=_sides(B_m="rows", B_n="columns", B_k="depth"),
-        persistent=True, bulk=frozenset("ABC"), multicast=_in_cluster,
+        persistent=True,
+        bulk=frozenset("ABC"),
+        multicast=_in_cluster,
         source=f"the kernel's name; {_READ}",
     ),
     "triton-attention": KnownKernel(
-        title="attention of Triton's tutorial", pattern=r"^_attn_fwd",
-        algorithm="flash2", program=_own("flash2"), bulk=None, statistics=True,
+        title="attention of Triton's tutorial",
+        pattern=r"^_attn_fwd",
+        algorithm="flash2",
+        program=_own("flash2"),
+        bulk=None,
+        statistics=True,
         source="the tutorial's text",
     ),
     "triton-matmul": KnownKernel(
-        title="a product of Triton's tutorial", pattern=r"^matmul_kernel$",
-        algorithm="matmul", program=_own("matmul"), bulk=None, whole=frozenset("mn"),
+        title="a product of Triton's tutorial",
+        pattern=r"^matmul_kernel$",
+        algorithm="matmul",
+        program=_own("matmul"),
+        bulk=None,
+        whole=frozenset("mn"),
         source="the tutorial's text, in which rows and columns beyond the edge wrap around",
     ),
-}  # fmt: skip
+}
 
 
 def known(name: str, algorithm: str, problem: Any) -> KnownKernel | None:

@@ -36,9 +36,24 @@ MAGIC = b"NVR"
 MOST_BYTES = 2**28  # of a report
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Columns that are no counters: what they name is of the host, or of the order of launches.
-PLACES = ("ID", "Process ID", "Process Name", "Host Name", KERNEL, "Kernel Time", "Context",
-          "Stream", BLOCK, GRID, "Device", "CC", "Device Name", "Section Name", "Rule Name",
-          "Invocations")  # fmt: skip
+PLACES = (
+    "ID",
+    "Process ID",
+    "Process Name",
+    "Host Name",
+    KERNEL,
+    "Kernel Time",
+    "Context",
+    "Stream",
+    BLOCK,
+    GRID,
+    "Device",
+    "CC",
+    "Device Name",
+    "Section Name",
+    "Rule Name",
+    "Invocations",
+)
 # Of these a cell may be text.
 _TEXTS = ("device__attribute_", "launch__", "profiler__", "nvlink__", "numa__", "pmsampling:")
 _DIM = re.compile(r"\(?\s*{0}\s*,\s*{0}\s*,\s*{0}\s*\)?".format(r"([1-9]\d{0,9})"), re.ASCII)
@@ -109,8 +124,10 @@ def read_text(text: str, source: str) -> tuple[KernelLaunch, ...]:
     columns = set(table.columns)
     reader = next((one for one in READERS.values() if one.needs <= columns), None)
     if reader is None:
-        raise GpuError(f"{source}, line {table.header}: a table of ncu without columns of counters:"
-                       " save it with --page raw")  # fmt: skip
+        raise GpuError(
+            f"{source}, line {table.header}: a table of ncu without columns of counters:"
+            " save it with --page raw"
+        )
     found = tuple(reader.read(table))
     if not found:
         raise GpuError(_NO_KERNELS.format(source))
@@ -121,8 +138,9 @@ def _read_record(folder: Path) -> tuple[KernelLaunch, ...]:
     """The counters of a record, without the marks between its jobs."""
     path = folder / REPORT
     if not path.is_file():
-        raise GpuError(f"{folder} holds no {REPORT}: give a record with counters, or a report of "
-                       "ncu")  # fmt: skip
+        raise GpuError(
+            f"{folder} holds no {REPORT}: give a record with counters, or a report of ncu"
+        )
     device, rounded = _told(folder / PROVENANCE)
     found = []
     for launch in read(path):
@@ -177,8 +195,10 @@ def _told(path: Path) -> tuple[str, frozenset[str]]:
 def _exported(path: Path, data: bytes) -> str:
     """The table of a ``.ncu-rep``, by `ncu` itself."""
     if not data.startswith(MAGIC):
-        raise GpuError(f"{path} is no report of ncu, though it ends in {SUFFIX}: its first bytes "
-                       f"are {data[:8]!r}: record it again")  # fmt: skip
+        raise GpuError(
+            f"{path} is no report of ncu, though it ends in {SUFFIX}: its first bytes "
+            f"are {data[:8]!r}: record it again"
+        )
     ncu = shutil.which("ncu")
     if ncu is None:
         raise GpuError(
@@ -189,8 +209,10 @@ def _exported(path: Path, data: bytes) -> str:
     done = subprocess.run([ncu, "--import", str(path), *EXPORT], capture_output=True, text=True)
     if done.returncode:
         said = [x for x in (done.stdout + done.stderr).splitlines() if x.strip()]
-        raise GpuError(f"ncu cannot import {path}: {' '.join(said[-1:])[:300]}: it is cut off, or "
-                       "of a newer ncu")  # fmt: skip
+        raise GpuError(
+            f"ncu cannot import {path}: {' '.join(said[-1:])[:300]}: it is cut off, or "
+            "of a newer ncu"
+        )
     return done.stdout
 
 
@@ -255,10 +277,15 @@ def _launch(
             if scaled:
                 rounded.add(counter)
     return KernelLaunch(
-        name=name, grid=_dim(table, first, GRID), block=_dim(table, first, BLOCK),
-        metrics=metrics, units=units, texts=texts, rounded=frozenset(rounded),
+        name=name,
+        grid=_dim(table, first, GRID),
+        block=_dim(table, first, BLOCK),
+        metrics=metrics,
+        units=units,
+        texts=texts,
+        rounded=frozenset(rounded),
         where=table.at(first),
-    )  # fmt: skip
+    )
 
 
 def _dim(table: TextTable, line: TableLine, column: str) -> Dim | None:
@@ -267,15 +294,18 @@ def _dim(table: TextTable, line: TableLine, column: str) -> Dim | None:
         return None
     found = _DIM.fullmatch(text)
     if found is None:
-        raise GpuError(f"{table.at(line)}, {column}: {text!r} is not three sizes: the report is "
-                       "damaged")  # fmt: skip
+        raise GpuError(
+            f"{table.at(line)}, {column}: {text!r} is not three sizes: the report is damaged"
+        )
     x, y, z = map(int, found.groups())
     return x, y, z
 
 
 def _summary(table: TextTable) -> Iterator[KernelLaunch]:
-    raise GpuError(f"{table.source}, line {table.header}: a summary has no single launches: save "
-                   "the report without --print-summary")  # fmt: skip
+    raise GpuError(
+        f"{table.source}, line {table.header}: a summary has no single launches: save "
+        "the report without --print-summary"
+    )
 
 
 READERS: dict[str, TableReader] = {

@@ -106,9 +106,19 @@ def arguments(asked: Profiling, listed: frozenset[str]) -> list[str]:
     more += ["--launch-skip", str(asked.skip)] if asked.skip else []
     more += ["--profile-from-start", "off"] if asked.marked else []
     return [
-        "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none",
-        "--target-processes", "all", *more, "--metrics", ",".join(counters(asked.patched, listed)),
-    ]  # fmt: skip
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--clock-control",
+        "none",
+        "--target-processes",
+        "all",
+        *more,
+        "--metrics",
+        ",".join(counters(asked.patched, listed)),
+    ]
 
 
 def counters(patched: bool, listed: frozenset[str]) -> list[str]:

@@ -13,16 +13,63 @@ from iosim.gpu.profiling.verdict import Judged, judge
 ABSENT = "absent: needs "
 # What a kernel's table shows, in the order of the method; what is 0 of these is left out.
 SHOWN = (
-    "time", "passes", "dram_busy", "l2_busy", "l1_busy", "tensor_busy", "fma_busy", "alu_busy",
-    "xu_busy", "issue_busy", "sm_busy", "tensor_fp16", "tensor_bf16", "tensor_tf32", "tensor_fp8",
-    "tensor_fp64", "vector_fp32", "vector_fp16", "vector_fp64", "dram_read", "dram_write",
-    "l2_read", "bulk_read", "multicast_read", "atom_read", "l2_write", "bulk_write", "reduced",
-    "bulk_reduced", "asked_read", "asked_write", "l2_hit", "shared", "conflict_share",
-    "read_sectors", "write_sectors", "read_used", "write_used", "local_read", "local_write",
-    "occupancy", "occupancy_limit", "waves", "registers", "shared_held",
-)  # fmt: skip
-_IF_ANY = ("tensor_bf16", "tensor_tf32", "tensor_fp8", "tensor_fp64", "vector_fp16", "vector_fp64",
-           "atom_read", "bulk_reduced", "multicast_read")  # fmt: skip
+    "time",
+    "passes",
+    "dram_busy",
+    "l2_busy",
+    "l1_busy",
+    "tensor_busy",
+    "fma_busy",
+    "alu_busy",
+    "xu_busy",
+    "issue_busy",
+    "sm_busy",
+    "tensor_fp16",
+    "tensor_bf16",
+    "tensor_tf32",
+    "tensor_fp8",
+    "tensor_fp64",
+    "vector_fp32",
+    "vector_fp16",
+    "vector_fp64",
+    "dram_read",
+    "dram_write",
+    "l2_read",
+    "bulk_read",
+    "multicast_read",
+    "atom_read",
+    "l2_write",
+    "bulk_write",
+    "reduced",
+    "bulk_reduced",
+    "asked_read",
+    "asked_write",
+    "l2_hit",
+    "shared",
+    "conflict_share",
+    "read_sectors",
+    "write_sectors",
+    "read_used",
+    "write_used",
+    "local_read",
+    "local_write",
+    "occupancy",
+    "occupancy_limit",
+    "waves",
+    "registers",
+    "shared_held",
+)
+_IF_ANY = (
+    "tensor_bf16",
+    "tensor_tf32",
+    "tensor_fp8",
+    "tensor_fp64",
+    "vector_fp16",
+    "vector_fp64",
+    "atom_read",
+    "bulk_reduced",
+    "multicast_read",
+)
 # Of these only the part that was read is shown: the other is its substitute.
 _EITHER = {"sm_busy": "issue_busy"}
 
@@ -34,15 +81,20 @@ def overview(found: Sequence[ProfiledKernel]) -> list[dict[str, Any]]:
     for number, k in enumerate(found, 1):
         judged = judge(k)
         time = k.time_s
-        rows.append({
-            "#": number, "kernel": k.short, "launches": k.launches,
-            "time_us": None if time is None else figure(time * 1e6),
-            "time_%": None if time is None or not whole else figure(100 * time / whole),
-            "bound by": judged.bound, "most used": judged.unit,
-            "DRAM_%": figure(k.values["dram_busy"]),
-            "tensor_%": figure(k.values["tensor_busy"]),
-            "occupancy_%": figure(k.values["occupancy"]),
-        })  # fmt: skip
+        rows.append(
+            {
+                "#": number,
+                "kernel": k.short,
+                "launches": k.launches,
+                "time_us": None if time is None else figure(time * 1e6),
+                "time_%": None if time is None or not whole else figure(100 * time / whole),
+                "bound by": judged.bound,
+                "most used": judged.unit,
+                "DRAM_%": figure(k.values["dram_busy"]),
+                "tensor_%": figure(k.values["tensor_busy"]),
+                "occupancy_%": figure(k.values["occupancy"]),
+            }
+        )
     return rows
 
 
@@ -66,20 +118,25 @@ def roofs(kernel: ProfiledKernel) -> list[dict[str, Any]]:
     """One row for each boundary: bytes, bandwidth, intensity, and how near its roof."""
     return [
         {
-            "boundary": p.boundary, "bytes": figure(p.bytes), "GB/s": figure(p.bytes_per_s / 1e9),
+            "boundary": p.boundary,
+            "bytes": figure(p.bytes),
+            "GB/s": figure(p.bytes_per_s / 1e9),
             "FLOP/B": figure(p.intensity),
             "peak GB/s": figure(p.peak_bytes_per_s and p.peak_bytes_per_s / 1e9),
             "roof TFLOP/s": figure(p.roof and p.roof / 1e12),
             "of the roof %": figure(p.attained),
         }
         for p in positions(kernel)
-    ]  # fmt: skip
+    ]
 
 
 def sentences(kernel: ProfiledKernel, judged: Judged) -> list[str]:
     """The verdict in words: because of what, against what, what is not known, what is next."""
-    said = [f"{judged.bound}-bound: {judged.because}" if judged.bound != "unknown" else
-            f"what bounds it can't be told: {judged.because}"]  # fmt: skip
+    said = [
+        f"{judged.bound}-bound: {judged.because}"
+        if judged.bound != "unknown"
+        else f"what bounds it can't be told: {judged.because}"
+    ]
     if judged.against:
         said.append(judged.against)
     said += [f"next: {x}" for x in judged.next]
@@ -91,16 +148,22 @@ def sentences(kernel: ProfiledKernel, judged: Judged) -> list[str]:
 def told(kernel: ProfiledKernel, judged: Judged) -> dict[str, Any]:
     """A kernel for scripts: values in base units, None where absent, with counters."""
     return {
-        "kernel": kernel.short, "full_name": kernel.name, "grid": kernel.grid,
-        "block": kernel.block, "launches": kernel.launches,
+        "kernel": kernel.short,
+        "full_name": kernel.name,
+        "grid": kernel.grid,
+        "block": kernel.block,
+        "launches": kernel.launches,
         "machine": kernel.machine.name if kernel.machine else None,
-        "verdict": asdict(judged), "values": dict(kernel.values),
+        "verdict": asdict(judged),
+        "values": dict(kernel.values),
         "counters": {x: list(c) for x, c in kernel.counters.items() if c},
         "needs": {x: list(q.needs) for x, q in QUANTITIES.items() if kernel.values[x] is None},
-        "rounded": sorted(kernel.rounded), "flop": kernel.flop,
-        "load_store_read": kernel.ordinary("read"), "load_store_write": kernel.ordinary("write"),
+        "rounded": sorted(kernel.rounded),
+        "flop": kernel.flop,
+        "load_store_read": kernel.ordinary("read"),
+        "load_store_write": kernel.ordinary("write"),
         "roofline": [asdict(p) for p in positions(kernel)],
-    }  # fmt: skip
+    }
 
 
 def figure(value: float | None) -> str:

@@ -55,12 +55,14 @@ def find_table(text: str, source: str) -> TextTable | None:
     if start is None:
         return None
     if not every[start].endswith(("\n", "\r")):
-        raise GpuError(f"{source}, line {start + 1}: the report ends within its header: it is cut "
-                       "off")  # fmt: skip
+        raise GpuError(
+            f"{source}, line {start + 1}: the report ends within its header: it is cut off"
+        )
     (columns,) = csv.reader([every[start]])
     if doubled := next((x for x in columns if columns.count(x) > 1), None):
-        raise GpuError(f"{source}, line {start + 1}: two columns are called {doubled!r}: the "
-                       "report is damaged")  # fmt: skip
+        raise GpuError(
+            f"{source}, line {start + 1}: two columns are called {doubled!r}: the report is damaged"
+        )
     lines = tuple(_rows(every[start + 1 :], columns, source, start + 1))
     last = every[-1]
     # A row that ends with a quoted cell is whole, also where an editor took its last newline.
@@ -81,8 +83,11 @@ def _is_header(line: str) -> bool:
 
 
 def _rows(every: list[str], columns: list[str], source: str, before: int) -> Iterator[TableLine]:
-    wanted = [(k, line) for k, line in enumerate(every, before + 1)
-              if line.strip() and not line.startswith("==")]  # fmt: skip
+    wanted = [
+        (k, line)
+        for k, line in enumerate(every, before + 1)
+        if line.strip() and not line.startswith("==")
+    ]
     reader = csv.reader((line for _, line in wanted), strict=True)
     least = columns.index(VALUE) + 1 if VALUE in columns else len(columns)
     done = 0
@@ -93,12 +98,16 @@ def _rows(every: list[str], columns: list[str], source: str, before: int) -> Ite
         except StopIteration:
             return
         except csv.Error as error:
-            raise GpuError(f"{source}, line {number}: the line can't be read as CSV ({error}): the "
-                           "report is cut off or damaged") from None  # fmt: skip
+            raise GpuError(
+                f"{source}, line {number}: the line can't be read as CSV ({error}): the "
+                "report is cut off or damaged"
+            ) from None
         done = reader.line_num
         if not least <= len(cells) <= len(columns):
             other = ", or has tables within: save it with --page raw" if VALUE in columns else ""
-            raise GpuError(f"{source}, line {number}: {len(cells)} cells, and the header has "
-                           f"{len(columns)}: the report is cut off or damaged{other}")  # fmt: skip
+            raise GpuError(
+                f"{source}, line {number}: {len(cells)} cells, and the header has "
+                f"{len(columns)}: the report is cut off or damaged{other}"
+            )
         # A row ends with its value where no rule speaks about it.
         yield TableLine(dict(zip_longest(columns, cells, fillvalue="")), number)

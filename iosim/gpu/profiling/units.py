@@ -20,16 +20,26 @@ from iosim.gpu.errors import GpuError
 
 # A prefix → what it multiplies by, as a power of ten.
 _PREFIXES = {"": 0, "K": 3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
-_SECONDS = {"s": 0, "second": 0, "ms": -3, "msecond": -3, "us": -6, "usecond": -6, "ns": -9,
-            "nsecond": -9}  # fmt: skip
+_SECONDS = {
+    "s": 0,
+    "second": 0,
+    "ms": -3,
+    "msecond": -3,
+    "us": -6,
+    "usecond": -6,
+    "ns": -9,
+    "nsecond": -9,
+}
 # What is scaled by a prefix, and the name of its base.
 _SCALED = {"byte": "byte", "b": "byte", "B": "byte", "hz": "hz", "Hz": "hz", "bit": "bit"}
 ABSENT = ("", "n/a", "nan", "-nan", "inf", "-inf", "no data", "(!) n/a", "(!) nan")
 # A plain number has commas between thousands and a point, or neither.
 _PLAIN = re.compile(r"-?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 # Other locales: points or blanks between thousands, a comma before what is less than 1.
-_FOREIGN = re.compile(r"-?(\d{1,3}([.'\u00a0\u202f ]\d{3}){2,}(,\d+)?|\d+,(\d{1,2}|\d{4,})|"
-                      r"\d{1,3}[.'\u00a0\u202f ]\d{3},\d+)")  # fmt: skip
+_FOREIGN = re.compile(
+    r"-?(\d{1,3}([.'\u00a0\u202f ]\d{3}){2,}(,\d+)?|\d+,(\d{1,2}|\d{4,})|"
+    r"\d{1,3}[.'\u00a0\u202f ]\d{3},\d+)"
+)
 LARGEST = 2.0**63
 # Only of these a value may be negative.
 _SIGNED = ("derived__", "device__attribute_")

@@ -101,27 +101,37 @@ def judge(kernel: ProfiledKernel) -> Judged:
     launch_s = kernel.machine.launch_s if kernel.machine else LAUNCH_S
     if kernel.each_s is not None and kernel.each_s <= launch_s:
         return Judged(
-            "overhead", "launch",
+            "overhead",
+            "launch",
             f"one launch takes {kernel.each_s * 1e6:.2f} µs (gpu__time_duration.sum), no more than "
             f"the {launch_s * 1e6:g} µs from one launch to the next",
-            _others(busy, "overhead"), absent, _next(kernel, "overhead"),
-        )  # fmt: skip
+            _others(busy, "overhead"),
+            absent,
+            _next(kernel, "overhead"),
+        )
     unit = _busiest(busy)
     if unit is not None and busy[unit] >= BUSY:
         full = "" if busy[unit] >= FULL else f", above {BUSY:g}% and below {FULL:g}%"
         return Judged(
-            unit.bound, unit.says, f"{_said(unit, busy[unit], kernel)}{full}",
-            _others(busy, unit.bound), absent, _next(kernel, unit.bound),
-        )  # fmt: skip
+            unit.bound,
+            unit.says,
+            f"{_said(unit, busy[unit], kernel)}{full}",
+            _others(busy, unit.bound),
+            absent,
+            _next(kernel, unit.bound),
+        )
     if unit is None or absent:
         seen = f"what was read is below {BUSY:g}%; {_others(busy, 'unknown')}" if busy else ""
         return Judged("unknown", "", seen or "no unit's share of its peak was read", "", absent)
     return Judged(
-        "latency", "", f"no unit does {BUSY:g}% of what it can: the busiest is "
+        "latency",
+        "",
+        f"no unit does {BUSY:g}% of what it can: the busiest is "
         f"{_said(unit, busy[unit], kernel)}{_waits(kernel)}",
-        _others({u: x for u, x in busy.items() if u != unit}, "latency"), absent,
+        _others({u: x for u, x in busy.items() if u != unit}, "latency"),
+        absent,
         _next(kernel, "latency"),
-    )  # fmt: skip
+    )
 
 
 def _busiest(busy: dict[BusyUnit, float]) -> BusyUnit | None:
@@ -143,8 +153,10 @@ def _waits(kernel: ProfiledKernel) -> str:
     if not most or not found[most]:
         return ""
     share = 100 * found[most] / sum(found.values())
-    return (f"; of the time that warps wait, {share:.0f}% is for {STALLS[most]} "
-            f"({kernel.counters[f'stall_{most}'][0]})")  # fmt: skip
+    return (
+        f"; of the time that warps wait, {share:.0f}% is for {STALLS[most]} "
+        f"({kernel.counters[f'stall_{most}'][0]})"
+    )
 
 
 def _others(busy: dict[BusyUnit, float], bound: Verdict) -> str:
@@ -182,8 +194,10 @@ def _spills(k: ProfiledKernel) -> str:
     if not moved:
         return ""
     held = f" (it has {k.values['registers']:g} of 255)" if k.values["registers"] else ""
-    return (f"registers spill: {moved:,.0f} bytes of loads and stores are of local memory; give a "
-            f"thread less to hold{held}")  # fmt: skip
+    return (
+        f"registers spill: {moved:,.0f} bytes of loads and stores are of local memory; give a "
+        f"thread less to hold{held}"
+    )
 
 
 def _coalescing(k: ProfiledKernel) -> str:
@@ -221,24 +235,30 @@ def _again(k: ProfiledKernel) -> str:
     l2, dram = k.values["l2_read"], k.values["dram_read"]
     if not l2 or dram is None or l2 < 4 * max(dram, 1):
         return ""
-    return (f"SM↔L2 reads {l2 / max(dram, 1):.3g} times what L2↔DRAM does: larger tiles, or SMs "
-            "that share one load (multicast), lower it")  # fmt: skip
+    return (
+        f"SM↔L2 reads {l2 / max(dram, 1):.3g} times what L2↔DRAM does: larger tiles, or SMs "
+        "that share one load (multicast), lower it"
+    )
 
 
 def _compulsory(k: ProfiledKernel) -> str:
     read, dram = k.values["l2_read"], k.values["dram_read"]
     if not read or dram is None or not 0.5 < read / max(dram, 1) < 4:
         return ""
-    return ("L2 is asked for little more than DRAM delivers: fuse the kernel with its neighbours; "
-            "`iosim fuse` says what that saves")  # fmt: skip
+    return (
+        "L2 is asked for little more than DRAM delivers: fuse the kernel with its neighbours; "
+        "`iosim fuse` says what that saves"
+    )
 
 
 def _grains(k: ProfiledKernel) -> str:
     l2, dram = k.values["l2_read"], k.values["dram_read"]
     if not l2 or dram is None or dram < 1.5 * l2:
         return ""
-    return (f"L2↔DRAM reads {dram / l2:.3g} times what SM↔L2 does: DRAM delivers more than the "
-            "sectors that are asked for, and the rest is not used")  # fmt: skip
+    return (
+        f"L2↔DRAM reads {dram / l2:.3g} times what SM↔L2 does: DRAM delivers more than the "
+        "sectors that are asked for, and the rest is not used"
+    )
 
 
 def _small(k: ProfiledKernel) -> str:
@@ -252,9 +272,11 @@ def _occupancy(k: ProfiledKernel) -> str:
     most, got = k.values["occupancy_limit"], k.values["occupancy"]
     if most is None or most > 50:
         return "" if got is None or got > 50 else f"of the warps of an SM {got:.0f}% are active"
-    limits = {"registers": k.values["blocks_by_registers"],
-              "sizes of shared memory": k.values["blocks_by_shared"],
-              "warps": k.values["blocks_by_warps"]}  # fmt: skip
+    limits = {
+        "registers": k.values["blocks_by_registers"],
+        "sizes of shared memory": k.values["blocks_by_shared"],
+        "warps": k.values["blocks_by_warps"],
+    }
     known = {x: n for x, n in limits.items() if n is not None}
     least = min(known, key=known.__getitem__, default="")
     why = (
@@ -268,8 +290,10 @@ def _groups(k: ProfiledKernel) -> str:
     hopper = k.machine is not None and k.machine.name in ("h100", "h200")
     if not all_of or groups is None or groups or not hopper:
         return ""
-    return ("its products are of single warps (mma.sync); products of groups of warps (wgmma) do "
-            "more in the same time on this chip")  # fmt: skip
+    return (
+        "its products are of single warps (mma.sync); products of groups of warps (wgmma) do "
+        "more in the same time on this chip"
+    )
 
 
 def _full(k: ProfiledKernel) -> str:

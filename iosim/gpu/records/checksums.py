@@ -17,8 +17,14 @@ from iosim.writing import write_text
 
 CHECKSUMS = "SHA256SUMS"
 # What runs leave; some runs of a report have names of their own, such as torch_spec.json.
-_PATTERNS = ("*spec.json", "*measured.json", "*profiled.json", "*report.csv", "provenance.json",
-             "*.npz")  # fmt: skip
+_PATTERNS = (
+    "*spec.json",
+    "*measured.json",
+    "*profiled.json",
+    "*report.csv",
+    "provenance.json",
+    "*.npz",
+)
 _LINE = re.compile(r"([0-9a-f]{64})  ([\w.+-]+)")
 
 

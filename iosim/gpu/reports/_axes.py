@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999",
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+    "#999999",
     "#5D3A9B",
-)  # fmt: skip
+)
 MARKS = "osD^vPX*h<>pd8"  # more than there are colours, so that no pair comes twice
 
 

@@ -79,15 +79,19 @@ CASES: dict[str, Case] = {
     "decode": Case("one row against a cache, 4 heads of Q for one of K", lambda N: {}, 1, 4),
     "chunk": Case(
         "16 rows at the end of a cache, causal, 8 heads of Q for one of K",
-        lambda N: {"causal": True}, 16, 8,
+        lambda N: {"causal": True},
+        16,
+        8,
     ),
     "band": Case("a block mask: tiles near the diagonal", lambda N: {}, pattern="band"),
     "tiles": Case("a block mask: 3 tiles of 10, drawn", lambda N: {}, pattern="drawn"),
     "below": Case(
         "a block mask: tiles up to the diagonal; causal, 4 heads of Q for one of K",
-        lambda N: {"causal": True}, grouped=4, pattern="below",
+        lambda N: {"causal": True},
+        grouped=4,
+        pattern="below",
     ),
-}  # fmt: skip
+}
 
 
 def cases(text: str) -> tuple[str, ...]:

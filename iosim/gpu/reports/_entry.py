@@ -149,11 +149,16 @@ def planned(runs: Iterable[WorkerRun]) -> list[dict[str, Any]]:
             found.append({"task": run.task, "asked": text})
             continue
         for job in run.asked["jobs"]:
-            found.append({
-                "algorithm": job["algorithm"], "sizes": listed(told(job)), "dtype": job["dtype"],
-                "M_words": job["M"], "tiles": listed(job["tiles"]),
-                "target": job["target"],
-            })  # fmt: skip
+            found.append(
+                {
+                    "algorithm": job["algorithm"],
+                    "sizes": listed(told(job)),
+                    "dtype": job["dtype"],
+                    "M_words": job["M"],
+                    "tiles": listed(job["tiles"]),
+                    "target": job["target"],
+                }
+            )
     if all(row.get("target", PLAIN) == PLAIN for row in found):
         return [{name: x for name, x in row.items() if name != "target"} for row in found]
     return found

@@ -174,10 +174,7 @@ def moved_rows(folder: Path) -> list[MovedRow]:
             f"{report}: the counters are wrong: x + 1 of {size} bytes showed {seen[0]} read and "
             f"{seen[1]} written; was another program running?"
         )
-    return [
-        _moved(name, *sizes, group)
-        for (sizes, name), group in zip(runs, groups, strict=True)
-    ]  # fmt: skip
+    return [_moved(name, *sizes, group) for (sizes, name), group in zip(runs, groups, strict=True)]
 
 
 def _total(group: tuple[Counted, ...], what: str) -> int:
@@ -188,14 +185,25 @@ def _moved(name: str, N: int, d: int, heads: int, group: tuple[Counted, ...]) ->
     main = max(group, key=lambda kernel: kernel.sm_l2_load or 0)
     model, alone = modelled(N, d, heads), (main,)
     return MovedRow(
-        name, N, d, heads, len(group),
-        model.rows, _total(alone, "bulk_load"),
-        model.rows + model.statistics, _total(alone, "sm_l2_load"),
-        model.reduced, _total(group, "reduced"),
-        model.stored, _total(alone, "sm_l2_store") - _total(alone, "reduced"),
-        _total(group, "sm_l2_load"), _total(group, "sm_l2_store") - _total(group, "reduced"),
-        _total(group, "dram_load"), _total(group, "dram_store"), main.kernel,
-    )  # fmt: skip
+        name,
+        N,
+        d,
+        heads,
+        len(group),
+        model.rows,
+        _total(alone, "bulk_load"),
+        model.rows + model.statistics,
+        _total(alone, "sm_l2_load"),
+        model.reduced,
+        _total(group, "reduced"),
+        model.stored,
+        _total(alone, "sm_l2_store") - _total(alone, "reduced"),
+        _total(group, "sm_l2_load"),
+        _total(group, "sm_l2_store") - _total(group, "reduced"),
+        _total(group, "dram_load"),
+        _total(group, "dram_store"),
+        main.kernel,
+    )
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,14 @@ def candidates(name: str, case: str, N: int, d: int, M: int) -> list[Job]:
     found: dict[tuple[Any, ...], tuple[Job, int]] = {}
     every = itertools.product((64, 128), (32, 64, 128), (4, 8), (2, 3))
     for stays, streams, warps, stages in every:
-        sides = {"B_c": stays, "B_c1": stays, "B_r2": stays,
-                 "B_r": streams, "B_r1": streams, "B_c2": streams}  # fmt: skip
+        sides = {
+            "B_c": stays,
+            "B_c1": stays,
+            "B_r2": stays,
+            "B_r": streams,
+            "B_r1": streams,
+            "B_c2": streams,
+        }
         # Row sums, and what is cleared, have tiles of 64 rows.
         tiles = {p.name: sides.get(p.name, min(64, problem.sizes[p.axis])) for p in params}
         job = Job.of(name, problem, tiles, M=M, warps=warps, stages=stages, extra={"time_only": 1})
@@ -106,8 +112,9 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     case, at = asked["case"], min(asked["lengths"])
     tried = {
         (name, d): candidates(name, case, at, d, asked["M"])
-        for name in asked["schedules"] for d in asked["head_sizes"]
-    }  # fmt: skip
+        for name in asked["schedules"]
+        for d in asked["head_sizes"]
+    }
     compile_all([job for some in tried.values() for job in some])
     torch, rows = torch_module(), []
     for (name, d), some in tried.items():
@@ -137,12 +144,26 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
             own, flash, cudnn = (times[x] for x in ("emitted", *BACKENDS))
             of_own, of_flash, of_cudnn = (_flop(problem) / t / 1e12 for t in (own, flash, cudnn))
             row = BackwardRow(
-                name, case, N, d, problem.heads, tuned.M,
+                name,
+                case,
+                N,
+                d,
+                problem.heads,
+                tuned.M,
                 " ".join(f"{x}={n}" for x, n in sorted(tuned.tiles.items())),
-                tuned.warps, min(x.stages for x in device.resources.values()),
-                own, flash, cudnn, round(of_own, 1), round(of_flash, 1), round(of_cudnn, 1),
-                round(flash / own, 3), round(cudnn / own, 3), max(differences), launches,
-            )  # fmt: skip
+                tuned.warps,
+                min(x.stages for x in device.resources.values()),
+                own,
+                flash,
+                cudnn,
+                round(of_own, 1),
+                round(of_flash, 1),
+                round(of_cudnn, 1),
+                round(flash / own, 3),
+                round(cudnn / own, 3),
+                max(differences),
+                launches,
+            )
             rows.append(asdict(row))
             del memory, kernels, go, views, runs, want
             torch.cuda.empty_cache()
@@ -153,16 +174,18 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     for name, d in itertools.product(given["schedules"], given["d"]):
         candidates(name, given["case"], min(given["N"]), d, given["M"])  # raises
     asked = {
-        "M": given["M"], "lengths": given["N"], "head_sizes": given["d"], "case": given["case"],
-        "schedules": given["schedules"], "watched": WATCHED,
-    }  # fmt: skip
+        "M": given["M"],
+        "lengths": given["N"],
+        "head_sizes": given["d"],
+        "case": given["case"],
+        "schedules": given["schedules"],
+        "watched": WATCHED,
+    }
     compare = WorkerRun("compare", asked, SPEC, MEASURED)
     if given["case"] != "dense":
         return (compare,)
     others = tuple(KINDS[x] for x in BYTES)
-    watched = WorkerRun(
-        "watch", asked, SPEC, PROFILED, COUNTERS, (), others=others
-    )  # fmt: skip
+    watched = WorkerRun("watch", asked, SPEC, PROFILED, COUNTERS, (), others=others)
     return (compare, watched)
 
 
@@ -198,8 +221,9 @@ def _table(folder: Path) -> ReportTable:
     good = bool(rows) and least.get(64, BAR) >= BAR and len(exact) == len(moved)
     files = {"moved.csv": [asdict(row) for row in moved]} if moved else {}
     told = [asdict(row) for row in rows]
-    return ReportTable(told, f"{text} (bar: {BAR} at d 64)", good,
-                       "" if rows else "nothing ran", files)  # fmt: skip
+    return ReportTable(
+        told, f"{text} (bar: {BAR} at d 64)", good, "" if rows else "nothing ran", files
+    )
 
 
 def _schedules(text: str) -> tuple[str, ...]:

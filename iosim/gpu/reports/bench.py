@@ -123,10 +123,14 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     case, name = asked.get("case", "dense"), asked.get("target", PLAIN)
     style = asked.get("style", "")
     lengths = sorted({_tuned_at(N) for N in asked["lengths"]})
-    compile_all([
-        job for d in asked["head_sizes"] for at in lengths
-        for job in candidates(d, asked["M"], at, case, name, style)
-    ])  # fmt: skip
+    compile_all(
+        [
+            job
+            for d in asked["head_sizes"]
+            for at in lengths
+            for job in candidates(d, asked["M"], at, case, name, style)
+        ]
+    )
     torch = torch_module()
     rows = []
     for d in asked["head_sizes"]:
@@ -137,9 +141,15 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
                 best[at] = min(candidates(d, asked["M"], at, case, name, style), key=timed)
             problem, tuned = _problem(case, N, d), best[at]
             job = Job.of(
-                ALGORITHM, problem, tuned.tiles, M=tuned.M, warps=tuned.warps, stages=tuned.stages,
-                target=name, style=style,
-            )  # fmt: skip
+                ALGORITHM,
+                problem,
+                tuned.tiles,
+                M=tuned.M,
+                warps=tuned.warps,
+                stages=tuned.stages,
+                target=name,
+                style=style,
+            )
             device = Cuda(job)
             memory = device.tensors()
             (kernel,) = prepare(job.emitted(), memory, device, count=False)
@@ -155,13 +165,26 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
             times, launches = interleaved(torch, runs, queued=target(name).queued)
             rate = {n: _flops(problem) / t / 1e12 for n, t in times.items()}
             row = BenchRow(
-                N, d, problem.heads, tuned.M, f"B_c={tuned.tiles['B_c']} B_r={tuned.tiles['B_r']}",
-                tuned.warps, device.resources[kernel.kernel.name].stages,
-                times["emitted"], times["fused"], times["standard"],
-                round(rate["emitted"], 1), round(rate["fused"], 1), round(rate["standard"], 1),
-                round(times["fused"] / times["emitted"], 3), difference, launches,
-                case, name, style,
-            )  # fmt: skip
+                N,
+                d,
+                problem.heads,
+                tuned.M,
+                f"B_c={tuned.tiles['B_c']} B_r={tuned.tiles['B_r']}",
+                tuned.warps,
+                device.resources[kernel.kernel.name].stages,
+                times["emitted"],
+                times["fused"],
+                times["standard"],
+                round(rate["emitted"], 1),
+                round(rate["fused"], 1),
+                round(rate["standard"], 1),
+                round(times["fused"] / times["emitted"], 3),
+                difference,
+                launches,
+                case,
+                name,
+                style,
+            )
             rows.append(asdict(row))
             del memory, kernel, q, k, v, o, runs
             torch.cuda.empty_cache()

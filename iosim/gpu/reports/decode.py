@@ -133,13 +133,23 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
         times, launches = interleaved(torch, runs)
         rate = {n: round(total / t / 1e9, 1) for n, t in times.items()}
         row = DecodeRow(
-            name, " ".join(f"{x}={asked[x]}" for x in ("batch", "heads", "kv_heads", "N_k", "d")),
-            " ".join(f"{x}={n}" for x, n in best.tiles.items()), best.warps, best.stages, total,
-            times["emitted"], times["fused"], times["copy"],
-            rate["emitted"], rate["fused"], rate["copy"],
+            name,
+            " ".join(f"{x}={asked[x]}" for x in ("batch", "heads", "kv_heads", "N_k", "d")),
+            " ".join(f"{x}={n}" for x, n in best.tiles.items()),
+            best.warps,
+            best.stages,
+            total,
+            times["emitted"],
+            times["fused"],
+            times["copy"],
+            rate["emitted"],
+            rate["fused"],
+            rate["copy"],
             round(times["fused"] / times["emitted"], 3),
-            round(times["copy"] / times["emitted"], 3), difference, launches,
-        )  # fmt: skip
+            round(times["copy"] / times["emitted"], 3),
+            difference,
+            launches,
+        )
         rows.append(asdict(row))
         del memory, kernels, go, runs, q, k, v, o, source, target
         torch.cuda.empty_cache()

@@ -122,9 +122,10 @@ def _modelled(case: LinkCase, device: str) -> DeviceTimes | None:
         for one in case.instances
     ]
     return DeviceTimes(
-        sum(x.compute_s for x in parts), sum(x.communication_s for x in parts),
+        sum(x.compute_s for x in parts),
+        sum(x.communication_s for x in parts),
         sum(x.written_s for x in parts),
-    )  # fmt: skip
+    )
 
 
 def _us(seconds: float) -> float:
@@ -137,21 +138,27 @@ def _row(case: LinkCase, found: MeasuredLinks, device: str) -> dict[str, Any]:
     modelled = _modelled(case, device)
     how = "NCCL" if case.call else "graph" if case.graph else "program"
     return {
-        "schedule": case.schedule, "how": how,
+        "schedule": case.schedule,
+        "how": how,
         "sizes": case.said,
-        "P": case.P, "protocol": case.protocol or "chosen", "pieces": case.pieces,
+        "P": case.P,
+        "protocol": case.protocol or "chosen",
+        "pieces": case.pieces,
         "model_sent_bytes": model,
         "data_over_model": _ratio(found.data_sent, found.counted_runs, model),
         "raw_over_model": _ratio(found.raw_sent, found.counted_runs, model),
         "gb_per_s": round(model / found.communication_s / 1e9, 1),
-        "compute_us": _us(found.compute_s), "communication_us": _us(found.communication_s),
-        "sum_us": _us(found.compute_s + found.communication_s), "apart_us": _us(found.apart_s),
+        "compute_us": _us(found.compute_s),
+        "communication_us": _us(found.communication_s),
+        "sum_us": _us(found.compute_s + found.communication_s),
+        "apart_us": _us(found.apart_s),
         "max_us": _us(best if best == best else math.nan),
         "overlapped_us": _us(found.overlapped_s),
         "overlapped_over_max": round(found.overlapped_s / best, 3),
         "least_us": math.nan if modelled is None else _us(modelled.overlapped_s),
-        "difference": found.difference, "failed": found.failed,
-    }  # fmt: skip
+        "difference": found.difference,
+        "failed": found.failed,
+    }
 
 
 def _read(path: Path, kind: type[T]) -> T:
@@ -180,21 +187,25 @@ def _table(folder: Path) -> ReportTable:
             rows.append(_row(case, found, device))
     ran = [row for row in rows if not row["failed"]]
     large = [
-        row["data_over_model"] for row in ran
-        if row["model_sent_bytes"] >= FROM_BYTES and row["protocol"] == "chosen"
+        row["data_over_model"]
+        for row in ran
+        if row["model_sent_bytes"] >= FROM_BYTES
+        and row["protocol"] == "chosen"
         and not math.isnan(row["data_over_model"])
-    ]  # fmt: skip
+    ]
     both = [row["overlapped_over_max"] for row in ran if row["max_us"] >= FROM_US]
     worst = max((row["difference"] for row in ran), default=math.nan)
     counted = (
         f"bytes on NVLink are {min(large):.5f} to {max(large):.5f} of the model's from 16 MiB on"
-        if large else f"no bytes were counted ({measured.counters or 'no counters'})"
-    )  # fmt: skip
+        if large
+        else f"no bytes were counted ({measured.counters or 'no counters'})"
+    )
     overlapped = (
         f"; with overlap {min(both):.2f} to {max(both):.2f} times max(compute, communication) "
         f"where that is {FROM_US / 1e3:g} ms or more"
-        if both else ""
-    )  # fmt: skip
+        if both
+        else ""
+    )
     text = (
         f"{len(rows)} cases, {len(rows) - len(ran)} failed; {counted}{overlapped}; results within "
         f"{worst:.1e} of one device's"
@@ -217,8 +228,19 @@ REPORT = GpuReport(
     tasks={"measure": measure},
     table=_table,
     columns=(
-        "schedule", "how", "sizes", "protocol", "model_sent_bytes", "data_over_model", "gb_per_s",
-        "compute_us", "communication_us", "apart_us", "max_us", "overlapped_us", "difference",
+        "schedule",
+        "how",
+        "sizes",
+        "protocol",
+        "model_sent_bytes",
+        "data_over_model",
+        "gb_per_s",
+        "compute_us",
+        "communication_us",
+        "apart_us",
+        "max_us",
+        "overlapped_us",
+        "difference",
         "failed",
     ),
-)  # fmt: skip
+)

@@ -27,24 +27,43 @@ BOUNDARIES = ("sram", "dram")
 def dram_jobs() -> list[Job]:
     """flash2 where K and V outgrow L2: plain launches, then in lockstep, over B_r and programs."""
     plain: list[tuple[int, int, int, int, int]] = [  # N, d, B_r, programs, stages
-        (131072, 64, 128, 0, 2), (262144, 128, 128, 0, 2), (524288, 64, 128, 0, 2),
-        (524288, 64, 64, 0, 2), (524288, 64, 32, 0, 2), (1048576, 64, 128, 0, 2),
-        (1048576, 64, 64, 0, 1), (1048576, 64, 64, 0, 2), (1048576, 64, 64, 0, 3),
-    ]  # fmt: skip
+        (131072, 64, 128, 0, 2),
+        (262144, 128, 128, 0, 2),
+        (524288, 64, 128, 0, 2),
+        (524288, 64, 64, 0, 2),
+        (524288, 64, 32, 0, 2),
+        (1048576, 64, 128, 0, 2),
+        (1048576, 64, 64, 0, 1),
+        (1048576, 64, 64, 0, 2),
+        (1048576, 64, 64, 0, 3),
+    ]
     in_step = [
-        (262144, 128, 128, 132, 2), (524288, 64, 32, 264, 2), (524288, 64, 32, 528, 2),
-        (524288, 64, 32, 660, 2), (524288, 64, 64, 132, 2), (524288, 64, 64, 264, 2),
-        (524288, 64, 64, 396, 2), (524288, 64, 64, 528, 2), (524288, 64, 128, 132, 2),
-        (524288, 64, 128, 264, 2), (1048576, 64, 64, 264, 2), (1048576, 64, 64, 528, 2),
+        (262144, 128, 128, 132, 2),
+        (524288, 64, 32, 264, 2),
+        (524288, 64, 32, 528, 2),
+        (524288, 64, 32, 660, 2),
+        (524288, 64, 64, 132, 2),
+        (524288, 64, 64, 264, 2),
+        (524288, 64, 64, 396, 2),
+        (524288, 64, 64, 528, 2),
+        (524288, 64, 128, 132, 2),
+        (524288, 64, 128, 264, 2),
+        (1048576, 64, 64, 264, 2),
+        (1048576, 64, 64, 528, 2),
         (1048576, 64, 128, 264, 2),
-    ]  # fmt: skip
+    ]
     return [
         Job(
-            ALGORITHM, {"N": N, "d": d, "heads": 1}, {"B_r": B_r, "B_c": 64},
-            programs=programs, stages=stages, clock=True, extra={"least": 3},
+            ALGORITHM,
+            {"N": N, "d": d, "heads": 1},
+            {"B_r": B_r, "B_c": 64},
+            programs=programs,
+            stages=stages,
+            clock=True,
+            extra={"least": 3},
         )
         for N, d, B_r, programs, stages in plain + in_step
-    ]  # fmt: skip
+    ]
 
 
 @dataclass(frozen=True)
@@ -169,15 +188,23 @@ def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     for in_step, label, colour in kinds:
         mine = [r for r in rows if r["in_step"] == in_step]
         axes.plot(
-            [r["predicted"] for r in mine], [r["measured"] / r["predicted"] for r in mine],
-            "o" if in_step else "s", color=colour, label=label, markersize=6,
+            [r["predicted"] for r in mine],
+            [r["measured"] / r["predicted"] for r in mine],
+            "o" if in_step else "s",
+            color=colour,
+            label=label,
+            markersize=6,
             markerfacecolor=colour if in_step else "none",
-        )  # fmt: skip
+        )
         if not in_step:
             for r in mine:
-                axes.plot([r["predicted"]] * 2,
-                          [r[x] / r["predicted"] for x in ("drift_least", "drift_most")],
-                          color=colour, linewidth=2.4, alpha=0.35)  # fmt: skip
+                axes.plot(
+                    [r["predicted"]] * 2,
+                    [r[x] / r["predicted"] for x in ("drift_least", "drift_most")],
+                    color=colour,
+                    linewidth=2.4,
+                    alpha=0.35,
+                )
     axes.plot([], [], color=_axes.COLOURS[1], linewidth=2.4, alpha=0.35, label="explained by drift")
     _axes.level(axes, 1)
     axes.set_yscale("log")
@@ -196,14 +223,22 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
         held = [r["programs"] * r["B_r"] for r in mine]
         span = [min(held) * 0.8, max(held) * 1.25]
         axes.plot(
-            span, [2 * 2 * N * N * 64 / x for x in span], color=_axes.COLOURS[k], linewidth=0.9,
+            span,
+            [2 * 2 * N * N * 64 / x for x in span],
+            color=_axes.COLOURS[k],
+            linewidth=0.9,
             label=f"2N²d / rows (fp16),\nN = {N:,}",
-        )  # fmt: skip
+        )
         for B_r, mark in zip((32, 64, 128), "^os", strict=True):
             points = [(r["programs"] * r["B_r"], r["measured"]) for r in mine if r["B_r"] == B_r]
             if points:
-                axes.plot(*zip(*points, strict=True), mark, color=_axes.COLOURS[k], markersize=6,
-                          label=f"B_r = {B_r}")  # fmt: skip
+                axes.plot(
+                    *zip(*points, strict=True),
+                    mark,
+                    color=_axes.COLOURS[k],
+                    markersize=6,
+                    label=f"B_r = {B_r}",
+                )
     axes.set_xscale("log")
     axes.set_yscale("log")
     off = [abs(r["measured"] * r["programs"] * r["B_r"] / (4 * r["N"] ** 2 * 64) - 1) for r in kept]
@@ -224,8 +259,23 @@ REPORT = GpuReport(
     tasks=JOB_TASKS,
     table=_table,
     columns=(
-        "N", "d", "B_r", "stages", "in_step", "programs", "waves", "predicted", "measured", "off",
-        "drift_least", "drift_most", "spread", "window", "time_s", "of_plain", "failed",
+        "N",
+        "d",
+        "B_r",
+        "stages",
+        "in_step",
+        "programs",
+        "waves",
+        "predicted",
+        "measured",
+        "off",
+        "drift_least",
+        "drift_most",
+        "spread",
+        "window",
+        "time_s",
+        "of_plain",
+        "failed",
     ),
     panels=(_reads_panel, _law_panel),
-)  # fmt: skip
+)

@@ -64,14 +64,20 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     for run in runs:
         run.case.graph(run.how)
     seconds = given["seconds"]
-    spec = Spec(runs, seconds * MEASURING, seconds * (1 - MEASURING),
-                f"iosim-{secrets.token_hex(8)}")  # fmt: skip
+    spec = Spec(
+        runs, seconds * MEASURING, seconds * (1 - MEASURING), f"iosim-{secrets.token_hex(8)}"
+    )
     asked = asdict(spec)
     measure = WorkerRun("measure", asked, names.SPEC, names.MEASURED)
     profile = WorkerRun(
-        "profile", asked, names.SPEC, names.PROFILED, names.COUNTERS, (),
+        "profile",
+        asked,
+        names.SPEC,
+        names.PROFILED,
+        names.COUNTERS,
+        (),
         tuple(x for what, x in COUNTERS.items() if given["ordinary"] or what not in ORDINARY),
-    )  # fmt: skip
+    )
     return (measure, profile) if given["counters"] else (measure,)
 
 
@@ -82,10 +88,11 @@ def _gate(record: LayersRecord) -> tuple[str, bool]:
     stream, product = (record.gates[x] for x in ("stream", "product"))
     half, flop = STREAM_WORDS * 2, 2 * PRODUCT_N**3
     wants = (
-        ("SM↔L2 loads", stream, "sm_l2_load", half), ("SM↔L2 stores", stream, "sm_l2_store", half),
-        ("DRAM reads", stream, "dram_load", half), ("flop on matrix units", product, "tensor_flop",
-                                                    flop),
-    )  # fmt: skip
+        ("SM↔L2 loads", stream, "sm_l2_load", half),
+        ("SM↔L2 stores", stream, "sm_l2_store", half),
+        ("DRAM reads", stream, "dram_load", half),
+        ("flop on matrix units", product, "tensor_flop", flop),
+    )
     wrong = []
     for what, launches, name, want in wants:
         got = total(launches, name)
@@ -150,8 +157,9 @@ def _summary(record: LayersRecord, runs: Sequence[Told], gates: str) -> str:
     return text + f"; {unknown} launches of unknown operators"
 
 
-_COLOUR = dict(zip(CLASSES, ("#0072B2", "#009E73", "#E69F00", "#5D3A9B", "#999999", "#000000"),
-                   strict=True))  # fmt: skip
+_COLOUR = dict(
+    zip(CLASSES, ("#0072B2", "#009E73", "#E69F00", "#5D3A9B", "#999999", "#000000"), strict=True)
+)
 
 
 def _measured_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -177,13 +185,15 @@ def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
     for r in own:
         if f"{r['model']} {r['phase']}" == PUBLISHED_CASE and r["variant"] == "eager":
             bars.insert(0, ("the same: flop of the model", {c: r[f"flop_{c}"] for c in PUBLISHED}))
-            bars.insert(0, ("the same, V100 (published)",
-                            {c: x / 100 for c, (x, _) in PUBLISHED.items()}))  # fmt: skip
+            bars.insert(
+                0, ("the same, V100 (published)", {c: x / 100 for c, (x, _) in PUBLISHED.items()})
+            )
     for y, (_, share) in enumerate(bars):
         left = 0.0
         for c in CLASSES:
-            axes.barh(y, share.get(c, 0.0), left=left, color=_COLOUR[c],
-                      label=c if y == 0 else None)  # fmt: skip
+            axes.barh(
+                y, share.get(c, 0.0), left=left, color=_COLOUR[c], label=c if y == 0 else None
+            )
             left += share.get(c, 0.0)
     for y, r in enumerate(own, start=len(bars) - len(own)):
         axes.text(1.01, y, f"{r['overhead_share']:.0%} no kernel", fontsize=8.5, va="center")
@@ -194,8 +204,9 @@ def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
     )
     axes.set_title(
         f"Contractions: {_axes.span([r['time_contraction'] for r in own], '.0%')} "
-        "of the time of kernels", pad=32,
-    )  # fmt: skip
+        "of the time of kernels",
+        pad=32,
+    )
     axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=6, columnspacing=1)
 
 
@@ -206,11 +217,14 @@ def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
         mine = [r for r in own if r["variant"] == variant]
         for what, filled in (("wall_us", True), ("busy_us", False)):
             axes.plot(
-                [r["least_us"] for r in mine], [r[what] / r["least_us"] for r in mine],
+                [r["least_us"] for r in mine],
+                [r[what] / r["least_us"] for r in mine],
                 _axes.MARKS[k],
-                color=_axes.COLOURS[k], markerfacecolor=_axes.COLOURS[k] if filled else "none",
-                markersize=5, label=variant if filled else None,
-            )  # fmt: skip
+                color=_axes.COLOURS[k],
+                markerfacecolor=_axes.COLOURS[k] if filled else "none",
+                markersize=5,
+                label=variant if filled else None,
+            )
     _axes.level(axes, 1)
     axes.set_yscale("log")
     times = _axes.span([r["busy_us"] / r["least_us"] for r in own], ".1f")
@@ -227,9 +241,12 @@ def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
         mine = [r for r in own if r["variant"] == variant]
         axes.plot(
             [r["dram_model_bytes"] for r in mine],
-            [_over_model(r) for r in mine], _axes.MARKS[k],
-            color=_axes.COLOURS[k], markersize=5, label=variant,
-        )  # fmt: skip
+            [_over_model(r) for r in mine],
+            _axes.MARKS[k],
+            color=_axes.COLOURS[k],
+            markersize=5,
+            label=variant,
+        )
     if own:
         _axes.level(axes, 1)
         axes.set_yscale("log")
@@ -257,8 +274,13 @@ def _speedups(axes: Any, rows: list[dict[str, Any]]) -> None:
     own = [r for r in own if not math.isnan(r["speedup"])]
     for y, r in enumerate(own):
         axes.barh(y - 0.2, r["speedup"], 0.4, color="#0072B2", label=None if y else "measured")
-        axes.barh(y + 0.2, r["model_speedup"], 0.4, color="#E69F00",
-                  label=None if y else "the model, same fusion")  # fmt: skip
+        axes.barh(
+            y + 0.2,
+            r["model_speedup"],
+            0.4,
+            color="#E69F00",
+            label=None if y else "the model, same fusion",
+        )
     axes.axvline(1, color="#888888", linewidth=0.8)
     axes.set_yticks(range(len(own)), [_label(r) for r in own], fontsize=8.5)
     axes.invert_yaxis()
@@ -289,11 +311,23 @@ REPORT = GpuReport(
     tasks={"measure": _measure, "profile": _watched},
     table=_table,
     columns=(
-        "model", "phase", "variant", "wall_us", "busy_us", "overhead_share", "launches",
-        "least_us", "of_least", *(f"time_{c}" for c in (*PUBLISHED, ATTENTION, COPY, UNKNOWN)),
-        "dram_model_bytes", "dram_load_bytes", "dram_store_bytes", "speedup", "model_speedup",
+        "model",
+        "phase",
+        "variant",
+        "wall_us",
+        "busy_us",
+        "overhead_share",
+        "launches",
+        "least_us",
+        "of_least",
+        *(f"time_{c}" for c in (*PUBLISHED, ATTENTION, COPY, UNKNOWN)),
+        "dram_model_bytes",
+        "dram_load_bytes",
+        "dram_store_bytes",
+        "speedup",
+        "model_speedup",
         "failed",
     ),
     panels=(_shares, _least, _bytes, _speedups),
     apart=True,
-)  # fmt: skip
+)

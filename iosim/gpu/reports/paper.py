@@ -41,8 +41,9 @@ PUBLISHED = {"standard": "40.3 or 35.3 (A100)", "fused": "4.4 (A100)"}
 
 # What PyTorch's variants add to standard attention; a mask is filled in, not added.
 STANDARD: dict[str, dict[str, bool]] = {
-    "standard": {}, "standard_masked": {"masked": True, "filled": True, "dropout": True},
-}  # fmt: skip
+    "standard": {},
+    "standard_masked": {"masked": True, "filled": True, "dropout": True},
+}
 
 
 def predicted_bytes(variant: str, backward: bool) -> int:
@@ -81,9 +82,13 @@ class TorchSpec:
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     torch = WorkerRun(
-        "torch", asdict(TorchSpec(**SIZES, runs=RUNS)), "torch_spec.json", "torch.json",
-        "torch_report.csv", keep=False,
-    )  # fmt: skip
+        "torch",
+        asdict(TorchSpec(**SIZES, runs=RUNS)),
+        "torch_spec.json",
+        "torch.json",
+        "torch_report.csv",
+        keep=False,
+    )
     return (*job_runs(paper_jobs()), torch)
 
 

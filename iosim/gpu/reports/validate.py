@@ -83,9 +83,16 @@ def validate_jobs(
 
 
 def _jobs(  # one after another: to choose tiles takes time
-    names: Any, head_sizes: Any, capacities: Any, lengths: Any, dtypes: Any, heads: int = 2,
-    cases: tuple[str, ...] = ("dense",), target: str = PLAIN, style: str = "",
-) -> Iterator[Job]:  # fmt: skip
+    names: Any,
+    head_sizes: Any,
+    capacities: Any,
+    lengths: Any,
+    dtypes: Any,
+    heads: int = 2,
+    cases: tuple[str, ...] = ("dense",),
+    target: str = PLAIN,
+    style: str = "",
+) -> Iterator[Job]:
     found: set[Any] = set()
     how: dict[str, Any] = {"target": target, "style": style}
     formed_in = [x for x in dtypes if target == PLAIN or x in target_of(target).dtypes]
@@ -338,11 +345,14 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
         for way, filled in (("load", True), ("store", False)):
             axes.plot(
                 [r[f"model_{way}"] for r in mine],
-                [_off(r, way) for r in mine], mark,
-                color=colour, markersize=5, markeredgewidth=0.9,
+                [_off(r, way) for r in mine],
+                mark,
+                color=colour,
+                markersize=5,
+                markeredgewidth=0.9,
                 markerfacecolor=colour if filled else "none",
                 label=name if filled else None,
-            )  # fmt: skip
+            )
     _axes.level(axes, 0)
     off = sum(r["unexplained"] for r in rows)
     if not off:
@@ -378,8 +388,10 @@ REPORT = GpuReport(
         ReportOption("M", _joined(CAPACITIES), "capacities in words", integers("M")),
         ReportOption("N", _joined(LENGTHS), "sequence lengths", integers("N")),
         ReportOption(
-            "cases", "dense",
-            f"{', '.join(CASES)}, or all; or how many to draw with --seed", _cases_or_number,
+            "cases",
+            "dense",
+            f"{', '.join(CASES)}, or all; or how many to draw with --seed",
+            _cases_or_number,
         ),
         ReportOption("seed", "0", "of a draw", lambda text: parse_int("seed", text, least=0)),
         ReportOption("dtype", "fp16", "fp16, bf16, fp32, or several", _dtypes),
@@ -392,11 +404,29 @@ REPORT = GpuReport(
     tasks=JOB_TASKS,
     table=_table,
     columns=(
-        "algorithm", "sizes", "dtype", "M_words", "model_load", "kernel_load", "sram_load",
-        "difference_load", "explained_load", "dead_load", "mask_load", "model_store",
-        "kernel_store", "sram_store", "difference_store", "explained_store", "error", "time_s",
-        "model_gb_per_s", "peak_bytes",
-        "shared_bytes", "register_bytes", "failed",
+        "algorithm",
+        "sizes",
+        "dtype",
+        "M_words",
+        "model_load",
+        "kernel_load",
+        "sram_load",
+        "difference_load",
+        "explained_load",
+        "dead_load",
+        "mask_load",
+        "model_store",
+        "kernel_store",
+        "sram_store",
+        "difference_store",
+        "explained_store",
+        "error",
+        "time_s",
+        "model_gb_per_s",
+        "peak_bytes",
+        "shared_bytes",
+        "register_bytes",
+        "failed",
     ),
     panels=(_panel,),
-)  # fmt: skip
+)

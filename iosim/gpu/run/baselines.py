@@ -44,9 +44,11 @@ def forward(torch: Any, variant: str, causal: bool = False) -> Callable[[Any, An
         return fused_batch(q[None], k[None], v[None])[0]
 
     found = {
-        "standard": standard, "standard_masked": standard_masked, "fused": fused,
+        "standard": standard,
+        "standard_masked": standard_masked,
+        "fused": fused,
         "fused_batch": fused_batch,
-    }  # fmt: skip
+    }
     return found[variant]
 
 

@@ -66,9 +66,12 @@ class Cuda:
         self.check = check_of(job.problem)
         self.resources: dict[str, Resources] = {}
         self.dtypes = {
-            "fp16": self.torch.float16, "bf16": self.torch.bfloat16, "fp32": self.torch.float32,
-            "int32": self.torch.int32, "int64": self.torch.int64,
-        }  # fmt: skip
+            "fp16": self.torch.float16,
+            "bf16": self.torch.bfloat16,
+            "fp32": self.torch.float32,
+            "int32": self.torch.int32,
+            "int64": self.torch.int64,
+        }
 
     def put(self, flat: NDArray[np.float32], dtype: str) -> Any:
         """Copy to the device, rounding to `dtype`."""
@@ -209,9 +212,14 @@ class Cuda:
         if problem.mask and not causal:
             seen = ~hidden(self.torch, problem, self.torch.arange(problem.N, device=q.device))
         want = self.torch.nn.functional.scaled_dot_product_attention(
-            q, k[None], v[None], attn_mask=seen, is_causal=causal, scale=1.0,
+            q,
+            k[None],
+            v[None],
+            attn_mask=seen,
+            is_causal=causal,
+            scale=1.0,
             enable_gqa=problem.groups < problem.heads,
-        ).nan_to_num(0.0)  # fmt: skip
+        ).nan_to_num(0.0)
         scale = max(1.0, float(want.abs().max()))
         apart = (got.double() - want.double()).abs()
         if seen is not None:  # of a row that sees nothing PyTorch's kernels give what they like

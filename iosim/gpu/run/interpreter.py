@@ -20,11 +20,19 @@ from iosim.gpu.run.launch import Outcome, run_once
 from iosim.program.walk import Instance
 
 _NUMPY: dict[str, Any] = {
-    "fp16": np.float16, "bf16": np.uint16, "fp32": np.float32, "int32": np.int32, "int64": np.int64,
-}  # fmt: skip
+    "fp16": np.float16,
+    "bf16": np.uint16,
+    "fp32": np.float32,
+    "int32": np.int32,
+    "int64": np.int64,
+}
 _NAMES = {
-    "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "int32": "int32", "int64": "int64",
-}  # fmt: skip
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "int32": "int32",
+    "int64": "int64",
+}
 
 
 class InterpreterError(IosimError):

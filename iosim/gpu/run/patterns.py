@@ -42,9 +42,7 @@ def _below(rows: int, columns: int) -> Bools:
     return found
 
 
-PATTERNS: dict[str, Callable[[int, int], Bools]] = {
-    "band": _band, "drawn": _drawn, "below": _below,
-}  # fmt: skip
+PATTERNS: dict[str, Callable[[int, int], Bools]] = {"band": _band, "drawn": _drawn, "below": _below}
 
 
 def mask(name: str, rows: int, columns: int) -> Bools:

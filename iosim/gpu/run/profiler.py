@@ -45,11 +45,24 @@ def profile(
     metrics += _there(ncu, list(others))
     log = counters.with_suffix(".log")
     command = [
-        ncu, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none",
-        "--profile-from-start", "off", "--target-processes", "application-only",
-        "--metrics", ",".join(metrics), "--log-file", str(log),
+        ncu,
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--clock-control",
+        "none",
+        "--profile-from-start",
+        "off",
+        "--target-processes",
+        "application-only",
+        "--metrics",
+        ",".join(metrics),
+        "--log-file",
+        str(log),
         *_worker(report, task, spec, out),
-    ]  # fmt: skip
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     text = log.read_text() if log.exists() else ""
     log.unlink(missing_ok=True)

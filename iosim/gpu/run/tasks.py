@@ -60,11 +60,20 @@ def _measure(job: Job) -> Measured:
         device.torch.cuda.empty_cache()
         return Measured(failed=failure(error))
     uses = tuple(
-        KernelUse(p.kernel.name, p.kernel.grid, t, r.per_sm(), r.registers, r.spills,
-                  r.shared_bytes, r.warps, r.stages)
+        KernelUse(
+            p.kernel.name,
+            p.kernel.grid,
+            t,
+            r.per_sm(),
+            r.registers,
+            r.spills,
+            r.shared_bytes,
+            r.warps,
+            r.stages,
+        )
         for p, t in zip(kernels, times, strict=True)
         for r in [device.resources[p.kernel.name]]
-    )  # fmt: skip
+    )
     return Measured(words, worst, sum(times), uses, beside_fused=beside)
 
 
@@ -132,8 +141,11 @@ def _compile(task: tuple[dict[str, Any], int]) -> None:
     kernel = emitted.kernels[task[1]]
     function = load_kernels(emitted)[kernel.name]
     dtypes = {
-        "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "int32": torch.int32,
-    }  # fmt: skip
+        "fp16": torch.float16,
+        "bf16": torch.bfloat16,
+        "fp32": torch.float32,
+        "int32": torch.int32,
+    }
     program = job.instance.program
     args = [dtypes[dtype_of(program.tensor(t), job.dtype)] for t in kernel.tensors]
     if kernel.boxes:

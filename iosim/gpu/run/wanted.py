@@ -98,8 +98,9 @@ def _some_gradient(
     D = (O * dO).sum(-1, keepdim=True)
     seen = ~hidden(torch, problem, rows, keys)
     parts = len(rows) if name == "dQ" else len(keys)
-    want = torch.zeros(heads if name == "dQ" else groups, parts, got.shape[-1],
-                       dtype=Q.dtype, device=device)  # fmt: skip
+    want = torch.zeros(
+        heads if name == "dQ" else groups, parts, got.shape[-1], dtype=Q.dtype, device=device
+    )
     for h in range(heads):
         g = h * groups // heads
         K, V = x["K"][g][keys], x["V"][g][keys]

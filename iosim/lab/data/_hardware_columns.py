@@ -79,19 +79,31 @@ SHOWN: dict[str, Shown] = {
     "validate": Shown(
         (
             _both(
-                _WORDS, f"hardware counters, {SM_L2}", "Hardware counters beside the model",
-                "model", "sram",
+                _WORDS,
+                f"hardware counters, {SM_L2}",
+                "Hardware counters beside the model",
+                "model",
+                "sram",
             ),
             _both(
-                _WORDS, f"counted inside the kernel, {SM_L2}",
-                "The kernel's own count beside the model", "model", "kernel",
+                _WORDS,
+                f"counted inside the kernel, {SM_L2}",
+                "The kernel's own count beside the model",
+                "model",
+                "kernel",
             ),
             Scatter(
-                "What L1 passed on to L2", _WORDS, f"hardware counters, {L1_L2}", "bytes",
+                "What L1 passed on to L2",
+                _WORDS,
+                f"hardware counters, {L1_L2}",
+                "bytes",
                 (Series("model_load", "l2_load", "loads"),),
             ),
             Scatter(
-                "What L2 read from DRAM", _WORDS, f"hardware counters, {L2_DRAM}", "bytes",
+                "What L2 read from DRAM",
+                _WORDS,
+                f"hardware counters, {L2_DRAM}",
+                "bytes",
                 (Series("model_load", "dram_load", "loads"),),
             ),
         ),
@@ -100,13 +112,18 @@ SHOWN: dict[str, Shown] = {
     "dram": Shown(
         (
             Scatter(
-                "DRAM reads beside the wave model", f"wave model, {L2_DRAM}",
-                f"hardware counters, {L2_DRAM}", "bytes",
+                "DRAM reads beside the wave model",
+                f"wave model, {L2_DRAM}",
+                f"hardware counters, {L2_DRAM}",
+                "bytes",
                 (
                     Series("predicted", "measured", "in lockstep", ("in_step", True)),
                     Series(
-                        "predicted", "measured", "plain; bar: what the recorded drift explains",
-                        ("in_step", False), ("drift_least", "drift_most"),
+                        "predicted",
+                        "measured",
+                        "plain; bar: what the recorded drift explains",
+                        ("in_step", False),
+                        ("drift_least", "drift_most"),
                     ),
                 ),
             ),
@@ -116,47 +133,64 @@ SHOWN: dict[str, Shown] = {
     "bench": Shown(
         (
             Scatter(
-                "Speed beside PyTorch's fused kernel", "PyTorch, fused", "emitted", "TFLOP/s",
+                "Speed beside PyTorch's fused kernel",
+                "PyTorch, fused",
+                "emitted",
+                "TFLOP/s",
                 (Series("fused_tflops", "emitted_tflops", "emitted"),),
             ),
             Scatter(
-                "Time beside standard attention in PyTorch", "PyTorch, standard", "emitted", "s",
+                "Time beside standard attention in PyTorch",
+                "PyTorch, standard",
+                "emitted",
+                "s",
                 (Series("standard_s", "emitted_s", "emitted"),),
             ),
-        ),
+        )
     ),
     "backward": Shown(
         (
             Scatter(
-                "Backward passes beside PyTorch's two", "PyTorch, fused", "emitted", "TFLOP/s",
+                "Backward passes beside PyTorch's two",
+                "PyTorch, fused",
+                "emitted",
+                "TFLOP/s",
                 (
                     Series("flash_tflops", "emitted_tflops", "FlashAttention-2"),
                     Series("cudnn_tflops", "emitted_tflops", "cuDNN"),
                 ),
             ),
-        ),
+        )
     ),
     "decode": Shown(
         (
             Scatter(
-                "Compulsory bytes by time", "PyTorch, fused", "emitted", "GB/s",
+                "Compulsory bytes by time",
+                "PyTorch, fused",
+                "emitted",
+                "GB/s",
                 (Series("fused_gb_per_s", "emitted_gb_per_s", "emitted"),),
             ),
-        ),
+        )
     ),
     "paper": Shown(
         (
             Scatter(
-                "DRAM bytes, read and written, beside the model", f"model, {L2_DRAM}",
-                f"hardware counters, {L2_DRAM}", "GB",
+                "DRAM bytes, read and written, beside the model",
+                f"model, {L2_DRAM}",
+                f"hardware counters, {L2_DRAM}",
+                "GB",
                 (Series("predicted_gb", "dram_gb", "read and written"),),
             ),
-        ),
+        )
     ),
     "layers": Shown(
         (
             Scatter(
-                "Time of a pass beside the least by the roofline", "least time", "measured", "µs",
+                "Time of a pass beside the least by the roofline",
+                "least time",
+                "measured",
+                "µs",
                 (
                     Series("least_us", "wall_us", "pass"),
                     Series("least_us", "busy_us", "its kernels"),
@@ -164,31 +198,42 @@ SHOWN: dict[str, Shown] = {
             ),
             Scatter(
                 "DRAM bytes, read and written, beside the model's for the same fusion",
-                f"model, {L2_DRAM}", f"hardware counters, {L2_DRAM}", "bytes",
+                f"model, {L2_DRAM}",
+                f"hardware counters, {L2_DRAM}",
+                "bytes",
                 (
                     Series(
-                        "dram_model_bytes", "dram_load_bytes", "read and written",
+                        "dram_model_bytes",
+                        "dram_load_bytes",
+                        "read and written",
                         plus="dram_store_bytes",
                     ),
                 ),
             ),
             Scatter(
                 "Bytes at SM↔L2 beside the model's for the same fusion",
-                f"model, {SM_L2}", f"hardware counters, {SM_L2}", "bytes",
+                f"model, {SM_L2}",
+                f"hardware counters, {SM_L2}",
+                "bytes",
                 (
                     Series(
-                        "sm_l2_model_bytes", "sm_l2_load_bytes", "loads and stores",
+                        "sm_l2_model_bytes",
+                        "sm_l2_load_bytes",
+                        "loads and stores",
                         plus="sm_l2_store_bytes",
                     ),
                 ),
             ),
             Scatter(
-                "Speed beside eager", "model, the same fusion", "measured", "",
+                "Speed beside eager",
+                "model, the same fusion",
+                "measured",
+                "",
                 (Series("model_speedup", "speedup", "compiled or fused"),),
             ),
-        ),
+        )
     ),
-}  # fmt: skip
+}
 
 COLUMNS: dict[str, Column] = {
     "algorithm": Column("schedule"),

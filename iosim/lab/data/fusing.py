@@ -57,7 +57,9 @@ def structure(graph: Graph, M: int) -> dict[str, Any]:
     return {
         "operators": [
             {
-                "name": op.name, "class": op.klass, "kind": op.kind.name,
+                "name": op.name,
+                "class": op.klass,
+                "kind": op.kind.name,
                 "reads": [place[t.name] for t in op.reads],
                 "writes": [place[t.name] for t in op.writes],
             }
@@ -74,7 +76,7 @@ def structure(graph: Graph, M: int) -> dict[str, Any]:
         "stops": [[list(bits(mask)), reasons.of(mask)] for mask in _stops(groups, sets)],
         "reasons": reasons.said,
         "fusions": _known(graph, M),
-    }  # fmt: skip
+    }
 
 
 def costs(
@@ -149,15 +151,20 @@ def _crossing(part: Members, M: int) -> Crossing | None:
 
 
 def _best(
-    groups: Groups, legal: Sequence[Sequence[int]], words: Sequence[Sequence[int | None]],
+    groups: Groups,
+    legal: Sequence[Sequence[int]],
+    words: Sequence[Sequence[int | None]],
     memories: int,
-) -> list[list[list[int]]]:  # fmt: skip
+) -> list[list[list[int]]]:
     """The best partition for each memory; what all larger ones have as well is there once."""
     masks = [sum(1 << k for k in names) for names in legal]
     found: list[list[list[int]]] = []
     for at in range(min(memories, max(map(len, words)))):
-        here = {mask: moved for mask, each in zip(masks, words, strict=True)
-                if (moved := each[min(at, len(each) - 1)]) is not None}  # fmt: skip
+        here = {
+            mask: moved
+            for mask, each in zip(masks, words, strict=True)
+            if (moved := each[min(at, len(each) - 1)]) is not None
+        }
         found.append([list(bits(mask)) for mask in cheapest(groups, here)])
     while len(found) > 1 and found[-1] == found[-2]:
         found.pop()

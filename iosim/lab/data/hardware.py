@@ -81,19 +81,21 @@ def made(folder: Path) -> dict[str, Any]:
         rows, moved = one.table.rows, tensors(one)
         known = first.setdefault(one.folder.name, (at, by_column(rows), by_column(moved)))
         like = known[1:] if known[0] != at else (None, None)
-        records.append({
-            "machine": machine,
-            "name": one.folder.name,
-            "report": one.report.name,
-            "says": REPORTS[one.report.name][1],
-            "summary": one.table.summary,
-            "good": one.table.good,
-            "provenance": read_json(one.folder / PROVENANCE, dict[str, str]),
-            "points": [asdict(x) for x in _shown(one).points],
-            "rows": len(rows),
-            "table": pack(rows, like[0], known[0]),
-            "tensors": pack(moved, like[1], known[0]),
-        })  # fmt: skip
+        records.append(
+            {
+                "machine": machine,
+                "name": one.folder.name,
+                "report": one.report.name,
+                "says": REPORTS[one.report.name][1],
+                "summary": one.table.summary,
+                "good": one.table.good,
+                "provenance": read_json(one.folder / PROVENANCE, dict[str, str]),
+                "points": [asdict(x) for x in _shown(one).points],
+                "rows": len(rows),
+                "table": pack(rows, like[0], known[0]),
+                "tensors": pack(moved, like[1], known[0]),
+            }
+        )
     used = {name for _, one in saved for row in one.table.rows[:1] for name in row}
     return {
         "machines": _machines(records),
@@ -139,11 +141,14 @@ def _machines(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for record in records:
         said = record["provenance"]
-        found.setdefault(record["machine"], {
-            "device": said["device"],
-            "l2_bytes": int(said["l2_bytes"]),
-            "multiprocessors": int(said["multiprocessors"]),
-        })  # fmt: skip
+        found.setdefault(
+            record["machine"],
+            {
+                "device": said["device"],
+                "l2_bytes": int(said["l2_bytes"]),
+                "multiprocessors": int(said["multiprocessors"]),
+            },
+        )
     return found
 
 
@@ -158,10 +163,14 @@ def _drift(saved: list[tuple[str, SavedReport]]) -> dict[str, Any]:
         for row, job in enumerate(record.jobs[1:]):
             told = one.table.rows[row]
             shapes.setdefault((told["N"], told["d"]), _shape(job))
-            runs.append({
-                "machine": machine, "record": at, "row": row,
-                "every": job.every if job.programs else 0,
-            })  # fmt: skip
+            runs.append(
+                {
+                    "machine": machine,
+                    "record": at,
+                    "row": row,
+                    "every": job.every if job.programs else 0,
+                }
+            )
             key = (machine, told["N"], told["d"], told["B_r"], told["stages"])
             ticks = record.ticks(row + 1)
             if key in SWEEPS and not job.programs and ticks is not None:

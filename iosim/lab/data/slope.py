@@ -35,10 +35,16 @@ FIGURE = Path("img") / "verify.csv"
 LADDER = 161
 # Sizes that can be typed: the first value, the least and the most.
 FIELDS = {
-    "N": (2048, 1, 2**20), "d": (64, 1, 1024), "heads": (1, 1, 1024),
-    "N_k": (2048, 1, 2**20), "d_v": (64, 1, 1024), "kv_heads": (1, 1, 1024),
-    "left": (256, 0, 2**20), "right": (256, 0, 2**20), "sinks": (0, 0, 2**20),
-}  # fmt: skip
+    "N": (2048, 1, 2**20),
+    "d": (64, 1, 1024),
+    "heads": (1, 1, 1024),
+    "N_k": (2048, 1, 2**20),
+    "d_v": (64, 1, 1024),
+    "kv_heads": (1, 1, 1024),
+    "left": (256, 0, 2**20),
+    "right": (256, 0, 2**20),
+    "sinks": (0, 0, 2**20),
+}
 # Any form with options.
 MASKED = Attention(8, 8, causal=True).form
 # Of these options a formula is told whether they are given.
@@ -69,25 +75,28 @@ PRESETS: tuple[Preset, ...] = (
 # Marks on the axis of M: their name, where they are, and what happens there.
 MARKS: tuple[tuple[str, Any, str], ...] = (
     (
-        "d²", lambda p: p.d**2,
+        "d²",
+        lambda p: p.d**2,
         "Below M = d² it is cheapest to store the N² scores once, between two matrix products: "
         "words fall like N²d/√M. Above, a block of rows of Q and of O is long enough that K and V "
         "can stream past it again and again, and no score leaves fast memory: words fall like "
         "N²d²/M. Near d² the two cost the same.",
     ),
     (
-        "4d²", lambda p: 4 * p.d**2,
+        "4d²",
+        lambda p: 4 * p.d**2,
         "At M = 4d² a product QKᵀ of its own needs 2N²d/√M = N² words, as many as it has scores: "
         "the bound that pays N² to store them falls to nothing, and from here on the bound for "
         "large M is all there is. FlashAttention's rule ⌈M/4d⌉ is d here, so that above its min "
         "with d begins to matter.",
     ),
     (
-        "Nd", lambda p: p.N * p.d,
+        "Nd",
+        lambda p: p.N * p.d,
         "Nd words are one of the matrices Q, K, V, O. From a little above 2Nd on, two of them "
         "stay, every matrix crosses once, and the fewest words are at their floor, 4Nd.",
     ),
-)  # fmt: skip
+)
 
 
 def data() -> dict[str, Any]:
@@ -117,16 +126,22 @@ def own_data() -> dict[str, Any]:
     typed = SimpleNamespace(**{x: table.name(x) for x in FIELDS})
     plain, told = TracedTerms(Attention.plain_form(), table), TracedTerms.of_any(table)
     return {
-        "fields": {name: dict(zip(("first", "least", "most"), values, strict=True))
-                   for name, values in FIELDS.items()},
+        "fields": {
+            name: dict(zip(("first", "least", "most"), values, strict=True))
+            for name, values in FIELDS.items()
+        },
         "flags": FLAGS,
         "follows": {x.name: x.follows for x in Attention.options() if x.follows},
-        "bounds": {b.name: traced_bound(b, told if b.options else plain) | {"options": b.options}
-                   for b in _bounds()},
+        "bounds": {
+            b.name: traced_bound(b, told if b.options else plain) | {"options": b.options}
+            for b in _bounds()
+        },
         "marks": [{"name": name, "M": at(typed).place, "says": says} for name, at, says in MARKS],
         "points": [M.place for M in _points(typed)],
-        "most": _most(typed).place, "ladder": LADDER, "entries": table.entries,
-    }  # fmt: skip
+        "most": _most(typed).place,
+        "ladder": LADDER,
+        "entries": table.entries,
+    }
 
 
 def preset_data(preset: Preset) -> dict[str, Any]:
@@ -140,13 +155,17 @@ def preset_data(preset: Preset) -> dict[str, Any]:
     rows = [] if preset.figure is None else read_csv(shipped("docs") / preset.figure)
     sizes = _sizes(preset, entries, [row["M_words"] for row in rows])
     return {
-        "name": preset.name, "N": preset.N, "d": preset.d, "heads": 1, "sizes": sizes,
+        "name": preset.name,
+        "N": preset.N,
+        "d": preset.d,
+        "heads": 1,
+        "sizes": sizes,
         "marks": [{"name": name, "M": at(preset), "says": says} for name, at, says in MARKS],
         "crossover": crossover(problem, preset.d**2 // 4, 4 * preset.d**2),
         "curves": {a.name: _curve(a.program, problem, sizes) for a in entries},
         "bounds": {b.name: _words(b, problem, sizes) for b in _bounds()},
         "runs": _runs(rows),
-    }  # fmt: skip
+    }
 
 
 def crossover(problem: Attention, low: int, high: int) -> dict[str, int]:
@@ -206,9 +225,11 @@ def _curve(program: Program, problem: Attention, sizes: Sequence[int]) -> dict[s
     first = bisect.bisect_left(sizes, smallest_capacity(program, problem))
     best = _best(program, problem, sizes[first:])
     return {
-        "first": first, "words": best["words"].tolist(), "peak": best["peak"].tolist(),
+        "first": first,
+        "words": best["words"].tolist(),
+        "peak": best["peak"].tolist(),
         "tiles": {name: values.tolist() for name, values in best["tiles"].items()},
-    }  # fmt: skip
+    }
 
 
 def stores_scores(program: Program) -> bool:
@@ -262,20 +283,27 @@ def _words(b: Bound, problem: Attention, sizes: Sequence[int]) -> list[float | N
 def _told(a: Algorithm) -> dict[str, Any]:
     """What the view says of a schedule."""
     return {
-        "name": a.name, "title": a.title, "cost": a.cost, "source": a.source,
+        "name": a.name,
+        "title": a.title,
+        "cost": a.cost,
+        "source": a.source,
         "stores_scores": stores_scores(a.program),
-    }  # fmt: skip
+    }
 
 
 def _stated(b: Bound) -> dict[str, Any]:
     """What the view says of a bound."""
     return {
-        "name": b.name, "kind": b.kind, "strength": b.strength, "covers": b.covers,
+        "name": b.name,
+        "kind": b.kind,
+        "strength": b.strength,
+        "covers": b.covers,
         "classes": [klass.name for klass in b.classes] if b.kind == "lower" else [],
-        "validity": b.validity, "source": b.source,
+        "validity": b.validity,
+        "source": b.source,
         "source_with_options": b.source_for(MASKED) if b.options else b.source,
         "published": not b.source.startswith(("iosim", "elementary")),
-    }  # fmt: skip
+    }
 
 
 def _runs(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:

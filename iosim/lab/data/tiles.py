@@ -15,9 +15,7 @@ LARGEST = 4096
 
 # GPT-2's head in 96 KiB of fp32, as in experiment E04.
 _HEAD = {"N": 1024, "d": 64, "heads": 1}
-START = {
-    "attention": _HEAD, "attention-backward": _HEAD, "matmul": {"m": 512, "n": 512, "k": 512},
-}  # fmt: skip
+START = {"attention": _HEAD, "attention-backward": _HEAD, "matmul": {"m": 512, "n": 512, "k": 512}}
 M = 24_576
 
 # Schedules whose plane is shown, with the tiles on its two axes; others are held.
@@ -46,19 +44,22 @@ UNCAPPED: dict[str, Expression] = {"B_r": _QUARTER, "B_c": _QUARTER}
 def data() -> dict[str, Any]:
     """What the view shows: planes, first sizes, the rule and published blocks."""
     return {
-        "M": M, "largest": LARGEST,
+        "M": M,
+        "largest": LARGEST,
         "planes": [_plane(name, *axes) for name, axes in PLANES.items()],
         "rule": {
-            "name": "FlashAttention's rule", "says": "B_c = ⌈M/4d⌉, B_r = min(⌈M/4d⌉, d)",
+            "name": "FlashAttention's rule",
+            "says": "B_c = ⌈M/4d⌉, B_r = min(⌈M/4d⌉, d)",
             "source": "Dao et al. 2022, arXiv 2205.14135, Algorithm 1, line 1",
-            "tiles": RULE, "uncapped": UNCAPPED,
+            "tiles": RULE,
+            "uncapped": UNCAPPED,
         },
         "blocks": {
             "name": "FlashAttention-2",
             "source": "Dao 2023, arXiv 2307.08691, section 3.3",
             "tiles": [{"B_r": r, "B_c": c} for r, c in BLOCKS],
         },
-    }  # fmt: skip
+    }
 
 
 def _plane(name: str, x: str, y: str) -> dict[str, Any]:
@@ -67,9 +68,14 @@ def _plane(name: str, x: str, y: str) -> dict[str, Any]:
     axes = PROBLEMS[entry.problem.kind].axes()
     says = {a.name: a.says for a in axes}
     return {
-        "schedule": name, "title": entry.title, "x": x, "y": y,
+        "schedule": name,
+        "title": entry.title,
+        "x": x,
+        "y": y,
         "held": [p.name for p in entry.program.params if p.name not in (x, y)],
-        "sizes": [{"name": n, "value": v, "says": says[n]}
-                  for n, v in START[entry.problem.kind].items()],
-        "rule": attention, "blocks": attention,
-    }  # fmt: skip
+        "sizes": [
+            {"name": n, "value": v, "says": says[n]} for n, v in START[entry.problem.kind].items()
+        ],
+        "rule": attention,
+        "blocks": attention,
+    }

@@ -20,16 +20,46 @@ from iosim.problem.form import LIMITS
 from iosim.problem.scores import LOWER_RIGHT, UPPER_LEFT
 
 # The names of sizes that people may give, in any problem.
-NAMES = ("N", "d", "heads", "N_k", "d_v", "kv_heads", "left", "right", "sinks", "m", "n", "k",
-         "page", "batch")  # fmt: skip
+NAMES = (
+    "N",
+    "d",
+    "heads",
+    "N_k",
+    "d_v",
+    "kv_heads",
+    "left",
+    "right",
+    "sinks",
+    "m",
+    "n",
+    "k",
+    "page",
+    "batch",
+)
 
 # NumPy's name of a function → how it is written down.
 _UFUNCS = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//",
-    "minimum": "min", "maximum": "max", "sqrt": "sqrt", "log2": "log2", "floor": "floor",
-    "ceil": "ceil", "rint": "rint", "absolute": "abs", "less": "<", "less_equal": "<=",
-    "greater": ">", "greater_equal": ">=", "equal": "==", "bitwise_and": "&", "bitwise_or": "|",
-}  # fmt: skip
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "floor_divide": "//",
+    "minimum": "min",
+    "maximum": "max",
+    "sqrt": "sqrt",
+    "log2": "log2",
+    "floor": "floor",
+    "ceil": "ceil",
+    "rint": "rint",
+    "absolute": "abs",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "equal": "==",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+}
 
 
 @dataclass

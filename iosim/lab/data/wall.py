@@ -31,9 +31,12 @@ MODELS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "bert-large": ("BERT-large", 512, ("training", "prefill")),
     "gpt2": ("GPT-2", 1024, ("training", "prefill", "decode")),
     "llama3-8b": ("Llama 3 8B", 2048, ("training", "prefill", "decode")),
-    "mixtral-8x7b": ("Mixtral 8×7B, a mixture: 2 of 8 experts read, the least", 2048,
-                     ("training", "prefill", "decode")),
-}  # fmt: skip
+    "mixtral-8x7b": (
+        "Mixtral 8×7B, a mixture: 2 of 8 experts read, the least",
+        2048,
+        ("training", "prefill", "decode"),
+    ),
+}
 # Sequences at once, by phase.
 BATCHES = {"training": (1, 8, 32), "prefill": (1, 8, 32), "decode": (1, 8, 64, 512)}
 # Words are as long in both; a machine's peak is that of the first that it has.
@@ -74,15 +77,20 @@ def made() -> dict[str, Any]:
         "memories": memories,
         "machines": [machine_data(m, memories) for m in MACHINES.values()],
         "models": [
-            {"name": model, "title": title, "N": N, "layers": config(model).layers,
-             "source": config(model).source}
+            {
+                "name": model,
+                "title": title,
+                "N": N,
+                "layers": config(model).layers,
+                "source": config(model).source,
+            }
             for model, (title, N, _) in MODELS.items()
         ],
         "fusions": {one.name: one.says for one in FUSIONS.values()}
         | {SEARCHED: f"{FUSIONS[SEARCHED].says}, without an online softmax"},
         "graphs": graphs,
         "layers": layers,
-    }  # fmt: skip
+    }
 
 
 def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str, Any]:
@@ -109,11 +117,15 @@ def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str,
         "ridge": machine.ridge_for(dtype),
         "memory": {
             at: memories[at].index(BOUNDARIES[at].M(machine, dtype))
-            for at in BOUNDARIES if speeds[at] is not None
+            for at in BOUNDARIES
+            if speeds[at] is not None
         },
         "limits": [
-            *({"name": name, "bound": LIMITS[name], "of": _OF[name], "per_s": speed}
-              for name, speed in speeds.items() if speed is not None),
+            *(
+                {"name": name, "bound": LIMITS[name], "of": _OF[name], "per_s": speed}
+                for name, speed in speeds.items()
+                if speed is not None
+            ),
             {"name": LAUNCH, "bound": LIMITS[LAUNCH], "s": roof.launch_s},
         ],
         "numbers": [
@@ -121,7 +133,7 @@ def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str,
             for name, value, unit, source in machine.numbers()
         ],
         "unknown": roof.unknown(),
-    }  # fmt: skip
+    }
 
 
 def _dtype(machine: Hardware) -> str:

@@ -36,42 +36,61 @@ class Field:
 
 # Sizes beyond these have more steps than anyone watches; `iosim count` takes them.
 FIELDS = {
-    "N": Field(256, 1, 65_536), "d": Field(32, 1, 1024), "heads": Field(1, 1, 256),
-    "N_k": Field(256, 1, 65_536), "kv_heads": Field(1, 1, 256),
-    "left": Field(64, 0, 65_536), "right": Field(64, 0, 65_536),
-    "m": Field(256, 1, 8192), "n": Field(256, 1, 8192), "k": Field(256, 1, 8192),
-    "d_v": Field(32, 1, 1024), "sinks": Field(0, 0, 65_536),
-    "page": Field(16, 1, 1024), "batch": Field(2, 1, 64), "M": Field(4096, 1, 2**22),
-}  # fmt: skip
+    "N": Field(256, 1, 65_536),
+    "d": Field(32, 1, 1024),
+    "heads": Field(1, 1, 256),
+    "N_k": Field(256, 1, 65_536),
+    "kv_heads": Field(1, 1, 256),
+    "left": Field(64, 0, 65_536),
+    "right": Field(64, 0, 65_536),
+    "m": Field(256, 1, 8192),
+    "n": Field(256, 1, 8192),
+    "k": Field(256, 1, 8192),
+    "d_v": Field(32, 1, 1024),
+    "sinks": Field(0, 0, 65_536),
+    "page": Field(16, 1, 1024),
+    "batch": Field(2, 1, 64),
+    "M": Field(4096, 1, 2**22),
+}
 # Moments worth a link: a name, and what the link says.
 EXAMPLES: dict[str, dict[str, str]] = {
     "flash2": {},
     "by hand": {"N": "8", "d": "4", "M": "48"},
     "the README's head": {"N": "1024", "d": "64", "M": "24576"},
-    "M below d²": {
-        "algo": "small_cache", "vs": "flash2", "N": "512", "d": "64", "M": "1024",
-    },
+    "M below d²": {"algo": "small_cache", "vs": "flash2", "N": "512", "d": "64", "M": "1024"},
     "flash1 and flash2": {"algo": "flash1", "vs": "flash2"},
     "naive and flash2": {"algo": "naive", "vs": "flash2"},
     "M too small": {"M": "98"},
     "causal": {"mask": "causal"},
     "sliding window": {"mask": "causal window", "left": "64"},
     "one row, a cache": {
-        "algo": "decode", "N": "1", "N_k": "1024", "d": "64", "heads": "8", "kv_heads": "2",
+        "algo": "decode",
+        "N": "1",
+        "N_k": "1024",
+        "d": "64",
+        "heads": "8",
+        "kv_heads": "2",
     },
     "a cache in pages": {
-        "algo": "paged", "N": "1", "N_k": "1000", "d": "64", "heads": "8", "kv_heads": "2",
+        "algo": "paged",
+        "N": "1",
+        "N_k": "1000",
+        "d": "64",
+        "heads": "8",
+        "kv_heads": "2",
     },
     "a window with sinks": {"mask": "causal window", "left": "32", "sinks": "8"},
     "marked blocks": {"algo": "block_sparse"},
     "matrix product": {"algo": "matmul", "M": "1024"},
     "the backward pass": {"algo": "two_kernels", "vs": "flash2_backward"},
-}  # fmt: skip
+}
 # What is seen of the scores: the choices, and the options that each one gives.
 MASKS: dict[str, tuple[str, ...]] = {
-    "all columns": (), "causal": ("causal",), "causal window": ("causal", "left"),
+    "all columns": (),
+    "causal": ("causal",),
+    "causal window": ("causal", "left"),
     "window": ("left", "right"),
-}  # fmt: skip
+}
 # Options that have programs of their own, both and, but in a window, each; others come with all
 # sizes, or alone.
 EXACT = ("N_k", "kv_heads")
@@ -95,16 +114,22 @@ def data() -> dict[str, Any]:
     ``blocks`` are block masks to choose from, row by row.
     """
     packed: list[dict[str, Any]] = []
-    schedules = [_schedule(algorithm(name), packed) for name in ALGORITHMS
-                 if algorithm(name).problem.kind in KINDS]  # fmt: skip
+    schedules = [
+        _schedule(algorithm(name), packed)
+        for name in ALGORITHMS
+        if algorithm(name).problem.kind in KINDS
+    ]
     return {
         "fields": {name: vars(field) for name, field in FIELDS.items()},
-        "says": _says(), "masks": {name: list(given) for name, given in MASKS.items()},
-        "options": _options(), "blocks": patterns(),
-        "schedules": schedules, "packed": pack(packed),
+        "says": _says(),
+        "masks": {name: list(given) for name, given in MASKS.items()},
+        "options": _options(),
+        "blocks": patterns(),
+        "schedules": schedules,
+        "packed": pack(packed),
         "examples": [{"name": name, "params": said} for name, said in EXAMPLES.items()],
         "start": {"algorithm": "flash2", "sizes": {}, "tiles": None},
-    }  # fmt: skip
+    }
 
 
 def data_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
@@ -125,35 +150,57 @@ def data_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
     tiles = {p.name: env[p.name] for p in program.params}
     sizes = {name: env[name] for name in told["sizes"]}
     held = peak(instance)
-    fields = {name: Field(value, 0 if name in program.limits else 1, max(FIELDS["N"].most, value))
-              for name, value in sizes.items()}  # fmt: skip
+    fields = {
+        name: Field(value, 0 if name in program.limits else 1, max(FIELDS["N"].most, value))
+        for name, value in sizes.items()
+    }
     fields["M"] = Field(held if M is None else M, 1, max(FIELDS["M"].most, held, M or 0))
     return {
         "fields": {name: vars(field) for name, field in fields.items()},
-        "says": _says(), "masks": {}, "options": {}, "blocks": {},
-        "schedules": [{
-            "name": program.name, "title": told["says"], "fields": list(sizes), "options": [],
-            "needs": [], "fills": [],
-            "forms": {"": {"program": 0, "sizes": {name: name for name in sizes},
-                           "totals": _totals(program)}},
-        }],
-        "packed": pack([told]), "examples": [],
+        "says": _says(),
+        "masks": {},
+        "options": {},
+        "blocks": {},
+        "schedules": [
+            {
+                "name": program.name,
+                "title": told["says"],
+                "fields": list(sizes),
+                "options": [],
+                "needs": [],
+                "fills": [],
+                "forms": {
+                    "": {
+                        "program": 0,
+                        "sizes": {name: name for name in sizes},
+                        "totals": _totals(program),
+                    }
+                },
+            }
+        ],
+        "packed": pack([told]),
+        "examples": [],
         "start": {
-            "algorithm": program.name, "tiles": tiles,
+            "algorithm": program.name,
+            "tiles": tiles,
             "sizes": sizes | {"M": fields["M"].first},
             "blocks": {name: mask.array.tolist() for name, mask in instance.masks},
         },
-    }  # fmt: skip
+    }
 
 
 def _schedule(of: Algorithm, packed: list[dict[str, Any]]) -> dict[str, Any]:
     """A schedule with its fields, the options that it takes, and its forms."""
     forms = dict(_forms(of, packed))
     return {
-        "name": of.name, "title": of.title, "fields": [axis.name for axis in of.problem.axes()],
+        "name": of.name,
+        "title": of.title,
+        "fields": [axis.name for axis in of.problem.axes()],
         "options": sorted({option for key in forms for option in key.split()}),
-        "needs": list(of.needs), "fills": _fills(of), "forms": forms,
-    }  # fmt: skip
+        "needs": list(of.needs),
+        "fills": _fills(of),
+        "forms": forms,
+    }
 
 
 def _fills(of: Algorithm) -> list[str]:
@@ -161,10 +208,11 @@ def _fills(of: Algorithm) -> list[str]:
     known = [x.name for x in of.problem.options() if x.follows or x.kind == "count"]
     tiles = {p.name for p in of.program.params}
     return [
-        x for x in known
+        x
+        for x in known
         if x not in of.lacks
         and tiles == {p.name for p in of.program_for(_example(of, {*of.needs, x})).params}
-    ]  # fmt: skip
+    ]
 
 
 def _forms(of: Algorithm, packed: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -225,11 +273,17 @@ def _example(of: Algorithm, given: set[str]) -> Any:
 def _options() -> dict[str, Any]:
     """Name → what a problem declares of an option that has a field of its own."""
     return {
-        x.name: {"kind": x.kind, "follows": x.follows, "divides": x.divides,
-                 "choices": list(x.choices)}
-        for problem in PROBLEMS.values() if problem.kind in KINDS
-        for x in problem.options() if x.kind in ("size", "count", "choice")
-    }  # fmt: skip
+        x.name: {
+            "kind": x.kind,
+            "follows": x.follows,
+            "divides": x.divides,
+            "choices": list(x.choices),
+        }
+        for problem in PROBLEMS.values()
+        if problem.kind in KINDS
+        for x in problem.options()
+        if x.kind in ("size", "count", "choice")
+    }
 
 
 def patterns() -> dict[str, list[str]]:
@@ -252,8 +306,10 @@ def patterns() -> dict[str, list[str]]:
         "lower triangle": j <= i,
         "all": band | True,
     }
-    return {name: ["".join("01"[x] for x in row) for row in marks.astype(int)]
-            for name, marks in found.items()}  # fmt: skip
+    return {
+        name: ["".join("01"[x] for x in row) for row in marks.astype(int)]
+        for name, marks in found.items()
+    }
 
 
 def _totals(program: Program) -> dict[str, str]:

@@ -18,15 +18,30 @@ from iosim.errors import InputError, closest
 
 # Signs that are written in other ways in Python.
 _SIGNS = {
-    "^": "**", "²": "**2", "³": "**3", "×": "*", "·": "*", "−": "-", "÷": "/",
-    "⌈": " ceil(", "⌉": ")", "⌊": " floor(", "⌋": ")",
-}  # fmt: skip
+    "^": "**",
+    "²": "**2",
+    "³": "**3",
+    "×": "*",
+    "·": "*",
+    "−": "-",
+    "÷": "/",
+    "⌈": " ceil(",
+    "⌉": ")",
+    "⌊": " floor(",
+    "⌋": ")",
+}
 _BINARY: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 _CALLS: dict[str, Callable[..., Any]] = {
-    "ceil": math.ceil, "floor": math.floor, "min": min, "max": max,
-}  # fmt: skip
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "min": min,
+    "max": max,
+}
 MOST_POWER = 16
 MOST_BITS = 4096  # of a number on the way
 

@@ -144,9 +144,13 @@ def misses(policy: str, trace: str, room: int) -> int:
 
 
 GRAPHS: dict[str, Callable[..., Dag]] = {
-    "matmul": pebbling.matmul, "attention": pebbling.attention, "chain": pebbling.chain,
-    "tree": pebbling.tree, "grid": pebbling.grid, "butterfly": pebbling.butterfly,
-}  # fmt: skip
+    "matmul": pebbling.matmul,
+    "attention": pebbling.attention,
+    "chain": pebbling.chain,
+    "tree": pebbling.tree,
+    "grid": pebbling.grid,
+    "butterfly": pebbling.butterfly,
+}
 
 
 def pebbles(graph: str, M: int, **sizes: Any) -> int:
@@ -174,9 +178,15 @@ def bandwidth(machine: str) -> Fraction:
 
 # What ``is`` may say in a value of an exercise.
 QUANTITIES: dict[str, Callable[..., Number]] = {
-    "words": words, "tile": tile, "smallest": smallest, "count": count, "misses": misses,
-    "pebbles": pebbles, "flops": flops, "bandwidth": bandwidth,
-}  # fmt: skip
+    "words": words,
+    "tile": tile,
+    "smallest": smallest,
+    "count": count,
+    "misses": misses,
+    "pebbles": pebbles,
+    "flops": flops,
+    "bandwidth": bandwidth,
+}
 
 
 def quantity(told: Any) -> Number:

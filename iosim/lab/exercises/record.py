@@ -76,12 +76,19 @@ class Exercise:
         values = {name: Fraction(quantity(told)) for name, told in self.values.items()}
         found = _ASKS[self.ask](self, values)
         return {
-            "question": filled(self.question, values).strip(), "ask": self.ask,
-            "answer": self.answer, "unit": self.unit, "names": dict(self.names),
-            "values": {k: str(v) for k, v in values.items()}, "choices": list(self.choices),
-            "tolerance": self.tolerance, "hints": [filled(x, values) for x in self.hints],
-            "reveal": filled(self.reveal, values), "hides": self.hides, "see": self.see,
-        } | found  # fmt: skip
+            "question": filled(self.question, values).strip(),
+            "ask": self.ask,
+            "answer": self.answer,
+            "unit": self.unit,
+            "names": dict(self.names),
+            "values": {k: str(v) for k, v in values.items()},
+            "choices": list(self.choices),
+            "tolerance": self.tolerance,
+            "hints": [filled(x, values) for x in self.hints],
+            "reveal": filled(self.reveal, values),
+            "hides": self.hides,
+            "see": self.see,
+        } | found
 
 
 def filled(text: str, values: Mapping[str, Fraction]) -> str:
@@ -249,9 +256,15 @@ def _tiles(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
     found = best(program, M, told)  # raises where nothing fits
     params = [p.name for p in algorithm(program).program.params]
     return {
-        "fit": {"program": program, "M": M, "sizes": problem.sizes, "best": bool(only),
-                "params": params, "tiles": found.tiles}
-    }  # fmt: skip
+        "fit": {
+            "program": program,
+            "M": M,
+            "sizes": problem.sizes,
+            "best": bool(only),
+            "params": params,
+            "tiles": found.tiles,
+        }
+    }
 
 
 def _taken(told: dict[str, Any], name: str) -> Any:
@@ -261,8 +274,11 @@ def _taken(told: dict[str, Any], name: str) -> Any:
 
 
 _ASKS: dict[str, Callable[[Exercise, Mapping[str, Fraction]], dict[str, Any]]] = {
-    "number": _number, "formula": _formula, "choice": _choice, "tiles": _tiles,
-}  # fmt: skip
+    "number": _number,
+    "formula": _formula,
+    "choice": _choice,
+    "tiles": _tiles,
+}
 
 
 def told_of(what: str, table: Any, view: str) -> tuple[str, dict[str, Any]]:

@@ -22,9 +22,13 @@ from iosim.pebbling.dag import Dag
 
 
 def proved(
-    dag: Dag, M: int, name: str, certificate: Mapping[str, Any], recompute: bool = False,
+    dag: Dag,
+    M: int,
+    name: str,
+    certificate: Mapping[str, Any],
+    recompute: bool = False,
     partial: bool = False,
-) -> int:  # fmt: skip
+) -> int:
     """What a certificate of a bound of this name proves about a game."""
     plain = _Plain(dag, M, recompute, partial)
     return int(CHECKS[name](plain, certificate))
@@ -75,8 +79,9 @@ class _Plain:
             for v in self.values
         }
         self.touches = {v: self.needs[v] | set(self.makes[v]) for v in self.values}
-        self.direct = {u: {w for r in reads for w in self.makes[r]}
-                       for u, reads in self.reads.items()}  # fmt: skip
+        self.direct = {
+            u: {w for r in reads for w in self.makes[r]} for u, reads in self.reads.items()
+        }
         self.earlier: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
         for u in self.reads:
             seen: set[tuple[str, ...]] = set()

@@ -78,10 +78,11 @@ def _moments(order: PartialOrder) -> list[int]:
     operations = [u for u in range(order.n) if order.above[u] or order.below[u]]
     operations.sort(
         key=lambda u: (
-            len(order.spanning(u)), min(order.above[u].bit_count(), order.below[u].bit_count())
+            len(order.spanning(u)),
+            min(order.above[u].bit_count(), order.below[u].bit_count()),
         ),
         reverse=True,
-    )  # fmt: skip
+    )
     return operations[: max(1, LARGEST // order.n)]
 
 
@@ -117,10 +118,16 @@ def rows(order: PartialOrder, moments: list[int]) -> Iterator[Row]:
             for t in touch:
                 for t2 in needs:
                     if t != t2 and not (order.below[u] >> t & 1 or order.above[u] >> t2 & 1):
-                        yield ("live", v, u, t, t2), 0, [
-                            (1, ("y", v, u)), (1, ("red", v, u)), (-1, ("z", t, u)),
-                            (1, ("z", t2, u)),
-                        ]  # fmt: skip
+                        yield (
+                            ("live", v, u, t, t2),
+                            0,
+                            [
+                                (1, ("y", v, u)),
+                                (1, ("red", v, u)),
+                                (-1, ("z", t, u)),
+                                (1, ("z", t2, u)),
+                            ],
+                        )
         for a, b in pairs:
             grows: list[tuple[int, Variable]] = [(1, ("N", v, b)), (-1, ("N", v, a))]
             yield ("more", v, a, b), 0, grows
@@ -128,9 +135,11 @@ def rows(order: PartialOrder, moments: list[int]) -> Iterator[Row]:
                 continue
             for t in needs:
                 if not (order.above[a] >> t & 1 or order.below[b] >> t & 1):
-                    yield ("load", v, a, b, t), -1, [
-                        *grows, (-1, ("y", v, a)), (-1, ("z", t, b)), (1, ("z", t, a)),
-                    ]  # fmt: skip
+                    yield (
+                        ("load", v, a, b, t),
+                        -1,
+                        [*grows, (-1, ("y", v, a)), (-1, ("z", t, b)), (1, ("z", t, a))],
+                    )
 
 
 class _Columns:
@@ -193,10 +202,13 @@ def _solved(
     if left <= 0:
         return None
     found = solve(
-        columns.cost, A_ub=-A, b_ub=-np.array(least, float),
-        bounds=[(0, most) for most in columns.most], method="highs",
+        columns.cost,
+        A_ub=-A,
+        b_ub=-np.array(least, float),
+        bounds=[(0, most) for most in columns.most],
+        method="highs",
         options={"time_limit": left},
-    )  # fmt: skip
+    )
     if found.status != 0:
         return None
     # Exactly, in integers: Σ multiplier · least − Σ what exceeds a variable's cost · its largest.
@@ -228,5 +240,8 @@ def _named(order: PartialOrder, name: tuple[Any, ...]) -> list[Any]:
     if kind == "either":
         return [kind, order.name(numbers[0]), order.name(numbers[1]), numbers[2]]
     first = VALUES.get(kind, 0)
-    return [kind, *(order.names[v] for v in numbers[:first]),
-            *(order.name(u) for u in numbers[first:])]  # fmt: skip
+    return [
+        kind,
+        *(order.names[v] for v in numbers[:first]),
+        *(order.name(u) for u in numbers[first:]),
+    ]

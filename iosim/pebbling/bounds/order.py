@@ -57,10 +57,12 @@ class PartialOrder:
         """Words of inputs that are read, and of outputs that are made."""
         outputs = set(self.dag.outputs)
         return sum(
-            words for v, words, into, after in
-            zip(self.names, self.words, self.into, self.after, strict=True)
+            words
+            for v, words, into, after in zip(
+                self.names, self.words, self.into, self.after, strict=True
+            )
             if (v in outputs if into else after)
-        )  # fmt: skip
+        )
 
     @cached_property
     def stored(self) -> int:
@@ -78,10 +80,12 @@ class PartialOrder:
     def spanning(self, u: int) -> list[int]:
         """Values touched before an operation and needed after it in every schedule."""
         return [
-            v for v in self.counted
-            if not self.hold[u] >> v & 1 and self.touch[v] & self.above[u]
+            v
+            for v in self.counted
+            if not self.hold[u] >> v & 1
+            and self.touch[v] & self.above[u]
             and self.after[v] & self.below[u]
-        ]  # fmt: skip
+        ]
 
     def name(self, u: int) -> list[str]:
         """An operation for a certificate: its vertex and, of a sum's addition, the term."""

@@ -58,8 +58,7 @@ def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | N
 
 def _named(order: PartialOrder, paths: list[Path]) -> list[list[Any]]:
     values = order.names
-    return [[[order.name(w), None if v is None else values[v]] for w, v in path]
-            for path in paths]  # fmt: skip
+    return [[[order.name(w), None if v is None else values[v]] for w, v in path] for path in paths]
 
 
 def _cut(order: PartialOrder, u: int, counted: set[int]) -> list[Path]:

@@ -106,12 +106,13 @@ def read(name: str, text: str) -> Drawn:
             raise InputError(f"{at}: hyperedge {h} has no pin")
     return Drawn(
         tuple(
-            Vertex(str(v), words[of[v]][0], at=words[of[v]][1]) if v in of
+            Vertex(str(v), words[of[v]][0], at=words[of[v]][1])
+            if v in of
             else Vertex(str(v), at=made[v])
             for v in sorted(made)
         ),
         tuple(edges),
-    )  # fmt: skip
+    )
 
 
 def _words(communication: int = 1, memory: int = 1) -> object:
